@@ -63,10 +63,6 @@ else
 fi
 # Again at the end, where people and machines look first: what the tests that failed said.
 awk '/^failures:$/ {on = 1} /^test result:/ {on = 0} on' "$log" | tail -n 300
-if grep -q '^flaky:' "$log"; then
-    echo "Failed once, and passed or failed when tried again:"
-    grep '^flaky:' "$log" | cut -c 1-2000 | sed 's/^flaky:/  -/'
-fi
 passed=$(grep -oE '[0-9]+ passed' "$log" | awk '{s+=$1} END {print s+0}')
 failed=$(grep -oE '[0-9]+ failed' "$log" | awk '{s+=$1} END {print s+0}')
 skipped=$(grep '^skipped:' "$log" | sort -u | wc -l)

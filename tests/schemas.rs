@@ -145,7 +145,7 @@ fn a_restore_has_exactly_one_source() {
     let two = found(json!({ "fromClaim": "orders-b", "backupStorageType": "Local", "local": local }));
     assert!(two.contains("expected exactly one source"), "{two}");
     let store = found(json!({ "backupStorageType": "S3" }));
-    assert!(store.contains("spec.s3 must say where"), "{store}");
+    assert!(store.contains("spec.s3: missing, required when spec.backupStorageType is S3"), "{store}");
     for (field, value) in [
         ("local", local),
         ("clusterTemplate", json!({ "size": 1 })),
@@ -154,7 +154,10 @@ fn a_restore_has_exactly_one_source() {
         ("skipSafetyBackup", json!(true)),
     ] {
         let said = found(json!({ "fromClaim": "orders-b", field: value }));
-        assert!(said.contains("spec.fromClaim: the data comes from the claim alone"), "{field}: {said}");
+        assert!(
+            said.contains("spec.fromClaim: conflicts with the fields of a restore from a backup"),
+            "{field}: {said}"
+        );
     }
     assert!(found(json!({ "fromClaim": "Not/Valid" })).contains("spec.fromClaim"));
 }

@@ -48,7 +48,7 @@ impl Flaw {
             problem.place = place;
         }
         if let Some(Place { path, line, .. }) = self.other.and_then(&place) {
-            problem.text += &format!(" (the other one is at {path}:{line})");
+            problem.text += &format!(" (other definition: {path}:{line})");
         }
         problem
     }
@@ -237,7 +237,7 @@ impl Assembly {
     fn twice(&mut self, document: &Document, kind: &'static str, code: &'static str, fix: &'static str) {
         let name = &document.header.name;
         let other = self.places.get(&(kind, name.clone())).copied();
-        let text = format!("{kind} {name} is defined twice; the other definition counts");
+        let text = format!("{kind} {name} is defined twice; the other definition is used");
         let what = (Severity::Error, code, text, fix);
         self.flaw(&Subject::new(kind, name), Some(document.source), other, what);
     }
@@ -249,13 +249,8 @@ impl Assembly {
                 let text = error.to_string();
                 let text = text.split(" at line ").next().unwrap_or_default();
                 let Header { schema, name, .. } = &document.header;
-                let text = format!("{schema} {name:?} does not have the schema's shape: {text}");
-                self.refuse(
-                    document,
-                    "shape",
-                    text,
-                    "correct the field; the document is left out until then",
-                );
+                let text = format!("{schema} {name:?} does not match its schema: {text}");
+                self.refuse(document, "shape", text, "correct the field; until then the document is skipped");
                 None
             }
         }
@@ -272,8 +267,8 @@ impl Assembly {
             return self.refuse(
                 document,
                 "package-name-missing",
-                "a package has no name".into(),
-                "give it a name",
+                "package without a name".into(),
+                "set its name",
             );
         }
         if self.places.contains_key(&(PACKAGE, name.clone())) {
@@ -283,7 +278,8 @@ impl Assembly {
         let Some(doc) = self.parse::<PackageDoc>(document, &text) else { return };
         self.place(PACKAGE, document);
         if !check::is_dns_label(&name) {
-            let text = format!("package name {name:?} is not made of lower-case letters, digits and \"-\"");
+            let text =
+                format!("invalid package name {name:?}, expected lower-case letters, digits and \"-\"");
             self.refuse(document, "package-name-invalid", text, "rename the package");
         }
         let icon = doc.icon.and_then(|icon| self.icon(document, &serde_json::Value::Object(icon)));
@@ -297,7 +293,7 @@ impl Assembly {
     }
 
     fn icon(&mut self, document: &Document, icon: &serde_json::Value) -> Option<icon::Icon> {
-        const FIX: &str = "give a PNG, JPEG, GIF, SVG or ICO picture in base64, or leave the icon out";
+        const FIX: &str = "provide a PNG, JPEG, GIF, SVG or ICO image in base64, or remove the icon";
         match icon::decode(icon) {
             Ok((icon, remark)) => {
                 if let Some(remark) = remark {
@@ -323,7 +319,7 @@ impl Assembly {
     fn channel(&mut self, document: &Document) {
         let Header { package, name, .. } = &document.header;
         if self.package.is_none() {
-            let text = format!("channel {name:?} is of package {package:?}, which is not in the catalog");
+            let text = format!("channel {name:?} references package {package:?}, missing from the catalog");
             return self.refuse(
                 document,
                 "channel-package-unknown",
@@ -333,10 +329,10 @@ impl Assembly {
         }
         if name.is_empty() {
             let text = format!("package {package} has a channel without a name");
-            return self.refuse(document, "channel-name-missing", text, "give it a name");
+            return self.refuse(document, "channel-name-missing", text, "set its name");
         }
         if self.places.contains_key(&(CHANNEL, name.clone())) {
-            let fix = "put all entries into one olm.channel document";
+            let fix = "merge all entries into one olm.channel document";
             return self.twice(document, CHANNEL, "channel-duplicate", fix);
         }
         let text = Arc::clone(&self.text);
@@ -346,8 +342,15 @@ impl Assembly {
         let mut entries = Vec::new();
         for entry in doc.entries.unwrap_or_default() {
             if !seen.insert(entry.name.clone()) {
-                let text = format!("channel {name} has entry {:?} twice; the first one counts", entry.name);
-                self.refuse(document, "channel-entry-duplicate", text, "keep one entry with all its edges");
+                let text =
+                    format!("channel {name} has entry {:?} twice; the first entry is used", entry.name);
+                self.refuse(
+                    document,
+                    "channel-entry-duplicate",
+                    text,
+                    "merge them into one entry with all \
+                 edges",
+                );
                 continue;
             }
             if entry.name.is_empty() {
@@ -356,7 +359,7 @@ impl Assembly {
                     document,
                     "entry-name-missing",
                     text,
-                    "name the bundle; the entry is left out until then",
+                    "set the bundle name; until then the entry is skipped",
                 );
                 continue;
             }
@@ -382,8 +385,8 @@ impl Assembly {
         let Header { package, name, .. } = &document.header;
         if self.package.is_none() {
             let text = match package.as_str() {
-                "" => format!("bundle {name:?} does not say which package it is of"),
-                _ => format!("bundle {name:?} is of package {package:?}, which is not in the catalog"),
+                "" => format!("bundle {name:?} has no package"),
+                _ => format!("bundle {name:?} references package {package:?}, missing from the catalog"),
             };
             return self.refuse(
                 document,
@@ -398,7 +401,7 @@ impl Assembly {
                 document,
                 "bundle-name-missing",
                 text,
-                "name it as its ClusterServiceVersion",
+                "set its name to that of its ClusterServiceVersion",
             );
         }
         if self.places.contains_key(&(BUNDLE, name.clone())) {
@@ -438,7 +441,7 @@ impl Assembly {
             };
             let short = problem::name(name).unwrap_or_default();
             let text = format!("a property of bundle {short} has no {missing}");
-            let fix = "give it a type and a value; it is left out until then";
+            let fix = "set its type and value; until then the property is skipped";
             self.report_at(document, severity, "property-incomplete", text, fix);
         }
         let bundle = BundleEntry {
@@ -457,15 +460,16 @@ impl Assembly {
     }
 
     fn deprecations(&mut self, document: &Document) {
-        const FIX: &str = "reference the package (without a name), a channel or a bundle of it, each once";
+        const FIX: &str = "reference the package (without a name), a channel or a bundle of the package, \
+         each at most once";
         let package = &document.header.package;
         if self.package.is_none() {
-            let text = format!("deprecations are of package {package:?}, which is not in the catalog");
+            let text = format!("deprecations reference package {package:?}, missing from the catalog");
             return self.refuse(document, "deprecation-package-unknown", text, "correct the package's name");
         }
         if self.deprecated {
-            let text = format!("package {package} has deprecations twice; the first document counts");
-            let fix = "put all entries into one olm.deprecations document";
+            let text = format!("package {package} has two olm.deprecations documents; the first one is used");
+            let fix = "merge all entries into one olm.deprecations document";
             return self.refuse(document, "deprecations-duplicate", text, fix);
         }
         self.deprecated = true;
@@ -492,8 +496,7 @@ impl Assembly {
                     }
                     Some(slot) => *slot = Some(message),
                     None => {
-                        wrong =
-                            Some(format!("{schema} {name:?} is deprecated and is not in package {package}"));
+                        wrong = Some(format!("deprecated {schema} {name:?} is not in package {package}"));
                     }
                 }
             }

@@ -38,9 +38,9 @@ where
 }
 
 /// Looks for what is to be remarked in a map whose entries somebody else goes through; nothing is written.
-pub(crate) struct Look<'de>(Writer<'de, 'static>);
+pub(crate) struct Inspector<'de>(Writer<'de, 'static>);
 
-impl<'de> Look<'de> {
+impl<'de> Inspector<'de> {
     pub fn new() -> Self {
         Self(Writer::new(None))
     }
@@ -84,7 +84,7 @@ struct Out<'o> {
 impl Out<'_> {
     fn within<E: de::Error>(&self, more: usize) -> Result<(), E> {
         if self.text.len() + more > self.end {
-            return Err(E::custom("the document grows beyond every measure when its aliases are followed"));
+            return Err(E::custom("the document is too large after the expansion of its aliases"));
         }
         Ok(())
     }
@@ -167,7 +167,7 @@ impl<'de> Visitor<'de> for Seed<'_, 'de, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value that JSON has, too")
+        f.write_str("a value supported by JSON")
     }
 
     fn visit_bool<E: de::Error>(self, value: bool) -> Result<(), E> {
@@ -199,7 +199,7 @@ impl<'de> Visitor<'de> for Seed<'_, 'de, '_> {
 
     fn visit_f64<E: de::Error>(self, value: f64) -> Result<(), E> {
         if !value.is_finite() {
-            return Err(E::custom("JSON has no number that is infinite or none"));
+            return Err(E::custom("JSON does not support infinite numbers and NaN"));
         }
         self.0.json(&value)
     }
@@ -268,7 +268,7 @@ impl<'de> Visitor<'de> for KeySeed {
     type Value = Cow<'de, str>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key that is text, a number or a truth value")
+        f.write_str("a string, number or boolean key")
     }
 
     fn visit_borrowed_str<E: de::Error>(self, value: &'de str) -> Result<Self::Value, E> {

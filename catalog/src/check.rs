@@ -54,24 +54,24 @@ pub(crate) fn bundle(assembly: &mut Assembly, bundle: &BundleEntry) -> Option<Ve
         if let Some(reason) = broken {
             let reason = reason.to_string();
             let reason = reason.split(" at line ").next().unwrap_or_default();
-            let text = format!("property {} of bundle {name} does not parse: {reason}", property.type_);
-            error("property-invalid", text, "correct the value; it is ignored until then");
+            let text = format!("failed to parse property {} of bundle {name}: {reason}", property.type_);
+            error("property-invalid", text, "correct the value; until then it is ignored");
         }
     }
 
     let mut version = None;
     let packages: Vec<_> = bundle.properties_of("olm.package").collect();
     if packages.len() != 1 {
-        let text = format!("bundle {name} has {} properties olm.package", packages.len());
-        error("bundle-package-property", text, "give exactly one, with packageName and version");
+        let text = format!("bundle {name} has {} olm.package properties, expected 1", packages.len());
+        error("bundle-package-property", text, "set exactly one, with packageName and version");
     }
     if let Some(property) = packages.first().and_then(|property| property.parse::<PackageProperty>().ok()) {
         if property.package_name != bundle.package {
             let text = format!(
-                "bundle {name} is of package {} and its property says {:?}",
+                "bundle {name} belongs to package {}, but its olm.package property names {:?}",
                 bundle.package, property.package_name
             );
-            error("bundle-package-mismatch", text, "make both the same");
+            error("bundle-package-mismatch", text, "use the same package name in both");
         }
         match Version::parse(&property.version) {
             Ok(parsed) => {
@@ -90,7 +90,7 @@ pub(crate) fn bundle(assembly: &mut Assembly, bundle: &BundleEntry) -> Option<Ve
     match &bundle.image {
         None if !bundle.is_inline() => {
             let text = format!("bundle {name} has neither an image nor inline manifests");
-            error("bundle-image-missing", text, "give image, or olm.bundle.object properties");
+            error("bundle-image-missing", text, "set image, or add olm.bundle.object properties");
         }
         Some(image) => {
             if let Err(why) = image_reference(image) {
@@ -115,7 +115,7 @@ pub(crate) fn bundle(assembly: &mut Assembly, bundle: &BundleEntry) -> Option<Ve
     version
 }
 
-const IMAGE_FIX: &str = "write HOST/NAME:TAG or HOST/NAME@sha256:DIGEST, without a scheme";
+const IMAGE_FIX: &str = "use HOST/NAME:TAG or HOST/NAME@sha256:DIGEST, without a scheme";
 
 /// What `opm validate` lets pass and users stumble over.
 fn doubts(bundle: &BundleEntry) -> Vec<(Severity, &'static str, String, &'static str)> {
@@ -123,7 +123,7 @@ fn doubts(bundle: &BundleEntry) -> Vec<(Severity, &'static str, String, &'static
     let mut doubts = Vec::new();
     if bundle.related_images.iter().any(|related| related.image.is_empty()) {
         let text = format!("bundle {name} has a related image without a reference");
-        doubts.push((Warning, "related-image-empty", text, "remove it; mirrors for air gaps fail on it"));
+        doubts.push((Warning, "related-image-empty", text, "remove it; mirroring fails on it"));
     }
     for requirement in bundle.required_packages() {
         if let Err(error) = Range::parse(&requirement.version_range) {
@@ -135,18 +135,18 @@ fn doubts(bundle: &BundleEntry) -> Vec<(Severity, &'static str, String, &'static
                 Warning,
                 "requirement-range",
                 text,
-                "correct the range; the requirement cannot be met until then",
+                "correct the range; until then the requirement is unsatisfiable",
             ));
         }
     }
     for property in bundle.properties_of("olm.constraint") {
         let Err(error) = Constraint::parse(&property.value()) else { continue };
-        let text = format!("olm.constraint of bundle {name} cannot be used: {error}");
+        let text = format!("invalid olm.constraint of bundle {name}: {error}");
         let code = match error.problem {
             ConstraintProblem::UnknownField { .. } => "constraint-key",
             _ => "constraint-invalid",
         };
-        doubts.push((Warning, code, text, "correct it; the bundle is not installed until then"));
+        doubts.push((Warning, code, text, "correct it; until then the bundle is not installable"));
     }
     doubts
 }
@@ -160,17 +160,20 @@ fn released(
     let release = property.release.as_deref().filter(|release| !release.is_empty())?;
     let name = &bundle.name;
     if let Err(reason) = Prerelease::new(release) {
-        let text = format!("release {release:?} of bundle {name} is not a list of identifiers: {reason}");
-        let fix = "use numbers and words separated by dots, numbers without a leading zero";
+        let text = format!(
+            "invalid release {release:?} of bundle {name}, expected a list of identifiers: \
+         {reason}"
+        );
+        let fix = "use numbers without leading zeros and words, separated by dots";
         return Some((Error, "bundle-release", text, fix));
     }
     if !version.build.is_empty() {
         let text = format!("bundle {name} has a release and a version with build metadata ({version})");
-        return Some((Error, "bundle-release-build-metadata", text, "use one of the two"));
+        return Some((Error, "bundle-release-build-metadata", text, "remove one of them"));
     }
     let expected = format!("{}-v{version}-{release}", bundle.package);
     (*name != expected).then(|| {
-        let text = format!("bundle {name} has release {release} and is not named {expected}");
+        let text = format!("bundle {name} with release {release} is not named {expected}");
         (Error, "bundle-release-name", text, "name it PACKAGE-vVERSION-RELEASE")
     })
 }
@@ -217,20 +220,20 @@ fn default_channel(assembly: &mut Assembly, package: &mut Package) -> bool {
     let name = package.name.clone();
     let subject = Subject { field: Some("defaultChannel"), ..Subject::new(PACKAGE, &name) };
     let Some(first) = package.channels.keys().next().cloned() else {
-        let text = format!("package {} has no channel and is left out", package.name);
+        let text = format!("package {} has no channel and is skipped", package.name);
         assembly.report(&subject, Error, "package-no-channels", text, "add an olm.channel document");
         return false;
     };
     let (code, text) = match package.default_channel.as_str() {
         "" => (
             "default-channel-missing",
-            format!("package {} has no default channel; {first} stands in", package.name),
+            format!("package {} has no default channel; using {first}", package.name),
         ),
         name if !package.channels.contains_key(name) => {
             let nearest = olm_version::suggest(name, package.channels.keys(), 1);
             let hint = nearest.first().map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();
             let text = format!(
-                "the default channel {name} of package {} does not exist{hint}; {first} stands in",
+                "default channel {name} of package {} does not exist{hint}; using {first}",
                 package.name
             );
             ("default-channel-unknown", text)
@@ -267,7 +270,7 @@ fn membership(assembly: &mut Assembly, package: &Package) {
         }
     }
     for bundle in package.bundles.keys().filter(|name| !listed.contains(name.as_str())) {
-        let text = format!("bundle {bundle} is in no channel and cannot be installed");
+        let text = format!("bundle {bundle} is in no channel and not installable");
         let subject = Subject::new(BUNDLE, bundle);
         assembly.report(&subject, Error, "bundle-in-no-channel", text, "add it to the entries of a channel");
     }
@@ -286,10 +289,10 @@ fn versions(assembly: &mut Assembly, package: &Package) {
         }
     }
     for (version, bundles) in by_version.into_iter().filter(|(_, bundles)| bundles.len() > 1) {
-        let text = format!("version {version} is that of several bundles: {}", bundles.join(", "));
+        let text = format!("several bundles have version {version}: {}", bundles.join(", "));
         let subject =
             Subject { field: Some("properties[olm.package].version"), ..Subject::new(BUNDLE, bundles[1]) };
-        assembly.report(&subject, Error, "version-duplicate", text, "give each bundle a version of its own");
+        assembly.report(&subject, Error, "version-duplicate", text, "set a unique version for each bundle");
     }
 }
 
@@ -302,26 +305,26 @@ fn channel_graph(assembly: &mut Assembly, channel: &Channel) {
         }
         Disorder::NoHead => (
             "channel-no-head",
-            format!("channel {name} has no newest entry: each is replaced or skipped by another"),
-            "remove the replaces or skips that closes the circle",
+            format!("channel {name} has no head: every entry is replaced or skipped by another"),
+            "remove the replaces or skips of the cycle",
         ),
         Disorder::SeveralHeads(heads) => (
             "channel-several-heads",
-            format!("channel {name} has several newest entries: {}", heads.join(", ")),
-            "let one of them replace or skip the others",
+            format!("channel {name} has several heads: {}", heads.join(", ")),
+            "replace or skip the others with one of them",
         ),
         Disorder::Cycle(cycle) => (
             "channel-cycle",
-            format!("the replaces of channel {name} come back to where they were: {}", cycle.join(" -> ")),
-            "remove the replaces that closes the circle",
+            format!("replaces of channel {name} form a cycle: {}", cycle.join(" -> ")),
+            "remove a replaces of the cycle",
         ),
         Disorder::Stranded(stranded) => (
             "channel-stranded",
             format!(
-                "entries of channel {name} are neither on the way from its head nor skipped: {}",
+                "entries of channel {name} are neither on the replaces chain of its head nor skipped: {}",
                 stranded.join(", ")
             ),
-            "let an entry on the way replace or skip them",
+            "replace or skip them with an entry of the chain",
         ),
     });
     if let Some((code, text, fix)) = problem {
@@ -344,19 +347,13 @@ fn skip_ranges(assembly: &mut Assembly, package: &Package, channel: &Channel) {
                     Error,
                     "skip-range-invalid",
                     text,
-                    "correct the range; it is ignored until then",
+                    "correct the range; until then it is ignored",
                 );
             }
             Ok(range) => {
                 if let Some(remark) = range.remark() {
                     let text = format!("skipRange {source:?} of {} in channel {name}: {remark}", entry.name);
-                    assembly.report(
-                        &subject,
-                        Warning,
-                        "skip-range-remark",
-                        text,
-                        "write the range that is meant",
-                    );
+                    assembly.report(&subject, Warning, "skip-range-remark", text, "correct the range");
                 }
                 if let Some(covered) = covered(package, channel, &entry.name, &range) {
                     let text =

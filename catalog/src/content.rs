@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 
 use crate::model::{Catalog, Group, Package};
-use crate::store::Shelf;
+use crate::store::StoreFiles;
 
 /// Where the texts are.
 #[derive(Debug, Clone)]
@@ -15,7 +15,7 @@ pub(crate) enum Content {
     /// By name of the package.
     Memory(BTreeMap<String, Arc<String>>),
     /// By digest.
-    Disk(Arc<Shelf>),
+    Disk(Arc<StoreFiles>),
     /// The catalog was only checked.
     Nowhere,
 }
@@ -24,14 +24,15 @@ pub(crate) enum Content {
 #[derive(Debug, thiserror::Error)]
 pub enum ContentError {
     /// The catalog was loaded to be checked.
-    #[error("the content of package {package} was not kept: the catalog was only checked")]
+    #[error("content of package {package} not stored: the catalog was only checked")]
     NotKept {
         /// The package.
         package: String,
     },
     /// The file is not readable.
     #[error(
-        "failed to read package {package} from {path}: {source}; it is read anew at the catalog's next refresh"
+        "failed to read package {package} from {path}: {source}; the next refresh of the catalog reads it \
+         again"
     )]
     Read {
         /// The package.
@@ -43,7 +44,8 @@ pub enum ContentError {
     },
     /// The file is not what was written.
     #[error(
-        "failed to read package {package} from {path}: the file is damaged; it was set aside and is read anew at the catalog's next refresh"
+        "failed to read package {package} from {path}: file corrupted and set aside; the next refresh of \
+         the catalog reads it again"
     )]
     Damaged {
         /// The package.
@@ -137,7 +139,7 @@ impl Catalog {
                 Some(text) => Ok(Arc::clone(text)),
                 None => Err(ContentError::NotKept { package: package.to_owned() }),
             },
-            Content::Disk(shelf) => shelf.read(package, group),
+            Content::Disk(disk) => disk.read(package, group),
             Content::Nowhere => Err(ContentError::NotKept { package: package.to_owned() }),
         }
     }

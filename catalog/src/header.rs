@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::canonical::{Look, Remarks};
+use crate::canonical::{Inspector, Remarks};
 
 /// The three keys that every document of a catalog is looked up by.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,13 +53,13 @@ pub(crate) struct Looked {
 
 impl<'de> Deserialize<'de> for Looked {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut look = Look::new();
+        let mut look = Inspector::new();
         let header = deserializer.deserialize_any(HeaderVisitor(Some(&mut look)))?;
         Ok(Self { header, remarks: look.finish() })
     }
 }
 
-struct HeaderVisitor<'l, 'de>(Option<&'l mut Look<'de>>);
+struct HeaderVisitor<'l, 'de>(Option<&'l mut Inspector<'de>>);
 
 impl<'de> Visitor<'de> for HeaderVisitor<'_, 'de> {
     type Value = Header;

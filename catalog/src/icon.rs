@@ -52,12 +52,12 @@ pub(crate) fn decode(icon: &Value) -> Result<(Icon, Option<NoIcon>), NoIcon> {
         .decode(compact)
         .map_err(|error| problem("icon-not-base64", format!("the icon is not base64: {error}")))?;
     let Some(kind) = olm_bundle::sniff(&data) else {
-        let text = "the icon is not a PNG, JPEG, GIF, SVG or ICO picture".to_owned();
+        let text = "the icon is not a PNG, JPEG, GIF, SVG or ICO image".to_owned();
         return Err(problem("icon-not-image", text));
     };
     let mediatype = kind.mediatype();
     let remark = (!kind.is(claimed))
-        .then(|| problem("icon-mediatype", format!("the icon says {claimed:?} and is {mediatype}")));
+        .then(|| problem("icon-mediatype", format!("the icon declares {claimed:?}, but is {mediatype}")));
     Ok((Icon { mediatype: mediatype.to_owned(), data }, remark))
 }
 

@@ -21,7 +21,7 @@ use crate::parallel;
 use crate::problem::{self, Place, Problem, Severity};
 use crate::scan::{Entry, Scan};
 use crate::spelling;
-use crate::store::Shelf;
+use crate::store::StoreFiles;
 use crate::summary::Summary;
 
 /// The whole community catalog has 87 MB; a file beyond this is not read.
@@ -79,7 +79,7 @@ impl Catalog {
 /// What becomes of the packages' texts.
 pub(crate) enum Keep<'a> {
     Memory(Mutex<BTreeMap<String, Arc<String>>>),
-    Disk(&'a Shelf),
+    Disk(&'a StoreFiles),
     Nothing,
 }
 
@@ -95,7 +95,7 @@ impl Keep<'_> {
                 texts.insert(package.to_owned(), Arc::clone(text));
                 Ok(())
             }
-            Self::Disk(shelf) => shelf.write(digest, text),
+            Self::Disk(disk) => disk.write(digest, text),
             Self::Nothing => Ok(()),
         }
     }
@@ -145,14 +145,8 @@ pub(crate) fn load<'o>(
     }
     if scan.entries.is_empty() && problems.is_empty() {
         let place = Place { path: files.origin, ..Place::default() };
-        let fix = "point to a folder or file with olm.package, olm.channel and olm.bundle documents";
-        problems.push(Problem::new(
-            Severity::Warning,
-            place,
-            "catalog-empty",
-            "there is nothing in it".into(),
-            fix,
-        ));
+        let fix = "use a directory or file with olm.package, olm.channel and olm.bundle documents";
+        problems.push(Problem::new(Severity::Warning, place, "catalog-empty", "empty catalog".into(), fix));
     }
     problems.sort_by(|a, b| (&a.place, &a.code, &a.text).cmp(&(&b.place, &b.code, &b.text)));
     if !matches!(keep, Keep::Nothing) {
@@ -176,8 +170,8 @@ fn read(scan: &Scan<'_>, name: &str, entries: &[&Entry], old: Option<&Group>, ke
         match scan.text(entry) {
             Ok(text) => texts.push((source, *entry, text)),
             Err(error) => {
-                let fix = "read the catalog again; its files changed while they were read";
-                flaw(source, name, "unreadable", format!("cannot be read: {error}"), fix).list(&mut flaws);
+                let fix = "read the catalog again; its files changed during the read";
+                flaw(source, name, "unreadable", format!("failed to read: {error}"), fix).list(&mut flaws);
             }
         }
     }
@@ -259,13 +253,13 @@ fn document(
         None
     };
     if !header.is_map {
-        let fix = "remove the file, or name it in .indexignore";
-        return refuse("not-a-map", "this document is not a map".into(), fix);
+        let fix = "remove the file, or add it to .indexignore";
+        return refuse("not-a-map", "document is not a map".into(), fix);
     }
     if header.schema.is_empty() {
-        let fix =
-            "add schema: olm.package, olm.channel, olm.bundle or your own; or name the file in .indexignore";
-        return refuse("schema-missing", "this document has no schema".into(), fix);
+        let fix = "set schema to olm.package, olm.channel, olm.bundle or a custom schema, or add the file to \
+             .indexignore";
+        return refuse("schema-missing", "document has no schema".into(), fix);
     }
     let read = || -> Result<_, Box<dyn std::error::Error>> {
         // Where nothing is kept, the document was looked at already.
@@ -295,7 +289,7 @@ fn document(
         Err(error) => {
             let error = error.to_string();
             let text = error.split(" at line ").next().unwrap_or_default().to_owned();
-            refuse("syntax", text, "correct the document; all others are loaded")
+            refuse("syntax", text, "correct the document; the others are loaded")
         }
     }
 }
@@ -358,7 +352,7 @@ impl<'a> Files<'a> {
             Err(error) => return self.unreadable(dir, root, &error),
         };
         if ignores.len() > DEEPEST {
-            let error = io::Error::other(format!("it is nested more than {DEEPEST} deep"));
+            let error = io::Error::other(format!("nested more than {DEEPEST} levels deep"));
             return self.unreadable(dir, root, &error);
         }
         let rules = dir.join(".indexignore");
@@ -391,10 +385,10 @@ impl<'a> Files<'a> {
     fn file(&mut self, path: &Path, root: Option<&Path>) {
         let opened = fs::metadata(path).and_then(|metadata| {
             if !metadata.is_file() {
-                return Err(io::Error::other("it is not a regular file"));
+                return Err(io::Error::other("not a regular file"));
             }
             if metadata.len() > LARGEST_FILE {
-                return Err(io::Error::other(format!("it has more than {LARGEST_FILE} bytes")));
+                return Err(io::Error::other(format!("larger than {LARGEST_FILE} bytes")));
             }
             // Each open file counts against the process's limit; behind the first ones they are opened when read.
             let file = File::open(path)?;
@@ -409,8 +403,8 @@ impl<'a> Files<'a> {
 
     fn unreadable(&mut self, path: &Path, root: Option<&Path>, error: &io::Error) {
         let place = Place { path: shown(path, root), ..Place::default() };
-        let text = format!("cannot be read: {error}");
-        let fix = "check that it exists and may be read";
+        let text = format!("failed to read: {error}");
+        let fix = "check that it exists and is readable";
         self.problems.push(Problem::new(Severity::Error, place, "unreadable", text, fix));
     }
 }

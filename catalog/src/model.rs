@@ -442,9 +442,8 @@ fn inline_object(property: &Property) -> Result<Value, String> {
     struct Object {
         data: String,
     }
-    let object: Object = property
-        .parse()
-        .map_err(|_| "it has no inline data (references to files are not supported)".to_owned())?;
+    let object: Object =
+        property.parse().map_err(|_| "no inline data (file references are not supported)".to_owned())?;
     let bytes =
         STANDARD.decode(object.data.trim()).map_err(|error| format!("data is not base64: {error}"))?;
     serde_json::from_slice(&bytes).or_else(|_| {

@@ -21,7 +21,7 @@ pub struct Unknown {
 fn hint(nearest: &[String], known: &[String]) -> String {
     match (nearest, known) {
         ([], []) => String::new(),
-        ([], known) => format!("; there is {}", known.join(", ")),
+        ([], known) => format!("; available: {}", known.join(", ")),
         (nearest, _) => format!("; did you mean {}?", nearest.join(", ")),
     }
 }

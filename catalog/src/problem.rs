@@ -79,13 +79,13 @@ impl Problem {
 
     pub(crate) fn duplicate_key(place: Place, header: &Header, key: &str) -> Self {
         let Header { schema, package, name, .. } = header;
-        let text = format!("{schema} {name:?} has the key {key} twice; the last one counts");
+        let text = format!("{schema} {name:?} has key {key} twice; the last one is used");
         let problem = Self::new(
             Severity::Warning,
             place,
             "duplicate-key",
             text,
-            "keep one; other tools may choose the other",
+            "keep one; other tools may use the other one",
         );
         Self { package: self::name(package), field: self::name(key), ..problem }
     }
@@ -105,8 +105,8 @@ pub(crate) fn list<T>(problems: &mut Vec<T>, new: T, of: impl Fn(&mut T) -> &mut
     if problems.len() == LISTED {
         let dropped = of(&mut new);
         dropped.code = "more-problems".into();
-        dropped.text = format!("there are more than {LISTED} problems here; the others are not listed");
-        dropped.fix = "correct those that are listed, and look again".into();
+        dropped.text = format!("more than {LISTED} problems; further problems are not listed");
+        dropped.fix = "correct the listed problems and validate again".into();
         return problems.push(new);
     }
     if let Some(last) = problems.last_mut().map(of) {

@@ -187,7 +187,7 @@ impl Part {
             read
         });
         if let Err(error) = read {
-            part.problem(path, (0, 0), None, "unreadable", format!("cannot be read: {error}"), READABLE);
+            part.problem(path, (0, 0), None, "unreadable", format!("failed to read: {error}"), READABLE);
         }
         part
     }
@@ -266,10 +266,8 @@ impl Part {
             let package = package_in(&window.text()[..end]);
             let lines = memchr::memchr_iter(b'\n', &window.text()[..end]).count() + 1;
             if error.line() > lines {
-                let message = format!(
-                    "it does not end before the next document begins: {}",
-                    without_place(&error.to_string())
-                );
+                let message =
+                    format!("unterminated before the next document: {}", without_place(&error.to_string()));
                 self.problem(path, (line, column), package, "syntax", message, SYNTAX);
             } else if length > LARGEST_DOCUMENT && error.is_eof() {
                 self.problem(path, (line, column), package, "document-large", too_large(), TOO_LARGE);
@@ -341,7 +339,7 @@ impl Part {
                     good.len() - memchr::memrchr(b'\n', good).map_or(0, |last| last + 1) + 1,
                 );
                 let package = package_in(text);
-                self.problem(path, place, package, "syntax", "the file is not UTF-8".into(), SYNTAX);
+                self.problem(path, place, package, "syntax", "file is not UTF-8".into(), SYNTAX);
                 return Ok(());
             }
         };
@@ -350,7 +348,7 @@ impl Part {
             let before = &text.as_bytes()[..offset];
             let last = memchr::memrchr(b'\n', before).map_or(0, |last| last + 1);
             let place = (line + memchr::memchr_iter(b'\n', before).count(), before.len() - last + 1);
-            let message = format!("more than {DEEPEST_FLOW} brackets are open at a time");
+            let message = format!("more than {DEEPEST_FLOW} nested brackets");
             self.problem(path, place, package_in(text.as_bytes()), "syntax", message, SYNTAX);
             return Ok(());
         }
@@ -387,12 +385,12 @@ impl Part {
     }
 }
 
-const READABLE: &str = "check that it exists and may be read";
+const READABLE: &str = "check that it exists and is readable";
 const SYNTAX: &str = "correct the file; its other documents and all other packages are loaded";
-const TOO_LARGE: &str = "split it, or leave it out; its neighbours are loaded";
+const TOO_LARGE: &str = "split or remove it; the other documents are loaded";
 
 fn too_large() -> String {
-    format!("a document has more than {} MiB", LARGEST_DOCUMENT >> 20)
+    format!("document larger than {} MiB", LARGEST_DOCUMENT >> 20)
 }
 
 fn without_place(message: &str) -> String {

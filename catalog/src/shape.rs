@@ -55,7 +55,7 @@ impl<'de> Deserialize<'de> for Texts {
             type Value = Texts;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a map of texts")
+                f.write_str("a map of strings")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Texts, A::Error> {
@@ -75,7 +75,7 @@ impl<'de> Deserialize<'de> for Text {
         match <&RawValue>::deserialize(deserializer)?.get() {
             text if text.starts_with('"') || text == "null" => Ok(Self),
             other => Err(serde::de::Error::custom(format!(
-                "expected text and not {}",
+                "expected a string, found {}",
                 other.chars().take(20).collect::<String>()
             ))),
         }

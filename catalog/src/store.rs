@@ -31,13 +31,13 @@ const VERSION: u32 = 2;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Another process has it.
-    #[error("the catalog store {path} is used by another process; give each its own folder")]
+    #[error("catalog store {path} is in use by another process; use a separate directory for each")]
     Used {
         /// The folder.
         path: PathBuf,
     },
     /// There was a catalog, and what is to take its place has nothing that could be used.
-    #[error("{origin} holds no package that can be used{}", problem.as_ref().map(|problem| format!("; {problem}")).unwrap_or_default())]
+    #[error("{origin} contains no valid package{}", problem.as_ref().map(|problem| format!("; {problem}")).unwrap_or_default())]
     Unusable {
         /// Where it came from.
         origin: String,
@@ -59,14 +59,14 @@ pub enum StoreError {
 /// Catalogs on disk. Cheap to share; one process at a time.
 #[derive(Debug, Clone)]
 pub struct Store {
-    shelf: Arc<Shelf>,
+    disk: Arc<StoreFiles>,
     /// Of each key, the catalog that was given out last. Held while a catalog is refreshed: one at a time.
     catalogs: Arc<Mutex<BTreeMap<String, Weak<Catalog>>>>,
 }
 
 /// The files of a store.
 #[derive(Debug)]
-pub(crate) struct Shelf {
+pub(crate) struct StoreFiles {
     root: PathBuf,
     /// Every catalog that is in use by digests of its packages; garbage collection spares these.
     used: Mutex<Vec<Weak<Catalog>>>,
@@ -120,14 +120,14 @@ impl Store {
                 fs::remove_file(path).map_err(failed("remove", path))?;
             }
         }
-        let shelf = Shelf { root: root.to_owned(), used: Mutex::default(), _lock: lock };
-        Ok(Self { shelf: Arc::new(shelf), catalogs: Arc::default() })
+        let disk = StoreFiles { root: root.to_owned(), used: Mutex::default(), _lock: lock };
+        Ok(Self { disk: Arc::new(disk), catalogs: Arc::default() })
     }
 
     /// The folder.
     #[must_use]
     pub fn root(&self) -> &Path {
-        &self.shelf.root
+        &self.disk.root
     }
 
     /// A catalog as it was stored last: only its index is read.
@@ -149,7 +149,7 @@ impl Store {
         if let Some(catalog) = catalogs.get(key).and_then(Weak::upgrade) {
             return Ok(Some(catalog));
         }
-        let path = self.shelf.index(key);
+        let path = self.disk.index(key);
         let text = match fs::read(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -159,7 +159,8 @@ impl Store {
             Ok(index) if index.version == VERSION && index.key == key => index,
             Ok(_) => return Ok(None),
             Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "an index of the catalog store is damaged and is made anew");
+                tracing::warn!(path = %path.display(), %error, "index of the catalog store corrupted, \
+                 rebuilding it");
                 return Ok(None);
             }
         };
@@ -176,10 +177,10 @@ impl Store {
         problems: Vec<Problem>,
         groups: BTreeMap<String, Group>,
     ) -> Arc<Catalog> {
-        let content = Content::Disk(Arc::clone(&self.shelf));
+        let content = Content::Disk(Arc::clone(&self.disk));
         let catalog = Arc::new(Catalog { origin, digest, problems, groups, content, ..Catalog::default() });
         catalogs.insert(key.to_owned(), Arc::downgrade(&catalog));
-        let mut used = self.shelf.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut used = self.disk.used.lock().unwrap_or_else(PoisonError::into_inner);
         used.retain(|catalog| catalog.strong_count() > 0);
         used.push(Arc::downgrade(&catalog));
         catalog
@@ -196,8 +197,8 @@ impl Store {
         let files = Files::of_dir(dir, true);
         let mut catalogs = self.catalogs.lock().unwrap_or_else(PoisonError::into_inner);
         let old = self.current(&mut catalogs, key)?;
-        let reusable = |name: &str| old.as_ref()?.groups.get(name).filter(|group| self.shelf.has(group));
-        let loaded = load::load(files, reusable, &Keep::Disk(&self.shelf));
+        let reusable = |name: &str| old.as_ref()?.groups.get(name).filter(|group| self.disk.has(group));
+        let loaded = load::load(files, reusable, &Keep::Disk(&self.disk));
         if let Some((path, source)) = loaded.failure {
             return Err(StoreError::Io { what: "write", path, source });
         }
@@ -224,7 +225,7 @@ impl Store {
             problems: loaded.problems,
             groups: loaded.groups,
         };
-        self.shelf.commit(&index)?;
+        self.disk.commit(&index)?;
         let changed = before.is_none_or(|before| before != index.digest);
         let Index { origin, digest, problems, groups, .. } = index;
         let catalog = self.hand_out(&mut catalogs, key, origin, digest, problems, groups);
@@ -240,7 +241,7 @@ impl Store {
     pub fn remove(&self, key: &str) -> Result<(), StoreError> {
         let mut catalogs = self.catalogs.lock().unwrap_or_else(PoisonError::into_inner);
         catalogs.remove(key);
-        let path = self.shelf.index(key);
+        let path = self.disk.index(key);
         match fs::remove_file(&path) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
                 return Err(StoreError::Io { what: "remove", path, source });
@@ -260,7 +261,7 @@ impl Store {
         // Nobody writes packages meanwhile.
         let _catalogs = self.catalogs.lock().unwrap_or_else(PoisonError::into_inner);
         let mut needed = BTreeSet::new();
-        let folder = self.shelf.root.join("catalogs");
+        let folder = self.disk.root.join("catalogs");
         for path in files_in(&folder)? {
             let text = fs::read(&path).map_err(failed("read", &path))?;
             // A damaged index or one of another version is made anew, and needs nothing.
@@ -268,13 +269,13 @@ impl Store {
                 needed.extend(index.groups.into_values().map(|group| group.digest));
             }
         }
-        for catalog in self.shelf.used.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for catalog in self.disk.used.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             if let Some(catalog) = catalog.upgrade() {
                 needed.extend(catalog.groups.values().map(|group| group.digest.clone()));
             }
         }
         let mut removed = 0;
-        for path in files_in(&self.shelf.root.join("packages"))? {
+        for path in files_in(&self.disk.root.join("packages"))? {
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             if !needed.contains(&name) {
                 fs::remove_file(&path).map_err(failed("remove", &path))?;
@@ -285,7 +286,7 @@ impl Store {
     }
 }
 
-impl Shelf {
+impl StoreFiles {
     /// Keys hold what file names may not.
     fn index(&self, key: &str) -> PathBuf {
         self.root.join("catalogs").join(format!("{}.json", &hex(&Sha256::digest(key.as_bytes()))[..32]))

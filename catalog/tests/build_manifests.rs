@@ -72,7 +72,7 @@ fn real_package_manifests_become_packages() {
     assert_eq!(missing, Vec::<String>::new());
     assert_eq!(
         texts(&built, Severity::Error)[0],
-        "channel original_40 is left out: its head postgresoperator.v4.0.1 is not there [channel-head-missing]"
+        "channel original_40 is skipped: its head postgresoperator.v4.0.1 not found [channel-head-missing]"
     );
     assert_eq!(catalog.problems.iter().filter(|p| p.code == "channel-head-missing").count(), 4);
 
@@ -136,13 +136,13 @@ fn what_is_wrong_in_a_config_map_is_told_and_the_rest_is_there() {
     let missing = built(&|data| {
         data.remove("packages");
     });
-    assert_eq!(texts(&missing, Severity::Error), ["the key packages is missing [config-map]"]);
+    assert_eq!(texts(&missing, Severity::Error), ["key packages is missing [config-map]"]);
     let no_list = built(&|data| {
         data.insert("customResourceDefinitions".into(), "a: b".into());
     });
     let told = texts(&no_list, Severity::Error);
-    assert_eq!(told[0], "the key customResourceDefinitions is not a list [config-map]");
-    assert!(told[1].ends_with("which is not among customResourceDefinitions [crd-missing]"), "{told:?}");
+    assert_eq!(told[0], "key customResourceDefinitions is not a list [config-map]");
+    assert!(told[1].ends_with("missing from customResourceDefinitions [crd-missing]"), "{told:?}");
     assert_eq!(no_list.packages.len(), 2);
     let broken = built(&|data| {
         data.insert("clusterServiceVersions".into(), "- [".into());

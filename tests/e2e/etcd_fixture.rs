@@ -57,7 +57,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Writer {
     stop: Arc<AtomicBool>,
     written: Arc<AtomicUsize>,
-    worst_second: Arc<AtomicUsize>,
+    most_in_a_row: Arc<AtomicUsize>,
     thread: std::thread::JoinHandle<Vec<String>>,
 }
 
@@ -76,16 +76,12 @@ impl Writer {
             let (stop, written, worst) = (Arc::clone(&stop), Arc::clone(&written), Arc::clone(&worst));
             move || {
                 let mut failures = Vec::new();
-                let start = Instant::now();
-                let (mut second, mut failed) = (0, 0);
+                let mut failed = 0;
                 while !stop.load(Ordering::Relaxed) {
                     let n = written.load(Ordering::Relaxed);
-                    let now = start.elapsed().as_secs();
-                    if now != second {
-                        (second, failed) = (now, 0);
-                    }
                     match cluster.try_etcdctl(&ns, "client", &endpoint, &["put", &format!("w/{n:06}"), "x"]) {
                         Ok(out) if out.status.success() => {
+                            failed = 0;
                             written.fetch_add(1, Ordering::Relaxed);
                             std::thread::sleep(pause);
                         }
@@ -103,11 +99,19 @@ impl Writer {
                 failures
             }
         });
-        Self { stop, written, worst_second: worst, thread }
+        Self { stop, written, most_in_a_row: worst, thread }
     }
 
-    /// Number written, most failures within one second, and what they said. It goes on until some keys are written: how long that
-    /// takes depends on the machine.
+    /// Waits until this many more keys are written.
+    pub(crate) async fn more(&self, keys: usize) -> Result<()> {
+        let before = self.written.load(Ordering::Relaxed);
+        eventually("more keys to be written", LIMIT, async || {
+            Ok((self.written.load(Ordering::Relaxed) >= before + keys).then_some(()))
+        })
+        .await
+    }
+
+    /// Number written, most failures in a row, and their messages. Ends when some keys are written.
     pub(crate) fn finish(self) -> (usize, usize, Vec<String>) {
         let end = Instant::now() + PATIENCE;
         while self.written.load(Ordering::Relaxed) <= 3 && Instant::now() < end {
@@ -115,7 +119,7 @@ impl Writer {
         }
         self.stop.store(true, Ordering::Relaxed);
         let failures = self.thread.join().unwrap_or_default();
-        (self.written.load(Ordering::Relaxed), self.worst_second.load(Ordering::Relaxed), failures)
+        (self.written.load(Ordering::Relaxed), self.most_in_a_row.load(Ordering::Relaxed), failures)
     }
 }
 

@@ -119,7 +119,7 @@ async fn walk(folder: &PathBuf) -> Result<()> {
     page.goto(&format!("{base}/installed")).await?;
     shot(&mut page, "sign-in").await?;
     page.click("Sign in with 127.0.0.1").await?;
-    says(&mut page, "The provider does not answer").await?;
+    says(&mut page, "Provider unreachable").await?;
     shot(&mut page, "sign-in-provider-away").await?;
     // and when it is, a moment later
     let provider = Provider::start(folder, port, &base)?;
@@ -128,8 +128,7 @@ async fn walk(folder: &PathBuf) -> Result<()> {
         tokio::time::sleep(Duration::from_secs(1)).await;
         page.goto(&format!("{base}/installed")).await?;
         page.click("Sign in with 127.0.0.1").await?;
-        let either =
-            "['[ Cancel ]', 'The provider does not answer'].some(t => document.body.innerText.includes(t))";
+        let either = "['[ Cancel ]', 'Provider unreachable'].some(t => document.body.innerText.includes(t))";
         page.wait_for(either, PATIENCE).await?;
         Ok((page.eval("document.body.innerText.includes('[ Cancel ]')").await? == true).then_some(()))
     })
@@ -137,7 +136,7 @@ async fn walk(folder: &PathBuf) -> Result<()> {
 
     // when the user cancels
     page.click("[ Cancel ]").await?;
-    says(&mut page, "The provider refused the sign-in").await?;
+    says(&mut page, "The provider rejected the sign-in").await?;
     says(&mut page, "access_denied").await?;
     shot(&mut page, "sign-in-refused").await?;
 

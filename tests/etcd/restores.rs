@@ -255,13 +255,13 @@ fn s23_what_does_not_fit_is_refused_before_anything_is_touched() {
         let cut = |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() / 2);
         let page = |bytes: &mut Vec<u8>| *bytes = b"<html>Not found</html>".to_vec();
         let refused = [
-            ("changed", copied(s3, "changed", flip, None)?, "it was cut or changed"),
+            ("changed", copied(s3, "changed", flip, None)?, "truncated or modified"),
             ("cut", copied(s3, "cut", cut, None)?, "it was cut"),
-            ("page", copied(s3, "page", page, None)?, "no snapshot of etcd"),
+            ("page", copied(s3, "page", page, None)?, "not an etcd snapshot"),
             (
                 "newer",
                 copied(s3, "newer", |_| (), Some(("etcdversion", "3.99.0")))?,
-                "etcd does not read what a newer minor version wrote",
+                "etcd does not read data of a newer minor version",
             ),
             ("other", "bucket/other".to_owned(), "set spec.allowOtherCluster"),
         ];
@@ -363,7 +363,7 @@ fn s23_an_encrypted_backup_comes_back_with_its_key_alone() {
         cut.truncate(stored.len() / 2);
         std::fs::write(s3.dir.path().join("bucket/cut"), cut)?;
         let waits = [
-            ("without", "bucket/etcd", json!({}), "name the Secret that has it in spec.encryption.secret"),
+            ("without", "bucket/etcd", json!({}), "set spec.encryption.secret to the Secret with this key"),
             ("wrong", "bucket/etcd", with("others"), "Secret others has"),
             ("missing", "bucket/etcd", with("none"), "spec.encryption: Secret none does not exist"),
         ];
@@ -413,7 +413,7 @@ fn s23_a_backup_of_a_newer_minor_version_goes_back_with_its_own_tool() {
         if own.starts_with("3.4.") {
             let template = json!({ "clusterTemplate": spec(1) });
             let refused = Task::restore(stage, "d", "older", "bucket/etcd", template).await?;
-            refused.failed("etcd does not read what a newer minor version wrote").await?;
+            refused.failed("etcd does not read data of a newer minor version").await?;
             let pods = stage.list("Pod", "ns").await?;
             let of_it = pods.iter().filter(|pod| pod["metadata"]["labels"]["etcd_cluster"] == "d");
             let of_it: Vec<&Value> = of_it.collect();
@@ -437,7 +437,7 @@ fn s23_a_store_that_stands_still_is_given_up() {
         s3.fail(Some(Fault::Mute));
         let task = Task::restore(stage, "c", "mute", "bucket/etcd", json!({})).await?;
         let says = |status: &Value| {
-            status["reason"].as_str().is_some_and(|reason| reason.contains("stood still for 60 seconds"))
+            status["reason"].as_str().is_some_and(|reason| reason.contains("stalled for 60 seconds"))
         };
         task.until("patience", says).await?;
         s3.fail(None);

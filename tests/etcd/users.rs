@@ -91,7 +91,7 @@ fn s23_a_cluster_with_tls_and_users_goes_back_to_its_backup() {
             cluster.names().await?.iter().map(|n| format!("https://{}:2379", stage.net.outside(n))).collect();
         let by_url = json!({ "clusterName": null, "etcdEndpoints": urls, "clientTLSSecret": "c-client-tls" });
         let by_url = Task::backup(&cluster, "by-url", "bucket/by-url", by_url).await?;
-        by_url.failed("authentication is on in etcd").await?;
+        by_url.failed("authentication is enabled in etcd").await?;
         by_url.delete().await?;
 
         let former = cluster.names().await?;
@@ -123,7 +123,7 @@ fn s23_a_password_that_does_not_fit_is_told_and_nothing_is_done() {
         let told = cluster.condition("TLSReady", "False", "PasswordRefused").await?;
         let message = told["message"].as_str().unwrap_or_default();
         ensure!(
-            message.contains("Secret root, key password: etcd does not take it for the user root"),
+            message.contains("Secret root, key password: etcd rejects this password for user root"),
             "{told}"
         );
         cluster.spec(json!({ "size": 2 })).await?;
@@ -173,7 +173,7 @@ fn s23_users_of_a_backup_are_told_to_a_cluster_that_knows_none() {
         let told = |object: &Value| {
             object["status"]["conditions"]
                 .to_string()
-                .contains("name the Secret with the password of the user root")
+                .contains("set spec.auth.rootSecret to the Secret with the password of user root")
         };
         other.until("the user to be asked for", told).await?;
         other.spec(json!({ "auth": both["auth"] })).await?;

@@ -75,3 +75,22 @@ fn the_index_has_every_page() {
         .collect();
     assert!(missing.is_empty(), "docs/README.md does not list {missing:?}");
 }
+
+#[test]
+fn the_readme_is_short() {
+    let text = std::fs::read_to_string(root().join("README.md")).expect("README.md");
+    let words = text.split_whitespace().count();
+    assert!(words <= 1_100, "README.md has {words} words, expected at most 1,100: move text to docs/");
+}
+
+#[test]
+fn the_architecture_names_every_crate() {
+    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
+    let crates = super::metadata();
+    let folders = crates["packages"].as_array().expect("packages").iter().filter_map(|package| {
+        let manifest = package["manifest_path"].as_str()?;
+        Path::new(manifest).strip_prefix(root()).ok()?.parent()?.to_str()
+    });
+    let missing: Vec<_> = folders.filter(|folder| !text.contains(&format!("]({folder})"))).collect();
+    assert!(missing.is_empty(), "ARCHITECTURE.md does not name {missing:?}");
+}

@@ -90,7 +90,7 @@ impl ApiServer {
 
     pub(crate) fn client(&self, token: &Token) -> Result<Client, WebError> {
         if !is_token(&token.get()) {
-            return Err(WebError::unauthorized("this is not a bearer token"));
+            return Err(WebError::unauthorized("invalid bearer token"));
         }
         (self.connect)(token).map_err(WebError::from)
     }
@@ -110,7 +110,7 @@ pub(crate) async fn identity(client: &Client, token: &Token) -> Result<Identity,
     let info = review.status.and_then(|s| s.user_info).unwrap_or_default();
     let name = info.username.unwrap_or_default();
     if name.is_empty() || name == "system:anonymous" {
-        return Err(WebError::unauthorized("the API server does not know this token"));
+        return Err(WebError::unauthorized("the API server rejected the token"));
     }
     Ok(Identity { name, groups: info.groups.unwrap_or_default(), token: token.clone() })
 }

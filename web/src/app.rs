@@ -95,7 +95,7 @@ impl App {
 }
 
 pub(crate) fn too_many_failures() -> WebError {
-    WebError::too_many("too many attempts to sign in have failed from your address")
+    WebError::too_many("too many failed sign-in attempts from your address")
 }
 
 /// Every route of the console.
@@ -136,13 +136,13 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/instances/{crd}", get(pages::instances::all_namespaces))
         .route("/instances/{crd}/{namespace}", get(pages::instances::one_namespace))
         .route("/instances/{crd}/{namespace}/{name}", get(pages::instance::page))
-        .fallback(|| async { WebError::not_found("there is no page at this address") })
+        .fallback(|| async { WebError::not_found("page not found") })
         .method_not_allowed_fallback(|| async {
             WebError::new(
                 StatusCode::METHOD_NOT_ALLOWED,
                 "method-not-allowed",
-                "That does not work",
-                "this address does not take that kind of request",
+                "Method not allowed",
+                "this URL does not support the request method",
             )
         })
         .layer(DefaultBodyLimit::max(MAX_BODY))
@@ -155,6 +155,6 @@ async fn ready(State(app): State<Arc<App>>) -> Response {
     match app.catalogs.problem().await {
         None => "ok\n".into_response(),
         // Still ready: pages say what is missing, and cutting the console off would help nobody.
-        Some(why) => format!("ok, but the catalogs cannot be read: {why}\n").into_response(),
+        Some(why) => format!("ok, but failed to read the catalogs: {why}\n").into_response(),
     }
 }

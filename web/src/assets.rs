@@ -39,7 +39,7 @@ pub(crate) async fn file(Path(file): Path<String>) -> Result<Response, WebError>
     let asset = [&*CSS, &*SCRIPT, &*LOGO]
         .into_iter()
         .find(|asset| asset.url.strip_prefix("/static/") == Some(file.as_str()))
-        .ok_or_else(|| WebError::not_found("there is no such file; reload the page for its new name"))?;
+        .ok_or_else(|| WebError::not_found("file not found; reload the page to get its current name"))?;
     let headers = [
         (header::CONTENT_TYPE, asset.mediatype),
         (header::CACHE_CONTROL, "public, max-age=31536000, immutable"),

@@ -140,8 +140,8 @@ impl Session {
         if given.is_some_and(|given| same(given, &self.csrf)) {
             return Ok(());
         }
-        Err(WebError::forbidden("the form is from another session")
-            .hint("go back, reload the page, and send it again"))
+        Err(WebError::forbidden("the form belongs to another session")
+            .hint("reload the page and submit the form again"))
     }
 }
 
@@ -213,13 +213,13 @@ async fn valid_session(app: &Arc<App>, headers: &HeaderMap) -> Result<Session, W
             Ok(session)
         }
         Err(error) if error.status == http::StatusCode::UNAUTHORIZED => {
-            tracing::info!(user = %session.identity.name, "session ended: the token is not accepted any more");
+            tracing::info!(user = %session.identity.name, "session ended: token no longer accepted");
             app.sessions.end_key(&session.key);
             Err(error)
         }
         // An API server that is down says nothing about the account, and nothing can be done without it.
         Err(error) => {
-            tracing::debug!(error = %error.why, "failed to validate a session");
+            tracing::debug!(error = %error.why, "failed to validate the session");
             Ok(session)
         }
     }

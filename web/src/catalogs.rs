@@ -165,7 +165,7 @@ impl Catalogs {
             let why = match tokio::time::timeout(Duration::from_secs(10), fetcher.fetch()).await {
                 Ok(Ok(loaded)) => return Ok(loaded),
                 Ok(Err(error)) => error.to_string(),
-                Err(_) => "the manager did not answer within 10 s".into(),
+                Err(_) => "request to the manager timed out after 10 s".into(),
             };
             if !patient || start.elapsed() > PATIENCE {
                 return Err(why);

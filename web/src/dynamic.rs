@@ -30,10 +30,10 @@ impl CustomKind {
         let definition = Api::<CustomResourceDefinition>::all(client.clone()).get(crd).await.map_err(
             |error| match error {
                 kube::Error::Api(status) if status.code == 404 => WebError::not_found(format!(
-                    "the cluster has no CustomResourceDefinition `{}`",
+                    "CustomResourceDefinition `{}` not found",
                     crate::links::clean(crd)
                 ))
-                .hint("install the operator that provides it"),
+                .hint("install the operator that provides this kind"),
                 error => error.into(),
             },
         )?;
@@ -44,7 +44,12 @@ impl CustomKind {
             .position(|v| Some(v.name.as_str()) == wanted)
             .or_else(|| versions.iter().position(|v| v.storage))
             .or(if versions.is_empty() { None } else { Some(0) })
-            .ok_or_else(|| WebError::not_found(format!("no version of `{crd}` is served")))?;
+            .ok_or_else(|| {
+                WebError::not_found(format!(
+                    "CustomResourceDefinition `{crd}` has no served \
+             version"
+                ))
+            })?;
         let version = versions.swap_remove(at);
         let resource = ApiResource {
             api_version: format!("{}/{}", spec.group, version.name),

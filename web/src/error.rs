@@ -34,7 +34,7 @@ pub(crate) struct WebError {
     pub(crate) code: &'static str,
 }
 
-const ASK: &str = "ask an administrator for this right, or sign in as somebody else";
+const ASK: &str = "ask an administrator for this permission, or sign in as another user";
 
 /// What is known of the request when its error is shown.
 pub(crate) struct Context {
@@ -80,7 +80,7 @@ impl WebError {
     }
 
     pub(crate) fn bad_request(why: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "bad-request", "That does not work", why)
+        Self::new(StatusCode::BAD_REQUEST, "bad-request", "Invalid request", why)
     }
 
     pub(crate) fn forbidden(why: impl Into<String>) -> Self {
@@ -88,7 +88,7 @@ impl WebError {
     }
 
     pub(crate) fn unauthorized(why: impl Into<String>) -> Self {
-        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", "Please sign in", why)
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", "Sign-in required", why)
             .hint("run `olm token` for a link that signs you in, or paste a token")
     }
 
@@ -115,7 +115,7 @@ impl WebError {
                 p.eyebrow { "Error " (self.status.as_u16()) }
                 h1 { (self.what) }
                 p.lead { (parts::prose(&sentence(&self.why))) }
-                @if let Some(hint) = &self.hint { p { strong { "What to do: " } (parts::prose(hint)) } }
+                @if let Some(hint) = &self.hint { p { strong { "Hint: " } (parts::prose(hint)) } }
                 p.actions {
                     @if context.session.is_some() {
                         a.button href="/catalog" { "Go to the catalog" }
@@ -178,13 +178,8 @@ impl From<kube::Error> for WebError {
                     }
                     source = cause.source();
                 }
-                Self::new(
-                    StatusCode::BAD_GATEWAY,
-                    "api-server-unreachable",
-                    "The API server does not answer",
-                    why,
-                )
-                .hint("check that the cluster is up, then reload")
+                Self::new(StatusCode::BAD_GATEWAY, "api-server-unreachable", "API server unreachable", why)
+                    .hint("check that the cluster is running, then reload")
             }
         }
     }
@@ -195,19 +190,19 @@ impl WebError {
     pub(crate) fn of_status(status: &kube::core::Status) -> Self {
         let why = if status.message.is_empty() { status.reason.clone() } else { status.message.clone() };
         match status.code {
-            401 => Self::unauthorized("your token is not valid any more"),
-            403 => Self::new(StatusCode::FORBIDDEN, "forbidden", "You may not do this", why).hint(ASK),
+            401 => Self::unauthorized("your token is no longer valid"),
+            403 => Self::new(StatusCode::FORBIDDEN, "forbidden", "Permission denied", why).hint(ASK),
             404 => Self::not_found(why),
-            409 => Self::new(StatusCode::CONFLICT, "conflict", "Somebody was faster", why)
+            409 => Self::new(StatusCode::CONFLICT, "conflict", "Conflicting change", why)
                 .hint("reload and try again"),
             400 | 422 => Self::new(
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "invalid",
-                "The API server does not accept this",
+                "The API server rejected the request",
                 why,
             ),
             429 => Self::too_many(why),
-            _ => Self::new(StatusCode::BAD_GATEWAY, "api-server-error", "The API server failed", why),
+            _ => Self::new(StatusCode::BAD_GATEWAY, "api-server-error", "API server error", why),
         }
     }
 }
@@ -223,13 +218,13 @@ impl From<olm_manager::ops::Error> for WebError {
         }
         let kind = error.kind();
         let (code, what) = match kind {
-            Kind::Unexpected => ("unexpected", "That did not work"),
+            Kind::Unexpected => ("unexpected", "Request failed"),
             Kind::NotFound => ("not-found", "Not found"),
             Kind::Refused if error.is_plan_changed() => (PLAN_CHANGED, "The plan changed"),
             Kind::Refused => ("refused", "Refused"),
-            Kind::Unresolvable => ("unresolvable", "No version fits"),
-            Kind::Timeout => ("timeout", "Not finished in time"),
-            Kind::Forbidden => ("forbidden", "You may not do this"),
+            Kind::Unresolvable => ("unresolvable", "No matching version"),
+            Kind::Timeout => ("timeout", "Timed out"),
+            Kind::Forbidden => ("forbidden", "Permission denied"),
             Kind::AwaitingApproval => ("awaiting-approval", "Waiting for approval"),
         };
         let status = StatusCode::from_u16(kind.http_status()).unwrap_or(StatusCode::BAD_GATEWAY);
@@ -249,7 +244,7 @@ mod tests {
     #[test]
     fn clauses_become_sentences() {
         for (clause, said) in [
-            ("there is no page at this address", "There is no page at this address."),
+            ("the object was deleted", "The object was deleted."),
             ("startingCSV asks for it (channel a)", "startingCSV asks for it (channel a)"),
             ("spec.size is wrong", "spec.size is wrong."),
             ("Done already.", "Done already."),

@@ -21,7 +21,7 @@ pub(crate) async fn icon(
 ) -> Result<Response, WebError> {
     let snapshot = app.catalogs.read(&caller.identity).await;
     let icon = snapshot.icon(&hash).await.map_err(|error| catalog_unreadable(&error))?;
-    let icon = icon.ok_or_else(|| WebError::not_found("no package has this icon"))?;
+    let icon = icon.ok_or_else(|| WebError::not_found("icon not found"))?;
     let headers = [
         (header::CONTENT_TYPE, icon.mediatype.clone()),
         (header::CACHE_CONTROL, "private, max-age=31536000, immutable".to_owned()),

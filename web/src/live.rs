@@ -65,11 +65,11 @@ impl Streams {
     fn open(&self, user: &str) -> Result<Open, WebError> {
         let mut by_user = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if by_user.get(user).copied().unwrap_or(0) >= MAX_OF_USER {
-            return Err(WebError::too_many(format!("you have {MAX_OF_USER} live pages open"))
-                .hint("close some of them, or reload this page by hand"));
+            return Err(WebError::too_many(format!("limit of {MAX_OF_USER} live pages per user reached"))
+                .hint("close other live pages, or reload this page manually"));
         }
         if by_user.values().sum::<usize>() >= MAX {
-            return Err(WebError::too_many("too many pages are live at once"));
+            return Err(WebError::too_many("limit of live pages reached"));
         }
         *by_user.entry(user.to_owned()).or_default() += 1;
         Ok(Open { streams: self.clone(), user: user.to_owned() })
@@ -111,7 +111,8 @@ impl Subject {
             return Ok(Self::List);
         }
         Err(WebError::bad_request(
-            "say what to follow: `installed`, `installed=NAMESPACE/NAME` or `instance=CRD/NAMESPACE/NAME`",
+            "query: missing topic, expected `installed`, `installed=NAMESPACE/NAME` or \
+             `instance=CRD/NAMESPACE/NAME`",
         ))
     }
 
@@ -268,7 +269,7 @@ async fn follow(app: &Arc<App>, caller: &Caller, subject: &Subject, sender: &mps
 /// A stream is as good as its caller: it ends with the session, and with the token.
 async fn validate(app: &Arc<App>, caller: &Caller, validated: &mut Instant) -> Result<(), WebError> {
     if caller.session.as_ref().is_some_and(|session| !app.sessions.is_alive(&session.key)) {
-        return Err(WebError::unauthorized("the session has ended"));
+        return Err(WebError::unauthorized("session ended"));
     }
     if let Some(session) = &caller.session {
         openid::keep_valid(app, session).await?;

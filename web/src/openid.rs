@@ -153,25 +153,25 @@ impl OpenId {
             WebError::new(
                 StatusCode::FORBIDDEN,
                 "token-not-accepted",
-                "The API server refused the sign-in",
+                "The API server rejected the sign-in",
                 why,
             )
         };
         // The console tolerates clocks that differ a little; API servers do not.
         let ago = self.provider.clock().now().saturating_sub(claims.exp);
         if ago >= 0 {
-            return error(format!("the ID token expired {ago} seconds ago, by the clock of this machine"))
-                .hint("compare the clocks of the provider, of the console and of the API server");
+            return error(format!("the ID token expired {ago} seconds ago according to the console's clock"))
+                .hint("synchronize the clocks of the provider, the console and the API server");
         }
         if claim != "sub" && !claims.others.contains_key(claim) {
             return error(format!(
-                "the ID token of {issuer} has no claim `{claim}`, which the API server takes the name from"
+                "the ID token of {issuer} is missing claim `{claim}`, the API server's username claim"
             ))
-            .hint("let the console ask for the scope that brings the claim, with --oidc-scopes");
+            .hint("request the scope of the claim with --oidc-scopes");
         }
         if claim == "email" && claims.others.get("email_verified") == Some(&Value::Bool(false)) {
             let why = format!("the provider {issuer} has not verified your email address");
-            return error(why).hint("verify the address at the provider");
+            return error(why).hint("verify your email address at the provider");
         }
         let mut flags = format!(
             "--oidc-issuer-url={issuer} --oidc-client-id={} --oidc-username-claim={claim}",
@@ -187,8 +187,8 @@ impl OpenId {
                 flags.push_str(&format!(" {flag}={value}"));
             }
         }
-        error(format!("you signed in at {issuer}, but the API server does not accept tokens of this issuer"))
-            .hint(format!("start kube-apiserver with `{flags}`; its log names the cause"))
+        error(format!("signed in at {issuer}, but the API server does not accept tokens of this issuer"))
+            .hint(format!("start kube-apiserver with `{flags}`; its log contains the cause"))
     }
 
     /// The user's name by the options that the API server should have, too.
@@ -203,41 +203,41 @@ pub(crate) fn failed(error: &Error) -> WebError {
         Error::Unreachable { .. } => (
             StatusCode::BAD_GATEWAY,
             "provider-unreachable",
-            "The provider does not answer",
-            "try again in a moment",
+            "Provider unreachable",
+            "retry in a few seconds",
         ),
         Error::Answer { .. } => {
-            (StatusCode::BAD_GATEWAY, "provider-failed", "The provider failed", "try again in a moment")
+            (StatusCode::BAD_GATEWAY, "provider-failed", "Provider error", "retry in a few seconds")
         }
         Error::Discovery(_) | Error::Settings { .. } => (
             StatusCode::BAD_GATEWAY,
             "provider-settings",
-            "OpenID Connect is not set up correctly",
-            "tell the administrator of the console",
+            "Invalid OpenID Connect configuration",
+            "contact the administrator of the console",
         ),
         Error::Issuer { .. } => (
             StatusCode::BAD_GATEWAY,
             "wrong-issuer",
-            "Another provider answered",
-            "compare --oidc-issuer with `issuer` in the provider's discovery document",
+            "Issuer mismatch",
+            "set --oidc-issuer to the `issuer` of the provider's discovery document",
         ),
         Error::Refused { code, .. } if code == "invalid_grant" => (
             StatusCode::FORBIDDEN,
             "sign-in-refused",
-            "The provider refused the sign-in",
-            "sign in again; an answer of the provider works once",
+            "The provider rejected the sign-in",
+            "sign in again; an authorization code is valid once",
         ),
         Error::Refused { .. } => (
             StatusCode::FORBIDDEN,
             "sign-in-refused",
-            "The provider refused the sign-in",
-            "compare the id and the secret of the client with the provider's",
+            "The provider rejected the sign-in",
+            "compare the client ID and the client secret with those registered at the provider",
         ),
         Error::Token(_) => (
             StatusCode::FORBIDDEN,
             "token-not-valid",
-            "The provider's token is not valid",
-            "sign in again; if it stays so, tell the administrator of the console",
+            "Invalid ID token",
+            "sign in again; if the error persists, contact the administrator of the console",
         ),
     };
     WebError::new(status, code, what, clean(&error.to_string())).hint(hint)
@@ -310,12 +310,7 @@ pub(crate) async fn keep_valid(app: &Arc<App>, session: &Session) -> Result<(), 
         return Ok(());
     }
     renewed.await.unwrap_or_else(|error| {
-        Err(WebError::new(
-            StatusCode::BAD_GATEWAY,
-            "unexpected",
-            "The session was not renewed",
-            error.to_string(),
-        ))
+        Err(WebError::new(StatusCode::BAD_GATEWAY, "unexpected", "Session renewal failed", error.to_string()))
     })
 }
 
@@ -344,13 +339,13 @@ async fn renew(app: &App, session: &Session, renewal: &Renewal) -> Result<(), We
             session.identity.token.replace(&tokens.id_token);
             renewal.expires_at(tokens.claims.exp);
         }
-        Ok(_) => return end("the provider's new token does not fit into a request"),
+        Ok(_) => return end("the renewed ID token is not a valid bearer token"),
         // There is no use in trying again.
         Err(error @ (Error::Refused { .. } | Error::Token(_))) => {
-            tracing::info!(user = %session.identity.name, %error, "failed to renew a session");
+            tracing::info!(user = %session.identity.name, %error, "failed to renew the session");
             state.refresh_token = None;
             return if renewal.is_expired() {
-                end("the provider does not renew your sign-in")
+                end("the provider rejected the renewal of your sign-in")
             } else {
                 Ok(())
             };
@@ -366,13 +361,13 @@ async fn renew(app: &App, session: &Session, renewal: &Renewal) -> Result<(), We
             app.sessions.validated(&session.key, identity);
             Ok(())
         }
-        Ok(_) => end("the API server knows your account under another name now"),
+        Ok(_) => end("your user name on the API server changed"),
         Err(error) if error.status == StatusCode::UNAUTHORIZED => {
-            end("the API server does not accept the provider's new token")
+            end("the API server rejected the renewed ID token")
         }
         // It is asked again with the next request.
         Err(error) => {
-            tracing::debug!(error = %error.why, "failed to validate a session");
+            tracing::debug!(error = %error.why, "failed to validate the session");
             Ok(())
         }
     }

@@ -37,9 +37,9 @@ impl Fields {
 
     fn of_json(body: &[u8]) -> Result<Self, WebError> {
         let value: Value = serde_json::from_slice(body)
-            .map_err(|e| WebError::bad_request(format!("the body is not JSON: {e}")))?;
+            .map_err(|e| WebError::bad_request(format!("failed to parse the request body as JSON: {e}")))?;
         let Value::Object(map) = value else {
-            return Err(WebError::bad_request("the body is not a JSON object"));
+            return Err(WebError::bad_request("request body: expected a JSON object"));
         };
         let fields = map.into_iter().filter_map(|(key, value)| match value {
             Value::Null | Value::Bool(false) => None,
@@ -71,13 +71,13 @@ impl<S: Send + Sync> FromRequest<S> for Body {
             WebError::new(
                 http::StatusCode::REQUEST_TIMEOUT,
                 "timeout",
-                "The request cannot be read",
-                format!("its body did not arrive within {} s", BODY_TIME.as_secs()),
+                "Invalid request",
+                format!("request body not received within {} s", BODY_TIME.as_secs()),
             )
         })?;
         let bytes = bytes.map_err(|e| {
-            WebError::new(e.status(), "bad-body", "The request cannot be read", e.body_text())
-                .hint(format!("a body may have at most {MAX_BODY} bytes"))
+            WebError::new(e.status(), "bad-body", "Invalid request", e.body_text())
+                .hint(format!("request body too large, expected at most {MAX_BODY} bytes"))
         })?;
         match kind.as_str() {
             "application/json" => Fields::of_json(&bytes).map(Self),
@@ -86,8 +86,11 @@ impl<S: Send + Sync> FromRequest<S> for Body {
             other => Err(WebError::new(
                 http::StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "unsupported-media-type",
-                "The request cannot be read",
-                format!("`{}` is neither a form nor JSON", crate::links::clean(other)),
+                "Invalid request",
+                format!(
+                    "Content-Type: unsupported value `{}`, expected a form or JSON",
+                    crate::links::clean(other)
+                ),
             )),
         }
     }

@@ -8,7 +8,7 @@ use kube::{Api, Client, api::PostParams};
 /// Why the user may not do that to the objects of a namespace; `None` when it is allowed, or nobody can say.
 pub(crate) async fn missing(client: &Client, verb: &str, plural: &str, namespace: &str) -> Option<String> {
     let allowed = review(client, verb, plural, namespace).await.unwrap_or(true);
-    (!allowed).then(|| format!("You may not {verb} {plural} in namespace {namespace}."))
+    (!allowed).then(|| format!("Missing permission: {verb} {plural} in namespace {namespace}."))
 }
 
 async fn review(client: &Client, verb: &str, plural: &str, namespace: &str) -> kube::Result<bool> {

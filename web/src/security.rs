@@ -77,19 +77,13 @@ fn refuse(app: &App, request: &Request) -> Option<WebError> {
         .unwrap_or_default();
     if !app.allowed_hosts.allows(host) {
         return Some(
-            WebError::forbidden(format!(
-                "the console is not served under the host name `{}`",
-                crate::links::clean(host)
-            ))
-            .hint("open it as 127.0.0.1 or localhost, or start it with --allowed-host NAME"),
+            WebError::forbidden(format!("Host: `{}` is not an allowed host name", crate::links::clean(host)))
+                .hint("use 127.0.0.1 or localhost, or start the console with --allowed-host NAME"),
         );
     }
     let safe = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     if !safe && !is_same_origin(request.headers(), host) {
-        return Some(
-            WebError::forbidden("the request was sent by a page of another site")
-                .hint("reload the page in the console and try again"),
-        );
+        return Some(WebError::forbidden("cross-site request").hint("reload the console page and retry"));
     }
     None
 }

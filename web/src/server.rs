@@ -75,7 +75,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         certificate.map(|files| tls::acceptor(files, shutdown.clone())).transpose().map_err(Error::Tls)?;
     listener.set_nonblocking(true)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    tracing::info!(address = %listener.local_addr()?, "console listens");
+    tracing::info!(address = %listener.local_addr()?, "console is listening");
     let router = app::router(Arc::new(app));
     // Behind a proxy all connections are the proxy's.
     let per_client = if trust_proxy { Limits::DEFAULT.total } else { Limits::DEFAULT.per_client };

@@ -69,16 +69,16 @@ fn reload(files: &TlsFiles, last: &mut Pem, current: &Current) {
         Ok(pem) if pem == *last => return,
         Ok(pem) => pem,
         Err(why) => {
-            tracing::warn!(why, "the certificate in use stays");
+            tracing::warn!(why, "failed to reload the TLS certificate; keeping the current one");
             return;
         }
     };
     match certified(files, &pem) {
         Ok(key) => {
             *current.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(key);
-            tracing::info!("a new certificate is in use");
+            tracing::info!("reloaded the TLS certificate");
         }
-        Err(why) => tracing::warn!(why, "the certificate in use stays"),
+        Err(why) => tracing::warn!(why, "failed to reload the TLS certificate; keeping the current one"),
     }
     // One that is wrong is reported once.
     *last = pem;
@@ -94,14 +94,18 @@ fn read(files: &TlsFiles) -> Result<Pem, String> {
 fn certified(files: &TlsFiles, (certificate, key): &Pem) -> Result<CertifiedKey, String> {
     let chain = CertificateDer::pem_slice_iter(certificate)
         .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| format!("{} is not PEM: {error}", files.certificate.display()))?;
+        .map_err(|error| format!("failed to parse {} as PEM: {error}", files.certificate.display()))?;
     if chain.is_empty() {
-        return Err(format!("{} holds no certificate", files.certificate.display()));
+        return Err(format!("{} contains no certificate", files.certificate.display()));
     }
     let key = PrivateKeyDer::from_pem_slice(key)
-        .map_err(|error| format!("{} holds no private key: {error}", files.key.display()))?;
+        .map_err(|error| format!("{} contains no private key: {error}", files.key.display()))?;
     CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|error| {
-        format!("{} does not fit {}: {error}", files.key.display(), files.certificate.display())
+        format!(
+            "private key {} does not match certificate {}: {error}",
+            files.key.display(),
+            files.certificate.display()
+        )
     })
 }
 

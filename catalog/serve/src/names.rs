@@ -11,8 +11,8 @@ pub(crate) fn catalog(name: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "invalid catalog name {}: it must have at most {LONGEST_NAME} lower-case letters, digits, '-' and '.', and \
-         every part between dots must begin and end with a letter or digit",
+        "invalid catalog name {}, expected at most {LONGEST_NAME} lower-case letters, digits, '-' and '.', \
+         with every part between dots starting and ending with a letter or digit",
         quoted(name)
     ))
 }
@@ -23,8 +23,8 @@ pub(crate) fn namespace(name: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "invalid namespace {}: it must have at most {LONGEST_LABEL} lower-case letters, digits and '-', and begin \
-         and end with a letter or digit",
+        "invalid namespace {}, expected at most {LONGEST_LABEL} lower-case letters, digits and '-', \
+         starting and ending with a letter or digit",
         quoted(name)
     ))
 }

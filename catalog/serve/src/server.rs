@@ -38,7 +38,8 @@ pub enum ServeError {
     Name(String),
     /// The address cannot be had.
     #[error(
-        "failed to listen on {address} for {protocol}: {source}; choose another address, port 0 for any free one"
+        "failed to listen on {address} for {protocol}: {source}; use another address, or port 0 for a free \
+         port"
     )]
     Bind {
         /// The address.

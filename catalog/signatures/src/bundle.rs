@@ -21,22 +21,22 @@ pub(crate) fn read(json: &[u8]) -> Result<Bundle, Refusal> {
     match &bundle.content {
         // cosign signs images by a statement. What else the signer has signed may be any file, also one that looks like an image.
         SignatureContent::MessageSignature(_) => {
-            return Err(refusal(Reason::NotASignature, "the signature of a file, not of an image"));
+            return Err(refusal(Reason::NotASignature, "signature of a file, expected one of an image"));
         }
         SignatureContent::DsseEnvelope(envelope) if envelope.payload_type != STATEMENT => {
             let message =
-                format!("a statement of type {:?}, not the signature of an image", envelope.payload_type);
+                format!("statement of type {:?}, expected the signature of an image", envelope.payload_type);
             return Err(refusal(Reason::NotASignature, message));
         }
         SignatureContent::DsseEnvelope(_) => {
-            let statement = statement(&bundle).ok_or_else(|| malformed(&"the statement is not in-toto"))?;
+            let statement = statement(&bundle).ok_or_else(|| malformed(&"statement is not in-toto"))?;
             if statement.predicate_type != SIGNATURE_OF_AN_IMAGE {
                 let message =
-                    format!("an attestation ({}), not the signature of an image", statement.predicate_type);
+                    format!("attestation ({}), expected the signature of an image", statement.predicate_type);
                 return Err(refusal(Reason::NotASignature, message));
             }
         }
-        _ => return Err(refusal(Reason::Unsupported, "a bundle with neither a signature nor a statement")),
+        _ => return Err(refusal(Reason::Unsupported, "bundle has neither a signature nor a statement")),
     }
     Ok(bundle)
 }

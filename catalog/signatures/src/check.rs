@@ -85,12 +85,12 @@ impl Wanted {
 impl Key {
     fn read(pem: &str) -> Result<Self, InvalidRequirement> {
         const FIELD: &str = "key";
-        const EXPECTED: &str = "expected a public key in PEM, which starts with -----BEGIN PUBLIC KEY-----";
+        const EXPECTED: &str = "expected a PEM public key, starting with -----BEGIN PUBLIC KEY-----";
         if pem.len() > MOST_TEXT_BYTES {
             return invalid(FIELD, format!("longer than {MOST_TEXT_BYTES} bytes, {EXPECTED}"));
         }
         if pem.contains("PRIVATE KEY") {
-            return invalid(FIELD, format!("a private key, which must stay with its owner; {EXPECTED}"));
+            return invalid(FIELD, format!("found a private key, remove it from this object; {EXPECTED}"));
         }
         let Ok(der) = DerPublicKey::from_pem(pem) else { return invalid(FIELD, EXPECTED) };
         let usable = VerificationKey::from_spki(&der).and_then(|_| KeyAlgorithm::from_spki(&der));
@@ -103,7 +103,7 @@ impl Key {
             ) => algorithm,
             _ => {
                 let supported = "ECDSA P-256, ECDSA P-384, Ed25519 or RSA with 2048 to 8192 bits";
-                return invalid(FIELD, format!("unsupported kind of key, expected {supported}"));
+                return invalid(FIELD, format!("unsupported key type, expected {supported}"));
             }
         };
         let fingerprint = sha256(der.as_bytes());
@@ -131,11 +131,13 @@ impl Match {
     ) -> Result<Self, InvalidRequirement> {
         let [field, pattern_field] = fields;
         match (exact, pattern) {
-            (Some(text), None) if text.trim().is_empty() => invalid(field, "empty, expected a text to match"),
+            (Some(text), None) if text.trim().is_empty() => {
+                invalid(field, "empty, expected a string to match")
+            }
             (Some(text), None) => Ok(Self::Exact(text.to_owned())),
             (None, Some(text)) => Self::pattern(pattern_field, text),
-            (None, None) => invalid(field, format!("missing, expected it or {pattern_field}")),
-            (Some(_), Some(_)) => invalid(field, format!("expected it or {pattern_field}, not both")),
+            (None, None) => invalid(field, format!("missing, expected this field or {pattern_field}")),
+            (Some(_), Some(_)) => invalid(field, format!("expected this field or {pattern_field}, not both")),
         }
     }
 
@@ -148,7 +150,7 @@ impl Match {
         let regex = compile(text).and_then(|_| compile(&format!("^(?:{text})$")));
         match regex {
             Ok(regex) if regex.is_match("") => {
-                invalid(field, "matches an empty text, expected a pattern that leaves something out")
+                invalid(field, "matches the empty string, expected a more specific pattern")
             }
             Ok(regex) => Ok(Self::Pattern { regex, text: text.to_owned() }),
             Err(error) => {
@@ -209,21 +211,21 @@ impl Trust {
         };
         let (logs, certificate_logs) = (!root.tlogs.is_empty(), !root.ctlogs.is_empty());
         if requirement.identity.is_some() && root.certificate_authorities.is_empty() {
-            return invalid(FIELD, "lists no certificate authority, expected one for an identity");
+            return invalid(FIELD, "no certificate authority, expected one for an identity");
         }
         if requirement.identity.is_some() && !logs && root.timestamp_authorities.is_empty() {
-            let reason = "lists no transparency log and no timestamp authority, expected one for an identity";
+            let reason = "no transparency log and no timestamp authority, expected one for an identity";
             return invalid(FIELD, reason);
         }
         if requirement.key.is_some() && !logs {
             return invalid(
                 FIELD,
-                "lists no transparency log, expected one; leave it out to check the key alone",
+                "no transparency log, expected one; omit this field to verify only the key",
             );
         }
         match Sigstore::new(&root) {
             Ok(sigstore) => Ok(Some(Self { sigstore, logs, certificate_logs })),
-            Err(error) => invalid(FIELD, format!("not usable: {error}")),
+            Err(error) => invalid(FIELD, format!("invalid: {error}")),
         }
     }
 }

@@ -36,7 +36,7 @@ fn invalid(scheme: SigningScheme) -> Error {
 }
 
 fn unsupported(scheme: SigningScheme) -> Error {
-    Error::UnsupportedAlgorithm(format!("{} signatures are not supported here", scheme.name()))
+    Error::UnsupportedAlgorithm(format!("{} signatures are not supported", scheme.name()))
 }
 
 impl CryptoProvider for Ring {
@@ -45,7 +45,12 @@ impl CryptoProvider for Ring {
             HashAlgorithm::Sha2256 => &digest::SHA256,
             HashAlgorithm::Sha2384 => &digest::SHA384,
             HashAlgorithm::Sha2512 => &digest::SHA512,
-            other => return Err(Error::UnsupportedAlgorithm(format!("cannot compute {other} digests"))),
+            other => {
+                return Err(Error::UnsupportedAlgorithm(format!(
+                    "digest algorithm {other} is not \
+             supported"
+                )));
+            }
         };
         Ok(Box::new(Hash(digest::Context::new(algorithm))))
     }

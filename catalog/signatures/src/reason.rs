@@ -64,33 +64,36 @@ impl Reason {
     pub fn hint(self) -> &'static str {
         match self {
             Self::NotSigned => {
-                "sign the image with `cosign sign IMAGE@DIGEST`; for a mirrored image, copy its signatures as well"
+                "sign the image with `cosign sign IMAGE@DIGEST`; for a mirrored image, also copy its \
+                 signatures"
             }
             Self::NotASignature => "sign the image with `cosign sign IMAGE@DIGEST`",
-            Self::WrongKey => "check that the public key is that of the image's publisher",
+            Self::WrongKey => "compare the public key with that of the image's publisher",
             Self::WrongIdentity => {
-                "check the required subject against the one above; a fork or another workflow has another one"
+                "compare the required subject with the one above; forks and other workflows have different \
+                 subjects"
             }
-            Self::WrongIssuer => "check the required issuer against the one above",
+            Self::WrongIssuer => "compare the required issuer with the one above",
             Self::OtherImage => {
-                "do not use the image: its signature was made for other content; ask its publisher for a signature"
+                "do not use the image: its signature belongs to other content; request a signature from \
+                 its publisher"
             }
             Self::CertificateNotValid => {
-                "sign the image again: the certificate must be valid when the log records it"
+                "sign the image again: the certificate must be valid at the time of the log entry"
             }
-            Self::CertificateNotTrusted => {
-                "check that the trusted root is that of the Sigstore instance that signed, and that it is up to date"
-            }
+            Self::CertificateNotTrusted => "use the current trusted root of the signing Sigstore instance",
             Self::LogEntryMissing => {
-                "sign with a transparency log, or require a trusted root that lists none if yours has no log"
+                "sign with a transparency log, or use a trusted root without logs for a Sigstore instance \
+                 without a log"
             }
             Self::LogEntryInvalid => {
-                "check that the trusted root lists the log and the timestamp authority that were used to sign"
+                "use a trusted root with the log and the timestamp authority of the signature"
             }
             Self::SignatureInvalid | Self::Malformed => {
-                "do not use the image: its signature was damaged or changed; ask its publisher to sign again"
+                "do not use the image: its signature is corrupted or modified; request a new signature \
+                 from its publisher"
             }
-            Self::Unsupported => "sign with an ECDSA P-256 key, which `cosign generate-key-pair` makes",
+            Self::Unsupported => "sign with an ECDSA P-256 key (`cosign generate-key-pair`)",
         }
     }
 }
@@ -145,11 +148,12 @@ impl NotVerified {
         // Of equal ones the first.
         let closest = refusals.iter().rev().max_by_key(|refusal| closeness(refusal.reason));
         let (reason, message) = match closest {
-            None => (Reason::NotSigned, "not signed: no signature was found".to_owned()),
+            None => (Reason::NotSigned, "not signed: no signature found".to_owned()),
             Some(only) if refusals.len() == 1 => (only.reason, only.message.clone()),
-            Some(closest) => {
-                (closest.reason, format!("none of {} signatures counts: {}", refusals.len(), closest.message))
-            }
+            Some(closest) => (
+                closest.reason,
+                format!("none of {} signatures is valid: {}", refusals.len(), closest.message),
+            ),
         };
         Self { reason, message, refusals }
     }

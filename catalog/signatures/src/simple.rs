@@ -38,10 +38,10 @@ fn malformed(message: impl std::fmt::Display) -> Refusal {
 
 pub(crate) fn signature(annotations: &BTreeMap<String, String>) -> Result<SignatureBytes, Refusal> {
     let Some(text) = annotations.get(SIGNATURE) else {
-        return Err(malformed(format!("the annotation {SIGNATURE} is missing")));
+        return Err(malformed(format!("annotation {SIGNATURE} is missing")));
     };
     let bytes = STANDARD.decode(text.trim());
-    bytes.map(SignatureBytes::new).map_err(|_| malformed(format!("the annotation {SIGNATURE} is not base64")))
+    bytes.map(SignatureBytes::new).map_err(|_| malformed(format!("annotation {SIGNATURE} is not base64")))
 }
 
 /// The digest of the image that a payload is the signature of. To be asked once the payload is known to be signed.
@@ -64,7 +64,7 @@ pub(crate) fn image_digest(payload: &[u8]) -> Result<String, Refusal> {
         .map_err(|error| malformed(format!("the signed payload is not simple signing: {error}")))?;
     if !TYPES.contains(&payload.critical.r#type.as_str()) {
         let message = format!(
-            "the signed payload is of type {:?}, not the signature of an image",
+            "the signed payload is of type {:?}, expected the signature of an image",
             payload.critical.r#type
         );
         return Err(refusal(Reason::NotASignature, message));
@@ -105,17 +105,15 @@ fn certificates(annotations: &BTreeMap<String, String>) -> Result<Vec<X509Certif
     for name in [CERTIFICATE, CHAIN] {
         let text = annotations.get(name).map_or("", String::as_str);
         for certificate in CertificateDer::pem_slice_iter(text.as_bytes()) {
-            let certificate = certificate.map_err(|error| {
-                malformed(format!("the annotation {name} is not a certificate in PEM: {error}"))
-            })?;
+            let certificate = certificate
+                .map_err(|error| malformed(format!("annotation {name} is not a PEM certificate: {error}")))?;
             found.push(X509Certificate::new(DerCertificate::new(certificate.to_vec())));
             if found.len() > MOST_CERTIFICATES {
-                return Err(malformed(format!("there are more than {MOST_CERTIFICATES} certificates")));
+                return Err(malformed(format!("more than {MOST_CERTIFICATES} certificates")));
             }
         }
         if name == CERTIFICATE && found.len() != 1 {
-            let message =
-                format!("the annotation {CERTIFICATE} has {} certificates, expected one", found.len());
+            let message = format!("annotation {CERTIFICATE} has {} certificates, expected one", found.len());
             return Err(malformed(message));
         }
     }
@@ -146,13 +144,13 @@ fn log_entry(text: &str) -> Result<TransparencyLogEntry, Refusal> {
         api_version: String,
     }
     let wrong = |error: &dyn std::fmt::Display| {
-        malformed(format!("the annotation {LOG_ENTRY} is no log entry: {error}"))
+        malformed(format!("annotation {LOG_ENTRY} is not a log entry: {error}"))
     };
     let answer: Answer = serde_json::from_str(text).map_err(|error| wrong(&error))?;
     let body = STANDARD.decode(&answer.payload.body).map_err(|error| wrong(&error))?;
     let kind: Body = serde_json::from_slice(&body).map_err(|error| wrong(&error))?;
     if (kind.kind.as_str(), kind.api_version.as_str()) != ("hashedrekord", "0.0.1") {
-        let message = format!("log entries of kind {} {} are not verified here", kind.kind, kind.api_version);
+        let message = format!("log entries of kind {} {} are not supported", kind.kind, kind.api_version);
         return Err(refusal(Reason::Unsupported, message));
     }
     let id = Sha256Hash::from_hex(&answer.payload.log_id).map_err(|error| wrong(&error))?;
@@ -176,7 +174,7 @@ fn timestamp(text: &str) -> Result<TimestampToken, Refusal> {
         token: String,
     }
     let wrong = |error: &dyn std::fmt::Display| {
-        malformed(format!("the annotation {TIMESTAMP} is no timestamp: {error}"))
+        malformed(format!("annotation {TIMESTAMP} is not a timestamp: {error}"))
     };
     let answer: Answer = serde_json::from_str(text).map_err(|error| wrong(&error))?;
     STANDARD.decode(&answer.token).map(TimestampToken::new).map_err(|error| wrong(&error))

@@ -104,8 +104,7 @@ impl Verifier {
     /// Why none of the signatures counts.
     pub fn verify(&self, digest: &str, found: &[Signature]) -> Result<Verified, NotVerified> {
         let Some(image) = image(digest) else {
-            let message =
-                format!("the image has the digest {digest:?}, and signatures are for sha256 digests");
+            let message = format!("the image has digest {digest:?}, but signatures require sha256 digests");
             let refusal = Refusal::new(Format::Bundle, Reason::Unsupported, message);
             return Err(NotVerified::of(vec![refusal]));
         };
@@ -120,8 +119,7 @@ impl Verifier {
             }
         }
         if let Some(first) = found.get(MOST_SIGNATURES) {
-            let message =
-                format!("there are more than {MOST_SIGNATURES} signatures; the others were not read");
+            let message = format!("more than {MOST_SIGNATURES} signatures; the others were not read");
             refusals.push(Refusal::new(first.format(), Reason::Malformed, message));
         }
         Err(NotVerified::of(refusals))
@@ -181,12 +179,12 @@ impl Verifier {
             matches!(bundle.verification_material.content, VerificationMaterialContent::PublicKey(_));
         match (&self.wanted, &self.trust) {
             (Wanted::Key(_), _) if !by_key => {
-                let message = "signed with the certificate of an identity, not with the required key";
+                let message = "signed with the certificate of an identity, expected the required key";
                 Err(bundle::refusal(Reason::WrongKey, message))
             }
             (Wanted::Key(key), None) => {
                 let SignatureContent::DsseEnvelope(envelope) = &bundle.content else {
-                    return Err(bundle::refusal(Reason::Unsupported, "a bundle without a statement"));
+                    return Err(bundle::refusal(Reason::Unsupported, "bundle without a statement"));
                 };
                 key.verify(Format::Bundle, &envelope.pae(), &envelope.signature.sig)
                     .map_err(|refusal| key.named(&bundle, refusal))?;
@@ -206,7 +204,7 @@ impl Verifier {
     }
 }
 
-const WITHOUT_CERTIFICATE: &str = "signed with a key, not by an identity: there is no certificate";
+const WITHOUT_CERTIFICATE: &str = "signed with a key, expected an identity: no certificate";
 
 /// The digest of an image, which is written in one way only.
 fn image(digest: &str) -> Option<Sha256Hash> {
@@ -234,7 +232,8 @@ impl Key {
     }
 
     fn wrong(&self, format: Format) -> Refusal {
-        let message = format!("not signed with the required key ({}), or changed since", self.fingerprint);
+        let message =
+            format!("not signed with the required key ({}), or modified after signing", self.fingerprint);
         Refusal::new(format, Reason::WrongKey, message)
     }
 
@@ -255,7 +254,7 @@ impl Key {
     fn named(&self, bundle: &Bundle, refusal: Refusal) -> Refusal {
         match &bundle.verification_material.content {
             VerificationMaterialContent::PublicKey(key) if key.hint == self.hint => {
-                let message = "the signature names the required key and does not fit what is signed";
+                let message = "the signature names the required key, but does not match the signed content";
                 bundle::refusal(Reason::SignatureInvalid, message)
             }
             _ => refusal,
@@ -276,11 +275,11 @@ impl Trust {
             return Ok(());
         }
         if entries.is_empty() {
-            let message = "no transparency log has the signature, and the trusted root requires it";
+            let message = "no transparency log entry for the signature, required by the trusted root";
             return Err(Refusal::new(format, Reason::LogEntryMissing, message));
         }
         if entries.iter().any(|entry| entry.inclusion_proof.is_none() && entry.inclusion_promise.is_none()) {
-            let message = "a log entry has neither an inclusion proof nor a signed timestamp";
+            let message = "log entry has neither an inclusion proof nor a signed timestamp";
             return Err(Refusal::new(format, Reason::LogEntryMissing, message));
         }
         Ok(())
@@ -312,7 +311,7 @@ fn identified(
     mut bundle: Bundle,
 ) -> Result<Proof, Refusal> {
     let Some(trust) = trust else {
-        return Err(Refusal::new(format, Reason::CertificateNotTrusted, "there is no trusted root"));
+        return Err(Refusal::new(format, Reason::CertificateNotTrusted, "no trusted root"));
     };
     trust.logged(format, &mut bundle)?;
     // Who may sign is compared below, by exact text or by pattern.
@@ -331,7 +330,7 @@ fn identified(
     if !result.certificate_verified() || result.tlog_verified() != trust.logs {
         return Err(Refusal::new(format, Reason::CertificateNotTrusted, "the certificate was not verified"));
     }
-    let by = result.identity().and_then(subject).unwrap_or("a certificate without a name");
+    let by = result.identity().and_then(subject).unwrap_or("certificate without a name");
     let from = result.issuer().unwrap_or("none");
     let refuse = |reason, what: &Match| {
         let message = format!("signed by {by} (issuer {from}), expected {}", what.shown());

@@ -81,7 +81,7 @@ fn open(
     let mut unpacker = Unpacker::new(raw, Wanted::everything(), limits);
     unpacker.layer(name, reader)?;
     if unpacker.finish()?.files == 0 {
-        return Err(SourceError::malformed(name, "the archive holds no file"));
+        return Err(SourceError::malformed(name, "the archive contains no files"));
     }
     if Layout::is_at(raw) {
         return Ok(Found::Layout(Layout { root: raw.to_owned() }));
@@ -109,13 +109,13 @@ fn documents(
     limits: &Limits,
 ) -> Result<(), SourceError> {
     match (content, first) {
-        (Content::Bundle, _) => return Err(SourceError::malformed(name, "it is not an archive of a bundle")),
+        (Content::Bundle, _) => return Err(SourceError::malformed(name, "not an archive of a bundle")),
         (_, Some(b'<')) => {
-            let reason = "it is a web page; the address of a catalog's content ends in /api/v1/all, or in the \
-                          name of a file";
+            let reason = "found a web page, expected the URL of catalog content, ending in /api/v1/all or \
+             a file name";
             return Err(SourceError::malformed(name, reason));
         }
-        (_, None) => return Err(SourceError::malformed(name, "it is empty")),
+        (_, None) => return Err(SourceError::malformed(name, "empty")),
         _ => {}
     }
     // YAML includes JSON, but loaders read JSON several times faster.

@@ -23,12 +23,8 @@ pub(crate) fn read(
     let built = build::from_config_map(&origin, data, &build::Options::default());
     if built.packages.is_empty() {
         let reasons: Vec<String> = built.problems.iter().map(ToString::to_string).collect();
-        let reasons =
-            if reasons.is_empty() { "`packages` lists none".to_owned() } else { reasons.join("; ") };
-        return Err(SourceError::malformed(
-            origin,
-            format!("it holds no package that can be used: {reasons}"),
-        ));
+        let reasons = if reasons.is_empty() { "`packages` is empty".to_owned() } else { reasons.join("; ") };
+        return Err(SourceError::malformed(origin, format!("no valid package: {reasons}")));
     }
     built.write(stage.files(), Format::Json).map_err(|e| SourceError::malformed(origin, e))?;
     let mut hasher = Hasher::sha256();

@@ -31,7 +31,7 @@ impl Content {
                     .and_then(|wanted| wanted.folder(&tests, &tests))
             }
         }
-        .map_err(|reason| SourceError::malformed(what, format!("its labels name {reason}")))
+        .map_err(|reason| SourceError::malformed(what, format!("invalid label: {reason}")))
     }
 
     /// An image without any of the files is the wrong image.
@@ -42,18 +42,18 @@ impl Content {
         let has = |key: &str| labels.contains_key(key);
         let reason = match self {
             Self::Catalog if has(DATABASE) && !has(CONFIGS) => {
-                "it is a catalog in the SQLite format, which ended in 2021; render it to a file-based catalog \
-                 with the `opm` of that time"
+                "SQLite catalogs (deprecated in 2021) are not supported; render it to a file-based catalog \
+                 with an `opm` of that time"
                     .to_owned()
             }
-            Self::Catalog if has(MANIFESTS) => "it is a bundle, not a catalog".to_owned(),
-            Self::Bundle if has(CONFIGS) => "it is a catalog, not a bundle".to_owned(),
+            Self::Catalog if has(MANIFESTS) => "found a bundle, expected a catalog".to_owned(),
+            Self::Bundle if has(CONFIGS) => "found a catalog, expected a bundle".to_owned(),
             Self::Catalog => format!(
-                "it has no file in {}; a catalog image names its folder in the label {CONFIGS}",
+                "no files in {}; a catalog image names its directory in label {CONFIGS}",
                 labels.get(CONFIGS).map_or("/configs", String::as_str)
             ),
             Self::Bundle => format!(
-                "it has no file in manifests/ and metadata/; a bundle image names them in the labels \
+                "no files in manifests/ and metadata/; a bundle image names these directories in labels \
                  {MANIFESTS} and {METADATA}"
             ),
         };

@@ -261,7 +261,7 @@ fn list(root: &Path, name: &str, entry: Value, options: &Options) -> Result<(), 
         }),
     };
     let Some(manifests) = index.get_mut("manifests").and_then(Value::as_array_mut) else {
-        return Err(SourceError::malformed(path.display(), "it has no list of manifests"));
+        return Err(SourceError::malformed(path.display(), "no list of manifests"));
     };
     manifests.retain(|other| other["annotations"][NAME] != name);
     manifests.push(entry);

@@ -57,7 +57,7 @@ impl fmt::Display for Login {
             Secret::Basic { user, .. } => write!(f, " (user {user})"),
             Secret::Identity(_) => write!(f, " (identity token)"),
             Secret::Bearer(_) => write!(f, " (registry token)"),
-            Secret::Helper(name) => write!(f, " (credential helper {name}, which is not run here)"),
+            Secret::Helper(name) => write!(f, " (credential helper {name}, not supported)"),
         }
     }
 }
@@ -97,7 +97,7 @@ impl Credentials {
         let bad = |e: &serde_json::Error| {
             SourceError::malformed(
                 format!("the registry credentials in {origin}"),
-                format!("line {} column {} is not what a docker config holds", e.line(), e.column()),
+                format!("line {} column {}: not valid in a docker config", e.line(), e.column()),
             )
         };
         let mut parsed: Document = serde_json::from_slice(document).map_err(|e| bad(&e))?;
@@ -118,7 +118,7 @@ impl Credentials {
                 Err(reason) => {
                     return Err(SourceError::malformed(
                         format!("the registry credentials in {origin}"),
-                        format!("the entry {key:?} {reason}"),
+                        format!("entry {key:?} {reason}"),
                     ));
                 }
             };
@@ -225,9 +225,9 @@ impl Entry {
                 .decode(self.auth.trim())
                 .ok()
                 .and_then(|bytes| String::from_utf8(bytes).ok())
-                .ok_or("has an `auth` that is not base64 of text")?;
+                .ok_or("has an `auth` that is not base64-encoded text")?;
             let (user, password) =
-                decoded.split_once(':').ok_or("has an `auth` that is not base64 of user:password")?;
+                decoded.split_once(':').ok_or("has an `auth` that is not base64-encoded user:password")?;
             // Docker pads passwords with zeros.
             let password = password.trim_end_matches('\0').to_owned();
             return Ok(Some(Secret::Basic { user: user.to_owned(), password }));

@@ -76,14 +76,14 @@ impl FromStr for Digest {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (name, hex) = text.split_once(':').ok_or("a digest reads sha256: and 64 hexadecimal digits")?;
+        let (name, hex) = text.split_once(':').ok_or("expected sha256: and 64 hexadecimal digits")?;
         let algorithm = [Algorithm::Sha256, Algorithm::Sha512]
             .into_iter()
             .find(|algorithm| algorithm.name() == name)
-            .ok_or_else(|| format!("the digest algorithm {name:?} is none of sha256 and sha512"))?;
+            .ok_or_else(|| format!("unknown digest algorithm {name:?}, expected sha256 or sha512"))?;
         let length = algorithm.hex_length();
         if hex.len() != length || !hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
-            return Err(format!("a {name} digest has {length} lower-case hexadecimal digits"));
+            return Err(format!("invalid {name} digest, expected {length} lower-case hexadecimal digits"));
         }
         Ok(Self { algorithm, hex: hex.to_owned() })
     }

@@ -59,7 +59,7 @@ pub(crate) struct Refused(&'static str);
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the egress policy refuses {}", self.0)
+        write!(f, "denied by the egress policy: {}", self.0)
     }
 }
 
@@ -183,7 +183,12 @@ impl dns::Resolve for Resolver {
 
 impl Allowed {
     fn parse(text: &str) -> Result<Self, String> {
-        let bad = || format!("egress.allow: {text:?} is neither a network, an address nor a host name");
+        let bad = || {
+            format!(
+                "egress.allow: invalid value {text:?}, expected a network, an address or a \
+         host name"
+            )
+        };
         if let Some((address, prefix)) = text.split_once('/') {
             let address: IpAddr = address.parse().map_err(|_| bad())?;
             let longest = if address.is_ipv4() { 32 } else { 128 };

@@ -7,7 +7,7 @@ use std::{fmt, io, path::PathBuf};
 #[non_exhaustive]
 pub enum SourceError {
     /// The name of an image, a URL or an address is not one.
-    #[error("failed to read the reference {reference:?}: {reason}")]
+    #[error("failed to parse reference {reference:?}: {reason}")]
     Reference {
         /// As it was given.
         reference: String,
@@ -16,8 +16,9 @@ pub enum SourceError {
     },
     /// A user name or password in the name of an image or in a URL.
     #[error(
-        "failed to read {what}: it has credentials in it, which everyone sees who may read the source; hint: put them into a Secret \
-         of type kubernetes.io/dockerconfigjson and name it in spec.secrets"
+        "failed to read {what}: the reference contains credentials, readable by everyone with access to \
+         the source; hint: store them in a Secret of type kubernetes.io/dockerconfigjson and add its name \
+         to spec.secrets"
     )]
     Credentials {
         /// What was asked for, without them.
@@ -25,8 +26,8 @@ pub enum SourceError {
     },
     /// The server has an address that sources must not be read from.
     #[error(
-        "failed to read {what}: the egress policy refuses {kind}; hint: an administrator can allow the host or its network in \
-         egress.allow of ConfigMap olm-registries"
+        "failed to read {what}: the egress policy denies {kind}; hint: an administrator can allow the host \
+         or its network in egress.allow of ConfigMap olm-registries"
     )]
     Egress {
         /// What was asked for.
@@ -72,8 +73,8 @@ pub enum SourceError {
     },
     /// The server's certificate is not trusted.
     #[error(
-        "failed to read {what}: the server's certificate is not trusted: {reason}; add the authority that \
-         signed it to the CA certificates"
+        "failed to read {what}: the server's certificate is not trusted: {reason}; add its certificate \
+         authority to the CA certificates"
     )]
     Untrusted {
         /// What was asked for.
@@ -83,8 +84,8 @@ pub enum SourceError {
     },
     /// Content is not what its digest promises.
     #[error(
-        "failed to read {what}: its content has digest {actual}, not {expected}; the registry, a mirror or a \
-         proxy serves damaged or changed content"
+        "failed to read {what}: content has digest {actual}, expected {expected}; the registry, a mirror \
+         or a proxy serves corrupted or modified content"
     )]
     Digest {
         /// What was read.
@@ -103,7 +104,7 @@ pub enum SourceError {
         exceeded: Exceeded,
     },
     /// An archive entry points outside the folder that it is unpacked into.
-    #[error("failed to unpack {what}: the entry {entry:?} {reason}; nothing of it is kept")]
+    #[error("failed to unpack {what}: entry {entry:?} {reason}; no file was extracted")]
     Escape {
         /// The archive.
         what: String,
@@ -139,7 +140,7 @@ pub enum SourceError {
         source: io::Error,
     },
     /// Every mirror and the origin failed.
-    #[error("failed to read {what} from any of {} places: {}", failures.len(), joined(failures))]
+    #[error("failed to read {what} from any of {} locations: {}", failures.len(), joined(failures))]
     Everywhere {
         /// What was asked for.
         what: String,
@@ -211,7 +212,7 @@ fn joined(failures: &[(String, SourceError)]) -> String {
 
 /// A limit of [`Limits`](crate::Limits) that was passed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{subject} passes the limit of {at}; if you trust it, raise `limits.{limit}`")]
+#[error("{subject} exceeds the limit of {at}; for a trusted source, raise `limits.{limit}`")]
 pub struct Exceeded {
     /// What is too large, such as `the manifest`.
     pub subject: String,

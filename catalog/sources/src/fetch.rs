@@ -62,7 +62,7 @@ async fn read(
         Source::Directory { path } => fetch.directory(path).await?,
         Source::Http { url } => fetch.http(url).await?,
         Source::Grpc { .. } | Source::ConfigMap { .. } if content == Content::Bundle => {
-            return Err(SourceError::unsupported(source, "it holds catalogs, not a bundle"));
+            return Err(SourceError::unsupported(source, "found catalogs, expected a bundle"));
         }
         Source::Grpc { address } => {
             fetch.found(&grpc::read(address, options, &stage).await?, BTreeMap::new())

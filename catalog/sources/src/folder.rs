@@ -30,7 +30,11 @@ pub(crate) fn copy(root: &Path, files: &Path, limits: &Limits) -> Result<Digest,
     };
     copy.folder(&canonical, Path::new(""), 0)?;
     if copy.bytes == 0 {
-        return Err(SourceError::malformed(root.display(), "the folder holds no file, or only empty ones"));
+        return Err(SourceError::malformed(
+            root.display(),
+            "the directory contains no files, or only empty \
+         files",
+        ));
     }
     Ok(copy.hasher.finish())
 }
@@ -87,7 +91,7 @@ impl Copy<'_> {
             return Err(SourceError::Escape {
                 what: self.name.clone(),
                 entry: relative.display().to_string(),
-                reason: format!("is a link to {}, outside of the folder", target.display()),
+                reason: format!("is a link to {}, outside of the directory", target.display()),
             });
         }
         if target.is_file() {
@@ -95,7 +99,7 @@ impl Copy<'_> {
         }
         Err(SourceError::unsupported(
             &self.name,
-            format!("{} is a link to a folder; only links to files are followed", relative.display()),
+            format!("{} is a link to a directory; only links to files are followed", relative.display()),
         ))
     }
 

@@ -52,7 +52,7 @@ pub(crate) async fn read(address: &str, options: &Options, stage: &Stage) -> Res
     }
     let bad = |reason: String| SourceError::Reference { reference: address.to_owned(), reason };
     if host.contains("://") || !host.contains(':') {
-        return Err(bad("an address reads host:port; catalog servers have no TLS".to_owned()));
+        return Err(bad("expected host:port; catalog servers have no TLS".to_owned()));
     }
     let patience = &options.patience;
     let endpoint = Endpoint::from_shared(format!("http://{host}"))
@@ -61,7 +61,7 @@ pub(crate) async fn read(address: &str, options: &Options, stage: &Stage) -> Res
     let (name, port) = host
         .rsplit_once(':')
         .and_then(|(name, port)| Some((name, port.parse::<u16>().ok()?)))
-        .ok_or_else(|| bad("an address reads host:port".to_owned()))?;
+        .ok_or_else(|| bad("expected host:port".to_owned()))?;
     let what = format!("the catalog at {address}");
     let mut attempts = Attempts::new(patience, &what);
     loop {
@@ -129,7 +129,7 @@ impl Session<'_> {
         match self.timed("Health.Check", client.check(request)).await? {
             Ok(answer) if answer.get_ref().status() == ServingStatus::Serving => Ok(()),
             Ok(answer) => Err(Failure::transient(format!(
-                "the server says of itself that it is {}",
+                "the server reports health status {}",
                 answer.get_ref().status().as_str_name()
             ))),
             // Not every server has this service.
@@ -155,9 +155,9 @@ impl Session<'_> {
 
     async fn timed<T>(&self, name: &str, call: impl Future<Output = T>) -> Result<T, Failure> {
         let deadline = self.options.patience.read_timeout;
-        tokio::time::timeout(deadline, call).await.map_err(|_| {
-            Failure::transient(format!("{name} did not answer within {} s", deadline.as_secs_f32()))
-        })
+        tokio::time::timeout(deadline, call)
+            .await
+            .map_err(|_| Failure::transient(format!("{name} timed out after {} s", deadline.as_secs_f32())))
     }
 
     fn failure(&self, call: &str, status: &Status) -> Failure {
@@ -167,13 +167,13 @@ impl Session<'_> {
         match status.code() {
             Code::Unimplemented => Failure::Fatal(SourceError::unsupported(
                 self.what,
-                format!("{said}; it is not a catalog server, or one from before 2020"),
+                format!("{said}; not a catalog server, or one older than 2020"),
             )),
             Code::Unauthenticated | Code::PermissionDenied => Failure::Fatal(SourceError::Denied {
                 what: self.what.to_owned(),
                 status: if status.code() == Code::Unauthenticated { 401 } else { 403 },
                 said: format!(": {said}"),
-                tried: "catalog servers are spoken to without credentials".to_owned(),
+                tried: "connections to catalog servers use no credentials".to_owned(),
             }),
             // Among them messages that are too large.
             Code::InvalidArgument | Code::OutOfRange | Code::DataLoss => {

@@ -90,18 +90,18 @@ impl<'a> Http<'a> {
         let builder = || self.builder(redirects);
         if !check {
             let builder = builder()?.tls_danger_accept_invalid_certs(true);
-            return builder.build().map_err(bad("no HTTP client could be made"));
+            return builder.build().map_err(bad("failed to create an HTTP client"));
         }
         if !self.options.ca_certificates.is_empty() {
             let config = trust::config(&self.options.ca_certificates)?;
             let client = builder()?.tls_backend_preconfigured(config).build();
-            return client.map_err(bad("no HTTP client could be made"));
+            return client.map_err(bad("failed to create an HTTP client"));
         }
         match builder()?.build() {
             Ok(client) => Ok(client),
             // A bare container has no authorities. What needs none works all the same; any server is refused, as it is
             // not known.
-            Err(_) => builder()?.tls_certs_only([]).build().map_err(bad("no HTTP client could be made")),
+            Err(_) => builder()?.tls_certs_only([]).build().map_err(bad("failed to create an HTTP client")),
         }
     }
 
@@ -126,7 +126,7 @@ impl<'a> Http<'a> {
             Proxy::Direct => builder.no_proxy(),
             Proxy::Through { url, except } => builder.proxy(
                 reqwest::Proxy::all(url)
-                    .map_err(bad("the proxy's URL cannot be used"))?
+                    .map_err(bad("invalid proxy URL"))?
                     .no_proxy(NoProxy::from_string(except)),
             ),
         })
@@ -144,7 +144,7 @@ fn follow(attempt: redirect::Attempt<'_>, egress: &Egress) -> redirect::Action {
     }
     let was_secret = attempt.previous().last().is_some_and(|url| url.scheme() == "https");
     if was_secret && attempt.url().scheme() != "https" {
-        return attempt.error("a redirect from https to http");
+        return attempt.error("redirect from https to http");
     }
     if let Err(refused) = egress.check(attempt.url()) {
         return attempt.error(refused);
@@ -174,7 +174,7 @@ pub(crate) fn failure(what: &str, error: reqwest::Error) -> Failure {
     {
         // The library's word for it is that of its own enum.
         let reason = match tls.to_string() {
-            text if text.contains("CaUsedAsEndEntity") => "it is self-signed".to_owned(),
+            text if text.contains("CaUsedAsEndEntity") => "self-signed".to_owned(),
             text => text,
         };
         return Failure::Fatal(SourceError::Untrusted { what: what.to_owned(), reason });
@@ -183,7 +183,7 @@ pub(crate) fn failure(what: &str, error: reqwest::Error) -> Failure {
         return Failure::Fatal(SourceError::malformed(what, chain(&error)));
     }
     if error.is_timeout() {
-        return Failure::transient(format!("the server did not answer in time ({})", chain(&error)));
+        return Failure::transient(format!("request timed out ({})", chain(&error)));
     }
     Failure::transient(chain(&error))
 }
@@ -211,7 +211,7 @@ pub(crate) async fn small_body(
     most: u64,
     patience: &crate::Patience,
 ) -> Result<Vec<u8>, Failure> {
-    let exceeded = || Failure::Fatal(Exceeded::new("the answer", "manifest_bytes", most).reading(what));
+    let exceeded = || Failure::Fatal(Exceeded::new("the response", "manifest_bytes", most).reading(what));
     if response.content_length().is_some_and(|length| length > most) {
         return Err(exceeded());
     }
@@ -305,6 +305,6 @@ pub(crate) async fn success(
             SourceError::Denied { what, status: status.as_u16(), said, tried: tried() }
         }
         StatusCode::NOT_FOUND | StatusCode::GONE => SourceError::NotFound { what, said },
-        _ => SourceError::Malformed { what, reason: format!("the server answered {status}{said}") },
+        _ => SourceError::Malformed { what, reason: format!("the server returned {status}{said}") },
     }))
 }

@@ -85,10 +85,10 @@ pub(crate) fn has_credentials(text: &str) -> bool {
 
 fn parse(text: &str) -> Result<Reference, String> {
     if text.is_empty() {
-        return Err("it is empty".to_owned());
+        return Err("empty reference".to_owned());
     }
     if let Some((scheme, _)) = text.split_once("://") {
-        return Err(format!("an image is named without a scheme; leave out {scheme}://"));
+        return Err(format!("image references have no scheme; remove {scheme}://"));
     }
     let (rest, digest) = match text.split_once('@') {
         Some((rest, digest)) => (rest, Some(digest.parse()?)),
@@ -114,18 +114,18 @@ fn parse(text: &str) -> Result<Reference, String> {
         return Err(format!("{registry:?} is not a host name"));
     }
     if repository.len() > LONGEST_NAME {
-        return Err(format!("the name is longer than {LONGEST_NAME} characters"));
+        return Err(format!("name longer than {LONGEST_NAME} characters"));
     }
     if let Some(part) = repository.split('/').find(|part| !is_name_part(part)) {
         return Err(format!(
-            "{part:?} in the name is not lower-case letters and digits, with single dots, one or two \
-             underscores or dashes between them"
+            "invalid part {part:?} of the name, expected lower-case letters and digits, separated by \
+             single dots, one or two underscores or dashes"
         ));
     }
     if let Some(tag) = tag
         && !is_tag(tag)
     {
-        return Err(format!("the tag {tag:?} is not letters, digits, underscores, dots and dashes"));
+        return Err(format!("invalid tag {tag:?}, expected letters, digits, underscores, dots and dashes"));
     }
     // Only what has a digest can do without a tag.
     let tag = tag.map(str::to_owned).or_else(|| digest.is_none().then(|| "latest".to_owned()));

@@ -57,7 +57,7 @@ impl<'a> Attempts<'a> {
             });
         }
         let wait = self.wait(retry_after);
-        tracing::debug!(what = self.what, attempt = self.made, ?wait, reason, "will try again");
+        tracing::debug!(what = self.what, attempt = self.made, ?wait, reason, "request failed, retrying");
         tokio::time::sleep(wait).await;
         Ok(())
     }
@@ -75,7 +75,7 @@ pub(crate) fn transient_status(status: StatusCode, headers: &header::HeaderMap) 
     let transient = status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED
         || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT);
     transient.then(|| Failure::Transient {
-        reason: format!("the server answered {status}"),
+        reason: format!("the server returned {status}"),
         retry_after: headers.get(header::RETRY_AFTER).and_then(|v| retry_after(v.to_str().ok()?)),
     })
 }

@@ -66,10 +66,9 @@ pub async fn signatures(source: &Source, options: &Options) -> Result<FoundSigna
             found.read(&Place::Layout(layout), roots, options).await?;
             Ok(found)
         }
-        other => Err(SourceError::unsupported(
-            other,
-            "only images are signed; name one in a registry or an OCI layout",
-        )),
+        other => {
+            Err(SourceError::unsupported(other, "signatures require an image in a registry or an OCI layout"))
+        }
     }
 }
 
@@ -212,7 +211,7 @@ impl FoundSignatures {
             Err(SourceError::malformed(what, reason))
         };
         if blob.size > MOST_BYTES as u64 {
-            return refuse(format!("it has {} bytes, more than the {MOST_BYTES} that are read", blob.size));
+            return refuse(format!("{} bytes exceed the limit of {MOST_BYTES}", blob.size));
         }
         let annotations = blob.annotations.iter().flatten().map(|(key, value)| key.len() + value.len());
         let size = blob.size + annotations.sum::<usize>() as u64;

@@ -26,7 +26,7 @@ impl Stage {
         match fs::read_dir(dest) {
             Ok(mut entries) => {
                 if entries.next().is_some() {
-                    let source = io::Error::new(io::ErrorKind::DirectoryNotEmpty, "it is not empty");
+                    let source = io::Error::new(io::ErrorKind::DirectoryNotEmpty, "not empty");
                     return Err(SourceError::Io { what: "fill", path: dest.to_owned(), source });
                 }
             }
@@ -34,7 +34,7 @@ impl Stage {
             Err(e) => return Err(SourceError::io("fill", dest)(e)),
         }
         let name = dest.file_name().ok_or_else(|| {
-            SourceError::io("fill", dest)(io::Error::new(io::ErrorKind::InvalidInput, "it has no name"))
+            SourceError::io("fill", dest)(io::Error::new(io::ErrorKind::InvalidInput, "path has no name"))
         })?;
         let parent = dest.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         fs::create_dir_all(parent).map_err(SourceError::io("create", parent))?;
@@ -47,7 +47,7 @@ impl Stage {
         let folder = tempfile::Builder::new()
             .prefix(&prefix)
             .tempdir_in(parent)
-            .map_err(SourceError::io("create a folder in", parent))?;
+            .map_err(SourceError::io("create a directory in", parent))?;
         let (files, scratch) = (folder.path().join("files"), folder.path().join("scratch"));
         let stage = Self { folder: Arc::new(folder), files, scratch, dest: dest.to_owned() };
         stage.clear()?;

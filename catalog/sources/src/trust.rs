@@ -27,7 +27,7 @@ pub(crate) fn config(bundles: &[Vec<u8>]) -> Result<ClientConfig, SourceError> {
         let found = CertificateDer::pem_slice_iter(bundle).collect::<Result<Vec<_>, _>>();
         let found = found.map_err(|error| options(format!("the CA certificates are not PEM: {error}")))?;
         if found.is_empty() {
-            return Err(options("the CA certificates hold none: they must be PEM".to_owned()));
+            return Err(options("the CA certificates contain no PEM certificate".to_owned()));
         }
         given.extend(found);
     }
@@ -40,7 +40,7 @@ pub(crate) fn config(bundles: &[Vec<u8>]) -> Result<ClientConfig, SourceError> {
     authorities.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     let authorities = WebPkiServerVerifier::builder(Arc::new(authorities))
         .build()
-        .map_err(|error| options(format!("the CA certificates are not usable: {error}")))?;
+        .map_err(|error| options(format!("invalid CA certificates: {error}")))?;
     Ok(ClientConfig::builder()
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Verifier { authorities, given }))
@@ -177,7 +177,9 @@ mod tests {
     #[test]
     fn what_is_no_certificate_is_refused() {
         let broken = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".to_vec();
-        for (bundle, expected) in [(b"no PEM".to_vec(), "hold none"), (broken, "is not X.509")] {
+        for (bundle, expected) in
+            [(b"no PEM".to_vec(), "contain no PEM certificate"), (broken, "is not X.509")]
+        {
             let error = config(&[bundle]).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }

@@ -40,7 +40,7 @@ pub(crate) async fn download(
     let bad = |reason: String| SourceError::Reference { reference: shown(url), reason };
     let url = Url::parse(url).map_err(|e| bad(e.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
-        return Err(bad("it must start with https:// or http:// and name a host".to_owned()));
+        return Err(bad("expected https:// or http:// and a host".to_owned()));
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err(SourceError::Credentials { what: shown(url.as_str()) });
@@ -77,20 +77,17 @@ async fn download_once(
     }
     let response = request.send().await.map_err(|e| net::failure(what, e))?;
     let tried = || match &login {
-        Some((origin, _)) => format!("tried {origin}; check that it may read this"),
+        Some((origin, _)) => format!("tried {origin}; check its read permission"),
         None => format!(
-            "no credentials match {host}, or it is spoken to without TLS; add a Secret of type \
-                         kubernetes.io/dockerconfigjson for it and name it in spec.secrets"
+            "no credentials for {host}, or the connection has no TLS; add a Secret of type \
+             kubernetes.io/dockerconfigjson for it to spec.secrets"
         ),
     };
     let mut response = net::success(response, what, tried).await?;
     if response.status() == StatusCode::NOT_MODIFIED {
         return match previous {
             Some(_) => Ok(Answer::Unchanged),
-            None => {
-                Err(SourceError::malformed(what, "the server says that it has not changed, and nobody asked")
-                    .into())
-            }
+            None => Err(SourceError::malformed(what, "unexpected 304 Not Modified from the server").into()),
         };
     }
     let header = |name| response.headers().get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
@@ -99,7 +96,7 @@ async fn download_once(
         None | Some("identity" | "") => false,
         Some("gzip" | "x-gzip" | "zstd") => true,
         Some(_) => {
-            let reason = "the server sends it in an encoding that it was not asked for";
+            let reason = "the server returned an unrequested content encoding";
             return Err(SourceError::malformed(what, reason).into());
         }
     };
@@ -123,7 +120,7 @@ async fn download_once(
 fn cut(failure: Failure, size: u64) -> Failure {
     match failure {
         Failure::Transient { reason, retry_after } => {
-            Failure::Transient { reason: format!("cut off after {size} bytes: {reason}"), retry_after }
+            Failure::Transient { reason: format!("interrupted after {size} bytes: {reason}"), retry_after }
         }
         fatal => fatal,
     }

@@ -259,7 +259,7 @@ async fn a_server_that_hangs_is_given_up() {
     let mut scene = Scene::new(Catalogue { hangs: true, ..Catalogue::default() }, Some(true)).await;
     scene.options.patience.read_timeout = Duration::from_millis(200);
     let error = scene.bad().await;
-    assert!(error.to_string().contains("did not answer within 0.2 s"), "{error}");
+    assert!(error.to_string().contains("timed out after 0.2 s"), "{error}");
 }
 
 #[tokio::test]

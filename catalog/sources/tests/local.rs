@@ -69,7 +69,7 @@ async fn a_layout_is_read_by_name_by_digest_and_alone() {
         assert_eq!(scene.good(&source).await, expected(&[("etcd/catalog.json", ETCD)]));
     }
     let error = scene.bad(&Source::OciLayout { path, reference: Some("v2".into()) }).await;
-    assert!(error.to_string().contains("it holds v1"), "{error}");
+    assert!(error.to_string().contains("available: v1"), "{error}");
 }
 
 #[tokio::test]
@@ -85,7 +85,7 @@ async fn a_layout_with_several_images_wants_a_name() {
     fs::write(path.join("index.json"), index.to_string()).expect("index.json");
 
     let error = scene.bad(&Source::OciLayout { path: path.clone(), reference: None }).await;
-    assert!(error.to_string().contains("name one of one, two"), "{error}");
+    assert!(error.to_string().contains("specify one of one, two"), "{error}");
     let found = scene.good(&Source::OciLayout { path, reference: Some("two".into()) }).await;
     assert_eq!(found, expected(&[("etcd/catalog.json", "{}")]));
 }

@@ -294,7 +294,7 @@ async fn a_private_registry_takes_the_pull_secret() {
     fetched(&source, &options, &dest).await;
 
     // Then the messages say which it was
-    assert!(nobody.to_string().contains("no credentials match"), "{nobody}");
+    assert!(nobody.to_string().contains("no credentials for"), "{nobody}");
     assert!(wrong.to_string().contains("tried secret a"), "{wrong}");
     assert_eq!(files(&dest), catalog_files());
 }
@@ -325,7 +325,7 @@ async fn a_self_signed_certificate_is_trusted_when_it_is_given() {
     let stranger = Options { plain_http: Vec::new(), ..options(&server.host) };
     let error = fetch(&source, &stranger, None, &dest).await.expect_err("not trusted");
     assert_eq!(error.code(), "CertificateNotTrusted", "{error}");
-    assert!(error.to_string().contains("it is self-signed"), "{error}");
+    assert!(error.to_string().contains("self-signed"), "{error}");
 
     let own = fs::read(server.path("tls.crt")).expect("a file");
     let knowing = Options { ca_certificates: vec![own], ..stranger };

@@ -44,8 +44,8 @@ impl Ci {
         {
             Ok(documents) => documents,
             Err(error) => {
-                let text = format!("{error}; the channels are made by replaces-mode");
-                problem("ci-unreadable", text, "write YAML, such as `updateGraph: semver-mode`");
+                let text = format!("{error}; using replaces-mode for the channels");
+                problem("ci-unreadable", text, "use YAML, such as `updateGraph: semver-mode`");
                 return Self::default();
             }
         };
@@ -57,8 +57,8 @@ impl Ci {
                     Some(mode) => ci.mode = mode,
                     None => problem(
                         "ci-update-graph",
-                        format!("updateGraph is {mode}; the channels are made by replaces-mode"),
-                        "say replaces-mode, semver-mode or semver-skippatch-mode",
+                        format!("unknown updateGraph {mode}; using replaces-mode for the channels"),
+                        "use replaces-mode, semver-mode or semver-skippatch-mode",
                     ),
                 },
             }

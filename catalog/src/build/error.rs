@@ -25,7 +25,8 @@ pub enum BuildError {
     },
     /// There is nothing in the folder that a catalog can be made of.
     #[error(
-        "{path} holds no bundles; a repository of bundles has NAME/VERSION/manifests and metadata below it, or below its folder operators/"
+        "{path} contains no bundles, expected NAME/VERSION/manifests and NAME/VERSION/metadata in it or in \
+         its directory operators/"
     )]
     Nothing {
         /// The folder.

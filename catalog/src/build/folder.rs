@@ -44,7 +44,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, BuildError> {
     let file = fs::File::open(path).map_err(unreadable)?;
     file.take(LARGEST_FILE + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() as u64 > LARGEST_FILE {
-        return Err(unreadable(std::io::Error::other(format!("it is larger than {LARGEST_FILE} bytes"))));
+        return Err(unreadable(std::io::Error::other(format!("larger than {LARGEST_FILE} bytes"))));
     }
     Ok(bytes)
 }

@@ -63,9 +63,9 @@ pub(super) fn operator(dir: &Path, listing: &Listing, options: &Options) -> Made
         manifests.extend(documents.into_iter().filter_map(Manifest::of).map(|manifest| (path, manifest)));
     }
     let Some((path, manifest)) = manifests.first() else {
-        let text = "no package.yaml names a packageName; the package is left out".to_owned();
+        let text = "no package.yaml with packageName; the package is skipped".to_owned();
         let at = dir.display().to_string();
-        let fix = "write packageName, channels and defaultChannel";
+        let fix = "set packageName, channels and defaultChannel";
         made.problems.push(problem(Severity::Error, &at, "", "package-manifest", text, fix));
         return made;
     };
@@ -84,7 +84,7 @@ fn documents(path: &Path, problems: &mut Vec<Problem>) -> Vec<Value> {
     match read.and_then(|bytes| yaml::documents(&at, &bytes).map_err(|error| error.to_string())) {
         Ok(documents) => documents.into_iter().map(|document| document.value).collect(),
         Err(error) => {
-            let text = format!("{error}; the file is left out");
+            let text = format!("{error}; the file is skipped");
             problems.push(problem(Severity::Error, &at, "", "manifest-unreadable", text, "correct the file"));
             Vec::new()
         }
@@ -102,7 +102,7 @@ fn bundles(
     let files: Vec<PathBuf> = match folder::list(dir) {
         Ok(listing) => listing.files,
         Err(error) => {
-            let (at, text) = (dir.display().to_string(), format!("{error}; it is left out"));
+            let (at, text) = (dir.display().to_string(), format!("{error}; it is skipped"));
             problems.push(problem(
                 Severity::Error,
                 &at,
@@ -145,7 +145,7 @@ fn bundle(
             Source::of(&bundle, path, None, options, problems)
         }
         Err(error) => {
-            let (at, text) = (path.display().to_string(), format!("{error}; the bundle is left out"));
+            let (at, text) = (path.display().to_string(), format!("{error}; the bundle is skipped"));
             problems.push(problem(
                 Severity::Error,
                 &at,
@@ -187,8 +187,8 @@ pub fn from_config_map(origin: &str, data: &BTreeMap<String, String>, options: &
         .filter_map(|value| {
             let manifest = Manifest::of(value);
             if manifest.is_none() {
-                let text = "an entry of packages has no packageName; it is left out".to_owned();
-                let fix = "write packageName, channels and defaultChannel";
+                let text = "entry of packages without packageName; it is skipped".to_owned();
+                let fix = "set packageName, channels and defaultChannel";
                 built.problems.push(problem(Severity::Error, origin, "", "package-manifest", text, fix));
             }
             manifest
@@ -205,7 +205,7 @@ pub fn from_config_map(origin: &str, data: &BTreeMap<String, String>, options: &
             {
                 Some(crd) => objects.push(crd.clone()),
                 None => {
-                    let text = format!("{name} owns {owned}, which is not among customResourceDefinitions");
+                    let text = format!("{name} owns {owned}, missing from customResourceDefinitions");
                     let fix = "add the CustomResourceDefinition";
                     let told = problem(Severity::Error, origin, "", "crd-missing", text, fix);
                     built.problems.push(Problem { entry: Some(name.clone()), ..told });
@@ -263,12 +263,11 @@ fn section(
     problems: &mut Vec<Problem>,
 ) -> Vec<Value> {
     let mut told = |text: String| {
-        let fix =
-            "write a YAML list into each of customResourceDefinitions, clusterServiceVersions and packages";
+        let fix = "set each of customResourceDefinitions, clusterServiceVersions and packages to a YAML list";
         problems.push(problem(Severity::Error, origin, "", "config-map", text, fix));
     };
     let Some(text) = data.get(key) else {
-        told(format!("the key {key} is missing"));
+        told(format!("key {key} is missing"));
         return Vec::new();
     };
     let documents = match yaml::documents(&format!("{origin}, {key}"), text.as_bytes()) {
@@ -282,7 +281,7 @@ fn section(
     for document in documents {
         match document.value {
             Value::Array(list) => values.extend(list),
-            _ => told(format!("the key {key} is not a list")),
+            _ => told(format!("key {key} is not a list")),
         }
     }
     values

@@ -34,7 +34,7 @@ pub(super) struct Native {
 }
 
 /// What becomes of an operator whose template is of no use.
-const INSTEAD: &str = "the channels are made of the bundles' own `replaces`";
+const INSTEAD: &str = "using the `replaces` of the bundles for the channels";
 
 impl Native {
     /// The template for the catalog that is asked for; `None` for an operator that has none, or none that can
@@ -50,13 +50,13 @@ impl Native {
         };
         let Some(mapped) = ci.template(options.catalog.as_deref()) else {
             let wanted = options.catalog.as_deref().unwrap_or("any catalog");
-            let text = format!("ci.yaml names no template for {wanted}");
-            refused(&dir.join("ci.yaml"), text, "name one in fbc.catalog_mapping");
+            let text = format!("ci.yaml has no template for {wanted}");
+            refused(&dir.join("ci.yaml"), text, "add one to fbc.catalog_mapping");
             return None;
         };
         let path = dir.join(TEMPLATES).join(&mapped.file);
         if Path::new(&mapped.file).components().count() != 1 || mapped.file.starts_with('.') {
-            refused(&path, format!("template_name {:?} is no file name", mapped.file), "name a file");
+            refused(&path, format!("template_name: invalid file name {:?}", mapped.file), "set a file name");
             return None;
         }
         let at = path.display().to_string();
@@ -86,8 +86,8 @@ impl Native {
         }
         let documents: Vec<Value> = documents.into_iter().flat_map(entries).collect();
         if !documents.iter().any(|document| schema(document) == "olm.channel") {
-            let text = "the template lists no olm.channel".to_owned();
-            refused(&path, text, "write a template of the schema olm.template.basic or olm.semver");
+            let text = "the template has no olm.channel".to_owned();
+            refused(&path, text, "use a template with schema olm.template.basic or olm.semver");
             return None;
         }
         let (bundles, documents): (Vec<Value>, Vec<Value>) =
@@ -118,14 +118,14 @@ impl Native {
                 Ok(package) => Some(package),
                 Err(error) => {
                     let text = format!("{error}; {INSTEAD}");
-                    let fix = "name the bundles by tags that are their versions, or use olm.template.basic";
+                    let fix = "use tags equal to the versions of the bundles, or use olm.template.basic";
                     problems.push(problem(Severity::Error, &self.path, name, "native-template", text, fix));
                     package::assemble(name, path, sources, graph(Mode::Replaces, &nodes, false), problems)
                 }
             };
         }
         let Some(made) = self.graph(name, &nodes, problems) else {
-            let text = format!("the template has no channel with a bundle that is there; {INSTEAD}");
+            let text = format!("the template has no channel with an existing bundle; {INSTEAD}");
             let fix = "correct the names in the template";
             problems.push(problem(Severity::Error, &self.path, name, "native-template", text, fix));
             return package::assemble(name, path, sources, graph(Mode::Replaces, &nodes, false), problems);
@@ -161,8 +161,8 @@ impl Native {
         for document in channels.filter(|document| text(document, "package") == name) {
             let (channel, mut entries) = (text(document, "name"), present(document, &there));
             if entries.is_empty() {
-                let text = format!("channel {channel} is left out: none of its bundles is there");
-                let fix = "add the bundles, or take the channel out of the template";
+                let text = format!("channel {channel} is skipped: none of its bundles exists");
+                let fix = "add the bundles, or remove the channel from the template";
                 told("channel-empty", Some(channel), text, fix);
                 continue;
             }
@@ -176,16 +176,16 @@ impl Native {
         if made.channels.contains_key(wanted) {
             made.default_channel = Some(wanted.to_owned());
         } else {
-            let text = format!("the default channel {wanted:?} is not there; {first} stands in");
-            let fix = "name a channel with bundles in defaultChannel of the template";
+            let text = format!("default channel {wanted:?} not found; using {first}");
+            let fix = "set defaultChannel of the template to a channel with bundles";
             told("package-default-channel", None, text, fix);
             made.default_channel = Some(first);
         }
         // A template for one catalog need not list every bundle.
         let unlisted: Vec<&Node> = nodes.iter().filter(|node| !made.lists(&node.name)).collect();
         made.notes.extend(unlisted.into_iter().map(|Node { name, .. }| {
-            let text = format!("{name} is left out: the template's channels do not list it");
-            let fix = "add it to a channel of the template if it is meant to be there";
+            let text = format!("{name} is skipped: no channel of the template lists it");
+            let fix = "add it to a channel of the template to include it";
             Note::new(Severity::Warning, name, "bundle-stranded", text, fix)
         }));
         Some(made)
@@ -196,13 +196,13 @@ impl Native {
     /// A template whose images are the folder's bundles by their tags.
     fn rendered(&self, template: &[u8], name: &str, sources: &[Source]) -> Result<BuiltPackage, String> {
         let resolver = |reference: &str| -> Result<Resolved, String> {
-            let tag = tag(reference).ok_or("it is named by its digest, which no folder says")?;
+            let tag = tag(reference).ok_or("reference by digest, which matches no directory")?;
             let matches = |source: &&Source| {
                 let folder = folder::name(Path::new(&source.path));
                 let version = source.node.version.to_string();
                 [folder, version].iter().any(|known| tag == known || tag.strip_prefix('v') == Some(known))
             };
-            let source = sources.iter().find(matches).ok_or("no folder has that version")?;
+            let source = sources.iter().find(matches).ok_or("no directory has this version")?;
             let Source { document, description, icon, .. } = source.clone();
             Ok(Resolved { document, description, icon })
         };
@@ -212,7 +212,7 @@ impl Native {
             Some(named) if named == name && is_dns_label(name) => {
                 Ok(BuiltPackage { name: name.to_owned(), documents })
             }
-            named => Err(format!("the template is about package {named:?}, its folder about {name:?}")),
+            named => Err(format!("the template defines package {named:?}, its directory package {name:?}")),
         }
     }
 }

@@ -47,33 +47,33 @@ impl Source {
             problems.push(Problem { entry: Some(name.clone()), ..problem });
         };
         if package.is_empty() {
-            let text = format!("{name} is left out: it names no package");
+            let text = format!("{name} is skipped: it has no package");
             let fix =
-                "name it in metadata/annotations.yaml (operators.operatorframework.io.bundle.package.v1)";
+                "set it in metadata/annotations.yaml (operators.operatorframework.io.bundle.package.v1)";
             told(Severity::Error, "bundle-no-package", text, fix);
             return None;
         }
         let text = bundle.version_text().unwrap_or_default();
         let Ok(version) = Version::parse(text) else {
-            let fix = "write a semantic version such as 1.2.3";
+            let fix = "use a semantic version such as 1.2.3";
             told(
                 Severity::Error,
                 "bundle-version",
-                format!("{name} is left out: spec.version {text:?} is no version"),
+                format!("{name} is skipped: invalid spec.version {text:?}"),
                 fix,
             );
             return None;
         };
         if bundle.csv_annotation("olm.substitutesFor").is_some() {
-            let text = format!("{name} is left out: olm.substitutesFor is not followed");
-            let fix = "use a template of the schema olm.template.substitutes";
+            let text = format!("{name} is skipped: olm.substitutesFor is not supported");
+            let fix = "use a template with schema olm.template.substitutes";
             told(Severity::Error, "bundle-substitutes", text, fix);
             return None;
         }
         let icon = icon(bundle);
         if let Err(reason) = &icon {
-            let text = format!("{name}: spec.icon is left out: {reason}");
-            told(Severity::Warning, "icon-invalid", text, "write the image file in base64");
+            let text = format!("{name}: spec.icon is skipped: {reason}");
+            told(Severity::Warning, "icon-invalid", text, "encode the image file in base64");
         }
         if options.strict {
             for finding in bundle.validate() {
@@ -105,8 +105,8 @@ impl Source {
         };
         let mut document = options.document(bundle, &image);
         for image in drop_wrong_images(&mut document) {
-            let text = format!("{name}: related image {image:?} is left out: it is no image reference");
-            let fix = "write HOST/NAME:TAG or HOST/NAME@sha256:DIGEST, without a scheme";
+            let text = format!("{name}: related image {image:?} is skipped: not an image reference");
+            let fix = "use HOST/NAME:TAG or HOST/NAME@sha256:DIGEST, without a scheme";
             problems.push(Problem {
                 entry: Some(name.clone()),
                 ..problem(Severity::Warning, &path, package, "related-image-invalid", text, fix)
@@ -139,6 +139,6 @@ pub(crate) fn icon(bundle: &Bundle) -> Result<Option<Value>, String> {
     if data.is_empty() {
         return Ok(None);
     }
-    STANDARD.decode(&data).map_err(|error| format!("it is not base64: {error}"))?;
+    STANDARD.decode(&data).map_err(|error| format!("not base64: {error}"))?;
     Ok(Some(json!({"base64data": data, "mediatype": text("mediatype")})))
 }

@@ -76,7 +76,7 @@ fn every_layout_of_a_checkout_is_found() {
     let empty = tempfile::tempdir().unwrap();
     assert_eq!(Layout::detect(empty.path()).unwrap(), Layout::Catalog);
     let error = from_bundle_repository(empty.path(), &Options::default()).unwrap_err().to_string();
-    assert!(error.ends_with("holds no bundles; a repository of bundles has NAME/VERSION/manifests and metadata below it, or below its folder operators/"), "{error}");
+    assert!(error.ends_with("contains no bundles, expected NAME/VERSION/manifests and NAME/VERSION/metadata in it or in its directory operators/"), "{error}");
     let gone =
         from_bundle_repository(&empty.path().join("gone"), &Options::default()).unwrap_err().to_string();
     assert!(gone.starts_with("failed to read "), "{gone}");
@@ -189,7 +189,7 @@ fn a_bad_bundle_hides_nothing_else() {
         ["bundle-unreadable", "bundle-version", "package-duplicate", "bundle-unreadable"]
     );
     assert!(built.problems[0].place.path.ends_with("operators/p/2.0.0"), "{}", built.problems[0]);
-    assert_eq!(built.problems[1].text, "p.v2.1.x is left out: spec.version \"2.1.x\" is no version");
+    assert_eq!(built.problems[1].text, "p.v2.1.x is skipped: invalid spec.version \"2.1.x\"");
 
     let strict = Options { strict: true, ..Options::default() };
     let error = from_bundle_repository(dir.path(), &strict).unwrap_err();
@@ -205,7 +205,7 @@ fn strict_refuses_what_the_loader_or_a_validator_would() {
     assert!(from_bundle_repository(dir.path(), &strict).is_ok());
     write_bundle(dir.path(), "p", "1.1.0", "stable", "");
     let error = from_bundle_repository(dir.path(), &strict).unwrap_err().to_string();
-    assert!(error.contains("p.v1.0.0 is left out: no channel leads to it"), "{error}");
+    assert!(error.contains("p.v1.0.0 is skipped: not reachable in any channel"), "{error}");
     write_bundle(dir.path(), "p", "1.1.0", "stable", "  replaces: p.v1.0.0\n  minKubeVersion: old\n");
     let error = from_bundle_repository(dir.path(), &strict).unwrap_err().to_string();
     assert!(error.contains("/p/1.1.0: ") && error.contains("minKubeVersion"), "{error}");
@@ -287,27 +287,27 @@ fn a_template_that_does_not_help_is_told() {
     };
     assert!(told(&Options::default()).starts_with("failed to read"));
     let other = Options { catalog: Some("v5.0".into()), ..Options::default() };
-    assert!(told(&other).starts_with("ci.yaml names no template for v5.0"));
+    assert!(told(&other).starts_with("ci.yaml has no template for v5.0"));
     let old = Options { catalog: Some("v4.9".into()), ..Options::default() };
     for (template, text) in [
-        ("schema: other\n", "the template lists no olm.channel"),
+        ("schema: other\n", "the template has no olm.channel"),
         ("schema: olm.semver\nstabel: {}\n", "unknown field \"stabel\""),
-        ("schema: olm.semver\n", "the template names no bundle"),
+        ("schema: olm.semver\n", "the template has no bundles"),
         (
             "schema: olm.semver\nstable: {bundles: [{image: 'r.example/p@sha256:00'}]}\n",
-            "failed to get the bundle r.example/p@sha256:00: it is named by its digest, which no folder says",
+            "failed to get bundle r.example/p@sha256:00: reference by digest, which matches no directory",
         ),
         (
             "schema: olm.semver\nstable: {bundles: [{image: 'r.example/p:v3'}]}\n",
-            "failed to get the bundle r.example/p:v3",
+            "failed to get bundle r.example/p:v3",
         ),
-        ("schema: olm.template.substitutes\nentries: []\n", "the template is about package None"),
+        ("schema: olm.template.substitutes\nentries: []\n", "the template defines package None"),
     ] {
         write(dir.path(), "operators/p/catalog-templates/old.yaml", template);
         assert!(told(&old).starts_with(text), "{}", told(&old));
     }
     write(dir.path(), "operators/p/ci.yaml", &NATIVE.replace("new.yaml", "../../../x.yaml"));
-    assert!(told(&Options::default()).contains("is no file name"));
+    assert!(told(&Options::default()).contains("invalid file name"));
 }
 
 #[test]

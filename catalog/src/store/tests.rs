@@ -141,7 +141,7 @@ fn a_damaged_package_is_told_and_read_again() {
     fs::write(&path, vec![0; usize::try_from(length).unwrap()]).unwrap();
     // then it is said, and other packages are fine
     let error = catalog.package("a").unwrap_err().to_string();
-    assert!(error.contains("damaged") && error.contains(&digest), "{error}");
+    assert!(error.contains("file corrupted") && error.contains(&digest), "{error}");
     assert_eq!(head(&catalog, "b"), "b.v1.0.0");
     // when the source is read again, then it is whole
     let refreshed = given.refresh(&store);
@@ -159,7 +159,7 @@ fn what_would_empty_a_catalog_is_refused() {
     // when it is read
     let error = store.refresh_dir("ns/name", "test", given.dir.path()).unwrap_err();
     // then it is said why, and the old content is there, after a restart, too
-    assert!(error.to_string().starts_with("test holds no package that can be used; a.json:1:1"), "{error}");
+    assert!(error.to_string().starts_with("test contains no valid package; a.json:1:1"), "{error}");
     drop(store);
     assert_eq!(head(&given.open().get("ns/name").unwrap().unwrap(), "a"), "a.v1.0.0");
 }

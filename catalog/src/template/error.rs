@@ -11,21 +11,22 @@ pub enum TemplateError {
     #[error("failed to read the template: {0}")]
     Syntax(String),
     /// It holds none, or several documents.
-    #[error("the file holds {0} documents; a template is one document")]
+    #[error("the file contains {0} documents, expected one template")]
     Documents(usize),
     /// Its `schema` is none that we know.
     #[error(
-        "the template has the unknown schema {0:?}; the known ones are olm.template.basic, olm.semver and olm.template.substitutes"
+        "unknown schema {0:?} of the template, expected olm.template.basic, olm.semver or \
+         olm.template.substitutes"
     )]
     Schema(String),
     /// A field that is not in the schema.
-    #[error("unknown field {0:?} in the template; a wrong name would be ignored silently, so take it out")]
+    #[error("unknown field {0:?} in the template; remove or correct it")]
     UnknownField(String),
     /// A field is there in two spellings.
     #[error("the template is ambiguous: {0}")]
     Ambiguous(#[from] Ambiguous),
     /// A field has another shape.
-    #[error("{field} in the template is not {wanted}")]
+    #[error("{field} of the template: expected {wanted}")]
     Shape {
         /// Which.
         field: String,
@@ -34,12 +35,14 @@ pub enum TemplateError {
     },
     /// A bundle in a basic template says more than its image.
     #[error(
-        "unexpected fields in a bundle of the template ({0}): it says schema and image, everything else comes from the image"
+        "unexpected fields in a bundle of the template ({0}), expected schema and image; the image \
+         provides all other fields"
     )]
     UnexpectedFields(String),
     /// `defaultChannelTypePreference` and the channels that are made do not fit.
     #[error(
-        "defaultChannelTypePreference is {preference}, but no {preference} channels are made; set {missing}: true"
+        "defaultChannelTypePreference is {preference}, but {preference} channels are not generated; set \
+         {missing}: true"
     )]
     Mismatch {
         /// What is preferred.
@@ -48,13 +51,13 @@ pub enum TemplateError {
         missing: &'static str,
     },
     /// `defaultChannelTypePreference` is neither major nor minor.
-    #[error("unknown defaultChannelTypePreference {0:?}; it is major or minor")]
+    #[error("unknown defaultChannelTypePreference {0:?}, expected major or minor")]
     UnknownPreference(String),
     /// There is nothing in the template.
-    #[error("the template names no bundle")]
+    #[error("the template has no bundles")]
     NoBundles,
     /// A bundle could not be had.
-    #[error("failed to get the bundle {reference}: {reason}")]
+    #[error("failed to get bundle {reference}: {reason}")]
     Bundle {
         /// What the template says.
         reference: String,
@@ -62,7 +65,7 @@ pub enum TemplateError {
         reason: String,
     },
     /// A bundle does not say which package and version it is.
-    #[error("bundle {name:?} cannot be placed: {reason}")]
+    #[error("failed to add bundle {name:?}: {reason}")]
     Identity {
         /// Its name.
         name: String,
@@ -71,7 +74,7 @@ pub enum TemplateError {
     },
     /// Bundles of several packages.
     #[error(
-        "bundle {name} belongs to package {package}, the bundles before it to {expected}; a template is about one package"
+        "bundle {name} belongs to package {package}, expected package {expected} of the bundles before it"
     )]
     Package {
         /// The bundle.
@@ -82,7 +85,7 @@ pub enum TemplateError {
         expected: String,
     },
     /// One bundle twice in a list.
-    #[error("bundle {name} is in the list {list} twice")]
+    #[error("bundle {name} is in list {list} twice")]
     Duplicate {
         /// The bundle.
         name: String,
@@ -90,10 +93,10 @@ pub enum TemplateError {
         list: &'static str,
     },
     /// Versions without an order.
-    #[error("bundles {0} and {1} differ in build metadata alone, which gives them no order")]
+    #[error("bundles {0} and {1} differ only in build metadata and have no order")]
     Unordered(String, String),
     /// A substitution cannot be made.
-    #[error("failed to substitute {base:?} by {name:?}: {reason}")]
+    #[error("failed to substitute {base:?} with {name:?}: {reason}")]
     Substitution {
         /// The image that takes the place.
         name: String,

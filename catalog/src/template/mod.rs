@@ -187,11 +187,11 @@ impl Identity {
         let wrong = |reason: String| TemplateError::Identity { name: name.clone(), reason };
         let packages: Vec<&Value> = properties(document, "olm.package").collect();
         let [package] = packages.as_slice() else {
-            return Err(wrong(format!("it has {} properties olm.package, not one", packages.len())));
+            return Err(wrong(format!("{} olm.package properties, expected 1", packages.len())));
         };
         let version = text(package, "version");
         let version = Version::parse(version)
-            .map_err(|error| wrong(format!("its version {version:?} is no version: {error}")))?;
+            .map_err(|error| wrong(format!("invalid version {version:?}: {error}")))?;
         let (package, release) =
             (text(package, "packageName").to_owned(), text(package, "release").to_owned());
         Ok(Self { name, package, version, release })

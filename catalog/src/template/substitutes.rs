@@ -32,16 +32,16 @@ fn substitutions(template: &Value) -> Result<Vec<Substitution>, TemplateError> {
     for value in list(template, "substitutions")? {
         let one = Substitution { name: text(value, "name").to_owned(), base: text(value, "base").to_owned() };
         let reason = if one.name.is_empty() {
-            Some("its name is empty; it is the image that takes the place".to_owned())
+            Some("name is empty, expected the image of the substitute".to_owned())
         } else if one.base.is_empty() {
-            Some("its base is empty; it is the bundle whose place is taken".to_owned())
+            Some("base is empty, expected the bundle to substitute".to_owned())
         } else if one.name == one.base {
-            Some("name and base are the same".to_owned())
+            Some("name and base are equal".to_owned())
         } else if all.iter().any(|other| other.base == one.base) {
-            Some("that base has a substitute already".to_owned())
+            Some("base already has a substitute".to_owned())
         } else {
             let other = all.iter().find(|other| other.name == one.name);
-            other.map(|other| format!("it is the substitute of {} already", other.base))
+            other.map(|other| format!("already the substitute of {}", other.base))
         };
         if let Some(reason) = reason {
             return Err(one.failed(reason));
@@ -57,12 +57,12 @@ pub(super) fn references(template: &Value) -> Result<Vec<String>, TemplateError>
 
 pub(super) fn render(template: Value, resolver: &dyn BundleResolver) -> Result<Vec<Value>, TemplateError> {
     let mut documents = list(&template, "entries")?.to_vec();
-    check("what the template lists in entries", &documents)?;
+    check("the entry list of the template", &documents)?;
     for substitution in substitutions(&template)? {
         let substitute = resolve(resolver, &substitution.name)?.document;
         apply(&mut documents, &substitution, substitute)?;
         let Substitution { name, base } = &substitution;
-        check(&format!("the catalog with {name} in the place of {base}"), &documents)?;
+        check(&format!("the catalog with {name} as the substitute of {base}"), &documents)?;
     }
     Ok(documents)
 }
@@ -75,12 +75,12 @@ fn apply(
     let base = substitution.base.as_str();
     let mut bundles = documents.iter().filter(|document| schema(document) == "olm.bundle");
     let Some(bundle) = bundles.find(|document| text(document, "name") == base) else {
-        return Err(substitution.failed("that base is no bundle of the template"));
+        return Err(substitution.failed("base is not a bundle of the template"));
     };
     let (old, new) = (Identity::of(bundle)?, Identity::of(&substitute)?);
     if compare(&old, &new).is_ge() {
         let (old, new) = (described(&old), described(&new));
-        return Err(substitution.failed(format!("{new} is not above {old}")));
+        return Err(substitution.failed(format!("{new} is not newer than {old}")));
     }
     let channels = documents.iter_mut().filter(|document| schema(document) == "olm.channel");
     for entries in channels.filter_map(|channel| channel.get_mut("entries")?.as_array_mut()) {

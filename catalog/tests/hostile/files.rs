@@ -43,7 +43,7 @@ fn two_packages_of_one_name_in_two_folders() {
     assert_eq!(found.place.line, 2);
     assert!(found.text.contains("a/catalog.yaml"), "{found}");
     assert!(catalog.package("p").unwrap().is_some());
-    assert_good(&catalog, "two folders");
+    assert_good(&catalog, "two directories");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use serde::Serialize;
 const PAGES: &[(&str, &str, &str)] = include!(concat!(env!("OUT_DIR"), "/pages.rs"));
 
 /// Problems of catalogs and bundles have a line each in the tables of this page.
-const CATALOGS: &str = include_str!("../../../docs/catalogs.md");
+const CATALOGS: &str = include_str!("../../../docs/catalog-codes.md");
 
 /// Ailments of clusters have a line each in the table of this page.
 const DOCTOR: &str = include_str!("../../../docs/doctor.md");

@@ -68,7 +68,7 @@ pub enum StartError {
         source: OpenError,
     },
     /// The cluster network could not be made.
-    #[error("failed to make the cluster network: {0}")]
+    #[error("failed to create the cluster network: {0}")]
     Network(#[from] NetworkError),
     /// The node could not be started.
     #[error("failed to start the node: {0}")]
@@ -89,11 +89,12 @@ impl StartError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Listen { .. } => {
-                Some("choose another address with --listen, such as --listen 127.0.0.1:0".into())
+                Some("use another address with --listen, such as --listen 127.0.0.1:0".into())
             }
-            Self::Data { .. } => {
-                Some("name another folder with --data-dir, or stop the `olm up` that uses this one".into())
-            }
+            Self::Data { .. } => Some(
+                "use another directory with --data-dir, or stop the `olm up` process that uses this one"
+                    .into(),
+            ),
             Self::Network(_) | Self::Node(_) => Some("start without pods: --no-pods".into()),
             Self::System { .. } => None,
         }
@@ -157,9 +158,9 @@ impl DevCluster {
         self.tasks.push(self.server.serve(listener).map_err(serving)?);
         // Volumes keep their path for good, whatever the working directory of the next start is.
         let volumes_dir = std::path::absolute(config.data_dir.join("volumes"))
-            .map_err(|source| StartError::System { what: "find the folder of the volumes", source })?;
+            .map_err(|source| StartError::System { what: "resolve the volume directory", source })?;
         crate::private::make_directory(&volumes_dir)
-            .map_err(|source| StartError::System { what: "make the folder of the volumes", source })?;
+            .map_err(|source| StartError::System { what: "create the volume directory", source })?;
         let controllers = ControllerConfig {
             root_ca_pem: self.server.ca_pem().to_owned(),
             cluster_domain: DOMAIN.to_owned(),
@@ -176,7 +177,7 @@ impl DevCluster {
                 Capability::Nothing(advice) => Some(advice),
             }
         } else {
-            Some("pods were turned off (--no-pods)".to_owned())
+            Some("pods are disabled (--no-pods)".to_owned())
         };
         if let Some(advice) = self.unavailable.clone() {
             let stop = self.stop.clone();
@@ -192,7 +193,7 @@ impl DevCluster {
             self.host_ports.push(network.open_host_port(port).await?);
         }
         let helper_exe = std::env::current_exe()
-            .map_err(|source| StartError::System { what: "find this program's own file", source })?;
+            .map_err(|source| StartError::System { what: "locate the executable of this program", source })?;
         nothing_runs_yet(&client).await;
         let agent = NodeAgent::start(NodeConfig {
             client: client.clone(),
@@ -297,7 +298,7 @@ impl DevCluster {
         self.server.shutdown();
         for task in self.tasks.drain(..) {
             if tokio::time::timeout(Duration::from_secs(2), task).await.is_err() {
-                tracing::debug!("a task of the dev cluster did not stop in time");
+                tracing::debug!("timed out stopping a task of the dev cluster");
             }
         }
     }
@@ -313,7 +314,8 @@ async fn nothing_runs_yet(client: &Client) {
             continue;
         }
         let not_yet = |type_: &str| {
-            json!({"type": type_, "status": "False", "reason": "NodeRestarted", "message": "the node has started again",
+            json!({"type": type_, "status": "False", "reason": "NodeRestarted", "message": "the node \
+             restarted",
                 "lastTransitionTime": jiff::Timestamp::now()})
         };
         let patch = json!({"status": {"conditions": [not_yet("Ready"), not_yet("ContainersReady")]}});

@@ -94,15 +94,16 @@ impl Fault {
     #[must_use]
     pub fn describe(&self) -> String {
         match self {
-            Self::Cut(CutFrom::Everything) => "no packets in or out".to_owned(),
-            Self::Cut(CutFrom::Pods) => "no packets to or from other pods".to_owned(),
-            Self::Cut(CutFrom::Named(pods)) => format!("no packets to or from {}", pods.join(", ")),
-            Self::Pause => "processes are stopped".to_owned(),
+            Self::Cut(CutFrom::Everything) => "all packets dropped".to_owned(),
+            Self::Cut(CutFrom::Pods) => "packets to and from other pods dropped".to_owned(),
+            Self::Cut(CutFrom::Named(pods)) => format!("packets to and from {} dropped", pods.join(", ")),
+            Self::Pause => "processes stopped".to_owned(),
             Self::Slow { stop_milliseconds, run_milliseconds } => format!(
-                "processes are stopped for {stop_milliseconds} ms, run for {run_milliseconds} ms, and so on"
+                "processes alternately stopped for {stop_milliseconds} ms and running for \
+                 {run_milliseconds} ms"
             ),
-            Self::Kill { wipe: false } => "processes were killed".to_owned(),
-            Self::Kill { wipe: true } => "processes were killed and volumes emptied".to_owned(),
+            Self::Kill { wipe: false } => "processes killed".to_owned(),
+            Self::Kill { wipe: true } => "processes killed and volumes emptied".to_owned(),
         }
     }
 
@@ -115,13 +116,15 @@ impl Fault {
             Self::Slow { stop_milliseconds, run_milliseconds } => {
                 for (name, value) in [("stop", stop_milliseconds), ("run", run_milliseconds)] {
                     if !(1..=LONGEST).contains(value) {
-                        return Err(format!("{name} is {value} ms; it must be from 1 ms to {LONGEST} ms"));
+                        return Err(format!(
+                            "{name}: invalid value {value} ms, expected 1 ms to {LONGEST} ms"
+                        ));
                     }
                 }
                 Ok(())
             }
             Self::Cut(CutFrom::Named(pods)) if pods.is_empty() => {
-                Err("a cut needs the pods to cut from; name at least one, or cut from everything".to_owned())
+                Err("missing pods to cut from, expected at least one pod or all".to_owned())
             }
             _ => Ok(()),
         }

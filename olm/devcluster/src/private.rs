@@ -61,7 +61,7 @@ pub(crate) fn claim_directory(path: &Path, mark: &str) -> io::Result<()> {
         let is_open = metadata.permissions().mode() & 0o077 != 0;
         if is_open && !path.join(mark).exists() && fs::read_dir(path)?.next().is_some() {
             return Err(io::Error::other(
-                "other users can read it and it holds other files; expected an empty directory, or one of mode 0700",
+                "readable by other users and not empty, expected an empty directory or mode 0700",
             ));
         }
     }

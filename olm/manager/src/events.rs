@@ -1,4 +1,4 @@
-//! Reasons of events, which other programs may rely on. `docs/running.md` has the same table; a test holds the two together, and
+//! Reasons of events, which other programs may rely on. `docs/monitoring.md` has the same table; a test holds the two together, and
 //! another looks that nothing else is told.
 
 /// What is told about a kind of object.
@@ -234,6 +234,6 @@ mod tests {
             "| object | reason | type | meaning |\n| --- | --- | --- | --- |\n{}",
             rows.collect::<String>()
         );
-        crate::testing::documented("events", &table);
+        crate::testing::documented("monitoring.md", "events", &table);
     }
 }

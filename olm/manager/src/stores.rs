@@ -4,10 +4,10 @@
 //! was decided on (server-side apply, creation under a name that follows from the decision, a resourceVersion), and whatever
 //! cannot be taken back is decided on a live read.
 
-mod kept;
+mod cached;
+mod compress;
 mod kind;
-mod pack;
-mod shelf;
+mod table;
 mod trim;
 
 use std::{any::Any, sync::Arc};
@@ -23,7 +23,7 @@ use olm_api::{
 use olm_plan::Policies;
 
 use crate::{lists::lists, metadata::metadata_only};
-pub(crate) use kept::{Kept, Parts, text};
+pub(crate) use cached::{Cached, Parts, text};
 pub(crate) use kind::Kind;
 pub(crate) use trim::described;
 
@@ -85,7 +85,7 @@ impl Default for Stores {
 impl Stores {
     /// What keeps each of them current, for as long as it is polled. To read a page of a list is work of its own: each is for a task.
     pub(crate) fn feeds(self: &Arc<Self>, client: &Client) -> [BoxFuture<'static, ()>; 7] {
-        fn feed<K: Kept>(
+        fn feed<K: Cached>(
             stores: &Arc<Stores>,
             kind: fn(&Stores) -> &Kind<K>,
             api: Api<K>,
@@ -108,7 +108,7 @@ impl Stores {
 
     /// Takes in the answer to a write; of kinds that are not kept, nothing.
     pub(crate) fn wrote<K: Any>(&self, object: K) {
-        fn of<K: Kept>(kind: &Kind<K>, object: Box<dyn Any>) -> Result<(), Box<dyn Any>> {
+        fn of<K: Cached>(kind: &Kind<K>, object: Box<dyn Any>) -> Result<(), Box<dyn Any>> {
             object.downcast::<K>().map(|object| kind.wrote(*object))
         }
         // An error hands the object back: it is of another kind.

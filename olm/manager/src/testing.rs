@@ -228,18 +228,17 @@ pub(crate) fn catalog(package: &str, version: &str) -> String {
     )
 }
 
-/// Holds a part of `docs/running.md`, between `<!-- NAME -->` and `<!-- end -->`, to what the code says. With UPDATE=1 it is written
-/// there.
-pub(crate) fn documented(name: &str, wanted: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/running.md");
-    let text = std::fs::read_to_string(&path).expect("docs/running.md");
+/// Compares the part of a page of `docs/` between `<!-- NAME -->` and `<!-- end -->` with `wanted`. UPDATE=1 writes it.
+pub(crate) fn documented(page: &str, name: &str, wanted: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
+    let text = std::fs::read_to_string(&path).expect(page);
     let begin = format!("<!-- {name} -->\n");
     let start = text.find(&begin).expect("the mark") + begin.len();
     let end = start + text[start..].find("<!-- end -->").expect("the end");
     if std::env::var_os("UPDATE").is_some() {
         let new = format!("{}{wanted}{}", &text[..start], &text[end..]);
-        std::fs::write(&path, new).expect("docs/running.md can be written");
+        std::fs::write(&path, new).expect(page);
         return;
     }
-    assert!(text[start..end] == *wanted, "docs/running.md is out of date: run this test alone with UPDATE=1");
+    assert!(text[start..end] == *wanted, "docs/{page} is out of date: run this test alone with UPDATE=1");
 }

@@ -69,7 +69,7 @@ impl Claims {
             }
             // Of several audiences, this says which one asked for it.
             None if claims.aud.len() > 1 => {
-                return Err(TokenError::Malformed("there are several audiences, and no `azp`".into()));
+                return Err(TokenError::Malformed("several audiences but no `azp`".into()));
             }
             _ => {}
         }

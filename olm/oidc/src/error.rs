@@ -12,7 +12,7 @@ pub enum Error {
         why: String,
     },
     /// The provider cannot be reached, or did not answer in time.
-    #[error("failed to get {what} from {host}: {why}")]
+    #[error("failed to request {what} from {host}: {why}")]
     Unreachable {
         /// What was asked for.
         what: &'static str,
@@ -22,7 +22,7 @@ pub enum Error {
         why: String,
     },
     /// The provider's answer is not usable.
-    #[error("{host} answered the request for {what} with {why}")]
+    #[error("invalid response of {host} to the request for {what}: {why}")]
     Answer {
         /// What was asked for.
         what: &'static str,
@@ -32,10 +32,10 @@ pub enum Error {
         why: String,
     },
     /// The provider's configuration does not fit.
-    #[error("the discovery document is not usable: {0}")]
+    #[error("invalid discovery document: {0}")]
     Discovery(String),
     /// Another issuer answered than the one that was asked.
-    #[error("the answer is from issuer {from}, expected {expected}")]
+    #[error("response is from issuer {from}, expected {expected}")]
     Issuer {
         /// The issuer that the answer names, or a word for none.
         from: String,
@@ -43,7 +43,7 @@ pub enum Error {
         expected: String,
     },
     /// The provider refused with an error code of OAuth 2.0.
-    #[error("the provider refused {what}: {code}")]
+    #[error("the provider rejected the request for {what}: {code}")]
     Refused {
         /// What was asked for.
         what: &'static str,
@@ -51,7 +51,7 @@ pub enum Error {
         code: String,
     },
     /// The provider's answer has a token that is not accepted.
-    #[error("the ID token is not accepted: {0}")]
+    #[error("invalid ID token: {0}")]
     Token(#[from] TokenError),
 }
 
@@ -62,27 +62,27 @@ pub enum TokenError {
     #[error(transparent)]
     Signature(#[from] SignatureError),
     /// The claims are not what ID tokens have.
-    #[error("its claims are malformed: {0}")]
+    #[error("malformed claims: {0}")]
     Malformed(String),
     /// Claim `iss`.
-    #[error("it was issued by {0}")]
+    #[error("issued by {0}")]
     Issuer(String),
     /// Claim `aud`.
-    #[error("it was issued for {0}, which is another client")]
+    #[error("issued for {0}, a different client")]
     Audience(String),
     /// Claim `azp`.
-    #[error("it was issued to {0}, which is another client")]
+    #[error("issued to {0}, a different client")]
     AuthorizedParty(String),
     /// Claim `exp`.
-    #[error("it expired {0} seconds ago; compare the clocks of the provider and of this machine")]
+    #[error("expired {0} seconds ago; compare the clocks of the provider and of this machine")]
     Expired(i64),
     /// Claims `nbf` and `iat`.
-    #[error("it is valid only in {0} seconds; compare the clocks of the provider and of this machine")]
+    #[error("not valid for another {0} seconds; compare the clocks of the provider and of this machine")]
     NotYetValid(i64),
     /// Claim `nonce`.
-    #[error("its nonce is not that of this sign-in")]
+    #[error("nonce does not match this sign-in")]
     Nonce,
     /// Claim `sub`.
-    #[error("it is that of another account")]
+    #[error("subject is another account")]
     Subject,
 }

@@ -80,7 +80,7 @@ impl Provider {
             Some(iss) if iss == self.issuer() => return Ok(()),
             Some(iss) => iss.chars().filter(char::is_ascii_graphic).take(200).collect(),
             None if !self.metadata().await?.names_itself => return Ok(()),
-            None => "that it does not name".to_owned(),
+            None => "(none)".to_owned(),
         };
         Err(Error::Issuer { from, expected: self.issuer().to_owned() })
     }
@@ -135,7 +135,7 @@ impl Provider {
         let Some(metadata) = self.known_metadata().await else { return Ok(()) };
         let Some(url) = &metadata.revocation_endpoint else { return Ok(()) };
         let fields = [("token", refresh_token), ("token_type_hint", "refresh_token")];
-        self.post(&metadata, url, "the end of a token", &fields).await.map(drop)
+        self.post(&metadata, url, "the revocation of a token", &fields).await.map(drop)
     }
 
     fn without_token(&self) -> Error {
@@ -154,7 +154,7 @@ impl Provider {
         }
         let tokens: TokenAnswer = answer.json(what)?;
         if !tokens.token_type.eq_ignore_ascii_case("Bearer") {
-            return Err(answer.bad(what, "tokens that are not bearer tokens".into()));
+            return Err(answer.bad(what, "token type is not Bearer".into()));
         }
         Ok(tokens)
     }

@@ -39,7 +39,7 @@ impl Http {
             Some(pem) => {
                 let certificates = Certificate::from_pem_bundle(pem).map_err(|error| wrong(chain(&error)))?;
                 if certificates.is_empty() {
-                    return Err(wrong("the file holds no PEM certificate".into()));
+                    return Err(wrong("no PEM certificate found".into()));
                 }
                 builder().tls_certs_only(certificates).build().map_err(|error| wrong(chain(&error)))?
             }
@@ -71,7 +71,7 @@ impl Http {
         match tokio::time::timeout(self.whole, exchange(what, &host, request)).await {
             Ok(answer) => answer,
             Err(_) => {
-                let why = format!("no answer within {} s", self.whole.as_secs_f32());
+                let why = format!("no response within {} s", self.whole.as_secs_f32());
                 Err(Error::Unreachable { what, host, why })
             }
         }
@@ -89,7 +89,7 @@ async fn exchange(what: &'static str, host: &str, request: RequestBuilder) -> Re
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(unreachable)? {
         if body.len() + chunk.len() > MAX_BODY {
-            let why = format!("more than {} KiB", MAX_BODY / 1024);
+            let why = format!("response larger than {} KiB", MAX_BODY / 1024);
             return Err(Error::Answer { what, host: host.to_owned(), why });
         }
         body.extend_from_slice(&chunk);
@@ -115,9 +115,9 @@ impl Answer {
 fn malformed(error: &serde_json::Error) -> String {
     match error.classify() {
         serde_json::error::Category::Data => {
-            format!("JSON that lacks a field or has another type (column {})", error.column())
+            format!("missing field or wrong type in JSON (column {})", error.column())
         }
-        _ => "a body that is not JSON".into(),
+        _ => "body is not JSON".into(),
     }
 }
 

@@ -20,16 +20,16 @@ const MAX_KEYS: usize = 100;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureError {
     /// It is not a token.
-    #[error("it is malformed: {0}")]
+    #[error("malformed token: {0}")]
     Malformed(&'static str),
     /// `none`, HMAC, or an algorithm that is not known.
-    #[error("its algorithm `{0}` is not accepted; expected RS, PS, ES or EdDSA")]
+    #[error("algorithm `{0}` is not accepted, expected RS, PS, ES or EdDSA")]
     Algorithm(String),
     /// No key of the set fits.
-    #[error("it is signed with key {0}, which is not in the key set of the provider")]
+    #[error("signed with key {0}, missing from the key set of the provider")]
     UnknownKey(String),
     /// No fitting key made the signature.
-    #[error("its signature is wrong")]
+    #[error("invalid signature")]
     Mismatch,
 }
 
@@ -187,23 +187,23 @@ struct Header {
 pub fn verify(token: &str, keys: &KeySet) -> Result<Vec<u8>, SignatureError> {
     use SignatureError::Malformed;
     if token.len() > MAX_TOKEN {
-        return Err(Malformed("it is longer than 16 KiB"));
+        return Err(Malformed("longer than 16 KiB"));
     }
     let (message, signature) = token.rsplit_once('.').ok_or(Malformed("expected three parts"))?;
     let (header, payload) = message.split_once('.').ok_or(Malformed("expected three parts"))?;
-    let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| Malformed("a part is not base64url"));
-    let header: Header = serde_json::from_slice(&decode(header)?)
-        .map_err(|_| Malformed("its header is not JSON with `alg`"))?;
+    let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| Malformed("part is not base64url"));
+    let header: Header =
+        serde_json::from_slice(&decode(header)?).map_err(|_| Malformed("header is not JSON with `alg`"))?;
     // A payload with a dot is not base64url.
     let (payload, signature) = (decode(payload)?, decode(signature)?);
     let name = || header.alg.chars().filter(char::is_ascii_graphic).take(20).collect();
     let algorithm = Algorithm::parse(&header.alg).ok_or_else(|| SignatureError::Algorithm(name()))?;
     if header.crit.is_some() {
-        return Err(Malformed("its header demands an extension"));
+        return Err(Malformed("header requires an unsupported extension"));
     }
     // Access tokens and logout tokens have types of their own (RFC 8725, 3.11).
     if header.typ.is_some_and(|typ| !typ.eq_ignore_ascii_case("JWT")) {
-        return Err(Malformed("its type is not JWT"));
+        return Err(Malformed("type is not JWT"));
     }
     let mut known = false;
     for key in &keys.keys {

@@ -135,7 +135,7 @@ impl Provider {
         check_endpoint(&issuer, is_loopback_http(&issuer))
             .map_err(|why| Error::Settings { option: "--oidc-issuer", why })?;
         if settings.client_id.is_empty() {
-            return Err(wrong("--oidc-client-id", "expected the id of a client"));
+            return Err(wrong("--oidc-client-id", "expected a client ID"));
         }
         let is_scope = |scope: &String| {
             !scope.is_empty() && scope.bytes().all(|b| b.is_ascii_graphic() && b != b'"' && b != b'\\')
@@ -267,7 +267,7 @@ impl Provider {
         // Of an answer that is not one, the error says so.
         let _: serde_json::Value = answer.json(what)?;
         let keys =
-            KeySet::parse(&answer.body).map_err(|_| answer.bad(what, "JSON that is not a key set".into()))?;
+            KeySet::parse(&answer.body).map_err(|_| answer.bad(what, "body is not a key set".into()))?;
         if keys.is_empty() {
             return Err(answer.bad(what, "no key for RS, PS, ES or EdDSA signatures".into()));
         }
@@ -279,7 +279,8 @@ impl Provider {
     /// # Errors
     /// When the token is not accepted, or the keys cannot be fetched.
     pub async fn check(&self, token: &str, nonce: Option<&str>) -> Result<Claims, Error> {
-        let missing = || Error::Token(TokenError::Signature(SignatureError::UnknownKey("of none".into())));
+        let missing =
+            || Error::Token(TokenError::Signature(SignatureError::UnknownKey("(no key set)".into())));
         let keys = self.keys(None).await?.ok_or_else(missing)?;
         let mut verified = jose::verify(token, &keys);
         // A provider may have a new key, also below an old id.

@@ -12,7 +12,7 @@ use crate::graph::edge;
 use crate::need::{Place, ordered_places};
 use crate::package::Package;
 use crate::path::walk;
-use crate::request::{InstalledRef, Request, UpgradePolicy, VersionWish};
+use crate::request::{InstalledRef, Request, UpgradePolicy, VersionRequest};
 use crate::resolution::HopVia;
 use crate::universe::{Bundle, CatalogRef, Channel, Health};
 
@@ -104,7 +104,7 @@ pub(crate) fn is_skip_version(request: &Request, bundle: &Bundle) -> bool {
     })
 }
 
-fn wished(wish: Option<&VersionWish>, bundle: &Bundle) -> bool {
+fn wished(wish: Option<&VersionRequest>, bundle: &Bundle) -> bool {
     wish.is_none_or(|wish| bundle.version.as_ref().is_some_and(|v| wish.allows(v)))
 }
 
@@ -320,7 +320,7 @@ fn no_such_version(
     request: &Request,
     package: &Package,
     channels: &[&Channel],
-    wish: &VersionWish,
+    wish: &VersionRequest,
 ) -> Nothing {
     let has_it = |channel: &&Channel| bundles_of(package, channel).any(|b| wished(Some(wish), b));
     let elsewhere = package.channels().iter().find(has_it);
@@ -467,7 +467,7 @@ fn first_hop_towards<'a>(
     package: &'a Package,
     channels: &[&'a Channel],
     installed: &InstalledRef,
-    wish: &VersionWish,
+    wish: &VersionRequest,
 ) -> Option<Candidate<'a>> {
     let usable =
         |c: &Candidate<'a>| !is_skip_version(request, c.place.bundle) && ctx.excluded(&c.place).is_none();
@@ -487,7 +487,7 @@ fn unreachable_wish(
     package: &Package,
     channels: &[&Channel],
     installed: &InstalledRef,
-    wish: &VersionWish,
+    wish: &VersionRequest,
 ) -> Nothing {
     if !channels.iter().any(|channel| bundles_of(package, channel).any(|b| wished(Some(wish), b))) {
         return no_such_version(request, package, channels, wish);

@@ -10,7 +10,7 @@ use crate::group::{group_by_cause, version_span};
 use crate::need::to_need;
 use crate::package::{Package, newest_first};
 use crate::request::Request;
-use crate::solve::{Cause, Search, Told, Unsolved, solve};
+use crate::solve::{Cause, Search, UnsatCore, Unsolved, solve};
 use crate::solver::BUDGET;
 use crate::universe::Bundle;
 use crate::why::Why;
@@ -193,7 +193,7 @@ fn minimal<'a>(
     let lenient = found.keys().copied().collect();
     let mut budget = BUDGET;
     match found.len() {
-        1 => match solve(ctx, found, &lenient, Told::Minimal, &mut budget) {
+        1 => match solve(ctx, found, &lenient, UnsatCore::Minimal, &mut budget) {
             Err(Unsolved::Conflict(causes)) => causes,
             _ => causes.to_vec(),
         },

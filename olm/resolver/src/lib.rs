@@ -36,7 +36,9 @@ pub use explain::{Explanation, Fix, Node};
 pub use facts::{ApiFact, Facts, Installed};
 pub use group::{group_by_cause, version_span};
 pub use package::Package;
-pub use request::{DependencyPolicy, InstalledRef, Request, UpgradePolicy, VersionWish, VersionWishError};
+pub use request::{
+    DependencyPolicy, InstalledRef, Request, UpgradePolicy, VersionRequest, VersionRequestError,
+};
 pub use resolution::{
     Action, ChosenBundle, Dependency, Hop, HopVia, Need, Rejected, Resolution, Resolved, SatisfiedBy,
 };

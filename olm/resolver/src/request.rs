@@ -19,7 +19,7 @@ pub struct Request {
     /// The bundle to begin with, when nothing is installed.
     pub starting_csv: Option<String>,
     /// A pin or a range to stay in.
-    pub version: Option<VersionWish>,
+    pub version: Option<VersionRequest>,
     /// What is installed.
     pub installed: Option<InstalledRef>,
     /// Versions (or bundle names) never to choose.
@@ -62,33 +62,33 @@ pub enum DependencyPolicy {
 /// Why a text is neither a version nor a range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}{nearest}")]
-pub struct VersionWishError {
+pub struct VersionRequestError {
     reason: RangeError,
     nearest: String,
 }
 
 /// A pin (`1.2.3`) or a range (`>=1.2.0 <2.0.0`).
 #[derive(Clone, Debug)]
-pub struct VersionWish {
+pub struct VersionRequest {
     text: String,
-    kind: WishKind,
+    kind: RequestedVersion,
 }
 
 #[derive(Clone, Debug)]
-enum WishKind {
+enum RequestedVersion {
     Pin(Version),
     Range(Range),
 }
 
-impl VersionWish {
+impl VersionRequest {
     /// Reads a pin or a range.
     ///
     /// # Errors
     /// What is wrong with the text, and the nearest range.
-    pub fn parse(text: &str) -> Result<Self, VersionWishError> {
+    pub fn parse(text: &str) -> Result<Self, VersionRequestError> {
         Self::read(text).map_err(|reason| {
             let nearest = nearest_range(text).map(|range| format!("; did you mean {range:?}?"));
-            VersionWishError { reason, nearest: nearest.unwrap_or_default() }
+            VersionRequestError { reason, nearest: nearest.unwrap_or_default() }
         })
     }
 
@@ -98,10 +98,10 @@ impl VersionWish {
         // only a full version is a pin: `1.2` is more likely a slip than a wish for 1.2.0
         let kind = match Version::parse(bare) {
             Ok(_) => match parse_lenient(bare) {
-                Ok(version) => WishKind::Pin(version),
-                Err(_) => WishKind::Range(Range::parse(trimmed)?),
+                Ok(version) => RequestedVersion::Pin(version),
+                Err(_) => RequestedVersion::Range(Range::parse(trimmed)?),
             },
-            Err(_) => WishKind::Range(Range::parse(trimmed)?),
+            Err(_) => RequestedVersion::Range(Range::parse(trimmed)?),
         };
         Ok(Self { text: trimmed.to_owned(), kind })
     }
@@ -109,16 +109,16 @@ impl VersionWish {
     /// Whether that version will do. Build metadata does not count.
     pub fn allows(&self, version: &Version) -> bool {
         match &self.kind {
-            WishKind::Pin(pin) => precedence(pin, version).is_eq(),
-            WishKind::Range(range) => range.contains(version),
+            RequestedVersion::Pin(pin) => precedence(pin, version).is_eq(),
+            RequestedVersion::Range(range) => range.contains(version),
         }
     }
 
     /// The version, if it is a pin.
     pub fn pin(&self) -> Option<&Version> {
         match &self.kind {
-            WishKind::Pin(version) => Some(version),
-            WishKind::Range(_) => None,
+            RequestedVersion::Pin(version) => Some(version),
+            RequestedVersion::Range(_) => None,
         }
     }
 
@@ -128,7 +128,7 @@ impl VersionWish {
     }
 }
 
-impl std::fmt::Display for VersionWish {
+impl std::fmt::Display for VersionRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.text)
     }

@@ -14,7 +14,7 @@ use crate::operators::Operators;
 use crate::outcome::resolved;
 use crate::request::Request;
 use crate::resolution::{Resolution, Resolved};
-use crate::solve::{Cause, Choice, Told, Unsolved, solve};
+use crate::solve::{Cause, Choice, UnsatCore, Unsolved, solve};
 use crate::solver::BUDGET;
 use crate::universe::Universe;
 
@@ -171,7 +171,7 @@ fn settle<'a>(
     }
     let mut lenient = BTreeSet::new();
     loop {
-        match solve(ctx, found, &lenient, Told::Any, budget) {
+        match solve(ctx, found, &lenient, UnsatCore::Any, budget) {
             Err(Unsolved::Conflict(causes)) => {
                 // an installed operator that lacks something it needs must not stand in the way of the others
                 let held = causes.iter().filter_map(|cause| match cause {

@@ -61,7 +61,7 @@ pub(crate) enum Cause<'a> {
 
 /// Which contradiction is told.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum UnsatCore {
     /// Of a single request any: what it lacks is usually found without. Of several a minimal one, which says who is to blame.
     Any,
     /// A minimal one.
@@ -269,7 +269,7 @@ pub(crate) fn solve<'a>(
     ctx: &Context<'a>,
     wanted: &BTreeMap<usize, Candidates<'a>>,
     lenient: &BTreeSet<usize>,
-    told: Told,
+    told: UnsatCore,
     budget: &mut u64,
 ) -> Result<Vec<Choice<'a>>, Unsolved<'a>> {
     let mut domain = Domain {
@@ -300,7 +300,7 @@ pub(crate) fn solve<'a>(
         })),
         Outcome::Contradiction(tags) => {
             let tags = match (wanted.len(), told) {
-                (1, Told::Any) => tags,
+                (1, UnsatCore::Any) => tags,
                 _ => {
                     // Fewest requests first: who can be met without the others is not to blame.
                     let requests: BTreeSet<Tag> = domain.always.iter().filter_map(Rule::must).collect();

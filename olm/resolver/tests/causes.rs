@@ -4,7 +4,7 @@
 
 mod world;
 
-use olm_resolver::{Action, Code, Node, Resolved, VersionWish};
+use olm_resolver::{Action, Code, Node, Resolved, VersionRequest};
 use world::{B, World, b};
 
 /// `count` versions of package a, each of which replaces the one before it.
@@ -125,7 +125,7 @@ fn later_hops_have_edges() {
         "{item:?}"
     );
     // a range that only a later hop meets changes nothing about it
-    let wish = VersionWish::parse(">=1.2.0").ok();
+    let wish = VersionRequest::parse(">=1.2.0").ok();
     let item = world.with(|r| r.version = wish).item();
     assert!(rejected(&item).contains(&("a.v1.3.0", Code::LaterHop, text)), "{item:?}");
 }

@@ -7,7 +7,7 @@ mod world;
 use std::collections::BTreeSet;
 
 use olm_constraint::Constraint;
-use olm_resolver::{Code, DependencyPolicy, Health, Node, Range, VersionWish};
+use olm_resolver::{Code, DependencyPolicy, Health, Node, Range, VersionRequest};
 use world::{B, World, b, catalog_ref};
 
 /// Every code that a resolution tells: of refusals, of their trees, and of candidates that were not chosen.
@@ -83,7 +83,7 @@ fn a1() -> B {
 }
 
 fn wish(world: World, text: &str) -> World {
-    let wish = VersionWish::parse(text).unwrap();
+    let wish = VersionRequest::parse(text).unwrap();
     world.with(|r| r.version = Some(wish))
 }
 

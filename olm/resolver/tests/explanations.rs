@@ -4,7 +4,7 @@
 
 mod world;
 
-use olm_resolver::{CatalogRef, Code, DependencyPolicy, Explanation, VersionWish};
+use olm_resolver::{CatalogRef, Code, DependencyPolicy, Explanation, VersionRequest};
 use world::{B, World, b};
 
 fn etcd() -> Vec<B> {
@@ -58,7 +58,7 @@ fn unknown_channel() {
 
 #[test]
 fn version_in_another_channel() {
-    let wish = VersionWish::parse("0.11.0").ok();
+    let wish = VersionRequest::parse("0.11.0").ok();
     let e = world().sub("etcd", "stable").with(|r| r.version = wish).refused();
     assert_eq!(e.code, Code::NotInChannel);
     insta::assert_snapshot!(shown(&e));
@@ -390,7 +390,8 @@ fn a_policy_of_the_cluster() {
         "failureMessage": "only what the platform team has looked at may be installed (ask in #platform)",
         "any": { "constraints": [{ "package": world::build::package_value("etcd <0.10.0") }] }
     });
-    let mut world = world().sub("etcd", "stable").with(|r| r.version = VersionWish::parse(">=0.10.0").ok());
+    let mut world =
+        world().sub("etcd", "stable").with(|r| r.version = VersionRequest::parse(">=0.10.0").ok());
     world.facts.policy.push(olm_constraint::Constraint::parse(&only).unwrap());
     let e = world.refused();
     assert_eq!(e.code, Code::ForbiddenByPolicy);

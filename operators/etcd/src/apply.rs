@@ -36,7 +36,7 @@ pub enum ApplyError {
         source: Box<kube::Error>,
     },
     /// A Service of that name belongs to somebody else.
-    #[error("Service {0} exists and belongs to somebody else; rename the cluster or delete that Service")]
+    #[error("Service {0} exists and is not owned by this cluster; rename the cluster or delete the Service")]
     ForeignService(String),
     /// etcd refused.
     #[error(transparent)]
@@ -91,14 +91,14 @@ pub(crate) struct Done {
 }
 
 /// The hands: what they need.
-pub(crate) struct Hands<'a> {
+pub(crate) struct Applier<'a> {
     pub(crate) client: &'a Client,
     pub(crate) etcd: &'a Etcd,
     pub(crate) addressing: &'a dyn Addressing,
     pub(crate) cluster: &'a Validated,
 }
 
-impl Hands<'_> {
+impl Applier<'_> {
     /// Makes both Services as they should be.
     pub(crate) async fn services(&self) -> Result<(), ApplyError> {
         let api: Api<Service> = Api::namespaced(self.client.clone(), &self.cluster.namespace);

@@ -69,7 +69,7 @@ fn available(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
         }
         (_, Progress::Restoring) => conditions.set("Available", false, "Restoring", facts.message),
         _ if facts.seen.silent.iter().any(|name| facts.seen.serves_silently(name)) => {
-            let text = "members are ready, and say nothing more of themselves";
+            let text = "members are ready, but report no details";
             conditions.set("Available", true, "ClusterAvailable", text);
         }
         (_, Progress::DataLost) => conditions.set("Available", false, "DataLost", facts.message),
@@ -116,7 +116,8 @@ fn deleting_volumes(facts: &Facts<'_>) -> Option<String> {
     };
     (!names.is_empty()).then(|| {
         format!(
-            "PersistentVolumeClaims of members are being deleted: {}. Each volume is lost when the pod of the same name ends. {next}",
+            "PersistentVolumeClaims of members are being deleted: {}. Each volume is lost when the pod of \
+             the same name terminates. {next}",
             names.join(", ")
         )
     })
@@ -129,8 +130,9 @@ fn disks(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
     }
     let members = full.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     let text = format!(
-        "{members}. etcd ends when its disk is full. hint: make the PersistentVolumeClaims larger, if their StorageClass allows it; \
-         or make the database smaller: spec.maintenance.autoCompaction and defragmentation, and a quota that fits the volume"
+        "{members}. etcd stops when its disk is full. hint: expand the PersistentVolumeClaims, if their \
+         StorageClass allows it; or shrink the database with spec.maintenance.autoCompaction, \
+         spec.maintenance.defragmentation and a quota below the size of the volume"
     );
     conditions.set("DiskNearlyFull", true, "DiskNearlyFull", &text);
 }
@@ -156,7 +158,7 @@ fn upgrading(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
         Upgrade::Refused { reason, text } => conditions.set("Upgrading", false, reason, text),
         Upgrade::Going { from, done, of } => {
             let to = &facts.cluster.goal.version;
-            let text = format!("upgrading to {to}: {done} of {of} members run it, the others {from}");
+            let text = format!("upgrading to {to}: {done} of {of} members run it, the others run {from}");
             match facts.decision.blocked {
                 Some("UpgradeStalled") => {
                     let text = format!("{text}; {}", facts.message);
@@ -183,7 +185,7 @@ fn backed_up(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
     if facts.seen.backups_unknown {
         // What was known stays: an operator that just began knows less than the last one did.
         if !conditions.has("BackedUp") {
-            let text = "the EtcdBackups were not listed yet, or this operator may not";
+            let text = "EtcdBackups not listed: the list is pending or permission is missing";
             conditions.set("BackedUp", false, "Unknown", text);
         }
         return;
@@ -195,13 +197,13 @@ fn backed_up(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
     match (backup.last_success, backup.overdue_since) {
         (None, _) => conditions.set("BackedUp", false, "NoBackupYet", failing.unwrap_or_default()),
         (Some(last), Some(since)) => {
-            let text = format!("the last backup is of {last}, the next was due {since}");
+            let text = format!("last backup at {last}, next backup was due at {since}");
             let text = failing.map_or(text.clone(), |why| format!("{text}: {why}"));
             conditions.set("BackedUp", false, "BackupOverdue", &text);
         }
         (Some(last), None) => {
-            let text = format!("the last backup is of {last}");
-            let text = failing.map_or(text.clone(), |why| format!("{text}; a later one failed: {why}"));
+            let text = format!("last backup at {last}");
+            let text = failing.map_or(text.clone(), |why| format!("{text}; a later backup failed: {why}"));
             conditions.set("BackedUp", true, "BackedUp", &text);
         }
     }

@@ -14,7 +14,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::apply::{ApplyError, Hands, why};
+use crate::apply::{Applier, ApplyError, why};
 use crate::crd::backup::EtcdBackup;
 use crate::crd::{EtcdCluster, EtcdClusterStatus};
 use crate::dereference::{self, LookError};
@@ -51,13 +51,13 @@ const TELL_AGAIN: Duration = Duration::from_secs(60);
 /// Why one look came to nothing.
 #[derive(Debug, thiserror::Error)]
 enum ReconcileError {
-    #[error("the object cannot be read: {0}")]
+    #[error("failed to parse the object: {0}")]
     Unreadable(String),
     #[error(transparent)]
     Look(#[from] LookError),
     #[error(transparent)]
     Apply(#[from] ApplyError),
-    #[error("failed to read the cluster again: {}", why(.0))]
+    #[error("failed to reread the cluster: {}", why(.0))]
     Reread(#[source] Box<kube::Error>),
     #[error("failed to write the status: {}", why(.0))]
     Status(#[source] Box<kube::Error>),
@@ -113,7 +113,7 @@ pub async fn run(context: Arc<Context>, shutdown: CancellationToken) {
                         Err(ControllerError::ObjectNotFound(gone)) => {
                             context.forget(&key_of(gone.namespace.as_deref(), &gone.name));
                         }
-                        Err(error) => tracing::debug!(%error, "a look came to nothing"),
+                        Err(error) => tracing::debug!(%error, "reconciliation failed"),
                         Ok(_) => {}
                     }
                     std::future::ready(())
@@ -152,7 +152,7 @@ fn error_policy(
     let key = key(&*object);
     context.metrics.reconcile_failed(error.category());
     if matches!(error, ReconcileError::Unreadable(_)) {
-        tracing::error!(cluster = key, %error, "the cluster is left alone until it changes");
+        tracing::error!(cluster = key, %error, "reconciliation is suspended until the cluster changes");
         return Requeue::await_change();
     }
     let failures = context.keep(&key, |kept| {
@@ -160,7 +160,7 @@ fn error_policy(
         kept.failures
     });
     let wait = BACKOFF.saturating_mul(1 << (failures - 1).min(10)).min(BACKOFF_MAX);
-    tracing::warn!(cluster = key, %error, ?wait, "will try again");
+    tracing::warn!(cluster = key, %error, ?wait, "reconciliation failed, will retry");
     Requeue::requeue(wait)
 }
 
@@ -218,7 +218,7 @@ impl<'a> Pass<'a> {
         self.secured = match self.context.tls.secure(&self.context.client, &valid).await {
             Ok(secured) => secured,
             Err(error) => {
-                tracing::warn!(cluster = key(&cluster), %error, "the members cannot be talked to");
+                tracing::warn!(cluster = key(&cluster), %error, "failed to connect to the members");
                 let old = cluster.status.clone().unwrap_or_default();
                 let now = self.context.now();
                 let new = tls::insecure(&old, &error, cluster.metadata.generation, now);
@@ -268,14 +268,14 @@ impl<'a> Pass<'a> {
 
     /// The Services, a look, and the claims as they should be.
     async fn prepare(&self, cluster: &EtcdCluster, valid: &Validated) -> Result<Observed, ReconcileError> {
-        let hands = self.hands(valid);
+        let applier = self.applier(valid);
         if !valid.goal.paused {
-            hands.services().await?;
+            applier.services().await?;
         }
         let seen = self.look(cluster, valid).await?;
         self.context.tls.noticed(valid, &seen);
         if !valid.goal.paused {
-            hands.claims(&seen).await?;
+            applier.claims(&seen).await?;
         }
         Ok(seen)
     }
@@ -292,14 +292,14 @@ impl<'a> Pass<'a> {
             let (pods, addressing) = (&seen.pods, &*self.context.addressing);
             let sums = self.etcd.hashes(pods, &seen.endpoints, addressing, known).await;
             let took = SignedDuration::try_from(begin.elapsed()).unwrap_or(SignedDuration::MAX);
-            tracing::debug!(cluster = key, ?sums, ?took, "the data of the members was compared");
+            tracing::debug!(cluster = key, ?sums, ?took, "compared the data of the members");
             compared = compared.after((took, self.context.now()), &seen, sums);
             if !compared.unheard().is_empty() {
                 let members = compared.unheard();
                 tracing::warn!(
                     cluster = key,
                     ?members,
-                    "the data of members cannot be compared, and is tried again later"
+                    "failed to compare the data of the members, will retry later"
                 );
             }
             self.context.keep(&key, |kept| kept.compared = Some(compared.clone()));
@@ -310,13 +310,13 @@ impl<'a> Pass<'a> {
     }
 
     async fn observe(&self, valid: &Validated) -> Result<Observed, LookError> {
-        let around = self.context.around(valid).await;
+        let environment = self.context.environment(valid).await;
         let addressing = &*self.context.addressing;
-        dereference::observe(&self.context.client, &self.etcd, addressing, valid, &around).await
+        dereference::observe(&self.context.client, &self.etcd, addressing, valid, &environment).await
     }
 
-    fn hands<'b>(&'b self, cluster: &'b Validated) -> Hands<'b> {
-        Hands {
+    fn applier<'b>(&'b self, cluster: &'b Validated) -> Applier<'b> {
+        Applier {
             client: &self.context.client,
             etcd: &self.etcd,
             addressing: &*self.context.addressing,
@@ -408,9 +408,9 @@ impl<'a> Pass<'a> {
         action: &Action,
         decision: &mut Decision,
     ) -> Result<(), ApplyError> {
-        let hands = self.hands(valid);
+        let applier = self.applier(valid);
         let begin = Instant::now();
-        match hands.act(action, seen).await {
+        match applier.act(action, seen).await {
             Ok(done) => {
                 tracing::info!(cluster = key(cluster), action = ?action, ?done, took = ?begin.elapsed(), "done");
                 self.context.metrics.action(action.kind());

@@ -44,7 +44,7 @@ pub(crate) struct Classes {
 
 /// What a look takes in besides the members.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Around {
+pub(crate) struct Environment {
     /// When it is.
     pub(crate) now: Timestamp,
     /// The StorageClasses; none without the right to list them.
@@ -62,7 +62,7 @@ pub(crate) async fn observe(
     etcd: &Etcd,
     addressing: &dyn Addressing,
     cluster: &Validated,
-    around: &Around,
+    environment: &Environment,
 ) -> Result<Observed, LookError> {
     let pods: Vec<PodView> = list::<Pod>(client, cluster, "pods")
         .await?
@@ -77,7 +77,7 @@ pub(crate) async fn observe(
     let claims = claims.iter().filter_map(|claim| claim_view(claim, &cluster.uid)).collect();
     let Heard { endpoints, silent, refused } = etcd.look(cluster, &pods, addressing).await;
     Ok(Observed {
-        now: around.now,
+        now: environment.now,
         pods,
         claims,
         endpoints,
@@ -88,19 +88,19 @@ pub(crate) async fn observe(
         compared_now: false,
         uncompared: Vec::new(),
         fresh_name: names::fresh_member(&cluster.name),
-        volumes: volumes(cluster, around),
-        storage_classes: around.classes.as_ref().map(|classes| classes.names.clone()),
-        backup: around.backup.clone(),
-        backups_unknown: around.backups_unknown,
+        volumes: volumes(cluster, environment),
+        storage_classes: environment.classes.as_ref().map(|classes| classes.names.clone()),
+        backup: environment.backup.clone(),
+        backups_unknown: environment.backups_unknown,
     })
 }
 
 /// Whether a new member gets a volume.
-pub(crate) fn volumes(cluster: &Validated, around: &Around) -> bool {
+pub(crate) fn volumes(cluster: &Validated, environment: &Environment) -> bool {
     match cluster.storage.when {
         Volumes::Always => true,
         Volumes::Never => false,
-        Volumes::WithDefaultClass => around.classes.as_ref().is_some_and(|classes| classes.default),
+        Volumes::WithDefaultClass => environment.classes.as_ref().is_some_and(|classes| classes.default),
     }
 }
 
@@ -138,7 +138,8 @@ pub(crate) async fn classes(client: &Client) -> Option<Classes> {
             })
         }
         Err(error) => {
-            tracing::debug!(%error, "failed to list StorageClasses; members get volumes only where a cluster asks for them");
+            tracing::debug!(%error, "failed to list StorageClasses; members get volumes only if the spec \
+             requests them");
             None
         }
     }
@@ -314,11 +315,12 @@ mod tests {
         let refused = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403,
                               "message": "storageclasses.storage.k8s.io is forbidden" });
         // when it asks for a default
-        let around = Around { classes: super::classes(&api(403, &refused)).await, ..Around::default() };
+        let environment =
+            Environment { classes: super::classes(&api(403, &refused)).await, ..Environment::default() };
         // then members get volumes only where a cluster asks for them
         let valid = |spec: Value| validate(&cluster(spec)).unwrap();
-        assert!(!volumes(&valid(json!({ "size": 3 })), &around));
-        assert!(volumes(&valid(json!({ "size": 3, "storage": { "mode": "Volume" } })), &around));
+        assert!(!volumes(&valid(json!({ "size": 3 })), &environment));
+        assert!(volumes(&valid(json!({ "size": 3, "storage": { "mode": "Volume" } })), &environment));
     }
 
     #[test]
@@ -337,7 +339,7 @@ mod tests {
             let cluster = validate(&cluster(spec.clone())).unwrap();
             let found = [false, true].map(|default| {
                 let classes = Some(Classes { default, ..Classes::default() });
-                volumes(&cluster, &Around { classes, ..Around::default() })
+                volumes(&cluster, &Environment { classes, ..Environment::default() })
             });
             assert_eq!(found, expected, "{spec}");
         }

@@ -36,22 +36,22 @@ pub(crate) fn of_action(action: &Action, done: Done) -> Vec<Note> {
         Action::Remember(_) | Action::DeletePod { .. } | Action::Seal { .. } => Vec::new(),
         Action::AddLearner { .. } => Vec::new(),
         Action::CreateMember { name, id, start: Start::Refused, .. } => {
-            let text = format!("Member {} is started again with its volume", with_id(name, *id));
+            let text = format!("Restarting member {} with its volume", with_id(name, *id));
             vec![Note::about(name, "MemberRecreated", text)]
         }
         Action::SetVersion { name, from, to, .. } => {
             let member = with_id(name, done.member);
-            let text = format!("Member {member} is upgraded from {from} to {to}: it starts again");
+            let text = format!("Upgrading member {member} from {from} to {to}: restarting its pod");
             vec![Note::about(name, "MemberUpgraded", text)]
         }
         Action::Maintain(step) => vec![of_maintenance(step, done.member)],
         Action::Restart { name, why, .. } => {
-            let text = format!("Member {} is restarted: {why}", with_id(name, done.member));
+            let text = format!("Restarting member {}: {why}", with_id(name, done.member));
             vec![Note::about(name, "MemberRestarted", text)]
         }
         // Its id was told when it was removed; now nobody knows it any more.
         Action::ReleaseClaim { name, .. } => {
-            let text = format!("The volume of member {name} is let go: the member is gone");
+            let text = format!("Released the volume of member {name}: the member was removed");
             vec![Note::about(name, "VolumeReleased", text)]
         }
         // Its id is known when it is up, and told then, with that of the cluster.
@@ -66,11 +66,11 @@ pub(crate) fn of_action(action: &Action, done: Done) -> Vec<Note> {
             vec![Note::about(
                 name,
                 "LearnerPromoted",
-                format!("Member {name} ({id:x}) has caught up and got its vote"),
+                format!("Member {name} ({id:x}) is in sync and was promoted to voter"),
             )]
         }
         Action::MoveLeader { id, name, .. } => {
-            vec![Note::about(name, "LeaderMoved", format!("Member {name} ({id:x}) leads now"))]
+            vec![Note::about(name, "LeaderMoved", format!("Member {name} ({id:x}) is now the leader"))]
         }
         Action::RemoveMember { id, name, why, .. } => {
             let removed = Note::about(
@@ -81,15 +81,15 @@ pub(crate) fn of_action(action: &Action, done: Done) -> Vec<Note> {
             match why {
                 Removal::ScaleDown => vec![removed],
                 Removal::Renewed(why) => {
-                    let text = format!("Member {name} ({id:x}) is being replaced: {why}");
+                    let text = format!("Replacing member {name} ({id:x}): {why}");
                     vec![Note::about(name, "ReplacingMember", text), removed]
                 }
                 Removal::Dead(why) => {
-                    let text = format!("The dead member {name} ({id:x}) is being replaced: {why}");
+                    let text = format!("Replacing dead member {name} ({id:x}): {why}");
                     vec![Note::about(name, "ReplacingDeadMember", text), removed]
                 }
                 Removal::Corrupt(why) => {
-                    let text = format!("The corrupt member {name} ({id:x}) is being replaced: {why}");
+                    let text = format!("Replacing corrupt member {name} ({id:x}): {why}");
                     vec![Note { warning: true, ..Note::about(name, "ReplacingCorruptMember", text) }, removed]
                 }
                 Removal::Learner(why) | Removal::LateLearner(why) => {
@@ -110,31 +110,31 @@ fn of_maintenance(step: &Step, member: Option<u64>) -> Note {
         Step::Compact { revision, .. } => Note {
             warning: true,
             reason: "DatabaseCompacted",
-            text: format!("The database was full: everything before revision {revision} is forgotten"),
+            text: format!("Database full: compacted all revisions before {revision}"),
             pod: None,
         },
         Step::Defragment { name, .. } => {
-            let text = format!("Member {} was defragmented", with_id(name, member));
+            let text = format!("Defragmented member {}", with_id(name, member));
             Note::about(name, "MemberDefragmented", text)
         }
         Step::Disarm { .. } => Note {
             warning: false,
             reason: "AlarmDisarmed",
-            text: "There is room in the database again: the alarm NOSPACE is disarmed".into(),
+            text: "Database below its quota: alarm NOSPACE disarmed".into(),
             pod: None,
         },
         Step::DisarmCorrupt { member, .. } => Note {
             warning: false,
             reason: "AlarmDisarmed",
             text: format!(
-                "All members hold the same data: the alarm CORRUPT of {member:x}, which is no member any more, is disarmed"
+                "All members hold the same data: alarm CORRUPT of removed member {member:x} disarmed"
             ),
             pod: None,
         },
         Step::EnableAuth { .. } => Note {
             warning: false,
             reason: "AuthEnabled",
-            text: "Authentication is on: clients have to name a user".into(),
+            text: "Authentication enabled: clients must authenticate".into(),
             pod: None,
         },
     }
@@ -181,11 +181,12 @@ pub(crate) fn of_status(old: &EtcdClusterStatus, new: &EtcdClusterStatus) -> Vec
     }
     if let (None, Some(id)) = (&old.cluster_id, &new.cluster_id) {
         let members = new.member_list.iter().map(|m| format!("{} ({})", m.name, m.id)).collect::<Vec<_>>();
-        let text = format!("The etcd cluster {id} is up; members: {}", members.join(", "));
+        let text = format!("etcd cluster {id} is available; members: {}", members.join(", "));
         notes.push(Note { warning: false, reason: "ClusterCreated", text, pod: None });
     }
     if upgraded(old, new) {
-        let text = format!("All members run etcd {}, they ran {}", new.current_version, old.current_version);
+        let text =
+            format!("All members upgraded to etcd {} from {}", new.current_version, old.current_version);
         notes.push(Note { warning: false, reason: "ClusterUpgraded", text, pod: None });
     }
     notes
@@ -235,9 +236,9 @@ mod tests {
         let restart = Action::Restart { name: name.clone(), uid, why: "because".into() };
         let defragment = Action::Maintain(Step::Defragment { name: name.clone() });
         for (action, expected) in [
-            (upgrade, "Member orders-a (ff) is upgraded from 3.4.23 to 3.5.30: it starts again"),
-            (restart, "Member orders-a (ff) is restarted: because"),
-            (defragment, "Member orders-a (ff) was defragmented"),
+            (upgrade, "Upgrading member orders-a (ff) from 3.4.23 to 3.5.30: restarting its pod"),
+            (restart, "Restarting member orders-a (ff): because"),
+            (defragment, "Defragmented member orders-a (ff)"),
         ] {
             // when its id is known, then it is told as everywhere else; else the name has to do
             assert_eq!(action.member(), Some(name.as_str()));
@@ -294,7 +295,7 @@ mod tests {
             why: Removal::Dead("its pod is gone".into()),
         };
         let told = of_action(&action, done(Changed::Now, None));
-        assert_eq!(told[0].text, "The dead member orders-a (ff) is being replaced: its pod is gone");
+        assert_eq!(told[0].text, "Replacing dead member orders-a (ff): its pod is gone");
         assert_eq!(told[1].text, "Existing member orders-a (ff) removed from the cluster");
         let before = of_action(&action, done(Changed::Before, None));
         assert!(before.is_empty(), "what was done before was told before");

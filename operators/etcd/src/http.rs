@@ -26,7 +26,7 @@ pub async fn serve(
         if ready.load(Ordering::Relaxed) {
             (StatusCode::OK, "ok")
         } else {
-            (StatusCode::INTERNAL_SERVER_ERROR, "the API is not there yet")
+            (StatusCode::INTERNAL_SERVER_ERROR, "the API is not available yet")
         }
     };
     let router = Router::new()

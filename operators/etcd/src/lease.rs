@@ -85,7 +85,7 @@ impl Elector {
                 // Another one was faster. The next look says who.
                 Ok(Err(error)) if raced(&error) => {}
                 Ok(Err(error)) => tracing::warn!(%error, "failed to acquire the lease"),
-                Err(_) => tracing::warn!("acquiring the lease timed out"),
+                Err(_) => tracing::warn!("timed out acquiring the lease"),
             }
             tokio::select! {
                 () = shutdown.cancelled() => return false,
@@ -105,14 +105,14 @@ impl Elector {
             match tokio::time::timeout(RETRY, self.attempt(&mut seen)).await {
                 Ok(Ok(true)) => {}
                 Ok(Ok(false)) => {
-                    tracing::error!(lease = self.name, "another operator took the lease");
+                    tracing::error!(lease = self.name, "another operator acquired the lease");
                     return false;
                 }
                 Ok(Err(error)) => tracing::warn!(%error, "failed to renew the lease"),
-                Err(_) => tracing::warn!("renewing the lease timed out"),
+                Err(_) => tracing::warn!("timed out renewing the lease"),
             }
             if !self.leads() {
-                tracing::error!(lease = self.name, "the lease could not be renewed in time");
+                tracing::error!(lease = self.name, "lease renewal deadline exceeded");
                 return false;
             }
         }
@@ -135,9 +135,13 @@ impl Elector {
         match tokio::time::timeout(RETRY, release).await {
             Ok(Ok(())) => tracing::info!(lease = self.name, "released the lease"),
             Ok(Err(error)) => {
-                tracing::warn!(%error, "failed to release the lease; the next operator waits until it ends")
+                tracing::warn!(%error, "failed to release the lease; the next operator waits until it \
+                 expires")
             }
-            Err(_) => tracing::warn!("releasing the lease timed out; the next operator waits until it ends"),
+            Err(_) => tracing::warn!(
+                "timed out releasing the lease; the next operator waits until it \
+             expires"
+            ),
         }
     }
 

@@ -20,53 +20,55 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 /// a Secret.
 const LOGGED: &str = "info,kube_client::client=off";
 
-/// Keeps etcd clusters at their size and healthy, backs them up and restores them.
+/// Manages, backs up and restores etcd clusters.
 ///
-/// Called `etcd-backup-operator` or `etcd-restore-operator` it does that alone, as the programs of these names did.
+/// Invoked as `etcd-backup-operator` or `etcd-restore-operator`, it runs only the controller of that name.
 #[derive(Debug, Parser)]
 #[command(name = "etcd-operator", version)]
 struct Args {
-    /// Create or update the CustomResourceDefinitions at start.
+    /// Create or update the CustomResourceDefinitions at startup.
     #[arg(long, default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     create_crd: bool,
-    /// Look after the objects of all namespaces that carry the annotation etcd.database.coreos.com/scope: clusterwide.
+    /// Manage objects with annotation etcd.database.coreos.com/scope: clusterwide in all namespaces.
     #[arg(long, default_value_t = false, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     cluster_wide: bool,
-    /// Where /healthz, /readyz and /metrics are served. Default: port 8080, of the programs for backups and restores alone 8081 and 8082.
+    /// Listen address of /healthz, /readyz and /metrics. Default: port 8080; 8081 as etcd-backup-operator, 8082 as
+    /// etcd-restore-operator.
     #[arg(long)]
     listen_addr: Option<SocketAddr>,
-    /// Where pods fetch the snapshots that they are restored from.
+    /// Listen address for pods that download snapshots during a restore.
     #[arg(long, default_value = "0.0.0.0:19999")]
     restore_listen_addr: SocketAddr,
-    /// Host and port under which pods reach that. Default: the address of the own pod.
+    /// Host and port of that address for pods. Default: the address of the operator's pod.
     #[arg(long, env = "ADVERTISE_ADDRESS")]
     advertise_address: Option<String>,
-    /// Image of this program for the pods that fetch snapshots. Default: that of the own pod.
+    /// Image of this program for restore pods. Default: the image of the operator's pod.
     #[arg(long, env = "OPERATOR_IMAGE")]
     operator_image: Option<String>,
-    /// Folder for backups to a local path, usually a mounted volume. Without it there are none.
+    /// Directory for backups with storage type Local, usually a mounted volume. Default: none, storage type Local is
+    /// rejected.
     #[arg(long, env = "BACKUP_DIR")]
     backup_dir: Option<PathBuf>,
-    /// Let EtcdBackups and EtcdRestores without a Secret use the cloud identity of the operator (environment, web identity, node):
-    /// a user who may create one then reads and writes every bucket of this identity.
+    /// Allow EtcdBackups and EtcdRestores without a Secret to use the cloud identity of the operator (environment,
+    /// web identity, node): users with permission to create them can read and write every bucket of this identity.
     #[arg(long, env = "ETCD_OPERATOR_ALLOW_AMBIENT_CREDENTIALS", default_value_t = false, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     allow_ambient_credentials: bool,
     /// Namespace of the operator itself.
     #[arg(long, env = "MY_POD_NAMESPACE", default_value = "default")]
     pod_namespace: String,
-    /// Name of the operator's pod; events and the leases carry it.
+    /// Name of the operator's pod, recorded in events and leases.
     #[arg(long, env = "MY_POD_NAME")]
     pod_name: Option<String>,
-    /// Namespaces to look after, separated by commas; empty for all. Without it the operator's own.
+    /// Watched namespaces, separated by commas; empty for all. Default: the namespace of the operator.
     #[arg(long, env = "WATCH_NAMESPACE")]
     watch_namespace: Option<String>,
-    /// How logs are written.
+    /// Log format.
     #[arg(long, env = "LOG_FORMAT", value_parser = ["text", "json"], default_value = "text")]
     log_format: String,
-    /// For manifests of coreos/etcd-operator; without effect.
+    /// Ignored; accepted for compatibility with coreos/etcd-operator.
     #[arg(long, hide = true)]
     gc_interval: Option<String>,
-    /// For manifests of coreos/etcd-operator; without effect.
+    /// Ignored; accepted for compatibility with coreos/etcd-operator.
     #[arg(long, hide = true, allow_negative_numbers = true)]
     chaos_level: Option<i32>,
     #[command(subcommand)]
@@ -77,13 +79,13 @@ struct Args {
 enum Command {
     /// Print the CustomResourceDefinitions.
     Crd,
-    /// Fetch a snapshot from the operator; runs in pods that are restored.
+    /// Download a snapshot from the operator; runs in restore pods.
     #[command(hide = true)]
     FetchSnapshot(FetchArgs),
-    /// Copy the data of etcd from a mounted claim; runs in pods that are restored.
+    /// Copy the etcd data of a mounted claim; runs in restore pods.
     #[command(hide = true)]
     CopyData(CopyArgs),
-    /// Put restored data in place; runs in pods that are restored.
+    /// Move restored data into place; runs in restore pods.
     #[command(hide = true)]
     InstallData(InstallArgs),
 }
@@ -176,7 +178,7 @@ fn main() -> ExitCode {
         logs.with_ansi(false).init()
     }
     if rustls::crypto::ring::default_provider().install_default().is_err() {
-        tracing::debug!("a TLS provider is installed already");
+        tracing::debug!("a TLS provider is already installed");
     }
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,

@@ -128,7 +128,7 @@ impl Metrics {
 impl Inner {
     fn render(&self, out: &mut String) -> std::fmt::Result {
         let controller = "etcd_operator_controller_clusters";
-        writeln!(out, "# HELP {controller} Number of clusters looked after.\n# TYPE {controller} gauge")?;
+        writeln!(out, "# HELP {controller} Number of managed clusters.\n# TYPE {controller} gauge")?;
         writeln!(out, "{controller} {}", self.clusters.len())?;
         let counters = [
             ("created", self.created),
@@ -144,19 +144,19 @@ impl Inner {
             writeln!(out, "{controller}_{name} {value}")?;
         }
         let failed = "etcd_operator_cluster_reconcile_failed";
-        writeln!(out, "# HELP {failed} Failed looks, by what failed.\n# TYPE {failed} counter")?;
+        writeln!(out, "# HELP {failed} Failed reconciliations, by reason.\n# TYPE {failed} counter")?;
         for (reason, count) in &self.reconcile_failed {
             writeln!(out, "{failed}{{Reason=\"{reason}\"}} {count}")?;
         }
         let actions = "etcd_operator_cluster_actions_total";
-        writeln!(out, "# HELP {actions} Actions done, by kind.\n# TYPE {actions} counter")?;
+        writeln!(out, "# HELP {actions} Completed actions, by kind.\n# TYPE {actions} counter")?;
         for (kind, count) in &self.actions {
             writeln!(out, "{actions}{{action=\"{kind}\"}} {count}")?;
         }
         let duration = "etcd_operator_cluster_reconcile_duration";
         writeln!(
             out,
-            "# HELP {duration} Seconds for one look and what followed.\n# TYPE {duration} histogram"
+            "# HELP {duration} Duration of a reconciliation in seconds.\n# TYPE {duration} histogram"
         )?;
         for (key, cluster) in &self.clusters {
             for (bound, count) in BUCKETS.iter().zip(cluster.durations) {
@@ -168,26 +168,40 @@ impl Inner {
         }
         type Read = fn(&Cluster) -> Option<i64>;
         let gauges: [(&str, &str, &str, Read); 10] = [
-            ("members", "gauge", "Members with a vote.", |c| Some(c.members)),
-            ("healthy_members", "gauge", "Members that serve.", |c| Some(c.ready)),
-            ("has_quorum", "gauge", "1 while the cluster serves.", |c| Some(i64::from(c.quorum))),
-            ("revision", "gauge", "Newest revision.", |c| Some(c.revision)),
-            ("db_size_bytes", "gauge", "Largest database of a member.", |c| i64::try_from(c.db_size).ok()),
-            ("db_in_use_bytes", "gauge", "Of that, what holds something.", |c| {
+            ("members", "gauge", "Number of voting members.", |c| Some(c.members)),
+            ("healthy_members", "gauge", "Number of members that serve requests.", |c| Some(c.ready)),
+            ("has_quorum", "gauge", "1 if the cluster serves requests, else 0.", |c| {
+                Some(i64::from(c.quorum))
+            }),
+            ("revision", "gauge", "Latest revision.", |c| Some(c.revision)),
+            ("db_size_bytes", "gauge", "Size of the largest database of a member in bytes.", |c| {
+                i64::try_from(c.db_size).ok()
+            }),
+            ("db_in_use_bytes", "gauge", "Used part of the largest database of a member in bytes.", |c| {
                 i64::try_from(c.db_in_use).ok()
             }),
-            ("deleting_volumes", "gauge", "Members whose PersistentVolumeClaim is being deleted.", |c| {
-                i64::try_from(c.deleting_volumes).ok()
-            }),
-            ("disks_nearly_full", "gauge", "Members whose volume is used to 80 percent or more.", |c| {
-                i64::try_from(c.disks_nearly_full).ok()
-            }),
-            ("leader_changes", "counter", "Changes of the leader that were seen.", |c| {
+            (
+                "deleting_volumes",
+                "gauge",
+                "Number of members whose PersistentVolumeClaim is being deleted.",
+                |c| i64::try_from(c.deleting_volumes).ok(),
+            ),
+            (
+                "disks_nearly_full",
+                "gauge",
+                "Number of members whose volume is at least 80 percent full.",
+                |c| i64::try_from(c.disks_nearly_full).ok(),
+            ),
+            ("leader_changes", "counter", "Number of observed leader changes.", |c| {
                 i64::try_from(c.leader_changes).ok()
             }),
-            ("certificate_expiry_timestamp_seconds", "gauge", "When the first certificate expires.", |c| {
-                c.expires
-            }),
+            (
+                "certificate_expiry_timestamp_seconds",
+                "gauge",
+                "Expiry of the first certificate to expire, \
+             as a Unix timestamp.",
+                |c| c.expires,
+            ),
         ];
         for (name, kind, help, read) in gauges {
             let name = format!("etcd_operator_cluster_{name}");

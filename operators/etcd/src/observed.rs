@@ -157,8 +157,9 @@ pub struct BackupView {
 }
 
 /// What is told of etcds that ask who we are.
-pub(crate) const LOG_IN: &str = "authentication is on in etcd (of a backup that was restored, or switched on by somebody); name the Secret \
-     with the password of the user root in spec.auth.rootSecret, or switch it off (`etcdctl auth disable`)";
+pub(crate) const LOG_IN: &str = "authentication is enabled in etcd (by a restored backup or a client). \
+ hint: set spec.auth.rootSecret to the Secret with the password of user root, or disable authentication \
+ (`etcdctl auth disable`)";
 
 /// What the members of a cluster say when they are asked, by name of the pod; fields as in [`Observed`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -414,7 +414,7 @@ async fn certificates_and_authorities_are_exchanged_under_writes() {
 
     // when: all certificates are renewed
     for part in Part::ALL {
-        stage.write(&Step::Issue(part, "it is about to expire"));
+        stage.write(&Step::Issue(part, "certificate expires soon"));
     }
     stage.mount();
     // then: members show the new one at once, are the same processes, and the operator's new certificate is let in
@@ -443,7 +443,7 @@ async fn certificates_and_authorities_are_exchanged_under_writes() {
         stage.write(&Step::Switch(kind));
     }
     for part in Part::ALL {
-        stage.write(&Step::Issue(part, "another authority signs now"));
+        stage.write(&Step::Issue(part, "signing authority changed"));
     }
     stage.mount();
     // then: everybody goes on, also when a member starts again and meets the others anew

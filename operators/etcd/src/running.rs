@@ -37,18 +37,18 @@ pub(crate) fn crds() -> [CustomResourceDefinition; 3] {
 
 pub(crate) async fn run(args: Args, duties: Duties) -> anyhow::Result<()> {
     let shutdown = CancellationToken::new();
-    stop_on_signal(shutdown.clone()).context("failed to listen for signals")?;
+    stop_on_signal(shutdown.clone()).context("failed to register signal handlers")?;
     let address =
         args.listen_addr.unwrap_or_else(|| SocketAddr::from((Ipv4Addr::UNSPECIFIED, duties.port())));
     let listener = TcpListener::bind(address).await.with_context(|| {
-        format!("failed to listen on {address}; choose another address with --listen-addr")
+        format!("failed to listen on {address}. hint: set another address with --listen-addr")
     })?;
     let (ready, metrics) = (Arc::new(AtomicBool::new(false)), Arc::new(Metrics::default()));
     let server = tokio::spawn(http::serve(listener, ready.clone(), metrics.clone(), shutdown.clone()));
 
     let config = Config::infer().await.context("failed to find a Kubernetes API server")?;
     let client =
-        olm_client::connect(config).context("failed to make a client of the Kubernetes API server")?;
+        olm_client::connect(config).context("failed to create a client for the Kubernetes API server")?;
     let scope = scope(&args);
     tracing::info!(version = env!("CARGO_PKG_VERSION"), ?scope, ?duties, "starting");
     let served = create_crds(&client, &args, &shutdown).await
@@ -60,7 +60,7 @@ pub(crate) async fn run(args: Args, duties: Duties) -> anyhow::Result<()> {
     }
     shutdown.cancel();
     let _ = tokio::time::timeout(Duration::from_secs(1), server).await;
-    anyhow::ensure!(!lost, "a lease is lost; the process ends so that two operators never work at once");
+    anyhow::ensure!(!lost, "lease lost; exiting so that only one operator is active");
     Ok(())
 }
 
@@ -166,7 +166,8 @@ async fn serve_snapshots(
         restore::serve(listener, context, folder, stop).await
     };
     if let Err(error) = served.await {
-        tracing::error!(%address, %error, "failed to listen: nothing can be restored by this process; choose another --restore-listen-addr");
+        tracing::error!(%address, %error, "failed to listen for restores: this process performs no \
+         restores. hint: set another address with --restore-listen-addr");
     }
 }
 
@@ -177,7 +178,7 @@ async fn create_crds(client: &Client, args: &Args, shutdown: &CancellationToken)
     for definition in crds().iter().filter(|_| args.create_crd) {
         let name = definition.name_any();
         while let Err(error) = api.patch(&name, &params, &Patch::Apply(definition)).await {
-            tracing::warn!(%error, "failed to apply CRD {name}; will try again");
+            tracing::warn!(%error, "failed to apply CRD {name}, will retry");
             if stopped_within_a_second(shutdown).await {
                 return false;
             }
@@ -198,7 +199,7 @@ async fn wait_for(client: &Client, scope: &Scope, kind: &ApiResource, shutdown: 
     let mut told = false;
     while let Err(error) = api.list(&ListParams::default().limit(1)).await {
         if !told {
-            tracing::warn!(%error, "failed to list {}: waiting until it is there and allowed", kind.plural);
+            tracing::warn!(%error, "failed to list {}: waiting for the kind and the permission to list it", kind.plural);
             told = true;
         }
         if stopped_within_a_second(shutdown).await {

@@ -63,7 +63,13 @@ pub fn refused(
     }
     let mut conditions = Conditions { old, generation, now, new: old.conditions.clone() };
     conditions.set("SpecAccepted", false, "InvalidSpec", &error.to_string());
-    conditions.set("Progressing", false, "InvalidSpec", "nothing is done until the spec is corrected");
+    conditions.set(
+        "Progressing",
+        false,
+        "InvalidSpec",
+        "reconciliation is suspended until the spec is \
+     corrected",
+    );
     status.conditions = conditions.new;
     status
 }
@@ -246,15 +252,16 @@ fn message(cluster: &Validated, decision: &Decision, memory: &Memory, seen: &Obs
                 )
             });
             format!(
-                ". Nothing is changed, because what is left of the data may be all there is.{} To restore a backup: kubectl -n {namespace} create -f - <<<'{}'. \
-                 To start again empty: kubectl -n {namespace} delete etcdcluster {name}, then apply its manifest again",
+                ". The operator makes no changes, because the remaining data may be the only copy.{} To \
+                 restore a backup: kubectl -n {namespace} create -f - <<<'{}'. To start with an empty \
+                 cluster: kubectl -n {namespace} delete etcdcluster {name}, then apply its manifest again",
                 claim.unwrap_or_default(),
                 restore_manifest(name, source)
             )
         }
         Progress::QuorumLost => {
             let selector = names::cluster_selector(name);
-            format!(". Look: kubectl -n {namespace} describe pods -l {selector}")
+            format!(". hint: kubectl -n {namespace} describe pods -l {selector}")
         }
         _ => return text.clone(),
     };

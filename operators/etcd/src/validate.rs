@@ -30,7 +30,8 @@ pub(crate) use terms::amount;
 /// Enough for etcd's largest recommended database.
 const DEFAULT_VOLUME_SIZE: &str = "8Gi";
 /// The etcd versions that this operator runs: earlier ones have no learners, and a 4.0 does not exist.
-const SUPPORTED_VERSIONS: &str = "a version of 3.4 (such as 3.4.23), of 3.5 (3.5.3 or later) or a later 3.x";
+const SUPPORTED_VERSIONS: &str = "a 3.4 version (such as 3.4.23), a 3.5 version (3.5.3 or later) or a \
+ later 3.x";
 
 /// What is wrong with a spec, all of it at once.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -125,10 +126,10 @@ pub fn validate(cluster: &EtcdCluster) -> Result<Validated, InvalidSpec> {
         ));
     }
     if !(1..=MAX_SIZE).contains(&spec.size) {
-        errors.push(format!("spec.size: {} is not between 1 and {MAX_SIZE}", spec.size));
+        errors.push(format!("spec.size: invalid value {}, expected 1 to {MAX_SIZE}", spec.size));
     } else if spec.size % 2 == 0 {
         notes.push(format!(
-            "spec.size: {} members survive no more failures than {}",
+            "spec.size: {} members tolerate no more failures than {}",
             spec.size,
             spec.size - 1
         ));
@@ -140,7 +141,7 @@ pub fn validate(cluster: &EtcdCluster) -> Result<Validated, InvalidSpec> {
     let pod = pod_shape(&name, policy, &mut errors, &mut notes);
     if spec.auth.is_some() && tls.client.is_none() {
         errors.push(
-            "spec.auth: needs TLS towards clients, passwords are not sent in the clear; set spec.TLS".into(),
+            "spec.auth: requires client TLS, because passwords are not sent unencrypted; set spec.TLS".into(),
         );
     }
     let maintenance = maintenance::settings(spec.maintenance.as_ref(), &pod.env, &mut errors, &mut notes);
@@ -151,9 +152,8 @@ pub fn validate(cluster: &EtcdCluster) -> Result<Validated, InvalidSpec> {
 
     let (namespace, uid, owner) = (cluster.namespace(), cluster.uid(), cluster.controller_owner_ref(&()));
     let (Some(namespace), Some(uid), Some(owner)) = (namespace, uid, owner) else {
-        errors.push(
-            "metadata: namespace or uid is missing, so the object does not come from an API server".into(),
-        );
+        errors
+            .push("metadata: namespace or uid is missing, expected an object read from an API server".into());
         return Err(InvalidSpec(errors));
     };
     if !errors.is_empty() {
@@ -193,13 +193,16 @@ fn version(text: &str, errors: &mut Vec<String>, notes: &mut Vec<String>) -> Str
     let text = text.trim_start_matches('v');
     let text = if text.is_empty() { DEFAULT_VERSION } else { text };
     match Version::parse(text) {
-        Err(error) => errors.push(format!("spec.version: {text:?} is not a version ({error}), expected {SUPPORTED_VERSIONS}")),
+        Err(error) => errors.push(format!(
+            "spec.version: invalid version {text:?} ({error}), expected \
+         {SUPPORTED_VERSIONS}"
+        )),
         Ok(version) if version.major != 3 || version.minor < 4 => errors.push(format!(
-            "spec.version: etcd {text} is not supported, expected {SUPPORTED_VERSIONS}; leave spec.version out for {DEFAULT_VERSION}"
+            "spec.version: etcd {text} is not supported, expected {SUPPORTED_VERSIONS}; omit spec.version \
+             for {DEFAULT_VERSION}"
         )),
-        Ok(version) if (version.minor, version.patch) < (5, 3) && version.minor == 5 => notes.push(format!(
-            "spec.version: etcd {text} can lose data when a member is killed, which 3.5.3 mends"
-        )),
+        Ok(version) if (version.minor, version.patch) < (5, 3) && version.minor == 5 => notes
+            .push(format!("spec.version: etcd {text} can lose data when a member is killed, fixed in 3.5.3")),
         Ok(_) => {}
     }
     text.to_owned()
@@ -215,7 +218,7 @@ fn pod_shape(
     for key in labels.keys() {
         if key == names::LABEL_APP || key.starts_with(names::RESERVED_LABEL_PREFIX) {
             errors.push(format!(
-                "spec.pod.labels[{key}]: `app` and names that begin with `etcd_` are the operator's own"
+                "spec.pod.labels[{key}]: `app` and names with prefix `etcd_` are reserved for the operator"
             ));
         }
     }
@@ -227,18 +230,18 @@ fn pod_shape(
     terms::annotations("spec.pod.annotations", &annotations, errors);
     if annotations.contains_key(names::ANNOTATION_VERSION) {
         let key = names::ANNOTATION_VERSION;
-        errors.push(format!("spec.pod.annotations[{key}]: this annotation is the operator's own"));
+        errors.push(format!("spec.pod.annotations[{key}]: this annotation is reserved for the operator"));
     }
     if policy.busybox_image.is_some() {
-        notes.push("spec.pod.busyboxImage: has no effect, members have no init container".into());
+        notes.push("spec.pod.busyboxImage: no effect, members have no init container".into());
     }
     if policy.dns_timeout_in_second.is_some() {
-        notes.push("spec.pod.DNSTimeoutInSecond: has no effect, no init container waits for DNS".into());
+        notes.push("spec.pod.DNSTimeoutInSecond: no effect, members have no init container for DNS".into());
     }
     let mut affinity = read("spec.pod.affinity", policy.affinity.as_ref(), errors);
     if policy.anti_affinity == Some(true) {
         if affinity.is_some() {
-            notes.push("spec.pod.antiAffinity: has no effect beside spec.pod.affinity".into());
+            notes.push("spec.pod.antiAffinity: no effect if spec.pod.affinity is set".into());
         } else {
             affinity = Some(apart(cluster));
         }
@@ -272,7 +275,7 @@ fn environment(policy: &PodPolicy, errors: &mut Vec<String>, notes: &mut Vec<Str
     let (reserved, env): (Vec<EnvVar>, Vec<EnvVar>) =
         all.into_iter().partition(|variable| RESERVED_VARIABLES.contains(&variable.name.as_str()));
     for variable in reserved {
-        notes.push(format!("{field}: {} has no effect, the operator sets it; remove it", variable.name));
+        notes.push(format!("{field}: {} has no effect, it is set by the operator; remove it", variable.name));
     }
     env
 }
@@ -331,7 +334,7 @@ fn storage(
     let given: Option<PersistentVolumeClaimSpec> = read(field, given.as_ref(), errors);
     let described = wanted.size.is_some() || wanted.storage_class_name.is_some();
     if given.is_some() && described {
-        notes.push(format!("spec.storage: size and storageClassName have no effect beside {field}"));
+        notes.push(format!("spec.storage: size and storageClassName have no effect if {field} is set"));
     }
     let when = match wanted.mode {
         Some(StorageMode::Volume) => Volumes::Always,
@@ -340,7 +343,8 @@ fn storage(
         None => Volumes::WithDefaultClass,
     };
     if when == Volumes::Never && given.is_some() {
-        errors.push(format!("spec.storage.mode: is Pod, but {field} describes a volume; remove one of them"));
+        errors
+            .push(format!("spec.storage.mode: Pod conflicts with the volume in {field}; remove one of them"));
     }
     let size = match &wanted.size {
         None => DEFAULT_VOLUME_SIZE.to_owned(),
@@ -477,13 +481,15 @@ pub(crate) mod tests {
 
     #[test]
     fn versions_must_be_versions() {
-        assert!(errors(serde_json::json!({ "size": 1, "version": "foo" }))[0].contains("not a version"));
+        assert!(
+            errors(serde_json::json!({ "size": 1, "version": "foo" }))[0].contains("invalid version \"foo\"")
+        );
         // The predecessor's own example, and one that does not exist: the refusal names the versions to choose from.
         for version in ["3.2.13", "4.0.0"] {
             let found = errors(serde_json::json!({ "size": 1, "version": version }));
             let expected = format!(
-                "spec.version: etcd {version} is not supported, expected a version of 3.4 (such as 3.4.23), of 3.5 (3.5.3 or later) \
-                 or a later 3.x; leave spec.version out for 3.4.23"
+                "spec.version: etcd {version} is not supported, expected a 3.4 version (such as 3.4.23), a \
+                 3.5 version (3.5.3 or later) or a later 3.x; omit spec.version for 3.4.23"
             );
             assert_eq!(found, [expected]);
         }

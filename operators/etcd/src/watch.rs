@@ -29,9 +29,9 @@ where
             Ok(event) => Some(Ok(event)),
             Err(error) => {
                 if expired(&error) {
-                    tracing::debug!(kind = %K::kind(&()), "a watch begins anew");
+                    tracing::debug!(kind = %K::kind(&()), "watch restarted");
                 } else {
-                    tracing::warn!(kind = %K::kind(&()), %error, "a watch failed and is tried again");
+                    tracing::warn!(kind = %K::kind(&()), %error, "watch failed, retrying");
                 }
                 None
             }

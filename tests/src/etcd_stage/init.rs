@@ -17,11 +17,11 @@ use super::{
 const LINES: usize = 5;
 
 /// What is told of each of them.
-struct Told {
+struct ContainerStatuses {
     containers: Vec<Value>,
 }
 
-impl Told {
+impl ContainerStatuses {
     fn new(all: &[Container]) -> Self {
         let waits = json!({ "waiting": { "reason": "PodInitializing" } });
         let one = |container: &Container| {
@@ -51,7 +51,7 @@ impl Kubelet {
             .flat_map(|spec| spec.init_containers.iter().flatten())
             .cloned()
             .collect();
-        let mut told = Told::new(&all);
+        let mut told = ContainerStatuses::new(&all);
         for (at, container) in all.iter().enumerate() {
             let mut backoff = BACKOFF;
             loop {

@@ -58,13 +58,13 @@ fn answer(field: &Field, raw: Option<&str>, old: Option<&Value>) -> Result<Optio
     let text = raw.trim();
     if text.is_empty() {
         if field.required && field.default.is_none() {
-            return Err("this is needed".into());
+            return Err("required".into());
         }
         return Ok(Some(None));
     }
     let value = match &field.widget {
         Widget::Number { integer: true, .. } => {
-            let number: i64 = text.parse().map_err(|_| format!("`{text}` is not a whole number"))?;
+            let number: i64 = text.parse().map_err(|_| format!("`{text}` is not an integer"))?;
             Value::Number(number.into())
         }
         Widget::Number { .. } => {
@@ -78,7 +78,7 @@ fn answer(field: &Field, raw: Option<&str>, old: Option<&Value>) -> Result<Optio
             let mut map = Map::new();
             for line in raw.lines().map(str::trim).filter(|l| !l.is_empty()) {
                 let (key, value) =
-                    line.split_once('=').ok_or_else(|| format!("`{line}` is not key=value"))?;
+                    line.split_once('=').ok_or_else(|| format!("`{line}`: expected key=value"))?;
                 map.insert(key.trim().to_owned(), Value::from(value.trim()));
             }
             Value::Object(map)
@@ -285,9 +285,9 @@ mod tests {
             Fields::from([("/spec/size", "many"), ("/spec/labels", "no equals"), ("/spec/raw", "{a: ")]);
         let problems = read(&fields, &answers, &mut document);
         assert_eq!(problems.keys().collect::<Vec<_>>(), ["/spec/labels", "/spec/raw", "/spec/size"]);
-        assert_eq!(problems["/spec/size"], "`many` is not a whole number");
+        assert_eq!(problems["/spec/size"], "`many` is not an integer");
         let empty = read(&fields, &Fields::from([("/spec/size", " ")]), &mut document);
-        assert_eq!(empty["/spec/size"], "this is needed");
+        assert_eq!(empty["/spec/size"], "required");
     }
 
     #[test]

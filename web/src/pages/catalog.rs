@@ -186,22 +186,22 @@ fn view(model: &Model, snapshot: &Snapshot) -> Markup {
         div.stack {
             @if let Some(why) = &model.unreachable {
                 (parts::note(Tone::Warn, &html! {
-                    strong { "The catalogs cannot be read right now. " }
-                    @if let Some(at) = snapshot.read_at { "This is the last good copy, read " (time::ago(&at.to_string())) ". " }
+                    strong { "Failed to read the catalogs. " }
+                    @if let Some(at) = snapshot.read_at { "Showing the last copy, read " (time::ago(&at.to_string())) ". " }
                     span.small.muted { (clean(why)) }
                 }))
             }
             @for source in model.sources.iter().filter(|s| s.problems > 0) {
                 (parts::note(Tone::Info, &html! {
                     "Catalog " strong { (source.display_name) } " has " (parts::plural(source.problems, "problem"))
-                    "; what is affected is left out. " span.small.muted { "Details: " code { "kubectl describe catalogsource -n " (source.name.replacen('/', " ", 1)) } }
+                    "; affected entries are omitted. " span.small.muted { "Details: " code { "kubectl describe catalogsource -n " (source.name.replacen('/', " ", 1)) } }
                 }))
             }
             @if n == 0 { div data-reload=[model.sources.is_empty().then_some("3")] { (nothing(model)) } }
             @else {
                 ul.cards { @for tile in &model.packages { li data-words=(tile.words) { (card(tile)) } } }
                 div #no-match hidden {
-                    (parts::empty("Nothing on this page fits", "Press Enter to search all fields, or clear the search.", None))
+                    (parts::empty("No match on this page", "Press Enter to search all fields, or clear the search.", None))
                 }
             }
         }
@@ -210,24 +210,24 @@ fn view(model: &Model, snapshot: &Snapshot) -> Markup {
 
 fn nothing(model: &Model) -> Markup {
     if !model.query.is_empty() {
-        let text = format!("No package, keyword or kind fits “{}”.", clean(&model.query));
-        return parts::empty("Nothing found", &text, Some(("/catalog", "Clear the search")));
+        let text = format!("No package, keyword or kind matches “{}”.", clean(&model.query));
+        return parts::empty("No results", &text, Some(("/catalog", "Clear the search")));
     }
     if model.unreachable.is_some() {
         return parts::empty(
             "No catalog yet",
-            "The manager did not answer, and there is no earlier copy. This page asks again every few seconds.",
+            "The manager is unreachable and no earlier copy exists. This page reloads every few seconds.",
             Some(("/catalog", "Reload")),
         );
     }
     if model.sources.is_empty() {
         return parts::empty(
             "No catalog yet",
-            "The cluster has no CatalogSource that serves content, or it is still being read. This page asks again every few seconds.",
+            "The cluster has no serving CatalogSource, or its content is still loading. This page reloads every few seconds.",
             Some(("/catalog", "Reload")),
         );
     }
-    parts::empty("The catalogs are empty", "They are read, and hold no packages.", None)
+    parts::empty("The catalogs are empty", "All catalogs are loaded and contain no packages.", None)
 }
 
 fn card(tile: &Tile) -> Markup {
@@ -241,7 +241,7 @@ fn card(tile: &Tile) -> Markup {
                 }
             }
             @if !tile.summary.is_empty() { p { (tile.summary) } }
-            @if let Some(why) = &tile.why { div.small.muted { "Found by " (why) } }
+            @if let Some(why) = &tile.why { div.small.muted { "Matched by " (why) } }
             div.card-foot.small.muted {
                 @if !tile.version.is_empty() { span { (tile.version) " · " (tile.channel) } }
                 @if !tile.capability.is_empty() { span { (parts::capability(&tile.capability)) } }

@@ -8,7 +8,7 @@ use axum::{
 };
 use http::StatusCode;
 use maud::{Markup, html};
-use olm_manager::ops::{self, Foreseen, Wish};
+use olm_manager::ops::{self, Foreseen, SettingChange};
 use olm_plan::PlanAction;
 use serde_json::json;
 
@@ -28,39 +28,39 @@ use crate::{
 };
 
 /// `what`, with the version or the channel that it is about.
-fn read(fields: &Fields) -> Result<Wish, WebError> {
+fn read(fields: &Fields) -> Result<SettingChange, WebError> {
     let text = |name: &str| fields.text(name).map(str::to_owned);
     let versions = || text("version").into_iter().collect();
     Ok(match fields.text("what").unwrap_or_default() {
-        "skip" => Wish::Skip(versions()),
-        "unskip" => Wish::Unskip(versions()),
-        "snooze" => Wish::Snooze,
-        "unsnooze" => Wish::Unsnooze,
-        "pause" => Wish::Pause,
-        "resume" => Wish::Resume,
-        "unpin" => Wish::Unpin,
-        "channel" => {
-            Wish::Channel(text("channel").ok_or_else(|| WebError::bad_request("`channel` is missing"))?)
-        }
+        "skip" => SettingChange::Skip(versions()),
+        "unskip" => SettingChange::Unskip(versions()),
+        "snooze" => SettingChange::Snooze,
+        "unsnooze" => SettingChange::Unsnooze,
+        "pause" => SettingChange::Pause,
+        "resume" => SettingChange::Resume,
+        "unpin" => SettingChange::Unpin,
+        "channel" => SettingChange::Channel(
+            text("channel").ok_or_else(|| WebError::bad_request("`channel` is missing"))?,
+        ),
         _ => {
             return Err(WebError::bad_request(
-                "`what` has to be skip, unskip, snooze, unsnooze, pause, resume, unpin or channel",
+                "`what`: invalid value, expected skip, unskip, snooze, unsnooze, pause, resume, unpin or channel",
             ));
         }
     })
 }
 
 /// As fields of a form.
-fn fields(wish: &Wish) -> Vec<(&'static str, &str)> {
+fn fields(wish: &SettingChange) -> Vec<(&'static str, &str)> {
     match wish {
-        Wish::Skip(versions) => with("skip", "version", versions.first()),
-        Wish::Unskip(versions) => with("unskip", "version", versions.first()),
-        Wish::Snooze => with("snooze", "", None),
-        Wish::Unsnooze => with("unsnooze", "", None),
-        Wish::Pause => with("pause", "", None),
-        Wish::Resume => with("resume", "", None),
-        Wish::Unpin => with("unpin", "", None),
-        Wish::Channel(channel) => with("channel", "channel", Some(channel)),
+        SettingChange::Skip(versions) => with("skip", "version", versions.first()),
+        SettingChange::Unskip(versions) => with("unskip", "version", versions.first()),
+        SettingChange::Snooze => with("snooze", "", None),
+        SettingChange::Unsnooze => with("unsnooze", "", None),
+        SettingChange::Pause => with("pause", "", None),
+        SettingChange::Resume => with("resume", "", None),
+        SettingChange::Unpin => with("unpin", "", None),
+        SettingChange::Channel(channel) => with("channel", "channel", Some(channel)),
     }
 }
 
@@ -74,30 +74,30 @@ fn with<'a>(
 }
 
 /// What the button says.
-fn label(wish: &Wish) -> String {
+fn label(wish: &SettingChange) -> String {
     match wish {
-        Wish::Skip(versions) => format!("Skip {}", versions.join(", ")),
-        Wish::Unskip(versions) => format!("Allow {}", versions.join(", ")),
-        Wish::Snooze => "Snooze".into(),
-        Wish::Unsnooze => "Offer again".into(),
-        Wish::Pause => "Pause".into(),
-        Wish::Resume => "Resume".into(),
-        Wish::Unpin => "Unpin".into(),
-        Wish::Channel(channel) => format!("Follow {channel}"),
+        SettingChange::Skip(versions) => format!("Skip {}", versions.join(", ")),
+        SettingChange::Unskip(versions) => format!("Allow {}", versions.join(", ")),
+        SettingChange::Snooze => "Snooze".into(),
+        SettingChange::Unsnooze => "Unsnooze".into(),
+        SettingChange::Pause => "Pause".into(),
+        SettingChange::Resume => "Resume".into(),
+        SettingChange::Unpin => "Unpin".into(),
+        SettingChange::Channel(channel) => format!("Follow {channel}"),
     }
 }
 
 /// The same on the command line.
-fn command(wish: &Wish, name: &str, namespace: &str) -> String {
+fn command(wish: &SettingChange, name: &str, namespace: &str) -> String {
     let said = match wish {
-        Wish::Skip(versions) => format!("skip {name} {}", versions.join(" ")),
-        Wish::Unskip(versions) => format!("skip {name} {} --undo", versions.join(" ")),
-        Wish::Snooze => format!("snooze {name}"),
-        Wish::Unsnooze => format!("snooze {name} --undo"),
-        Wish::Pause => format!("pause {name}"),
-        Wish::Resume => format!("resume {name}"),
-        Wish::Unpin => format!("unpin {name}"),
-        Wish::Channel(channel) => format!("set-channel {name} {channel}"),
+        SettingChange::Skip(versions) => format!("skip {name} {}", versions.join(" ")),
+        SettingChange::Unskip(versions) => format!("skip {name} {} --undo", versions.join(" ")),
+        SettingChange::Snooze => format!("snooze {name}"),
+        SettingChange::Unsnooze => format!("snooze {name} --undo"),
+        SettingChange::Pause => format!("pause {name}"),
+        SettingChange::Resume => format!("resume {name}"),
+        SettingChange::Unpin => format!("unpin {name}"),
+        SettingChange::Channel(channel) => format!("set-channel {name} {channel}"),
     };
     clean(&format!("olm {said} -n {namespace}"))
 }
@@ -140,7 +140,7 @@ async fn show(
     caller: &Caller,
     namespace: &str,
     target: &str,
-    wish: &Wish,
+    wish: &SettingChange,
     failed: Option<WebError>,
 ) -> Result<Response, WebError> {
     let snapshot = app.catalogs.read(&caller.identity).await;
@@ -156,7 +156,7 @@ async fn show(
     let title = clean(&label(wish));
     let why_not = match foreseen.setting.changed {
         true => missing,
-        false => Some("It is like that already.".to_owned()),
+        false => Some("No change: this setting is already in effect.".to_owned()),
     };
     let body = view(&foreseen, wish, (namespace, target), caller.csrf(), why_not.as_deref(), failed.as_ref());
     let status = failed.as_ref().map_or(StatusCode::OK, |f| f.status);
@@ -165,7 +165,7 @@ async fn show(
 
 fn view(
     foreseen: &Foreseen,
-    wish: &Wish,
+    wish: &SettingChange,
     (namespace, target): (&str, &str),
     csrf: &str,
     why_not: Option<&str>,
@@ -188,7 +188,7 @@ fn view(
                     button.button.primary disabled[why_not.is_some()] { (label) }
                     a.button.quiet href=(home) { "Cancel" }
                 }
-                p.small.muted { "In a terminal: " code { (command(wish, target, namespace)) } }
+                p.small.muted { "Command line: " code { (command(wish, target, namespace)) } }
             } }
             (next(foreseen))
         }
@@ -206,16 +206,16 @@ fn next(foreseen: &Foreseen) -> Markup {
     html! {
         @if foreseen.plan.is_some() || foreseen.problem.is_some() {
             section.panel #plan aria-labelledby="plan-h" {
-                header { h2 #plan-h { "What happens then" } }
+                header { h2 #plan-h { "Effect" } }
                 div.body.stack {
                     @match &foreseen.plan {
                         None => {
                             @let why = foreseen.problem.as_deref().map(clean).unwrap_or_default();
-                            (parts::note(Tone::Warn, &html! { strong { "Nothing: no version fits. " } (parts::explained(&why)) }))
+                            (parts::note(Tone::Warn, &html! { strong { "No plan: no version satisfies the constraints. " } (parts::explained(&why)) }))
                         }
                         Some(plan) => {
                             (when(foreseen))
-                            @if plan.action == PlanAction::None { p { "Nothing: what is installed is what is wanted." } }
+                            @if plan.action == PlanAction::None { p { "No changes: the installed version is up to date." } }
                             @else { (plan::show(plan)) }
                         }
                     }
@@ -230,11 +230,11 @@ fn when(foreseen: &Foreseen) -> Markup {
     let plan = foreseen.plan.as_ref().filter(|plan| plan.action != PlanAction::None);
     html! {
         @if plan.is_some() && foreseen.paused {
-            (parts::note(Tone::Info, &html! { "Not before you resume: it is paused." }))
+            (parts::note(Tone::Info, &html! { "Paused: the plan runs after you resume." }))
         } @else if plan.is_some_and(|plan| plan.requires_approval) {
-            (parts::note(Tone::Info, &html! { "The plan waits for approval." }))
+            (parts::note(Tone::Info, &html! { "The plan requires approval." }))
         } @else if plan.is_some() {
-            (parts::note(Tone::Warn, &html! { "At once: plans of this operator are approved automatically." }))
+            (parts::note(Tone::Warn, &html! { "The plan runs immediately: plans of this operator are approved automatically." }))
         }
     }
 }

@@ -180,8 +180,8 @@ pub(crate) async fn submit(Path(crd): Path<String>, posted: Posted) -> Result<Re
         let text = fields.raw("document").unwrap_or_default();
         match form::parse_yaml(text) {
             Ok(document) if document.is_object() => state.document = document,
-            Ok(_) => _ = state.problems.insert(String::new(), "this is not a YAML object".into()),
-            Err(error) => _ = state.problems.insert(String::new(), format!("this is not YAML: {error}")),
+            Ok(_) => _ = state.problems.insert(String::new(), "expected a YAML mapping".into()),
+            Err(error) => _ = state.problems.insert(String::new(), format!("failed to parse YAML: {error}")),
         }
         state.text = Some(text);
     } else {
@@ -196,7 +196,7 @@ pub(crate) async fn submit(Path(crd): Path<String>, posted: Posted) -> Result<Re
             metadata.insert("namespace".into(), ns.into());
         }
         if metadata["name"] == "" {
-            state.problems.insert("/metadata/name".into(), "a name is needed".into());
+            state.problems.insert("/metadata/name".into(), "name is required".into());
         }
         state.typed = Some(&fields);
     }
@@ -225,7 +225,7 @@ pub(crate) async fn submit(Path(crd): Path<String>, posted: Posted) -> Result<Re
             Ok(_) => state.checked = true,
             Err(Failure::Refused(error)) => {
                 if error.status == StatusCode::UNAUTHORIZED {
-                    state.failed = Some(error.hint("sign in again in another tab, come back, and press Create: nothing typed here is lost"));
+                    state.failed = Some(error.hint("sign in again in another tab, return here and press Create; the form keeps its content"));
                 } else {
                     state.failed = Some(error);
                 }
@@ -256,7 +256,7 @@ async fn create(
     let given = |key: &str| document.get(key).and_then(Value::as_str).unwrap_or_default();
     if given("kind") != kind.resource.kind || given("apiVersion") != kind.resource.api_version {
         let why = format!(
-            "this page creates objects of {} {}, and the YAML says {} {}",
+            "this page creates objects of {} {}, but the YAML contains {} {}",
             kind.resource.api_version,
             kind.resource.kind,
             clean(given("apiVersion")),
@@ -265,7 +265,7 @@ async fn create(
         return Err(Failure::Refused(WebError::bad_request(why)));
     }
     let object: DynamicObject = serde_json::from_value(document.clone())
-        .map_err(|e| Failure::Refused(WebError::bad_request(format!("the metadata is malformed: {e}"))))?;
+        .map_err(|e| Failure::Refused(WebError::bad_request(format!("failed to parse metadata: {e}"))))?;
     let namespace =
         if kind.namespaced { object.metadata.namespace.as_deref().or(Some("default")) } else { None };
     let params = PostParams { dry_run, field_manager: Some(olm_api::names::FIELD_MANAGER_CONSOLE.into()) };
@@ -282,9 +282,9 @@ async fn create(
     caller.client.request::<DynamicObject>(request).await.map_err(|error| match error {
         kube::Error::Api(status) if matches!(status.code, 400 | 422) => Failure::Invalid(status),
         kube::Error::Api(status) if status.code == 409 && status.reason == "AlreadyExists" => {
-            let why = format!("{} exists already", status.message.trim_end_matches(" already exists"));
+            let why = format!("{} already exists", status.message.trim_end_matches(" already exists"));
             Failure::Refused(
-                WebError { why, what: "This name is taken".into(), ..WebError::of_status(&status) }
+                WebError { why, what: "Name already in use".into(), ..WebError::of_status(&status) }
                     .hint("choose another name"),
             )
         }
@@ -321,7 +321,7 @@ fn view(title: &str, known: &Known, state: &State<'_>, csrf: &str) -> Markup {
             button.visually-hidden name="action" value="create" tabindex="-1" aria-hidden="true" { "Create" }
             @if let Some(failed) = &state.failed { (parts::alert(&failed.what, &failed.why, failed.hint.as_deref())) }
             @if !state.problems.is_empty() { (summary(known, state)) }
-            @if state.checked { div role="status" { (parts::note(Tone::Good, &html! { "The API server accepts it. Nothing was created yet." })) } }
+            @if state.checked { div role="status" { (parts::note(Tone::Good, &html! { "Validated by the API server. The object is not created yet." })) } }
             div.panel.narrow[!state.as_yaml] {
                 div.body {
                     div.tabs role="group" aria-label="View" {
@@ -331,7 +331,7 @@ fn view(title: &str, known: &Known, state: &State<'_>, csrf: &str) -> Markup {
                         }
                     }
                     @if state.as_yaml {
-                        @if !has_form { p.muted { "The cluster publishes no schema for this kind, so there is no form." } }
+                        @if !has_form { p.muted { "No form available: the cluster publishes no schema for this kind." } }
                         div.field {
                             label for="document" { (known.title) }
                             textarea.yaml #document name="document" spellcheck="false" autocomplete="off"
@@ -370,7 +370,7 @@ fn summary(known: &Known, state: &State<'_>) -> Markup {
         div.note.bad role="alert" tabindex="-1" data-error-summary="" {
             (Glyph::Cross.draw())
             div {
-                strong { "Nothing was created yet: " (parts::plural(state.problems.len(), "thing")) " to mend" }
+                strong { "Not created: " (parts::plural(state.problems.len(), "problem")) }
                 ul {
                     @for (pointer, text) in &state.problems {
                         li {

@@ -35,8 +35,8 @@ pub(crate) async fn cure(posted: Posted) -> Result<Response, WebError> {
         WebError::new(
             StatusCode::CONFLICT,
             "gone",
-            "There is nothing to remove",
-            "the checks do not find that object any more",
+            "Object not found",
+            "the checks no longer find this object",
         )
         .hint("reload the page")
     })?;
@@ -60,22 +60,22 @@ fn view(report: &Report, csrf: &str) -> Markup {
                         (Some(version), Some(namespace)) => { "manager " (clean(version)) " in namespace " (clean(namespace)) },
                         (None, Some(namespace)) => { "manager in namespace " (clean(namespace)) },
                         _ if !report.manager_checked => "manager not checked",
-                        _ => "no manager",
+                        _ => "manager not found",
                     }
-                    "; " (parts::plural(report.objects, "object")) " looked at"
+                    "; " (parts::plural(report.objects, "object")) " checked"
                 }
             }
             div.row {
                 @if errors > 0 { (parts::chip(Tone::Bad, Tone::Bad.glyph(), &parts::plural(errors, "error"))) }
                 @if warnings > 0 { (parts::chip(Tone::Warn, Tone::Warn.glyph(), &parts::plural(warnings, "warning"))) }
-                @if errors + warnings + unchecked == 0 { (parts::chip(Tone::Good, Tone::Good.glyph(), "All is well")) }
+                @if errors + warnings + unchecked == 0 { (parts::chip(Tone::Good, Tone::Good.glyph(), "Healthy")) }
                 @if unchecked > 0 {
-                    (parts::chip(Tone::Info, Tone::Info.glyph(), &format!("{} not made", parts::plural(unchecked, "check"))))
+                    (parts::chip(Tone::Info, Tone::Info.glyph(), &format!("{} not run", parts::plural(unchecked, "check"))))
                 }
             }
         }
         @if report.ailments.is_empty() {
-            (parts::note(Tone::Good, &html! { "Nothing is wrong." }))
+            (parts::note(Tone::Good, &html! { "No problems found." }))
         } @else {
             div.panel { ul.rows { @for ailment in &report.ailments { li { (row(ailment, csrf)) } } } }
         }
@@ -97,8 +97,8 @@ fn row(ailment: &Ailment, csrf: &str) -> Markup {
             }
             p { (parts::prose(&sentence(&clean(&ailment.why)))) }
             @match (&ailment.cure, &ailment.fix) {
-                (Some(_), _) => p.small.muted { "Removing it takes nothing from anybody." },
-                (None, Some(fix)) => p.small { strong { "What to do: " } (parts::prose(&clean(fix))) },
+                (Some(_), _) => p.small.muted { "Orphaned object, safe to remove." },
+                (None, Some(fix)) => p.small { strong { "Hint: " } (parts::prose(&clean(fix))) },
                 (None, None) => {}
             }
         }

@@ -132,8 +132,8 @@ fn check(request: &InstallRequest) -> Result<(), WebError> {
     Err(WebError::new(
         StatusCode::UNPROCESSABLE_ENTITY,
         "invalid-namespace",
-        "This namespace cannot be",
-        format!("`{}` is no name of a namespace", clean(&request.namespace)),
+        "Invalid namespace",
+        format!("`{}` is not a valid namespace name", clean(&request.namespace)),
     )
     .hint("use lower-case letters, digits and hyphens, at most 63 of them"))
 }
@@ -224,7 +224,7 @@ fn view(
             (parts::icon(found.card.icon.as_deref(), name, ""))
             div.head-text {
                 h1 { "Install " (name) }
-                p.muted { "The defaults are fine for most. Look at the plan, then press Install." }
+                p.muted { "Review the plan, then press Install. The defaults suit most installations." }
             }
         }
         @if let Some(failed) = failed {
@@ -257,7 +257,7 @@ fn view(
                         }
                     }
                     @if !found.newest {
-                        p.help { "It starts at " (version_of(found.bundle)) ". Newer versions wait for your approval." }
+                        p.help { "Installs " (version_of(found.bundle)) ". Upgrades require approval." }
                     }
                 }
                 div.field {
@@ -265,17 +265,17 @@ fn view(
                     input #namespace type="text" name="namespace" value=(model.request.namespace) list="namespaces" required
                         maxlength="63" autocomplete="off" spellcheck="false" aria-invalid=[bad_namespace] aria-describedby="namespace-help";
                     datalist #namespaces { @for ns in namespaces { option value=(ns) {} } }
-                    p.help #namespace-help { "Where the operator runs. It is created if it does not exist." }
+                    p.help #namespace-help { "The operator's namespace, created if missing." }
                 }
                 fieldset.field #updates {
                     legend { "Updates" }
                     label.choice {
                         input type="radio" name="updates" value="automatic" checked[!model.request.manual];
-                        span { "Automatic" small { "New versions of the channel are installed as they come." } }
+                        span { "Automatic" small { "New versions in the channel are installed automatically." } }
                     }
                     label.choice {
                         input type="radio" name="updates" value="manual" checked[model.request.manual];
-                        span { "Ask me" small { "Each plan waits for approval, this first one too." } }
+                        span { "Manual" small { "Every plan requires approval, including the first." } }
                     }
                 }
                 div.actions {
@@ -287,9 +287,9 @@ fn view(
             div.stack {
                 section.panel #plan aria-labelledby="plan-h" aria-live="polite" {
                     header {
-                        h2 #plan-h { "What will happen" }
-                        @if is_there { (parts::chip(Tone::Good, Tone::Good.glyph(), "Installed already")) }
-                        @if blocked { (parts::chip(Tone::Bad, Tone::Bad.glyph(), "Cannot be installed like this")) }
+                        h2 #plan-h { "Plan" }
+                        @if is_there { (parts::chip(Tone::Good, Tone::Good.glyph(), "Already installed")) }
+                        @if blocked { (parts::chip(Tone::Bad, Tone::Bad.glyph(), "Blocked")) }
                     }
                     div.body {
                         @match (&model.plan, &model.problem) {
@@ -297,16 +297,16 @@ fn view(
                             (None, problem) => {
                                 (parts::note(Tone::Bad, &html! {
                                     @let why = problem.as_deref().map(clean).unwrap_or_default();
-                                    strong { "There is no plan. " }
+                                    strong { "No plan. " }
                                     (parts::explained(&why))
-                                    @if let Some(hint) = &model.hint { p.small { "What to do: " (parts::prose(&clean(hint))) } }
+                                    @if let Some(hint) = &model.hint { p.small { "Hint: " (parts::prose(&clean(hint))) } }
                                 }))
                             }
                         }
                     }
                 }
                 details.fold #cli {
-                    summary { "The same as command or YAML" }
+                    summary { "Command and YAML" }
                     div.body {
                         (parts::copyable("copy-command", "Command", &model.command))
                         (parts::copyable("copy-yaml", "YAML", &dynamic::yaml(&model.subscription)))

@@ -50,11 +50,11 @@ pub(crate) fn view(installed: &[Installed], snapshot: &Snapshot, csrf: &str) -> 
             div.head {
                 div.head-text {
                     h1 { "Installed" }
-                    p.muted { (parts::plural(installed.len(), "operator")) @if installed.len() > 1 { ", those that need you first" } }
+                    p.muted { (parts::plural(installed.len(), "operator")) @if installed.len() > 1 { ", sorted by urgency" } }
                 }
             }
             @if installed.is_empty() {
-                (parts::empty("Nothing is installed yet", "Pick an operator from the catalog; one click installs it.", Some(("/catalog", "Go to the catalog"))))
+                (parts::empty("No operators installed", "Install an operator from the catalog.", Some(("/catalog", "Go to the catalog"))))
             } @else {
                 div.panel { ul.rows.operators { @for one in installed { li { (row(one, snapshot, csrf)) } } } }
             }
@@ -105,7 +105,7 @@ pub(crate) fn cannot(
         div.stack.narrow {
             (parts::note(Tone::Bad, &html! {
                 (parts::explained(&clean(&error.why)))
-                @if let Some(hint) = &error.hint { p.small { "What to do: " (parts::prose(&clean(hint))) } }
+                @if let Some(hint) = &error.hint { p.small { "Hint: " (parts::prose(&clean(hint))) } }
             }))
             div.actions { a.button href=(home) { "Back" } }
         }

@@ -149,7 +149,7 @@ fn status(view: &View) -> Markup {
             header { h2 #status-h { "Status" } }
             div.body.stack {
                 @if root.is_null() {
-                    p.muted { "The operator has not said anything about it yet." }
+                    p.muted { "The operator has not reported a status yet." }
                 } @else {
                     @for (d, _) in shown.iter().filter(|(_, x)| x.pod_statuses) {
                         @if let Some(ring) = at_path(root, &d.path).and_then(ring::show) {
@@ -293,8 +293,8 @@ fn events(view: &View) -> Markup {
         section.panel #events aria-labelledby="events-h" {
             header { h2 #events-h { "Events" } }
             @match &view.events {
-                Err(why) => div.body { p.muted { "Events cannot be read: " (clean(why)) } },
-                Ok(events) if events.is_empty() => div.body { p.muted { "Nothing was reported in the last hour." } },
+                Err(why) => div.body { p.muted { "Failed to read events: " (clean(why)) } },
+                Ok(events) if events.is_empty() => div.body { p.muted { "No events in the last hour." } },
                 Ok(events) => ul.rows.events {
                     @for event in events {
                         li {

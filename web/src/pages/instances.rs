@@ -78,18 +78,18 @@ pub(crate) async fn index(caller: Caller) -> Result<Response, WebError> {
     .await;
     let rows: Vec<KindRow> = rows.into_iter().flatten().collect();
     let body = html! {
-        div.head { div.head-text { h1 { "Instances" } p.muted { "What you can create with the operators that are installed" } } }
+        div.head { div.head-text { h1 { "Instances" } p.muted { "Kinds provided by the installed operators" } } }
         @if rows.is_empty() {
-            (parts::empty("No kinds yet", "No operator is installed that provides any. Once one is, its kinds are listed here.", Some(("/catalog", "Go to the catalog"))))
+            (parts::empty("No kinds", "No installed operator provides custom resources.", Some(("/catalog", "Go to the catalog"))))
         } @else {
             div.panel { ul.rows {
                 @for row in &rows {
                     li {
                         div.grow {
                             a.name href={ "/instances/" (encode(&row.crd)) } { (row.display_name) }
-                            div.small.muted { (row.description) @if !row.description.is_empty() { " " } span.nowrap { "From " (row.operator) "." } }
+                            div.small.muted { (row.description) @if !row.description.is_empty() { " " } span.nowrap { "Provided by " (row.operator) "." } }
                         }
-                        (parts::tag(&row.count.map_or_else(|| "cannot be listed".into(), |n| parts::plural(n, "object"))))
+                        (parts::tag(&row.count.map_or_else(|| "not listable".into(), |n| parts::plural(n, "object"))))
                         a.button.slim href={ "/instances/new/" (encode(&row.crd)) } { "Create" span.visually-hidden { " " (row.kind) } }
                     }
                 }
@@ -152,7 +152,7 @@ fn view(kind: &CustomKind, namespace: Option<&str>, rows: &[Row]) -> Markup {
             div.actions { a.button.primary href=(new) { "Create " (name) } }
         }
         @if rows.is_empty() {
-            (parts::empty(&format!("No {name} yet"), "The form starts from an example that works.", Some((&new, &format!("Create {name}")))))
+            (parts::empty(&format!("No {name} yet"), "The form starts with the example of the operator.", Some((&new, &format!("Create {name}")))))
         } @else {
             div.panel { ul.rows aria-label={ "Objects of kind " (name) } {
                 @for row in rows {

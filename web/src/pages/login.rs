@@ -101,10 +101,12 @@ pub(crate) async fn submit(
         Err(error) => {
             let mut error = error;
             if error.status == StatusCode::UNAUTHORIZED && fields.text("token").is_some() {
-                error.why = "the API server does not accept this token: it may have expired, or be for another cluster".into();
+                error.why =
+                    "the API server rejected the token: it may be expired or belong to another cluster"
+                        .into();
             }
-            error.what = "That did not work".into();
-            error.hint = Some("paste a fresh token, or run `olm token` for a link".into());
+            error.what = "Sign-in failed".into();
+            error.hint = Some("paste a new token, or run `olm token` for a sign-in link".into());
             Ok(open(&app, &headers, error.status, &Form::Token { problem: Some(&error) }, &next))
         }
     }
@@ -117,8 +119,8 @@ pub(super) fn check_browser(app: &App, headers: &HeaderMap, fields: &Fields) -> 
     if browser.zip(fields.text("browser")).is_some_and(|(cookie, field)| same(cookie, field)) {
         return Ok(());
     }
-    Err(WebError::forbidden("the form was not opened in this browser, or too long ago")
-        .hint("open the sign-in page again; the console needs cookies"))
+    Err(WebError::forbidden("the sign-in form was opened in another browser or has expired")
+        .hint("reload the sign-in page; the console requires cookies"))
 }
 
 /// A code that is not valid counts as a failed attempt. One that is valid is never limited.
@@ -129,10 +131,10 @@ fn bad_code(app: &App, from: ClientAddress) -> WebError {
     WebError::new(
         StatusCode::FORBIDDEN,
         "code-used",
-        "This link does not work any more",
-        "A login link works once, for five minutes. This one was used before, or is too old.",
+        "Sign-in link expired",
+        "A sign-in link is valid once, for five minutes. This link was used before or has expired.",
     )
-    .hint("run `olm token` for a new one, with --data-dir if `olm up` was started with one")
+    .hint("run `olm token` for a new link, with --data-dir if `olm up` was started with it")
 }
 
 /// What the sign-in page asks for.
@@ -190,15 +192,15 @@ fn code_form(hidden: &Markup, code: &str, user: &str, instead_of: Option<&str>) 
                 form.body.stack method="post" action="/login" {
                     (hidden)
                     input type="hidden" name="code" value=(code);
-                    p { "This link signs this browser in as " strong { (user) } "." }
+                    p { "Sign in this browser as " strong { (user) } "." }
                     @if let Some(current) = instead_of {
-                        p { "It ends the session of " strong { (clean(current)) } "." }
+                        p { "This ends the current session of " strong { (clean(current)) } "." }
                     }
                     button.button.primary.wide { "Sign in as " (user) }
                 }
             }
             div.stack-s.small.muted {
-                p { "Continue only if you asked for this link." }
+                p { "Continue only if you requested this link." }
             }
         }
     }
@@ -218,7 +220,7 @@ fn ways_in(hidden: &Markup, provider: Option<&str>, problem: Option<&WebError>) 
                 div.panel {
                     form.body.stack method="post" action="/oidc/login" {
                         (hidden)
-                        p { "Your account at " strong { (host) } " signs you in, with the rights that the cluster gives it." }
+                        p { "Sign in with your account at " strong { (host) } ". Your permissions are those of this account in the cluster." }
                         button.button.primary.wide { "Sign in with " (host) }
                     }
                 }
@@ -232,8 +234,8 @@ fn ways_in(hidden: &Markup, provider: Option<&str>, problem: Option<&WebError>) 
                 }
             }
             div.stack-s.small.muted {
-                p { "On a cluster of " code { "olm up" } " it is quicker: " code { "olm token" } " prints a link that signs you in, once. Where " code { "olm up" } " has a data directory of its own, add " code { "--data-dir" } "." }
-                p { "A token stays in the memory of the console and goes nowhere but to the API server." }
+                p { "On a cluster created by " code { "olm up" } ", " code { "olm token" } " prints a single-use sign-in link. If " code { "olm up" } " runs with a custom data directory, add " code { "--data-dir" } "." }
+                p { "The console keeps the token in memory and sends it only to the API server." }
             }
         }
     }
@@ -246,7 +248,7 @@ fn token_form(hidden: &Markup, refused: bool) -> Markup {
             label for="token" { "Token" }
             input #token type="password" name="token" required autocomplete="off" spellcheck="false"
                 aria-invalid=[refused.then_some("true")] aria-describedby="token-help";
-            p.help #token-help { "A bearer token that your cluster accepts. For a ServiceAccount:" }
+            p.help #token-help { "A bearer token of your cluster. For a ServiceAccount:" }
             pre tabindex="0" { "kubectl create token NAME -n NAMESPACE" }
         }
         button.button.primary.wide { "Sign in" }
@@ -262,7 +264,7 @@ pub(crate) async fn issue_code(
     let token = bearer(&headers).ok_or_else(|| WebError::unauthorized("the request has no bearer token"))?;
     let (client, identity) = app.who_is(from, &token).await?;
     if app.codes_of_user.begin(identity.name.clone()).is_none() {
-        return Err(WebError::too_many("too many login codes are asked for"));
+        return Err(WebError::too_many("too many requests for login codes"));
     }
     let code = app.codes.issue(client, identity);
     let seconds = i64::try_from(codes::VALID.as_secs()).unwrap_or(i64::MAX);
@@ -304,7 +306,7 @@ fn withdraw(app: Arc<App>, renewal: Arc<Renewal>) {
     tokio::spawn(async move {
         let (Some(token), Some(openid)) = (renewal.take_refresh_token().await, &app.openid) else { return };
         if let Err(error) = openid.provider.revoke(&token).await {
-            tracing::debug!(%error, "failed to withdraw a refresh token");
+            tracing::debug!(%error, "failed to revoke a refresh token");
         }
     });
 }

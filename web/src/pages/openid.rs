@@ -38,7 +38,7 @@ pub(crate) async fn begin(
     let openid = openid(&app)?;
     login::check_browser(&app, &headers, &fields)?;
     if openid.starts.begin(from).is_none() {
-        return Err(WebError::too_many("too many sign-ins were begun from your address"));
+        return Err(WebError::too_many("too many sign-in attempts from your address"));
     }
     let secure = is_secure(&app, &headers);
     let next = local(fields.text("next").unwrap_or("/catalog"));
@@ -51,14 +51,14 @@ pub(crate) async fn begin(
     let origin = format!("{}://{host}", if secure { "https" } else { "http" });
     match openid.begin(&origin, &browser, from, next.clone(), replaces).await {
         Ok(url) => {
-            let mut response = leave(&headers, "Sign in", "To the provider", &url);
+            let mut response = leave(&headers, "Sign in", "Continue to the provider", &url);
             let seconds = u32::try_from(VALID.as_secs()).unwrap_or(u32::MAX);
             let value = set_lax_cookie(secure, BROWSER_COOKIE, &browser, Some(seconds));
             response.headers_mut().append(header::SET_COOKIE, value);
             Ok(response)
         }
         Err(error) => {
-            tracing::info!(error = %error.why, "failed to begin a sign-in");
+            tracing::info!(error = %error.why, "failed to start a sign-in");
             Ok(login::open(&app, &headers, error.status, &Form::Token { problem: Some(&error) }, &next))
         }
     }
@@ -83,10 +83,10 @@ pub(crate) async fn callback(
         let error = WebError::new(
             StatusCode::FORBIDDEN,
             "sign-in-unknown",
-            "This sign-in is not known",
-            "the answer belongs to no sign-in that was begun in this browser in the last ten minutes, or was used before",
+            "Unknown sign-in",
+            "the provider's response matches no pending sign-in of this browser, or was used before; a sign-in is valid for ten minutes",
         )
-        .hint("sign in again; the console needs cookies");
+        .hint("sign in again; the console requires cookies");
         let form = Form::Token { problem: Some(&error) };
         return Ok(login::open(&app, &headers, error.status, &form, "/catalog"));
     };
@@ -119,7 +119,7 @@ async fn finish(
         return Err(refused(code, fields.text("error_description")));
     }
     let Some(code) = fields.text("code") else {
-        return Err(refused("the answer has no code", None));
+        return Err(refused("missing authorization code", None));
     };
     let tokens =
         openid.provider.finish(code, &sign_in.authorization).await.map_err(|error| failed(&error))?;
@@ -133,7 +133,7 @@ async fn finish(
     if let Some(expected) = openid.expected_name(&tokens.claims).filter(|name| *name != identity.name) {
         tracing::warn!(
             user = %identity.name, expected,
-            "the API server takes the name from another claim, or with another prefix, than the console's options say"
+            "user name differs from the one expected by --oidc-username-claim and --oidc-username-prefix"
         );
     }
     if let Some(old) = &sign_in.replaces {
@@ -146,17 +146,18 @@ async fn finish(
 /// An error response of the provider (RFC 6749, 4.1.2.1).
 fn refused(code: &str, description: Option<&str>) -> WebError {
     let short = |text: &str| clean(text).chars().take(200).collect::<String>();
-    let mut why = format!("the provider answered: {}", short(code));
+    let mut why = format!("the provider returned: {}", short(code));
     if let Some(description) = description {
         why.push_str(&format!(" ({})", short(description)));
     }
-    WebError::new(StatusCode::FORBIDDEN, "sign-in-refused", "The provider refused the sign-in", why)
-        .hint("sign in again, or ask the administrator of the provider for access")
+    WebError::new(StatusCode::FORBIDDEN, "sign-in-refused", "The provider rejected the sign-in", why)
+        .hint("sign in again, or request access from the administrator of the provider")
 }
 
 fn openid(app: &App) -> Result<&OpenId, WebError> {
     app.openid.as_ref().ok_or_else(|| {
-        WebError::not_found("the console has no OpenID Connect provider").hint("start it with --oidc-issuer")
+        WebError::not_found("no OpenID Connect provider configured")
+            .hint("start the console with --oidc-issuer")
     })
 }
 

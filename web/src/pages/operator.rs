@@ -78,7 +78,7 @@ pub(crate) async fn approve(
     let Posted { caller, fields } = posted;
     let digest = fields.text("digest").ok_or_else(|| {
         WebError::bad_request("the digest of the plan is missing")
-            .hint("open the operator's page and approve there")
+            .hint("open the operator's page and approve the plan there")
     })?;
     let target = fields.text("plan").unwrap_or(&name);
     let approved =
@@ -86,7 +86,7 @@ pub(crate) async fn approve(
             let error = WebError::from(error);
             if error.status == http::StatusCode::CONFLICT {
                 return WebError { what: "The plan changed".into(), ..error }
-                    .hint("go back to the operator's page, look at the new plan, and approve that one");
+                    .hint("return to the operator's page, review the new plan and approve it");
             }
             error
         })?;
@@ -112,7 +112,7 @@ pub(crate) fn render(view: &Overview, snapshot: &Snapshot, csrf: &str) -> Markup
             }
             div.actions {
                 @if let Some((source, _)) = card {
-                    a.button.quiet href={ "/catalog/" (encode(&source.id)) "/" (encode(&one.package)) } { "In the catalog" }
+                    a.button.quiet href={ "/catalog/" (encode(&source.id)) "/" (encode(&one.package)) } { "View in catalog" }
                 }
                 a.button.danger href={ (href(one)) "/uninstall" } { "Uninstall" }
             }
@@ -144,7 +144,7 @@ fn create(view: &Overview) -> Markup {
     html! {
         @if ready && !owned.is_empty() {
             section.panel #create aria-labelledby="create-h" {
-                header { h2 #create-h { "What you can create" } }
+                header { h2 #create-h { "Provided kinds" } }
                 ul.rows {
                     @for crd in owned {
                         @let kind = clean(&crd.kind);
@@ -209,7 +209,7 @@ fn look(state: StepState) -> (&'static str, Glyph, &'static str) {
     match state {
         StepState::Pending => ("pending", Glyph::Dot, "not started"),
         StepState::Running => ("running", Glyph::Spinner, "in progress"),
-        StepState::Waiting => ("waiting", Glyph::Hand, "waiting for you"),
+        StepState::Waiting => ("waiting", Glyph::Hand, "action required"),
         StepState::Done => ("done", Glyph::Check, "done"),
         StepState::Failed => ("failed", Glyph::Cross, "failed"),
     }
@@ -220,7 +220,7 @@ fn events(timeline: &Timeline) -> Markup {
         section.panel #events aria-labelledby="events-h" {
             header { h2 #events-h { "Events" } }
             @if timeline.events.is_empty() {
-                div.body { p.muted { "Nothing was reported in the last hour." } }
+                div.body { p.muted { "No events in the last hour." } }
             } @else {
                 ul.rows.events {
                     @for event in timeline.events.iter().rev() {
@@ -251,10 +251,10 @@ fn facts(view: &Overview) -> Markup {
                     div { dt { "Namespace" } dd { (one.namespace) } }
                     div { dt { "Watches" } dd {
                         @if one.watches.iter().any(String::is_empty) { "all namespaces" }
-                        @else if one.watches.is_empty() { "not known yet" }
+                        @else if one.watches.is_empty() { "unknown" }
                         @else { (one.watches.join(", ")) }
                     } }
-                    div { dt { "Updates" } dd { @if one.approval == "Manual" { "ask first" } @else { "automatic" } } }
+                    div { dt { "Updates" } dd { @if one.approval == "Manual" { "manual approval" } @else { "automatic" } } }
                     @if let Some(channel) = &one.channel { div { dt { "Channel" } dd { (clean(channel)) } } }
                     @if let Some(catalog) = &one.catalog { div { dt { "Catalog" } dd { (clean(catalog)) } } }
                     @if let Some(created) = &one.created { div { dt { "Installed" } dd { (time::ago(created)) } } }
@@ -264,7 +264,7 @@ fn facts(view: &Overview) -> Markup {
                     @if let Some(due) = view.csv.as_ref().and_then(certificates) { div { dt { "Certificates" } dd { "renewed " (time::ago(&due)) } } }
                 }
                 hr;
-                p.small.muted { "In a terminal:" br; code { "olm status " (clean(&one.package)) " -n " (one.namespace) } }
+                p.small.muted { "Command line:" br; code { "olm status " (clean(&one.package)) " -n " (one.namespace) } }
             }
         }
     }

@@ -61,7 +61,7 @@ pub(crate) async fn read(snapshot: &Snapshot, source: &str, package: &str) -> Re
 
 fn unknown(what: &str, name: &str, known: Vec<String>) -> WebError {
     let error = WebError::not_found(format!("{what} `{}` does not exist", clean(name)));
-    if known.is_empty() { error } else { error.hint(format!("there is {}", known.join(", "))) }
+    if known.is_empty() { error } else { error.hint(format!("available: {}", known.join(", "))) }
 }
 
 fn unknown_catalog(snapshot: &Snapshot, source: &str) -> WebError {
@@ -73,10 +73,10 @@ pub(crate) fn catalog_unreadable(error: &ReadError) -> WebError {
     WebError::new(
         StatusCode::BAD_GATEWAY,
         "catalog-unreadable",
-        "The catalog cannot be read",
+        "Failed to read the catalog",
         clean(&error.to_string()),
     )
-    .hint("try again in a moment; `kubectl logs -n olm deploy/olm-manager` says more")
+    .hint("retry in a few seconds; see `kubectl logs -n olm deploy/olm-manager`")
 }
 
 impl<'a> Found<'a> {
@@ -341,7 +341,7 @@ fn view(model: &Model, found: &Found<'_>) -> Markup {
                 @match model.installed.first() {
                     // Once is what most want; it can be in another namespace as well.
                     Some(first) => {
-                        a.button href=(install) { "Install" span.visually-hidden { " once more" } }
+                        a.button href=(install) { "Install" span.visually-hidden { " again" } }
                         a.button.primary href=(super::installed::href(first)) { "View installed" }
                     }
                     None => a.button.primary href=(install) { "Install" },
@@ -364,7 +364,7 @@ fn view(model: &Model, found: &Found<'_>) -> Markup {
                 section.panel aria-labelledby="about" {
                     header { h2 #about { "About" } }
                     div.body {
-                        @if model.description.trim().is_empty() { p.muted { "The catalog has no description of it." } }
+                        @if model.description.trim().is_empty() { p.muted { "No description." } }
                         @else { div.prose { (PreEscaped(markdown::to_html(&model.description))) } }
                     }
                 }
@@ -389,9 +389,9 @@ fn versions(model: &Model, found: &Found<'_>) -> Markup {
             }
             div.body.stack-s {
                 @if chain.is_empty() {
-                    p.muted { "This channel has no single newest version, so nothing can be installed from it." }
+                    p.muted { "This channel has no single head; its versions are not installable." }
                 } @else {
-                    p.small.muted { "How it upgrades, oldest first. Each step leads to the next." }
+                    p.small.muted { "Upgrade path, oldest version first." }
                     ol.chain tabindex="0" aria-label="Upgrade path" {
                         @for (i, entry) in chain.iter().take(shown).enumerate().collect::<Vec<_>>().into_iter().rev() {
                             @let bundle = found.package.bundles.get(&entry.name);
@@ -441,9 +441,9 @@ fn versions(model: &Model, found: &Found<'_>) -> Markup {
 fn apis(model: &Model) -> Markup {
     html! {
         section.panel aria-labelledby="apis" {
-            header { h2 #apis { "What you can create with it" } }
+            header { h2 #apis { "Provided kinds" } }
             @if model.apis.is_empty() {
-                div.body { p.muted { "It provides no custom resources." } }
+                div.body { p.muted { "No custom resources." } }
             } @else {
                 ul.rows {
                     @for api in &model.apis {
@@ -462,14 +462,14 @@ fn apis(model: &Model) -> Markup {
 fn permissions(model: &Model) -> Markup {
     html! {
         section.panel aria-labelledby="rights" {
-            header { h2 #rights { "What it may do" } }
+            header { h2 #rights { "Permissions" } }
             @match &model.permissions {
-                None => div.body { p.muted { "The catalog refers to this version by an image; its permissions are shown before you install." } },
-                Some(rights) if rights.is_empty() => div.body { p.muted { "It asks for no permissions." } },
+                None => div.body { p.muted { "The catalog contains only the bundle image of this version; the install page shows its permissions." } },
+                Some(rights) if rights.is_empty() => div.body { p.muted { "No permissions requested." } },
                 Some(rights) => div.scroll tabindex="0" role="region" aria-label="Permissions" {
                     table {
-                        caption.visually-hidden { "Permissions that the operator asks for" }
-                        thead { tr { th scope="col" { "May" } th scope="col" { "On" } th scope="col" { "Where" } } }
+                        caption.visually-hidden { "Permissions requested by the operator" }
+                        thead { tr { th scope="col" { "Verbs" } th scope="col" { "Resources" } th scope="col" { "Scope" } } }
                         tbody {
                             @for right in rights {
                                 tr { td { (right.verbs) } td.clip { (right.on) } td.nowrap {
@@ -498,10 +498,10 @@ fn facts(model: &Model, found: &Found<'_>) -> Markup {
                     }
                     div { dt { "Package" } dd { code { (model.package) } } }
                     @if !model.install_modes.is_empty() {
-                        div { dt { "Can watch" } dd { (model.install_modes.iter().map(|m| mode(m)).collect::<Vec<_>>().join(", ")) } }
+                        div { dt { "Install modes" } dd { (model.install_modes.iter().map(|m| mode(m)).collect::<Vec<_>>().join(", ")) } }
                     }
-                    @if let Some(version) = &model.min_kube_version { div { dt { "Needs Kubernetes" } dd { (version) " or newer" } } }
-                    @if !model.required.is_empty() { div { dt { "Needs the kinds" } dd { (model.required.join(", ")) } } }
+                    @if let Some(version) = &model.min_kube_version { div { dt { "Kubernetes version" } dd { (version) " or newer" } } }
+                    @if !model.required.is_empty() { div { dt { "Required kinds" } dd { (model.required.join(", ")) } } }
                     @if !model.maintainers.is_empty() { div { dt { "Maintainers" } dd { (model.maintainers.join(", ")) } } }
                     @if !model.links.is_empty() {
                         div { dt { "Links" } dd {

@@ -71,15 +71,15 @@ fn view(model: &Model, csrf: &str) -> Markup {
         div.head { div.head-text { h1 { "Plan of " (name(one)) } p.muted { "in namespace " (clean(&one.namespace)) } } }
         div.stack.narrow {
             @if model.plan.action == PlanAction::None {
-                (parts::note(Tone::Good, &html! { "Nothing is to be done: what is installed is what is wanted." }))
+                (parts::note(Tone::Good, &html! { "No changes: the installed version is up to date." }))
             } @else {
                 @if !model.waits && one.plan.is_some() {
-                    (parts::note(Tone::Warn, &html! { strong { "The plan that waits is another one. " } "Something changed since it was made; this plan takes its place in a moment. Reload then." }))
+                    (parts::note(Tone::Warn, &html! { strong { "The pending plan is out of date. " } "This plan replaces it in a few seconds; reload the page." }))
                 }
                 section.panel #plan aria-labelledby="plan-h" {
                     header {
-                        h2 #plan-h { "What will happen" }
-                        @if blocked { (parts::chip(Tone::Bad, Tone::Bad.glyph(), "Cannot be done")) }
+                        h2 #plan-h { "Plan" }
+                        @if blocked { (parts::chip(Tone::Bad, Tone::Bad.glyph(), "Blocked")) }
                     }
                     div.body { (plan::show(&model.plan)) }
                     footer.stack-s {

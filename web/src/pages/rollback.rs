@@ -47,7 +47,7 @@ pub(crate) async fn submit(
     let to = fields.text("to");
     let digest = fields.text("digest").ok_or_else(|| {
         WebError::bad_request("the digest of the plan is missing")
-            .hint("open the rollback on the operator's page, and look at its plan")
+            .hint("open the rollback from the operator's page and review its plan")
     })?;
     let snapshot = app.catalogs.read(&caller.identity).await;
     let done =
@@ -82,15 +82,15 @@ async fn show(
         Err(error) => {
             let mut error = WebError::from(error);
             if error.status == StatusCode::CONFLICT {
-                error.what = "There is no way back".into();
+                error.what = "Rollback not possible".into();
             }
             return cannot(caller, (namespace, target), failed.unwrap_or(error));
         }
     };
     let why_not = if back.plan.is_blocked() {
-        Some("A finding below stands in the way.".to_owned())
+        Some("Blocked by a finding below.".to_owned())
     } else if !back.changed {
-        Some("That was asked for already.".to_owned())
+        Some("This rollback is already requested.".to_owned())
     } else {
         missing
     };
@@ -118,19 +118,19 @@ fn view(
                 (parts::csrf(csrf))
                 input type="hidden" name="to" value=(back.csv);
                 input type="hidden" name="digest" value=(back.plan.digest);
-                p { "It goes back from " (clean(&back.from)) " to " strong { (clean(&back.to)) } ", is pinned to it and paused there. To go on later: unpin, then resume." }
-                @if back.plan.requires_approval && why_not.is_none() { (parts::note(Tone::Info, &html! { "Its plan waits for approval then." })) }
+                p { "Rolls back from " (clean(&back.from)) " to " strong { (clean(&back.to)) } ", pins this version and pauses the operator. To upgrade later, unpin, then resume." }
+                @if back.plan.requires_approval && why_not.is_none() { (parts::note(Tone::Info, &html! { "The plan requires approval." })) }
                 @if let Some(why) = why_not { (parts::note(Tone::Warn, &html! { (why) })) }
                 div.actions {
                     button.button.danger.solid disabled[why_not.is_some()] { "Roll back" }
                     a.button.quiet href=(home) { "Cancel" }
                 }
-                p.small.muted { "In a terminal: " code { "olm rollback " (clean(&back.subscription)) " --to " (clean(&back.to)) " -n " (clean(&back.namespace)) } }
+                p.small.muted { "Command line: " code { "olm rollback " (clean(&back.subscription)) " --to " (clean(&back.to)) " -n " (clean(&back.namespace)) } }
             } }
             section.panel #plan aria-labelledby="plan-h" {
                 header {
-                    h2 #plan-h { "What will happen" }
-                    @if back.plan.is_blocked() { (parts::chip(Tone::Bad, Tone::Bad.glyph(), "Cannot be done")) }
+                    h2 #plan-h { "Plan" }
+                    @if back.plan.is_blocked() { (parts::chip(Tone::Bad, Tone::Bad.glyph(), "Blocked")) }
                 }
                 div.body { (plan::show(&back.plan)) }
             }

@@ -172,7 +172,7 @@ async fn read(caller: &Caller, namespace: &str, target: &str) -> Result<Model, W
         rights::missing(&caller.client, "delete", "clusterserviceversions", namespace)
     );
     let leaving = leaving?;
-    let problem = leaving.unlisted().map(|crd| format!("You may not list {crd} in all namespaces."));
+    let problem = leaving.unlisted().map(|crd| format!("Missing permission: list {crd} in all namespaces."));
     let instances = leaving.instances().into_iter().map(short).collect();
     let plans = |dependencies| Plans::new(|level| leaving.plan(&Choice { level, dependencies }.options()));
     let (without, with) = (plans(false), plans(true));
@@ -213,11 +213,12 @@ pub(crate) async fn submit(
 ) -> Result<Response, WebError> {
     let Posted { caller, fields } = posted;
     let model = read(&caller, &namespace, &target).await?;
-    let choice = Choice::read(&fields)
-        .ok_or_else(|| WebError::bad_request("`what` has to be operator, instances or crds"))?;
+    let choice = Choice::read(&fields).ok_or_else(|| {
+        WebError::bad_request("`what`: invalid value, expected operator, instances or crds")
+    })?;
     if let Some((what, hint)) = refusal(&model, choice, fields.text("confirm").unwrap_or_default()) {
         let error =
-            WebError::new(StatusCode::UNPROCESSABLE_ENTITY, "not-confirmed", what, "Nothing was changed.")
+            WebError::new(StatusCode::UNPROCESSABLE_ENTITY, "not-confirmed", what, "No changes were made.")
                 .hint(hint);
         return if caller.wants_json {
             Err(error)
@@ -228,7 +229,7 @@ pub(crate) async fn submit(
     let options = UninstallOptions { digest: choice.reviewed(&fields), ..choice.options() };
     match ops::uninstall(&caller.client, Some(&namespace), &target, &options).await {
         Ok(report) => {
-            let title = format!("{} is uninstalled", name(&model.installed));
+            let title = format!("{} uninstalled", name(&model.installed));
             Ok(caller.answer(Page::new(&title, Section::Installed, done(&title, &report)), &report))
         }
         Err(error) => {
@@ -248,14 +249,14 @@ fn refusal(model: &Model, choice: Choice, typed: &str) -> Option<(&'static str, 
     let deletes = choice.level != Level::Operator;
     if deletes && plan.operands.iter().any(|operand| operand.count.is_none()) {
         return Some((
-            "The objects cannot be listed, so they cannot be deleted from here",
-            "ask somebody who may list them",
+            "Missing permission to list the objects to delete",
+            "ask a user with this permission to uninstall the operator",
         ));
     }
     if !plan.reversible.possible && typed != model.installed.package {
         return Some((
             "The name does not match",
-            "type the package's name, as it stands there, to delete its objects and their data",
+            "enter the package name to confirm the deletion of its objects and their data",
         ));
     }
     None
@@ -279,7 +280,7 @@ fn view(model: &Model, choice: Choice, csrf: &str, failed: Option<&WebError>) ->
         div.stack {
             @if let Some(failed) = failed { (parts::alert(&failed.what, &failed.why, failed.hint.as_deref())) }
             @if let Some(problem) = &model.problem {
-                (parts::note(Tone::Warn, &html! { strong { "Its objects cannot be listed, so only the operator can be removed here. " } (clean(problem)) }))
+                (parts::note(Tone::Warn, &html! { strong { "Failed to list objects of its kinds; only the operator can be removed. " } (clean(problem)) }))
             }
             form.split-form.uninstall method="post" action={ (href(one)) "/uninstall" } {
                 div.panel { div.body.stack {
@@ -291,9 +292,9 @@ fn view(model: &Model, choice: Choice, csrf: &str, failed: Option<&WebError>) ->
                     @if let Some(with) = &model.with_dependencies { (dependencies(&with.operator, choice)) }
                     @if loses_data {
                         div.field.confirm {
-                            label for="confirm" { "To delete objects, type " code { (clean(&one.package)) } }
+                            label for="confirm" { "To confirm the deletion of objects, enter " code { (clean(&one.package)) } }
                             input #confirm type="text" name="confirm" autocomplete="off" spellcheck="false";
-                            p.help { "Not needed when no objects go." }
+                            p.help { "Required only if objects are deleted." }
                         }
                     }
                     @if let Some(why) = &model.why_not { (parts::note(Tone::Info, &html! { (why) })) }
@@ -304,7 +305,7 @@ fn view(model: &Model, choice: Choice, csrf: &str, failed: Option<&WebError>) ->
                 } }
                 div.stack {
                     section.panel #plan aria-labelledby="plan-h" aria-live="polite" {
-                        header { h2 #plan-h { "What will happen" } }
+                        header { h2 #plan-h { "Plan" } }
                         // Each choice has its plan here; the style sheet shows the one of what is chosen.
                         div.body.stack { @for (shown, plan) in model.choices() { div.removal.{ "is-" (shown.word()) } { (removal(plan, shown.word(), &what_goes(shown))) } } }
                     }
@@ -329,7 +330,7 @@ fn what_goes(choice: Choice) -> String {
         Level::Instances => "The operator and its objects",
         Level::Everything => "The operator, its objects and its kinds",
     };
-    if choice.dependencies { format!("{what}, and what was installed for it") } else { what.to_owned() }
+    if choice.dependencies { format!("{what}, with its dependencies") } else { what.to_owned() }
 }
 
 /// The three levels.
@@ -340,26 +341,26 @@ fn levels(model: &Model, choice: Choice) -> Markup {
     let some = instances.is_some_and(|list| !list.is_empty());
     html! {
         fieldset.field {
-            legend { "What goes?" }
+            legend { "Objects to remove" }
             label.choice {
                 input type="radio" name="what" value="operator" checked[choice.level == Level::Operator];
                 span { "The operator only" small {
-                    @if instances.is_none() { "Objects of its kinds stay as they are, unmanaged." }
-                    @else if !some { "There are no objects of its kinds." }
-                    @else if several { (n) " stay as they are, unmanaged." }
-                    @else { (n) " stays as it is, unmanaged." }
+                    @if instances.is_none() { "Objects of its kinds are retained, unmanaged." }
+                    @else if !some { "No objects of its kinds exist." }
+                    @else if several { (n) " are retained, unmanaged." }
+                    @else { (n) " is retained, unmanaged." }
                 } }
             }
             @if model.offers(Level::Instances) {
                 label.choice {
                     input type="radio" name="what" value="instances" checked[choice.level == Level::Instances];
-                    span { "The operator and its " (n) small { @if several { "Deletes them first. Their data is lost." } @else { "Deletes it first. Its data is lost." } } }
+                    span { "The operator and its " (n) small { @if several { "Deletes the objects first. Their data is lost." } @else { "Deletes the object first. Its data is lost." } } }
                 }
             }
             @if model.offers(Level::Everything) {
                 label.choice {
                     input type="radio" name="what" value="crds" checked[choice.level == Level::Everything];
-                    span { "The operator" @if some { ", its " (n) } " and its kinds" small { "Also deletes the CustomResourceDefinitions, and with them every object of these kinds." } }
+                    span { "The operator" @if some { ", its " (n) } " and its kinds" small { "Also deletes the CustomResourceDefinitions and every object of these kinds." } }
                 }
             }
         }
@@ -370,14 +371,14 @@ fn levels(model: &Model, choice: Choice) -> Markup {
 fn dependencies(plan: &Plan, choice: Choice) -> Markup {
     html! {
         fieldset.field {
-            legend { "What was installed for it?" }
+            legend { "Dependencies" }
             label.choice {
                 input type="radio" name="dependencies" value="keep" checked[!choice.dependencies];
-                span { "Stays" small { "It runs on, and is kept up to date." } }
+                span { "Retain" small { "Dependencies keep running and receive upgrades." } }
             }
             label.choice {
                 input type="radio" name="dependencies" value="delete" checked[choice.dependencies];
-                span { "Goes too, where nothing else needs it" small {
+                span { "Remove unused dependencies" small {
                     @for need in &plan.dependencies { (clean(&need.need)) ": " (clean(&need.satisfied_by)) "." br; }
                 } }
             }
@@ -390,9 +391,9 @@ fn done(title: &str, report: &UninstallReport) -> Markup {
         div.head { div.head-text { h1 { (title) } } }
         div.stack {
             @if !report.leftovers.is_empty() {
-                (parts::note(Tone::Warn, &html! { "Some objects should have gone with the operator and are still there, or could not be looked at." }))
+                (parts::note(Tone::Warn, &html! { "Some objects of the operator were not removed or could not be checked." }))
             }
-            @for (label, list) in [("Still there", &report.leftovers), ("Removed", &report.removed), ("Kept", &report.kept)] {
+            @for (label, list) in [("Not removed", &report.leftovers), ("Removed", &report.removed), ("Retained", &report.kept)] {
                 @if !list.is_empty() {
                     section.panel {
                         header { h2 { (label) } (parts::tag(&list.len().to_string())) }
@@ -400,7 +401,7 @@ fn done(title: &str, report: &UninstallReport) -> Markup {
                     }
                 }
             }
-            div.actions { a.button.primary href="/installed" { "To what is installed" } a.button href="/catalog" { "To the catalog" } }
+            div.actions { a.button.primary href="/installed" { "Installed operators" } a.button href="/catalog" { "Catalog" } }
         }
     }
 }

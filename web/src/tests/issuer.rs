@@ -47,11 +47,11 @@ pub(super) enum Mood {
 }
 
 pub(super) const BAD_MOODS: [(Mood, &str); 6] = [
-    (Mood::Hangs, "no answer within"),
+    (Mood::Hangs, "no response within"),
     (Mood::Fails, "status 500"),
-    (Mood::Html, "a body that is not JSON"),
-    (Mood::Huge, "more than 512 KiB"),
-    (Mood::Drips, "no answer within"),
+    (Mood::Html, "body is not JSON"),
+    (Mood::Huge, "larger than 512 KiB"),
+    (Mood::Drips, "no response within"),
     (Mood::Redirects, "status 302"),
 ];
 

@@ -203,7 +203,11 @@ async fn each_wish_is_shown_before_it_is_written_and_then_written() {
         assert_eq!(fake.subscription().pointer(pointer).cloned().unwrap_or_default(), after, "{what}");
         // and the second time there is nothing to press
         let again = browser.get(&format!("{HOME}/change?{query}")).await;
-        assert!(again.text.contains("It is like that already") && again.text.contains(" disabled"), "{what}");
+        assert!(
+            again.text.contains("No change: this setting is already in effect")
+                && again.text.contains(" disabled"),
+            "{what}"
+        );
     }
 }
 
@@ -220,7 +224,11 @@ async fn what_follows_from_a_wish_is_the_plan_of_the_command_line() {
     assert_eq!((&resume["plan"]["to"], &resume["changed"]), (&json!("0.11.0"), &json!(false)), "{resume}");
     // a channel that is none
     let none = browser.get(&format!("{HOME}/change?what=channel&channel=nowhere")).await;
-    assert!(none.status == StatusCode::OK && none.text.contains("no version fits"), "{}", none.text);
+    assert!(
+        none.status == StatusCode::OK && none.text.contains("No plan: no version satisfies the constraints"),
+        "{}",
+        none.text
+    );
     for path in ["change?what=explode", "change", "change?what=channel"] {
         assert_eq!(browser.get(&format!("{HOME}/{path}")).await.status, StatusCode::BAD_REQUEST, "{path}");
     }
@@ -251,7 +259,11 @@ async fn a_rollback_is_the_plan_that_was_looked_at_or_none() {
     assert_eq!(page.status, StatusCode::OK, "{}", page.text);
     let digest =
         browser.json(&format!("{path}?to={to}")).await["plan"]["digest"].as_str().unwrap().to_owned();
-    assert!(page.text.contains(&digest) && page.text.contains("What will happen"), "{}", page.text);
+    assert!(
+        page.text.contains(&digest) && page.text.contains("<h2 id=\"plan-h\">Plan</h2>"),
+        "{}",
+        page.text
+    );
     assert_eq!(fake.subscription(), was);
     // when another plan is sent, then nothing is done
     let other = browser.post(&path, &[("to", to), ("digest", "sha256:ffffffffffffffff")]).await;
@@ -270,7 +282,7 @@ async fn a_rollback_is_the_plan_that_was_looked_at_or_none() {
     let gone = browser.get(&format!("{path}?to=0.9.4")).await;
     assert_eq!(gone.status, StatusCode::CONFLICT);
     assert!(
-        gone.text.contains("There is no way back") && gone.text.contains("is no longer in catalog"),
+        gone.text.contains("Rollback not possible") && gone.text.contains("is no longer in catalog"),
         "{}",
         gone.text
     );
@@ -295,7 +307,7 @@ async fn a_rollback_that_would_lose_data_cannot_be_pressed_and_says_why() {
     .await;
     let path = format!("{HOME}/rollback");
     let page = browser.get(&format!("{path}?to=0.10.1")).await;
-    assert!(page.text.contains("Stands in the way") && page.text.contains(" disabled"), "{}", page.text);
+    assert!(page.text.contains("Blocks the plan") && page.text.contains(" disabled"), "{}", page.text);
     let digest =
         browser.json(&format!("{path}?to=0.10.1")).await["plan"]["digest"].as_str().unwrap().to_owned();
     let was = fake.subscription();
@@ -315,9 +327,9 @@ async fn who_may_not_is_told_before_pressing() {
     })
     .await;
     for (path, why) in [
-        ("change?what=pause", "You may not patch subscriptions in namespace etcd"),
-        ("rollback?to=0.10.1", "You may not patch subscriptions in namespace etcd"),
-        ("uninstall", "You may not delete clusterserviceversions in namespace etcd"),
+        ("change?what=pause", "Missing permission: patch subscriptions in namespace etcd"),
+        ("rollback?to=0.10.1", "Missing permission: patch subscriptions in namespace etcd"),
+        ("uninstall", "Missing permission: delete clusterserviceversions in namespace etcd"),
     ] {
         let page = browser.get(&format!("{HOME}/{path}")).await;
         assert!(page.text.contains(why), "{path}: {}", page.text);
@@ -332,13 +344,15 @@ async fn the_whole_plan_is_there_to_be_read_before_it_is_approved() {
     // a plan that is not the one that waits cannot be approved from here
     let other = browser.get(&path).await;
     assert!(
-        other.text.contains("The plan that waits is another one") && !other.text.contains("/approve\""),
+        other.text.contains("The pending plan is out of date") && !other.text.contains("/approve\""),
         "{}",
         other.text
     );
     // nor by somebody who may not
     fake.deny("installplans");
-    assert!(browser.get(&path).await.text.contains("You may not patch installplans in namespace etcd"));
+    assert!(
+        browser.get(&path).await.text.contains("Missing permission: patch installplans in namespace etcd")
+    );
     fake.allow();
     // and one that is can
     let digest = browser.json(&path).await["plan"]["digest"].as_str().unwrap().to_owned();
@@ -346,7 +360,7 @@ async fn the_whole_plan_is_there_to_be_read_before_it_is_approved() {
         plan["spec"]["planDigest"] = digest.clone().into()
     });
     let page = browser.get(&path).await;
-    for text in ["What will happen", "Permissions it gets", "/approve\"", &digest] {
+    for text in ["<h2 id=\"plan-h\">Plan</h2>", "Added permissions", "/approve\"", &digest] {
         assert!(page.text.contains(text), "{text}: {}", page.text);
     }
 }
@@ -405,7 +419,7 @@ async fn what_was_installed_along_goes_only_when_that_is_chosen() {
         assert_ne!(plan("plans"), plan("withDependencies"));
         let page = browser.get(&path).await;
         assert!(
-            page.text.contains("What was installed for it?") && page.text.contains("package helper"),
+            page.text.contains("<legend>Dependencies</legend>") && page.text.contains("package helper"),
             "{}",
             page.text
         );
@@ -429,7 +443,7 @@ async fn what_was_installed_along_goes_only_when_that_is_chosen() {
 async fn without_anything_along_there_is_no_such_choice() {
     let (browser, _) = Browser::at(|_| {}).await;
     assert!(browser.json(&format!("{HOME}/uninstall")).await["withDependencies"].is_null());
-    assert!(!browser.get(&format!("{HOME}/uninstall")).await.text.contains("What was installed for it?"));
+    assert!(!browser.get(&format!("{HOME}/uninstall")).await.text.contains("<legend>Dependencies</legend>"));
 }
 
 #[tokio::test]

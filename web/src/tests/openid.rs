@@ -76,7 +76,7 @@ async fn a_sign_in_at_the_provider_starts_a_session_with_its_token() {
     // and the same answer works no second time
     let again = begun.answer(&router, &[("code", "a-code")]).await;
     assert_eq!(again.status, StatusCode::FORBIDDEN);
-    assert!(again.text.contains("This sign-in is not known") && session_of(&again).is_none());
+    assert!(again.text.contains("Unknown sign-in") && session_of(&again).is_none());
 }
 
 #[tokio::test]
@@ -94,7 +94,7 @@ async fn t16_an_answer_of_another_browser_or_site_does_not_sign_in() {
         let request = get(&format!("/oidc/callback?{query}")).header(header::COOKIE, cookie);
         let answer = send(&router, request.body(Body::empty()).unwrap()).await;
         assert_eq!(answer.status, StatusCode::FORBIDDEN, "{cookie}");
-        assert!(session_of(&answer).is_none() && answer.text.contains("This sign-in is not known"));
+        assert!(session_of(&answer).is_none() && answer.text.contains("Unknown sign-in"));
     }
     // and no state, an empty one and a wrong one lead nowhere
     for query in ["code=code", "state=&code=code", "state=x&code=code", "", "%ff=%00", "state"] {
@@ -163,12 +163,15 @@ async fn t16_tokens_that_are_not_for_this_sign_in_are_refused() {
     };
     type Make<'a> = Box<dyn Fn(&Value) -> String + 'a>;
     let cases: Vec<(&str, Make<'_>)> = vec![
-        ("which is another client", Box::new(|claims| with(claims, json!({ "aud": "other" })))),
-        ("which is another client", Box::new(|claims| with(claims, json!({ "azp": "other" })))),
+        ("a different client", Box::new(|claims| with(claims, json!({ "aud": "other" })))),
+        ("a different client", Box::new(|claims| with(claims, json!({ "azp": "other" })))),
         ("no `azp`", Box::new(|claims| with(claims, json!({ "aud": [CLIENT, "other"] })))),
-        ("it was issued by", Box::new(|claims| with(claims, json!({ "iss": "https://evil.example" })))),
-        ("nonce is not that of this sign-in", Box::new(|claims| with(claims, json!({ "nonce": "other" })))),
-        ("nonce is not that of this sign-in", Box::new(|claims| with(claims, json!({ "nonce": null })))),
+        (
+            "Invalid ID token: issued by",
+            Box::new(|claims| with(claims, json!({ "iss": "https://evil.example" }))),
+        ),
+        ("nonce does not match this sign-in", Box::new(|claims| with(claims, json!({ "nonce": "other" })))),
+        ("nonce does not match this sign-in", Box::new(|claims| with(claims, json!({ "nonce": null })))),
         ("compare the clocks", Box::new(|claims| with(claims, json!({ "exp": now() - 120 })))),
         ("compare the clocks", Box::new(|claims| with(claims, json!({ "iat": now() + 120 })))),
         (
@@ -179,14 +182,11 @@ async fn t16_tokens_that_are_not_for_this_sign_in_are_refused() {
             "`HS256` is not accepted",
             Box::new(|claims| forged(json!({ "alg": "HS256", "kid": "first" }), claims)),
         ),
-        (
-            "its signature is wrong",
-            Box::new(|claims| forged(json!({ "alg": "ES256", "kid": "first" }), claims)),
-        ),
-        ("its signature is wrong", Box::new(|claims| Key::new("first").sign(claims))),
-        ("which is not in the key set", Box::new(|claims| Key::new("other").sign(claims))),
-        ("it is malformed", Box::new(|_| "not.a.token".into())),
-        ("it is malformed", Box::new(|_| "x".repeat(20_000))),
+        ("invalid signature", Box::new(|claims| forged(json!({ "alg": "ES256", "kid": "first" }), claims))),
+        ("invalid signature", Box::new(|claims| Key::new("first").sign(claims))),
+        ("missing from the key set", Box::new(|claims| Key::new("other").sign(claims))),
+        ("malformed token", Box::new(|_| "not.a.token".into())),
+        ("malformed token", Box::new(|_| "x".repeat(20_000))),
     ];
     for (why, make) in &cases {
         let begun = begin(&router, "/catalog").await;
@@ -200,7 +200,7 @@ async fn t16_tokens_that_are_not_for_this_sign_in_are_refused() {
     assert_eq!(ada.json("/me").await["name"], "ada", "others stay signed in");
     // The last two causes of a refetch came within seconds: the key set was fetched at most twice.
     assert!(issuer.key_requests.load(Ordering::Relaxed) <= 2);
-    assert_eq!(SignatureError::Mismatch.to_string(), "its signature is wrong");
+    assert_eq!(SignatureError::Mismatch.to_string(), "invalid signature");
 }
 
 #[tokio::test]
@@ -212,8 +212,8 @@ async fn answers_of_the_provider_that_are_errors_say_which() {
             &[("error", "access_denied"), ("error_description", "<b>not\u{202e}you")],
             "access_denied (&lt;b&gt;notyou)",
         ),
-        (&[("error", "server_error"), ("code", "code")], "the provider answered: server_error"),
-        (&[], "the answer has no code"),
+        (&[("error", "server_error"), ("code", "code")], "the provider returned: server_error"),
+        (&[], "missing authorization code"),
         (&[("code", "used-before")], "invalid_grant"),
         (&[("code", "code"), ("iss", "https://evil.example")], "from issuer https://evil.example, expected"),
         (&[("error", "access_denied"), ("iss", "https://evil.example")], "from issuer https://evil.example"),
@@ -293,8 +293,8 @@ async fn a_provider_in_trouble_stops_the_sign_in_and_nothing_else() {
 #[tokio::test]
 async fn t16_a_discovery_document_of_another_issuer_is_refused() {
     for (document, why) in [
-        (json!({ "issuer": "https://evil.example" }), "answer is from issuer https://evil.example"),
-        (json!({ "issuer": null }), "lacks a field or has another type"),
+        (json!({ "issuer": "https://evil.example" }), "is from issuer https://evil.example, expected"),
+        (json!({ "issuer": null }), "missing field or wrong type"),
         (json!({ "token_endpoint": "http://evil.example/token" }), "token_endpoint: expected an https URL"),
         (json!({ "jwks_uri": "file:///etc/passwd" }), "jwks_uri: expected an https URL"),
         (
@@ -362,13 +362,21 @@ async fn an_api_server_that_does_not_accept_the_issuer_is_named_with_its_flags()
     let router = issuer.console_with(&fake, |app| app.openid = Some(OpenId::new(options).unwrap()));
     fake.trust(None);
     let answer = sign_in(&issuer, &router, json!({}), None).await;
-    assert!(answer.text.contains("has no claim") && answer.text.contains("--oidc-scopes"), "{}", answer.text);
+    assert!(
+        answer.text.contains("is missing claim") && answer.text.contains("--oidc-scopes"),
+        "{}",
+        answer.text
+    );
     let unverified = json!({ "email": "g@b.example", "email_verified": false });
     let answer = sign_in(&issuer, &router, unverified, None).await;
     assert!(answer.text.contains("has not verified your email address"), "{}", answer.text);
     // as is one that has expired within the tolerance of the console
     let answer = sign_in(&issuer, &router, json!({ "exp": now() - 5 }), None).await;
-    assert!(answer.text.contains("compare the clocks") && session_of(&answer).is_none(), "{}", answer.text);
+    assert!(
+        answer.text.contains("synchronize the clocks") && session_of(&answer).is_none(),
+        "{}",
+        answer.text
+    );
 }
 
 #[tokio::test]

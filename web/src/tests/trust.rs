@@ -95,7 +95,7 @@ async fn t16_a_link_of_another_site_does_not_replace_the_session() {
     assert_eq!(page.status, StatusCode::OK);
     assert!(cookies(&page).iter().all(|cookie| !cookie.starts_with("olm_session=")), "{:?}", page.headers);
     assert!(
-        page.text.contains("Sign in as eve") && page.text.contains("ends the session of"),
+        page.text.contains("Sign in as eve") && page.text.contains("ends the current session of"),
         "{}",
         page.text
     );

@@ -72,7 +72,7 @@ impl Shell<'_> {
                     footer.foot {
                         div.foot-in {
                             span { "olm " (env!("CARGO_PKG_VERSION")) }
-                            span { "The console acts with your rights only." }
+                            span { "The console acts with your permissions only." }
                         }
                     }
                 }

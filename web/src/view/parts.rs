@@ -97,7 +97,7 @@ pub(crate) fn alert(title: &str, text: &str, hint: Option<&str>) -> Markup {
             div {
                 strong { (title) }
                 p { (text) }
-                @if let Some(hint) = hint { p.small { "What to do: " (prose(hint)) } }
+                @if let Some(hint) = hint { p.small { "Hint: " (prose(hint)) } }
             }
         }
     }

@@ -52,7 +52,7 @@ pub(crate) fn show(plan: &Plan) -> Markup {
             (along(plan))
             @if !plan.why.rejected.is_empty() {
                 details.fold #plan-why {
-                    summary { "Why not another version?" }
+                    summary { "Rejected versions" }
                     div.body {
                         dl.facts {
                             @for (versions, cause) in plan.why.rejected_by_cause() {
@@ -70,10 +70,10 @@ pub(crate) fn show(plan: &Plan) -> Markup {
 /// What is said where no finding is: a plan that gives rights of level HIGH is not recommended by that.
 fn no_findings(plan: &Plan) -> Markup {
     match plan.permissions.summary.get(&Level::High).copied().unwrap_or_default() {
-        0 => parts::note(Tone::Good, &html! { "Nothing blocks this plan." }),
+        0 => parts::note(Tone::Good, &html! { "No findings." }),
         high => parts::note(
             Tone::Warn,
-            &html! { "Nothing blocks this plan, and the operator gets " (parts::plural(high, "high-risk right")) ": review them below." },
+            &html! { "No findings, but the plan grants " (parts::plural(high, "high-risk permission")) ": review the permissions below." },
         ),
     }
 }
@@ -94,8 +94,8 @@ fn findings(plan: &Plan) -> Markup {
                     };
                     li {
                         (parts::note(tone, &html! {
-                            @if finding.severity == Severity::Block { strong { "Stands in the way: " } }
-                            @if finding.severity == Severity::Warn { strong { "Note: " } }
+                            @if finding.severity == Severity::Block { strong { "Blocks the plan: " } }
+                            @if finding.severity == Severity::Warn { strong { "Warning: " } }
                             @if finding.severity == Severity::Info { (sentence(&clean(&finding.text))) } @else { (clean(&finding.text)) }
                             @if let Some(fix) = &finding.fix { div.small.muted { (parts::prose(&clean(fix))) } }
                         }))
@@ -113,9 +113,9 @@ fn permissions(plan: &Plan, id: &str) -> Markup {
     let count = |level| added.iter().filter(|rule| rule.level == level).count();
     html! {
         div.stack-s {
-            h3 { "Permissions it gets" }
+            h3 { "Added permissions" }
             @if added.is_empty() {
-                p.muted { "Nothing that it does not have already." }
+                p.muted { "No new permissions." }
             } @else {
                 div.counts {
                     @for level in [Level::High, Level::Med, Level::Low] {
@@ -126,7 +126,7 @@ fn permissions(plan: &Plan, id: &str) -> Markup {
                     }
                 }
                 details.fold id={ (id) "-permissions" } open[count(Level::High) > 0] {
-                    summary { "All " (parts::plural(added.len(), "right")) }
+                    summary { "All " (parts::plural(added.len(), "permission")) }
                     div.body {
                         ul.objects {
                             @for rule in added {
@@ -145,10 +145,10 @@ fn permissions(plan: &Plan, id: &str) -> Markup {
                 }
             }
             @if let Some(percentile) = plan.permissions.percentile {
-                p.small.muted { "It may do more than " (percentile) "% of the operators of this catalog (" (clean(&plan.permissions.compared)) ")." }
+                p.small.muted { "More permissions than " (percentile) "% of the operators in this catalog (" (clean(&plan.permissions.compared)) ")." }
             }
             @if !plan.permissions.removed.is_empty() {
-                p.small.muted { (parts::plural(plan.permissions.removed.len(), "right")) " less than before." }
+                p.small.muted { (parts::plural(plan.permissions.removed.len(), "permission")) " removed." }
             }
         }
     }
@@ -158,7 +158,7 @@ fn dependencies(plan: &Plan) -> Markup {
     html! {
         @if !plan.dependencies.is_empty() {
             div.stack-s {
-                h3 { "What it needs" }
+                h3 { "Dependencies" }
                 dl.facts {
                     @for need in &plan.dependencies {
                         div { dt { (clean(&need.need)) } dd { (clean(&need.satisfied_by)) } }
@@ -174,7 +174,7 @@ fn signatures(plan: &Plan) -> Markup {
     html! {
         @if !plan.signatures.is_empty() {
             div.stack-s {
-                h3 { "Signatures that policies require" }
+                h3 { "Signatures required by policies" }
                 ul.objects {
                     @for signature in &plan.signatures {
                         @let (tone, word) = match signature.verdict {
@@ -202,8 +202,8 @@ fn along(plan: &Plan) -> Markup {
         @for other in &plan.along {
             @let id = format!("along-{}", other.entry.subscription);
             section.stack-s aria-labelledby=(id) {
-                h3 id=(id) { "Installed along: " (clean(&other.entry.bundle.package)) @if let Some(to) = &other.plan.to { " " (clean(to)) } }
-                p.muted { "Needed by " (clean(&other.entry.required_by.join(", "))) "; approving this plan approves it too." }
+                h3 id=(id) { "Dependency: " (clean(&other.entry.bundle.package)) @if let Some(to) = &other.plan.to { " " (clean(to)) } }
+                p.muted { "Required by " (clean(&other.entry.required_by.join(", "))) "; approving this plan also approves this operator." }
                 @if !other.plan.findings.is_empty() { (findings(&other.plan)) }
                 (permissions(&other.plan, &id))
                 (signatures(&other.plan))
@@ -223,7 +223,7 @@ pub(crate) fn removal(plan: &Plan, id: &str, title: &str) -> Markup {
                 strong { (title) }
                 span.counts {
                     (parts::chip(Tone::Bad, Glyph::Trash, &format!("{deleted} deleted")))
-                    @if kept > 0 { (parts::tag(&format!("{kept} kept"))) }
+                    @if kept > 0 { (parts::tag(&format!("{kept} retained"))) }
                 }
             }
             @if !plan.findings.is_empty() { (findings(plan)) }
@@ -256,13 +256,13 @@ fn line(object: &PlannedObject) -> Markup {
                 (clean(&object.name))
                 @if let Some(ns) = &object.ns { span.muted { " in " (clean(ns)) } }
                 @if let Some(note) = &object.note { div.small.muted { (clean(note)) } }
-                @if let Some(with) = &object.goes_with { div.small.muted { "goes with " (clean(with)) } }
+                @if let Some(with) = &object.goes_with { div.small.muted { "deleted with " (clean(with)) } }
                 @for change in &object.diff {
                     div.small {
                         code { (clean(&change.path)) } ": "
-                        @match &change.live { Some(v) => del { (brief(v)) }, None => span.muted { "nothing" } }
+                        @match &change.live { Some(v) => del { (brief(v)) }, None => span.muted { "not set" } }
                         " → "
-                        @match &change.new { Some(v) => ins { (brief(v)) }, None => span.muted { "nothing" } }
+                        @match &change.new { Some(v) => ins { (brief(v)) }, None => span.muted { "not set" } }
                         @if let Some(cause) = cause(change.cause) {
                             span.muted { " · " (cause) @if let Some(by) = &change.by { " by " (clean(by)) } }
                         }
@@ -278,8 +278,8 @@ fn line(object: &PlannedObject) -> Markup {
 fn cause(cause: Cause) -> Option<&'static str> {
     match cause {
         Cause::Change | Cause::Unknown => None,
-        Cause::Drift => Some("changed since it was applied"),
-        Cause::Both => Some("changed since it was applied, and by this version"),
+        Cause::Drift => Some("changed since the last apply"),
+        Cause::Both => Some("changed since the last apply and by this version"),
     }
 }
 
@@ -315,8 +315,12 @@ mod tests {
             .unwrap();
             show(&plan).into_string()
         };
-        assert!(shown(0).contains("Nothing blocks this plan."));
+        assert!(shown(0).contains("No findings."));
         let page = shown(2);
-        assert!(page.contains("2 high-risk rights: review them below") && !page.contains("passed"), "{page}");
+        assert!(
+            page.contains("2 high-risk permissions: review the permissions below")
+                && !page.contains("passed"),
+            "{page}"
+        );
     }
 }

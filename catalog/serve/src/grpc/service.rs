@@ -135,7 +135,7 @@ impl Registry for Service {
         let channel = channel(&package, &request.channel_name)?;
         let Some(head) = channel.head() else {
             return Err(Status::failed_precondition(format!(
-                "package {:?}, channel {:?} has no single head; `olm catalog validate` says why",
+                "package {:?}, channel {:?} has no single head; run `olm catalog validate` for details",
                 package.name, channel.name
             )));
         };

@@ -52,7 +52,7 @@ pub(super) async fn package(
 ) -> Response {
     let name = target.package.clone().unwrap_or_default();
     if target.catalog.summary(&name).is_none() {
-        return text(StatusCode::NOT_FOUND, "404 Not Found: there is no such package in the catalog");
+        return text(StatusCode::NOT_FOUND, "404 Not Found: package not found");
     }
     let filter = Filter { package: Some(name), ..Filter::default() };
     answer(&served, target, Wanted { filter, by_key: false }, &method, &headers).await

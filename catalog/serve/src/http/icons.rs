@@ -22,7 +22,7 @@ pub(super) async fn icon(target: Target, headers: HeaderMap) -> Response {
     let name = target.package.unwrap_or_default();
     let not_found = |message: String| text(StatusCode::NOT_FOUND, &format!("404 Not Found: {message}"));
     let Some(summary) = target.catalog.summary(&name) else {
-        return not_found(format!("the catalog has no package {}", quoted(&name)));
+        return not_found(format!("package {} not found", quoted(&name)));
     };
     let Some(digest) = &summary.icon else { return not_found(format!("package {name} has no icon")) };
     // The digest is in the index: who has the picture gets his answer without a package being read.
@@ -48,7 +48,7 @@ pub(super) async fn icon(target: Target, headers: HeaderMap) -> Response {
     let Some((icon, kind)) =
         icon.and_then(|icon| Some((icon, PICTURES.into_iter().find(|k| *k == icon.mediatype)?)))
     else {
-        return not_found(format!("package {name} has no icon that can be shown"));
+        return not_found(format!("package {name} has no displayable icon"));
     };
     let mut response = Response::new(Body::from(icon.data.clone()));
     let headers = response.headers_mut();

@@ -20,7 +20,7 @@ use super::target::Target;
 use super::text;
 
 /// An index of a catalog, compressed once and kept: for 333 packages 190 KB become 40.
-pub(super) struct Kept {
+pub(super) struct CompressedIndex {
     /// Of the JSON: other programs' versions of it have other tags, whatever the catalog's digest.
     tag: String,
     gzip: Bytes,
@@ -32,7 +32,7 @@ fn short(catalog: &Catalog) -> Result<Vec<u8>, serde_json::Error> {
     serde_json::to_vec(&catalog.summaries().map(short).collect::<Vec<_>>())
 }
 
-impl Kept {
+impl CompressedIndex {
     fn of(json: &[u8]) -> std::io::Result<Self> {
         let tag = hex(&Sha256::digest(json));
         let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
@@ -66,7 +66,7 @@ pub(super) async fn index(target: Target, method: Method, headers: HeaderMap) ->
 
 async fn answer(
     target: Target,
-    kept: Arc<OnceLock<Kept>>,
+    kept: Arc<OnceLock<CompressedIndex>>,
     json: fn(&Catalog) -> Result<Vec<u8>, serde_json::Error>,
     method: Method,
     headers: HeaderMap,
@@ -76,7 +76,7 @@ async fn answer(
     let made = tokio::task::spawn_blocking(move || {
         if kept.get().is_none() {
             // Two at the same time make the same; the first one stays.
-            _ = kept.set(Kept::of(&json(&catalog)?).map_err(serde_json::Error::io)?);
+            _ = kept.set(CompressedIndex::of(&json(&catalog)?).map_err(serde_json::Error::io)?);
         }
         let Some(index) = kept.get() else { return Ok(None) };
         let body = index.body(encoding).map_err(serde_json::Error::io)?;
@@ -84,7 +84,7 @@ async fn answer(
     });
     let (tag, body) = match made.await {
         Ok(Ok(Some(made))) => made,
-        Ok(Ok(None)) => return failed(&target.catalog, &"it was not kept"),
+        Ok(Ok(None)) => return failed(&target.catalog, &"not stored"),
         Ok(Err(error)) => return failed(&target.catalog, &error),
         Err(error) => return failed(&target.catalog, &error),
     };
@@ -104,9 +104,6 @@ async fn answer(
 }
 
 fn failed(catalog: &Catalog, error: &dyn std::fmt::Display) -> Response {
-    tracing::error!(catalog = catalog.origin, %error, "failed to make a package index");
-    text(
-        StatusCode::INTERNAL_SERVER_ERROR,
-        "failed to make the package index; the server's log has the reason",
-    )
+    tracing::error!(catalog = catalog.origin, %error, "failed to create a package index");
+    text(StatusCode::INTERNAL_SERVER_ERROR, "failed to create the package index; see the server's log")
 }

@@ -14,7 +14,7 @@ pub(super) fn read<const N: usize>(
             Some(position) => _ = values[position].get_or_insert_with(|| value.into_owned()),
             None => {
                 return Err(format!(
-                    "400 Bad Request: unknown parameter {}; the parameters here are: {}",
+                    "400 Bad Request: unknown parameter {}, expected one of: {}",
                     quoted(&key),
                     known.join(", ")
                 ));

@@ -64,7 +64,7 @@ pub(super) async fn body(
             Some(Part::Bytes(bytes)) => Some((Ok(bytes), Some(receiver))),
             Some(Part::End) => None,
             Some(Part::Failed(message)) => Some((Err(io::Error::other(message)), None)),
-            None => Some((Err(io::Error::other("the rest of the catalog was not read")), None)),
+            None => Some((Err(io::Error::other("the remainder of the catalog was not read")), None)),
         }
     });
     Ok(Body::from_stream(futures::StreamExt::chain(futures::stream::iter([Ok(first)]), rest)))

@@ -10,7 +10,7 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use olm_catalog::Catalog;
 
-use super::packages::Kept;
+use super::packages::CompressedIndex;
 use super::{Served, text};
 use crate::names;
 
@@ -24,8 +24,8 @@ pub(super) struct Known {
     /// Since when this content is known to be served here, in seconds of Unix time.
     since: u64,
     /// Made at the first request for them.
-    pub packages: Arc<OnceLock<Kept>>,
-    pub index: Arc<OnceLock<Kept>>,
+    pub packages: Arc<OnceLock<CompressedIndex>>,
+    pub index: Arc<OnceLock<CompressedIndex>>,
 }
 
 impl Known {
@@ -62,7 +62,7 @@ impl FromRequestParts<Arc<Served>> for Target {
             let place = namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default();
             return Err(text(
                 StatusCode::NOT_FOUND,
-                &format!("404 Not Found: there is no catalog {place}{name}"),
+                &format!("404 Not Found: catalog {place}{name} not found"),
             ));
         };
         let known = served.known(namespace, name, &catalog);

@@ -7,7 +7,7 @@ fn t22_an_image_without_a_signature_is_not_signed() {
     for requirement in [key("key.pub"), logged("key.pub"), by(identity())] {
         let refused = verify(&requirement, &[]).unwrap_err();
         assert_eq!(refused.reason, Reason::NotSigned);
-        assert_eq!(refused.message, "not signed: no signature was found");
+        assert_eq!(refused.message, "not signed: no signature found");
     }
 }
 

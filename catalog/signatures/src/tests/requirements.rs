@@ -13,27 +13,30 @@ fn t22_a_requirement_that_anyone_meets_is_refused() {
     let both = Requirement { key: key("key.pub").key, ..by(identity()) };
     assert_eq!(invalid(both), "key: expected a key or an identity, not both");
     let empty = by(Identity::default());
-    assert_eq!(invalid(empty), "identity.issuer: missing, expected it or identity.issuerRegexp");
+    assert_eq!(invalid(empty), "identity.issuer: missing, expected this field or identity.issuerRegexp");
     let anyone = by(Identity { subject: None, ..identity() });
-    assert_eq!(invalid(anyone), "identity.subject: missing, expected it or identity.subjectRegexp");
+    assert_eq!(invalid(anyone), "identity.subject: missing, expected this field or identity.subjectRegexp");
     let blank = by(Identity { subject: Some(" ".to_owned()), ..identity() });
-    assert_eq!(invalid(blank), "identity.subject: empty, expected a text to match");
+    assert_eq!(invalid(blank), "identity.subject: empty, expected a string to match");
     for pattern in [".*", "", "(a|)", "a?"] {
         let all = Identity { subject: None, subject_regexp: Some(pattern.to_owned()), ..identity() };
-        assert!(invalid(by(all)).starts_with("identity.subjectRegexp: matches an empty text"), "{pattern}");
+        assert!(
+            invalid(by(all)).starts_with("identity.subjectRegexp: matches the empty string"),
+            "{pattern}"
+        );
     }
     let twice = by(Identity { subject_regexp: Some(".+".to_owned()), ..identity() });
-    assert_eq!(invalid(twice), "identity.subject: expected it or identity.subjectRegexp, not both");
+    assert_eq!(invalid(twice), "identity.subject: expected this field or identity.subjectRegexp, not both");
     let nothing = r#"{"mediaType":"application/vnd.dev.sigstore.trustedroot+json;version=0.1"}"#.to_owned();
     let none = Requirement { trusted_root: Some(nothing.clone()), ..by(identity()) };
-    assert_eq!(invalid(none), "trustedRoot: lists no certificate authority, expected one for an identity");
+    assert_eq!(invalid(none), "trustedRoot: no certificate authority, expected one for an identity");
     let none = Requirement { trusted_root: Some(nothing), ..key("key.pub") };
-    assert!(invalid(none).starts_with("trustedRoot: lists no transparency log"));
+    assert!(invalid(none).starts_with("trustedRoot: no transparency log"));
     for (wrong, expected) in [
-        ("", "expected a public key in PEM"),
-        ("-----BEGIN ENCRYPTED SIGSTORE PRIVATE KEY-----", "a private key, which must stay with its owner"),
-        ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "expected a public key in PEM"),
-        ("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", "unsupported kind of key"),
+        ("", "expected a PEM public key"),
+        ("-----BEGIN ENCRYPTED SIGSTORE PRIVATE KEY-----", "found a private key"),
+        ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "expected a PEM public key"),
+        ("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", "unsupported key type"),
     ] {
         let message =
             invalid(Requirement { key: Some(wrong.to_owned()), identity: None, trusted_root: root() });
@@ -53,9 +56,7 @@ fn t22_a_trusted_root_without_a_log_needs_a_timestamp_authority() {
     }
     root["timestampAuthorities"] = serde_json::json!([]);
     let neither = Requirement { trusted_root: Some(root.to_string()), ..by(identity()) };
-    assert!(
-        invalid(neither).starts_with("trustedRoot: lists no transparency log and no timestamp authority")
-    );
+    assert!(invalid(neither).starts_with("trustedRoot: no transparency log and no timestamp authority"));
 }
 
 #[test]
@@ -100,7 +101,7 @@ fn t22_a_rule_about_no_image_or_by_anyone_is_refused() {
         let images = images.iter().map(|image| (*image).to_owned()).collect();
         SignatureRule { images, any_of: any_of.to_vec() }.verifiers().map_err(|error| error.to_string())
     };
-    let images = "images: expected registries, folders or repositories, or * for all images";
+    let images = "images: expected registries, repository prefixes or repositories, or * for all images";
     assert_eq!(rule(&[], &[key("key.pub")]).unwrap_err(), images);
     assert_eq!(rule(&["quay.io", " / "], &[key("key.pub")]).unwrap_err(), images);
     assert_eq!(rule(&["*"], &[]).unwrap_err(), "anyOf: empty, expected at least one key or identity");

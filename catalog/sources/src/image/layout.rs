@@ -40,7 +40,7 @@ impl Layout {
         let what = path.display().to_string();
         let index = Pinned::new(&what, read_small(&path, limits)?, None, None)?;
         let Document::Index(entries) = index.parse()? else {
-            return Err(SourceError::malformed(what, "it is an image, not an index"));
+            return Err(SourceError::malformed(what, "found an image, expected an index"));
         };
         let Some(reference) = reference else {
             // Signatures lie beside the images that they are of.
@@ -50,11 +50,11 @@ impl Layout {
                 .collect();
             return match &images[..] {
                 [only] => self.manifest(only, limits),
-                [] => Err(SourceError::malformed(what, "it lists no image")),
+                [] => Err(SourceError::malformed(what, "no images in the index")),
                 several if several.iter().all(|entry| names(entry).is_empty()) => Ok(index),
                 several => Err(SourceError::Reference {
                     reference: self.root.display().to_string(),
-                    reason: format!("it holds several images; name one of {}", all_names(several)),
+                    reason: format!("contains several images; specify one of {}", all_names(several)),
                 }),
             };
         };
@@ -66,7 +66,7 @@ impl Layout {
             Some(entry) => self.manifest(entry, limits),
             None => Err(SourceError::NotFound {
                 what: format!("{reference} in {}", self.root.display()),
-                said: format!(": it holds {}", all_names(&entries)),
+                said: format!(": available: {}", all_names(&entries)),
             }),
         }
     }
@@ -96,7 +96,7 @@ impl Layout {
         let mut file = File::open(&path).map_err(SourceError::io("open", &path))?;
         let size = file.metadata().map_err(SourceError::io("read", &path))?.len();
         if size != blob.size {
-            let reason = format!("it has {size} bytes, and the manifest promises {}", blob.size);
+            let reason = format!("{size} bytes, expected {} as in the manifest", blob.size);
             return Err(SourceError::malformed(what, reason));
         }
         let actual = blob.digest.hasher().read_all(&mut file).map_err(SourceError::io("read", &path))?;
@@ -161,7 +161,7 @@ pub(crate) fn read_saved(
         let names: Vec<String> = images.iter().filter_map(|i| i.repo_tags.clone()).flatten().collect();
         return Err(SourceError::unsupported(
             "the archive",
-            format!("it holds {} images ({}); save one alone", images.len(), names.join(", ")),
+            format!("contains {} images ({}); save a single image", images.len(), names.join(", ")),
         ));
     };
     let inside = |name: &str| -> Result<PathBuf, SourceError> {

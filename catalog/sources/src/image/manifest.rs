@@ -125,7 +125,7 @@ impl Pinned {
             serde_json::from_slice(&self.bytes).map_err(|e| SourceError::malformed(&self.what, e))?;
         own.media_type
             .or_else(|| self.media_type.clone())
-            .ok_or_else(|| SourceError::malformed(&self.what, "nobody says of what type it is"))
+            .ok_or_else(|| SourceError::malformed(&self.what, "media type missing"))
     }
 
     pub fn parse(&self) -> Result<Document, SourceError> {
@@ -139,12 +139,12 @@ impl Pinned {
             layers: Option<Vec<Descriptor>>,
         }
         let raw: Raw = serde_json::from_slice(&self.bytes)
-            .map_err(|e| SourceError::malformed(&self.what, format!("it is not an image manifest: {e}")))?;
+            .map_err(|e| SourceError::malformed(&self.what, format!("not an image manifest: {e}")))?;
         if raw.schema_version != 2 {
             return Err(SourceError::unsupported(
                 &self.what,
-                "it is of Docker's first manifest schema, given up in 2017; push the image again with a tool of \
-                 today",
+                "Docker manifest schema 1 (deprecated in 2017) is not supported; push the image again with \
+                 a current tool",
             ));
         }
         // The same bytes must not be an index to one reader and an image to another.
@@ -154,7 +154,7 @@ impl Pinned {
         {
             return Err(SourceError::malformed(
                 &self.what,
-                format!("it was sent as {outside} and calls itself {inside}"),
+                format!("received as {outside}, but its media type is {inside}"),
             ));
         }
         match raw {
@@ -165,14 +165,14 @@ impl Pinned {
                 if layers.len() > MOST_LAYERS {
                     return Err(SourceError::malformed(
                         &self.what,
-                        format!("it has {} layers, more than {MOST_LAYERS}", layers.len()),
+                        format!("{} layers, expected at most {MOST_LAYERS}", layers.len()),
                     ));
                 }
                 Ok(Document::Image { config, layers })
             }
             _ => Err(SourceError::malformed(
                 &self.what,
-                "it is neither an index (manifests) nor an image (config and layers)",
+                "neither an index (manifests) nor an image (config and layers)",
             )),
         }
     }
@@ -216,7 +216,7 @@ pub(crate) fn choose<'m>(what: &str, manifests: &'m [Descriptor]) -> Result<&'m 
             Err(SourceError::unsupported(
                 what,
                 format!(
-                    "there is no image for linux/{architecture}, only for {}; name one of them by its digest",
+                    "no image for linux/{architecture}, only for {}; specify one of them by digest",
                     platforms.join(", ")
                 ),
             ))
@@ -240,7 +240,8 @@ pub(crate) fn check_layer(what: &str, layer: &Descriptor) -> Result<(), SourceEr
     Err(SourceError::unsupported(
         what,
         format!(
-            "its layer {} is of type {:?}; layers are tar archives, plain or compressed with gzip or zstd",
+            "layer {} has unsupported type {:?}, expected a tar archive, plain or compressed with gzip or \
+             zstd",
             layer.digest, layer.media_type
         ),
     ))

@@ -81,7 +81,7 @@ pub(crate) async fn pull(
             Document::Index(manifests) => {
                 depth += 1;
                 if depth > DEEPEST_INDEX {
-                    return Err(SourceError::malformed(&name, "its indexes list one another"));
+                    return Err(SourceError::malformed(&name, "its indexes form a cycle"));
                 }
                 pinned = place.manifest(choose(&name, &manifests)?, limits).await?;
             }
@@ -122,7 +122,7 @@ async fn labels(
     let path = place.blob(config, stage.scratch()).await?;
     let bytes = std::fs::read(&path).map_err(SourceError::io("read", path))?;
     let config: Config = serde_json::from_slice(&bytes)
-        .map_err(|e| SourceError::malformed(what, format!("it is not an image's configuration: {e}")))?;
+        .map_err(|e| SourceError::malformed(what, format!("not an image configuration: {e}")))?;
     Ok(config.labels())
 }
 

@@ -36,19 +36,19 @@ fn a_digest_counts_and_the_tag_does_not() {
 #[test]
 fn what_is_no_name_is_refused_with_the_reason() {
     for (text, reason) in [
-        ("", "it is empty"),
-        ("oci://quay.io/a", "leave out oci://"),
-        ("quay.io/a@", "a digest reads sha256:"),
-        ("quay.io/a@md5:00", "none of sha256 and sha512"),
+        ("", "empty reference"),
+        ("oci://quay.io/a", "remove oci://"),
+        ("quay.io/a@", "expected sha256:"),
+        ("quay.io/a@md5:00", "expected sha256 or sha512"),
         ("quay.io/a@sha256:00", "64 lower-case hexadecimal digits"),
-        ("quay.io/A", "\"A\" in the name"),
-        ("quay.io/a//b", "\"\" in the name"),
-        ("quay.io/../etc", "\"..\" in the name"),
-        ("quay.io/a:b:c", "in the name"),
-        ("quay.io/a:-x", "the tag \"-x\""),
+        ("quay.io/A", "invalid part \"A\" of the name"),
+        ("quay.io/a//b", "invalid part \"\" of the name"),
+        ("quay.io/../etc", "invalid part \"..\" of the name"),
+        ("quay.io/a:b:c", "of the name"),
+        ("quay.io/a:-x", "invalid tag \"-x\""),
         ("quay.io:99999/a", "not a host name"),
         ("-x.io/a", "not a host name"),
-        ("quay.io/", "\"\" in the name"),
+        ("quay.io/", "invalid part \"\" of the name"),
     ] {
         let message = refused(text);
         assert!(message.contains(reason), "{text}: {message}");

@@ -50,7 +50,7 @@ pub(super) async fn authorize(
         };
         if let Some(text) = text {
             let mut value = HeaderValue::try_from(text).map_err(|_| {
-                SourceError::malformed(base, "the log-in has characters that HTTP cannot carry")
+                SourceError::malformed(base, "the credentials contain characters not allowed in HTTP headers")
             })?;
             value.set_sensitive(true);
             return Ok(Some(value));
@@ -81,15 +81,13 @@ pub(crate) fn direct(credentials: &Credentials, host: &str, path: &str) -> Optio
 /// The token service of a registry. Unlike containerd and docker, which send a log-in to whatever host the registry names, this
 /// sends it to hosts of the registry's own site and to those that an administrator listed.
 fn token_url(http: &Http<'_>, base: &Url, realm: &str, secret: bool) -> Result<Url, SourceError> {
-    let url = base
-        .join(realm)
-        .map_err(|_| SourceError::malformed(base, "the name of its token service is no URL"))?;
+    let url =
+        base.join(realm).map_err(|_| SourceError::malformed(base, "invalid URL of its token service"))?;
     let (registry, host) = (base.host_str().unwrap_or_default(), net::host_of(&url));
     let name = url.host_str().unwrap_or_default();
     let plain_is_fine = base.scheme() == "http" && name == registry || http.is_plain(&host);
     if url.scheme() != "https" && !(url.scheme() == "http" && plain_is_fine) {
-        let reason =
-            format!("its token service {host} has no TLS, so that a log-in would travel in the clear");
+        let reason = format!("its token service {host} has no TLS, so credentials would be sent unencrypted");
         return Err(SourceError::malformed(base, reason));
     }
     let listed = |listed: &String| listed.eq_ignore_ascii_case(name) || listed.eq_ignore_ascii_case(&host);
@@ -97,8 +95,8 @@ fn token_url(http: &Http<'_>, base: &Url, realm: &str, secret: bool) -> Result<U
         return Err(SourceError::malformed(
             base,
             format!(
-                "it wants the log-in sent to {host}, a host of another site; hint: if this is its token service, an administrator \
-                 can list it in tokenHosts of ConfigMap olm-registries"
+                "it requests credentials for {host}, a host of another site; hint: if this is its token \
+                 service, an administrator can add it to tokenHosts of ConfigMap olm-registries"
             ),
         ));
     }
@@ -127,10 +125,10 @@ async fn token(
     let body = net::small_body(response, &what, LARGEST_TOKEN, &http.options.patience).await?;
     // The parser's message could quote the token.
     let answer: Answer = serde_json::from_slice(&body)
-        .map_err(|_| SourceError::malformed(&what, "its answer is not a token document"))?;
+        .map_err(|_| SourceError::malformed(&what, "response is not a token document"))?;
     match answer.token.or(answer.access_token).filter(|token| !token.is_empty()) {
         Some(token) => Ok(Some(token)),
-        None => Err(SourceError::malformed(&what, "its answer holds no token").into()),
+        None => Err(SourceError::malformed(&what, "response contains no token").into()),
     }
 }
 

@@ -67,7 +67,7 @@ pub(crate) struct Failures(Vec<(String, SourceError)>);
 
 impl Failures {
     pub fn add(&mut self, place: &Reference, error: SourceError) {
-        tracing::debug!(place = place.name(), %error, "will look elsewhere, if there is a place left");
+        tracing::debug!(place = place.name(), %error, "trying the next location, if any");
         self.0.push((place.name(), error));
     }
 
@@ -247,9 +247,7 @@ impl<'a> Repository<'a> {
         if resumed && !continues(&response, download.written) {
             download.restart().await?;
             if response.status() == StatusCode::PARTIAL_CONTENT {
-                return Err(Failure::transient(
-                    "the server answered with another part than it was asked for",
-                ));
+                return Err(Failure::transient("the server returned a different range than requested"));
             }
         }
         download.receive(response, Pace::new(&self.http.options.patience)).await?;
@@ -264,10 +262,8 @@ impl<'a> Repository<'a> {
         what: &str,
         range: Option<&str>,
     ) -> Result<Response, Failure> {
-        let url = self
-            .base
-            .join(path)
-            .map_err(|e| SourceError::malformed(what, format!("its name makes no URL: {e}")))?;
+        let url =
+            self.base.join(path).map_err(|e| SourceError::malformed(what, format!("invalid URL: {e}")))?;
         let client = self.http.client(&url, &self.host, what, Redirects::Followed)?;
         let request = || {
             let mut request = client.request(method.clone(), url.clone());
@@ -333,15 +329,19 @@ impl<'a> Repository<'a> {
         let logins = self.logins();
         if logins.is_empty() {
             return format!(
-                "no credentials match {}: if it is private, add a pull secret for it; if it is public, check \
+                "no credentials for {}: for a private image, add a pull secret; for a public image, check \
                  the name",
                 self.name
             );
         }
         let list = logins.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         let helper = logins.iter().any(|login| matches!(login.secret, Secret::Helper(_)));
-        let hint =
-            if helper { "put the log-in itself into a pull secret" } else { "check that they may pull it" };
+        let hint = if helper {
+            "add the credentials themselves to a pull secret"
+        } else {
+            "check their pull \
+             permission"
+        };
         format!("tried {list}; {hint}")
     }
 }
@@ -380,8 +380,7 @@ impl Download<'_> {
             self.written += chunk.len() as u64;
             pace.received(chunk.len()).map_err(|failure| self.cut(failure))?;
             if self.written > self.blob.size {
-                let reason =
-                    format!("it is longer than the {} bytes that the manifest promises", self.blob.size);
+                let reason = format!("longer than the {} bytes of the manifest", self.blob.size);
                 return Err(SourceError::malformed(self.what, reason).into());
             }
             self.hasher.update(&chunk);
@@ -392,7 +391,7 @@ impl Download<'_> {
     fn cut(&self, failure: Failure) -> Failure {
         match failure {
             Failure::Transient { reason, retry_after } => Failure::Transient {
-                reason: format!("cut off after {} of {} bytes: {reason}", self.written, self.blob.size),
+                reason: format!("interrupted after {} of {} bytes: {reason}", self.written, self.blob.size),
                 retry_after,
             },
             fatal => fatal,
@@ -401,14 +400,14 @@ impl Download<'_> {
 
     async fn finish(&mut self, resumed: bool) -> Result<(), Failure> {
         if self.written < self.blob.size {
-            return Err(self.cut(Failure::transient("the server ended it early")));
+            return Err(self.cut(Failure::transient("the server closed the connection early")));
         }
         let actual = std::mem::replace(&mut self.hasher, self.blob.digest.hasher()).finish();
         if actual != self.blob.digest {
             if resumed {
                 // The parts may be of different content; the whole deserves a try.
                 self.restart().await?;
-                return Err(Failure::transient("the parts of the download do not fit together"));
+                return Err(Failure::transient("inconsistent ranges of the download"));
             }
             return Err(Failure::Fatal(SourceError::Digest {
                 what: self.what.to_owned(),

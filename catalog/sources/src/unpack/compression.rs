@@ -40,7 +40,7 @@ pub(crate) fn decompress(
     if is_other {
         return Err(SourceError::unsupported(
             what,
-            "it is compressed with xz or bzip2; gzip, zstd and plain archives are read",
+            "unsupported compression xz or bzip2, expected gzip, zstd or no compression",
         ));
     }
     let source = BufReader::with_capacity(64 << 10, Cursor::new(magic).chain(reader));
@@ -107,7 +107,7 @@ impl<R: BufRead> Read for Zstd<R> {
             self.inside = false;
             let stored = self.decoder.get_checksum_from_data();
             if stored.is_some() && stored != self.decoder.get_calculated_checksum() {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "a zstd frame has a wrong checksum"));
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "wrong checksum of a zstd frame"));
             }
         }
     }

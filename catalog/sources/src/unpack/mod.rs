@@ -144,7 +144,7 @@ impl Unpacker {
             return Err(Exceeded::new("the depth of a path", "path_depth", limits.path_depth).reading(what));
         }
         if path.iter().any(|part| part.len() > LONGEST_NAME) {
-            return Err(SourceError::malformed(what, format!("a name has more than {LONGEST_NAME} bytes")));
+            return Err(SourceError::malformed(what, format!("name longer than {LONGEST_NAME} bytes")));
         }
         Ok(())
     }
@@ -167,7 +167,7 @@ impl Unpacker {
             }
             // After the prefix, the name might have become a way out.
             if matches!(hidden, b"." | b"..") {
-                return Err(escape(what, &entry.path, "removes a folder's parent"));
+                return Err(escape(what, &entry.path, "removes the parent of a directory"));
             }
             let target: Vec<&[u8]> = folder.iter().copied().chain([hidden]).collect();
             return self.hide(what, key(path), |unpacker| unpacker.remove(&key(&target), true));
@@ -176,14 +176,14 @@ impl Unpacker {
             // What takes the place of a folder on the way to a wanted one takes that one away.
             if entry.kind != Kind::Folder && self.wanted.leads_to(path) {
                 if entry.kind == Kind::SymbolicLink {
-                    return Err(escape(what, &entry.path, "is a link where a folder to keep should be"));
+                    return Err(escape(what, &entry.path, "is a link, expected a directory to keep"));
                 }
                 self.remove(&key(path), false)?;
             }
             return Ok(());
         };
         if entry.kind != Kind::Folder && self.wanted.leads_to(path) {
-            return Err(escape(what, &entry.path, "is not a folder, as one to keep must be"));
+            return Err(escape(what, &entry.path, "is not a directory, expected a directory to keep"));
         }
         self.check_path(what, entry, path)?;
         match entry.kind {
@@ -263,7 +263,7 @@ impl Unpacker {
                 self.insert(what, &entry.path, path, What::File(stored))?;
                 self.link(&existing, place)
             }
-            _ => Err(refuse("is none of the files to keep")),
+            _ => Err(refuse("is not one of the files to keep")),
         }
     }
 
@@ -424,11 +424,11 @@ impl Unpacker {
             while let Some(step) = ahead.pop() {
                 steps += 1;
                 if steps > MOST_STEPS {
-                    return Err(refuse("is too long a way"));
+                    return Err(refuse("is too long"));
                 }
                 if step == b".." {
                     if at.pop().is_none() {
-                        return Err(refuse("leads out of the archive"));
+                        return Err(refuse("points outside of the archive"));
                     }
                     continue;
                 }
@@ -442,12 +442,12 @@ impl Unpacker {
             if next.is_none() {
                 return match self.nodes.get(&at.join(&b'/')).map(|node| &node.what) {
                     Some(What::File(stored)) => Ok(stored),
-                    Some(_) => Err(refuse("is a folder; only links to files are kept")),
-                    None => Err(refuse("is none of the files to keep")),
+                    Some(_) => Err(refuse("is a directory; only links to files are kept")),
+                    None => Err(refuse("is not one of the files to keep")),
                 };
             }
         }
-        Err(refuse("leads through too many links"))
+        Err(refuse("contains too many links"))
     }
 }
 
@@ -456,7 +456,7 @@ impl Unpacker {
 fn parts<'p>(what: &str, raw: &'p [u8]) -> Result<Vec<&'p [u8]>, SourceError> {
     let parts: Vec<&[u8]> = raw.split(|b| *b == b'/').filter(|part| !matches!(*part, b"" | b".")).collect();
     if parts.contains(&&b".."[..]) {
-        return Err(escape(what, raw, "leads out of the archive with `..`"));
+        return Err(escape(what, raw, "points outside of the archive with `..`"));
     }
     Ok(parts)
 }

@@ -126,7 +126,7 @@ impl<'a, R: Read> Entries<'a, R> {
         let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
         loop {
             match self.reader.read(&mut buffer[..most]) {
-                Ok(0) => return Err(self.malformed("it ends in the middle of an entry")),
+                Ok(0) => return Err(self.malformed("truncated entry")),
                 Ok(n) => {
                     self.left -= n as u64;
                     return Ok(n);
@@ -142,7 +142,7 @@ impl<'a, R: Read> Entries<'a, R> {
         self.left = size;
         self.padding = (BLOCK as u64 - size % BLOCK as u64) % BLOCK as u64;
         // No file is that large; sums of sizes must not overflow.
-        if size > i64::MAX as u64 { Err(self.malformed("an entry has an impossible size")) } else { Ok(()) }
+        if size > i64::MAX as u64 { Err(self.malformed("invalid size of an entry")) } else { Ok(()) }
     }
 
     fn skip(&mut self) -> Result<(), SourceError> {
@@ -151,7 +151,7 @@ impl<'a, R: Read> Entries<'a, R> {
             .map_err(|e| SourceError::reading(self.what, &e))?;
         // Some writers leave out the zeros after the last entry.
         if skipped < self.left {
-            return Err(self.malformed("it ends in the middle of an entry"));
+            return Err(self.malformed("truncated entry"));
         }
         (self.left, self.padding) = (0, 0);
         Ok(())
@@ -165,7 +165,7 @@ impl<'a, R: Read> Entries<'a, R> {
         while filled < BLOCK {
             match self.reader.read(&mut block[filled..]) {
                 Ok(0) if filled == 0 => return Ok(None),
-                Ok(0) => return Err(self.malformed("it ends in the middle of a header")),
+                Ok(0) => return Err(self.malformed("truncated header")),
                 Ok(n) => filled += n,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(SourceError::reading(self.what, &e)),
@@ -175,7 +175,7 @@ impl<'a, R: Read> Entries<'a, R> {
             return Ok(None);
         }
         if !is_header(block) {
-            return Err(self.malformed("it is not a tar archive, or damaged (a header has a wrong checksum)"));
+            return Err(self.malformed("not a tar archive, or corrupted (wrong checksum of a header)"));
         }
         Ok(Some(header))
     }
@@ -199,20 +199,21 @@ impl<'a, R: Read> Entries<'a, R> {
         let mut rest = &content[..];
         while !rest.is_empty() {
             let Some((record, after)) = pax_record(rest) else {
-                return Err(self.malformed("a pax header is damaged"));
+                return Err(self.malformed("corrupted pax header"));
             };
             rest = after;
             let (key, value) = record;
             match key {
                 // A zero would end the name for some readers and not for others.
                 b"path" | b"linkpath" if value.contains(&0) => {
-                    return Err(self.malformed("a path has a zero byte in it"));
+                    return Err(self.malformed("path contains a zero byte"));
                 }
                 b"path" => extension.path = Some(value.to_vec()),
                 b"linkpath" => extension.link = Some(value.to_vec()),
                 b"size" => {
                     let size = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
-                    extension.size = Some(size.ok_or_else(|| self.malformed("a pax header has a bad size"))?);
+                    extension.size =
+                        Some(size.ok_or_else(|| self.malformed("invalid size in a pax header"))?);
                 }
                 _ if key.starts_with(b"GNU.sparse.") => return Err(self.sparse()),
                 _ => {}
@@ -224,9 +225,7 @@ impl<'a, R: Read> Entries<'a, R> {
     /// The whole content of an extension header.
     fn extension(&mut self) -> Result<Vec<u8>, SourceError> {
         if self.left > LARGEST_EXTENSION {
-            return Err(
-                self.malformed(format!("an extension header has more than {LARGEST_EXTENSION} bytes"))
-            );
+            return Err(self.malformed(format!("extension header larger than {LARGEST_EXTENSION} bytes")));
         }
         let mut content = Vec::new();
         self.copy_to(&mut content, SourceError::io("write", ""))?;
@@ -238,7 +237,7 @@ impl<'a, R: Read> Entries<'a, R> {
     }
 
     fn sparse(&self) -> SourceError {
-        SourceError::unsupported(self.what, "it holds a sparse file; pack it without")
+        SourceError::unsupported(self.what, "sparse files are not supported")
     }
 }
 

@@ -264,7 +264,7 @@ fn a_way_through_very_many_folders_is_not_gone() {
     let tar = Tar::default().file("configs/a", "").pax(&[("linkpath", &way)]).link("configs/l", "x");
     let limits = Limits { path_bytes: 4096, ..Limits::default() };
     let error = unpack_all(&configs(), &[tar], &limits).expect_err("refused").to_string();
-    assert!(error.contains("too long a way"), "{error}");
+    assert!(error.contains("is too long"), "{error}");
 }
 
 #[test]
@@ -272,18 +272,15 @@ fn damaged_archives_are_told_as_such() {
     let good = Tar::default().file("configs/a", &"a".repeat(600)).end();
     let dest = TempDir::new().expect("a folder");
     for (bytes, reason) in [
-        (good[..100].to_vec(), "in the middle of a header"),
-        (good[..700].to_vec(), "in the middle of an entry"),
+        (good[..100].to_vec(), "truncated header"),
+        (good[..700].to_vec(), "truncated entry"),
         (b"this is no tar".repeat(100), "not a tar archive"),
-        (Tar::default().pax(&[("size", "-1")]).file("configs/a", "").end(), "bad size"),
+        (Tar::default().pax(&[("size", "-1")]).file("configs/a", "").end(), "invalid size"),
         (Tar::default().pax(&[("path", "a\0b")]).file("configs/a", "").end(), "zero byte"),
         (Tar::default().pax(&[("GNU.sparse.major", "1")]).end(), "sparse"),
         (Tar::default().add(EntryType::GNUSparse, b"configs/s", b"", b"").end(), "sparse"),
-        (Tar::default().add(EntryType::XHeader, b"pax", b"", b"99 path=x\n").end(), "damaged"),
-        (
-            Tar::default().pax(&[("size", "9999999999999999999")]).file("configs/a", "").end(),
-            "impossible size",
-        ),
+        (Tar::default().add(EntryType::XHeader, b"pax", b"", b"99 path=x\n").end(), "corrupted pax header"),
+        (Tar::default().pax(&[("size", "9999999999999999999")]).file("configs/a", "").end(), "invalid size"),
     ] {
         let error = unpack_tar(&bytes[..], &configs(), dest.path(), &Limits::default()).expect_err(reason);
         assert!(error.to_string().contains(reason), "{error}");
@@ -340,7 +337,7 @@ fn a_header_of_a_gigabyte_is_not_read() {
     let error = unpack_tar(endless, &configs(), dest.path(), &Limits::default()).expect_err("refused");
 
     // Then nothing of it is read into memory
-    assert!(error.to_string().contains("an extension header has more than"), "{error}");
+    assert!(error.to_string().contains("extension header larger than"), "{error}");
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {

@@ -41,7 +41,7 @@ impl Wanted {
             let parts = text.split('/').filter(|part| !matches!(*part, "" | "."));
             let parts: Vec<Vec<u8>> = parts.map(|part| part.as_bytes().to_vec()).collect();
             if parts.iter().any(|part| part == b".." || part.contains(&0)) {
-                return Err(format!("the folder {text:?}, which is not inside the archive"));
+                return Err(format!("directory {text:?} outside of the archive"));
             }
             Ok(parts)
         };

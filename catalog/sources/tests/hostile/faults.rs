@@ -64,7 +64,7 @@ async fn a_blob_that_is_always_cut_off_says_where() {
     scene.registry.without_ranges();
     scene.registry.fault(scene.layer(), 99, Fault::Cut(20));
     let text = scene.bad().await.to_string();
-    assert!(text.contains("cut off after 20 of") && text.contains("3 attempts"), "{text}");
+    assert!(text.contains("interrupted after 20 of") && text.contains("3 attempts"), "{text}");
 }
 
 #[tokio::test]

@@ -186,7 +186,7 @@ async fn a_destination_that_is_full_is_not_touched() {
     scene.good().await;
     scene.registry.asked();
     let error = scene.fetch("org/catalog:v1", None).await.expect_err("full");
-    assert!(error.to_string().contains("it is not empty"), "{error}");
+    assert!(error.to_string().contains("not empty"), "{error}");
     assert!(scene.registry.asked().is_empty());
     assert_eq!(files(&scene.dest), expected(&[("etcd/catalog.json", ETCD)]));
 }
@@ -195,9 +195,11 @@ async fn a_destination_that_is_full_is_not_touched() {
 async fn images_of_another_sort_are_told_apart() {
     let database = "operators.operatorframework.io.index.database.v1";
     let bundle = "operators.operatorframework.io.bundle.manifests.v1";
-    for (label, reason) in
-        [(database, "SQLite"), (bundle, "it is a bundle"), ("other", "has no file in /configs")]
-    {
+    for (label, reason) in [
+        (database, "SQLite"),
+        (bundle, "found a bundle, expected a catalog"),
+        ("other", "no files in /configs"),
+    ] {
         let scene = Scene::new().await;
         scene.registry.push("v1", &Image::new(&[(label, "x")], &[gzip(&tar(&[("bin/x", "x")]))]));
         let text = scene.bad().await.to_string();

@@ -73,8 +73,8 @@ async fn archives_and_yaml_are_read_also_when_compressed_twice() {
 async fn what_is_no_catalog_is_told_apart() {
     let scene = Scene::new().await;
     for (name, bytes, reason) in [
-        ("/page", &b"<!DOCTYPE html><p>log in"[..], "it is a web page"),
-        ("/nothing", b"", "it is empty"),
+        ("/page", &b"<!DOCTYPE html><p>log in"[..], "found a web page"),
+        ("/nothing", b"", ": empty"),
         ("/xz", b"\xfd7zXZ\0....", "xz or bzip2"),
     ] {
         scene.registry.put_file(name, &[], bytes);

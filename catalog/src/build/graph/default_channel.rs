@@ -45,11 +45,12 @@ fn set(wanted: Option<&str>, named: &[&str], nodes: &[&Node], graph: &mut Graph)
     let channels = channels.join(", ");
     let text = match wanted {
         Some(name) => {
-            format!("the default channel {name} is none of its channels ({channels}); {instead} stands in")
+            format!("default channel {name} is not one of its channels ({channels}); using {instead}")
         }
-        None => format!("no bundle names the default channel among {channels}; {instead} stands in"),
+        None => format!("no bundle sets a default channel of {channels}; using {instead}"),
     };
-    let fix = "name one in metadata/annotations.yaml of the newest bundle (operators.operatorframework.io.bundle.channel.default.v1) or in package.yaml (defaultChannel)";
+    let fix = "set one in metadata/annotations.yaml of the newest bundle \
+     (operators.operatorframework.io.bundle.channel.default.v1) or in package.yaml (defaultChannel)";
     graph.default_channel = Some(instead);
     graph.notes.push(Note::new(Severity::Error, "", "package-default-channel", text, fix));
 }

@@ -159,8 +159,8 @@ pub(crate) fn graph_of_heads(
                 there.insert(channel.as_str(), *node);
             }
             None => {
-                let text = format!("channel {channel} is left out: its head {head} is not there");
-                let fix = "add that ClusterServiceVersion, or name one that is there in currentCSV";
+                let text = format!("channel {channel} is skipped: its head {head} not found");
+                let fix = "add this ClusterServiceVersion, or set currentCSV to an existing one";
                 graph.notes.push(Note::new(Severity::Error, head, "channel-head-missing", text, fix));
             }
         }
@@ -194,15 +194,15 @@ fn unique<'a>(nodes: &'a [Node], notes: &mut Vec<Note>) -> Vec<&'a Node> {
     let mut unique: Vec<&Node> = Vec::new();
     for node in sorted {
         if unique.iter().any(|other| other.name == node.name) {
-            let text = format!("{} is the name of two bundles; the second one is left out", node.name);
-            let fix = "give each ClusterServiceVersion a name of its own";
+            let text = format!("two bundles are named {}; the second one is skipped", node.name);
+            let fix = "set a unique name for each ClusterServiceVersion";
             notes.push(Note::new(Severity::Error, &node.name, "bundle-duplicate", text, fix));
         } else if let Some(other) = unique.iter().find(|other| other.version == node.version) {
             let text = format!(
-                "{} and {} are both version {}; {} is left out",
+                "{} and {} both have version {}; {} is skipped",
                 other.name, node.name, node.version, node.name
             );
-            let fix = "give each bundle a version of its own";
+            let fix = "set a unique version for each bundle";
             notes.push(Note::new(Severity::Error, &node.name, "version-duplicate", text, fix));
         } else {
             unique.push(node);
@@ -217,8 +217,9 @@ fn stranded(nodes: &[&Node], graph: &mut Graph) {
         if graph.lists(&node.name) || node.deprecated {
             continue;
         }
-        let text = format!("{} is left out: no channel leads to it", node.name);
-        let fix = "let the next newer bundle replace or skip it, or let it name a channel in metadata/annotations.yaml (operators.operatorframework.io.bundle.channels.v1)";
+        let text = format!("{} is skipped: not reachable in any channel", node.name);
+        let fix = "replace or skip it in the next newer bundle, or set its channel in \
+         metadata/annotations.yaml (operators.operatorframework.io.bundle.channels.v1)";
         graph.notes.push(Note::new(Severity::Error, &node.name, "bundle-stranded", text, fix));
     }
 }

@@ -88,13 +88,11 @@ impl<'a> Walk<'a> {
         if let Some(older) = older {
             let (name, older) = (&node.name, &older.name);
             let text = if self.bridge {
-                format!("{name} replaces {missing}, which is not there; it replaces {older} instead")
+                format!("{name} replaces missing {missing}; using {older} instead")
             } else {
-                format!(
-                    "{name} replaces {missing}, which is not there, so that nothing leads from {older} to it"
-                )
+                format!("{name} replaces missing {missing}, so it has no upgrade edge from {older}")
             };
-            let fix = "add the missing bundle, or let its successor replace or skip what is there";
+            let fix = "add the missing bundle, or replace or skip an existing bundle in its successor";
             notes.push(Note::new(Severity::Warning, &node.name, "replaces-missing", text, fix));
         }
         older.filter(|_| self.bridge)
@@ -103,9 +101,9 @@ impl<'a> Walk<'a> {
 
 fn cycle(channel: &str, node: &Node, replaced: &str) -> Note {
     let text = format!(
-        "channel {channel}: {} replaces {replaced}, which leads back to {}; that edge is left out",
+        "channel {channel}: {} replaces {replaced}, which forms a cycle with {}; this edge is skipped",
         node.name, node.name
     );
-    let fix = "let each bundle replace an older one";
+    let fix = "replace an older bundle in each bundle";
     Note::new(Severity::Error, &node.name, "channel-cycle", text, fix)
 }

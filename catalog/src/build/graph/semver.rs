@@ -23,10 +23,10 @@ pub(super) fn channels(nodes: &[&Node], skip_patch: bool, graph: &mut Graph) {
                 // Versions that differ in build metadata alone have no order that a channel could follow.
                 Some(last) if precedence(&last.version, &node.version).is_eq() => {
                     let text = format!(
-                        "{} ({}) and {} ({}) differ in build metadata alone and have no order; {} is left out",
+                        "{} ({}) and {} ({}) differ only in build metadata and have no order; {} is skipped",
                         last.name, last.version, node.name, node.version, node.name
                     );
-                    let fix = "give it a version of its own, or use updateGraph: replaces-mode";
+                    let fix = "set a unique version, or use updateGraph: replaces-mode";
                     graph.notes.push(Note::new(Severity::Error, &node.name, "version-unordered", text, fix));
                 }
                 _ => channel.push(node),

@@ -79,10 +79,7 @@ fn a_gap_is_kept_or_bridged_and_told() {
     let bridged = graph(Mode::Replaces, &nodes, true);
     assert_eq!(text(&bridged, "a"), "1.0.0; 1.2.0 <- 1.0.0");
     assert_eq!(codes(&bridged), ["replaces-missing", "package-default-channel"]);
-    assert_eq!(
-        bridged.notes[0].text,
-        "p.v1.2.0 replaces p.v1.1.0, which is not there; it replaces p.v1.0.0 instead"
-    );
+    assert_eq!(bridged.notes[0].text, "p.v1.2.0 replaces missing p.v1.1.0; using p.v1.0.0 instead");
     // The end of a channel replaces what was never there, which is how pruned catalogs look.
     let tail = graph(Mode::Replaces, &[node("1.2.0", "a").replaces("1.1.0")], true);
     assert_eq!((text(&tail, "a").as_str(), codes(&tail)), ("1.2.0 <- 1.1.0", vec![]));
@@ -125,7 +122,7 @@ fn the_last_default_channel_by_version_counts() {
         (graph.default_channel.as_deref(), codes(&graph)),
         (Some("b"), vec!["package-default-channel"])
     );
-    assert_eq!(graph.notes[0].text, "the default channel gone is none of its channels (a, b); b stands in");
+    assert_eq!(graph.notes[0].text, "default channel gone is not one of its channels (a, b); using b");
 }
 
 #[test]
@@ -137,7 +134,7 @@ fn what_upstream_refuses_is_left_out_and_the_rest_stays() {
         graph(Mode::Replaces, &[node("1.0.0", "a"), twin, node("1.1.0", "a").replaces("1.0.0")], false);
     assert_eq!(text(&both, "a"), "1.0.0; 1.1.0 <- 1.0.0");
     assert_eq!(codes(&both), ["version-duplicate"]);
-    assert_eq!(both.notes[0].text, "p.v1.0.0 and p.zwei are both version 1.0.0; p.zwei is left out");
+    assert_eq!(both.notes[0].text, "p.v1.0.0 and p.zwei both have version 1.0.0; p.zwei is skipped");
 }
 
 #[test]

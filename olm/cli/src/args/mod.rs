@@ -246,7 +246,7 @@ pub struct WaitArgs {
 
 /// A version, or a range; kept as text, which the API has too.
 fn version_or_range(text: &str) -> Result<String, String> {
-    olm_resolver::VersionWish::parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+    olm_resolver::VersionRequest::parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
 /// `90s`, `5m`, `1h`, or plain seconds.

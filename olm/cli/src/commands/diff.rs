@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{
     plan::{changes, named},
-    subject::{Ground, Subject, Wish},
+    subject::{Ground, Query, Subject},
 };
 use crate::{
     args::{Against, Global, PackageDiffArgs},
@@ -22,7 +22,7 @@ pub async fn run(global: &Global, args: PackageDiffArgs) -> Result<(), Failure> 
 }
 
 async fn plan(global: &Global, mut args: PackageDiffArgs) -> Result<Plan, Failure> {
-    let wish = Wish { package: &args.package, channel: args.channel.as_deref(), ..Wish::default() };
+    let wish = Query { package: &args.package, channel: args.channel.as_deref(), ..Query::default() };
     args.offline.installed.extend(args.from.as_ref().map(|from| format!("{}@{from}", args.package)));
     let mut subject = Subject::find(global, &args.offline, wish).await?;
     subject.must_be_installed()?;

@@ -6,7 +6,7 @@ use olm_resolver::Resolved;
 
 use super::{
     catalog,
-    subject::{Subject, Wish},
+    subject::{Query, Subject},
 };
 use crate::{
     args::{Global, PackageGraphArgs},
@@ -15,7 +15,7 @@ use crate::{
 };
 
 pub async fn run(global: &Global, args: PackageGraphArgs) -> Result<(), Failure> {
-    let wish = Wish { package: &args.package, channel: args.channel.as_deref(), ..Wish::default() };
+    let wish = Query { package: &args.package, channel: args.channel.as_deref(), ..Query::default() };
     let mut subject = Subject::find(global, &args.offline, wish).await?;
     let package = subject.package().await?;
     let channel = args.channel.as_deref();

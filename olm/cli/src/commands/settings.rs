@@ -2,7 +2,7 @@
 
 use olm_manager::{
     catalogs::Fetcher,
-    ops::{self, Wish},
+    ops::{self, SettingChange},
 };
 
 use super::wait;
@@ -14,33 +14,34 @@ use crate::{
 };
 
 pub async fn skip(global: &Global, args: SkipArgs) -> Result<(), Failure> {
-    let wish = if args.undo { Wish::Unskip(args.versions) } else { Wish::Skip(args.versions) };
+    let wish =
+        if args.undo { SettingChange::Unskip(args.versions) } else { SettingChange::Skip(args.versions) };
     say(global, &args.name, &wish, &args.out).await
 }
 
 pub async fn pause(global: &Global, args: NameArgs, paused: bool) -> Result<(), Failure> {
-    let wish = if paused { Wish::Pause } else { Wish::Resume };
+    let wish = if paused { SettingChange::Pause } else { SettingChange::Resume };
     say(global, &args.name, &wish, &args.out).await
 }
 
 pub async fn unpin(global: &Global, args: NameArgs) -> Result<(), Failure> {
-    say(global, &args.name, &Wish::Unpin, &args.out).await
+    say(global, &args.name, &SettingChange::Unpin, &args.out).await
 }
 
 pub async fn snooze(global: &Global, args: SnoozeArgs) -> Result<(), Failure> {
-    let wish = if args.undo { Wish::Unsnooze } else { Wish::Snooze };
+    let wish = if args.undo { SettingChange::Unsnooze } else { SettingChange::Snooze };
     say(global, &args.name, &wish, &args.out).await
 }
 
 pub async fn set_channel(global: &Global, args: SetChannelArgs) -> Result<(), Failure> {
-    say(global, &args.name, &Wish::Channel(args.channel), &args.out).await
+    say(global, &args.name, &SettingChange::Channel(args.channel), &args.out).await
 }
 
-async fn say(global: &Global, name: &str, wish: &Wish, out: &OutputArgs) -> Result<(), Failure> {
+async fn say(global: &Global, name: &str, wish: &SettingChange, out: &OutputArgs) -> Result<(), Failure> {
     let client = context::connect(global).await?;
     // Only what is newest now has to be looked up.
     let catalogs = match wish {
-        Wish::Snooze => Fetcher::service_proxy(client.clone()).fetch().await.map_err(|e| {
+        SettingChange::Snooze => Fetcher::service_proxy(client.clone()).fetch().await.map_err(|e| {
             Failure::new(Code::Unexpected, e.to_string()).hint("check the manager: olm self status")
         })?,
         _ => Vec::new(),

@@ -28,7 +28,7 @@ use crate::{
 
 /// What somebody wants to know.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Wish<'a> {
+pub struct Query<'a> {
     /// Package, or what is installed of it.
     pub package: &'a str,
     /// Instead of the channel that is followed.
@@ -64,7 +64,7 @@ pub struct Subject {
 
 impl Subject {
     /// Finds it. A package that is not installed counts as one that is about to be.
-    pub async fn find(global: &Global, args: &OfflineArgs, wish: Wish<'_>) -> Result<Self, Failure> {
+    pub async fn find(global: &Global, args: &OfflineArgs, wish: Query<'_>) -> Result<Self, Failure> {
         let opened = Offline::open(global.namespace.as_deref(), args, wish.package).await?;
         let mut subject = match opened {
             Some(offline) => Self::offline(offline, wish),
@@ -83,12 +83,12 @@ impl Subject {
         Ok(subject)
     }
 
-    fn offline(offline: Offline, wish: Wish<'_>) -> Self {
+    fn offline(offline: Offline, wish: Query<'_>) -> Self {
         let subscription = offline.subscription(wish.package, wish.channel);
         Self { ground: Ground::Offline(Box::new(offline)), subscription, installed: None }
     }
 
-    async fn on_cluster(global: &Global, catalog: Option<&str>, wish: Wish<'_>) -> Result<Self, Failure> {
+    async fn on_cluster(global: &Global, catalog: Option<&str>, wish: Query<'_>) -> Result<Self, Failure> {
         let client = context::connect(global).await?;
         let catalogs = Fetcher::service_proxy(client.clone()).fetch().await.map_err(|e| {
             Failure::new(Code::Unexpected, e.to_string()).hint("check the manager: kubectl get pods -n olm")

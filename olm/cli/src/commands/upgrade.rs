@@ -1,6 +1,6 @@
 //! `olm upgrade`.
 
-use olm_manager::ops::{self, Upgraded, Wish};
+use olm_manager::ops::{self, SettingChange, Upgraded};
 
 use super::wait;
 use crate::{
@@ -14,7 +14,7 @@ pub async fn run(global: &Global, args: UpgradeArgs) -> Result<(), Failure> {
     let client = context::connect(global).await?;
     let namespace = global.namespace.as_deref();
     if let Some(channel) = &args.channel {
-        let wish = Wish::Channel(channel.clone());
+        let wish = SettingChange::Channel(channel.clone());
         let said = ops::set(&client, &[], namespace, &args.name, &wish).await.map_err(wait::failure)?;
         eprintln!("{}", said.text);
     }

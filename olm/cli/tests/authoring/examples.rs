@@ -52,3 +52,48 @@ fn the_examples_of_the_page_are_what_the_program_says() {
     let page = fs::read_to_string(&path).unwrap();
     assert_eq!(without_digests(&anew), without_digests(&page), "UPDATE=1 writes docs/plans.md anew");
 }
+
+/// The commands in the code blocks of a document, in blocks of output (`text`) those after a prompt. Lines that continue are joined;
+/// comments, pipes and redirections end a command.
+fn commands(page: &str) -> Vec<String> {
+    let (mut found, mut code, mut output) = (Vec::new(), false, false);
+    let page = page.replace("\\\n", " ");
+    for line in page.lines().map(str::trim_start) {
+        if let Some(language) = line.strip_prefix("```") {
+            (code, output) = (!code, language == "text");
+        }
+        let prompted = line.strip_prefix("$ ");
+        let line = prompted.unwrap_or(line);
+        let ends = [" #", " | ", " > ", " 2>", "; ", " && "];
+        let end = ends.iter().filter_map(|mark| line.find(mark)).min().unwrap_or(line.len());
+        if code && line.starts_with("olm ") && (prompted.is_some() || !output) {
+            found.push(line[..end].to_owned());
+        }
+    }
+    found
+}
+
+/// `--help` is read last: before it the command line refuses names, flags and values that it does not have.
+#[test]
+fn the_command_line_accepts_every_command_of_the_documents() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let docs =
+        ["docs", "docs/findings", "docs/reasons"].map(|folder| fs::read_dir(root.join(folder)).unwrap());
+    let pages = docs.into_iter().flatten().map(|entry| entry.unwrap().path());
+    let pages = pages.filter(|path| path.extension().is_some_and(|end| end == "md"));
+    let (mut count, mut refused) = (0, Vec::new());
+    for path in pages.chain([root.join("README.md")]) {
+        for command in commands(&fs::read_to_string(&path).unwrap()) {
+            count += 1;
+            let words = command.split_whitespace().skip(1).map(|word| word.trim_matches('\''));
+            let output = program().args(words).arg("--help").output().unwrap();
+            if !output.status.success() {
+                let error = String::from_utf8_lossy(&output.stderr);
+                let error = error.lines().next().unwrap_or_default();
+                refused.push(format!("{}: {command}: {error}", path.display()));
+            }
+        }
+    }
+    assert!(count > 50, "{count} commands");
+    assert!(refused.is_empty(), "{}", refused.join("\n"));
+}

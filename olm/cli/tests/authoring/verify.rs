@@ -105,7 +105,7 @@ fn t22_verify_says_why_an_image_is_not_signed_as_required_and_ends_with_1() {
     let identity =
         ["--certificate-identity", SUBJECT, "--certificate-oidc-issuer", ISSUER, "--trusted-root", &root];
     for (n, (signatures, flags, reason, message)) in [
-        (&[][..], &["--key", key.as_str()][..], "NotSigned", "not signed: no signature was found"),
+        (&[][..], &["--key", key.as_str()][..], "NotSigned", "not signed: no signature found"),
         (&["old-key"], &["--key", &other], "WrongKey", "not signed with the required key"),
         (&["old-other"], &["--key", &key], "OtherImage", "the signature is for another image"),
         (&["new-key"], &["--key", &key, "--trusted-root", &root], "LogEntryMissing", "no transparency log"),
@@ -114,7 +114,7 @@ fn t22_verify_says_why_an_image_is_not_signed_as_required_and_ends_with_1() {
             &["attest", "new-evil", "old-evil"],
             &identity,
             "WrongIdentity",
-            "none of 3 signatures counts: signed by",
+            "none of 3 signatures is valid: signed by",
         ),
     ]
     .into_iter()
@@ -147,10 +147,10 @@ fn t22_verify_refuses_a_command_line_that_anyone_would_meet() {
         (
             &["--certificate-identity-regexp", ".*", "--certificate-oidc-issuer", ISSUER],
             2,
-            "matches an empty text",
+            "matches the empty string",
         ),
         (&["--key", "no-such-file"], 3, "failed to read no-such-file"),
-        (&["--key", "Cargo.toml"], 2, "--key: expected a public key in PEM"),
+        (&["--key", "Cargo.toml"], 2, "--key: expected a PEM public key"),
     ] {
         let ran = olm(&[&["catalog", "verify", &image], flags].concat());
         assert_eq!(ran.code, Some(code), "{flags:?}: {}", ran.err);

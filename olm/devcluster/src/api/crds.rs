@@ -106,7 +106,7 @@ pub(crate) fn serve(server: &Server, object: &Value) {
     let name = meta::name(object);
     if crd::is_established(object) {
         if let Err(errors) = server.registry.set_crd(name, object) {
-            tracing::error!(name, ?errors, "a stored CustomResourceDefinition is not valid");
+            tracing::error!(name, ?errors, "invalid stored CustomResourceDefinition");
         }
     } else {
         server.registry.remove_crd(name);
@@ -134,7 +134,7 @@ pub(crate) async fn object_deleted(server: &Arc<Server>, resource: &Resource) {
 /// Deletes the objects of a deleted CRD, and the CRD itself when none is left.
 pub(crate) async fn sweep(server: &Arc<Server>, name: &str) {
     if let Err(error) = try_sweep(server, name).await {
-        tracing::warn!(name, %error, "failed to clean up behind a deleted CustomResourceDefinition");
+        tracing::warn!(name, %error, "failed to clean up after a deleted CustomResourceDefinition");
     }
 }
 

@@ -54,7 +54,7 @@ pub(crate) async fn serve(
     let upgrade = parts.headers.get(header::UPGRADE).and_then(|v| v.to_str().ok()).unwrap_or_default();
     if upgrade.to_ascii_lowercase().starts_with("spdy") {
         return Err(ApiError::bad_request(
-            "SPDY is not supported by the dev cluster: use a client that speaks WebSocket (kubectl 1.31 or newer)",
+            "SPDY is not supported by the dev cluster: use a WebSocket client (kubectl 1.31 or later)",
         ));
     }
     if !upgrade.eq_ignore_ascii_case("websocket") {
@@ -68,7 +68,8 @@ pub(crate) async fn serve(
         .protocols(["v5.channel.k8s.io", "v4.channel.k8s.io"]);
     let Some(protocol) = upgrade.selected_protocol().cloned() else {
         return Err(ApiError::bad_request(
-            "none of the requested protocols is supported: the server speaks v5.channel.k8s.io and v4.channel.k8s.io",
+            "none of the requested protocols is supported: the server supports v5.channel.k8s.io and \
+             v4.channel.k8s.io",
         ));
     };
     let stdin = query.flag("stdin");
@@ -196,7 +197,7 @@ async fn status_of(exit: oneshot::Receiver<i32>) -> Value {
         }),
         Err(_) => json!({
             "metadata": {}, "status": "Failure", "reason": "InternalError", "code": 500,
-            "message": "the node lost track of the command",
+            "message": "the node lost the status of the command",
         }),
     }
 }

@@ -28,14 +28,12 @@ const CACHE_BYTES: usize = 4 << 20;
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum LogError {
     #[error(
-        "{path} is in use by another process: stop the other `olm up` on this data directory, or choose another one"
+        "{path} is in use by another process: stop the other `olm up` process, or use another data directory"
     )]
     InUse { path: String },
-    #[error("{path} was written by a newer version (format {found}, this program knows {FORMAT_VERSION})")]
+    #[error("{path} was written by a newer version (format {found}, supported format {FORMAT_VERSION})")]
     Format { path: String, found: u64 },
-    #[error(
-        "no space left on the device that holds {path}: nothing was changed; free some space and try again"
-    )]
+    #[error("no space left on the device of {path}: no changes were made; free space and retry")]
     Full { path: String },
     #[error("failed to use {path}: {reason}")]
     Io { path: String, reason: String },
@@ -88,7 +86,7 @@ impl Log {
             let mut parts = key.value().splitn(3, '\0');
             let (Some(resource), Some(namespace), Some(name)) = (parts.next(), parts.next(), parts.next())
             else {
-                let reason = format!("entry {:?} is not a key", key.value());
+                let reason = format!("invalid key {:?}", key.value());
                 return Err(LogError::Io { path: path.display().to_string(), reason });
             };
             let object = serde_json::from_slice(value.value()).map_err(|error| LogError::Io {

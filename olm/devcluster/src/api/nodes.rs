@@ -43,7 +43,7 @@ pub(crate) fn backend(server: &Server, what: &str) -> ApiResult<Arc<dyn NodeBack
         ApiError::new(
             501,
             "NotImplemented",
-            format!("{what} needs a node agent, and this server runs without one"),
+            format!("{what} requires a node agent, but this server runs without one"),
         )
     })
 }
@@ -121,7 +121,7 @@ async fn logs(server: &Arc<Server>, info: &Info, query: &Query) -> ApiResult<Res
         (None, "") => None,
         (None, time) => {
             let time = meta::parse_time(time)
-                .ok_or_else(|| ApiError::bad_request(format!("sinceTime: {time:?} is not a time")))?;
+                .ok_or_else(|| ApiError::bad_request(format!("sinceTime: invalid time {time:?}")))?;
             Some((meta::now_unix() - time.as_second()).max(1))
         }
     };

@@ -141,7 +141,7 @@ impl Endpoint {
             let response = connection.send_request(request).await.map_err(|error| words(&error))?;
             let code = response.status().as_u16();
             let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
-            let body = body.map_err(|error| format!("failed to read the answer: {error}"))?;
+            let body = body.map_err(|error| format!("failed to read the response: {error}"))?;
             Ok((code, body.to_bytes()))
         };
         let answered: Result<(u16, Bytes), String> =
@@ -175,7 +175,7 @@ impl Endpoint {
             hyper::client::conn::http1::handshake(TokioIo::new(tls)).await.map_err(|error| words(&error))?;
         tokio::spawn(async move {
             if let Err(error) = connection.with_upgrades().await {
-                tracing::debug!(%error, "a connection of the API server ended");
+                tracing::debug!(%error, "a connection of the API server was closed");
             }
         });
         Ok(sender)
@@ -283,7 +283,12 @@ fn machine_roots() -> Arc<RootCertStore> {
         let mut roots = RootCertStore::empty();
         let found = rustls_native_certs::load_native_certs();
         let (_, ignored) = roots.add_parsable_certificates(found.certs);
-        tracing::debug!(ignored, errors = found.errors.len(), "read the machine's certificate authorities");
+        tracing::debug!(
+            ignored,
+            errors = found.errors.len(),
+            "read the certificate authorities of the \
+         system"
+        );
         Arc::new(roots)
     };
     ROOTS.get_or_init(read).clone()

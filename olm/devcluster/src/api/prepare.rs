@@ -200,7 +200,7 @@ pub(crate) fn conform(resource: &Resource, object: &mut Value) -> ApiResult<()> 
     let (api_version, kind) = (meta::text(object, "/apiVersion"), meta::text(object, "/kind"));
     if (api_version, kind) != (resource.api_version().as_str(), resource.kind.as_str()) {
         return Err(ApiError::internal(format!(
-            "a webhook made an object of {api_version}, Kind={kind} out of one of {}, Kind={}",
+            "a webhook returned an object of {api_version}, Kind={kind}, expected {}, Kind={}",
             resource.api_version(),
             resource.kind
         )));

@@ -95,7 +95,8 @@ fn malformed() -> ApiError {
 
 fn unsupported(what: &str) -> ApiError {
     ApiError::unsupported_media_type(format!(
-        "the dev cluster does not read {what} as protobuf: send application/json (kubectl: use `kubectl apply -f` with a file)"
+        "the dev cluster does not support {what} as protobuf: send application/json (kubectl: use `kubectl \
+         apply -f` with a file)"
     ))
 }
 

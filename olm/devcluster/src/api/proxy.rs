@@ -121,7 +121,7 @@ where
 
 fn socket(ip: &str, port: u64) -> ApiResult<SocketAddr> {
     let (Ok(ip), Ok(port)) = (ip.parse(), u16::try_from(port)) else {
-        return Err(ApiError::internal(format!("{ip}:{port} is not an address")));
+        return Err(ApiError::internal(format!("invalid address {ip}:{port}")));
     };
     Ok(SocketAddr::new(ip, port))
 }

@@ -52,7 +52,7 @@ pub(crate) struct Event {
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum WriteError {
     /// The object is not what the writer saw: read again.
-    #[error("the object changed meanwhile")]
+    #[error("the object was modified concurrently")]
     Raced,
     #[error(transparent)]
     Log(#[from] LogError),

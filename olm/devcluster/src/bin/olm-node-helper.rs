@@ -11,7 +11,7 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["serve", port, text] => serve(port, text),
-        _ => Err(std::io::Error::other("this program is started by the node agent's tests")),
+        _ => Err(std::io::Error::other("this program is only for the tests of the node agent")),
     };
     if let Err(error) = result {
         eprintln!("error: {error}");

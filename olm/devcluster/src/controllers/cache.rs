@@ -181,7 +181,7 @@ where
                     tell(&listeners, &[change]);
                 }
                 Err(error) => {
-                    tracing::warn!(kind = %K::kind(&()), %error, "watch failed, will start again");
+                    tracing::warn!(kind = %K::kind(&()), %error, "watch failed, restarting");
                 }
             }
         }
@@ -204,7 +204,8 @@ fn readable<K: Resource<DynamicType = ()>>(guard: DeserializeGuard<K>) -> Option
         Ok(object) => Some(object),
         Err(invalid) => {
             let name = invalid.metadata.name.unwrap_or_default();
-            tracing::warn!(kind = %K::kind(&()), %name, error = %invalid.error, "object cannot be read and is ignored");
+            tracing::warn!(kind = %K::kind(&()), %name, error = %invalid.error, "ignoring an unreadable \
+             object");
             None
         }
     }

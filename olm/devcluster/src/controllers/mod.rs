@@ -189,7 +189,7 @@ async fn run(client: Client, config: ControllerConfig, shutdown: CancellationTok
         if let Err(error) = result
             && error.is_panic()
         {
-            tracing::error!(%error, "a controller has stopped");
+            tracing::error!(%error, "controller stopped");
         }
     }
 }

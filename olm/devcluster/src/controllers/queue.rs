@@ -156,9 +156,10 @@ impl<T: Clone + Eq + Hash + Display + Send + Sync + 'static> Queue<T> {
                     *failures
                 };
                 if error.is_conflict() {
-                    tracing::debug!(controller = self.name, %key, %error, "will look again");
+                    tracing::debug!(controller = self.name, %key, %error, "requeued");
                 } else {
-                    tracing::warn!(controller = self.name, %key, %error, failures, "will retry");
+                    tracing::warn!(controller = self.name, %key, %error, failures, "reconciliation failed, \
+                     will retry");
                 }
                 let delay = FIRST_RETRY.saturating_mul(1 << failures.min(16).saturating_sub(1));
                 self.add_after(key.clone(), delay.min(LAST_RETRY));

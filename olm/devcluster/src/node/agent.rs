@@ -94,7 +94,7 @@ impl NodeAgent {
     pub async fn start(config: NodeConfig) -> Result<Self, NodeError> {
         let pods_dir = config.data_dir.join("pods");
         crate::private::make_directory(&pods_dir).map_err(|source| NodeError::System {
-            what: format!("make the pods' folder {}", pods_dir.display()),
+            what: format!("create the pod directory {}", pods_dir.display()),
             source,
         })?;
         registration::write(&config.client, &config.images, Ok(()))
@@ -159,7 +159,7 @@ impl NodeAgent {
             }
         };
         if tokio::time::timeout(SHUTDOWN + Duration::from_secs(2), all_gone).await.is_err() {
-            tracing::warn!("some pods did not stop in time; the kernel ends them with this process");
+            tracing::warn!("timed out stopping pods; the kernel kills them with this process");
         }
     }
 }
@@ -193,7 +193,7 @@ where
             Ok(Some(event)) => each(event),
             Ok(None) => return,
             Err(error) => {
-                tracing::debug!(%error, kind = std::any::type_name::<K>(), "a watch failed; it is taken up again")
+                tracing::debug!(%error, kind = std::any::type_name::<K>(), "watch failed, restarting")
             }
         }
     }
@@ -309,7 +309,7 @@ fn remove_leftovers(cx: &Context, present: &HashSet<String>) {
         if !present.contains(&entry.file_name().to_string_lossy().into_owned())
             && let Err(error) = std::fs::remove_dir_all(entry.path())
         {
-            tracing::warn!(%error, path = %entry.path().display(), "failed to remove what a pod left behind");
+            tracing::warn!(%error, path = %entry.path().display(), "failed to remove the leftovers of a pod");
         }
     }
 }

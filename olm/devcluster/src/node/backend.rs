@@ -53,7 +53,7 @@ impl Backend {
             Some(found) => Ok((name, found.clone())),
             None if handle.containers.contains(&name) => Ok((name, LiveContainer::default())),
             None => Err(BackendError::BadRequest(format!(
-                "container {name} is not valid for pod {pod}; it has {}",
+                "container {name} is not valid for pod {pod}, expected one of {}",
                 handle.containers.join(", ")
             ))),
         }
@@ -103,7 +103,7 @@ impl NodeBackend for Backend {
             ));
         }
         let internal =
-            |error: std::io::Error| BackendError::Internal(format!("failed to make pipes: {error}"));
+            |error: std::io::Error| BackendError::Internal(format!("failed to create pipes: {error}"));
         let (stdio, streams) = pipes(stdin).map_err(internal)?;
         let spec = ProcessSpec { argv: command, ..template };
         let mut running = process.run_beside(spec, stdio).await.map_err(|error| match error {
@@ -196,7 +196,7 @@ async fn answered<T>(
     match answer.await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(why)) => Err(BackendError::BadRequest(format!("{of_pod}: {why}"))),
-        Err(_) => Err(BackendError::NotFound(format!("{of_pod} has just gone"))),
+        Err(_) => Err(BackendError::NotFound(format!("{of_pod} was deleted"))),
     }
 }
 

@@ -31,13 +31,15 @@ impl Capability {
             return Self::UserNamespace;
         }
         Self::Nothing(if Uid::effective().is_root() {
-            "this process is root but may not make network, mount and PID namespaces; in a container, start it with \
-             --privileged (or with CAP_SYS_ADMIN and without the seccomp profile)"
+            "this process runs as root without permission to create network, mount and PID namespaces; in \
+             a container, start it with --privileged (or with CAP_SYS_ADMIN and without the seccomp \
+             profile)"
                 .to_owned()
         } else {
-            "this user may not make user namespaces; run `olm up` as root, or allow them: `sudo sysctl -w \
-             kernel.unprivileged_userns_clone=1` (Debian), `sudo sysctl -w \
-             kernel.apparmor_restrict_unprivileged_userns=0` (Ubuntu), `sudo sysctl -w user.max_user_namespaces=10000`"
+            "this user has no permission to create user namespaces; run `olm up` as root, or allow user \
+             namespaces: `sudo sysctl -w kernel.unprivileged_userns_clone=1` (Debian), `sudo sysctl -w \
+             kernel.apparmor_restrict_unprivileged_userns=0` (Ubuntu), `sudo sysctl -w \
+             user.max_user_namespaces=10000`"
                 .to_owned()
         })
     }
@@ -85,6 +87,6 @@ pub fn enter_user_namespace_if_needed() {
                 std::env::set_var(MARK, "1");
             }
         }
-        Err(error) => eprintln!("warning: failed to enter a user namespace: {error}; pods will not run"),
+        Err(error) => eprintln!("warning: failed to enter a user namespace: {error}; pods are not started"),
     }
 }

@@ -202,7 +202,7 @@ pub(crate) fn resource_value(
         Some(name) if !name.is_empty() => containers
             .into_iter()
             .find(|other| other.name == name)
-            .ok_or_else(|| format!("resourceFieldRef: there is no container {name:?}"))?,
+            .ok_or_else(|| format!("resourceFieldRef: container {name:?} not found"))?,
         _ => container,
     };
     let (list, resource) = field
@@ -258,7 +258,7 @@ pub(crate) fn parse_quantity(quantity: &Quantity) -> Result<f64, String> {
             let number = text.strip_suffix(unit)?.parse::<f64>().ok()?;
             Some(number * factor)
         })
-        .ok_or_else(|| format!("{text:?} is not a quantity"))
+        .ok_or_else(|| format!("invalid quantity {text:?}"))
 }
 
 /// The variables that tell of the Services of a namespace, and of the API server.

@@ -91,7 +91,7 @@ impl ImageTable {
             return match image.programs.iter().find(|(_, path)| !path.is_file()) {
                 None => Ok(image.clone()),
                 Some((name, path)) => Err(UnknownImage(format!(
-                    "image {reference} is the program {name}, but {} does not exist; build it first",
+                    "image {reference} is program {name}, but {} does not exist; build it first",
                     path.display()
                 ))),
             };
@@ -105,20 +105,21 @@ impl ImageTable {
             let versions: Vec<String> = self.etcd.keys().map(|version| format!("v{version}")).collect();
             return Err(UnknownImage(if versions.is_empty() {
                 format!(
-                    "image {reference}: no etcd was found on this machine; install one (Debian: `apt install etcd-server \
-                     etcd-client`) or name its folder in OLM_ETCD_DIRS"
+                    "image {reference}: etcd not found on this machine; install it (Debian: `apt install \
+                     etcd-server etcd-client`) or add its directory to OLM_ETCD_DIRS"
                 )
             } else {
                 format!(
-                    "image {reference}: this machine has no etcd of that version; it has {} (install another one and \
-                     name its folder in OLM_ETCD_DIRS)",
+                    "image {reference}: this version of etcd is not installed; available: {} (install \
+                     another version and add its directory to OLM_ETCD_DIRS)",
                     versions.join(", ")
                 )
             }));
         }
         let known: Vec<String> = self.entries().into_iter().map(|image| image.pattern).collect();
         Err(UnknownImage(format!(
-            "image {reference} is not in this dev cluster's table of programs, and no registry is asked; it has {}",
+            "image {reference} is not an image of this dev cluster, which pulls no images from registries; \
+             available: {}",
             known.join(", ")
         )))
     }
@@ -235,10 +236,10 @@ mod tests {
         assert_eq!(image.programs[0], ("etcd".to_owned(), PathBuf::from("/usr/bin/etcd")));
         assert_eq!(image.programs[1].0, "etcdctl");
         let refused = table.resolve("quay.io/coreos/etcd:v3.5.0").unwrap_err().to_string();
-        assert!(refused.contains("it has v3.4.23"), "{refused}");
+        assert!(refused.contains("available: v3.4.23"), "{refused}");
         assert!(table.resolve("quay.io/coreos/etcd").is_err());
         let none = ImageTable::default().resolve("host:5000/etcd:v3.5.0").unwrap_err().to_string();
-        assert!(none.contains("no etcd was found"), "{none}");
+        assert!(none.contains("etcd not found on this machine"), "{none}");
     }
 
     #[test]

@@ -38,7 +38,7 @@ impl PodInit {
                 Err(Err(_)) => {}
             }
         })?;
-        answer.await.map_err(|_| std::io::Error::other("the thread that starts the process ended"))?
+        answer.await.map_err(|_| std::io::Error::other("the thread that starts the process exited"))?
     }
 
     pub(crate) fn kill(&mut self) {

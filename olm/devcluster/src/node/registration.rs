@@ -31,7 +31,7 @@ pub(crate) async fn write(client: &Client, images: &ImageTable, pods: Result<(),
 fn status(images: &ImageTable, pods: Result<(), &str>) -> Value {
     let now = jiff::Timestamp::now().to_string();
     let ready = match pods {
-        Ok(()) => ("True", "KubeletReady", "the node agent runs pods"),
+        Ok(()) => ("True", "KubeletReady", "the node agent is running"),
         Err(why) => ("False", "PodsUnavailable", why),
     };
     let capacity = json!({

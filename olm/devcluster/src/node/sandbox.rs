@@ -48,7 +48,7 @@ pub enum SandboxError {
         not_found: bool,
     },
     /// The sandbox ended.
-    #[error("the pod's sandbox is gone")]
+    #[error("the pod's sandbox was removed")]
     Gone,
 }
 
@@ -141,7 +141,7 @@ impl Process {
     ) -> Result<(Exit, String), SandboxError> {
         use tokio::io::AsyncReadExt as _;
         const OUTPUT: u64 = 10 * 1024;
-        let (stdio, streams) = pipes(false).map_err(system("make pipes"))?;
+        let (stdio, streams) = pipes(false).map_err(system("create pipes"))?;
         let mut process = self.run_beside(spec, stdio).await?;
         let Streams { stdout, stderr, .. } = streams;
         let finished = {
@@ -205,7 +205,7 @@ impl Sandbox {
     ) -> Result<Arc<Self>, SandboxError> {
         let flags = SockFlag::SOCK_CLOEXEC;
         let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags)
-            .map_err(|error| system("make a control socket")(error.into()))?;
+            .map_err(|error| system("create a control socket")(error.into()))?;
         let set_nonblocking = || -> nix::Result<()> {
             use nix::fcntl::{FcntlArg, OFlag, fcntl};
             fcntl(&ours, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map(drop)
@@ -233,9 +233,7 @@ impl Sandbox {
         match tokio::time::timeout(Duration::from_secs(10), is_ready).await {
             Ok(Ok(result)) => result.map(|()| sandbox).map_err(SandboxError::Setup),
             Ok(Err(_)) => Err(SandboxError::Gone),
-            Err(_) => {
-                Err(SandboxError::Setup("the pod's first process did not answer within 10 s".to_owned()))
-            }
+            Err(_) => Err(SandboxError::Setup("the pod's first process timed out after 10 s".to_owned())),
         }
     }
 
@@ -365,7 +363,7 @@ async fn read_answers(
                     let _ = end.send(Some(Exit { code, signal }));
                 }
             }
-            Err(error) => tracing::error!(%error, "pod-init sent something unreadable"),
+            Err(error) => tracing::error!(%error, "invalid message from pod-init"),
         }
     }
     child.reap().await;

@@ -27,9 +27,9 @@ use super::{
 
 /// Keeps every pod Pending with an event and a condition that tell what to do. Runs until it is dropped.
 pub async fn unavailable(client: Client, advice: String) {
-    let message = format!("this dev cluster cannot run pods: {advice}");
+    let message = format!("pods are disabled on this dev cluster: {advice}");
     while let Err(error) = registration::write(&client, &ImageTable::default(), Err(&message)).await {
-        tracing::warn!(%error, "failed to register the node; trying again");
+        tracing::warn!(%error, "failed to register the node, will retry");
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     let events = Events::start(client.clone(), NODE_NAME.to_owned());
@@ -61,7 +61,7 @@ pub async fn unavailable(client: Client, advice: String) {
         events.pod(&pod, None, Severity::Warning, "NodeUnavailable", message.clone());
         let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": not_running(status, &message)});
         if let Err(error) = api.patch_status(&name, &PatchParams::default(), &Patch::Merge(patch)).await {
-            tracing::debug!(%error, namespace, name, "failed to tell a pod that it cannot run");
+            tracing::debug!(%error, namespace, name, "failed to report to a pod that pods are disabled");
         }
     }
 }

@@ -39,7 +39,7 @@ async fn progress(rig: &Rig, pod: &Value) -> u64 {
 async fn counts(rig: &Rig, pod: &Value) {
     let begin = Instant::now();
     while progress(rig, pod).await == 0 {
-        assert!(begin.elapsed() < Duration::from_secs(10), "it does not count");
+        assert!(begin.elapsed() < PATIENCE, "it does not count");
     }
 }
 
@@ -111,7 +111,7 @@ async fn a_pod_is_killed_and_loses_its_volume_only_when_asked_to() {
         if log.trim().parse::<u64>().is_ok() {
             break;
         }
-        assert!(begin.elapsed() < Duration::from_secs(5), "the file was gone: {log:?}");
+        assert!(begin.elapsed() < PATIENCE, "the file was gone: {log:?}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     // when its volume is taken as well, then it begins anew (the second restart waits for its back-off, so one that
@@ -165,13 +165,13 @@ async fn a_pod_is_cut_off_from_everything_from_pods_and_from_one() {
     let direct = format!("{ip}:8080");
     let begin = Instant::now();
     while !fetch("a", "web").await {
-        assert!(begin.elapsed() < Duration::from_secs(10), "the service does not answer");
+        assert!(begin.elapsed() < PATIENCE, "the service does not answer");
     }
     assert!(fetch("a", &direct).await && fetch("b", &direct).await);
     let put = async |from: CutFrom| faults.put("default", "web", Fault::Cut(from)).await;
     // when it is cut off from one pod, then another one reaches it
     let refused = match put(CutFrom::Named(vec!["a".to_owned()])).await {
-        Err(error) if error.to_string().contains("nft is not on this machine") => {
+        Err(error) if error.to_string().contains("program nft not found") => {
             println!("skipped: cuts from pods: {error}");
             return rig.stop().await;
         }
@@ -204,7 +204,7 @@ async fn a_pod_is_cut_off_from_everything_from_pods_and_from_one() {
     rig.wait("web", "the end", Value::is_null).await;
     let begin = Instant::now();
     while !faults.list().await.unwrap().is_empty() {
-        assert!(begin.elapsed() < Duration::from_secs(5), "the fault is still listed");
+        assert!(begin.elapsed() < PATIENCE, "the fault is still listed");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     rig.stop().await;
@@ -223,6 +223,6 @@ async fn only_administrators_put_faults() {
     assert!(refused.contains("cannot post path"), "{refused}");
     let silly = Fault::Slow { stop_milliseconds: 0, run_milliseconds: 5 };
     let refused = faults(&rig).put("default", "x", silly).await.unwrap_err().to_string();
-    assert!(refused.contains("stop is 0 ms; it must be from 1 ms"), "{refused}");
+    assert!(refused.contains("stop: invalid value 0 ms, expected 1 ms to"), "{refused}");
     rig.stop().await;
 }

@@ -34,7 +34,10 @@ mod volumes;
 
 const HELPER: &str = env!("CARGO_BIN_EXE_olm-node-helper");
 
-/// One cluster at a time: these tests look at the clock, and every one of them keeps the machine busy.
+/// Longest wait for a condition. A machine under load is slow, and a slow machine is no failure.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One cluster at a time: each keeps the machine busy.
 static TURN: Mutex<()> = Mutex::const_new(());
 
 struct Rig {
@@ -145,7 +148,7 @@ impl Rig {
             if good(&pod) {
                 return pod;
             }
-            if begin.elapsed() > Duration::from_secs(20) {
+            if begin.elapsed() > PATIENCE {
                 let events: Api<Event> = Api::namespaced(self.client.clone(), "default");
                 for event in events.list(&ListParams::default()).await.unwrap() {
                     println!("{:?} {:?} {:?}", event.involved_object.name, event.reason, event.message);
@@ -245,17 +248,19 @@ async fn a_pod_runs_is_looked_into_and_goes() {
         }),
     )
     .await;
-    let begin = Instant::now();
     let pod = rig.wait_ready("web").await;
-    println!("create to ready: {:?}", begin.elapsed());
     assert_eq!(pod["status"]["phase"], "Running");
     assert!(pod["status"]["podIP"].as_str().unwrap().starts_with("10.244.0."));
     assert_eq!(pod["status"]["initContainerStatuses"][0]["state"]["terminated"]["reason"], "Completed");
     // then logs tell what it printed
-    rig.wait("web", "a log", |_| true).await;
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    let log = rig.logs("web", LogOptions::default()).await;
-    assert!(log.contains("hello from web\n") && log.contains("oops\n"), "{log}");
+    let begin = Instant::now();
+    loop {
+        let log = rig.logs("web", LogOptions::default()).await;
+        if log.contains("hello from web\n") && log.contains("oops\n") {
+            break;
+        }
+        assert!(begin.elapsed() < PATIENCE, "{log}");
+    }
     // then commands run in it
     let script = "id -u; cat /data/file /etc/conf/sub/greeting /etc/down/labels; echo; hostname; cat; cat /etc/resolv.conf; ls /proc | grep -c '^[0-9]'; test -s /var/run/secrets/kubernetes.io/serviceaccount/token && echo token; touch /x 2>&1; exit 7";
     let (code, out, err) = rig.exec("web", script, Some("input\n")).await;
@@ -277,8 +282,10 @@ async fn a_pod_runs_is_looked_into_and_goes() {
     // then a changed ConfigMap arrives in the volume
     let patch = json!({"data": {"greeting": "bonjour"}});
     maps.patch("conf", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    assert_eq!(rig.exec("web", "cat /etc/conf/sub/greeting", None).await.1, "bonjour");
+    let begin = Instant::now();
+    while rig.exec("web", "cat /etc/conf/sub/greeting", None).await.1 != "bonjour" {
+        assert!(begin.elapsed() < PATIENCE, "the volume still has the old greeting");
+    }
     // then a command that does not exist is refused
     let missing = rig.backend.exec("default", "web", None, vec!["nope".to_owned()], false).await;
     assert!(missing.err().unwrap().to_string().contains("not found"));
@@ -299,11 +306,8 @@ async fn a_pod_runs_is_looked_into_and_goes() {
                 .collect::<String>()
         }
     });
-    let begin = Instant::now();
     rig.pods().delete("web", &DeleteParams::default()).await.unwrap();
     rig.wait("web", "gone", Value::is_null).await;
-    println!("delete to gone: {:?}", begin.elapsed());
-    assert!(begin.elapsed() < Duration::from_secs(2));
     assert!(follow.await.unwrap().ends_with("bye\n"));
     assert!(!rig.data.join("pods").join(uid).exists());
     let reasons = rig.reasons("web").await.join("\n");
@@ -596,12 +600,12 @@ async fn kill_9_leaves_nothing() {
         .unwrap();
     let begin = Instant::now();
     while !dir.path().join("ready").exists() {
-        assert!(begin.elapsed() < Duration::from_secs(20), "the cluster did not start");
+        assert!(begin.elapsed() < PATIENCE, "the cluster did not start");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let begin = Instant::now();
     while processes(&[&first, &second]) < 3 {
-        assert!(begin.elapsed() < Duration::from_secs(5), "two sleeps, and the shell that holds their text");
+        assert!(begin.elapsed() < PATIENCE, "two sleeps, and the shell that holds their text");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     // when it is killed, then nothing stays
@@ -609,7 +613,7 @@ async fn kill_9_leaves_nothing() {
     child.wait().unwrap();
     let begin = Instant::now();
     while processes(&[&first, &second, &pod]) > 0 {
-        assert!(begin.elapsed() < Duration::from_secs(2), "processes are left");
+        assert!(begin.elapsed() < PATIENCE, "processes are left");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();

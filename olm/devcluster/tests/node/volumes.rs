@@ -74,7 +74,7 @@ async fn a_claim_keeps_its_data_until_it_is_deleted() {
     gone(&rig, "reader").await;
     let begin = Instant::now();
     while folder.exists() {
-        assert!(begin.elapsed() < Duration::from_secs(5), "the data is still there");
+        assert!(begin.elapsed() < PATIENCE, "the data is still there");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert!(claims.get_opt("data").await.unwrap().is_none());

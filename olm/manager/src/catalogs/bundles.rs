@@ -119,7 +119,7 @@ pub(crate) struct BundleImages {
     pulls: Mutex<HashMap<String, Pull>>,
     failures: Mutex<HashMap<String, Failed>>,
     /// Held while files are added and removed.
-    shelf: Mutex<()>,
+    cache: Mutex<()>,
 }
 
 struct Failed {
@@ -135,7 +135,7 @@ struct Reference {
     pulled: jiff::Timestamp,
 }
 
-struct Kept {
+struct CachedBundle {
     document: Arc<[u8]>,
     fresh: bool,
 }
@@ -164,7 +164,7 @@ impl BundleImages {
             slots: Semaphore::new(PULLS),
             pulls: Mutex::default(),
             failures: Mutex::default(),
-            shelf: Mutex::default(),
+            cache: Mutex::default(),
         })
     }
 
@@ -307,8 +307,8 @@ impl BundleImages {
         self.folder.join("documents").join(digest)
     }
 
-    fn kept(&self, name: &str, wanted: &Wanted) -> Option<Kept> {
-        let _shelf = lock(&self.shelf);
+    fn kept(&self, name: &str, wanted: &Wanted) -> Option<CachedBundle> {
+        let _guard = lock(&self.cache);
         let path = self.reference(name);
         let reference: Reference = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
         // It names a file: nothing but what `keep` wrote may be taken for one.
@@ -327,11 +327,11 @@ impl BundleImages {
             let _ = file.set_modified(SystemTime::now());
         }
         let age = jiff::Timestamp::now().duration_since(reference.pulled).unsigned_abs();
-        Some(Kept { document: document.into(), fresh: wanted.is_pinned() || age < TAG_KEPT })
+        Some(CachedBundle { document: document.into(), fresh: wanted.is_pinned() || age < TAG_KEPT })
     }
 
     fn keep(&self, name: &str, wanted: &Wanted, document: &[u8]) -> io::Result<()> {
-        let _shelf = lock(&self.shelf);
+        let _guard = lock(&self.cache);
         for folder in ["refs", "documents"] {
             fs::create_dir_all(self.folder.join(folder))?;
         }

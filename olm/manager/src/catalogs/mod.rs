@@ -8,9 +8,9 @@ mod fetch;
 mod own;
 mod registries;
 mod remote;
-mod sight;
 mod signatures;
 mod store;
+mod visibility;
 
 use std::sync::Arc;
 
@@ -31,9 +31,9 @@ pub(crate) use own::{Own, Refresh};
 pub use registries::Registries;
 pub(crate) use remote::NoBundle;
 use remote::Remote;
-pub(crate) use sight::Sight;
 pub(crate) use signatures::{SignatureCache, names_image};
 pub(crate) use store::{CatalogStore, Entry, Problem};
+pub(crate) use visibility::CatalogVisibility;
 
 /// Namespace and name of a CatalogSource.
 pub(crate) type Key = (String, String);

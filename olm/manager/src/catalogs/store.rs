@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use olm_catalog::Catalog;
 use tokio::sync::watch;
 
-use super::{IndexEntry, Key, LoadedCatalog, Sight};
+use super::{CatalogVisibility, IndexEntry, Key, LoadedCatalog};
 
 /// What is known of one CatalogSource after it was looked at.
 #[derive(Debug, Clone, Default)]
@@ -107,11 +107,11 @@ impl CatalogStore {
     }
 
     /// The catalogs that a namespace may use, best first.
-    pub(crate) fn within(&self, sight: &Sight<'_>) -> Vec<LoadedCatalog> {
+    pub(crate) fn within(&self, visibility: &CatalogVisibility<'_>) -> Vec<LoadedCatalog> {
         let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
         let mut out: Vec<LoadedCatalog> = entries
             .iter()
-            .filter(|((namespace, _), _)| sight.reaches(namespace))
+            .filter(|((namespace, _), _)| visibility.reaches(namespace))
             .filter_map(|(_, entry)| entry.loaded.clone())
             .collect();
         super::sort(&mut out);

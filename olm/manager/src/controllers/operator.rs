@@ -38,7 +38,7 @@ use crate::{
     limits::{COMPONENTS, within},
     lists::lists,
     runner::Action,
-    stores::{Kept, Kind, is_over},
+    stores::{Cached, Kind, is_over},
 };
 
 /// Kinds of components that are asked for, and whether they are in the namespace of the operator. What else belongs to an operator is
@@ -163,7 +163,7 @@ fn gone(touched: &super::ledger::Touched) -> std::future::Ready<bool> {
 
 /// All Operators of the namespace of an object. Its labels may name another Operator than before, or none, and the object may be
 /// gone: each Operator compares its status with its components.
-fn of_its_namespace<K: Kept>(
+fn of_its_namespace<K: Cached>(
     operators: &Arc<Kind<Summary>>,
 ) -> impl Fn(&K) -> Vec<ObjectRef<Summary>> + Send + 'static + use<K> {
     let operators = Arc::clone(operators);

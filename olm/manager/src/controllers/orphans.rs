@@ -34,7 +34,7 @@ const RETRY: Duration = Duration::from_secs(5);
 
 /// What to look for.
 #[derive(Debug, Default)]
-enum Look {
+enum Search {
     /// Whatever has lost its owner, in a cluster that has just been seen.
     #[default]
     AtStart,
@@ -51,7 +51,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
         _ = seen => {}
     }
     let far = ctx.parts.far_owners();
-    let mut look = Look::default();
+    let mut look = Search::default();
     loop {
         match sweep(&look, &far, &ctx).await {
             Ok(()) => {
@@ -60,7 +60,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
                     Some(first) = gone.next() => first,
                 };
                 let more = gone.by_ref().take_until(tokio::time::sleep(GATHER)).collect::<BTreeSet<_>>();
-                look = Look::After(more.await.into_iter().chain([first]).collect());
+                look = Search::After(more.await.into_iter().chain([first]).collect());
             }
             Err(error) => {
                 tracing::warn!(%error, retry_in = ?RETRY, "failed to find orphaned objects");
@@ -109,16 +109,16 @@ fn gone(ctx: &Ctx) -> stream::BoxStream<'static, OwnerKey> {
 
 /// Deletes what nobody answers for any more. `far` is whom roles and bindings named as an owner at the start: they are the many, and
 /// are not read again for that.
-async fn sweep(look: &Look, far: &BTreeSet<OwnerKey>, ctx: &Ctx) -> Result<(), Error> {
+async fn sweep(look: &Search, far: &BTreeSet<OwnerKey>, ctx: &Ctx) -> Result<(), Error> {
     let found = match look {
-        Look::AtStart if far.iter().all(|owner| is_there(owner, ctx)) => {
+        Search::AtStart if far.iter().all(|owner| is_there(owner, ctx)) => {
             let few: Vec<_> = OWNED_KINDS.iter().copied().filter(|(group, ..)| *group != RBAC).collect();
             orphans_of(&few, &ctx.client, |owner| !is_there(owner, ctx)).await
         }
-        Look::AtStart => orphans(&ctx.client).await,
+        Search::AtStart => orphans(&ctx.client).await,
         // Several are looked for at once, as everything is.
-        Look::After(owners) if owners.len() > 1 => orphans(&ctx.client).await,
-        Look::After(owners) => match owners.first() {
+        Search::After(owners) if owners.len() > 1 => orphans(&ctx.client).await,
+        Search::After(owners) => match owners.first() {
             Some(owner) => left_of(owner, &ctx.client).await,
             None => Ok(Vec::new()),
         },

@@ -10,15 +10,16 @@ use olm_plan::{Along, AlongRef, FindingCode, Wanted, along_subscription, wanted_
 use olm_resolver::Resolved;
 
 use super::{
-    Change, Refusal, request,
+    Change, Refusal,
+    build::{self, Loaded, Place, load},
+    request,
     snapshot::Snapshot,
     targets::{self, Targets},
-    work_out::{self, Loaded, Place, load},
 };
 use crate::{catalogs::LoadedCatalog, resources::Resources};
 
 /// Works out the change to a choice and to all that comes along with it.
-pub(super) async fn work_out(
+pub(super) async fn build_change(
     resources: &Resources,
     catalogs: &[LoadedCatalog],
     subscription: &Subscription,
@@ -32,7 +33,7 @@ pub(super) async fn work_out(
     let bundles: Vec<&Bundle> = std::iter::once(&root).chain(&others).map(|loaded| &loaded.bundle).collect();
     let targets = targets::common(&namespace, &bundles, &snapshot.groups);
     let place = Place { targets: &targets, groups: &snapshot.groups, second: false };
-    let mut change = work_out::work_out(resources, subscription, snapshot, root, &place, resolved).await?;
+    let mut change = build::build(resources, subscription, snapshot, root, &place, resolved).await?;
     if wanted.is_empty() {
         return Ok(change);
     }
@@ -66,7 +67,7 @@ pub(super) async fn carry_on(
     let root = load(catalogs, &resolved).await?;
     let targets = targets::targets(&namespace, &root.bundle, &snapshot.groups);
     let place = Place { targets: &targets, groups: &snapshot.groups, second: false };
-    let change = work_out::work_out(resources, subscription, snapshot, root, &place, resolved).await?;
+    let change = build::build(resources, subscription, snapshot, root, &place, resolved).await?;
     let plan = change.plan.resumed(&along, subscription.spec.install_plan_approval);
     Ok(Change { plan, along, ..change })
 }
@@ -92,7 +93,7 @@ async fn second(
             text: format!("invalid Subscription of a dependency: {error}"),
         })?;
     let resolved = wanted.resolved.clone();
-    let mut change = work_out::work_out(resources, &subscription, snapshot, loaded, place, resolved).await?;
+    let mut change = build::build(resources, &subscription, snapshot, loaded, place, resolved).await?;
     // It comes before that is looked for.
     change.plan.findings.retain(|f| f.code != FindingCode::NamespaceMissing);
     Ok(Along::new(wanted, change.plan))

@@ -6,6 +6,8 @@
 
 mod along;
 mod basis;
+mod build;
+mod change_cache;
 mod channel;
 pub(crate) mod installed;
 pub mod offline;
@@ -17,8 +19,6 @@ pub(crate) mod signatures;
 mod snapshot;
 mod surroundings;
 pub(crate) mod targets;
-mod work_out;
-mod worked_out;
 
 use std::{
     collections::BTreeMap,
@@ -33,13 +33,13 @@ use olm_plan::{AlongRef, Fact, Plan, Policies};
 use olm_resolver::{Action, ChosenBundle, Request, Resolved, resolve_one};
 
 pub(crate) use basis::Basis;
+pub(crate) use change_cache::ChangeCache;
 pub(crate) use prepared::prepared;
 pub use refusal::{CATALOG_OUT_OF_SIGHT, Refusal};
 pub(crate) use snapshot::{Snapshot, Snapshots, look, package_of};
-pub(crate) use worked_out::WorkedOut;
 
 use crate::{
-    catalogs::{LoadedCatalog, Sight},
+    catalogs::{CatalogVisibility, LoadedCatalog},
     manifests::home,
     resources::Resources,
 };
@@ -91,15 +91,16 @@ pub(crate) async fn preview_under(
     let resources = Resources::new(client.clone());
     let namespace = request::namespace(subscription);
     let snapshot = Snapshot::read(&resources, &namespace).await?.asked_by_user().held_to(policies);
-    let sight = Sight::of(&namespace, home(), &snapshot.groups);
-    in_sight(subscription, &sight)?;
-    let catalogs = &sight.among(catalogs);
+    let visibility = CatalogVisibility::of(&namespace, home(), &snapshot.groups);
+    in_sight(subscription, &visibility)?;
+    let catalogs = &visibility.among(catalogs);
     match evaluate(&resources, catalogs, subscription, &snapshot).await? {
         Outcome::Change(change) => Ok(change.plan),
         Outcome::UpToDate(resolved) => {
             // The installed bundle is rendered all the same: its rights and its place in the catalog are of interest,
             // and whoever shows a plan needs no second case.
-            let change = along::work_out(&resources, catalogs, subscription, &snapshot, *resolved).await?;
+            let change =
+                along::build_change(&resources, catalogs, subscription, &snapshot, *resolved).await?;
             Ok(change.plan)
         }
     }
@@ -119,15 +120,18 @@ pub async fn explain(
     let (snapshot, policies) =
         tokio::join!(Snapshot::read(&resources, &namespace), policies::read(client, &namespace));
     let snapshot = snapshot?.held_to(policies);
-    let sight = Sight::of(&namespace, home(), &snapshot.groups);
-    in_sight(subscription, &sight)?;
-    choose(&resources, &sight.among(catalogs), subscription, &snapshot).await
+    let visibility = CatalogVisibility::of(&namespace, home(), &snapshot.groups);
+    in_sight(subscription, &visibility)?;
+    choose(&resources, &visibility.among(catalogs), subscription, &snapshot).await
 }
 
 /// That the catalog which a Subscription names may be used in its namespace.
-pub(crate) fn in_sight(subscription: &Subscription, sight: &Sight<'_>) -> Result<(), Refusal> {
+pub(crate) fn in_sight(
+    subscription: &Subscription,
+    visibility: &CatalogVisibility<'_>,
+) -> Result<(), Refusal> {
     let spec = &subscription.spec;
-    sight
+    visibility
         .refuses(&spec.source_namespace, &spec.source)
         .map_or(Ok(()), |(text, fix)| Err(Refusal::CatalogOutOfSight { text, fix }))
 }
@@ -140,11 +144,11 @@ pub(crate) async fn evaluate(
     snapshot: &Snapshot,
 ) -> Result<Outcome, Refusal> {
     let resolved = choose(resources, catalogs, subscription, snapshot).await?;
-    work_out(resources, catalogs, subscription, snapshot, resolved).await
+    build_change(resources, catalogs, subscription, snapshot, resolved).await
 }
 
 /// What a choice would change.
-pub(crate) async fn work_out(
+pub(crate) async fn build_change(
     resources: &Resources,
     catalogs: &[LoadedCatalog],
     subscription: &Subscription,
@@ -154,7 +158,7 @@ pub(crate) async fn work_out(
     if resolved.action == Action::None {
         return Ok(Outcome::UpToDate(Box::new(resolved)));
     }
-    let change = along::work_out(resources, catalogs, subscription, snapshot, resolved).await?;
+    let change = along::build_change(resources, catalogs, subscription, snapshot, resolved).await?;
     Ok(Outcome::Change(Box::new(change)))
 }
 

@@ -19,16 +19,16 @@ const MOST_BUNDLES: usize = 2_000;
 type Key = (String, String);
 
 #[derive(Default)]
-struct Kept {
+struct PackageCache {
     packages: HashMap<Key, (Arc<Package>, u64)>,
     /// The oldest first.
     order: VecDeque<Key>,
     bundles: usize,
 }
 
-static KEPT: LazyLock<Mutex<Kept>> = LazyLock::new(Mutex::default);
+static KEPT: LazyLock<Mutex<PackageCache>> = LazyLock::new(Mutex::default);
 
-impl Kept {
+impl PackageCache {
     fn insert(&mut self, key: Key, package: Arc<Package>) {
         self.bundles += package.bundles().len();
         let print = print(&package);
@@ -87,7 +87,7 @@ mod tests {
             Arc::new(Package::new("p", "c", None, Vec::new(), (0..bundles).map(bundle).collect()))
         };
         let key = |name: &str| ("sha256:0".to_owned(), name.to_owned());
-        let mut kept = Kept::default();
+        let mut kept = PackageCache::default();
         kept.insert(key("a"), package(MOST_BUNDLES / 2));
         kept.insert(key("b"), package(MOST_BUNDLES / 2));
         kept.insert(key("c"), package(10));

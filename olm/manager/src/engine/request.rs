@@ -10,7 +10,7 @@ use olm_api::{
 };
 use olm_catalog::Summary;
 use olm_resolver::{
-    Catalog, CatalogRef, Gvk, Health, Package, Request, Universe, UpgradePolicy, VersionWish,
+    Catalog, CatalogRef, Gvk, Health, Package, Request, Universe, UpgradePolicy, VersionRequest,
 };
 
 use super::{installed, prepared::prepared, refusal::Refusal};
@@ -30,7 +30,7 @@ pub(super) fn request(
     installed: Option<&ClusterServiceVersion>,
 ) -> Result<Request, Refusal> {
     let spec = &subscription.spec;
-    let version = spec.version.as_deref().map(VersionWish::parse).transpose();
+    let version = spec.version.as_deref().map(VersionRequest::parse).transpose();
     let version = version.map_err(|error| Refusal::Field { field: "version", text: error.to_string() })?;
     Ok(Request {
         subscription: id(subscription),

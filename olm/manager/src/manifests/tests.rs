@@ -264,7 +264,7 @@ fn the_documentation_has_every_right_and_why() {
         "| group | resources | verbs | why |\n| --- | --- | --- | --- |\n{}",
         rows.collect::<String>()
     );
-    crate::testing::documented("rights", &table);
+    crate::testing::documented("running.md", "rights", &table);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Every metric there is. `docs/running.md` has the same table; a test holds the two together.
+//! Every metric there is. `docs/monitoring.md` has the same table; a test holds the two together.
 
 /// What a metric is.
 #[derive(Debug, Clone, Copy)]

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{families::FAMILIES, *};
 
-fn keep<K: crate::stores::Kept>(kind: &crate::stores::Kind<K>, objects: Vec<Value>) {
+fn keep<K: crate::stores::Cached>(kind: &crate::stores::Kind<K>, objects: Vec<Value>) {
     for object in objects {
         kind.wrote(serde_json::from_value(object).unwrap());
     }
@@ -145,7 +145,7 @@ fn table() -> String {
 
 #[test]
 fn the_documentation_has_every_metric_and_no_other() {
-    crate::testing::documented("metrics", &table());
+    crate::testing::documented("monitoring.md", "metrics", &table());
 }
 
 #[test]

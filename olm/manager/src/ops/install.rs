@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::{choose::patch_subscription, error::Error, list::list};
 use crate::{
-    catalogs::{LoadedCatalog, Sight},
+    catalogs::{CatalogVisibility, LoadedCatalog},
     engine,
     manifests::home,
 };
@@ -119,8 +119,8 @@ impl InstallRequest {
         // Catalogs come best first. One that is out of sight cannot be used; where only such a one has the package, the refusal that
         // follows names it.
         let with = |c: &&LoadedCatalog| c.catalog.summary(&self.package).is_some();
-        let sight = Sight::of(&self.namespace, home(), groups);
-        let visible = |c: &&LoadedCatalog| sight.reaches(&c.reference.namespace);
+        let visibility = CatalogVisibility::of(&self.namespace, home(), groups);
+        let visible = |c: &&LoadedCatalog| visibility.reaches(&c.reference.namespace);
         let found = catalogs.iter().filter(visible).find(with).or_else(|| catalogs.iter().find(with));
         found.map(|c| c.reference.clone()).ok_or_else(|| {
             let mut known: Vec<String> =

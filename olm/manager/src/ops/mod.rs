@@ -31,7 +31,7 @@ pub use overview::{Overview, overview};
 pub use policy::{Effect, PolicyTest, Subject, TestedPolicy, Verdict, test_policies};
 pub(crate) use revisions::approval;
 pub use revisions::{Approval, Revision, RolledBack, history, preview_rollback, rollback};
-pub use settings::{Foreseen, Setting, Wish, preview_set, set};
+pub use settings::{Foreseen, Setting, SettingChange, preview_set, set};
 pub use status::Status;
 pub use timeline::{EventLine, Step, StepState, Timeline, timeline};
 pub use uninstall::{Leaving, Operands, UninstallOptions, UninstallReport, preview_uninstall, uninstall};

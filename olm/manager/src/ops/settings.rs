@@ -36,7 +36,7 @@ pub struct Setting {
 
 /// One thing to say.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wish {
+pub enum SettingChange {
     /// Never install these versions (`spec.skipVersions`); the one that is offered when none is named.
     Skip(Vec<String>),
     /// They may be installed again.
@@ -73,7 +73,7 @@ pub async fn set(
     catalogs: &[LoadedCatalog],
     namespace: Option<&str>,
     target: &str,
-    wish: &Wish,
+    wish: &SettingChange,
 ) -> Result<Setting, Error> {
     let newest = newest(client, catalogs, namespace, target, wish).await?;
     let mut attempt = 0;
@@ -118,7 +118,7 @@ pub async fn preview_set(
     catalogs: &[LoadedCatalog],
     namespace: Option<&str>,
     target: &str,
-    wish: &Wish,
+    wish: &SettingChange,
 ) -> Result<Foreseen, Error> {
     let newest = newest(client, catalogs, namespace, target, wish).await?;
     let (subscription, installed) = look(client, namespace, target).await?;
@@ -128,7 +128,7 @@ pub async fn preview_set(
         Some(patch) => patched(&subscription, patch)?,
         None => subscription,
     };
-    let quiet = matches!(wish, Wish::Pause | Wish::Snooze);
+    let quiet = matches!(wish, SettingChange::Pause | SettingChange::Snooze);
     let (plan, problem) = match quiet {
         true => (None, None),
         false => match engine::preview(client, catalogs, &after).await {
@@ -150,20 +150,20 @@ fn patched(subscription: &Subscription, patch: &Value) -> Result<Subscription, E
 
 /// What a wish means for a Subscription as it is: pure.
 fn wanted(
-    wish: &Wish,
+    wish: &SettingChange,
     subscription: &Subscription,
     installed: &Installed,
     target: &str,
     newest: Option<&str>,
 ) -> Result<Wanted, Error> {
     match wish {
-        Wish::Skip(versions) => skip(subscription, installed, target, versions, true),
-        Wish::Unskip(versions) => skip(subscription, installed, target, versions, false),
-        Wish::Snooze | Wish::Unsnooze => Ok(snooze(subscription, installed, newest)),
-        Wish::Pause => Ok(pause(subscription, installed, target, true)),
-        Wish::Resume => Ok(pause(subscription, installed, target, false)),
-        Wish::Unpin => Ok(unpin(subscription, installed, target)),
-        Wish::Channel(channel) => Ok(follow(subscription, installed, channel)),
+        SettingChange::Skip(versions) => skip(subscription, installed, target, versions, true),
+        SettingChange::Unskip(versions) => skip(subscription, installed, target, versions, false),
+        SettingChange::Snooze | SettingChange::Unsnooze => Ok(snooze(subscription, installed, newest)),
+        SettingChange::Pause => Ok(pause(subscription, installed, target, true)),
+        SettingChange::Resume => Ok(pause(subscription, installed, target, false)),
+        SettingChange::Unpin => Ok(unpin(subscription, installed, target)),
+        SettingChange::Channel(channel) => Ok(follow(subscription, installed, channel)),
     }
 }
 
@@ -251,9 +251,9 @@ async fn newest(
     catalogs: &[LoadedCatalog],
     namespace: Option<&str>,
     target: &str,
-    wish: &Wish,
+    wish: &SettingChange,
 ) -> Result<Option<String>, Error> {
-    if *wish != Wish::Snooze {
+    if *wish != SettingChange::Snooze {
         return Ok(None);
     }
     let (subscription, installed) = look(client, namespace, target).await?;

@@ -22,7 +22,7 @@ use super::{
     table::{self, Form},
 };
 use crate::{
-    catalogs::{Key, LoadedCatalog, Sight},
+    catalogs::{CatalogVisibility, Key, LoadedCatalog},
     context::Ctx,
     reviews::{Act, Refusal, User},
     secure::Caller,
@@ -241,7 +241,7 @@ impl Answers {
     async fn catalogs(&self, user: &User, namespace: Option<&str>) -> Result<Vec<Catalog>, Refusal> {
         let ctx = &self.ctx;
         let seen: Vec<LoadedCatalog> = match namespace {
-            Some(namespace) => ctx.catalogs.within(&Sight::of(namespace, &ctx.namespace, &[])),
+            Some(namespace) => ctx.catalogs.within(&CatalogVisibility::of(namespace, &ctx.namespace, &[])),
             None => ctx.catalogs.all().into_values().filter_map(|entry| entry.loaded).collect(),
         };
         let mut loaded = ctx.reviews.readable(user, seen, |catalog| &catalog.reference).await?;

@@ -10,16 +10,16 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use super::*;
 
 #[derive(Default)]
-struct Shelf(Mutex<BTreeMap<String, Arc<Subscription>>>);
+struct TestStore(Mutex<BTreeMap<String, Arc<Subscription>>>);
 
-impl Shelf {
+impl TestStore {
     fn with(names: &[&str]) -> Arc<Self> {
-        let shelf = Self::default();
+        let store = Self::default();
         for name in names {
             let object = Subscription::new(name, SubscriptionSpec::default());
-            shelf.all().insert((*name).to_owned(), Arc::new(object));
+            store.all().insert((*name).to_owned(), Arc::new(object));
         }
-        Arc::new(shelf)
+        Arc::new(store)
     }
 
     fn all(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Subscription>>> {
@@ -27,7 +27,7 @@ impl Shelf {
     }
 }
 
-impl Objects<Subscription> for Shelf {
+impl Objects<Subscription> for TestStore {
     fn find(&self, namespace: &str, name: &str) -> Option<Arc<Subscription>> {
         assert_eq!(namespace, "ns");
         self.all().get(name).cloned()
@@ -44,11 +44,11 @@ fn name(object: &Subscription) -> String {
 
 /// A controller of these objects, with what wakes one of them and what wakes all.
 fn controller(
-    shelf: &Arc<Shelf>,
+    store: &Arc<TestStore>,
 ) -> (Controller<Subscription>, mpsc::UnboundedSender<Key>, mpsc::UnboundedSender<()>) {
     let (one, ones) = mpsc::unbounded_channel();
     let (all, alls) = mpsc::unbounded_channel();
-    let objects: Arc<dyn Objects<Subscription>> = Arc::<Shelf>::clone(shelf);
+    let objects: Arc<dyn Objects<Subscription>> = Arc::<TestStore>::clone(store);
     let controller = Controller::new(objects, UnboundedReceiverStream::new(ones))
         .reconcile_all_on(UnboundedReceiverStream::new(alls));
     (controller, one, all)
@@ -57,8 +57,8 @@ fn controller(
 #[tokio::test]
 async fn no_more_than_so_many_are_looked_at_at_a_time_and_none_by_two() {
     let names: Vec<String> = (0..20).map(|n| format!("object-{n:02}")).collect();
-    let shelf = Shelf::with(&names.iter().map(String::as_str).collect::<Vec<_>>());
-    let (controller, one, all) = controller(&shelf);
+    let store = TestStore::with(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let (controller, one, all) = controller(&store);
     all.send(()).unwrap();
     one.send(key("ns", "gone")).unwrap();
     let (seen, looks) = mpsc::unbounded_channel();
@@ -98,8 +98,8 @@ async fn no_more_than_so_many_are_looked_at_at_a_time_and_none_by_two() {
 
 #[tokio::test]
 async fn an_object_is_looked_at_again_when_its_time_has_come() {
-    let shelf = Shelf::with(&["a"]);
-    let (controller, one, _all) = controller(&shelf);
+    let store = TestStore::with(&["a"]);
+    let (controller, one, _all) = controller(&store);
     one.send(key("ns", "a")).unwrap();
     let (seen, looks) = mpsc::unbounded_channel();
     let stop = CancellationToken::new();
@@ -110,15 +110,15 @@ async fn an_object_is_looked_at_again_when_its_time_has_come() {
     let looks: Vec<String> = UnboundedReceiverStream::new(looks).take(3).collect().await;
     assert_eq!(looks, ["a", "a", "a"]);
     // one that is gone is not
-    shelf.all().clear();
+    store.all().clear();
     stop.cancel();
     run.await.unwrap();
 }
 
 #[tokio::test]
 async fn what_is_under_way_comes_to_its_end_and_nothing_new_is_begun() {
-    let shelf = Shelf::with(&["a", "b"]);
-    let (controller, one, all) = controller(&shelf);
+    let store = TestStore::with(&["a", "b"]);
+    let (controller, one, all) = controller(&store);
     one.send(key("ns", "a")).unwrap();
     let (begun, begins) = mpsc::unbounded_channel();
     let mut begins = UnboundedReceiverStream::new(begins);

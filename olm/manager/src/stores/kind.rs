@@ -18,8 +18,8 @@ use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
 use super::{
-    kept::Kept,
-    shelf::{Shelf, version},
+    cached::Cached,
+    table::{ObjectTable, version},
 };
 use crate::runner::{Controller, Key, Objects, key};
 
@@ -29,8 +29,8 @@ const REMEMBERED: usize = 1_024;
 
 /// The objects of a kind. There are two ways in: the watch, and the answers to our own writes ([`Self::wrote`]); of two states of
 /// an object the later one stays, whichever way it came. Whoever hears of a change finds it here.
-pub(crate) struct Kind<K: Kept> {
-    shelf: Arc<RwLock<Shelf<K>>>,
+pub(crate) struct Kind<K: Cached> {
+    table: Arc<RwLock<ObjectTable<K>>>,
     feed: Mutex<Feed<K>>,
     filled: watch::Sender<bool>,
     selected: watcher::Config,
@@ -40,9 +40,9 @@ pub(crate) struct Kind<K: Kept> {
 }
 
 /// The side that changes.
-struct Feed<K: Kept> {
+struct Feed<K: Cached> {
     /// A list that is being read.
-    list: Option<Shelf<K>>,
+    list: Option<ObjectTable<K>>,
     /// Who hears of what changes once the cluster has been seen: of objects that are new, or others than before, or gone.
     listeners: Vec<mpsc::UnboundedSender<Arc<K>>>,
     /// Who hears where everything is that is there, and then what changes.
@@ -51,7 +51,7 @@ struct Feed<K: Kept> {
     gone: VecDeque<(String, String, u64)>,
 }
 
-impl<K: Kept> Feed<K> {
+impl<K: Cached> Feed<K> {
     fn tell(&mut self, object: &Arc<K>) {
         self.listeners.retain(|listener| listener.send(Arc::clone(object)).is_ok());
     }
@@ -68,11 +68,11 @@ impl<K: Kept> Feed<K> {
     }
 }
 
-impl<K: Kept> Kind<K> {
+impl<K: Cached> Kind<K> {
     /// Those that `selected` says. `trim` takes from each what nobody reads; by `keys` it can be found, beside its name.
     pub(crate) fn new(selected: watcher::Config, trim: fn(&mut K), keys: fn(&K) -> Vec<String>) -> Self {
         Self {
-            shelf: Arc::new(RwLock::new(Shelf::new(keys))),
+            table: Arc::new(RwLock::new(ObjectTable::new(keys))),
             feed: Mutex::new(Feed {
                 list: None,
                 listeners: Vec::new(),
@@ -113,7 +113,7 @@ impl<K: Kept> Kind<K> {
     pub(super) fn take(&self, event: Event<K>) {
         let mut feed = self.feed();
         match event {
-            Event::Init => feed.list = Some(self.shelf().another()),
+            Event::Init => feed.list = Some(self.table().another()),
             Event::InitApply(object) => {
                 let object = self.trimmed(object);
                 if let Some(list) = &mut feed.list {
@@ -130,42 +130,42 @@ impl<K: Kept> Kind<K> {
     fn listed(&self, feed: &mut Feed<K>) {
         let Some(list) = feed.list.take() else { return };
         let before =
-            std::mem::replace(&mut *self.shelf.write().unwrap_or_else(PoisonError::into_inner), list);
+            std::mem::replace(&mut *self.table.write().unwrap_or_else(PoisonError::into_inner), list);
         let first = !*self.filled.borrow();
-        let shelf = self.shelf();
-        let mut places: Vec<_> = shelf.places().collect();
+        let table = self.table();
+        let mut places: Vec<_> = table.places().collect();
         places.sort_by_key(|(namespace, name)| K::near(namespace, name));
         // Nobody is told of what is there at the start but whoever looks at all of it, and that goes by names.
         for (namespace, name) in places {
-            let (now, known) = (shelf.version(namespace, name), before.version(namespace, name));
+            let (now, known) = (table.version(namespace, name), before.version(namespace, name));
             if now.is_some() && now == known {
                 continue;
             }
             if first {
                 feed.show(namespace, name);
-            } else if let Some(object) = shelf.get(namespace, name) {
+            } else if let Some(object) = table.get(namespace, name) {
                 feed.tell(&object);
                 feed.show(namespace, name);
             }
         }
-        for (namespace, name) in before.places().filter(|(namespace, name)| !shelf.has(namespace, name)) {
+        for (namespace, name) in before.places().filter(|(namespace, name)| !table.has(namespace, name)) {
             if let Some(object) = before.get(namespace, name) {
                 feed.tell(&object);
             }
         }
-        drop(shelf);
+        drop(table);
         self.filled.send_replace(true);
     }
 
     fn put(&self, feed: &mut Feed<K>, object: K) {
         let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-        let known = self.shelf().version(&namespace, &name);
+        let known = self.table().version(&namespace, &name);
         // It tells nothing that is not known.
         if version(&object).zip(known).is_some_and(|(new, known)| new <= known) {
             return;
         }
         let object = self.trimmed(object);
-        self.shelf.write().unwrap_or_else(PoisonError::into_inner).insert(&object);
+        self.table.write().unwrap_or_else(PoisonError::into_inner).insert(&object);
         feed.tell(&object);
         feed.show(&namespace, &name);
     }
@@ -185,7 +185,7 @@ impl<K: Kept> Kind<K> {
                 && version(kept.as_ref()).zip(version(object)).is_some_and(|(k, o)| k > o)
         });
         let Some(kept) = kept.filter(|_| !replaced) else { return };
-        self.shelf.write().unwrap_or_else(PoisonError::into_inner).remove(&namespace, &name);
+        self.table.write().unwrap_or_else(PoisonError::into_inner).remove(&namespace, &name);
         feed.tell(&kept);
     }
 
@@ -205,70 +205,70 @@ impl<K: Kept> Kind<K> {
     }
 
     pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
-        self.shelf().get(namespace, name)
+        self.table().get(namespace, name)
     }
 
     /// Whether it is there.
     pub(crate) fn has(&self, namespace: &str, name: &str) -> bool {
-        self.shelf().has(namespace, name)
+        self.table().has(namespace, name)
     }
 
     /// Those of a namespace, by name.
     pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
-        self.shelf().in_namespace(namespace)
+        self.table().in_namespace(namespace)
     }
 
     /// Those that have this key.
     pub(crate) fn keyed(&self, key: &str) -> Vec<Arc<K>> {
-        let shelf = self.shelf();
-        shelf.keyed(key).filter_map(|(namespace, name)| shelf.get(namespace, name)).collect()
+        let table = self.table();
+        table.keyed(key).filter_map(|(namespace, name)| table.get(namespace, name)).collect()
     }
 
     /// Where those are that have this key.
     pub(crate) fn references_keyed(&self, key: &str) -> Vec<ObjectRef<K>> {
-        self.shelf().keyed(key).map(|(namespace, name)| reference(namespace, name)).collect()
+        self.table().keyed(key).map(|(namespace, name)| reference(namespace, name)).collect()
     }
 
     /// Where those of a namespace are.
     pub(crate) fn references_in(&self, namespace: &str) -> Vec<ObjectRef<K>> {
-        self.shelf().names(namespace).map(|name| reference(namespace, name)).collect()
+        self.table().names(namespace).map(|name| reference(namespace, name)).collect()
     }
 
     /// Whether there is none.
     pub(crate) fn is_empty(&self) -> bool {
-        self.shelf().places().next().is_none()
+        self.table().places().next().is_none()
     }
 
     /// Where all of them are.
     pub(crate) fn references(&self) -> Vec<ObjectRef<K>> {
-        self.shelf().places().map(|(namespace, name)| reference(namespace, name)).collect()
+        self.table().places().map(|(namespace, name)| reference(namespace, name)).collect()
     }
 
     /// How each of them stands, by namespace and name.
     pub(crate) fn briefs(&self, mut look: impl FnMut(&str, &str, &K::Brief)) {
-        self.shelf().briefs().for_each(|(namespace, name, brief)| look(namespace, name, brief));
+        self.table().briefs().for_each(|(namespace, name, brief)| look(namespace, name, brief));
     }
 
     /// Shows all of them, one at a time.
     pub(crate) fn each(&self, mut look: impl FnMut(&K)) {
-        self.shelf().all().for_each(|object| look(&object));
+        self.table().all().for_each(|object| look(&object));
     }
 
     /// All of them. For kinds of which there are few.
     pub(crate) fn all(&self) -> Vec<Arc<K>> {
-        self.shelf().all().collect()
+        self.table().all().collect()
     }
 
     /// A controller of these objects.
     pub(crate) fn controller(&self) -> Controller<K> {
-        Controller::new(Arc::clone(&self.shelf) as Arc<dyn Objects<K>>, self.keys())
+        Controller::new(Arc::clone(&self.table) as Arc<dyn Objects<K>>, self.keys())
     }
 
     /// Where everything is that is there, and from then on whatever is new or changes.
     fn keys(&self) -> impl Stream<Item = Key> + Send + 'static + use<K> {
         let (to, keys) = mpsc::unbounded_channel();
         let mut feed = self.feed();
-        for (namespace, name) in self.shelf().places() {
+        for (namespace, name) in self.table().places() {
             // Its other end is in this function.
             let _ = to.send(key(namespace, name));
         }
@@ -307,30 +307,30 @@ impl<K: Kept> Kind<K> {
         self.feed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn shelf(&self) -> RwLockReadGuard<'_, Shelf<K>> {
-        self.shelf.read().unwrap_or_else(PoisonError::into_inner)
+    fn table(&self) -> RwLockReadGuard<'_, ObjectTable<K>> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn reference<K: Kept>(namespace: &str, name: &str) -> ObjectRef<K> {
+fn reference<K: Cached>(namespace: &str, name: &str) -> ObjectRef<K> {
     let reference = ObjectRef::new(name);
     if namespace.is_empty() { reference } else { reference.within(namespace) }
 }
 
-impl<K: Kept> Objects<K> for RwLock<Shelf<K>> {
+impl<K: Cached> Objects<K> for RwLock<ObjectTable<K>> {
     fn find(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
-        let shelf = self.read().unwrap_or_else(PoisonError::into_inner);
+        let table = self.read().unwrap_or_else(PoisonError::into_inner);
         if namespace.is_empty() {
-            return shelf.get(namespace, name);
+            return table.get(namespace, name);
         }
         // Whoever looks at it looks at those beside it too.
         let named = |object: &Arc<K>| object.meta().name.as_deref() == Some(name);
-        shelf.in_namespace(namespace).into_iter().find(named)
+        table.in_namespace(namespace).into_iter().find(named)
     }
 
     fn keys(&self) -> Vec<Key> {
-        let shelf = self.read().unwrap_or_else(PoisonError::into_inner);
-        shelf.places().map(|(namespace, name)| key(namespace, name)).collect()
+        let table = self.read().unwrap_or_else(PoisonError::into_inner);
+        table.places().map(|(namespace, name)| key(namespace, name)).collect()
     }
 }
 

@@ -119,7 +119,7 @@ pub(crate) const EXAMPLES: &[(FindingCode, Example)] = &[
     }),
     (FindingCode::ImageNotSigned, || {
         let hint = Some("sign the image with `cosign sign IMAGE@DIGEST`".to_owned());
-        let message = "not signed: no signature was found".to_owned();
+        let message = "not signed: no signature found".to_owned();
         with_signature(SignatureVerdict::NotSigned { reason: "NotSigned".to_owned(), message, hint })
             .findings()
     }),

@@ -1,6 +1,6 @@
 //! Case 46: what is said when there is nothing.
 
-use olm_resolver::{Code, VersionWish};
+use olm_resolver::{Code, VersionRequest};
 
 use crate::world::{World, b, catalog_ref};
 
@@ -19,7 +19,7 @@ fn case_46_names_that_do_not_exist() {
         (e.code, e.nearest.clone()),
         (Code::UnknownStartingCsv, vec!["etcdoperator.v0.10.0".to_owned()])
     );
-    let e = base().sub("etcd", "stable").with(|r| r.version = VersionWish::parse("0.10.9").ok()).refused();
+    let e = base().sub("etcd", "stable").with(|r| r.version = VersionRequest::parse("0.10.9").ok()).refused();
     assert_eq!((e.code, e.nearest.clone()), (Code::UnknownVersion, vec!["0.10.0".to_owned()]));
     let e = base().sub("etcd", "stable").with(|r| r.catalog = catalog_ref("kat")).refused();
     assert_eq!((e.code, e.nearest.clone()), (Code::UnknownCatalog, vec!["ns/cat".to_owned()]));

@@ -1,6 +1,6 @@
 //! The fields of ours that upstream has not: `version` with policies, and APIs that the cluster serves.
 
-use olm_resolver::{Action, Code, HopVia, SatisfiedBy, UpgradePolicy, VersionWish};
+use olm_resolver::{Action, Code, HopVia, SatisfiedBy, UpgradePolicy, VersionRequest};
 
 use crate::world::{self, World, b, gvk};
 
@@ -28,7 +28,7 @@ fn versions_pins_and_self_certified_moves() {
         b("p.v4", "4.0.0").replaces("p.v3"),
     ];
     let fresh = |wish: &str| {
-        let wish = VersionWish::parse(wish).unwrap();
+        let wish = VersionRequest::parse(wish).unwrap();
         World::new()
             .channel("cat", "p", "stable", &chain)
             .sub("p", "stable")
@@ -42,7 +42,7 @@ fn versions_pins_and_self_certified_moves() {
             .channel("cat", "p", "stable", &chain)
             .sub("p", "stable")
             .with(|r| {
-                r.version = VersionWish::parse(wish).ok();
+                r.version = VersionRequest::parse(wish).ok();
                 r.policy = policy;
             })
             .installed(bundle)

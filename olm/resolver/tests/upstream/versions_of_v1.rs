@@ -5,7 +5,7 @@
 //! does, so the package has a chain of `replaces` here beside the skipRanges that v1 goes by. (Without one the channel has
 //! no order, and only a pin can be had from it; see case 52.)
 
-use olm_resolver::{Action, Code, UpgradePolicy, VersionWish};
+use olm_resolver::{Action, Code, UpgradePolicy, VersionRequest};
 
 use crate::world::{B, World, b};
 
@@ -37,7 +37,7 @@ fn world() -> World {
 
 /// What a Subscription to a channel (empty: any) with a version (empty: any) gets.
 fn ask(world: World, channel: &str, version: &str) -> Result<String, Code> {
-    let wish = (!version.is_empty()).then(|| VersionWish::parse(version).unwrap());
+    let wish = (!version.is_empty()).then(|| VersionRequest::parse(version).unwrap());
     let world = world.sub("p", channel).with(|r| r.version = wish);
     match world.resolve().items.remove(0) {
         Ok(item) => Ok(item.chosen.name),
@@ -86,7 +86,7 @@ fn case_54_v1_several_catalogs() {
             .channel("f", "p", "alpha", &[p("1.0.4"), after("1.0.5", "1.0.4", "<1.0.5")])
     };
     let from = |catalog: &str, version: &str| {
-        let wish = VersionWish::parse(version).unwrap();
+        let wish = VersionRequest::parse(version).unwrap();
         let world = world().sub("p", "alpha").with(|r| {
             r.catalog.name = catalog.into();
             r.version = Some(wish);
@@ -105,7 +105,7 @@ fn case_54_v1_several_catalogs() {
 #[test]
 fn case_55_v1_upgrades() {
     let at = |installed: &str, version: &str, policy: UpgradePolicy| {
-        let wish = (!version.is_empty()).then(|| VersionWish::parse(version).unwrap());
+        let wish = (!version.is_empty()).then(|| VersionRequest::parse(version).unwrap());
         world()
             .sub("p", "")
             .with(|r| {

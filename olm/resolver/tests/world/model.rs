@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use olm_constraint::Constraint;
-use olm_resolver::{DependencyPolicy, Version, VersionWish};
+use olm_resolver::{DependencyPolicy, Version, VersionRequest};
 use serde_json::{Value, json};
 
 use super::build::{B, World, b, catalog_ref, gvk, gvk_value};
@@ -232,7 +232,7 @@ impl Model {
                 r.starting_csv = sub.starting.map(|major| name(sub.package, major));
                 r.skip_versions = sub.skip.iter().map(|major| format!("{major}.0.0")).collect();
                 let range = sub.range.map(|(from, below)| format!(">={from}.0.0 <{below}.0.0"));
-                r.version = range.and_then(|text| VersionWish::parse(&text).ok());
+                r.version = range.and_then(|text| VersionRequest::parse(&text).ok());
                 if sub.require_present {
                     r.dependencies = DependencyPolicy::RequirePresent;
                 }

@@ -65,7 +65,7 @@ pub async fn run(base: Arc<Base>, folder: Option<PathBuf>, shutdown: Cancellatio
                 .run(reconcile, error_policy, context)
                 .for_each(|result| async move {
                     if let Err(error) = result {
-                        tracing::debug!(%error, "a look at a backup came to nothing");
+                        tracing::debug!(%error, "backup reconciliation failed");
                     }
                 })
                 .await;
@@ -76,11 +76,11 @@ pub async fn run(base: Arc<Base>, folder: Option<PathBuf>, shutdown: Cancellatio
 
 #[derive(Debug, thiserror::Error)]
 enum ReconcileError {
-    #[error("the object cannot be read: {0}")]
+    #[error("failed to parse the object: {0}")]
     Unreadable(String),
     #[error("failed to {verb}: {}", why(source))]
     Kubernetes { verb: &'static str, source: Box<kube::Error> },
-    #[error("the lease is not held at the moment, so nothing is written")]
+    #[error("lease not held, nothing written")]
     Unled,
 }
 
@@ -93,7 +93,7 @@ fn error_policy(
     error: &ReconcileError,
     _: Arc<Context>,
 ) -> Requeue {
-    tracing::warn!(backup = key(&*object), %error, "the backup is left alone for now");
+    tracing::warn!(backup = key(&*object), %error, "backup reconciliation is suspended");
     match error {
         ReconcileError::Unreadable(_) => Requeue::await_change(),
         ReconcileError::Kubernetes { .. } => Requeue::requeue(AGAIN),
@@ -157,7 +157,7 @@ async fn release(api: &Api<EtcdBackup>, backup: &EtcdBackup) -> Result<(), Recon
     match api.patch(&backup.name_any(), &PatchParams::default(), &Patch::Merge(&patch)).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-        Err(error) => Err(failed("take the finalizer of coreos/etcd-operator from the EtcdBackup")(error)),
+        Err(error) => Err(failed("remove the finalizer of coreos/etcd-operator from the EtcdBackup")(error)),
     }
 }
 
@@ -172,7 +172,7 @@ impl Turn<'_> {
     fn due(&self, backup: &EtcdBackup) -> Result<(Policy, Target, Next), String> {
         let spec = &backup.spec;
         if spec.etcd_endpoints.is_empty() == spec.cluster_name.is_none() {
-            return Err("spec: either etcdEndpoints or clusterName must say what is backed up".into());
+            return Err("spec: expected exactly one source, etcdEndpoints or clusterName".into());
         }
         let namespace = backup.namespace().unwrap_or_default();
         for endpoint in &spec.etcd_endpoints {
@@ -274,7 +274,7 @@ impl Turn<'_> {
                 }
                 status = status::failed(&status, reason);
                 self.context.base.metrics.backups.failed(&key);
-                tracing::warn!(backup = key, reason, failures = status.failures, "the backup failed");
+                tracing::warn!(backup = key, reason, failures = status.failures, "backup failed");
             }
         }
         let created = backup.creation_timestamp().map_or(now, |time| time.0);
@@ -287,7 +287,7 @@ impl Turn<'_> {
                     format!("Backed up revision {} of etcd {} to {}", good.revision, good.version, good.uri);
                 self.tell(backup, false, "BackupSucceeded", &text).await;
                 if !good.retention.is_empty() {
-                    let text = format!("Old backups could not be deleted: {}", good.retention);
+                    let text = format!("Failed to delete old backups: {}", good.retention);
                     self.tell(backup, true, "RetentionFailed", &text).await;
                 }
             }
@@ -333,13 +333,13 @@ impl Turn<'_> {
                 let bytes = i64::try_from(notes.progress.load(Ordering::Relaxed)).unwrap_or(i64::MAX);
                 if let Err(error) = self.change(backup, status, |status| status.progress_bytes = bytes).await
                 {
-                    tracing::debug!(error, "the progress could not be told");
+                    tracing::debug!(error, "failed to report progress");
                 }
             }
         };
         tokio::select! {
             result = work => result,
-            () = told => Err("unreachable: telling never ends".into()),
+            () = told => Err("unreachable: progress reports never end".into()),
         }
     }
 
@@ -369,7 +369,7 @@ impl Turn<'_> {
         let name = &backup.spec.client_tls_secret;
         if name.is_empty() {
             if tls {
-                return Err("spec.clientTLSSecret: is missing, although an endpoint is https".into());
+                return Err("spec.clientTLSSecret: missing, expected for https endpoints".into());
             }
             return attempt.run(&Door { etcd: &base.etcd, entry: Entry::Plain }, &endpoints, began).await;
         }
@@ -391,7 +391,8 @@ impl Turn<'_> {
         match store.abort(&upload.key, &upload.id).await {
             Ok(()) => self.change(backup, status, |status| status.upload = None).await,
             Err(failure) => {
-                tracing::warn!(backup = key(backup), %failure, upload = upload.id, "an unfinished upload could not be taken back");
+                tracing::warn!(backup = key(backup), %failure, upload = upload.id, "failed to abort an \
+                 unfinished upload");
                 Ok(())
             }
         }
@@ -408,7 +409,7 @@ impl Turn<'_> {
         change(&mut status);
         match self.write(backup, &old, &status).await {
             Ok(true) => Ok(()),
-            Ok(false) => Err("the EtcdBackup was deleted meanwhile".into()),
+            Ok(false) => Err("the EtcdBackup was deleted during the backup".into()),
             Err(error) => Err(error.to_string()),
         }
     }
@@ -499,13 +500,13 @@ pub(crate) async fn members(
         .await
         .map_err(|error| format!("EtcdCluster {name}: {error}"))?;
     let etcd = base.etcd.with(secured.access.clone());
-    let around = dereference::Around::default();
-    let seen = dereference::observe(&base.client, &etcd, &*base.addressing, &valid, &around).await;
+    let environment = dereference::Environment::default();
+    let seen = dereference::observe(&base.client, &etcd, &*base.addressing, &valid, &environment).await;
     let seen = seen.map_err(|error| error.to_string())?;
     let running = seen.pods.iter().filter(|pod| !pod.deleting && !pod.ended);
     let endpoints: BTreeSet<String> = running.filter_map(|pod| base.addressing.endpoint(pod)).collect();
     if endpoints.is_empty() {
-        return Err(format!("EtcdCluster {name} has no pod that could be asked"));
+        return Err(format!("EtcdCluster {name} has no running pod"));
     }
     Ok((etcd, endpoints))
 }

@@ -57,15 +57,19 @@ impl Numbers {
     pub fn render(&self) -> String {
         type Read = fn(&Backup) -> Option<f64>;
         let lines: [(&str, &str, &str, Read); 5] = [
-            ("total", "counter", "Backups tried.", |b| Some(b.total as f64)),
-            ("failed_total", "counter", "Backups that failed.", |b| Some(b.failed as f64)),
-            ("last_success_timestamp_seconds", "gauge", "When the last good backup was done.", |b| {
-                b.last_success
-            }),
-            ("size_bytes", "gauge", "Size of the last good backup.", |b| {
+            ("total", "counter", "Number of attempted backups.", |b| Some(b.total as f64)),
+            ("failed_total", "counter", "Number of failed backups.", |b| Some(b.failed as f64)),
+            (
+                "last_success_timestamp_seconds",
+                "gauge",
+                "Time of the last successful backup, as a Unix \
+             timestamp.",
+                |b| b.last_success,
+            ),
+            ("size_bytes", "gauge", "Size of the last successful backup in bytes.", |b| {
                 b.last_success.map(|_| b.size as f64)
             }),
-            ("duration_seconds", "gauge", "How long the last good backup took.", |b| {
+            ("duration_seconds", "gauge", "Duration of the last successful backup in seconds.", |b| {
                 (b.duration > 0.0).then_some(b.duration)
             }),
         ];

@@ -85,7 +85,7 @@ impl Attempt<'_> {
                 Err(Wrong::Other(failure)) => return Err(failure.to_string()),
             }
         }
-        Err(format!("no member can be backed up: {}", skipped.join("; ")))
+        Err(format!("no member is suitable for a backup: {}", skipped.join("; ")))
     }
 
     async fn with_member(
@@ -160,7 +160,8 @@ impl Attempt<'_> {
                 return Ok((target, Some(claim)));
             }
         }
-        let why = "it is somebody else's, as are the names of the seconds before it; give each EtcdBackup a path of its own";
+        let why = "the object belongs to another owner, as do those named after the seconds before it; use \
+         a separate path for each EtcdBackup";
         Err(Failure::Key { key, why: why.into() })
     }
 }

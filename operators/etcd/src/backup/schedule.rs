@@ -57,14 +57,20 @@ pub(crate) fn policy(spec: &EtcdBackupSpec) -> Result<Policy, String> {
     let field = "spec.backupPolicy";
     let interval = given.backup_interval_in_second;
     if !(0..=LONGEST).contains(&interval) {
-        return Err(format!("{field}.backupIntervalInSecond: {interval} is not between 0 and {LONGEST}"));
+        return Err(format!(
+            "{field}.backupIntervalInSecond: invalid value {interval}, expected 0 to \
+         {LONGEST}"
+        ));
     }
     if given.max_backups < 0 {
-        return Err(format!("{field}.maxBackups: {} is negative; 0 keeps all", given.max_backups));
+        return Err(format!(
+            "{field}.maxBackups: invalid value {}, expected 0 (retain all) or more",
+            given.max_backups
+        ));
     }
     let timetable = match given.schedule.as_deref().filter(|text| !text.trim().is_empty()) {
         Some(_) if interval > 0 => {
-            return Err(format!("{field}: schedule and backupIntervalInSecond exclude each other"));
+            return Err(format!("{field}: schedule and backupIntervalInSecond are mutually exclusive"));
         }
         Some(text) => {
             let cron =
@@ -240,11 +246,11 @@ mod tests {
     #[test]
     fn mistakes_are_told_with_their_field() {
         for (given, words) in [
-            (json!({ "backupIntervalInSecond": -1 }), "backupIntervalInSecond: -1"),
+            (json!({ "backupIntervalInSecond": -1 }), "backupIntervalInSecond: invalid value -1"),
             (json!({ "backupIntervalInSecond": i64::MAX }), "backupIntervalInSecond"),
-            (json!({ "maxBackups": -1 }), "maxBackups: -1"),
+            (json!({ "maxBackups": -1 }), "maxBackups: invalid value -1"),
             (json!({ "schedule": "every day" }), "schedule: \"every day\""),
-            (json!({ "schedule": "0 3 * * *", "backupIntervalInSecond": 5 }), "exclude each other"),
+            (json!({ "schedule": "0 3 * * *", "backupIntervalInSecond": 5 }), "are mutually exclusive"),
         ] {
             let error = policy(&spec(given)).unwrap_err();
             assert!(error.contains(words), "{words} in {error}");

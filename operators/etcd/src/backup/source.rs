@@ -46,7 +46,7 @@ pub(crate) fn judge(answers: &BTreeMap<String, Result<Answer, String>>) -> Resul
     if clusters.len() > 1 {
         let list: Vec<String> = clusters.iter().map(|id| format!("{id:x}")).collect();
         return Err(format!(
-            "the endpoints belong to different etcd clusters ({}); name those of one",
+            "the endpoints belong to different etcd clusters ({}), expected endpoints of one cluster",
             list.join(", ")
         ));
     }
@@ -55,10 +55,10 @@ pub(crate) fn judge(answers: &BTreeMap<String, Result<Answer, String>>) -> Resul
     for (endpoint, answer) in answers {
         let why = match answer {
             Err(why) => why.clone(),
-            Ok(a) if a.is_learner => "it is a learner".into(),
-            Ok(a) if a.leader == 0 => "it knows no leader: its cluster has no quorum".into(),
-            Ok(a) if a.corrupt => "its data is corrupt (alarm CORRUPT)".into(),
-            Ok(a) if a.applied + LAG < newest => format!("it is {} entries behind", newest - a.applied),
+            Ok(a) if a.is_learner => "member is a learner".into(),
+            Ok(a) if a.leader == 0 => "member has no leader: its cluster has no quorum".into(),
+            Ok(a) if a.corrupt => "member is corrupt (alarm CORRUPT)".into(),
+            Ok(a) if a.applied + LAG < newest => format!("member is {} entries behind", newest - a.applied),
             Ok(a) => {
                 // One member may have many endpoints.
                 if known.insert(a.member_id) {
@@ -71,8 +71,8 @@ pub(crate) fn judge(answers: &BTreeMap<String, Result<Answer, String>>) -> Resul
     }
     found.best.sort_by_key(|(_, a)| (a.leader == a.member_id, std::cmp::Reverse(a.applied)));
     if found.best.is_empty() {
-        let why = if found.skipped.is_empty() { "there are none".into() } else { found.skipped.join("; ") };
-        return Err(format!("no member can be backed up: {why}"));
+        let why = if found.skipped.is_empty() { "no endpoints".into() } else { found.skipped.join("; ") };
+        return Err(format!("no member is suitable for a backup: {why}"));
     }
     Ok(found)
 }
@@ -82,18 +82,20 @@ pub(crate) fn address(endpoint: &str, namespace: &str) -> Result<(bool, String, 
     let (tls, rest) = match endpoint.split_once("://") {
         Some(("http", rest)) => (false, rest),
         Some(("https", rest)) => (true, rest),
-        Some((other, _)) => return Err(format!("{endpoint}: scheme {other:?} is neither http nor https")),
+        Some((other, _)) => {
+            return Err(format!("{endpoint}: invalid scheme {other:?}, expected http or https"));
+        }
         None => (false, endpoint),
     };
     let rest = rest.trim_end_matches('/');
     let (host, port) = match rest.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => {
-            (host, port.parse::<u16>().map_err(|_| format!("{endpoint}: {port:?} is not a port"))?)
+            (host, port.parse::<u16>().map_err(|_| format!("{endpoint}: invalid port {port:?}"))?)
         }
         _ => (rest, crate::names::CLIENT_PORT),
     };
     if host.is_empty() || host.contains(['/', '@', '?', ' ']) {
-        return Err(format!("{endpoint}: is not http(s)://<host>:<port>"));
+        return Err(format!("{endpoint}: expected http(s)://<host>:<port>"));
     }
     let local = host == "localhost" || host.starts_with('[') || host.contains('.');
     let host = if local { host.to_owned() } else { format!("{host}.{namespace}.svc") };
@@ -135,7 +137,7 @@ impl Door<'_> {
         let questions = endpoints.iter().map(|endpoint| async move {
             let answer = match tokio::time::timeout(ANSWER, self.status(endpoint)).await {
                 Ok(answer) => answer,
-                Err(_) => Err(format!("no answer in {} seconds", ANSWER.as_secs())),
+                Err(_) => Err(format!("no response within {} seconds", ANSWER.as_secs())),
             };
             (endpoint.clone(), answer)
         });
@@ -189,7 +191,8 @@ impl Door<'_> {
         let client = self.etcd(host_of(endpoint))?.client(endpoint).await.map_err(|e| words_of(&e))?;
         let mut kv = client.kv_client();
         let answer = tokio::time::timeout(ANSWER, kv.get("health", None)).await;
-        let answer = answer.map_err(|_| format!("no answer to a read in {} seconds", ANSWER.as_secs()))?;
+        let answer =
+            answer.map_err(|_| format!("no response to a read within {} seconds", ANSWER.as_secs()))?;
         let answer = answer.map_err(|e| with_way_in(words_of(&e)))?;
         Ok(answer.header().map_or(0, etcd_client::ResponseHeader::revision))
     }
@@ -223,8 +226,9 @@ fn with_way_in(words: String) -> String {
         return words;
     }
     format!(
-        "{words}: authentication is on in etcd, and snapshots are for root alone; name the EtcdCluster in spec.clusterName, and in its \
-         spec.auth.rootSecret the Secret with root's password"
+        "{words}: authentication is enabled in etcd and only user root may read snapshots. hint: set \
+         spec.clusterName to the EtcdCluster, and its spec.auth.rootSecret to the Secret with the password \
+         of root"
     )
 }
 
@@ -264,7 +268,7 @@ mod tests {
         .unwrap();
         let order: Vec<&str> = found.best.iter().map(|(e, _)| e.as_str()).collect();
         assert_eq!(order, ["c", "b", "a"]);
-        assert_eq!(found.skipped, ["d: it is 4990 entries behind"]);
+        assert_eq!(found.skipped, ["d: member is 4990 entries behind"]);
     }
 
     #[test]
@@ -298,7 +302,7 @@ mod tests {
                 .unwrap_err()
                 .contains("different etcd clusters (7, 8)")
         );
-        assert!(judged(&[]).unwrap_err().contains("there are none"));
+        assert!(judged(&[]).unwrap_err().contains("no endpoints"));
     }
 
     #[test]

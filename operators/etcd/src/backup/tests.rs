@@ -160,7 +160,7 @@ async fn a_real_etcd_is_backed_up_although_one_endpoint_is_dead() {
     }
 
     let error = back_up(&store, &target, false, &["127.78.1.9:2379"]).await.unwrap_err();
-    assert!(error.contains("no member can be backed up: 127.78.1.9:2379: "), "{error}");
+    assert!(error.contains("no member is suitable for a backup: 127.78.1.9:2379: "), "{error}");
 }
 
 /// A member that cannot decide anything alone is not backed up: what it has may be old.
@@ -178,6 +178,6 @@ async fn without_a_quorum_there_is_no_backup_and_the_reason_says_so() {
     added.unwrap();
     let (store, target) = (s3.open("bucket/etcd"), s3.target("bucket/etcd"));
     let error = back_up(&store, &target, false, &[&member.endpoint]).await.unwrap_err();
-    assert!(error.starts_with("no member can be backed up"), "{error}");
+    assert!(error.starts_with("no member is suitable for a backup"), "{error}");
     assert_eq!(store.head("etcd").await.unwrap(), None);
 }

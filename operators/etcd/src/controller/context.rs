@@ -11,7 +11,7 @@ use olm_client::events::Recorder;
 
 use super::pace;
 use crate::addressing::Addressing;
-use crate::dereference::{self, Around, Classes};
+use crate::dereference::{self, Classes, Environment};
 use crate::disruption;
 use crate::etcd::Etcd;
 use crate::lease::Elector;
@@ -60,7 +60,7 @@ pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// The state of a cluster between reconciliations; dropped with the cluster.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct ClusterState {
     pub(super) uid: String,
     /// How many looks in a row came to nothing.
     pub(super) failures: u32,
@@ -96,7 +96,7 @@ pub struct Context {
     pub(crate) ambient_credentials: bool,
     clock: Clock,
     /// By namespace and name of a cluster.
-    kept: Mutex<HashMap<String, Kept>>,
+    kept: Mutex<HashMap<String, ClusterState>>,
     /// The StorageClasses, and when they were listed.
     classes: tokio::sync::Mutex<Option<(Instant, Option<Classes>)>>,
 }
@@ -165,7 +165,7 @@ impl Context {
         (self.clock)()
     }
 
-    pub(super) fn keep<T>(&self, key: &str, change: impl FnOnce(&mut Kept) -> T) -> T {
+    pub(super) fn keep<T>(&self, key: &str, change: impl FnOnce(&mut ClusterState) -> T) -> T {
         // The map is consistent after every change, also when a holder of the lock panicked.
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         change(kept.entry(key.to_owned()).or_default())
@@ -175,17 +175,17 @@ impl Context {
     pub(super) fn forget(&self, key: &str) {
         self.metrics.gone(key);
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
-        if let Some(Kept { uid, .. }) = kept {
+        if let Some(ClusterState { uid, .. }) = kept {
             self.tls.forget(&uid);
             self.budgets.forget(&uid);
         }
     }
 
     /// What a look at a cluster takes in besides its members.
-    pub(crate) async fn around(&self, cluster: &Validated) -> Around {
+    pub(crate) async fn environment(&self, cluster: &Validated) -> Environment {
         let asks = cluster.storage.when != Volumes::Never;
         let backup = self.backups.view(&cluster.namespace, &cluster.name, self.now());
-        Around {
+        Environment {
             now: self.now(),
             classes: if asks { self.classes().await } else { None },
             backups_unknown: backup.is_err(),

@@ -39,7 +39,7 @@ fn what_etcd_does_not_do_yet_counts_as_done_nowhere() {
         id: 7,
         name: "orders-bcdfghjklm".into(),
         via: "orders-mlkjhgfdcb".into(),
-        why: Removal::LateLearner("it did not catch up".into()),
+        why: Removal::LateLearner("not in sync within ten minutes".into()),
     };
     let compact = Action::Maintain(Step::Compact { revision: 5, via: "orders-mlkjhgfdcb".into() });
     let cluster = validate(&crate::validate::tests::cluster(json!({ "size": 3 }))).unwrap();

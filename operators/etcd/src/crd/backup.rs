@@ -14,7 +14,7 @@ use super::limits;
 use super::schema::{rule, simplify};
 use super::stores::{self, Encryption, Stores};
 
-/// The backup that is wanted.
+/// Desired backup.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "etcd.database.coreos.com",
@@ -26,7 +26,7 @@ use super::stores::{self, Encryption, Stores};
     status = "EtcdBackupStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "A snapshot of an etcd cluster, taken once or again and again.",
+    doc = "A snapshot of an etcd cluster, taken once or periodically.",
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Succeeded", type_ = "boolean", json_path = ".status.succeeded"),
     printcolumn(name = "Revision", type_ = "integer", json_path = ".status.etcdRevision"),
@@ -37,44 +37,45 @@ use super::stores::{self, Encryption, Stores};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct EtcdBackupSpec {
-    /// URLs of etcd members or of their Service, such as `http://example-client:2379`. A host without a dot is one of the object's namespace.
-    /// All voting members that they lead to are considered. Either this or `clusterName`.
+    /// URLs of etcd members or of their Service, such as `http://example-client:2379`. A host without a dot is
+    /// resolved in the namespace of the object. All voting members of the cluster are candidates. Mutually exclusive
+    /// with `clusterName`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub etcd_endpoints: Vec<String>,
     /// Name of an EtcdCluster in the same namespace, instead of `etcdEndpoints`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_name: Option<String>,
-    /// S3, ABS, GCS or Local. OSS is refused by name: it speaks the API of S3.
+    /// Type of the store: S3, ABS, GCS or Local. OSS is rejected; use S3, whose API it implements.
     #[serde(default)]
     pub storage_type: String,
-    /// When, and how many.
+    /// Schedule and retention.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup_policy: Option<BackupPolicy>,
-    /// Where.
+    /// Location of the backup.
     #[serde(flatten)]
     pub stores: Stores,
-    /// Secret with `etcd-client.crt`, `etcd-client.key` and `etcd-client-ca.crt` for members that speak TLS.
+    /// Secret with `etcd-client.crt`, `etcd-client.key` and `etcd-client-ca.crt` for members with TLS.
     #[serde(default, rename = "clientTLSSecret", skip_serializing_if = "String::is_empty")]
     pub client_tls_secret: String,
-    /// Encrypt what is stored. Without it the store's own encryption is all there is.
+    /// Client-side encryption of backups. Default: none; the store may encrypt at rest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encryption: Option<Encryption>,
 }
 
-/// When, and how many.
+/// Schedule and retention.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BackupPolicy {
-    /// A backup that is not done in so many seconds has failed. 0: no such bound, but one that stands still for 60 seconds has failed.
+    /// Deadline of a backup in seconds. 0: no deadline; a backup without progress for 60 seconds fails in any case.
     #[serde(skip_serializing_if = "is_zero")]
     pub timeout_in_second: i64,
-    /// Seconds between backups, the first one at once. 0: one backup, or as `schedule` says.
+    /// Seconds between backups; the first one starts immediately. 0: a single backup, or the times of `schedule`.
     #[serde(skip_serializing_if = "is_zero")]
     pub backup_interval_in_second: i64,
-    /// Times in cron's words and in UTC, such as `0 3 * * *`. Not beside backupIntervalInSecond.
+    /// Cron schedule in UTC, such as `0 3 * * *`. Mutually exclusive with backupIntervalInSecond.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<String>,
-    /// Periodic backups of this object that are kept; older ones are deleted. 0: all.
+    /// Number of retained periodic backups of this object; older ones are deleted. 0: retain all.
     #[serde(skip_serializing_if = "is_zero")]
     pub max_backups: i64,
 }
@@ -83,78 +84,79 @@ const fn is_zero(number: &i64) -> bool {
     *number == 0
 }
 
-/// What is known about a backup.
+/// Observed state of a backup.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EtcdBackupStatus {
-    /// Pending, Running, Succeeded, Retrying (the last try failed, the next follows at nextBackup) or Failed (until the spec changes).
+    /// Pending, Running, Succeeded, Retrying (the last attempt failed, the next starts at nextBackup) or Failed
+    /// (until the spec changes).
     #[serde(skip_serializing_if = "String::is_empty")]
     pub phase: String,
-    /// The last try succeeded.
+    /// Whether the last attempt succeeded.
     pub succeeded: bool,
-    /// Why the last try failed, under upstream's name.
+    /// Cause of the failure of the last attempt, under the upstream field name.
     #[serde(rename = "Reason", skip_serializing_if = "String::is_empty")]
     pub reason_upstream: String,
-    /// Why the last try failed, or what is waited for.
+    /// Cause of the failure of the last attempt, or the pending prerequisite.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// etcd version of the member that the last good backup is from.
+    /// etcd version of the source member of the last successful backup.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub etcd_version: String,
-    /// Revision that the last good backup holds at least.
+    /// Minimum revision of the last successful backup.
     #[serde(skip_serializing_if = "is_zero")]
     pub etcd_revision: i64,
-    /// When the last good backup was done.
+    /// Time of the last successful backup.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_success_date: Option<Time>,
-    /// Generation of the object that this status speaks of.
+    /// Generation of the object observed by this status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Where the last good backup is.
+    /// Location of the last successful backup.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub object: String,
     /// Size of the snapshot in bytes, before encryption.
     #[serde(skip_serializing_if = "is_zero")]
     pub size_bytes: i64,
-    /// SHA-256 of its database: etcd's own, compared with what was read.
+    /// SHA-256 of its database as computed by etcd and verified against the data read.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub sha256: String,
-    /// Id of the etcd cluster it is from.
+    /// ID of the source etcd cluster.
     #[serde(rename = "clusterID", skip_serializing_if = "String::is_empty")]
     pub cluster_id: String,
-    /// Name of the key that the last good backup is encrypted with; it tells nothing of the key.
+    /// Name of the encryption key of the last successful backup; it does not reveal the key.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub encryption_key: String,
-    /// The member it was read from.
+    /// Source member of the last successful backup.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub endpoint: String,
-    /// Endpoints that could not be used, each with its reason.
+    /// Unusable endpoints, each with its reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skipped_endpoints: Vec<String>,
-    /// Bytes of the running backup that were read so far.
+    /// Bytes of the running backup read so far.
     #[serde(skip_serializing_if = "is_zero")]
     pub progress_bytes: i64,
-    /// When the last try began.
+    /// Start time of the last attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_attempt: Option<Time>,
-    /// The time of the schedule that was last served.
+    /// Scheduled time of the last scheduled backup.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_schedule_time: Option<Time>,
-    /// When the next backup begins.
+    /// Start time of the next backup.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_backup: Option<Time>,
-    /// Tries that failed since the last good one.
+    /// Number of failed attempts since the last successful one.
     #[serde(skip_serializing_if = "is_zero")]
     pub failures: i64,
-    /// An upload in parts that is under way: taken back when the operator that began it is gone.
+    /// Multipart upload in progress, aborted if the operator instance that started it is gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upload: Option<Upload>,
-    /// Why old backups could not be deleted.
+    /// Cause of the failure to delete old backups.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub retention_reason: String,
 }
 
-/// An upload in parts.
+/// Multipart upload.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Upload {
@@ -188,13 +190,13 @@ pub fn crd() -> CustomResourceDefinition {
     limits::schedule(&mut policy["properties"]["schedule"], true);
     policy["x-kubernetes-validations"] = json!([{
         "rule": "!has(self.schedule) || !has(self.backupIntervalInSecond) || self.backupIntervalInSecond == 0",
-        "message": "schedule and backupIntervalInSecond exclude each other",
+        "message": "schedule and backupIntervalInSecond are mutually exclusive",
     }]);
     stores::bound(spec);
     let mut rules = stores::rules("storageType");
     rules.push(json!({
         "rule": "(has(self.etcdEndpoints) && size(self.etcdEndpoints) > 0) != has(self.clusterName)",
-        "message": "either etcdEndpoints or clusterName must say what is backed up",
+        "message": "spec: expected exactly one source, etcdEndpoints or clusterName",
     }));
     spec["x-kubernetes-validations"] = json!(rules);
     serde_json::from_value(value).expect("a CRD stays one when keywords of its schema are changed")

@@ -27,8 +27,9 @@ const MAX_ID: i64 = 2_147_483_647;
 pub(super) fn cluster_name() -> (String, String) {
     let max = super::MAX_NAME_LENGTH;
     let message = format!(
-        "metadata.name: expected a DNS label of at most {max} characters: lower-case letters, digits and hyphens, starting with a \
-         letter and ending with a letter or digit; Services and pods are named after it"
+        "metadata.name: expected a DNS label of at most {max} characters: lower-case letters, digits and \
+         hyphens, starting with a letter and ending with a letter or digit; it is the prefix of the names \
+         of Services and pods"
     );
     (name(CLUSTER_NAME, max), message)
 }
@@ -87,12 +88,12 @@ pub(super) fn pod(pod: &mut Value) {
             names::LABEL_APP,
             names::RESERVED_LABEL_PREFIX
         ),
-        "spec.pod.labels: `app` and names that begin with `etcd_` are the operator's own".into(),
+        "spec.pod.labels: `app` and names with prefix `etcd_` are reserved for the operator".into(),
     )]);
     pod["annotations"]["maxProperties"] = json!(MAX_ENTRIES);
     pod["annotations"]["x-kubernetes-validations"] = rule(&[(
         format!("!('{}' in self)", names::ANNOTATION_VERSION),
-        format!("spec.pod.annotations: `{}` is the operator's own", names::ANNOTATION_VERSION),
+        format!("spec.pod.annotations: `{}` is reserved for the operator", names::ANNOTATION_VERSION),
     )]);
     scheduling(pod);
     security(&mut pod["securityContext"]["properties"]);
@@ -108,7 +109,7 @@ fn environment(variables: &mut Value) {
     let reserved: Vec<String> = RESERVED_VARIABLES.iter().map(|name| format!("'{name}'")).collect();
     item["x-kubernetes-validations"] = rule(&[(
         format!("!(self.name in [{}])", reserved.join(", ")),
-        "spec.pod.etcdEnv: the operator sets this variable, or the flag that it stands for; remove it".into(),
+        "spec.pod.etcdEnv: this variable, or its flag, is set by the operator; remove it".into(),
     )]);
 }
 

@@ -39,7 +39,7 @@ pub const MAX_NAME_LENGTH: usize = 52;
 /// The largest cluster.
 pub const MAX_SIZE: i64 = 7;
 
-/// The etcd cluster that is wanted.
+/// Desired etcd cluster.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "etcd.database.coreos.com",
@@ -53,7 +53,7 @@ pub const MAX_SIZE: i64 = 7;
     status = "EtcdClusterStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "An etcd cluster, kept at its size and healthy by the etcd operator.",
+    doc = "An etcd cluster managed by the etcd operator.",
     scale(
         spec_replicas_path = ".spec.size",
         status_replicas_path = ".status.size",
@@ -67,26 +67,30 @@ pub const MAX_SIZE: i64 = 7;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct EtcdClusterSpec {
-    /// Number of members, 1 to 7. Odd numbers survive more failures than the even number above them costs.
+    /// Number of members, 1 to 7. Use an odd number: one more member does not increase the number of tolerated
+    /// failures.
     #[schemars(range(min = 1, max = 7))]
     pub size: i64,
     /// Image repository without a tag; the image is `<repository>:v<version>`. Default: quay.io/coreos/etcd.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,
-    /// etcd version such as 3.4.23, at least 3.4. Default: 3.4.23, which this release is tested with. A change upgrades
-    /// the members one by one: at most one minor version up, never down.
+    /// etcd version such as 3.4.23, 3.4 or later. Default: 3.4.23, the tested version of this release. A change
+    /// upgrades the members one by one, by at most one minor version; downgrades to an earlier minor version are
+    /// rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Leave the cluster alone: while true nothing is created, healed, resized, upgraded or maintained.
+    /// Suspend reconciliation: if true, the operator neither creates, heals, resizes, upgrades nor maintains the
+    /// cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
-    /// How the pods of members look. A change holds for members that are created after it.
+    /// Settings of member pods. A change applies to members created after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodPolicy>,
-    /// Certificates: of somebody else (`static`) or of the operator (`auto`). Whether there are any is decided once, when the cluster is created.
+    /// Certificates, provided in Secrets (`static`) or issued by the operator (`auto`). TLS cannot be added or
+    /// removed after the creation of the cluster.
     #[serde(default, rename = "TLS", skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsPolicy>,
-    /// Where members keep their data, and what becomes of it.
+    /// Storage and retention of member data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage: Option<StoragePolicy>,
     /// Quota, compaction and defragmentation.
@@ -95,19 +99,21 @@ pub struct EtcdClusterSpec {
     /// Users and authentication.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<AuthPolicy>,
-    /// Keep a PodDisruptionBudget, so that draining nodes never costs the quorum. Default: true. A single member has none.
+    /// Maintain a PodDisruptionBudget, so that draining nodes preserves the quorum. Default: true. A single-member
+    /// cluster has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_disruption_budget: Option<bool>,
-    /// What the members tell on their metrics port.
+    /// Settings of the metrics port of the members.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<MetricsPolicy>,
 }
 
-/// What the members tell on their metrics port, 2381.
+/// Settings of the metrics port of the members, 2381.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MetricsPolicy {
-    /// Tell the histograms of single gRPC methods too (`--metrics=extensive`). Default: false. A change holds for members that are created after it.
+    /// Include histograms per gRPC method (`--metrics=extensive`). Default: false. A change applies to members
+    /// created after it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extensive: Option<bool>,
 }

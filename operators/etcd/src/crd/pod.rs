@@ -9,31 +9,32 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// How the pods of members look.
+/// Settings of member pods.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodPolicy {
-    /// Labels added to the pods. `app` and names that begin with `etcd_` are the operator's own.
+    /// Labels added to the pods. `app` and names with prefix `etcd_` are reserved for the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<String, String>>,
     /// Annotations added to the pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<BTreeMap<String, String>>,
-    /// Labels that a node must have.
+    /// Required node labels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_selector: Option<BTreeMap<String, String>>,
     /// Scheduling constraints.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Affinity>")]
     pub affinity: Option<Value>,
-    /// Deprecated: never two members on one node. Without effect beside `affinity`.
+    /// Deprecated: at most one member per node. Ignored if `affinity` is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub anti_affinity: Option<bool>,
-    /// Taints that are tolerated.
+    /// Tolerated taints.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<Toleration>>")]
     pub tolerations: Option<Value>,
-    /// How members are spread over zones and nodes. An entry without a `labelSelector` counts the members of this cluster.
+    /// Topology spread of members over zones and nodes. An entry without a `labelSelector` selects the members of
+    /// this cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<TopologySpreadConstraint>>")]
     pub topology_spread_constraints: Option<Value>,
@@ -49,14 +50,15 @@ pub struct PodPolicy {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<PodSecurityContext>")]
     pub security_context: Option<Value>,
-    /// Claim for the volume of each member, in the words of Kubernetes. Given, `storage.size` and `storage.storageClassName` have no effect.
+    /// Kubernetes PersistentVolumeClaim spec for the volume of each member. If set, `storage.size` and
+    /// `storage.storageClassName` are ignored.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "super::schema::any_object")]
     pub persistent_volume_claim_spec: Option<Value>,
-    /// Accepted for old manifests and not needed: members have no init container.
+    /// Ignored; accepted for compatibility: members have no init container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busybox_image: Option<String>,
-    /// Accepted for old manifests and not needed: no init container waits for DNS.
+    /// Ignored; accepted for compatibility: members have no init container for DNS.
     #[serde(rename = "DNSTimeoutInSecond", skip_serializing_if = "Option::is_none")]
     pub dns_timeout_in_second: Option<i64>,
     /// DNS domain of the Kubernetes cluster with its leading dot, such as `.cluster.local`, appended to the members' names.

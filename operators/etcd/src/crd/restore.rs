@@ -15,8 +15,8 @@ use super::schema::{any_object, rule, simplify};
 use super::stores::{self, Encryption, Stores};
 
 /// What is said of `fromClaim` beside a field of a restore from a backup.
-const ONE_SOURCE: &str = "spec.fromClaim: the data comes from the claim alone; remove the fields of a restore from a backup \
-     (backupStorageType and its store, clusterTemplate, encryption, allowOtherCluster, skipSafetyBackup)";
+const ONE_SOURCE: &str = "spec.fromClaim: conflicts with the fields of a restore from a backup; remove \
+ backupStorageType and its store, clusterTemplate, encryption, allowOtherCluster and skipSafetyBackup";
 /// Fields of a restore from a backup, beside `backupStorageType`.
 const BACKUP_FIELDS: [&str; 9] = [
     "s3",
@@ -30,7 +30,7 @@ const BACKUP_FIELDS: [&str; 9] = [
     "skipSafetyBackup",
 ];
 
-/// The restore that is wanted.
+/// Desired restore.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "etcd.database.coreos.com",
@@ -42,7 +42,7 @@ const BACKUP_FIELDS: [&str; 9] = [
     status = "EtcdRestoreStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "Puts a snapshot, or the data of a surviving member, into an etcd cluster, in place of what the cluster holds.",
+    doc = "Replaces the data of an etcd cluster with a snapshot or with the data of a surviving member.",
     printcolumn(name = "Cluster", type_ = "string", json_path = ".spec.etcdCluster.name"),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Succeeded", type_ = "boolean", json_path = ".status.succeeded"),
@@ -51,36 +51,37 @@ const BACKUP_FIELDS: [&str; 9] = [
 )]
 #[serde(rename_all = "camelCase")]
 pub struct EtcdRestoreSpec {
-    /// The cluster that gets the data.
+    /// Target cluster.
     #[serde(default)]
     pub etcd_cluster: ClusterReference,
-    /// S3, ABS, GCS or Local. OSS is refused by name: it speaks the API of S3. Required unless `fromClaim` is set.
+    /// Type of the store: S3, ABS, GCS or Local. OSS is rejected; use S3, whose API it implements. Required unless
+    /// `fromClaim` is set.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub backup_storage_type: String,
-    /// Name of a PersistentVolumeClaim of the cluster, in the same namespace, in place of a snapshot: the claim of a member that
-    /// survived the loss of the quorum. Its data is copied; the claim is mounted read-only and is not deleted.
+    /// Name of a PersistentVolumeClaim of the cluster in the same namespace, used instead of a snapshot: the claim of
+    /// a member that survived the quorum loss. Its data is copied; the claim is mounted read-only and is not deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_claim: Option<String>,
-    /// Where the snapshot is.
+    /// Location of the snapshot.
     #[serde(flatten)]
     pub stores: Stores,
-    /// Spec of the EtcdCluster that is created when there is none of that name.
+    /// Spec of the EtcdCluster to create if it does not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "any_object")]
     pub cluster_template: Option<Value>,
-    /// Take a snapshot whose cluster id is not one that this cluster has or had.
+    /// Accept a snapshot whose cluster ID is neither the current nor a former ID of this cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_other_cluster: Option<bool>,
-    /// The keys of a snapshot that is encrypted; what is backed up before the restore is encrypted too. With it, a snapshot that is
-    /// not encrypted is refused.
+    /// Keys of an encrypted snapshot; the safety backup is encrypted with them too. If set, an unencrypted snapshot
+    /// is rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encryption: Option<Encryption>,
-    /// Do not back up what the cluster holds before it is replaced.
+    /// Skip the safety backup of the data to be replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skip_safety_backup: Option<bool>,
 }
 
-/// The cluster that gets the data.
+/// Target cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ClusterReference {
@@ -107,57 +108,57 @@ impl EtcdRestoreSpec {
     }
 }
 
-/// What is known about a restore.
+/// Observed state of a restore.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EtcdRestoreStatus {
     /// Pending, Downloading, Verified, Stopping, Seeding, Scaling, Succeeded or Failed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub phase: String,
-    /// All members are healthy and the data is readable.
+    /// Whether all members are healthy and the data is readable.
     pub succeeded: bool,
-    /// What is waited for, or why it failed.
+    /// Pending prerequisite, or the cause of the failure.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Generation of the object that this status speaks of.
+    /// Generation of the object observed by this status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The snapshot, once it was read whole and found good.
+    /// The snapshot, after its verification.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<SnapshotStatus>,
-    /// The claim of `spec.fromClaim`, written before anything is changed.
+    /// The claim of `spec.fromClaim`, recorded before any change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub claim: Option<ClaimStatus>,
-    /// Where the data that the cluster held before was backed up, or why it was not.
+    /// Location of the safety backup of the previous data, or the reason for its absence.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub safety_backup: String,
-    /// Uid of the EtcdCluster that is being restored: another one of the same name is another one.
+    /// UID of the EtcdCluster being restored; a later EtcdCluster of the same name is a different cluster.
     #[serde(rename = "clusterUID", skip_serializing_if = "String::is_empty")]
     pub cluster_uid: String,
-    /// Id of the etcd cluster before.
+    /// ID of the etcd cluster before the restore.
     #[serde(rename = "formerClusterID", skip_serializing_if = "String::is_empty")]
     pub former_cluster_id: String,
-    /// Name of the first member of the new etcd cluster, written before its pod is made.
+    /// Name of the first member of the new etcd cluster, recorded before its pod is created.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub seed_member: String,
-    /// Id of the new etcd cluster.
+    /// ID of the new etcd cluster.
     #[serde(rename = "clusterID", skip_serializing_if = "String::is_empty")]
     pub cluster_id: String,
-    /// Revision that was read from the restored cluster.
+    /// Revision read from the restored cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restored_revision: Option<i64>,
-    /// When the work began.
+    /// Start time of the restore.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,
-    /// When it was over.
+    /// Completion time of the restore.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completion_time: Option<Time>,
-    /// An upload in parts of the safety backup that is under way.
+    /// Multipart upload of the safety backup in progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upload: Option<super::backup::Upload>,
 }
 
-/// A snapshot that was read whole and found good.
+/// A verified snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SnapshotStatus {
@@ -165,26 +166,26 @@ pub struct SnapshotStatus {
     pub size_bytes: i64,
     /// SHA-256 of its database.
     pub sha256: String,
-    /// Revision that it holds at least; none when the backup does not say.
+    /// Minimum revision of the snapshot; absent if the backup does not record it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
-    /// etcd version it is from; empty when the backup does not say.
+    /// Source etcd version; empty if the backup does not record it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub etcd_version: String,
-    /// Id of the etcd cluster it is from; empty when the backup does not say.
+    /// ID of the source etcd cluster; empty if the backup does not record it.
     #[serde(rename = "clusterID", skip_serializing_if = "String::is_empty")]
     pub cluster_id: String,
 }
 
-/// A claim whose data is restored.
+/// Source claim of a restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClaimStatus {
     /// Name.
     pub name: String,
-    /// Uid: a later claim of the same name is not used.
+    /// UID; a later claim of the same name is not used.
     pub uid: String,
-    /// Newest revision of its data, once etcd started from a copy.
+    /// Latest revision of its data, known after etcd starts from a copy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
 }
@@ -224,7 +225,7 @@ pub fn crd() -> CustomResourceDefinition {
     }));
     rules.push(json!({
         "rule": "self == oldSelf",
-        "message": "a restore is done once, as it was written; create another EtcdRestore",
+        "message": "spec is immutable; create another EtcdRestore",
     }));
     spec["x-kubernetes-validations"] = json!(rules);
     serde_json::from_value(value).expect("a CRD stays one when keywords of its schema are changed")

@@ -37,10 +37,10 @@ fn rules(schema: &mut Value) {
     let spec = &mut schema["properties"]["spec"];
     // Members are told of TLS when they are made: whether there is any cannot change under them.
     spec["x-kubernetes-validations"] = rule(&[
-        (has_same("self", "oldSelf", "TLS"), "spec.TLS cannot be added or taken away after creation".into()),
+        (has_same("self", "oldSelf", "TLS"), "spec.TLS cannot be added or removed after creation".into()),
         (
             "!has(self.auth) || has(self.TLS)".into(),
-            "spec.auth: passwords are not sent in the clear, it needs spec.TLS".into(),
+            "spec.auth: requires spec.TLS, because passwords are not sent unencrypted".into(),
         ),
     ]);
     spec["required"] = json!(["size"]);
@@ -56,18 +56,17 @@ fn rules(schema: &mut Value) {
     words(&mut storage["properties"]["retentionPolicy"], &["Delete", "Retain"]);
     storage["x-kubernetes-validations"] = rule(&[(
         "!has(self.mode) || self.mode != 'Pod' || (!has(self.size) && !has(self.storageClassName))".into(),
-        "spec.storage: `size` and `storageClassName` are for mode `Volume`".into(),
+        "spec.storage: `size` and `storageClassName` require mode `Volume`".into(),
     )]);
     let tls = &mut spec["properties"]["TLS"];
     tls["x-kubernetes-validations"] = rule(&[
         (
             "!(has(self.static) && has(self.auto))".into(),
-            "spec.TLS: certificates are of somebody else (`static`) or of the operator (`auto`), not of both"
-                .into(),
+            "spec.TLS: `static` and `auto` are mutually exclusive".into(),
         ),
         (
             has_same("self", "oldSelf", "auto"),
-            "spec.TLS.auto cannot be added or taken away after creation".into(),
+            "spec.TLS.auto cannot be added or removed after creation".into(),
         ),
     ]);
     let static_ = &mut tls["properties"]["static"];
@@ -80,15 +79,15 @@ fn rules(schema: &mut Value) {
     static_["x-kubernetes-validations"] = rule(&[
         (
             format!("({}) == ({})", server("self"), operator("self")),
-            "spec.TLS.static: `member.serverSecret` and `operatorSecret` are needed together".into(),
+            "spec.TLS.static: `member.serverSecret` and `operatorSecret` must be set together".into(),
         ),
         (
             format!("({}) == ({})", server("self"), server("oldSelf")),
-            "spec.TLS.static.member.serverSecret cannot be added or taken away after creation".into(),
+            "spec.TLS.static.member.serverSecret cannot be added or removed after creation".into(),
         ),
         (
             format!("({}) == ({})", peer("self"), peer("oldSelf")),
-            "spec.TLS.static.member.peerSecret cannot be added or taken away after creation".into(),
+            "spec.TLS.static.member.peerSecret cannot be added or removed after creation".into(),
         ),
     ]);
     let conditions = &mut schema["properties"]["status"]["properties"]["conditions"];

@@ -4,106 +4,107 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Certificates that the operator issues, from authorities of the cluster's own.
+/// Certificates issued by the operator from the certificate authorities of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AutoTls {
-    /// Days that certificates are valid, 1 to 825. They are renewed when a third of it is left. Default: 365.
+    /// Validity of certificates in days, 1 to 825. They are renewed when a third of it remains. Default: 365.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 825))]
     pub certificate_days: Option<i64>,
-    /// Further DNS names and IP addresses under which clients reach the cluster, such as that of a load balancer.
+    /// Additional DNS names and IP addresses of the cluster for clients, such as that of a load balancer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_names: Option<Vec<String>>,
 }
 
-/// Housekeeping of the members' databases.
+/// Maintenance of the databases of the members.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MaintenancePolicy {
-    /// How large the database may become, such as 4Gi. Default: that of etcd, 2Gi. A change holds for members that are created after it.
+    /// Maximum size of the database, such as 4Gi. Default: the default of etcd, 2Gi. A change applies to members
+    /// created after it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^[0-9]+([KMGT]i?|k)?$"))]
     pub quota: Option<String>,
-    /// When etcd forgets old revisions by itself. A change holds for members that are created after it.
+    /// Automatic compaction of old revisions by etcd. A change applies to members created after it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auto_compaction: Option<AutoCompaction>,
-    /// When members give the space of forgotten revisions back.
+    /// Defragmentation schedule and thresholds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub defragmentation: Option<Defragmentation>,
 }
 
-/// When etcd forgets old revisions by itself.
+/// Automatic compaction of old revisions by etcd.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AutoCompaction {
-    /// `periodic` keeps the revisions of a time, `revision` a number of them. Default: periodic.
+    /// `periodic` retains the revisions of a duration, `revision` a number of revisions. Default: periodic.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^(periodic|revision)$"))]
     pub mode: Option<String>,
-    /// What is kept: a time such as 5m or 1h, or a number of revisions.
+    /// Retention: a duration such as 5m or 1h, or a number of revisions.
     #[schemars(regex(pattern = r"^[0-9]+[smh]?$"))]
     pub retention: String,
 }
 
-/// When members give the space of forgotten revisions back.
+/// Defragmentation schedule and thresholds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Defragmentation {
-    /// When to look, as five fields of cron in UTC, such as `0 3 * * *`.
+    /// Cron schedule in UTC with five fields, such as `0 3 * * *`.
     pub schedule: String,
-    /// A member is defragmented when more than this is free inside of its database. Default: 200Mi.
+    /// Defragment a member if the free space in its database exceeds this size. Default: 200Mi.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^[0-9]+([KMGT]i?|k)?$"))]
     pub free_space_above: Option<String>,
-    /// It is also defragmented when its database uses more than this many percent of the quota. Default: 75.
+    /// Defragment a member if its database exceeds this percentage of the quota. Default: 75.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 100))]
     pub quota_usage_above: Option<i64>,
-    /// It is never defragmented when less than this would become free. Default: 32Mi.
+    /// Minimum space to reclaim; members below it are not defragmented. Default: 32Mi.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^[0-9]+([KMGT]i?|k)?$"))]
     pub min_reclaim: Option<String>,
 }
 
-/// Users.
+/// Users and authentication.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AuthPolicy {
-    /// Secret whose key `password` is that of the user `root`. The operator creates the user and switches
-    /// authentication on, once; it is not switched off again. Needs TLS towards clients.
+    /// Secret with the password of user `root` under key `password`. The operator creates the user and enables
+    /// authentication once; it does not disable it. Requires client TLS.
     pub root_secret: String,
 }
 
-/// What is known about certificates.
+/// Observed state of certificates.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TlsStatus {
-    /// When the first of the certificates in use expires.
+    /// Expiry of the first certificate in use to expire.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<Time>,
-    /// Secret with a client certificate and the authorities to trust, when the operator issues them.
+    /// Secret with a client certificate and the trusted authorities, if the operator issues them.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub client_secret: String,
 }
 
-/// What is known about housekeeping.
+/// Observed state of maintenance.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MaintenanceStatus {
-    /// Since when a run is under way.
+    /// Start time of the current run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started: Option<Time>,
-    /// Why: Schedule or NoSpace.
+    /// Trigger of the run: Schedule or NoSpace.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cause: String,
-    /// The revision that this run compacted to.
+    /// Compacted revision of this run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compacted: Option<i64>,
-    /// Members that this run is done with.
+    /// Members completed by this run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub done: Vec<String>,
-    /// When the last run ended.
+    /// Completion time of the last run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finished: Option<Time>,
 }

@@ -6,28 +6,28 @@ use serde::{Deserialize, Serialize};
 
 use super::{MaintenanceStatus, TlsStatus};
 
-/// What is known about a cluster.
+/// Observed state of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EtcdClusterStatus {
     /// Creating, Running or Failed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub phase: String,
-    /// Why the phase is Failed.
+    /// Cause of phase Failed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// True while `spec.paused` holds the operator back.
+    /// Whether reconciliation is suspended by `spec.paused`.
     pub control_paused: bool,
-    /// Generation of the object that this status speaks of.
+    /// Generation of the object observed by this status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Number of members in the etcd cluster.
     pub size: i64,
-    /// Number of members that are ready.
+    /// Number of ready members.
     pub ready_members: i64,
     /// Members by readiness.
     pub members: MembersStatus,
-    /// The members as etcd knows them, as of the last look that a quorum answered.
+    /// The members as reported by etcd at the last observation with a quorum.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub member_list: Vec<MemberStatus>,
     /// Name of the Service for clients.
@@ -36,37 +36,38 @@ pub struct EtcdClusterStatus {
     /// Port of the Service for clients.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_port: Option<i32>,
-    /// etcd version that the members run.
+    /// etcd version of the members.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub current_version: String,
-    /// etcd version that is wanted, when it is another one.
+    /// Desired etcd version, if it differs.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub target_version: String,
-    /// Id of the etcd cluster, written once when its first member is up: from then on no member is ever started as a new cluster.
+    /// ID of the etcd cluster, recorded when its first member is running; after that no member is started as a new
+    /// cluster.
     #[serde(rename = "clusterID", skip_serializing_if = "Option::is_none")]
     pub cluster_id: Option<String>,
-    /// Name of the member that is being added, written before it is added.
+    /// Name of the pending member, recorded before it is added.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending_member: Option<String>,
-    /// The last member that was added and did not become one. A change of the spec lets the next attempt begin at once.
+    /// The last learner that did not join. A change of the spec starts the next attempt immediately.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub learner_failure: Option<LearnerFailure>,
-    /// Members do not hold the same data. It stays until a comparison of all members finds that they do.
+    /// Present while members hold different data, until a comparison of all members finds them equal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub corruption: Option<CorruptionStatus>,
-    /// What is known about certificates.
+    /// Observed state of certificates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsStatus>,
-    /// What is known about housekeeping.
+    /// Observed state of maintenance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub maintenance: Option<MaintenanceStatus>,
-    /// Authentication was switched on. It is not switched off again.
+    /// Whether authentication was enabled. The operator does not disable it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub auth_enabled: bool,
     /// Label selector of the members' pods, for the scale subresource.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub selector: String,
-    /// What holds of the cluster.
+    /// Conditions of the cluster.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
@@ -75,81 +76,81 @@ pub struct EtcdClusterStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MembersStatus {
-    /// Members that serve.
+    /// Members that serve requests.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ready: Vec<String>,
-    /// Members that do not serve.
+    /// Members that do not serve requests.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unready: Vec<String>,
 }
 
-/// A member as etcd knows it.
+/// A member as reported by etcd.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MemberStatus {
-    /// Name, also that of its pod and its claim; for a member of somebody else its peer URL.
+    /// Name of the member, its pod and its claim; the peer URL for a member not created by the operator.
     pub name: String,
-    /// Id, hexadecimal as etcdctl prints it.
+    /// ID, hexadecimal as printed by etcdctl.
     pub id: String,
     /// Leader, Voter or Learner.
     pub role: String,
-    /// etcd version that it runs; empty while it does not answer.
+    /// etcd version; empty while the member is unreachable.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// It follows the leader and is not far behind.
+    /// Whether it follows the leader without significant lag.
     pub healthy: bool,
 }
 
-/// A member that was added and did not become one.
+/// A learner that did not join.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LearnerFailure {
-    /// Its name.
+    /// Name of the learner.
     pub name: String,
-    /// What it waited for.
+    /// Cause of the failure.
     pub reason: String,
-    /// When it was taken out.
+    /// Removal time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<Time>,
-    /// Generation of the object at that time.
+    /// Generation of the object at the time of removal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
 }
 
-/// Members that do not hold the same data.
+/// Members with different data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CorruptionStatus {
-    /// Id of the etcd cluster in which that was found.
+    /// ID of the affected etcd cluster.
     #[serde(rename = "clusterID")]
     pub cluster_id: String,
-    /// Members whose data is another than that of a majority that agreed; none while it is not known who is right.
+    /// Members whose data differs from the majority; empty while no majority agrees.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<String>,
 }
 
-/// One thing that holds or does not hold of the cluster.
+/// A condition of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
-    /// Which.
+    /// Type of the condition.
     #[serde(rename = "type")]
     pub type_: String,
     /// True, False or Unknown.
     pub status: String,
-    /// Why, in one word.
+    /// Machine-readable reason.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Why, for people.
+    /// Human-readable message.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// When the status last changed.
+    /// Time of the last change of status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
-    /// When reason or message last changed.
+    /// Time of the last change of reason or message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_update_time: Option<Time>,
-    /// Generation of the object that the condition speaks of.
+    /// Generation of the object observed by the condition.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Stores {
-    /// S3 and what speaks its API.
+    /// S3 and S3-compatible stores.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub s3: Option<S3>,
     /// Azure Blob Storage.
@@ -17,28 +17,30 @@ pub struct Stores {
     /// Google Cloud Storage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gcs: Option<Gcs>,
-    /// Alibaba Cloud OSS. Not served under this name: OSS speaks the API of S3, use storageType S3 with its endpoint.
+    /// Alibaba Cloud OSS. Not supported under this name; OSS implements the S3 API: use storageType S3 with its
+    /// endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oss: Option<Oss>,
-    /// A folder that is mounted into the operator (flag --backup-dir).
+    /// A directory mounted into the operator (flag --backup-dir).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub local: Option<Local>,
 }
 
-/// S3 and what speaks its API.
+/// S3 and S3-compatible stores.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct S3 {
     /// Bucket, a slash and the key: `<bucket>/<key>`.
     pub path: String,
-    /// Secret with the files `credentials` and `config` (profile default) of the AWS tools, and `ca.crt` where the endpoint's
-    /// authority is not a public one. Without it: environment, web identity or the node's role, in this order.
+    /// Secret with the files `credentials` and `config` (profile default) of the AWS tools, and `ca.crt` for an
+    /// endpoint with a private certificate authority. Default: environment, web identity or the role of the node, in
+    /// this order.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub aws_secret: String,
     /// URL of the server; empty for AWS.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub endpoint: String,
-    /// The bucket in the path of URLs, not in their host.
+    /// Use path-style URLs: the bucket in the path instead of the host name.
     pub force_path_style: bool,
 }
 
@@ -48,9 +50,10 @@ pub struct S3 {
 pub struct Abs {
     /// Container, a slash and the name: `<container>/<name>`.
     pub path: String,
-    /// Secret with `storage-account`, `storage-key` and, where it is not AzurePublicCloud, `cloud`.
+    /// Secret with `storage-account`, `storage-key` and, unless it is AzurePublicCloud, `cloud`.
     pub abs_secret: String,
-    /// URL of the account (`https://<account>.blob.example.org`) where it is in none of Azure's clouds; empty for those.
+    /// URL of the account (`https://<account>.blob.example.org`) outside of the Azure clouds; empty for the Azure
+    /// clouds.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub endpoint: String,
 }
@@ -61,10 +64,10 @@ pub struct Abs {
 pub struct Gcs {
     /// Bucket, a slash and the name: `<bucket>/<name>`.
     pub path: String,
-    /// Secret with `credentials.json` or `access-token`. Without it: the environment's credentials.
+    /// Secret with `credentials.json` or `access-token`. Default: the credentials of the environment.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub gcp_secret: String,
-    /// URL of the server; empty for Google's.
+    /// URL of the server; empty for Google Cloud.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub endpoint: String,
 }
@@ -83,21 +86,22 @@ pub struct Oss {
     pub endpoint: String,
 }
 
-/// A folder that is mounted into the operator.
+/// A directory mounted into the operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Local {
-    /// Folder, a slash and the file: `<folder>/<file>`, below the operator's folder for the namespace of the object.
+    /// Directory, a slash and the file: `<folder>/<file>`, below the backup directory of the operator for the
+    /// namespace of the object.
     pub path: String,
 }
 
-/// Encryption of what is stored.
+/// Encryption of backups.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Encryption {
     /// Secret with one or more keys of 32 bytes, raw or in base64.
     pub secret: String,
-    /// The entry of the Secret to encrypt with; `key` where none is named. The other entries are for reading what was encrypted before.
+    /// Entry of the Secret used for encryption. Default: `key`. Other entries decrypt older backups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
 }
@@ -126,7 +130,7 @@ pub(super) fn rules(field: &str) -> Vec<Value> {
         .map(|(kind, block)| {
             json!({
                 "rule": format!("self.{field} != '{kind}' || has(self.{block})"),
-                "message": format!("spec.{block} must say where, since spec.{field} is {kind}"),
+                "message": format!("spec.{block}: missing, required when spec.{field} is {kind}"),
             })
         })
         .collect()

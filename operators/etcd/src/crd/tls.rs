@@ -5,19 +5,19 @@ use serde::{Deserialize, Serialize};
 
 use super::AutoTls;
 
-/// Where certificates come from.
+/// Source of certificates.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct TlsPolicy {
-    /// Certificates that somebody else issues, in Secrets.
+    /// Externally issued certificates in Secrets.
     #[serde(rename = "static", skip_serializing_if = "Option::is_none")]
     pub static_: Option<StaticTls>,
-    /// Certificates that the operator issues and renews.
+    /// Certificates issued and renewed by the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auto: Option<AutoTls>,
 }
 
-/// Names of the Secrets that hold certificates.
+/// Names of Secrets with certificates.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StaticTls {
@@ -33,10 +33,10 @@ pub struct StaticTls {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MemberSecrets {
-    /// Certificates between members.
+    /// Peer certificate, used between members.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer_secret: Option<String>,
-    /// Certificates towards clients.
+    /// Server certificate, used towards clients.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_secret: Option<String>,
 }

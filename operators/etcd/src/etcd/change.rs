@@ -35,7 +35,7 @@ pub enum ChangeError {
         verb: &'static str,
     },
     /// The connection could not be made.
-    #[error("failed to {verb}: no answer from {endpoint} in time")]
+    #[error("failed to {verb}: request to {endpoint} timed out")]
     TimedOut {
         /// What.
         verb: &'static str,

@@ -27,7 +27,7 @@ impl Etcd {
         if known || all.next().is_none_or(|one| all.all(|other| one == other)) {
             return first;
         }
-        tracing::info!(sums = ?first, "the sums over the data of members are not the same; they are asked once more");
+        tracing::info!(sums = ?first, "data hashes of the members differ; requesting them again");
         self.sums(pods, endpoints, addressing).await
     }
 
@@ -46,8 +46,8 @@ impl Etcd {
             let Some(endpoint) = pod.and_then(|pod| addressing.endpoint(pod)) else { continue };
             match tokio::time::timeout(PATIENCE, self.sum(&endpoint, revision)).await {
                 Ok(Ok(hash)) => drop(sums.insert(name.clone(), hash)),
-                Ok(Err(error)) => tracing::debug!(pod = name, %error, "no sum over the data"),
-                Err(_) => tracing::debug!(pod = name, "no sum over the data in time"),
+                Ok(Err(error)) => tracing::debug!(pod = name, %error, "failed to read the data hash"),
+                Err(_) => tracing::debug!(pod = name, "timed out reading the data hash"),
             }
         }
         sums

@@ -76,8 +76,8 @@ impl Etcd {
     ) -> Option<T> {
         match tokio::time::timeout(TIMEOUT, answer).await {
             Ok(Ok(answer)) => return Some(answer),
-            Ok(Err(error)) => tracing::debug!(pod, %error, "the member does not answer"),
-            Err(_) => tracing::debug!(pod, "the member does not answer in time"),
+            Ok(Err(error)) => tracing::debug!(pod, %error, "member is unreachable"),
+            Err(_) => tracing::debug!(pod, "request to the member timed out"),
         }
         self.forget(endpoint);
         None

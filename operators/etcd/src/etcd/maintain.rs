@@ -69,8 +69,7 @@ impl Etcd {
     pub(crate) async fn enable_auth(&self, endpoint: &str) -> Result<Changed, ChangeError> {
         const VERB: &str = "enable authentication";
         let Some((user, password)) = self.access().user() else {
-            let missing =
-                etcd_client::Error::InvalidArgs("the password of the user root is not known".into());
+            let missing = etcd_client::Error::InvalidArgs("the password of user root is unknown".into());
             return Err(ChangeError::Failed { verb: VERB, source: Box::new(missing) });
         };
         let done = self.change(VERB, endpoint, async |client| {

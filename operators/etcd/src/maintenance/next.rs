@@ -26,7 +26,7 @@ fn enable_auth(step: &Planned<'_>) -> Option<Decision> {
     let whole = step.health.unhealthy.is_empty() && step.health.learners.is_empty();
     (step.goal.auth && !step.memory.auth_enabled && whole).then(|| {
         let action = Action::Maintain(Step::EnableAuth { via: step.health.via.clone() });
-        Decision::act(Progress::Steady, action, "authentication is being switched on")
+        Decision::act(Progress::Steady, action, "enabling authentication")
     })
 }
 
@@ -38,7 +38,7 @@ fn restart(step: &Planned<'_>) -> Option<Decision> {
     };
     // The leader last: its followers are ready to take over by then.
     let member = step.health.voters.iter().filter(late).min_by_key(|m| (m.id == step.health.leader, m.id))?;
-    let why = "it does not trust the next authority of the cluster's certificates yet";
+    let why = "it does not trust the next certificate authority of the cluster yet";
     Some(step.renew(Progress::Steady, member, why))
 }
 
@@ -53,31 +53,34 @@ fn run(step: &Planned<'_>) -> Option<Decision> {
     match due(&step.goal.maintenance, record, &facts(step)) {
         Due::Nothing => None,
         Due::StillFull => {
-            let text = "the database is full (alarm NOSPACE), and compaction and defragmentation did not make room: \
-                        raise spec.maintenance.quota, which holds for new members, or delete keys; the next try follows in ten minutes";
+            let text = "the database is full (alarm NOSPACE) after compaction and defragmentation: raise \
+             spec.maintenance.quota, which applies to new members, or delete keys; the operator retries in \
+             ten minutes";
             Some(Decision::blocked(Progress::Steady, "NoSpace", text))
         }
         Due::Note(record) => {
-            let text =
-                if record.started.is_some() { "housekeeping begins" } else { "housekeeping has ended" };
+            let text = if record.started.is_some() { "maintenance started" } else { "maintenance finished" };
             let memory = Memory { maintenance: record, ..step.memory.clone() };
             act(Action::Remember(memory.into()), text.into())
         }
         Due::Compact(revision) => {
-            let text = format!("the database is full: everything before revision {revision} is forgotten");
+            let text = format!("the database is full: compacting all revisions before {revision}");
             act(Action::Maintain(Step::Compact { revision, via }), text)
         }
         Due::Defragment { name, leads } => {
-            let text = format!("member {name} is being defragmented");
+            let text = format!("defragmenting member {name}");
             let leader = step.health.voters.iter().find(|m| m.id == step.health.leader);
             if let (true, Some(leader)) = (leads && step.voters() > 1, leader) {
                 return Some(step.move_leader(Progress::Steady, leader, &text, |_| true));
             }
             act(Action::Maintain(Step::Defragment { name }), text)
         }
-        Due::Disarm => {
-            act(Action::Maintain(Step::Disarm { via }), "there is room again: the alarm is disarmed".into())
-        }
+        Due::Disarm => act(
+            Action::Maintain(Step::Disarm { via }),
+            "the database is below its quota: disarming the \
+             alarm"
+                .into(),
+        ),
     }
 }
 

@@ -74,7 +74,10 @@ pub(crate) fn settings(
         let text = text.filter(|text| !text.is_empty())?;
         let bytes = bytes(text);
         if bytes.is_none() {
-            errors.push(format!("spec.maintenance.{field}: {text:?} is no amount such as 4Gi"));
+            errors.push(format!(
+                "spec.maintenance.{field}: invalid quantity {text:?}, expected one such as \
+             4Gi"
+            ));
         }
         bytes
     };
@@ -88,7 +91,8 @@ pub(crate) fn settings(
     });
     match quota {
         Some(small) if small < SMALLEST_QUOTA => {
-            errors.push("spec.maintenance.quota: less than 1Mi is full before anything is written".into());
+            errors
+                .push("spec.maintenance.quota: too small for an empty database, expected 1Mi or more".into());
         }
         Some(large) if large > LARGE_QUOTA => {
             notes.push("spec.maintenance.quota: etcd advises against more than 8Gi".into());
@@ -127,7 +131,8 @@ fn schedule(
         Err(error) => {
             let text = &given.schedule;
             errors.push(format!(
-                "spec.maintenance.defragmentation.schedule: {text:?} are not the five fields of cron, such as \"0 3 * * *\": {error}"
+                "spec.maintenance.defragmentation.schedule: invalid value {text:?}, expected the five \
+                 fields of cron, such as \"0 3 * * *\": {error}"
             ));
             return None;
         }
@@ -135,7 +140,9 @@ fn schedule(
     let percent = given.quota_usage_above.map_or(Some(QUOTA_USAGE_ABOVE), |p| u64::try_from(p).ok());
     let percent = percent.filter(|percent| (1..=100).contains(percent));
     if percent.is_none() {
-        errors.push("spec.maintenance.defragmentation.quotaUsageAbove: is not between 1 and 100".into());
+        errors.push(
+            "spec.maintenance.defragmentation.quotaUsageAbove: invalid value, expected 1 to 100".into(),
+        );
     }
     Some(Schedule {
         cron,
@@ -151,9 +158,15 @@ fn retention(mode: &str, text: &str) -> Result<(), String> {
     let unit = text.len() - digits.len();
     match (mode, number, unit) {
         ("periodic", Some(_), 1) | ("revision", Some(_), 0) => Ok(()),
-        ("periodic", ..) => Err(format!("retention: {text:?} is no time such as 5m or 1h")),
-        ("revision", ..) => Err(format!("retention: {text:?} is no number of revisions such as 10000")),
-        _ => Err(format!("mode: {mode:?} is neither periodic nor revision")),
+        ("periodic", ..) => Err(format!(
+            "retention: invalid value {text:?}, expected a duration such as 5m \
+         or 1h"
+        )),
+        ("revision", ..) => Err(format!(
+            "retention: invalid value {text:?}, expected a number of revisions \
+         such as 10000"
+        )),
+        _ => Err(format!("mode: invalid value {mode:?}, expected periodic or revision")),
     }
 }
 

@@ -10,7 +10,7 @@ pub(super) fn bootstrap(goal: &Goal, memory: &Memory, seen: &Observed) -> Decisi
     ids.dedup();
     if ids.len() > 1 {
         let text = format!(
-            "pods of this object form {} different etcd clusters; delete those that hold no data",
+            "pods of this object form {} different etcd clusters; delete the pods without data",
             ids.len()
         );
         return Decision::blocked(Progress::Stuck, "SplitBootstrap", text);
@@ -24,13 +24,18 @@ pub(super) fn bootstrap(goal: &Goal, memory: &Memory, seen: &Observed) -> Decisi
             members: health.voters.iter().filter_map(|m| m.pod.clone()).collect(),
             ..memory.clone()
         };
-        return Decision::act(Progress::Creating, Action::Remember(memory.into()), "the first member is up");
+        return Decision::act(
+            Progress::Creating,
+            Action::Remember(memory.into()),
+            "the first member is \
+         running",
+        );
     }
     if memory.taken_over {
         return lost::without_quorum(goal, memory, seen);
     }
     if let Some(pod) = seen.pods.iter().find(|pod| pod.deleting) {
-        return creating(format!("pod {} is ending", pod.name));
+        return creating(format!("pod {} is terminating", pod.name));
     }
     let Some(pod) = seen.pods.first() else { return first_member(goal, seen) };
     if let Some(decision) = lost::silent(seen) {
@@ -43,7 +48,7 @@ pub(super) fn bootstrap(goal: &Goal, memory: &Memory, seen: &Observed) -> Decisi
         return Decision::act(
             Progress::Creating,
             action,
-            format!("pod {} cannot become the first member", pod.name),
+            format!("pod {} is not usable as the first member", pod.name),
         );
     }
     let state = pod_state(seen, pod);
@@ -68,7 +73,7 @@ fn first_member(goal: &Goal, seen: &Observed) -> Decision {
         several => {
             let names: Vec<&str> = several.iter().map(|claim| claim.name.as_str()).collect();
             let text = format!(
-                "no pod is left, but several claims: {}; delete those that hold no data",
+                "no pods, but several claims exist: {}; delete the claims without data",
                 names.join(", ")
             );
             return Decision::blocked(Progress::Stuck, "SplitBootstrap", text);

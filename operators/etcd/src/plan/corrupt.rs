@@ -77,24 +77,25 @@ impl<'a> Step<'a> {
             Trouble::Wrong(members) => {
                 let names: Vec<String> = members.iter().map(|m| m.label()).collect();
                 format!(
-                    "the data of {} is not that of the majority, which agrees: it is replaced when the others are healthy and enough to decide",
-                    names.join(" and of ")
+                    "the data of {} differs from the majority: it is replaced when the other members are \
+                     healthy and form a quorum",
+                    names.join(" and ")
                 )
             }
             Trouble::Unknown => {
-                "the members do not hold the same data, and no comparison tells who is right: nothing is changed. Look with \
-                 `etcdctl endpoint hashkv --cluster`, and take out those that are wrong with `etcdctl member remove`, or restore a backup \
-                 (EtcdRestore)"
+                "the members hold different data and no majority agrees: the operator makes no changes. \
+                 Compare with `etcdctl endpoint hashkv --cluster`, then remove the corrupt members with \
+                 `etcdctl member remove`, or restore a backup (EtcdRestore)"
                     .to_owned()
             }
             Trouble::Learner(member) => format!(
-                "the members hold the same data again, and {} may have its data from one that did not",
+                "the members hold the same data again, but {} may have copied its data from a corrupt member",
                 member.label()
             ),
             Trouble::Alarm(of) => self.tell_alarm(of),
         };
         if !self.seen.uncompared.is_empty() {
-            text = format!("{text}; no sum comes from {}", self.seen.uncompared.join(" and from "));
+            text = format!("{text}; no data hash from {}", self.seen.uncompared.join(" and "));
         }
         text
     }
@@ -104,18 +105,19 @@ impl<'a> Step<'a> {
             .iter()
             .map(|id| match self.members().find(|m| m.id == *id) {
                 Some(member) => format!("of {} ({id:x})", member.label()),
-                None if *id == 0 => "that names no member".to_owned(),
-                None => format!("of {id:x}, which is no member"),
+                None if *id == 0 => "of an unnamed member".to_owned(),
+                None => format!("of {id:x}, not a member"),
             })
             .collect();
         let compared = if holds_same(&self.health.voters, &self.seen.hashes) {
-            "the sums over the data of all members are the same"
+            "the data hashes of all members are equal"
         } else {
-            "the sums over the data of the members do not tell who is corrupt"
+            "the data hashes of the members do not identify the corrupt member"
         };
         format!(
-            "etcd refuses writes, because data is corrupt (alarm CORRUPT {}); {compared}. Look with `etcdctl endpoint hashkv --cluster`, take \
-             out a member that differs with `etcdctl member remove`, and when all that remain hold the same: `etcdctl alarm disarm`",
+            "etcd rejects writes because data is corrupt (alarm CORRUPT {}); {compared}. Compare with \
+             `etcdctl endpoint hashkv --cluster`, remove a differing member with `etcdctl member remove`, \
+             and when all remaining members are equal: `etcdctl alarm disarm`",
             who.join(" and ")
         )
     }
@@ -156,8 +158,8 @@ impl<'a> Step<'a> {
     /// A learner gets all that the leader holds. With a vote it would speak for that.
     fn doubt(&self, learner: &Member) -> Decision {
         let name = learner.label();
-        let why = "members did not hold the same data while it got its own from one of them".to_owned();
-        let text = format!("learner {name} is taken out");
+        let why = "members held different data while the learner copied from one of them".to_owned();
+        let text = format!("removing learner {name}");
         self.remove(self.direction(), learner, Removal::Learner(why), text, &[])
     }
 
@@ -185,13 +187,10 @@ impl<'a> Step<'a> {
         }
         let name = member.label();
         let sum = member.pod.as_ref().and_then(|name| self.seen.hashes.get(name));
-        let why = sum.map_or("a comparison found other data in it than in the majority".to_owned(), |hash| {
-            format!(
-                "its data has the sum {:08x} at revision {}, that of the majority another",
-                hash.hash, hash.revision
-            )
+        let why = sum.map_or("its data differs from the majority".to_owned(), |hash| {
+            format!("its data hash {:08x} at revision {} differs from the majority", hash.hash, hash.revision)
         });
-        let text = format!("member {name} is replaced");
+        let text = format!("replacing member {name}");
         Some(self.remove(Progress::Healing, member, Removal::Corrupt(why), text, ids))
     }
 
@@ -201,7 +200,7 @@ impl<'a> Step<'a> {
         let gone = |id: &&u64| **id != 0 && self.members().all(|m| m.id != **id);
         let member = *of.iter().find(gone).filter(|_| holds_same(&self.health.voters, &self.seen.hashes))?;
         let step = maintenance::Step::DisarmCorrupt { member, via: self.health.via.clone() };
-        let text = format!("the alarm of {member:x} is disarmed");
+        let text = format!("disarming the alarm of {member:x}");
         Some(Decision::act(self.direction(), Action::Maintain(step), text))
     }
 }

@@ -19,11 +19,7 @@ impl Step<'_> {
     pub(super) fn leftover_pod(&self) -> Option<Decision> {
         let pod = self.seen.pods.iter().find(|pod| !pod.deleting && !self.is_member(&pod.name))?;
         let action = Action::DeletePod { name: pod.name.clone(), uid: pod.uid.clone() };
-        Some(Decision::act(
-            self.direction(),
-            action,
-            format!("pod {} is no member of etcd any more", pod.name),
-        ))
+        Some(Decision::act(self.direction(), action, format!("pod {} is no longer an etcd member", pod.name)))
     }
 
     /// A claim whose member is not in etcd any more: a quorum says so, and its pod is gone.
@@ -35,7 +31,7 @@ impl Step<'_> {
                 && self.memory.pending.as_deref() != Some(&claim.name)
         })?;
         let action = Action::ReleaseClaim { name: claim.name.clone(), uid: claim.uid.clone() };
-        Some(Decision::act(self.direction(), action, format!("claim {} has no member any more", claim.name)))
+        Some(Decision::act(self.direction(), action, format!("claim {} no longer has a member", claim.name)))
     }
 
     /// A member that is up never starts without its data again: it would take itself for one that never wrote.
@@ -45,14 +41,14 @@ impl Step<'_> {
             self.pod_of(m).filter(|pod| answers && pod.start == Start::Empty && !pod.deleting)
         })?;
         let action = Action::Seal { name: pod.name.clone(), uid: pod.uid.clone() };
-        Some(Decision::act(self.direction(), action, format!("member {} is up", pod.name)))
+        Some(Decision::act(self.direction(), action, format!("member {} is running", pod.name)))
     }
 
     /// Ends must have come before anything begins: a pod that ends may be a member that goes.
     pub(super) fn terminating(&self) -> Option<Decision> {
         let pod = self.seen.pods.iter().find(|pod| pod.deleting && !self.overdue(pod))?;
         let progress = if self.health.unhealthy.is_empty() { self.direction() } else { Progress::Healing };
-        Some(Decision::wait(progress, format!("waiting for pod {} to end", pod.name)))
+        Some(Decision::wait(progress, format!("waiting for pod {} to terminate", pod.name)))
     }
 
     /// The pod is lost, the data is not: the same member comes back.
@@ -64,7 +60,7 @@ impl Step<'_> {
                 None => {
                     let version =
                         if claim.version.is_empty() { self.running_version() } else { claim.version.clone() };
-                    let text = format!("member {name} is started again with its volume");
+                    let text = format!("restarting member {name} with its volume");
                     let action = Action::CreateMember {
                         name,
                         id: Some(member.id),
@@ -76,7 +72,7 @@ impl Step<'_> {
                     Some(Decision::act(Progress::Healing, action, text))
                 }
                 Some(pod) if pod.ended && !pod.deleting => {
-                    let text = format!("pod {name} has ended and is made again with its volume");
+                    let text = format!("pod {name} terminated, recreating it with its volume");
                     let action = Action::DeletePod { name, uid: pod.uid.clone() };
                     Some(Decision::act(Progress::Healing, action, text))
                 }
@@ -97,7 +93,7 @@ impl Step<'_> {
         // Never the last, and never so that those who remain could not decide.
         let sound = self.healthy_without(corrupt);
         if self.voters() < 2 || sound < quorum(self.voters() - 1) {
-            let which = if corrupt.is_empty() { "" } else { " and hold what the majority holds" };
+            let which = if corrupt.is_empty() { "" } else { " with the data of the majority" };
             let text = format!(
                 "member {name} is lost ({why}), but only {sound} of {} members are healthy{which}: removing it could cost the quorum{}",
                 self.voters(),
@@ -120,8 +116,8 @@ impl Step<'_> {
             return String::new();
         }
         format!(
-            ". If it will not come back, take it out first: {}; the operator remembers whose data is another, and replaces that next. Take \
-             nobody else out",
+            ". If it is permanently lost, remove it first: {}; the operator has recorded the corrupt \
+             member and replaces it next. Do not remove other members",
             commands.join(" and ")
         )
     }
@@ -135,13 +131,13 @@ impl Step<'_> {
         let claim = self.seen.claim(name);
         let Some(pod) = self.pod_of(member) else {
             // A claim that is being deleted goes now that its pod is gone.
-            return claim.is_none().then(|| "its pod is gone, and its data with it".into());
+            return claim.is_none().then(|| "its pod and its data are gone".into());
         };
         if self.overdue(pod) {
-            return Some("its pod does not end, so its node is lost".into());
+            return Some("its pod does not terminate, so its node is considered lost".into());
         }
         if pod.ended && claim.is_none_or(|claim| claim.deleting) {
-            return Some("its pod has ended".into());
+            return Some("its pod terminated".into());
         }
         if pod.volume && claim.is_none() && pod.started.is_none() {
             return Some("its volume is gone".into());
@@ -154,10 +150,10 @@ impl Step<'_> {
             return None;
         }
         if crash_loops(pod, self.seen.now) {
-            return Some(format!("it was restarted {} times and never became healthy", pod.restarts));
+            return Some(format!("restarted {} times without becoming healthy", pod.restarts));
         }
         let away = pod.ready_since.filter(|_| !pod.ready).map(|since| self.seen.now.duration_since(since));
-        (away? > UNREACHABLE_GRACE).then(|| "it is unreachable for more than five minutes".into())
+        (away? > UNREACHABLE_GRACE).then(|| "unreachable for more than five minutes".into())
     }
 
     /// Its end is long due: nobody is there to end it.
@@ -174,7 +170,8 @@ impl Step<'_> {
 
 pub(super) fn of_foreign(member: &Member) -> String {
     format!(
-        "member {} was not added by this operator; it is left alone, and the size is not changed. Remove it with `etcdctl member remove {:x}`",
+        "member {} was not added by this operator; the operator neither changes it nor the size of the \
+         cluster. Remove it with `etcdctl member remove {:x}`",
         member.label(),
         member.id
     )

@@ -22,7 +22,7 @@ impl Step<'_> {
     /// A voter that serves tells its name in a moment, and until then etcd does not count it as started.
     pub(super) fn unnamed(&self) -> Option<Decision> {
         let member = self.health.voters.iter().find(|m| !m.started && self.health.is_healthy(m.id))?;
-        let text = format!("waiting for member {} to tell its name", member.label());
+        let text = format!("waiting for member {} to publish its name", member.label());
         Some(Decision::wait(self.direction(), text))
     }
 
@@ -31,11 +31,11 @@ impl Step<'_> {
         let name = learner.label();
         let progress = Progress::ScalingUp;
         let go = |why: String, removal: fn(String) -> Removal| {
-            let text = format!("learner {name} is taken out: {why}");
+            let text = format!("removing learner {name}: {why}");
             Some(self.remove(self.direction(), learner, removal(why), text, &[]))
         };
         if self.voters() >= self.goal.size {
-            return go("the wanted size is reached without it".into(), Removal::Learner);
+            return go("the desired size is reached without it".into(), Removal::Learner);
         }
         let Some(pod) = self.pod_of(learner) else {
             // Its pod was never made: the operator stopped between the two halves of adding it.
@@ -53,19 +53,19 @@ impl Step<'_> {
                 };
                 return Some(Decision::act(progress, action, format!("starting member {name}")));
             }
-            return go("its pod is gone, and its data with it".into(), Removal::Learner);
+            return go("its pod and its data are gone".into(), Removal::Learner);
         };
         if pod.ended || pod.deleting {
-            return go("its pod has ended, or its node is lost".into(), Removal::Learner);
+            return go("its pod terminated or its node is lost".into(), Removal::Learner);
         }
         if crash_loops(pod, self.seen.now) {
-            return go(format!("it was restarted {} times", pod.restarts), Removal::LateLearner);
+            return go(format!("restarted {} times", pod.restarts), Removal::LateLearner);
         }
         if let Some(decision) = self.promote(learner, &name) {
             return Some(decision);
         }
         if pod.created.is_some_and(|created| self.seen.now.duration_since(created) > LEARNER_DEADLINE) {
-            let why = format!("it did not catch up in ten minutes ({})", pod_state(self.seen, pod));
+            let why = format!("not in sync within ten minutes ({})", pod_state(self.seen, pod));
             return go(why, Removal::LateLearner);
         }
         let state = pod_state(self.seen, pod);
@@ -73,7 +73,7 @@ impl Step<'_> {
             let text = format!("member {name} does not start: {state}");
             return Some(Decision::blocked(progress, "MemberNotStarting", text));
         }
-        Some(Decision::wait(progress, format!("waiting for member {name} to catch up: {state}")))
+        Some(Decision::wait(progress, format!("waiting for member {name} to be in sync: {state}")))
     }
 
     /// It gets its vote when it has caught up and nobody is missing: from then on it counts.
@@ -90,11 +90,11 @@ impl Step<'_> {
         let progress = Progress::ScalingUp;
         if !self.health.unhealthy.is_empty() || self.health.healthy() + 1 < quorum(self.voters() + 1) {
             return Some(
-                self.unhealthy(progress, &format!("member {name} gets its vote when all are healthy")),
+                self.unhealthy(progress, &format!("member {name} is promoted when all members are healthy")),
             );
         }
         let action = Action::Promote { id: learner.id, name: name.to_owned(), via: self.health.via.clone() };
-        Some(Decision::act(progress, action, format!("member {name} has caught up")))
+        Some(Decision::act(progress, action, format!("member {name} is in sync")))
     }
 
     fn initial_cluster(&self) -> Vec<(String, String)> {

@@ -12,16 +12,15 @@ pub(super) fn without_quorum(goal: &Goal, memory: &Memory, seen: &Observed) -> D
     let (voters, names) = known_voters(memory, seen);
     if let Some(action) = bring_back(goal, memory, seen, &names) {
         let (progress, reason, why) = match silent(seen) {
-            Some(silent) => (silent.progress, LOGIN, "members say nothing of themselves"),
-            None => (Progress::QuorumLost, "QuorumLost", "too few members answer"),
+            Some(silent) => (silent.progress, LOGIN, "members require authentication"),
+            None => (Progress::QuorumLost, "QuorumLost", "too few members respond"),
         };
         let text = format!("{why}; {}", told(&action));
         return Decision { blocked: Some(reason), ..Decision::act(progress, action, text) };
     }
     if let Some(health) = assess(seen) {
         let mut text =
-            "etcd serves, but fewer than a majority of its members can be reached from the operator"
-                .to_owned();
+            "etcd serves, but the operator reaches fewer than a majority of its members".to_owned();
         if !seen.silent.is_empty() {
             text = format!("{text}; {}", of_silent(seen));
         }
@@ -42,12 +41,14 @@ pub(super) fn without_quorum(goal: &Goal, memory: &Memory, seen: &Observed) -> D
         let states: Vec<String> = silent.map(|pod| pod_state(seen, pod)).collect();
         let mut text = if answering < needed {
             format!(
-                "{answering} of {voters} members answer, {needed} are needed; {with_data} still have their data, so the cluster resumes when they run"
+                "{answering} of {voters} members respond, {needed} are needed; {with_data} still have \
+                 their data, so the cluster resumes when they run"
             )
         } else {
             format!(
-                "{answering} of {voters} members answer, but fewer than {needed} of them follow one leader that has been confirmed; \
-                 {with_data} have their data, so the cluster resumes when they have elected one"
+                "{answering} of {voters} members respond, but fewer than {needed} of them follow a \
+                 confirmed leader; {with_data} have their data, so the cluster resumes after a leader \
+                 election"
             )
         };
         if !states.is_empty() {
@@ -71,7 +72,7 @@ pub(super) fn silent(seen: &Observed) -> Option<Decision> {
 
 fn of_silent(seen: &Observed) -> String {
     let names: Vec<&str> = seen.silent.iter().map(String::as_str).collect();
-    format!("{} says nothing of itself to who has not logged in: {LOG_IN}", names.join(", "))
+    format!("{} requires authentication: {LOG_IN}", names.join(", "))
 }
 
 /// How many voters there are, and the names of those that are ours: by the fullest member list that anybody tells, else
@@ -152,9 +153,9 @@ fn goes_back(goal: &Goal, memory: &Memory, seen: &Observed, voters: &[String]) -
 
 fn told(action: &Action) -> String {
     match action {
-        Action::CreateMember { name, .. } => format!("member {name} is started again with its volume"),
-        Action::DeletePod { name, .. } => format!("pod {name} has ended and is made again with its volume"),
-        Action::SetVersion { name, to, .. } => format!("member {name} is told to run etcd {to}"),
+        Action::CreateMember { name, .. } => format!("restarting member {name} with its volume"),
+        Action::DeletePod { name, .. } => format!("pod {name} terminated, recreating it with its volume"),
+        Action::SetVersion { name, to, .. } => format!("updating member {name} to etcd {to}"),
         other => other.kind().to_owned(),
     }
 }

@@ -152,7 +152,8 @@ fn proved<'a>(goal: &Goal, memory: &Memory, seen: &'a Observed) -> Result<Health
     let Some(health) = prove(seen) else { return Err(lost::without_quorum(goal, memory, seen).into()) };
     if format!("{:x}", health.cluster_id) != *cluster_id {
         let text = format!(
-            "the members belong to etcd cluster {:x}, but this object's cluster is {cluster_id}; nothing is changed",
+            "the members belong to etcd cluster {:x}, but this object's cluster is {cluster_id}; the \
+             operator makes no changes",
             health.cluster_id
         );
         return Err(Decision::blocked(Progress::Stuck, "ClusterIDMismatch", text).into());
@@ -221,19 +222,19 @@ fn is_held_up(pod: &PodView, now: Timestamp) -> bool {
 fn pod_state(seen: &Observed, pod: &PodView) -> String {
     let name = &pod.name;
     if pod.deleting {
-        return format!("pod {name} is ending");
+        return format!("pod {name} is terminating");
     }
     let mut text = match (&pod.waiting, pod.started) {
         (Some(reason), _) => format!("pod {name} waits: {reason}"),
-        (None, Some(_)) => format!("pod {name} runs, its etcd does not serve yet"),
-        (None, None) => format!("pod {name} is being started"),
+        (None, Some(_)) => format!("pod {name} is running, its etcd does not serve yet"),
+        (None, None) => format!("pod {name} is starting"),
     };
     match pod.last_end {
         Some(End::DiskFull) => {
-            text.push_str("; its etcd ended last because its disk is full (no space left on device)")
+            text.push_str("; its etcd last exited because its disk is full (no space left on device)")
         }
         Some(End::OutOfMemory) => {
-            text.push_str("; its etcd ended last because it ran out of memory (OOMKilled)")
+            text.push_str("; its etcd last exited because it ran out of memory (OOMKilled)")
         }
         Some(End::NoData) if pod.has_lost_data() => {
             text.push_str("; its etcd found no data in its data directory")

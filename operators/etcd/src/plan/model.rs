@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::rules::{Look, Told, broken};
+use super::rules::{DataComparison, RuleInput, broken};
 use super::{Action, Compared, Decision, Goal, Progress, plan};
 use crate::observed::{
     ClaimView, End, Endpoint, Failure, Hash, Member, Memory, Observed, PodView, Start, quorum,
@@ -76,9 +76,9 @@ pub(super) struct World {
     /// What the operator keeps of comparisons, as long as it lives.
     compared: Option<Compared>,
     /// What operators were told of the data of members, and had the time to write down.
-    told: Told,
+    told: DataComparison,
     /// What the one that lives was told.
-    heard: Told,
+    heard: DataComparison,
     looks: usize,
     next: u64,
     connected: BTreeMap<u64, Timestamp>,
@@ -107,8 +107,8 @@ impl World {
             acknowledged: 10,
             log: Vec::new(),
             compared: None,
-            told: Told::default(),
-            heard: Told::default(),
+            told: DataComparison::default(),
+            heard: DataComparison::default(),
             looks: 0,
             next: 1,
             connected: BTreeMap::new(),
@@ -281,7 +281,7 @@ impl World {
         let seen = self.observe();
         let decision = plan(&self.goal, &self.memory, &seen);
         if let Some(action) = decision.action.clone() {
-            let look = Look { goal: &self.goal, memory: &self.memory, seen: &seen, told: &self.heard };
+            let look = RuleInput { goal: &self.goal, memory: &self.memory, seen: &seen, told: &self.heard };
             let broken = broken(&look, &action);
             assert!(broken.is_empty(), "{action:?} breaks {broken:?}");
             self.check(&action);

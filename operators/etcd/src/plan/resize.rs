@@ -21,10 +21,11 @@ impl Step<'_> {
         }
         let progress = Progress::ScalingUp;
         if !self.health.unhealthy.is_empty() {
-            return Some(self.unhealthy(progress, "no member is added before all are healthy"));
+            return Some(self.unhealthy(progress, "no member is added until all members are healthy"));
         }
         if has_alarm(self.seen, "NOSPACE") {
-            let text = "the database is full (alarm NOSPACE): no member is added before it was compacted, defragmented and the alarm disarmed";
+            let text = "the database is full (alarm NOSPACE): no member is added until it is compacted and \
+             defragmented and the alarm is disarmed";
             return Some(Decision::blocked(progress, "NoSpace", text));
         }
         let failed = self.memory.failure.as_ref().filter(|f| f.generation == self.goal.generation);
@@ -37,7 +38,10 @@ impl Step<'_> {
             return Some(Decision::act(progress, Action::Remember(memory.into()), text));
         };
         if let Some(rest) = self.until_connected() {
-            let text = format!("etcd accepts member {name} when all members were connected for five seconds");
+            let text = format!(
+                "etcd accepts member {name} after all members have been connected for five \
+             seconds"
+            );
             return Some(Decision { again: Some(rest), ..Decision::wait(progress, text) });
         }
         let action = Action::AddLearner { name: name.clone(), via: self.health.via.clone() };
@@ -60,7 +64,7 @@ impl Step<'_> {
         let progress = Progress::ScalingDown;
         // One that etcd does not know by its name is between two states: how many count is not certain before it is through.
         if let Some(member) = self.health.voters.iter().find(|m| !m.started) {
-            let text = format!("no member is removed before {} has told its name", member.label());
+            let text = format!("no member is removed until {} has published its name", member.label());
             return Some(self.unhealthy(progress, &text));
         }
         let sound = self.sound();
@@ -75,7 +79,7 @@ impl Step<'_> {
         let follower = || self.health.voters.iter().filter(|m| m.id != self.health.leader).max_by_key(newest);
         let victim = *doubtful().max_by_key(worst).or_else(follower)?;
         if self.voters() < 2 || self.healthy_without(&[victim.id]) < quorum(self.voters() - 1) {
-            return Some(self.unhealthy(progress, "no member is removed before more are healthy"));
+            return Some(self.unhealthy(progress, "no member is removed until more members are healthy"));
         }
         if sound.is_empty() && (self.seen.compared_now || !self.seen.uncompared.is_empty()) {
             return Some(self.too_few_compared());
@@ -125,11 +129,15 @@ impl Step<'_> {
     fn too_few_compared(&self) -> Decision {
         let silent = |m: &&&Member| m.pod.as_ref().is_some_and(|name| !self.seen.hashes.contains_key(name));
         let names: Vec<String> = self.health.voters.iter().filter(silent).map(|m| m.label()).collect();
-        let without =
-            if names.is_empty() { String::new() } else { format!(" (no sum from {})", names.join(", ")) };
+        let without = if names.is_empty() {
+            String::new()
+        } else {
+            format!(" (no data hash from {})", names.join(", "))
+        };
         let text = format!(
-            "spec.size is {}, but no member is removed: fewer than {} of {} members could be compared with each other{without}. \
-             hint: `etcdctl endpoint hashkv --cluster` shows why; `etcdctl member remove` removes a member without a comparison",
+            "spec.size is {}, but no member is removed: fewer than {} of {} members could be \
+             compared{without}. hint: `etcdctl endpoint hashkv --cluster` shows why; `etcdctl member \
+             remove` removes a member without a comparison",
             self.goal.size,
             quorum(self.voters()),
             self.voters()

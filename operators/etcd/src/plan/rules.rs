@@ -13,16 +13,16 @@ use super::{Action, Goal, Removal};
 /// A voter that has so many entries still to apply does not count as healthy (6.2).
 const FAR_BEHIND: u64 = 5000;
 
-pub(super) struct Look<'a> {
+pub(super) struct RuleInput<'a> {
     pub(super) goal: &'a Goal,
     pub(super) memory: &'a Memory,
     pub(super) seen: &'a Observed,
-    pub(super) told: &'a Told,
+    pub(super) told: &'a DataComparison,
 }
 
 /// What operators of a cluster were told of the data of its members. They may forget it; this does not.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Told {
+pub(super) struct DataComparison {
     /// They do not hold the same.
     differ: bool,
     /// Pods of those that do not hold what a majority holds.
@@ -33,13 +33,13 @@ pub(super) struct Told {
     learners: BTreeSet<String>,
 }
 
-impl Told {
+impl DataComparison {
     /// What a state tells that no history made.
     pub(super) fn of(goal: &Goal, memory: &Memory, seen: &Observed) -> Self {
         let known = memory.corruption.clone();
         let mut told =
             Self { differ: known.is_some(), wrong: known.unwrap_or_default().wrong, ..Self::default() };
-        let look = Look { goal, memory, seen, told: &Self::default() };
+        let look = RuleInput { goal, memory, seen, told: &Self::default() };
         told.hear(look.members(), &seen.hashes);
         told.note(look.members(), false);
         told
@@ -97,7 +97,7 @@ impl Told {
     }
 }
 
-type Rule = fn(&Look<'_>, &Action) -> bool;
+type Rule = fn(&RuleInput<'_>, &Action) -> bool;
 
 /// Every rule by name.
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -146,11 +146,11 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("maintenance: only when all are healthy, one at a time, and not the leader", maintenance_in_peace),
 ];
 
-pub(super) fn broken(look: &Look<'_>, action: &Action) -> Vec<&'static str> {
+pub(super) fn broken(look: &RuleInput<'_>, action: &Action) -> Vec<&'static str> {
     RULES.iter().filter(|(_, rule)| !rule(look, action)).map(|(name, _)| *name).collect()
 }
 
-impl Look<'_> {
+impl RuleInput<'_> {
     /// The leader with most followers among those who answered.
     fn leader(&self) -> Option<&Endpoint> {
         let all = || self.seen.endpoints.values().filter(|e| e.leader != 0 && !e.is_learner);
@@ -243,11 +243,11 @@ impl Look<'_> {
     }
 }
 
-fn nothing_while_held(look: &Look<'_>, _: &Action) -> bool {
+fn nothing_while_held(look: &RuleInput<'_>, _: &Action) -> bool {
     !look.goal.paused && look.goal.restoring.is_none()
 }
 
-fn quorum_first(look: &Look<'_>, action: &Action) -> bool {
+fn quorum_first(look: &RuleInput<'_>, action: &Action) -> bool {
     let answers = |name: &str| look.member(name).is_some_and(|m| look.answers(m));
     let needs = match action {
         Action::SetVersion { name, .. } => answers(name),
@@ -257,7 +257,7 @@ fn quorum_first(look: &Look<'_>, action: &Action) -> bool {
     !needs || look.proved()
 }
 
-fn one_at_a_time(look: &Look<'_>, action: &Action) -> bool {
+fn one_at_a_time(look: &RuleInput<'_>, action: &Action) -> bool {
     let moves = matches!(action, Action::AddLearner { .. } | Action::Promote { .. })
         || matches!(action, Action::RemoveMember { why: Removal::ScaleDown | Removal::Renewed(_), .. });
     // A pod whose end is long due counts as gone, or nothing could ever be healed.
@@ -269,14 +269,14 @@ fn one_at_a_time(look: &Look<'_>, action: &Action) -> bool {
     !moves || (!ends && !unnamed)
 }
 
-fn removal_leaves_a_quorum(look: &Look<'_>, action: &Action) -> bool {
+fn removal_leaves_a_quorum(look: &RuleInput<'_>, action: &Action) -> bool {
     let Action::RemoveMember { id, .. } = action else { return true };
     let Some(member) = look.voters().into_iter().find(|m| m.id == *id) else { return true };
     let left = look.voters().len() - 1;
     left > 0 && look.well() - usize::from(look.healthy(member)) >= quorum(left)
 }
 
-fn removal_of_healthy(look: &Look<'_>, action: &Action) -> bool {
+fn removal_of_healthy(look: &RuleInput<'_>, action: &Action) -> bool {
     let Action::RemoveMember { id, why, .. } = action else { return true };
     let Some(member) = look.voters().into_iter().find(|m| m.id == *id) else { return true };
     let wanted = look.voters().len() <= look.goal.size;
@@ -284,7 +284,7 @@ fn removal_of_healthy(look: &Look<'_>, action: &Action) -> bool {
         || (look.all_answer() && (!wanted || matches!(why, Removal::Corrupt(_) | Removal::Renewed(_))))
 }
 
-fn renewal_of_one_that_can_be_spared(look: &Look<'_>, action: &Action) -> bool {
+fn renewal_of_one_that_can_be_spared(look: &RuleInput<'_>, action: &Action) -> bool {
     let Action::RemoveMember { id, why: Removal::Renewed(_), name, .. } = action else { return true };
     let others = look.voters().into_iter().filter(|m| m.id != *id);
     look.voters().len() >= 3
@@ -296,13 +296,13 @@ fn renewal_of_one_that_can_be_spared(look: &Look<'_>, action: &Action) -> bool {
         && !(look.seen.pod(name).is_some_and(|p| p.volume) && look.seen.claim(name).is_some_and(|c| !c.deleting))
 }
 
-fn leadership_to_a_healthy_voter(look: &Look<'_>, action: &Action) -> bool {
+fn leadership_to_a_healthy_voter(look: &RuleInput<'_>, action: &Action) -> bool {
     let Action::MoveLeader { id, via, .. } = action else { return true };
     let from = look.member(via).is_some_and(|m| m.id == look.leader_id());
     from && *id != look.leader_id() && look.voters().into_iter().any(|m| m.id == *id && look.healthy(m))
 }
 
-fn maintenance_in_peace(look: &Look<'_>, action: &Action) -> bool {
+fn maintenance_in_peace(look: &RuleInput<'_>, action: &Action) -> bool {
     let Action::Maintain(step) = action else { return true };
     let peace = look.proved()
         && look.well() == look.voters().len()
@@ -321,13 +321,13 @@ fn maintenance_in_peace(look: &Look<'_>, action: &Action) -> bool {
     peace && spared
 }
 
-fn removal_of_leader(look: &Look<'_>, action: &Action) -> bool {
+fn removal_of_leader(look: &RuleInput<'_>, action: &Action) -> bool {
     let Action::RemoveMember { id, .. } = action else { return true };
     let voter = look.voters().iter().any(|m| m.id == *id);
     *id != look.leader_id() && !(voter && look.voters().len() < 2)
 }
 
-fn removal_after_a_comparison(look: &Look<'_>, action: &Action) -> bool {
+fn removal_after_a_comparison(look: &RuleInput<'_>, action: &Action) -> bool {
     let Action::RemoveMember { id, why, .. } = action else { return true };
     // Where members are known to differ, the rules of 11 hold.
     look.seen.compared_now
@@ -337,7 +337,7 @@ fn removal_after_a_comparison(look: &Look<'_>, action: &Action) -> bool {
         || look.voters().iter().all(|m| m.id != *id)
 }
 
-fn majority_keeps_its_data(look: &Look<'_>, action: &Action) -> bool {
+fn majority_keeps_its_data(look: &RuleInput<'_>, action: &Action) -> bool {
     let Action::RemoveMember { id, why: Removal::ScaleDown, .. } = action else { return true };
     let voters = look.voters();
     let sum =
@@ -350,12 +350,12 @@ fn majority_keeps_its_data(look: &Look<'_>, action: &Action) -> bool {
     most.len() >= quorum(voters.len()) && (most.len() == voters.len() || !most.contains(id))
 }
 
-fn removal_with_claim(look: &Look<'_>, action: &Action) -> bool {
+fn removal_with_claim(look: &RuleInput<'_>, action: &Action) -> bool {
     let Action::RemoveMember { name, why: Removal::Dead(_), .. } = action else { return true };
     look.seen.pod(name).is_some() || look.seen.claim(name).is_none()
 }
 
-fn add_when_whole(look: &Look<'_>, action: &Action) -> bool {
+fn add_when_whole(look: &RuleInput<'_>, action: &Action) -> bool {
     let Action::AddLearner { name, .. } = action else { return true };
     look.well() == look.voters().len()
         && look.members().iter().all(|m| !m.is_learner)
@@ -363,7 +363,7 @@ fn add_when_whole(look: &Look<'_>, action: &Action) -> bool {
         && look.memory.pending.as_ref() == Some(name)
 }
 
-fn promote_in_sync(look: &Look<'_>, action: &Action) -> bool {
+fn promote_in_sync(look: &RuleInput<'_>, action: &Action) -> bool {
     let Action::Promote { id, name, .. } = action else { return true };
     let index = look.leader().map_or(0, |e| e.raft_index);
     let caught_up = look.seen.endpoints.get(name).is_some_and(|e| {
@@ -377,7 +377,7 @@ fn promote_in_sync(look: &Look<'_>, action: &Action) -> bool {
     caught_up && started && look.well() == look.voters().len()
 }
 
-fn restart_leaves_a_quorum(look: &Look<'_>, action: &Action) -> bool {
+fn restart_leaves_a_quorum(look: &RuleInput<'_>, action: &Action) -> bool {
     let (Action::SetVersion { name, .. } | Action::Restart { name, .. }) = action else { return true };
     let voters = look.voters();
     let Some(member) = look.member(name).filter(|m| look.answers(m)) else {
@@ -388,7 +388,7 @@ fn restart_leaves_a_quorum(look: &Look<'_>, action: &Action) -> bool {
     others && (voters.len() <= 2 || look.well_without(name) >= quorum(voters.len()))
 }
 
-fn one_upgrade_at_a_time(look: &Look<'_>, action: &Action) -> bool {
+fn one_upgrade_at_a_time(look: &RuleInput<'_>, action: &Action) -> bool {
     let Action::SetVersion { name, to, .. } = action else { return true };
     let answers = look.member(name).is_some_and(|m| look.answers(m));
     let told = look.voters().into_iter().filter_map(|m| m.pod.as_ref()).filter(|other| *other != name);
@@ -396,13 +396,13 @@ fn one_upgrade_at_a_time(look: &Look<'_>, action: &Action) -> bool {
     !answers || told.all(|other| look.seen.endpoints.get(other).is_some_and(|e| e.version == *to))
 }
 
-fn leader_restarts_last(look: &Look<'_>, action: &Action) -> bool {
+fn leader_restarts_last(look: &RuleInput<'_>, action: &Action) -> bool {
     let (Action::SetVersion { name, .. } | Action::Restart { name, .. }) = action else { return true };
     let leads = look.member(name).is_some_and(|m| m.id == look.leader_id() && look.answers(m));
     !leads || look.voters().len() == 1
 }
 
-fn one_bootstrap(look: &Look<'_>, action: &Action) -> bool {
+fn one_bootstrap(look: &RuleInput<'_>, action: &Action) -> bool {
     match action {
         Action::CreateSeed { name, .. } => {
             look.memory.cluster_id.is_none()
@@ -417,7 +417,7 @@ fn one_bootstrap(look: &Look<'_>, action: &Action) -> bool {
     }
 }
 
-fn comes_back_with_data(look: &Look<'_>, action: &Action) -> bool {
+fn comes_back_with_data(look: &RuleInput<'_>, action: &Action) -> bool {
     let Action::CreateMember { name, start, volume, initial_cluster, .. } = action else { return true };
     let started = look.member(name).is_none_or(|m| m.started);
     let fresh = *start == Start::Empty;
@@ -427,12 +427,12 @@ fn comes_back_with_data(look: &Look<'_>, action: &Action) -> bool {
         && fresh != initial_cluster.is_empty()
 }
 
-fn claims_after_members(look: &Look<'_>, action: &Action) -> bool {
+fn claims_after_members(look: &RuleInput<'_>, action: &Action) -> bool {
     let Action::ReleaseClaim { name, .. } = action else { return true };
     look.proved() && look.member(name).is_none() && look.seen.pod(name).is_none()
 }
 
-fn pods_with_data(look: &Look<'_>, action: &Action) -> bool {
+fn pods_with_data(look: &RuleInput<'_>, action: &Action) -> bool {
     let Action::DeletePod { name, .. } = action else {
         let Action::Restart { name, .. } = action else { return true };
         let stays = look.seen.claim(name).is_some_and(|c| !c.deleting);
@@ -446,14 +446,14 @@ fn pods_with_data(look: &Look<'_>, action: &Action) -> bool {
     no_member || failed_seed || (pod.ended && on_claim)
 }
 
-fn foreign_members(look: &Look<'_>, action: &Action) -> bool {
+fn foreign_members(look: &RuleInput<'_>, action: &Action) -> bool {
     let Action::RemoveMember { id, .. } = action else { return true };
     let member = look.members().iter().find(|m| m.id == *id);
     // An unstarted or late learner of our naming is ours; a member without a name of ours is not.
     member.is_some_and(|m| m.pod.is_some())
 }
 
-fn size_in_bounds(look: &Look<'_>, action: &Action) -> bool {
+fn size_in_bounds(look: &RuleInput<'_>, action: &Action) -> bool {
     match action {
         Action::AddLearner { .. } => look.members().len() < look.goal.size,
         Action::RemoveMember { why: Removal::ScaleDown, .. } => look.voters().len() > look.goal.size,
@@ -461,7 +461,7 @@ fn size_in_bounds(look: &Look<'_>, action: &Action) -> bool {
     }
 }
 
-fn corruption_by_majority(look: &Look<'_>, action: &Action) -> bool {
+fn corruption_by_majority(look: &RuleInput<'_>, action: &Action) -> bool {
     let Action::RemoveMember { name, why: Removal::Corrupt(_), .. } = action else { return true };
     look.told.wrong.contains(name) && look.sound() >= quorum(look.voters().len() - 1)
 }
@@ -471,7 +471,7 @@ fn differ(a: &Hash, b: &Hash) -> bool {
     (a.revision, a.compacted) == (b.revision, b.compacted) && a.hash != b.hash
 }
 
-fn nothing_else_while_members_differ(look: &Look<'_>, action: &Action) -> bool {
+fn nothing_else_while_members_differ(look: &RuleInput<'_>, action: &Action) -> bool {
     let other = match action {
         Action::AddLearner { .. } | Action::Promote { .. } | Action::Restart { .. } | Action::Maintain(_) => {
             true
@@ -486,11 +486,11 @@ fn nothing_else_while_members_differ(look: &Look<'_>, action: &Action) -> bool {
     !other || !look.told.differ
 }
 
-fn doubtful_learners(look: &Look<'_>, action: &Action) -> bool {
+fn doubtful_learners(look: &RuleInput<'_>, action: &Action) -> bool {
     !matches!(action, Action::Promote { name, .. } if look.told.learners.contains(name))
 }
 
-fn lost_while_members_differ(look: &Look<'_>, action: &Action) -> bool {
+fn lost_while_members_differ(look: &RuleInput<'_>, action: &Action) -> bool {
     let Action::RemoveMember { why: Removal::Dead(_), .. } = action else { return true };
     let enough = quorum(look.voters().len() - 1);
     let known =
@@ -500,7 +500,7 @@ fn lost_while_members_differ(look: &Look<'_>, action: &Action) -> bool {
         || look.well_and(|name| look.told.right.contains(name)) >= enough
 }
 
-fn versions(look: &Look<'_>, action: &Action) -> bool {
+fn versions(look: &RuleInput<'_>, action: &Action) -> bool {
     let Action::SetVersion { name, to, .. } = action else { return true };
     let minor = |text: &str| semver::Version::parse(text).ok().map(|v| (v.major, v.minor));
     if *to != look.goal.version {

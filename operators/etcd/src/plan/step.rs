@@ -57,7 +57,7 @@ impl<'a> Step<'a> {
         if self.seen.compared_now || self.memory.corruption.is_some() || self.voters() < 2 {
             return removal;
         }
-        let message = format!("the data of all members is compared first: {}", removal.message);
+        let message = format!("comparing the data of all members first: {}", removal.message);
         Decision { compare: true, ..Decision::wait(removal.progress, message) }
     }
 
@@ -76,12 +76,21 @@ impl<'a> Step<'a> {
         let via = leader.pod.clone().filter(|name| self.seen.endpoints.contains_key(name));
         let (Some(via), Some(next)) = (via, others.max_by_key(applied)) else {
             let text = format!(
-                "{message}; it leads, cannot be reached to hand over, and is not taken down while it leads"
+                "{message}; it is the leader, is unreachable for a leadership transfer and is not stopped \
+                 while it leads"
             );
             return Decision::blocked(progress, "LeaderUnreachable", text);
         };
         let action = Action::MoveLeader { id: next.id, name: next.label(), via };
-        Decision::act(progress, action, format!("{message}; it leads, so {} takes over first", next.label()))
+        Decision::act(
+            progress,
+            action,
+            format!(
+                "{message}; it is the leader, so leadership moves to {} \
+         first",
+                next.label()
+            ),
+        )
     }
 
     /// The pod of a member whose data outlives it: on a volume that stays.
@@ -95,9 +104,9 @@ impl<'a> Step<'a> {
     pub(crate) fn renew(&self, progress: Progress, member: &Member, why: &str) -> Decision {
         let Some(pod) = self.pod_to_remake(member) else { return self.replace(progress, member, why) };
         let name = member.label();
-        let message = format!("member {name} is restarted: {why}");
+        let message = format!("restarting member {name}: {why}");
         if let Some(reason) = self.keeps_from_restart(member) {
-            return self.unhealthy(progress, &format!("member {name} is not restarted before {reason}"));
+            return self.unhealthy(progress, &format!("member {name} is not restarted until {reason}"));
         }
         if member.id == self.health.leader && self.voters() > 1 {
             return self.move_leader(progress, member, &message, |_| true);
@@ -116,9 +125,9 @@ impl<'a> Step<'a> {
             return Decision::blocked(progress, "DataInPod", text);
         }
         if let Some(reason) = self.keeps_from_restart(member) {
-            return self.unhealthy(progress, &format!("member {name} is not replaced before {reason}"));
+            return self.unhealthy(progress, &format!("member {name} is not replaced until {reason}"));
         }
-        let text = format!("member {name} is replaced: {why}");
+        let text = format!("replacing member {name}: {why}");
         self.compared_first(self.remove(progress, member, Removal::Renewed(why.to_owned()), text, &[]))
     }
 
@@ -126,16 +135,16 @@ impl<'a> Step<'a> {
     /// stand still meanwhile.
     pub(crate) fn keeps_from_restart(&self, member: &Member) -> Option<&'static str> {
         if !self.health.learners.is_empty() || self.memory.pending.is_some() {
-            return Some("the member that is being added has joined");
+            return Some("the pending member has joined");
         }
         if self.health.unhealthy.iter().any(|other| other.id != member.id) {
-            return Some("the others are healthy");
+            return Some("the other members are healthy");
         }
         if self.health.voters.iter().any(|other| !other.started) {
-            return Some("every member has told its name");
+            return Some("every member has published its name");
         }
         if self.seen.pods.iter().any(|pod| pod.deleting) {
-            return Some("no pod is ending");
+            return Some("no pod is terminating");
         }
         let left = self.healthy_without(&[member.id]);
         (self.voters() > 2 && left < quorum(self.voters())).then_some("more members are healthy")
@@ -149,7 +158,7 @@ impl<'a> Step<'a> {
 
     /// Members that do not know of the last change of membership yet, or do not know that they do.
     pub(super) fn disagreeing(&self) -> Option<Decision> {
-        let text = "the members are taking over the last change of membership";
+        let text = "the members are applying the last membership change";
         (!self.health.agreed).then(|| Decision::wait(self.direction(), text))
     }
 
@@ -157,21 +166,20 @@ impl<'a> Step<'a> {
         if !self.health.unhealthy.is_empty() {
             return Decision {
                 again: Some(4 * SOON),
-                ..self.unhealthy(Progress::Steady, "it is given time to return")
+                ..self.unhealthy(Progress::Steady, "waiting for recovery")
             };
         }
         if let Some(failure) = self.memory.failure.as_ref().filter(|_| self.voters() < self.goal.size) {
-            let text = format!(
-                "the last member that was added did not join: {}; the next try follows",
-                failure.reason
-            );
+            let text =
+                format!("the last added member did not join: {}; the operator retries", failure.reason);
             return Decision::blocked(Progress::ScalingUp, "LearnerFailed", text);
         }
         // This holds nothing up, and is not forgotten either.
         let text = match self.seen.uncompared.as_slice() {
             [] => "all members are healthy".to_owned(),
             names => format!(
-                "all members are healthy; whether {} and the others hold the same data is not known, several comparisons in a row were not of all",
+                "all members are healthy; the data of {} is unverified, several consecutive comparisons \
+                 were incomplete",
                 names.join(" and ")
             ),
         };
@@ -184,7 +192,7 @@ impl<'a> Step<'a> {
             .unhealthy
             .iter()
             .map(|m| match self.pod_of(m) {
-                _ if self.health.is_catching_up(m.id) => format!("{} catches up with the others", m.label()),
+                _ if self.health.is_catching_up(m.id) => format!("{} is catching up", m.label()),
                 None => format!("{} has no pod", m.label()),
                 Some(pod) => pod_state(self.seen, pod),
             })

@@ -134,11 +134,12 @@ impl Step<'_> {
         let pod = self.health.unhealthy.iter().find_map(pod)?;
         let now = self.seen.now;
         if !is_held_up(pod, now) && unready(pod, now) <= START_PATIENCE {
-            let text = format!("member {} starts with etcd {}", pod.name, self.goal.version);
+            let text = format!("starting member {} with etcd {}", pod.name, self.goal.version);
             return Some(Decision::wait(Progress::Upgrading, text));
         }
         let text = format!(
-            "member {} was told to run etcd {} and is not healthy: {}. The others are left as they are; set spec.version back to {} to undo it",
+            "member {} was updated to etcd {} and is not healthy: {}. The upgrade is stalled; set \
+             spec.version to {} to revert it",
             pod.name,
             self.goal.version,
             pod_state(self.seen, pod),
@@ -153,7 +154,8 @@ impl Step<'_> {
             return None;
         }
         if has_alarm(self.seen, "NOSPACE") {
-            let text = "the database is full (alarm NOSPACE): no member is upgraded before it was compacted, defragmented and the alarm disarmed";
+            let text = "the database is full (alarm NOSPACE): no member is upgraded until it is compacted \
+             and defragmented and the alarm is disarmed";
             return Some(Decision::blocked(progress, "NoSpace", text));
         }
         if let Some(decision) = self.last_one_is_up() {
@@ -172,11 +174,11 @@ impl Step<'_> {
         let member = *follower.or(leader)?;
         let pod = self.pod_of(member)?;
         if let Some(reason) = self.keeps_from_restart(member) {
-            let text = format!("member {} is not upgraded before {reason}", member.label());
+            let text = format!("member {} is not upgraded until {reason}", member.label());
             return Some(self.unhealthy(progress, &text));
         }
         if member.id == self.health.leader && self.voters() > 1 {
-            let text = format!("member {} is taken to etcd {}", member.label(), self.goal.version);
+            let text = format!("upgrading member {} to etcd {}", member.label(), self.goal.version);
             return Some(self.move_leader(progress, member, &text, |_| true));
         }
         Some(self.set_version(pod))
@@ -191,13 +193,13 @@ impl Step<'_> {
             let name = member.label();
             if !self.health.is_healthy(member.id) {
                 return Some(
-                    self.unhealthy(progress, "no further member is upgraded before all are healthy"),
+                    self.unhealthy(progress, "no further member is upgraded until all members are healthy"),
                 );
             }
             let runs = self.seen.endpoints.get(&name).map(|e| e.version.clone()).unwrap_or_default();
             if runs != self.goal.version {
                 let text =
-                    format!("waiting for member {name} to run etcd {}, it runs {runs}", self.goal.version);
+                    format!("waiting for member {name} to run etcd {}, currently {runs}", self.goal.version);
                 let late = pod.started.is_some_and(|at| self.seen.now.duration_since(at) > IMAGE_PATIENCE)
                     && pod.ready_since.is_some_and(|at| self.seen.now.duration_since(at) > IMAGE_PATIENCE);
                 return Some(if late {
@@ -210,13 +212,13 @@ impl Step<'_> {
             newest = newest.max(pod.started);
         }
         let rest = remaining(newest? + SETTLE, self.seen.now)?;
-        let text = format!("the member that runs etcd {} is watched for a while", self.goal.version);
+        let text = format!("observing the member with etcd {} before the next upgrade", self.goal.version);
         Some(Decision { again: Some(rest), ..Decision::wait(progress, text) })
     }
 
     fn set_version(&self, pod: &PodView) -> Decision {
         let (name, to) = (pod.name.clone(), self.goal.version.clone());
-        let text = format!("member {name} is taken from etcd {} to {to}", pod.version);
+        let text = format!("upgrading member {name} from etcd {} to {to}", pod.version);
         let action = Action::SetVersion {
             volume: self.seen.claim(&name).is_some(),
             name,

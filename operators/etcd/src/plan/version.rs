@@ -37,8 +37,9 @@ pub(super) fn too_old(lowest: &Version) -> Option<Refusal> {
     let (major, last) = LEARNERS;
     let steps: Vec<String> = (lowest.minor + 1..=last).map(|minor| format!("to {major}.{minor}")).collect();
     let text = format!(
-        "the members run etcd {lowest}, which knows no learners: a member that is added counts before it runs, and could cost the quorum. \
-         The cluster runs on untouched, neither resized nor healed nor upgraded. Upgrade it with the operator that made it first: {}",
+        "the members run etcd {lowest}, which does not support learners: an added member counts as a voter \
+         before it runs and could cost the quorum. The operator neither resizes nor heals nor upgrades \
+         this cluster. Upgrade it with the operator that created it first: {}",
         steps.join(", then ")
     );
     Some(("UnsupportedVersion", text))
@@ -47,10 +48,7 @@ pub(super) fn too_old(lowest: &Version) -> Option<Refusal> {
 /// Why a version is not gone to.
 pub(super) fn refusal(running: &Running, goal: &Goal) -> Option<Refusal> {
     let Ok(to) = Version::parse(&goal.version) else {
-        return Some((
-            "UnsupportedVersionSkew",
-            format!("spec.version: {:?} is not a version", goal.version),
-        ));
+        return Some(("UnsupportedVersionSkew", format!("spec.version: invalid version {:?}", goal.version)));
     };
     let (lowest, floor) = (&running.lowest, &running.floor);
     if let Some(refusal) = too_old(lowest) {
@@ -59,15 +57,17 @@ pub(super) fn refusal(running: &Running, goal: &Goal) -> Option<Refusal> {
     let minor = |v: &Version| (v.major, v.minor);
     if minor(&to) < minor(floor) {
         let text = format!(
-            "the members run etcd {lowest}, and the data of {}.{} cannot be read by {to}: etcd goes back within a minor version only. \
-             Set spec.version back, or restore a backup that was made with {}.{}",
+            "the members run etcd {lowest}, and etcd {to} does not read the data of {}.{}: etcd supports \
+             downgrades only within a minor version. Revert spec.version, or restore a backup created by \
+             {}.{}",
             floor.major, floor.minor, to.major, to.minor
         );
         return Some(("UnsupportedVersionSkew", text));
     }
     if to.major != lowest.major || to.minor > lowest.minor + 1 {
         let text = format!(
-            "the members run etcd {lowest}: etcd goes up one minor version at a time. Set spec.version to {}.{} first",
+            "the members run etcd {lowest}: etcd supports upgrades of one minor version at a time. Set \
+             spec.version to {}.{} first",
             lowest.major,
             lowest.minor + 1
         );
@@ -84,27 +84,31 @@ pub(super) fn refusal(running: &Running, goal: &Goal) -> Option<Refusal> {
         && goal.allowed_version.as_deref() != Some(goal.version.as_str())
     {
         let text = format!(
-            "etcd {to} can lose data when a member is killed (fixed in 3.5.3): choose a later one, or annotate the EtcdCluster with {}={to}",
+            "etcd {to} can lose data when a member is killed (fixed in 3.5.3): choose a later version, or \
+             annotate the EtcdCluster with {}={to}",
             crate::names::ANNOTATION_ALLOW_VERSION
         );
         return Some(("KnownBadVersion", text));
     }
     if (lowest.minor, to.minor) == (4, 5) && running.auth {
-        let text = "authentication is on: etcd 3.5 does not start with the log that 3.4 writes then. For the time of the upgrade \
-                    switch it off (`etcdctl auth disable`), and take spec.auth out of this object"
+        let text = "authentication is enabled: etcd 3.5 does not start from a log written by 3.4 with \
+         authentication. Disable authentication for the upgrade (`etcdctl auth disable`) and remove \
+         spec.auth from this object"
             .to_owned();
         return Some(("AuthEnabled", text));
     }
     if running.auth && !goal.auth && *lowest < SILENT_SINCE && to >= SILENT_SINCE {
         let text = format!(
-            "authentication is on, and from {SILENT_SINCE} on etcd says nothing of itself to who has not logged in: name the Secret with the \
-             password of the user root in spec.auth.rootSecret, or switch it off (`etcdctl auth disable`)"
+            "authentication is enabled, and etcd {SILENT_SINCE} and later reports its status only to \
+             authenticated clients. hint: set spec.auth.rootSecret to the Secret with the password of user \
+             root, or disable authentication (`etcdctl auth disable`)"
         );
         return Some(("AuthEnabled", text));
     }
     if (lowest.minor, to.minor) == (5, 6) && lowest.patch < READY_FOR_3_6 {
         let text = format!(
-            "the members run etcd {lowest}, and 3.6 takes members of 3.5.{READY_FOR_3_6} or later. Set spec.version to that first"
+            "the members run etcd {lowest}, but the upgrade to 3.6 requires 3.5.{READY_FOR_3_6} or later. \
+             Set spec.version to 3.5.{READY_FOR_3_6} first"
         );
         return Some(("UpgradePatchFirst", text));
     }

@@ -8,7 +8,7 @@ use ring::rand::SecureRandom;
 use serde_json::{Value, json};
 
 use super::controller::Context;
-use super::look::Look;
+use super::observe::ObservedRestore;
 use super::seed::{Seed, Source};
 use super::{ANNOTATION_FORMER, FINALIZER, LABEL_RESTORED_BY};
 use crate::apply::why;
@@ -37,13 +37,13 @@ fn handed_over(cluster_id: &str, version: Option<String>) -> Value {
 }
 
 /// The hands: what they need.
-pub(crate) struct Hands<'a> {
+pub(crate) struct Applier<'a> {
     pub(crate) context: &'a Context,
     pub(crate) restore: &'a EtcdRestore,
-    pub(crate) look: &'a Look,
+    pub(crate) look: &'a ObservedRestore,
 }
 
-impl Hands<'_> {
+impl Applier<'_> {
     fn api<K>(&self) -> Api<K>
     where
         K: Resource<Scope = k8s_openapi::NamespaceResourceScope>,
@@ -200,7 +200,7 @@ impl Hands<'_> {
 
     /// Runs etcd on a copy of the data of `spec.fromClaim`.
     pub(crate) async fn recover(&self, name: &str) -> Result<(), String> {
-        let claim = self.look.seen.claim.as_ref().ok_or("the claim was not looked at")?;
+        let claim = self.look.seen.claim.as_ref().ok_or("the claim was not read")?;
         let owner = self.restore.controller_owner_ref(&()).ok_or("the EtcdRestore has no uid")?;
         let source = Source::Claim { name: &claim.name, version: &claim.version, owner: &owner };
         self.create_first(name, source).await
@@ -215,7 +215,7 @@ impl Hands<'_> {
     /// Token, claim, pod; in this order each finds what it needs.
     async fn create_first(&self, name: &str, source: Source<'_>) -> Result<(), String> {
         let (Some(valid), Some(observed)) = (&self.look.valid, &self.look.observed) else {
-            return Err("the EtcdCluster was not looked at".into());
+            return Err("the EtcdCluster was not read".into());
         };
         let place = self.context.place.find(&self.context.base.client).await?;
         let fetches = matches!(source, Source::Snapshot(_));
@@ -248,13 +248,13 @@ impl Hands<'_> {
             return if ours {
                 Ok(())
             } else {
-                Err(format!("Secret {name} is somebody else's; delete or rename it"))
+                Err(format!("Secret {name} is not owned by this EtcdRestore; delete or rename it"))
             };
         }
         let mut bytes = [0; 32];
         ring::rand::SystemRandom::new()
             .fill(&mut bytes)
-            .map_err(|_| "the machine has no randomness".to_owned())?;
+            .map_err(|_| "failed to generate random bytes".to_owned())?;
         let token = ByteString(crate::storage::hex(&bytes).into_bytes());
         let secret = Secret {
             metadata: ObjectMeta {

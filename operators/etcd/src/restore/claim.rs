@@ -31,8 +31,7 @@ pub(crate) fn inspect(
 ) -> ClaimSeen {
     let Some(claim) = claim else {
         let list = list_command(cluster);
-        let text =
-            format!("claim {name} (spec.fromClaim) not found; name one of the claims that `{list}` lists");
+        let text = format!("claim {name} (spec.fromClaim) not found; use one of the claims of `{list}`");
         return ClaimSeen { name: name.into(), refusal: Some(text), ..ClaimSeen::default() };
     };
     ClaimSeen {
@@ -60,8 +59,8 @@ fn refusal(
     let foreign = |field: String, expected: &str| {
         let list = list_command(cluster);
         Some(format!(
-            "claim {name} (spec.fromClaim): {field}, expected {expected} for a claim of EtcdCluster {cluster_name}; name one of the \
-             claims that `{list}` lists"
+            "claim {name} (spec.fromClaim): {field}, expected {expected} for a claim of EtcdCluster \
+             {cluster_name}; use one of the claims of `{list}`"
         ))
     };
     let labels = names::cluster_labels(&cluster_name);
@@ -75,12 +74,12 @@ fn refusal(
     }
     if label(names::LABEL_NODE) != name || !names::is_member_name(&cluster_name, name) {
         let found = format!("label {} is {:?}", names::LABEL_NODE, label(names::LABEL_NODE));
-        return foreign(found, "the name of the claim, which is that of a member,");
+        return foreign(found, "the name of the claim (the name of its member)");
     }
     if claim.metadata.deletion_timestamp.is_some() {
         return Some(format!(
-            "claim {name} (spec.fromClaim) is being deleted (metadata.deletionTimestamp); name another claim, or restore a backup \
-             (spec.backupStorageType)"
+            "claim {name} (spec.fromClaim) is being deleted (metadata.deletionTimestamp); use another \
+             claim, or restore a backup (spec.backupStorageType)"
         ));
     }
     let own = |pod: &Pod| {
@@ -106,13 +105,13 @@ pub(super) fn before(seen: &Seen, cluster: &ClusterSeen, claim: &ClaimSeen) -> S
     let (status, name) = (&seen.status, &seen.name);
     if cluster.serves || cluster.silent {
         return Step::Fail(format!(
-            "EtcdCluster {name} has a quorum, so its members hold newer data than claim {} (spec.fromClaim); to go back, restore a \
-             backup (spec.backupStorageType)",
+            "EtcdCluster {name} has a quorum, so its members hold newer data than claim {} \
+             (spec.fromClaim); to restore older data, restore a backup (spec.backupStorageType)",
             claim.name
         ));
     }
     if cluster.available {
-        return Step::Wait("Verified", format!("EtcdCluster {name} is available, but does not answer now"));
+        return Step::Wait("Verified", format!("EtcdCluster {name} is available, but does not respond"));
     }
     if let Some(why) = unusable(status, claim) {
         return Step::Fail(why);
@@ -124,7 +123,7 @@ pub(super) fn before(seen: &Seen, cluster: &ClusterSeen, claim: &ClaimSeen) -> S
     if status.claim.is_none() {
         new.claim = Some(ClaimStatus { name: claim.name.clone(), uid: claim.uid.clone(), revision: None });
         new.phase = "Verified".into();
-        new.safety_backup = "none: the cluster has no quorum, so it cannot be read".into();
+        new.safety_backup = "none: the cluster has no quorum for reads".into();
     } else {
         new.cluster_uid.clone_from(&cluster.uid);
         new.former_cluster_id = cluster.cluster_id.clone().unwrap_or_default();
@@ -140,7 +139,8 @@ fn unusable(status: &EtcdRestoreStatus, claim: &ClaimSeen) -> Option<String> {
     claim.refusal.clone().or_else(|| {
         replaced.then(|| {
             format!(
-                "claim {} (spec.fromClaim) was replaced by another one of its name (metadata.uid); create another EtcdRestore",
+                "claim {} (spec.fromClaim) was replaced by another claim of the same name (metadata.uid); \
+                 create another EtcdRestore",
                 claim.name
             )
         })
@@ -172,7 +172,7 @@ pub(super) fn recovering(status: &EtcdRestoreStatus, pod: &PodSeen) -> Step {
         return Step::Remember(Box::new(new));
     }
     let claim = status.claim.as_ref().map(|claim| claim.name.as_str()).unwrap_or_default();
-    let trouble = pod.trouble.as_deref().unwrap_or("it is starting");
+    let trouble = pod.trouble.as_deref().unwrap_or("starting");
     if pod.failures >= SEED_TRIES {
         return Step::Fail(format!(
             "pod {} failed to start etcd from a copy of claim {claim} (spec.fromClaim): {trouble}; the claim is unchanged, restore \

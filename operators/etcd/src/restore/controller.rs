@@ -14,8 +14,8 @@ use kube::{Api, Resource, ResourceExt};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::apply::Hands;
-use super::look::{Look, look};
+use super::apply::Applier;
+use super::observe::{ObservedRestore, look};
 use super::place::Place;
 use super::plan::{Step, next_step};
 use super::verify::verify;
@@ -64,7 +64,7 @@ pub async fn run(base: Arc<Base>, folder: Option<PathBuf>, place: Arc<Place>, sh
                 .run(reconcile, error_policy, context)
                 .for_each(|result| async move {
                     if let Err(error) = result {
-                        tracing::debug!(%error, "a look at a restore came to nothing");
+                        tracing::debug!(%error, "restore reconciliation failed");
                     }
                 })
                 .await;
@@ -75,7 +75,7 @@ pub async fn run(base: Arc<Base>, folder: Option<PathBuf>, place: Arc<Place>, sh
 
 #[derive(Debug, thiserror::Error)]
 enum ReconcileError {
-    #[error("the object cannot be read: {0}")]
+    #[error("failed to parse the object: {0}")]
     Unreadable(String),
     #[error("failed to {verb}: {}", why(source))]
     Kubernetes { verb: &'static str, source: Box<kube::Error> },
@@ -88,7 +88,7 @@ fn error_policy(
     error: &ReconcileError,
     _: Arc<Context>,
 ) -> Requeue {
-    tracing::warn!(restore = key(&*object), %error, "will try again");
+    tracing::warn!(restore = key(&*object), %error, "restore reconciliation failed, will retry");
     match error {
         ReconcileError::Unreadable(_) => Requeue::await_change(),
         ReconcileError::Kubernetes { .. } | ReconcileError::Step(_) => {
@@ -141,13 +141,13 @@ impl Turn<'_> {
             Ok(look) => look,
             Err(reason) => return self.wait(None, &reason, AGAIN).await,
         };
-        let hands = Hands { context: self.context, restore: self.restore, look: &look };
+        let applier = Applier { context: self.context, restore: self.restore, look: &look };
         if self.restore.metadata.deletion_timestamp.is_some() {
             let held = look.seen.cluster.as_ref().is_some_and(|c| c.holder.as_ref() == Some(&look.seen.uid));
             if held {
-                hands.release().await.map_err(ReconcileError::Step)?;
+                applier.release().await.map_err(ReconcileError::Step)?;
             }
-            hands.finalizer(false).await.map_err(ReconcileError::Step)?;
+            applier.finalizer(false).await.map_err(ReconcileError::Step)?;
             return Ok(Requeue::await_change());
         }
         // The look took a while.
@@ -160,7 +160,7 @@ impl Turn<'_> {
         }
         let done = match &step {
             Step::Done => {
-                hands.finalizer(false).await.map_err(ReconcileError::Step)?;
+                applier.finalizer(false).await.map_err(ReconcileError::Step)?;
                 return Ok(Requeue::await_change());
             }
             Step::Wait(phase, reason) => {
@@ -178,9 +178,9 @@ impl Turn<'_> {
                 return Ok(Requeue::requeue(SOON));
             }
             Step::Succeed { revision } => return self.succeed(*revision).await,
-            Step::CreateCluster => hands.create_cluster().await,
+            Step::CreateCluster => applier.create_cluster().await,
             Step::Hold => {
-                let held = hands.hold().await;
+                let held = applier.hold().await;
                 if held.is_ok() {
                     let text =
                         format!("EtcdCluster {} is being restored; its members are stopped", look.seen.name);
@@ -188,13 +188,13 @@ impl Turn<'_> {
                 }
                 held
             }
-            Step::Release => hands.release().await,
+            Step::Release => applier.release().await,
             Step::Keep => return Ok(Requeue::await_change()),
-            Step::DeletePod { name, uid } => hands.delete_pod(name, uid).await,
-            Step::SetAside { name, uid } => hands.set_aside(name, uid).await,
-            Step::Recover { name } => hands.recover(name).await,
-            Step::CreateSeed { name } => hands.create_seed(name).await,
-            Step::HandOver => hands.hand_over().await,
+            Step::DeletePod { name, uid } => applier.delete_pod(name, uid).await,
+            Step::SetAside { name, uid } => applier.set_aside(name, uid).await,
+            Step::Recover { name } => applier.recover(name).await,
+            Step::CreateSeed { name } => applier.create_seed(name).await,
+            Step::HandOver => applier.hand_over().await,
         };
         match done {
             Ok(()) => Ok(Requeue::requeue(SOON)),
@@ -254,7 +254,7 @@ impl Turn<'_> {
     }
 
     /// Backs up what the cluster holds, beside the snapshot.
-    async fn safety(&self, look: &Look) -> Result<Requeue, ReconcileError> {
+    async fn safety(&self, look: &ObservedRestore) -> Result<Requeue, ReconcileError> {
         let status = self.status();
         match self.safety_backup(look).await {
             Ok(uri) => {
@@ -270,7 +270,8 @@ impl Turn<'_> {
             }
             Err(reason) => {
                 let text = format!(
-                    "what EtcdCluster {} holds cannot be backed up, so it is not stopped (spec.skipSafetyBackup does without): {reason}",
+                    "failed to back up EtcdCluster {}, so it is not stopped (spec.skipSafetyBackup skips \
+                     the backup): {reason}",
                     look.seen.name
                 );
                 let old = self.read().await?.unwrap_or(status);
@@ -279,7 +280,7 @@ impl Turn<'_> {
         }
     }
 
-    async fn safety_backup(&self, look: &Look) -> Result<String, String> {
+    async fn safety_backup(&self, look: &ObservedRestore) -> Result<String, String> {
         let (base, namespace) = (&self.context.base, self.restore.namespace().unwrap_or_default());
         let source = self.target()?;
         let uid = self.restore.uid().unwrap_or_default();
@@ -290,9 +291,10 @@ impl Turn<'_> {
         if let Some(upload) = self.status().upload
             && let Err(failure) = store.abort(&upload.key, &upload.id).await
         {
-            tracing::warn!(restore = key(self.restore), %failure, upload = upload.id, "an unfinished upload could not be taken back");
+            tracing::warn!(restore = key(self.restore), %failure, upload = upload.id, "failed to abort an \
+             unfinished upload");
         }
-        let observed = look.observed.as_ref().ok_or("the EtcdCluster was not looked at")?;
+        let observed = look.observed.as_ref().ok_or("the EtcdCluster was not read")?;
         let endpoints = observed.pods.iter().filter_map(|pod| base.addressing.endpoint(pod)).collect();
         let access = look.etcd.access().clone();
         let door = Door { etcd: &base.etcd, entry: Entry::Known(&access) };
@@ -361,7 +363,7 @@ impl Turn<'_> {
         new.observed_generation = self.restore.metadata.generation;
         new.completion_time = Some(Time(Timestamp::now()));
         self.write(&new).await?;
-        tracing::warn!(restore = key(self.restore), reason, "the restore failed");
+        tracing::warn!(restore = key(self.restore), reason, "restore failed");
         self.tell(true, "RestoreFailed", reason).await;
         Ok(Requeue::requeue(SOON))
     }
@@ -395,7 +397,7 @@ impl Turn<'_> {
             return Ok(());
         }
         if !self.context.base.elector.leads() {
-            return Err(ReconcileError::Step("another operator leads by now".into()));
+            return Err(ReconcileError::Step("another operator holds the lease".into()));
         }
         // The uid makes the server refuse when the object is another one by now.
         let patch = json!({ "metadata": { "uid": self.restore.uid() }, "status": differences(old, new) });

@@ -21,7 +21,7 @@ const MEMBER: &str = "member";
 
 /// What the operator answered instead of a snapshot.
 #[derive(Debug, thiserror::Error)]
-#[error("the operator refused the snapshot: {status}: {words}")]
+#[error("the operator rejected the request for the snapshot: {status}: {words}")]
 struct Refused {
     status: reqwest::StatusCode,
     words: String,
@@ -37,41 +37,41 @@ pub fn may_pass(error: &anyhow::Error) -> bool {
 /// Fetches a snapshot from the operator.
 #[derive(Debug, clap::Args)]
 pub struct FetchArgs {
-    /// URL at the operator.
+    /// URL of the snapshot on the operator.
     #[arg(long)]
     pub url: String,
-    /// SHA-256 that its database must have.
+    /// Expected SHA-256 of its database.
     #[arg(long)]
     pub sha256: String,
-    /// File to write.
+    /// Output file.
     #[arg(long)]
     pub to: PathBuf,
-    /// Folder of an earlier try that is removed.
+    /// Directory of an earlier attempt to remove.
     #[arg(long)]
     pub clear: Option<PathBuf>,
 }
 
-/// Puts restored data in place.
+/// Moves restored data into place.
 #[derive(Debug, clap::Args)]
 pub struct InstallArgs {
-    /// The restored data.
+    /// Directory of the restored data.
     #[arg(long)]
     pub from: PathBuf,
-    /// Where etcd looks for it.
+    /// Data directory of etcd.
     #[arg(long)]
     pub to: PathBuf,
 }
 
-/// Copies the data of etcd.
+/// Copies the etcd data.
 #[derive(Debug, clap::Args)]
 pub struct CopyArgs {
-    /// The data; it is read only.
+    /// Source directory, mounted read-only.
     #[arg(long)]
     pub from: PathBuf,
-    /// Folder of the copy.
+    /// Target directory.
     #[arg(long)]
     pub to: PathBuf,
-    /// Folder of an earlier try that is removed.
+    /// Directory of an earlier attempt to remove.
     #[arg(long)]
     pub clear: Option<PathBuf>,
 }
@@ -83,7 +83,7 @@ pub struct CopyArgs {
 pub async fn fetch(args: &FetchArgs, token: Option<String>) -> anyhow::Result<()> {
     args.clear.as_deref().map_or(Ok(()), remove)?;
     if check(&args.to, &args.sha256).await.is_ok() {
-        tracing::info!("the snapshot is here already");
+        tracing::info!("snapshot already present");
         return Ok(());
     }
     let token = token.with_context(|| format!("the environment variable {TOKEN} is missing"))?;
@@ -93,9 +93,9 @@ pub async fn fetch(args: &FetchArgs, token: Option<String>) -> anyhow::Result<()
         .connect_timeout(Duration::from_secs(10))
         .read_timeout(STALL)
         .build()
-        .context("failed to make an HTTP client")?;
+        .context("failed to create an HTTP client")?;
     let answer = client.get(&args.url).bearer_auth(token).send().await;
-    let answer = answer.with_context(|| format!("failed to reach the operator at {}", args.url))?;
+    let answer = answer.with_context(|| format!("failed to connect to the operator at {}", args.url))?;
     if !answer.status().is_success() {
         let (status, words) = (answer.status(), answer.text().await.unwrap_or_default());
         bail!(Refused { status, words: words.chars().take(500).collect() });
@@ -103,13 +103,13 @@ pub async fn fetch(args: &FetchArgs, token: Option<String>) -> anyhow::Result<()
     let folder = args.to.parent().unwrap_or(Path::new("/"));
     tokio::fs::create_dir_all(folder)
         .await
-        .with_context(|| format!("failed to make {}", folder.display()))?;
+        .with_context(|| format!("failed to create {}", folder.display()))?;
     let partial = args.to.with_extension("partial");
     let written =
         write(&partial, answer).await.with_context(|| format!("failed to write {}", partial.display()))?;
     tracing::info!(bytes = written, "fetched");
     check(&partial, &args.sha256).await?;
-    tokio::fs::rename(&partial, &args.to).await.context("failed to put the snapshot in place")?;
+    tokio::fs::rename(&partial, &args.to).await.context("failed to move the snapshot into place")?;
     Ok(())
 }
 
@@ -118,7 +118,7 @@ async fn write(path: &Path, answer: reqwest::Response) -> anyhow::Result<u64> {
     let mut pieces = answer.bytes_stream();
     let mut written = 0;
     while let Some(piece) = pieces.next().await {
-        let piece = piece.context("the operator's answer broke off")?;
+        let piece = piece.context("the connection to the operator was interrupted")?;
         file.write_all(&piece).await?;
         written += piece.len() as u64;
     }
@@ -137,10 +137,7 @@ async fn check(path: &Path, sha256: &str) -> anyhow::Result<()> {
     }
     let whole = snapshot.finish().context("the snapshot is damaged")?;
     if whole.sha256 != sha256 {
-        bail!(
-            "the snapshot is another one than the one that was checked: SHA-256 {}, not {sha256}",
-            whole.sha256
-        );
+        bail!("the snapshot differs from the verified one: SHA-256 {}, expected {sha256}", whole.sha256);
     }
     Ok(())
 }
@@ -152,20 +149,20 @@ async fn check(path: &Path, sha256: &str) -> anyhow::Result<()> {
 pub fn copy(args: &CopyArgs) -> anyhow::Result<()> {
     args.clear.as_deref().map_or(Ok(()), remove)?;
     if has_data(&args.to)? {
-        tracing::info!("the copy is here already");
+        tracing::info!("copy already present");
         return Ok(());
     }
     if !has_data(&args.from)? {
-        bail!("{} holds no data of etcd", args.from.display());
+        bail!("{} contains no etcd data", args.from.display());
     }
     let partial = args.to.with_extension("partial");
     remove(&partial)?;
-    std::fs::create_dir_all(&partial).with_context(|| format!("failed to make {}", partial.display()))?;
+    std::fs::create_dir_all(&partial).with_context(|| format!("failed to create {}", partial.display()))?;
     let bytes = copy_folder(&args.from.join(MEMBER), &partial.join(MEMBER))?;
     absent_is_fine(std::fs::remove_dir(&args.to))
         .with_context(|| format!("{} is not empty", args.to.display()))?;
     std::fs::rename(&partial, &args.to)
-        .with_context(|| format!("failed to put the copy in place at {}", args.to.display()))?;
+        .with_context(|| format!("failed to move the copy to {}", args.to.display()))?;
     tracing::info!(bytes, "copied");
     Ok(())
 }
@@ -185,7 +182,7 @@ fn copy_folder(from: &Path, to: &Path) -> anyhow::Result<u64> {
             bytes += std::fs::copy(entry.path(), &target).with_context(failed)?;
             std::fs::File::open(&target).and_then(|file| file.sync_all()).with_context(failed)?;
         } else {
-            bail!("{} is neither a file nor a folder", entry.path().display());
+            bail!("{} is neither a file nor a directory", entry.path().display());
         }
     }
     let permissions = std::fs::metadata(from).with_context(failed)?.permissions();
@@ -204,22 +201,22 @@ fn remove(folder: &Path) -> anyhow::Result<()> {
 /// What the file system said.
 pub fn install(args: &InstallArgs) -> anyhow::Result<()> {
     if has_data(&args.to)? {
-        tracing::info!("etcd has data already; it is left as it is");
+        tracing::info!("etcd already has data; keeping it");
         return remove(&args.from);
     }
     if !has_data(&args.from)? {
-        bail!("{} holds no data of etcd", args.from.display());
+        bail!("{} contains no etcd data", args.from.display());
     }
     // An empty folder, of a volume or of a try that broke off, is no data.
     absent_is_fine(std::fs::remove_dir(&args.to))
         .with_context(|| format!("{} is not empty", args.to.display()))?;
     std::fs::rename(&args.from, &args.to)
-        .with_context(|| format!("failed to put data in place at {}", args.to.display()))
+        .with_context(|| format!("failed to move the data to {}", args.to.display()))
 }
 
 fn has_data(folder: &Path) -> anyhow::Result<bool> {
     let member = folder.join(MEMBER);
-    member.try_exists().with_context(|| format!("failed to look at {}", member.display()))
+    member.try_exists().with_context(|| format!("failed to inspect {}", member.display()))
 }
 
 fn absent_is_fine(result: std::io::Result<()>) -> std::io::Result<()> {
@@ -265,7 +262,7 @@ mod tests {
         let (from, to) = (dir.path().join("survivor"), dir.path().join("restore/copy"));
         let (clear, snap) = (dir.path().join("restore/data"), from.join("member/snap"));
         let args = CopyArgs { from: from.clone(), to: to.clone(), clear: Some(clear.clone()) };
-        assert!(copy(&args).unwrap_err().to_string().contains("holds no data of etcd"));
+        assert!(copy(&args).unwrap_err().to_string().contains("contains no etcd data"));
         std::fs::create_dir_all(&snap).unwrap();
         std::fs::set_permissions(&snap, std::fs::Permissions::from_mode(0o700)).unwrap();
         std::fs::write(snap.join("db"), "written").unwrap();
@@ -287,7 +284,7 @@ mod tests {
         std::fs::create_dir_all(from.join("member")).unwrap();
         symlink("/etc/passwd", from.join("member/db")).unwrap();
         let refused = copy(&CopyArgs { from, to: to.clone(), clear: None }).unwrap_err();
-        assert!(refused.to_string().contains("neither a file nor a folder"), "{refused:#}");
+        assert!(refused.to_string().contains("neither a file nor a directory"), "{refused:#}");
         assert!(!to.exists());
     }
 
@@ -296,7 +293,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (dir.path().join("restore"), dir.path().join("data"));
         let args = InstallArgs { from: from.clone(), to: to.clone() };
-        assert!(install(&args).unwrap_err().to_string().contains("holds no data"));
+        assert!(install(&args).unwrap_err().to_string().contains("contains no etcd data"));
         std::fs::create_dir_all(from.join("member/snap")).unwrap();
         std::fs::create_dir_all(&to).unwrap();
         install(&args).unwrap();

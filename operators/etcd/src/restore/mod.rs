@@ -9,9 +9,9 @@ mod apply;
 mod claim;
 mod controller;
 pub mod fetch;
-mod look;
 #[cfg(test)]
 mod model;
+mod observe;
 mod place;
 mod plan;
 #[cfg(test)]

@@ -53,7 +53,11 @@ impl Place {
             return Ok(Found { url: url(address), image: image.clone() });
         }
         let Some((namespace, name)) = &self.pod else {
-            return Err("the operator does not know its own pod (MY_POD_NAME); give --advertise-address and --operator-image".into());
+            return Err(
+                "environment variable MY_POD_NAME is missing, so the operator's pod is unknown; set \
+             --advertise-address and --operator-image"
+                    .into(),
+            );
         };
         let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
         let pod = api
@@ -70,7 +74,7 @@ impl Place {
         let ours = CONTAINERS.iter().find_map(|name| containers.iter().find(|c| c.name == *name));
         let image = self.image.clone().or_else(|| ours.or(containers.first())?.image.clone());
         let image =
-            image.ok_or_else(|| format!("the operator's pod {name} says no image; give --operator-image"))?;
+            image.ok_or_else(|| format!("the operator's pod {name} has no image; set --operator-image"))?;
         Ok(Found { url: url(&address), image })
     }
 }

@@ -157,7 +157,7 @@ pub(crate) fn next_step(seen: &Seen) -> Step {
     let name = &seen.name;
     let Some(cluster) = seen.cluster.as_ref().filter(|c| !c.deleting) else {
         if !status.cluster_uid.is_empty() {
-            return Step::Fail(format!("EtcdCluster {name} was deleted while it was being restored"));
+            return Step::Fail(format!("EtcdCluster {name} was deleted during the restore"));
         }
         if seen.claim.is_some() {
             return Step::Fail(format!(
@@ -171,21 +171,19 @@ pub(crate) fn next_step(seen: &Seen) -> Step {
             return newer("the snapshot", &snapshot.etcd_version, version)
                 .map_or(Step::CreateCluster, Step::Fail);
         }
-        let text = format!("EtcdCluster {name} is not there; create it, or give spec.clusterTemplate");
+        let text = format!("EtcdCluster {name} not found; create it, or set spec.clusterTemplate");
         return Step::Wait("Verified", text);
     };
     if !status.cluster_uid.is_empty() && status.cluster_uid != cluster.uid {
-        return Step::Fail(format!(
-            "EtcdCluster {name} was deleted and made anew while it was being restored"
-        ));
+        return Step::Fail(format!("EtcdCluster {name} was deleted and recreated during the restore"));
     }
     if let Some(why) = &cluster.invalid {
-        return Step::Wait("Verified", format!("EtcdCluster {name} has to be corrected first: {why}"));
+        return Step::Wait("Verified", format!("EtcdCluster {name} is invalid, correct it first: {why}"));
     }
     if let Some(other) = cluster.holder.as_ref().filter(|_| !held) {
         return Step::Wait(
             "Verified",
-            format!("another EtcdRestore (uid {other}) works on EtcdCluster {name}"),
+            format!("another EtcdRestore (uid {other}) is restoring EtcdCluster {name}"),
         );
     }
     if status.cluster_uid.is_empty() {
@@ -219,7 +217,8 @@ fn before(seen: &Seen, cluster: &ClusterSeen, snapshot: &crate::crd::restore::Sn
         && !known(&snapshot.cluster_id)
     {
         return Step::Fail(format!(
-            "the snapshot is from etcd cluster {}, EtcdCluster {} is {}; set spec.allowOtherCluster in another EtcdRestore if that is meant",
+            "the snapshot is from etcd cluster {}, EtcdCluster {} is {}; set spec.allowOtherCluster in \
+             another EtcdRestore to restore it anyway",
             snapshot.cluster_id,
             seen.name,
             cluster.cluster_id.clone().unwrap_or_default()
@@ -236,13 +235,13 @@ fn before(seen: &Seen, cluster: &ClusterSeen, snapshot: &crate::crd::restore::Sn
         }
         if cluster.silent && !cluster.serves {
             let text = format!(
-                "the members serve, and say nothing of themselves, so that they cannot be backed up before they are stopped: {LOG_IN}; an \
-                 EtcdRestore with spec.skipSafetyBackup does without"
+                "the members require authentication, so the safety backup before the restore is not \
+                 possible: {LOG_IN}; spec.skipSafetyBackup of an EtcdRestore skips the backup"
             );
             return Step::Wait("Verified", text);
         }
         if cluster.cluster_id.is_none() {
-            return remember(&|s| s.safety_backup = "none: the cluster holds nothing yet".into());
+            return remember(&|s| s.safety_backup = "none: the cluster has no data yet".into());
         }
         if cluster.serves {
             return Step::SafetyBackup;
@@ -250,13 +249,10 @@ fn before(seen: &Seen, cluster: &ClusterSeen, snapshot: &crate::crd::restore::Sn
         if cluster.available {
             return Step::Wait(
                 "Verified",
-                "the cluster is available, but does not answer now; it is backed up before it is stopped"
-                    .into(),
+                "the cluster is available, but does not respond; it is backed up before it is stopped".into(),
             );
         }
-        return remember(&|s| {
-            s.safety_backup = "none: the cluster has no quorum, so it cannot be read".into()
-        });
+        return remember(&|s| s.safety_backup = "none: the cluster has no quorum for reads".into());
     }
     remember(&|s| {
         s.cluster_uid.clone_from(&cluster.uid);
@@ -282,7 +278,7 @@ fn seed(seen: &Seen, cluster: &ClusterSeen, held: bool) -> Step {
         return Step::DeletePod { name: pod.name.clone(), uid: pod.uid.clone() };
     }
     if let Some(pod) = others.first() {
-        return Step::Wait("Stopping", format!("pod {} is ending", pod.name));
+        return Step::Wait("Stopping", format!("pod {} is terminating", pod.name));
     }
     if let Some((name, uid)) = cluster.claims.iter().find(|(name, _)| *name != status.seed_member) {
         return Step::SetAside { name: name.clone(), uid: uid.clone() };
@@ -292,7 +288,7 @@ fn seed(seen: &Seen, cluster: &ClusterSeen, held: bool) -> Step {
         return seen.claim.as_ref().map_or(without, |claim| claim::create(status, claim));
     };
     if pod.deleting {
-        return Step::Wait("Seeding", format!("pod {} is ending", pod.name));
+        return Step::Wait("Seeding", format!("pod {} is terminating", pod.name));
     }
     if pod.recovers {
         return claim::recovering(status, pod);
@@ -310,7 +306,7 @@ fn seed(seen: &Seen, cluster: &ClusterSeen, held: bool) -> Step {
     if !pod.ever_started && (pod.ended || !pod.reaches_us) {
         return Step::DeletePod { name: pod.name.clone(), uid: pod.uid.clone() };
     }
-    let trouble = pod.trouble.clone().unwrap_or_else(|| "it is starting".into());
+    let trouble = pod.trouble.clone().unwrap_or_else(|| "starting".into());
     if pod.failures >= SEED_TRIES {
         let kept = if seen.template.is_some() && cluster.cluster_id.is_none() {
             format!(
@@ -320,7 +316,7 @@ fn seed(seen: &Seen, cluster: &ClusterSeen, held: bool) -> Step {
         } else {
             String::new()
         };
-        return Step::Fail(format!("pod {} cannot take the data in: {trouble}{kept}", pod.name));
+        return Step::Fail(format!("pod {} failed to load the data: {trouble}{kept}", pod.name));
     }
     Step::Wait("Seeding", format!("pod {}: {trouble}", pod.name))
 }
@@ -344,7 +340,7 @@ fn after(seen: &Seen, cluster: &ClusterSeen, held: bool) -> Step {
         return Step::Wait("Scaling", text + &trouble.unwrap_or_default());
     }
     let Some(revision) = cluster.revision else {
-        return Step::Wait("Scaling", "all members are up; a read does not go through yet".into());
+        return Step::Wait("Scaling", "all members are running; reads do not succeed yet".into());
     };
     incomplete(status, revision).map_or(Step::Succeed { revision }, Step::Fail)
 }
@@ -360,7 +356,8 @@ fn incomplete(status: &EtcdRestoreStatus, revision: i64) -> Option<String> {
     };
     (wanted > revision).then(|| {
         format!(
-            "the restored cluster is at revision {revision}, the {source} holds {wanted}; create another EtcdRestore"
+            "the restored cluster is at revision {revision}, the {source} is at {wanted}; create another \
+             EtcdRestore"
         )
     })
 }
@@ -373,6 +370,9 @@ pub(super) fn newer(what: &str, from: &str, to: &str) -> Option<String> {
         Some((parts.next()?.ok()?, parts.next()?.ok()?))
     };
     (minor(from)? > minor(to)?).then(|| {
-        format!("{what} is from etcd {from}, the cluster runs {to}: etcd does not read what a newer minor version wrote; set spec.version of the EtcdCluster first")
+        format!(
+            "{what} is from etcd {from}, the cluster runs {to}: etcd does not read data of a newer \
+         minor version; set spec.version of the EtcdCluster first"
+        )
     })
 }

@@ -55,10 +55,10 @@ async fn snapshot(
     match server.open(&namespace, &name, &headers).await {
         Ok(response) => response,
         Err((status, words)) => {
-            tracing::warn!(restore = format!("{namespace}/{name}"), %status, words, "a snapshot was not handed out");
+            tracing::warn!(restore = format!("{namespace}/{name}"), %status, words, "failed to serve a \
+             snapshot");
             // Who has no token learns nothing.
-            let words =
-                if status == StatusCode::UNAUTHORIZED { "a token is needed".to_owned() } else { words };
+            let words = if status == StatusCode::UNAUTHORIZED { "token required".to_owned() } else { words };
             (status, words).into_response()
         }
     }
@@ -80,7 +80,7 @@ impl Server {
         let restores: Api<EtcdRestore> = Api::namespaced(client.clone(), namespace);
         let restore = restores.get_opt(name).await.map_err(|error| broken(error.to_string()))?;
         let restore =
-            restore.filter(|r| self.base.scope.includes(r)).ok_or_else(|| refused("no such restore"))?;
+            restore.filter(|r| self.base.scope.includes(r)).ok_or_else(|| refused("restore not found"))?;
         let secrets: Api<Secret> = Api::namespaced(client, namespace);
         let secret = secrets.get_opt(&token_secret(name)).await.map_err(|error| broken(error.to_string()))?;
         let ours = |secret: &Secret| {
@@ -95,7 +95,7 @@ impl Server {
         if !matches!(status.phase.as_str(), "Stopping" | "Seeding") {
             return Err((
                 StatusCode::GONE,
-                format!("the restore is {}, its snapshot is not needed any more", status.phase),
+                format!("the restore is {}, its snapshot is no longer needed", status.phase),
             ));
         }
         let spec = &restore.spec;

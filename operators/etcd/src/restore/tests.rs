@@ -364,7 +364,7 @@ fn data_that_lacks_revisions_of_the_claim_is_found_before_others_copy_it() {
         })
     };
     assert!(matches!(first(12), Step::Remember(s) if s.cluster_id == "bb"));
-    let text = "the restored cluster is at revision 11, the claim holds 12; create another EtcdRestore";
+    let text = "the restored cluster is at revision 11, the claim is at 12; create another EtcdRestore";
     assert_eq!(first(11), Step::Fail(text.into()));
 }
 

@@ -46,7 +46,7 @@ impl<'a> Given<'a> {
         let Some(bytes) = self.data.and_then(|data| data.get(key)) else { return Ok(None) };
         match std::str::from_utf8(bytes) {
             Ok(text) => Ok(Some(text.trim()).filter(|text| !text.is_empty())),
-            Err(_) => Err(self.fault(format!("key {key} is not text"))),
+            Err(_) => Err(self.fault(format!("key {key} is not valid UTF-8"))),
         }
     }
 
@@ -67,10 +67,9 @@ impl<'a> Given<'a> {
             builder = AmazonS3Builder::new();
             let credentials = profile(self.needed("credentials")?);
             let value = |key: &str| {
-                credentials
-                    .get(key)
-                    .filter(|value| !value.is_empty())
-                    .ok_or_else(|| self.fault(format!("key credentials has no {key} in the profile default")))
+                credentials.get(key).filter(|value| !value.is_empty()).ok_or_else(|| {
+                    self.fault(format!("key credentials: {key} is missing in profile default"))
+                })
             };
             builder = builder
                 .with_access_key_id(value("aws_access_key_id")?)
@@ -116,7 +115,7 @@ impl<'a> Given<'a> {
                 (Some(json), _) => builder.with_service_account_key(json),
                 (None, Some(token)) => builder.with_bearer_token(token),
                 (None, None) => {
-                    return Err(self.fault("neither the key credentials.json nor access-token is there"));
+                    return Err(self.fault("missing key credentials.json or access-token"));
                 }
             };
         }
@@ -143,7 +142,8 @@ impl<'a> Given<'a> {
             "AzureGermanCloud" => "blob.core.cloudapi.de",
             other => {
                 return Err(self.fault(format!(
-                    "key cloud: {other:?} is none of AzurePublicCloud, AzureChinaCloud, AzureUSGovernmentCloud, AzureGermanCloud"
+                    "key cloud: invalid value {other:?}, expected AzurePublicCloud, AzureChinaCloud, \
+                     AzureUSGovernmentCloud or AzureGermanCloud"
                 )));
             }
         };
@@ -245,7 +245,8 @@ mod tests {
         let fault = |pairs: &[(&str, &str)]| s3(&given(pairs), None, false).unwrap_err().to_string();
         assert_eq!(fault(&[]), "Secret aws: key credentials is missing or empty");
         assert!(
-            fault(&[("credentials", "[other]\n")]).contains("no aws_access_key_id in the profile default")
+            fault(&[("credentials", "[other]\n")])
+                .contains("aws_access_key_id is missing in profile default")
         );
         let broken = fault(&[
             ("credentials", CREDENTIALS),
@@ -259,6 +260,6 @@ mod tests {
         let abs = Given { name: "az", data: Some(&cloud) }.abs(None, "c").unwrap_err().to_string();
         assert!(abs.contains("Mars"), "{abs}");
         let binary = SecretData::from([("credentials".to_owned(), vec![0xff, 0xfe])]);
-        assert!(s3(&binary, None, false).unwrap_err().to_string().contains("not text"));
+        assert!(s3(&binary, None, false).unwrap_err().to_string().contains("not valid UTF-8"));
     }
 }

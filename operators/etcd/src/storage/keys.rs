@@ -64,12 +64,13 @@ impl Keys {
     pub fn read(secret: &str, entry: Option<&str>, data: &SecretData) -> Result<Self, SecretFault> {
         let entry = entry.filter(|entry| !entry.is_empty()).unwrap_or(DEFAULT_ENTRY);
         let fault = |what: String| SecretFault { secret: secret.to_owned(), what };
-        let bytes = data
-            .get(entry)
-            .ok_or_else(|| fault(format!("key {entry} is missing; it is what backups are encrypted with")))?;
+        let bytes = data.get(entry).ok_or_else(|| {
+            fault(format!("key {entry} is missing, expected the encryption key of backups"))
+        })?;
         parse(bytes).ok_or_else(|| {
             fault(format!(
-                "key {entry} is neither {KEY} bytes nor the base64 of {KEY} bytes, such as `openssl rand -base64 {KEY}` makes"
+                "key {entry}: invalid length, expected {KEY} bytes or the base64 of {KEY} bytes; create it \
+                 with `openssl rand -base64 {KEY}`"
             ))
         })?;
         let by_entry =
@@ -135,6 +136,6 @@ mod tests {
             |entry, pairs: &[(&str, &[u8])]| Keys::read("k", entry, &data(pairs)).unwrap_err().to_string();
         assert!(fault(None, &[]).starts_with("Secret k: key key is missing"));
         assert!(fault(Some("a"), &[("key", &[0; KEY])]).contains("key a is missing"));
-        assert!(fault(None, &[("key", b"short")]).contains("key key is neither 32 bytes"));
+        assert!(fault(None, &[("key", b"short")]).contains("key key: invalid length, expected 32 bytes"));
     }
 }

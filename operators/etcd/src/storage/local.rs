@@ -87,7 +87,7 @@ impl Folder {
         if plain && path.starts_with(&self.root) && name.starts_with(".partial-") {
             return Ok(path);
         }
-        Err(io::Error::new(io::ErrorKind::InvalidInput, "not an upload of this folder"))
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "not an upload of this directory"))
     }
 
     pub(super) async fn head(&self, key: &str) -> io::Result<Option<Stored>> {

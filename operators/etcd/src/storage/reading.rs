@@ -47,7 +47,7 @@ impl Reading {
                     opener.push(&piece)?
                 }
                 None if self.came < self.size => {
-                    return Err(Failure::Source(format!("{} of {} bytes came", self.came, self.size)));
+                    return Err(Failure::Source(format!("received {} of {} bytes", self.came, self.size)));
                 }
                 None => self.opener.take().map_or(Ok(Vec::new()), Opener::finish)?,
             };

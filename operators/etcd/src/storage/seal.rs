@@ -58,7 +58,7 @@ pub(super) struct Sealer {
 
 impl Sealer {
     pub(super) fn new(key: &Key) -> Result<Self, Failure> {
-        let broken = || Failure::Sealed("the machine has no randomness to encrypt with".into());
+        let broken = || Failure::Sealed("failed to generate random bytes for encryption".into());
         let mut header = [MAGIC.as_slice(), &key.id, &[0; SALT]].concat();
         SystemRandom::new().fill(&mut header[HEADER - SALT..]).map_err(|_| broken())?;
         let derived = derived(key, &header).ok_or_else(broken)?;
@@ -96,7 +96,7 @@ impl Sealer {
         let mut chunk = std::mem::replace(&mut self.chunk, Vec::with_capacity(CHUNK + TAG));
         let nonce = nonce(self.number, last);
         let sealed = self.key.seal_in_place_append_tag(nonce, Aad::empty(), &mut chunk);
-        sealed.map_err(|_| Failure::Sealed("a chunk cannot be encrypted".into()))?;
+        sealed.map_err(|_| Failure::Sealed("failed to encrypt a chunk".into()))?;
         self.number += 1;
         Ok(chunk.into())
     }
@@ -187,19 +187,16 @@ impl Opener {
         id.copy_from_slice(&self.held[MAGIC.len()..MAGIC.len() + ID]);
         let keys = self.keys.clone().ok_or_else(|| {
             Failure::Sealed(format!(
-                "the snapshot is encrypted with the key {}; name the Secret that has it in spec.encryption.secret",
+                "the snapshot is encrypted with key {}; set spec.encryption.secret to the Secret with this \
+                 key",
                 hex(&id)
             ))
         })?;
         let key = keys.find(id).ok_or_else(|| {
-            Failure::Sealed(format!(
-                "the snapshot is encrypted with the key {}, and {}",
-                hex(&id),
-                keys.list()
-            ))
+            Failure::Sealed(format!("the snapshot is encrypted with key {}, but {}", hex(&id), keys.list()))
         })?;
         let key = derived(key, &self.held[..HEADER])
-            .ok_or_else(|| Failure::Sealed("the key of the snapshot cannot be derived".into()))?;
+            .ok_or_else(|| Failure::Sealed("failed to derive the key of the snapshot".into()))?;
         self.held.drain(..HEADER);
         self.done = HEADER as u64;
         self.state = State::Sealed { key: Box::new(key), number: 0 };

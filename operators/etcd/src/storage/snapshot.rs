@@ -33,13 +33,13 @@ pub struct Whole {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
     /// Too short.
-    #[error("{0} bytes are no snapshot of etcd: it was cut, or it is something else")]
+    #[error("not an etcd snapshot, or truncated: {0} bytes")]
     Size(u64),
     /// Not a database.
-    #[error("it does not begin as a database of etcd does (bolt's magic number is not there)")]
+    #[error("not an etcd database (bolt's magic number is missing)")]
     Magic,
     /// The hash.
-    #[error("its SHA-256 is {found}, the one that etcd wrote behind it is {expected}: it was cut or changed")]
+    #[error("SHA-256 is {found}, expected {expected} as written by etcd: truncated or modified")]
     Hash {
         /// Of what was read.
         found: String,
@@ -47,16 +47,15 @@ pub enum Damage {
         expected: String,
     },
     /// What lies in the store was changed.
-    #[error(
-        "its encryption does not hold at byte {0}: it was changed, or parts of it were moved or left out"
-    )]
+    #[error("decryption failed at byte {0}: modified, reordered or incomplete")]
     Changed(u64),
     /// What lies in the store ends too early.
-    #[error("it is encrypted and has no end after {0} bytes: it was cut")]
+    #[error("encrypted snapshot truncated after {0} bytes")]
     Unended(u64),
     /// What lies in the store is not what was asked for.
     #[error(
-        "it is not encrypted, although spec.encryption says so; it may have been put there by somebody else"
+        "not encrypted, expected an encrypted snapshot because spec.encryption is set; another writer may \
+         have replaced it"
     )]
     Plain,
 }

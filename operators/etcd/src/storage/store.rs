@@ -115,8 +115,8 @@ const PART_OF_FILE: usize = 512 << 10;
 const AT_ONCE: usize = 4;
 
 /// What to do where the server of AWS answers that it knows no such key or bucket, or cannot be reached.
-const OTHER_SERVER: &str = ". hint: this is the S3 of AWS, because the spec has no s3.endpoint; for another server set s3.endpoint to its URL, \
-     and s3.forcePathStyle to true where it has the bucket in the path";
+const OTHER_SERVER: &str = ". hint: without s3.endpoint the operator uses AWS S3; for another server set \
+ s3.endpoint to its URL, and s3.forcePathStyle to true for path-style buckets";
 
 fn is_of_another_server(words: &str) -> bool {
     ["InvalidAccessKeyId", "SignatureDoesNotMatch", "NoSuchBucket", "error sending request"]
@@ -167,7 +167,10 @@ impl Store {
                 Inner::Cloud { objects: Arc::new(builder.build().map_err(settings)?), parts: None }
             }
             Kind::Local => {
-                let folder = folder.ok_or("storageType Local: this operator has no folder for backups; start it with --backup-dir and a volume mounted there")?;
+                let folder = folder.ok_or(
+                    "storageType Local: this operator has no backup directory; start \
+                 it with --backup-dir and a volume mounted there",
+                )?;
                 Inner::Local(Folder::new(folder.join(&target.bucket)))
             }
         };
@@ -289,14 +292,14 @@ impl Store {
         labels: &Labels,
         done: Vec<PartId>,
     ) -> Result<(), Failure> {
-        let failed = self.failed("put together the parts of", key);
+        let failed = self.failed("complete the upload of", key);
         match upload {
             Upload::Parts { store, id } => {
                 store.complete_multipart(&path(key)?, id, done).await.map(drop).map_err(failed)
             }
             Upload::Blocks(blocks) => blocks.complete().await.map(drop).map_err(failed),
             Upload::File { folder, id } => {
-                folder.complete(key, id.clone(), labels).await.map_err(self.failed("put in place", key))
+                folder.complete(key, id.clone(), labels).await.map_err(self.failed("move into place", key))
             }
         }
     }
@@ -310,9 +313,9 @@ impl Store {
             Inner::Cloud { parts: Some(store), .. } => store
                 .abort_multipart(&path(key)?, &id.to_owned())
                 .await
-                .map_err(self.failed("take back the parts of", key)),
+                .map_err(self.failed("abort the upload of", key)),
             Inner::Cloud { parts: None, .. } => Ok(()),
-            Inner::Local(folder) => folder.abort(id.to_owned()).await.map_err(self.failed("take back", key)),
+            Inner::Local(folder) => folder.abort(id.to_owned()).await.map_err(self.failed("remove", key)),
         };
         match result {
             Err(Failure::Store { missing: true, .. }) => Ok(()),
@@ -334,10 +337,10 @@ impl Store {
                     }
                     // A bucket that does not exist answers the same; who writes or reads next is told.
                     Err(object_store::Error::NotFound { .. }) => Ok(None),
-                    Err(error) => Err(self.failed("look at", key)(error)),
+                    Err(error) => Err(self.failed("inspect", key)(error)),
                 }
             }
-            Inner::Local(folder) => folder.head(key).await.map_err(self.failed("look at", key)),
+            Inner::Local(folder) => folder.head(key).await.map_err(self.failed("inspect", key)),
         }
     }
 
@@ -353,9 +356,9 @@ impl Store {
                 (stored, found.into_stream().map_err(|error| words(&error)).boxed())
             }
             Inner::Local(folder) => {
-                let stored = folder.head(key).await.map_err(self.failed("look at", key))?;
+                let stored = folder.head(key).await.map_err(self.failed("inspect", key))?;
                 let missing = || {
-                    let words = "there is no such file";
+                    let words = "file not found";
                     self.failed("read", key)(std::io::Error::new(std::io::ErrorKind::NotFound, words))
                 };
                 let stored = stored.ok_or_else(missing)?;

@@ -48,7 +48,7 @@ impl Target {
     /// # Errors
     /// What is wrong, with its field and what to write instead.
     pub fn read(field: &str, kind: &str, stores: &Stores) -> Result<Self, String> {
-        let missing = |block: &str| format!("spec.{block}: is missing, although spec.{field} is {kind}");
+        let missing = |block: &str| format!("spec.{block}: missing, required when spec.{field} is {kind}");
         let (block, path, secret, kind) = match kind {
             "S3" => {
                 let s3 = stores.s3.as_ref().ok_or_else(|| missing("s3"))?;
@@ -60,7 +60,11 @@ impl Target {
                 let gcs = stores.gcs.as_ref().ok_or_else(|| missing("gcs"))?;
                 if !gcs.endpoint.is_empty() && gcs.gcp_secret.is_empty() {
                     // Google's API takes a token: that of the operator's own account is for Google alone.
-                    return Err("spec.gcs.gcpSecret: is missing; a server that is not Google's does not get the credentials of the environment".into());
+                    return Err(
+                        "spec.gcs.gcpSecret: missing, required for an endpoint other than Google's; \
+                     environment credentials are sent only to Google"
+                            .into(),
+                    );
                 }
                 (
                     "gcs",
@@ -72,7 +76,9 @@ impl Target {
             "ABS" => {
                 let abs = stores.abs.as_ref().ok_or_else(|| missing("abs"))?;
                 if abs.abs_secret.is_empty() {
-                    return Err("spec.abs.absSecret: is missing; the account's name and key are in it".into());
+                    return Err("spec.abs.absSecret: missing, expected a Secret with the name and the key \
+                     of the account"
+                        .into());
                 }
                 (
                     "abs",
@@ -87,11 +93,17 @@ impl Target {
             }
             "OSS" => {
                 return Err(format!(
-                    "spec.{field}: OSS is not served under this name; it speaks the API of S3: use S3 with s3.endpoint \
-                     https://s3.oss-<region>.aliyuncs.com and a Secret with the file `credentials`"
+                    "spec.{field}: OSS is not a supported type, but implements the S3 API: use S3 with \
+                     s3.endpoint https://s3.oss-<region>.aliyuncs.com and a Secret with the file \
+                     `credentials`"
                 ));
             }
-            other => return Err(format!("spec.{field}: {other:?} is none of S3, ABS, GCS, Local")),
+            other => {
+                return Err(format!(
+                    "spec.{field}: invalid value {other:?}, expected S3, ABS, GCS or \
+             Local"
+                ));
+            }
         };
         let (bucket, key) = split(path).map_err(|why| format!("spec.{block}.path: {path:?} {why}"))?;
         Ok(Self { kind, bucket, key, secret: secret.filter(|name| !name.is_empty()).cloned() })
@@ -113,16 +125,17 @@ impl Target {
         if endpoint.is_some() {
             // Signed requests carry the session token of the identity.
             return Err(format!(
-                "spec.{field}: is missing; a server that the spec names does not get the operator's own credentials. \
-                 hint: name a Secret with credentials for it"
+                "spec.{field}: missing, required for a custom endpoint; the operator's own credentials are \
+                 not sent to it. hint: set it to a Secret with credentials"
             ));
         }
         if ambient {
             return Ok(());
         }
         Err(format!(
-            "spec.{field}: is missing, and the operator does not use its own cloud identity for objects of its users. hint: name a \
-             Secret with credentials, or ask the operator's administrator to set {AMBIENT}=true on it"
+            "spec.{field}: missing, and the operator does not use its own cloud identity for user objects. \
+             hint: set it to a Secret with credentials, or ask the administrator of the operator to set \
+             {AMBIENT}=true"
         ))
     }
 
@@ -136,7 +149,8 @@ impl Target {
         };
         let url = endpoint.as_deref().filter(|url| url.starts_with("http://"))?;
         Some(format!(
-            "spec.{block}.endpoint: {url} has no TLS, so snapshots can be read and changed on the way; use https://, or spec.encryption"
+            "spec.{block}.endpoint: {url} has no TLS, so snapshots can be read and modified in transit; \
+             use https:// or spec.encryption"
         ))
     }
 
@@ -160,15 +174,15 @@ impl Target {
 }
 
 fn split(path: &str) -> Result<(String, String), &'static str> {
-    let Some((bucket, key)) = path.split_once('/') else { return Err("is not <bucket>/<key>") };
+    let Some((bucket, key)) = path.split_once('/') else { return Err("is invalid, expected <bucket>/<key>") };
     if bucket.is_empty() || key.is_empty() {
-        return Err("is not <bucket>/<key>: one of them is empty");
+        return Err("is invalid, expected <bucket>/<key> without empty parts");
     }
     if bucket == "." || bucket == ".." || key.split('/').any(|part| matches!(part, "" | "." | "..")) {
-        return Err("has a part that is empty, `.` or `..`");
+        return Err("contains an empty part, `.` or `..`");
     }
     if path.chars().any(char::is_control) {
-        return Err("has control characters");
+        return Err("contains control characters");
     }
     Ok((bucket.to_owned(), key.to_owned()))
 }
@@ -193,10 +207,10 @@ fn server(block: &str, url: &str, behind: Behind) -> Result<Option<String>, Stri
 
 fn check_url(url: &str, behind: Behind) -> Result<(), &'static str> {
     let Some((scheme, rest)) = url.split_once("://") else {
-        return Err("is not a URL; write http:// or https:// before the host");
+        return Err("is not a URL, expected http:// or https:// before the host");
     };
     if !matches!(scheme, "http" | "https") {
-        return Err("is neither http nor https");
+        return Err("has an invalid scheme, expected http or https");
     }
     let rest = rest.trim_end_matches('/');
     let (host, account) = match rest.split_once('/').filter(|_| behind == Behind::Account) {
@@ -208,8 +222,8 @@ fn check_url(url: &str, behind: Behind) -> Result<(), &'static str> {
         return Ok(());
     }
     Err(match behind {
-        Behind::Nothing => "is more than a scheme, a host and a port",
-        Behind::Account => "is more than a scheme, a host, a port and the account's name",
+        Behind::Nothing => "has extra parts, expected a scheme, a host and a port",
+        Behind::Account => "has extra parts, expected a scheme, a host, a port and the account name",
     })
 }
 
@@ -262,7 +276,7 @@ mod tests {
         // A server of the tenant's never gets it.
         let elsewhere = json!({ "s3": { "path": "b/k", "endpoint": "https://evil.example" } });
         let error = read("S3", elsewhere).unwrap().check_identity(true).unwrap_err();
-        assert!(error.contains("does not get the operator's own credentials"), "{error}");
+        assert!(error.contains("the operator's own credentials are not sent to it"), "{error}");
         let own = json!({ "s3": { "path": "b/k", "awsSecret": "s", "endpoint": "https://s3.example" } });
         assert_eq!(read("S3", own).unwrap().check_identity(false), Ok(()));
         assert_eq!(
@@ -284,8 +298,12 @@ mod tests {
     #[test]
     fn mistakes_are_told_with_their_field() {
         for (kind, stores, words) in [
-            ("S3", json!({}), "spec.s3: is missing"),
-            ("S3", json!({ "s3": { "path": "bucket" } }), "spec.s3.path: \"bucket\" is not <bucket>/<key>"),
+            ("S3", json!({}), "spec.s3: missing, required when spec.storageType is S3"),
+            (
+                "S3",
+                json!({ "s3": { "path": "bucket" } }),
+                "spec.s3.path: \"bucket\" is invalid, expected <bucket>/<key>",
+            ),
             ("S3", json!({ "s3": { "path": "/key" } }), "spec.s3.path"),
             ("S3", json!({ "s3": { "path": "b/../k" } }), "`..`"),
             ("Local", json!({ "local": { "path": "b/../../k" } }), "spec.local.path"),
@@ -304,7 +322,7 @@ mod tests {
             ),
             ("GCS", json!({ "gcs": { "path": "b/k", "endpoint": "https://a" } }), "spec.gcs.gcpSecret"),
             ("OSS", json!({ "oss": { "path": "b/k" } }), "use S3 with s3.endpoint"),
-            ("floppy", json!({}), "none of S3, ABS, GCS, Local"),
+            ("floppy", json!({}), "expected S3, ABS, GCS or Local"),
         ] {
             let error = read(kind, stores).unwrap_err();
             assert!(error.contains(words), "{words} in {error}");

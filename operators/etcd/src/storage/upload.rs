@@ -35,7 +35,7 @@ pub enum Failure {
         missing: bool,
     },
     /// Keys that no store takes.
-    #[error("the key {key:?} cannot be used: {why}")]
+    #[error("invalid key {key:?}: {why}")]
     Key {
         /// Which.
         key: String,
@@ -49,7 +49,7 @@ pub enum Failure {
     #[error("the snapshot is damaged: {0}")]
     Damaged(#[from] Damage),
     /// Nothing moved.
-    #[error("{what} stood still for {} seconds after {bytes} bytes", .after.as_secs())]
+    #[error("{what} stalled for {} seconds after {bytes} bytes", .after.as_secs())]
     Stalled {
         /// Which side.
         what: &'static str,
@@ -59,10 +59,10 @@ pub enum Failure {
         after: Duration,
     },
     /// The time the user gave is over.
-    #[error("it was not done within the {} seconds of spec.backupPolicy.timeoutInSecond", .0.as_secs())]
+    #[error("timed out after the {} seconds of spec.backupPolicy.timeoutInSecond", .0.as_secs())]
     Timeout(Duration),
     /// What arrived has another size than what was sent.
-    #[error("the store has {found} bytes of {what}, {sent} were sent")]
+    #[error("the store has {found} bytes of {what}, expected {sent}")]
     Size {
         /// What.
         what: String,
@@ -72,7 +72,7 @@ pub enum Failure {
         sent: u64,
     },
     /// The operator ends.
-    #[error("the operator was stopped; the next one begins anew")]
+    #[error("the operator was stopped; the next instance restarts the backup")]
     Cancelled,
     /// The key to encrypt or decrypt with is not there.
     #[error("{0}")]
@@ -133,8 +133,8 @@ pub async fn store_snapshot(
     if let (Err(_), Some(id)) = (&result, id) {
         match tokio::time::timeout(ABORT, store.abort(key, &id)).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(key, %error, "the upload could not be taken back yet"),
-            Err(_) => tracing::warn!(key, "the upload could not be taken back in time"),
+            Ok(Err(error)) => tracing::warn!(key, %error, "failed to abort the upload, will retry"),
+            Err(_) => tracing::warn!(key, "timed out aborting the upload"),
         }
     }
     result

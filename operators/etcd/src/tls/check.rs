@@ -51,7 +51,8 @@ pub(crate) fn check<'a>(
         {
             let wanted = &names.members()[1];
             notes.push(format!(
-                "Secret {secret}, key peer.crt: has no name such as {wanted}, without which etcd may refuse peers after a reverse lookup"
+                "Secret {secret}, key peer.crt: missing a name such as {wanted}; etcd may reject peers \
+                 after a reverse lookup"
             ));
         }
     }
@@ -136,9 +137,8 @@ fn towards_clients(
                 fault(server_secret, server_crt, reason, text)
             }
             "UnknownAuthority" => {
-                let text = format!(
-                    "does not hold the authority that signed key {server_crt} of Secret {server_secret}"
-                );
+                let text =
+                    format!("does not contain the authority of key {server_crt} of Secret {server_secret}");
                 fault(client_secret, client_ca, reason, text)
             }
             // Which authorities the operator trusts is in its own Secret.
@@ -150,9 +150,8 @@ fn towards_clients(
         let (index, reason, text) = meaning(&error, "", "client");
         return Err(match reason {
             "UnknownAuthority" => {
-                let text = format!(
-                    "does not hold the authority that signed key {client_crt} of Secret {client_secret}"
-                );
+                let text =
+                    format!("does not contain the authority of key {client_crt} of Secret {client_secret}");
                 fault(server_secret, server_ca, reason, text)
             }
             _ if index == 2 => fault(server_secret, server_ca, reason, text),
@@ -168,22 +167,22 @@ fn meaning(error: &rustls::Error, names: &str, usage: &str) -> (usize, &'static 
     match error {
         rustls::Error::InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-        ) => (0, "WrongName", format!("is not made for {names}; add it to the subject alternative names")),
+        ) => (0, "WrongName", format!("is not valid for {names}; add it to the subject alternative names")),
         rustls::Error::InvalidCertificate(
             // Of two authorities with one name the other one signed it.
             CertificateError::UnknownIssuer | CertificateError::BadSignature,
-        ) => (2, "UnknownAuthority", "does not hold the authority that signed the certificate".into()),
+        ) => (2, "UnknownAuthority", "does not contain the authority of the certificate".into()),
         rustls::Error::InvalidCertificate(
             CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. },
         ) => (
             0,
             "WrongUsage",
-            format!("is not made for a {usage}; its extended key usage must contain {usage} authentication"),
+            format!("is not valid for a {usage}; its extended key usage must contain {usage} authentication"),
         ),
         rustls::Error::InvalidCertificate(
             CertificateError::Expired | CertificateError::ExpiredContext { .. },
         ) => (2, "Expired", "an authority in the chain has expired".into()),
-        other => (0, "NotACertificate", format!("is refused: {other}")),
+        other => (0, "NotACertificate", format!("is invalid: {other}")),
     }
 }
 

@@ -56,7 +56,7 @@ pub enum Insecure {
     #[error("{}", list(.0))]
     Faults(Vec<Fault>),
     /// A Secret of that name belongs to somebody else.
-    #[error("Secret {0} exists and belongs to somebody else; rename the cluster or delete that Secret")]
+    #[error("Secret {0} exists and is not owned by this cluster; rename the cluster or delete the Secret")]
     Foreign(String),
     /// A certificate cannot be made.
     #[error(transparent)]
@@ -127,7 +127,8 @@ impl Keeper {
             (Ok(found), _) => found,
             // What Kubernetes does not say now it said a moment ago.
             (Err(error @ Insecure::Kubernetes { .. }), Some(last)) => {
-                tracing::warn!(cluster = cluster.name, namespace = cluster.namespace, %error, "using the Secrets as last read");
+                tracing::warn!(cluster = cluster.name, namespace = cluster.namespace, %error, "using the \
+                 last read version of the Secrets");
                 return Ok(last.clone());
             }
             (Err(error), _) => return Err(error),
@@ -206,8 +207,8 @@ impl Secured {
     /// What it is when members do not take the password of a Secret. Nobody but a person knows which of the two is meant.
     pub(crate) fn refused(&self, secret: &str) -> Self {
         let text = format!(
-            "etcd does not take it for the user {ROOT}; put the password that etcd has into the Secret, or this one into etcd with \
-             `etcdctl user passwd {ROOT}`"
+            "etcd rejects this password for user {ROOT}; store the password of etcd in the Secret, or \
+             change the password in etcd with `etcdctl user passwd {ROOT}`"
         );
         let fault = Fault { secret: secret.to_owned(), key: Some(PASSWORD), reason: "PasswordRefused", text };
         let mut refused = self.clone();
@@ -230,12 +231,13 @@ fn password(name: &str, secret: Option<&Secret>) -> Result<String, Fault> {
     let fault =
         |key, reason, text: &str| Fault { secret: name.to_owned(), key, reason, text: text.to_owned() };
     let Some(secret) = secret else {
-        let text = "does not exist; create it with the key password, that of the user root";
+        let text = "does not exist; create it with key password, the password of user root";
         return Err(fault(None, "SecretMissing", text));
     };
     let bytes = data(secret).remove(PASSWORD);
     let bytes = bytes.ok_or_else(|| fault(Some(PASSWORD), "KeyMissing", "is missing"))?;
-    let text = String::from_utf8(bytes).map_err(|_| fault(Some(PASSWORD), "NotText", "is no text"))?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| fault(Some(PASSWORD), "NotText", "is not valid UTF-8"))?;
     // Of an editor that ends files with a line.
     let text = text.trim_end_matches(['\r', '\n']);
     if text.is_empty() {
@@ -314,7 +316,7 @@ async fn issue(
         secret: authorities,
         key: None,
         reason: "CannotIssue",
-        text: "certificates do not come to rest; delete the Secret to start anew".into(),
+        text: "certificates keep changing; delete the Secret to recreate them".into(),
     }]))
 }
 

@@ -62,15 +62,14 @@ impl Pair {
     pub(crate) fn read(certificate: &[u8], key: &[u8]) -> Result<Self, (usize, &'static str, String)> {
         let chain = chain(certificate).map_err(|text| (0, "NotACertificate", text))?;
         let private = PrivateKeyDer::from_pem_slice(key)
-            .map_err(|error| (1, "NotAKey", format!("is no private key in PEM ({error})")))?;
+            .map_err(|error| (1, "NotAKey", format!("is not a PEM private key ({error})")))?;
         let first = chain.first().cloned().unwrap_or_else(|| Vec::new().into());
         let (_, parsed) = parse_x509_certificate(&first)
-            .map_err(|error| (0, "NotACertificate", format!("is no certificate ({error})")))?;
+            .map_err(|error| (0, "NotACertificate", format!("is not a certificate ({error})")))?;
         let validity = parsed.validity();
         let (not_before, not_after) = (validity.not_before.timestamp(), validity.not_after.timestamp());
-        CertifiedKey::from_der(chain.clone(), private, &ring::default_provider()).map_err(|error| {
-            (1, "KeyDoesNotMatch", format!("does not belong to the certificate ({error})"))
-        })?;
+        CertifiedKey::from_der(chain.clone(), private, &ring::default_provider())
+            .map_err(|error| (1, "KeyDoesNotMatch", format!("does not match the certificate ({error})")))?;
         Ok(Self { certificate: certificate.to_vec(), key: key.to_vec(), chain, not_before, not_after })
     }
 
@@ -147,7 +146,7 @@ impl Files {
                 None
             }
             Some(bytes) if bytes.len() > LONGEST => {
-                let text = format!("has {} bytes, more than a certificate can have", bytes.len());
+                let text = format!("has {} bytes, too large for a certificate", bytes.len());
                 faults.push(fault(Some(key), "NotACertificate", text));
                 None
             }
@@ -172,7 +171,8 @@ impl Files {
         });
         if let Some(pair) = &pair {
             if pair.expired(now) {
-                let text = format!("expired at {}; put a renewed certificate there", date(pair.not_after));
+                let text =
+                    format!("expired at {}; replace it with a renewed certificate", date(pair.not_after));
                 faults.push(fault(Some(keys[0]), "Expired", text));
             } else if pair.not_before > now.as_second() {
                 let text = format!("is not valid before {}", date(pair.not_before));
@@ -195,9 +195,9 @@ pub(crate) fn date(seconds: i64) -> String {
 
 fn chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let list: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).take(MOST).collect();
-    let list = list.map_err(|error| format!("is no certificate in PEM ({error})"))?;
+    let list = list.map_err(|error| format!("is not a PEM certificate ({error})"))?;
     if list.is_empty() {
-        return Err("holds no certificate in PEM".into());
+        return Err("contains no PEM certificate".into());
     }
     Ok(list)
 }

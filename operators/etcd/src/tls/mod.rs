@@ -113,7 +113,7 @@ pub(crate) fn goal(cluster: &str, policy: Option<&TlsPolicy>, errors: &mut Vec<S
     match (&policy.static_, &policy.auto) {
         (None, None) => Goal::default(),
         (Some(_), Some(_)) => {
-            errors.push("spec.TLS: either `static` or `auto`, not both".into());
+            errors.push("spec.TLS: `static` and `auto` are mutually exclusive".into());
             Goal::default()
         }
         (None, Some(auto)) => Goal {
@@ -131,14 +131,17 @@ pub(crate) fn goal(cluster: &str, policy: Option<&TlsPolicy>, errors: &mut Vec<S
                 (None, None) => None,
                 (Some(_), None) => {
                     errors.push(
-                        "spec.TLS.static.operatorSecret: is missing; with `member.serverSecret` alone the operator could not talk to the members"
+                        "spec.TLS.static.operatorSecret: missing; with `member.serverSecret` alone the \
+                         operator has no access to the members"
                             .into(),
                     );
                     None
                 }
                 (None, Some(_)) => {
                     errors.push(
-                        "spec.TLS.static.member.serverSecret: is missing; `operatorSecret` alone makes no TLS towards clients".into(),
+                        "spec.TLS.static.member.serverSecret: missing; `operatorSecret` alone does not \
+                         enable client TLS"
+                            .into(),
                     );
                     None
                 }

@@ -24,7 +24,7 @@ pub(crate) fn insecure(
     status.observed_generation = generation;
     set_condition(&mut status, old, at, (READY, false, reason, &text));
     set_condition(&mut status, old, at, ("Degraded", true, "TLSNotReady", &text));
-    let waits = "nothing is done until the members can be talked to";
+    let waits = "reconciliation is suspended until the operator has access to the members";
     set_condition(&mut status, old, at, ("Progressing", false, "TLSNotReady", waits));
     if status.phase.is_empty() {
         status.phase = "Creating".into();

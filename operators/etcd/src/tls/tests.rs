@@ -127,7 +127,7 @@ fn authorities_that_do_not_fit_are_told_where_they_are_trusted() {
     secrets.get_mut("server").unwrap().insert("server-ca.crt".into(), foreign);
     assert_eq!(fault(&secrets), of("server", "server-ca.crt", "UnknownAuthority"));
     let text = judge(&secrets).unwrap_err()[0].text.clone();
-    assert_eq!(text, "does not hold the authority that signed key etcd-client.crt of Secret operator");
+    assert_eq!(text, "does not contain the authority of key etcd-client.crt of Secret operator");
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn half_of_tls_is_refused_and_both_kinds_exclude_each_other() {
     let (goal, errors) = read(json);
     assert!(errors.is_empty() && goal.peer_scheme() == "https" && goal.client_scheme() == "http");
     let json = serde_json::json!({ "static": {}, "auto": {} });
-    assert!(read(json).1[0].contains("not both"));
+    assert!(read(json).1[0].contains("mutually exclusive"));
     let json = serde_json::json!({ "auto": { "certificateDays": 0, "serverNames": ["a b"] } });
     assert_eq!(read(json).1.len(), 2);
     let (goal, _) = read(serde_json::json!({ "auto": {} }));

@@ -110,7 +110,7 @@ pub(super) fn resources(field: &str, resources: &ResourceRequirements, errors: &
             && asked > limit
         {
             errors.push(format!(
-                "{field}.requests.{name}: {request} is more than the limit, expected at most that"
+                "{field}.requests.{name}: {request} exceeds the limit, expected at most the limit"
             ));
         }
     }
@@ -120,7 +120,7 @@ pub(super) fn resources(field: &str, resources: &ResourceRequirements, errors: &
 pub(super) fn claim(field: &str, claim: &PersistentVolumeClaimSpec, errors: &mut Vec<String>) {
     let size = claim.resources.as_ref().and_then(|r| r.requests.as_ref()?.get("storage"));
     match size {
-        None => errors.push(format!("{field}: a size is missing, expected one such as 8Gi")),
+        None => errors.push(format!("{field}: missing size, expected a quantity such as 8Gi")),
         Some(Quantity(text)) if amount(text).is_none_or(|amount| amount <= 0.0) => {
             errors
                 .push(format!("{field}: invalid size {text:?}, expected a quantity above zero such as 8Gi"));
@@ -220,7 +220,7 @@ mod tests {
             (claim("0"), "spec.pod.persistentVolumeClaimSpec.resources.requests.storage: invalid size \"0\""),
             (
                 pod("persistentVolumeClaimSpec", json!({})),
-                "spec.pod.persistentVolumeClaimSpec.resources.requests.storage: a size is missing",
+                "spec.pod.persistentVolumeClaimSpec.resources.requests.storage: missing size",
             ),
         ] {
             let found = validate(&cluster(spec.clone())).unwrap_err().0;
@@ -258,7 +258,9 @@ mod tests {
         assert_eq!(names, ["ETCD_HEARTBEAT_INTERVAL"]);
         assert_eq!(
             valid.notes,
-            ["spec.pod.etcdEnv: ETCD_INITIAL_CLUSTER_STATE has no effect, the operator sets it; remove it"]
+            [
+                "spec.pod.etcdEnv: ETCD_INITIAL_CLUSTER_STATE has no effect, it is set by the operator; remove it"
+            ]
         );
     }
 

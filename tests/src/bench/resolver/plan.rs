@@ -40,7 +40,7 @@ pub(super) fn rows(rows: &mut Vec<Row>) -> Result<()> {
     let bundle = enlarged(&base, &root)?;
     let resolved = resolved(&bundle);
     let facts = ClusterFacts::offline();
-    let install = || work_out(&bundle, &resolved, &facts, None);
+    let install = || plan_of(&bundle, &resolved, &facts, None);
     let plan = install()?;
     let crds = plan.objects.iter().filter(|it| it.reference.kind == "CustomResourceDefinition").count();
     ensure!(plan.action == PlanAction::Install && crds == CRDS, "{:?} of {crds} CRDs", plan.action);
@@ -48,7 +48,7 @@ pub(super) fn rows(rows: &mut Vec<Row>) -> Result<()> {
     // where everything is there already, each object is compared field by field
     let manifests = plan.phases().into_iter().flat_map(|phase| phase.objects);
     let live: Live = manifests.map(|(_, reference, manifest)| (reference, manifest)).collect();
-    let again = || work_out(&bundle, &resolved, &facts, Some(&live));
+    let again = || plan_of(&bundle, &resolved, &facts, Some(&live));
     ensure!(again()?.counts().0 == 0, "it creates what is there: {:?}", again()?.counts());
     let bytes: usize = live.values().map(|manifest| manifest.to_string().len()).sum();
     let (first, compared) = (median(15, install), median(15, again));
@@ -135,7 +135,7 @@ fn resolved(bundle: &Bundle) -> Resolved {
 }
 
 /// Renders the bundle and works out the plan, as the engine does between reading and applying.
-fn work_out(bundle: &Bundle, resolved: &Resolved, facts: &ClusterFacts, live: Option<&Live>) -> Result<Plan> {
+fn plan_of(bundle: &Bundle, resolved: &Resolved, facts: &ClusterFacts, live: Option<&Live>) -> Result<Plan> {
     let (group, targets) = operator_group_of(&[], &[]);
     let options = RenderOptions {
         install_namespace: NAMESPACE.into(),

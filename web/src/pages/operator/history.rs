@@ -18,9 +18,9 @@ pub(super) fn show(view: &Overview) -> Markup {
     html! {
         @if view.subscription.is_some() {
             section.panel #history aria-labelledby="history-h" {
-                header { h2 #history-h { "History" } }
+                header { h2 #history-h { "Revision history" } }
                 @if view.history.is_empty() {
-                    div.body { p.muted { "No plan was carried out yet." } }
+                    div.body { p.muted { "No completed plans." } }
                 } @else {
                     ul.rows { @for revision in &view.history { li { (row(one, revision)) } } }
                 }
@@ -53,7 +53,7 @@ pub(super) fn approved(approval: &Approval) -> Markup {
     html! {
         @match who.as_str() {
             "automatic" => "Approved automatically",
-            "unknown" => "Approved; who did it is not on record",
+            "unknown" => "Approved; approver not recorded",
             who => { "Approved by " (clean(who)) },
         }
         @if let (Some(_), Some(with)) = (&approval.by, &approval.with) { " with " (clean(with)) }

@@ -67,11 +67,11 @@ fn choices(one: &Installed, subscription: &Subscription) -> Vec<Choice> {
     let state = subscription.status.as_ref().map(|status| status.state).unwrap_or_default();
     let offered = one.csv.is_some()
         && matches!(state, SubscriptionState::UpgradeAvailable | SubscriptionState::UpgradePending);
-    let none = "No newer version is offered.";
+    let none = "No upgrade available.";
     let mut out = vec![match &one.next {
         Some(next) if one.csv.is_some() => Choice::new(
             "Skip",
-            format!("Never installs {next}. What is newer than it still comes."),
+            format!("Excludes {next}. Newer versions remain available."),
             format!("Skip {next}"),
             &format!("skip&version={}", encode(next)),
         ),
@@ -79,32 +79,35 @@ fn choices(one: &Installed, subscription: &Subscription) -> Vec<Choice> {
     }];
     out.extend(spec.skip_versions.iter().map(|version| {
         let what = format!("unskip&version={}", encode(version));
-        Choice::new("Skipped", format!("{version} is never installed."), format!("Allow {version}"), &what)
+        Choice::new("Skipped", format!("{version} is excluded."), format!("Allow {version}"), &what)
     }));
     out.push(match &spec.snooze {
         Some(snooze) => {
             let text =
-                format!("Nothing is offered until something newer than {} can be reached.", snooze.newest);
-            Choice::new("Snoozed", text, "Offer again", "unsnooze")
+                format!("Upgrades are hidden until a version newer than {} is available.", snooze.newest);
+            Choice::new("Snoozed", text, "Unsnooze", "unsnooze")
         }
         None if offered => {
-            let text = "Offers nothing until something newer than now can be reached.";
+            let text = "Hides the available upgrade until a newer one appears.";
             Choice::new("Snooze", text, "Snooze", "snooze")
         }
         None => Choice::not_now("Snooze", none, "Snooze"),
     });
     out.push(match spec.paused {
-        true => Choice::new("Paused", "Nothing is changed until you resume.", "Resume", "resume"),
-        false => Choice::new("Pause", "Changes nothing until you resume.", "Pause", "pause"),
+        true => Choice::new("Paused", "The operator is not changed until you resume.", "Resume", "resume"),
+        false => Choice::new("Pause", "Stops all changes until you resume.", "Pause", "pause"),
     });
     out.push(match &spec.version {
-        Some(pin) => {
-            Choice::new("Pinned", format!("Stays at {pin}, whatever its channel has."), "Unpin", "unpin")
-        }
+        Some(pin) => Choice::new(
+            "Pinned",
+            format!("Pinned to {pin}; versions of the channel are ignored."),
+            "Unpin",
+            "unpin",
+        ),
         None if spec.upgrade_constraint_policy.is_some() => {
-            Choice::new("Pinned", "May go against the edges of its catalog.", "Unpin", "unpin")
+            Choice::new("Pinned", "Upgrade edges of the catalog are ignored.", "Unpin", "unpin")
         }
-        None => Choice::not_now("Pin", "It is not pinned: it follows its channel.", "Unpin"),
+        None => Choice::not_now("Pin", "Not pinned: follows its channel.", "Unpin"),
     });
     out
 }
@@ -123,10 +126,10 @@ fn channel(one: &Installed, subscription: &Subscription, channels: &[String]) ->
     let followed = subscription.spec.channel.as_deref();
     let others = channels.iter().any(|channel| Some(channel.as_str()) != followed);
     let why = match (channels.is_empty(), followed) {
-        (true, _) => "Its catalog cannot be read.".to_owned(),
-        (false, None) => "It follows the default channel of the package.".to_owned(),
-        (false, Some(followed)) if others => format!("It follows {}.", clean(followed)),
-        (false, Some(followed)) => format!("It follows {}, the only one of the package.", clean(followed)),
+        (true, _) => "Failed to read its catalog.".to_owned(),
+        (false, None) => "Follows the default channel of the package.".to_owned(),
+        (false, Some(followed)) if others => format!("Follows {}.", clean(followed)),
+        (false, Some(followed)) => format!("Follows {}, the only channel of the package.", clean(followed)),
     };
     html! {
         div.grow { strong #channel-h { "Channel" } p.small.muted { (why) } }

@@ -18,7 +18,7 @@ pub(super) fn approval(view: &Overview, csrf: &str) -> Markup {
         view.plan.as_ref().and_then(|p| p.status.as_ref()).map(|s| s.plan.as_slice()).unwrap_or_default();
     html! {
         section.panel #waiting aria-labelledby="waiting-h" {
-            header { h2 #waiting-h { "A plan waits for you" } }
+            header { h2 #waiting-h { "Plan requires approval" } }
             div.body.stack {
                 (along(&view.along))
                 @if !steps.is_empty() {
@@ -38,8 +38,8 @@ pub(super) fn approval(view: &Overview, csrf: &str) -> Markup {
                     a.button href={ (href(one)) "/plan" } { "Review the plan" }
                 }
                 p.small.muted {
-                    @if let Some(digest) = &one.plan_digest { "It approves exactly the plan " code title=(digest) { (short(digest)) } ", and no other. " }
-                    "In a terminal: " code { "olm approve " (clean(&one.package)) " -n " (one.namespace) }
+                    @if let Some(digest) = &one.plan_digest { "Approves plan " code title=(digest) { (short(digest)) } " only. " }
+                    "Command line: " code { "olm approve " (clean(&one.package)) " -n " (one.namespace) }
                 }
             }
         }
@@ -51,16 +51,16 @@ fn along(list: &[AlongRef]) -> Markup {
     html! {
         @if !list.is_empty() {
             div.stack-s #waiting-along {
-                h3 { "Installed along" }
+                h3 { "Dependencies to install" }
                 ul.objects {
                     @for other in list {
                         li { span.what {
                             span.kind { (clean(&other.bundle.package)) } " " (clean(&other.bundle.version_text()))
-                            span.muted { " · needed by " (clean(&other.required_by.join(", "))) }
+                            span.muted { " · required by " (clean(&other.required_by.join(", "))) }
                         } }
                     }
                 }
-                p.small.muted { "Approving the plan approves them too." }
+                p.small.muted { "Approving the plan also approves its dependencies." }
             }
         }
     }
@@ -77,7 +77,7 @@ pub(super) fn troubles(view: &Overview) -> Markup {
     let waits = &view.timeline.waits;
     let status = view.timeline.installed.status;
     let wrong = matches!(status, Status::Failed | Status::Degraded | Status::CannotUpdate);
-    let (title, tone) = if wrong { ("What is wrong", Tone::Bad) } else { ("What it waits for", Tone::Warn) };
+    let (title, tone) = if wrong { ("Problems", Tone::Bad) } else { ("Waiting for", Tone::Warn) };
     html! {
         @if !waits.is_empty() {
             section.panel #waits aria-labelledby="waits-h" {
@@ -96,7 +96,7 @@ fn trouble(wait: &Wait, tone: Tone) -> Markup {
                 span.small.muted.clip { (clean(&wait.object)) }
             }
             p { (parts::prose(&sentence(&clean(&wait.text)))) }
-            @if let Some(fix) = &wait.fix { p.small { strong { "What to do: " } (parts::prose(&clean(fix))) } }
+            @if let Some(fix) = &wait.fix { p.small { strong { "Hint: " } (parts::prose(&clean(fix))) } }
         }
     }
 }
@@ -109,12 +109,12 @@ pub(super) fn unmanaged(view: &Overview, source: Option<&str>) -> Markup {
             section.panel #updates aria-labelledby="updates-h" {
                 header { h2 #updates-h { "Updates" } }
                 div.body.stack-s {
-                    p { "It has no Subscription, so it gets no updates." }
+                    p { "No Subscription: this operator receives no updates." }
                     div.actions {
                         @if let Some(source) = source {
-                            a.button href={ "/install/" (encode(source)) "/" (encode(&one.package)) "?namespace=" (encode(&one.namespace)) } { "Keep it up to date" }
+                            a.button href={ "/install/" (encode(source)) "/" (encode(&one.package)) "?namespace=" (encode(&one.namespace)) } { "Create a Subscription" }
                         } @else {
-                            span.muted.small { "No catalog that is being served has its package." }
+                            span.muted.small { "No serving catalog contains its package." }
                         }
                     }
                 }

@@ -53,13 +53,13 @@ fn no_choice_is_made_blindly() {
 fn documents_of_two_minds_are_refused() {
     let layer = json!({"mediaType": "m", "digest": Digest::of(b"x").to_string(), "size": 1});
     for (document, reason) in [
-        (json!({"schemaVersion": 1, "fsLayers": []}), "first manifest schema"),
+        (json!({"schemaVersion": 1, "fsLayers": []}), "Docker manifest schema 1"),
         (json!({"schemaVersion": 2}), "neither an index"),
         (json!({"schemaVersion": 2, "manifests": [], "config": layer, "layers": []}), "neither an index"),
         (
             json!({"schemaVersion": 2, "config": layer, "layers": [],
                    "mediaType": "application/vnd.oci.image.index.v1+json"}),
-            "calls itself",
+            "but its media type is",
         ),
         (json!({"schemaVersion": 2, "config": {"digest": "sha256:0", "size": 1}, "layers": []}), "64"),
         (

@@ -166,6 +166,6 @@ properties:
     fn an_error_names_place_code_and_fix() {
         let catalog = catalog(&SOUND.replace("defaultChannel: stable", "defaultChannel: \"st\\e[2Jable\""));
         let lines: Vec<String> = catalog.problems.iter().map(problem_line).collect();
-        insta::assert_snapshot!(lines.join("\n"), @r"catalog.yaml:1:1: error: the default channel st\u{1b}[2Jable of package a does not exist; stable stands in; set defaultChannel to a channel of the package [default-channel-unknown]");
+        insta::assert_snapshot!(lines.join("\n"), @r"catalog.yaml:1:1: error: default channel st\u{1b}[2Jable of package a does not exist; using stable; set defaultChannel to a channel of the package [default-channel-unknown]");
     }
 }

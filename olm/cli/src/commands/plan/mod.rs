@@ -7,7 +7,7 @@ use olm_manager::ops::{self, UninstallOptions};
 use olm_plan::{Op, Plan};
 
 use super::{
-    subject::{Subject, Wish},
+    subject::{Query, Subject},
     wait,
 };
 use crate::{
@@ -44,7 +44,7 @@ enum Change {
 }
 
 async fn change(global: &Global, args: &PlanChangeArgs, change: Change) -> Result<(), Failure> {
-    let wish = Wish {
+    let wish = Query {
         package: &args.package,
         channel: args.channel.as_deref(),
         version: args.version.as_deref(),

@@ -9,7 +9,7 @@ use olm_resolver::{Explanation, Resolved};
 use serde::Serialize;
 
 use super::{
-    subject::{Ground, Subject, Wish},
+    subject::{Ground, Query, Subject},
     wait,
 };
 use crate::{
@@ -84,11 +84,11 @@ struct State {
 }
 
 pub async fn run(global: &Global, args: WhyArgs) -> Result<(), Failure> {
-    let wish = Wish {
+    let wish = Query {
         package: &args.package,
         channel: args.channel.as_deref(),
         version: args.version.as_deref(),
-        ..Wish::default()
+        ..Query::default()
     };
     let subject = Subject::find(global, &args.offline, wish).await?;
     let mut refused = None;

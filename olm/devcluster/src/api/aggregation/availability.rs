@@ -86,7 +86,8 @@ async fn check_all(server: &Arc<Server>, because: Because) -> bool {
         // What only a change of objects can mend is not asked for again and again.
         let retry = verdict.reason == "FailedDiscoveryCheck";
         if let Err(error) = record(server, &remote.name, verdict, because).await {
-            tracing::warn!(apiservice = remote.name, %error, "failed to record whether an APIService is available");
+            tracing::warn!(apiservice = remote.name, %error, "failed to update the availability of an \
+             APIService");
         }
         fine || !retry
     });

@@ -55,7 +55,7 @@ pub(super) fn condition() -> Value {
 /// Makes the local APIServices agree with what is served.
 pub(crate) async fn sync(server: &Arc<Server>) {
     if let Err(error) = try_sync(server).await {
-        tracing::warn!(%error, "failed to keep the APIServices of this server");
+        tracing::warn!(%error, "failed to update the APIServices of this server");
     }
 }
 

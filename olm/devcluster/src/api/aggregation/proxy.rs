@@ -45,7 +45,7 @@ pub(crate) async fn forward(
     let mut request = Request::new(body);
     *request.method_mut() = parts.method.clone();
     *request.uri_mut() = path.parse().map_err(|error: http::uri::InvalidUri| {
-        ApiError::bad_request(format!("the path cannot be passed on: {error}"))
+        ApiError::bad_request(format!("failed to forward the path: {error}"))
     })?;
     for (name, value) in &parts.headers {
         let identity = ["impersonate-", "x-remote-"].iter().any(|prefix| name.as_str().starts_with(prefix));
@@ -70,7 +70,7 @@ pub(super) fn identify(headers: &mut HeaderMap, who: &Identity) -> ApiResult<()>
     let value = |text: &str| {
         HeaderValue::from_bytes(text.as_bytes()).map_err(|_| {
             ApiError::bad_request(
-                "the name, a group or an extra of the user has characters that no header can have",
+                "the name, a group or an extra of the user contains characters not allowed in headers",
             )
         })
     };

@@ -72,7 +72,12 @@ pub(crate) async fn mutate(
         let Some(resource) = wanted else { continue };
         let mut fail = |binding: Option<&Binding>, what: String, at_work: bool| {
             if policy.ignores_failures {
-                tracing::warn!(policy = policy.name, what, "a policy failed, whose failures are ignored");
+                tracing::warn!(
+                    policy = policy.name,
+                    what,
+                    "ignoring the failure of a policy \
+                 (failurePolicy Ignore)"
+                );
                 return;
             }
             let binding = binding.map(|b| b.name.clone());

@@ -31,7 +31,7 @@ pub(super) fn ports(query: &Query) -> ApiResult<Vec<u16>> {
     match ports.len() {
         0 => Err(ApiError::bad_request("query parameter \"ports\" is required")),
         1..=MAX_PORTS => Ok(ports),
-        _ => Err(ApiError::bad_request(format!("at most {MAX_PORTS} ports can be forwarded at once"))),
+        _ => Err(ApiError::bad_request(format!("too many ports, expected at most {MAX_PORTS}"))),
     }
 }
 

@@ -90,7 +90,7 @@ async fn websocket(
             }))
         }
         None => Err(ApiError::bad_request(format!(
-            "none of the requested protocols is supported: the server speaks {TUNNEL} and {CHANNELS}"
+            "none of the requested protocols is supported: the server supports {TUNNEL} and {CHANNELS}"
         ))),
     }
 }

@@ -279,7 +279,7 @@ async fn kubectl_and_the_node() {
     object["spec"]["containers"][0]["ports"] = json!([{"containerPort": 8080}]);
     kubectl.ok_with("apply -f -", &object, &["created"]).await;
     let (success, text) = kubectl.run("logs a").await;
-    assert!(!success && text.contains("needs a node agent"), "{text}");
+    assert!(!success && text.contains("requires a node agent"), "{text}");
     kubectl.server.set_backend(std::sync::Arc::new(FakeNode));
     kubectl.ok("logs a --tail=5", &["log of default/a/c Some(5)"]).await;
     kubectl.ok("logs -f a", &["log of default/a/c"]).await;

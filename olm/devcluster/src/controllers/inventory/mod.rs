@@ -240,7 +240,7 @@ impl Inventory {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "will try again");
+                    tracing::warn!(%error, "discovery failed, will retry");
                     tokio::select! {
                         () = tokio::time::sleep(delay) => {}
                         () = shutdown.cancelled() => break,
@@ -299,7 +299,7 @@ impl Inventory {
                     self.remove(&object.uid().unwrap_or_default()).into_iter().collect()
                 }
                 Err(error) => {
-                    tracing::debug!(kind = %kind.resource.kind, %error, "watch failed, will start again");
+                    tracing::debug!(kind = %kind.resource.kind, %error, "watch failed, restarting");
                     // The kind may be gone.
                     self.rediscover.notify_one();
                     continue;

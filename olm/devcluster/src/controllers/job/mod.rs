@@ -124,7 +124,7 @@ impl Controller {
             "uid": pod.uid(), "resourceVersion": pod.resource_version(), "finalizers": left,
         } }));
         let result = self.pods_in(&key).patch(&key.name, &PatchParams::default(), &patch).await;
-        let released = unless_gone(result.during(|| format!("let pod {key} of a job go")))?;
+        let released = unless_gone(result.during(|| format!("release pod {key} of a job")))?;
         if let Some(pod) = released {
             self.pods.assume(pod);
         }
@@ -149,7 +149,7 @@ impl Controller {
             ..DeleteParams::foreground()
         };
         let result = api.delete(&key.name, &params).await;
-        unless_gone(result.during(|| format!("delete job {key}, which is over"))).map(drop)
+        unless_gone(result.during(|| format!("delete finished job {key}"))).map(drop)
     }
 
     async fn write_status(&self, job: &Job, status: &JobStatus) -> Result<(), Error> {

@@ -17,19 +17,19 @@ fn folder(volume: &PersistentVolume, dir: Option<&Path>) -> Result<PathBuf, Stri
     let by = volume.annotations().get(PROVISIONED_BY).map(String::as_str).unwrap_or_default();
     if by != PROVISIONER {
         return Err(format!(
-            "error getting deleter volume plugin for volume {name:?}: the dev cluster removes only what its provisioner \
-             {PROVISIONER} made; delete the data and the volume by hand"
+            "error getting deleter volume plugin for volume {name:?}: the dev cluster removes only volumes \
+             of its provisioner {PROVISIONER}; delete the data and the volume manually"
         ));
     }
-    let dir = dir
-        .ok_or_else(|| format!("failed to remove the data of volume {name:?}: there is no data directory"))?;
+    let dir =
+        dir.ok_or_else(|| format!("failed to remove the data of volume {name:?}: no data directory"))?;
     let path =
         volume.spec.as_ref().and_then(|spec| spec.host_path.as_ref()).map(|host| Path::new(&host.path));
     let expected = dir.join(&name);
     if name.contains('/') || !name.starts_with("pvc-") || path != Some(expected.as_path()) {
         return Err(format!(
-            "failed to remove the data of volume {name:?}: its path is not {}, where its data would be; delete the data \
-             and the volume by hand",
+            "failed to remove the data of volume {name:?}: unexpected path, expected {}; delete the data \
+             and the volume manually",
             expected.display()
         ));
     }
@@ -47,7 +47,7 @@ pub(super) async fn remove(volume: &PersistentVolume, dir: Option<&Path>) -> Res
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) if error.kind() == ErrorKind::NotFound => Ok(()),
         Ok(Err(error)) => Err(format!("failed to remove {}: {error}", folder.display())),
-        Err(_) => Err(format!("failed to remove {}: the cluster is being stopped", folder.display())),
+        Err(_) => Err(format!("failed to remove {}: the cluster is stopping", folder.display())),
     }
 }
 

@@ -213,7 +213,7 @@ impl Controller {
         let name = volume.name_any();
         let patch = Patch::Merge(json!({ "spec": { "capacity": { "storage": wanted } } }));
         let result = self.volumes_api().patch(&name, &PatchParams::default(), &patch).await;
-        let grown = result.during(|| format!("grow volume {name}"))?;
+        let grown = result.during(|| format!("expand volume {name}"))?;
         self.volumes.assume(grown.clone());
         self.events.normal(
             claim,
@@ -226,8 +226,7 @@ impl Controller {
     /// Makes a volume for a claim: a folder under the data directory, which the node makes when it is first mounted.
     async fn provision(&self, claim: &PersistentVolumeClaim, class: &StorageClass) -> Result<(), Error> {
         let Some(dir) = &self.dir else {
-            let message =
-                "failed to provision volume: this API server has no data directory to keep volumes in";
+            let message = "failed to provision volume: this API server has no data directory for volumes";
             self.events.warning(claim, "ProvisioningFailed", message);
             return self.set_phase(claim, "Pending").await;
         };
@@ -251,8 +250,9 @@ impl Controller {
                 "volumeMode": "Filesystem",
             },
         });
-        let invalid =
-            |error| Error::Invalid(format!("failed to make a volume for claim {}: {error}", Key::of(claim)));
+        let invalid = |error| {
+            Error::Invalid(format!("failed to create a volume for claim {}: {error}", Key::of(claim)))
+        };
         let volume: PersistentVolume = serde_json::from_value(volume).map_err(invalid)?;
         let created = self.volumes_api().create(&PostParams::default(), &volume).await;
         let volume = match created {

@@ -183,14 +183,18 @@ pub(crate) fn next(
 fn obstacle(claim: &PersistentVolumeClaim) -> Option<String> {
     let spec = claim.spec.as_ref()?;
     if spec.volume_mode.as_deref() == Some("Block") {
-        return Some("the dev cluster has no block volumes: volumeMode must be Filesystem".to_owned());
+        return Some(
+            "block volumes are not supported by the dev cluster: volumeMode must be Filesystem".to_owned(),
+        );
     }
     if spec.selector.is_some() {
         return Some("claim.Spec.Selector is not supported for dynamic provisioning".to_owned());
     }
     if spec.data_source.is_some() || spec.data_source_ref.is_some() {
         return Some(
-            "the dev cluster does not copy volumes: dataSource and dataSourceRef must not be set".to_owned(),
+            "volume cloning is not supported by the dev cluster: dataSource and dataSourceRef must not be \
+             set"
+            .to_owned(),
         );
     }
     None
@@ -223,7 +227,8 @@ fn named(claim: &PersistentVolumeClaim, name: &str, volumes: &[std::sync::Arc<Pe
         }
         (Some(Taken::No | Taken::ForMe), _) => {
             let message = format!(
-                "Cannot bind to requested volume {name:?}: size, class, access modes, selector or volumeMode do not fit"
+                "Cannot bind to requested volume {name:?}: size, class, access modes, selector or \
+                 volumeMode do not match"
             );
             Step::Wait(Some(note(true, "VolumeMismatch", message)))
         }

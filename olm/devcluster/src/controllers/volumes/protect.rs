@@ -38,13 +38,13 @@ impl Controller {
         // A pod may have been placed that the cache does not know of yet.
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
         let pods = pods.list(&ListParams::default()).await;
-        let pods = pods.during(|| format!("list the pods that may use claim {key}"))?;
+        let pods = pods.during(|| format!("list the pods of claim {key}"))?;
         if pods.iter().any(|pod| uses(pod, &key.name)) {
             return Ok(());
         }
         let api = self.claims_in(&key.namespace);
         let result = api.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await;
-        unless_gone(result.during(|| format!("let claim {key} go"))).map(drop)
+        unless_gone(result.during(|| format!("remove the protection of claim {key}"))).map(drop)
     }
 
     /// Lets a volume go that is being deleted; the caller knows that no claim is bound to it.
@@ -56,6 +56,6 @@ impl Controller {
         };
         let Some(patch) = without(&*volume, VOLUME) else { return Ok(()) };
         let result = self.volumes_api().patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
-        unless_gone(result.during(|| format!("let volume {name} go"))).map(drop)
+        unless_gone(result.during(|| format!("remove the protection of volume {name}"))).map(drop)
     }
 }

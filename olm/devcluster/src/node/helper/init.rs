@@ -92,7 +92,7 @@ impl Init {
                 let answer = match fds.first().map(|network| enter_namespaces(network, &setup.hostname)) {
                     Some(Ok(())) => Answer::Ready,
                     Some(Err(message)) => Answer::SetupFailed { message },
-                    None => Answer::SetupFailed { message: "no network namespace was given".to_owned() },
+                    None => Answer::SetupFailed { message: "network namespace missing".to_owned() },
                 };
                 self.answer(&answer);
             }
@@ -129,7 +129,7 @@ impl Init {
 
     fn start(&self, process: &ProcessSpec, fds: &[OwnedFd]) -> Result<Pid, process::Failure> {
         let [stdin, stdout, stderr] = fds else {
-            return Err("a process needs three descriptors".into());
+            return Err("expected three file descriptors for a process".into());
         };
         let beside = match process.place {
             Place::NewRoot(_) => None,
@@ -139,7 +139,7 @@ impl Init {
             },
         };
         let (reader, writer) = pipe2(nix::fcntl::OFlag::O_CLOEXEC)
-            .map_err(|error| process::Failure::from(format!("no pipe: {error}")))?;
+            .map_err(|error| process::Failure::from(format!("failed to create a pipe: {error}")))?;
         #[allow(unsafe_code)]
         // SAFETY: this process has one thread, so the child may do anything that any process may.
         let forked = unsafe { nix::unistd::fork() };
@@ -160,7 +160,7 @@ impl Init {
                 }
                 let _ = waitpid(child, None);
                 Err(serde_json::from_slice(&report)
-                    .unwrap_or_else(|_| "the process ended before it ran its program".into()))
+                    .unwrap_or_else(|_| "the process exited before running its program".into()))
             }
         }
     }
@@ -188,7 +188,7 @@ impl Init {
         if bytes.len() > ANSWER_BYTES
             && let Answer::StartFailed { id, not_found, .. } = answer
         {
-            let message = "the reason is too long to be sent".to_owned();
+            let message = "reason too long".to_owned();
             let short = Answer::StartFailed { id: *id, message, not_found: *not_found };
             bytes = serde_json::to_vec(&short).unwrap_or_default();
         }
@@ -202,7 +202,7 @@ fn enter_namespaces(network: &OwnedFd, hostname: &str) -> Result<(), String> {
     setns(network, CloneFlags::CLONE_NEWNET)
         .map_err(|error| format!("failed to enter the pod's network namespace: {error}"))?;
     unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWUTS | CloneFlags::CLONE_NEWIPC)
-        .map_err(|error| format!("failed to make the pod's namespaces: {error}"))?;
+        .map_err(|error| format!("failed to create the pod's namespaces: {error}"))?;
     let none: Option<&str> = None;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)
         .map_err(|error| format!("failed to make mounts private: {error}"))?;

@@ -52,7 +52,7 @@ fn run_tied(parent: &str, arguments: impl Iterator<Item = std::ffi::OsString>) -
     }
     // The parent may have ended before the line above.
     if nix::unistd::getppid().to_string() != parent {
-        return std::io::Error::other("the process that started this one has ended");
+        return std::io::Error::other("parent process exited");
     }
     match std::env::current_exe() {
         Ok(program) => std::process::Command::new(program).args(arguments).exec(),

@@ -90,7 +90,7 @@ fn enter_beside(pid: Pid) -> Result<(), Failure> {
 fn become_user(spec: &ProcessSpec) -> Result<(), Failure> {
     let user = &spec.user;
     let bound = || {
-        restrict::bound(spec.capabilities).map_err(|error| format!("failed to give up capabilities: {error}"))
+        restrict::bound(spec.capabilities).map_err(|error| format!("failed to drop capabilities: {error}"))
     };
     if user.alone {
         // A new user namespace begins with all capabilities.
@@ -100,13 +100,12 @@ fn become_user(spec: &ProcessSpec) -> Result<(), Failure> {
         set_groups(user)?;
         bound()?;
         setuid(Uid::from_raw(user.uid))
-            .map_err(|error| format!("failed to become user {}: {error}", user.uid))?;
+            .map_err(|error| format!("failed to set user {}: {error}", user.uid))?;
     }
     restrict::limit(if user.uid == 0 { spec.capabilities } else { 0 })
         .map_err(|error| format!("failed to limit capabilities: {error}"))?;
     if spec.no_new_privileges {
-        nix::sys::prctl::set_no_new_privs()
-            .map_err(|error| format!("failed to give up privileges: {error}"))?;
+        nix::sys::prctl::set_no_new_privs().map_err(|error| format!("failed to drop privileges: {error}"))?;
     }
     Ok(())
 }
@@ -114,8 +113,7 @@ fn become_user(spec: &ProcessSpec) -> Result<(), Failure> {
 fn set_groups(user: &User) -> Result<(), Failure> {
     let groups: Vec<Gid> = user.groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
     setgroups(&groups).map_err(|error| format!("failed to set the groups {:?}: {error}", user.groups))?;
-    setgid(Gid::from_raw(user.gid))
-        .map_err(|error| format!("failed to become group {}: {error}", user.gid))?;
+    setgid(Gid::from_raw(user.gid)).map_err(|error| format!("failed to set group {}: {error}", user.gid))?;
     Ok(())
 }
 
@@ -129,17 +127,18 @@ fn be_called(user: &User) -> Result<(), Failure> {
         .map_err(std::io::Error::from)
         .and_then(|()| std::fs::write("/proc/self/uid_map", format!("{} 0 1", user.uid)))
         .and_then(|()| std::fs::write("/proc/self/gid_map", format!("{} 0 1", user.gid)))
-        .map_err(|error| format!("failed to be called user {} and group {}: {error}", user.uid, user.gid))?;
+        .map_err(|error| format!("failed to map user {} and group {}: {error}", user.uid, user.gid))?;
     Ok(())
 }
 
 fn execute(spec: &ProcessSpec) -> Result<std::convert::Infallible, Failure> {
     let Some(name) = spec.argv.first() else {
-        return Err("there is no command to run".into());
+        return Err("command missing".into());
     };
     let program = find(name, &spec.env)?;
-    let text =
-        |value: &str| CString::new(value).map_err(|_| Failure::from(format!("{value:?} holds a zero byte")));
+    let text = |value: &str| {
+        CString::new(value).map_err(|_| Failure::from(format!("{value:?} contains a zero byte")))
+    };
     let argv = spec.argv.iter().map(|value| text(value)).collect::<Result<Vec<_>, _>>()?;
     let env =
         spec.env.iter().map(|(key, value)| text(&format!("{key}={value}"))).collect::<Result<Vec<_>, _>>()?;

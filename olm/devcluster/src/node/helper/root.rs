@@ -34,7 +34,8 @@ const READ_ONLY: [&str; 5] = ["bus", "fs", "irq", "sys", "sysrq-trigger"];
 
 /// Builds the root and makes it `/` of this process, in a mount namespace of its own.
 pub(crate) fn enter(spec: &RootSpec) -> Result<(), String> {
-    unshare(CloneFlags::CLONE_NEWNS).map_err(|error| format!("failed to make a mount namespace: {error}"))?;
+    unshare(CloneFlags::CLONE_NEWNS)
+        .map_err(|error| format!("failed to create a mount namespace: {error}"))?;
     let root = spec.staging.as_path();
     let options = format!("mode=755,size={}", spec.size);
     mount(Some("tmpfs"), root, Some("tmpfs"), MsFlags::MS_NOSUID | MsFlags::MS_NODEV, Some(options.as_str()))
@@ -186,7 +187,7 @@ fn inside(root: &Path, volume: &MountSpec) -> Result<PathBuf, String> {
             // Only our own links are there (/bin -> usr/bin, /var/run stays a directory).
             let target = fs::read_link(&path).map_err(|error| error.to_string())?;
             if target.is_absolute() || target.components().any(|part| part.as_os_str() == "..") {
-                return Err(format!("mountPath {} leads through a link", volume.target));
+                return Err(format!("mountPath {} contains a link", volume.target));
             }
             path.pop();
             path.push(target);
@@ -235,14 +236,14 @@ fn copy_link(host: &Path, target: &Path) -> Result<(), String> {
 }
 
 fn make_dir(path: &Path) -> Result<(), String> {
-    fs::create_dir_all(path).map_err(|error| format!("failed to make {}: {error}", path.display()))
+    fs::create_dir_all(path).map_err(|error| format!("failed to create {}: {error}", path.display()))
 }
 
 fn touch(path: &Path) -> Result<(), String> {
     match fs::OpenOptions::new().write(true).create_new(true).open(path) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(format!("failed to make {}: {error}", path.display())),
+        Err(error) => Err(format!("failed to create {}: {error}", path.display())),
     }
 }
 

@@ -152,7 +152,7 @@ pub(crate) fn receive_request(socket: BorrowedFd<'_>) -> std::io::Result<Option<
         }
     }
     if fds.is_empty() {
-        return Err(std::io::Error::other("a request came without its content"));
+        return Err(std::io::Error::other("request without content"));
     }
     let mut file = File::from(fds.remove(0));
     file.seek(SeekFrom::Start(0))?;

@@ -84,13 +84,15 @@ pub(super) fn start_nft(namespace: &OwnedFd) -> Result<Child, NetworkError> {
         .spawn();
     setns(&node, CloneFlags::CLONE_NEWNET)
         .map_err(|error| system("return to the node's network namespace")(error.into()))?;
-    child.map_err(|source| NetworkError::Nft(match source.kind() {
+    child.map_err(|source| {
+        NetworkError::Nft(match source.kind() {
         std::io::ErrorKind::NotFound => {
-            "the program nft is not on this machine (Debian: apt install nftables); a cut from everything needs none"
+            "program nft not found (Debian: apt install nftables); a cut from all pods does not require it"
                 .to_owned()
         }
         _ => format!("failed to start nft: {source}"),
-    }))
+    })
+    })
 }
 
 /// Gives `nft` its script and waits for the end. Blocks.
@@ -104,7 +106,7 @@ pub(super) fn finish_nft(mut child: Child, script: &str) -> Result<(), NetworkEr
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(NetworkError::Nft(format!("nft refused the rules: {said}")))
+    Err(NetworkError::Nft(format!("nft rejected the rules: {said}")))
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub(super) fn netlink(what: &'static str) -> impl Fn(rtnetlink::Error) -> Networ
 
 /// Moves the calling thread into a new network namespace and makes the runtime that it will run.
 pub(super) fn enter_new_namespace() -> Result<Runtime, NetworkError> {
-    unshare(CloneFlags::CLONE_NEWNET).map_err(|error| system("make a network namespace")(error.into()))?;
+    unshare(CloneFlags::CLONE_NEWNET).map_err(|error| system("create a network namespace")(error.into()))?;
     Builder::new_current_thread().enable_all().build().map_err(system("start the network's runtime"))
 }
 
@@ -36,10 +36,10 @@ pub(super) async fn make_node() -> Result<(Handle, u32), NetworkError> {
     let loopback = index_of(&links, "lo").await?;
     up(&links, loopback).await?;
     let bridge = LinkBridge::new("olm0").address(mac_of(NODE_IP)).build();
-    links.link().add(bridge).execute().await.map_err(netlink("make the bridge"))?;
+    links.link().add(bridge).execute().await.map_err(netlink("create the bridge"))?;
     let bridge = index_of(&links, "olm0").await?;
     let address = links.address().add(bridge, IpAddr::V4(NODE_IP), POD_PREFIX);
-    address.execute().await.map_err(netlink("give the node its address"))?;
+    address.execute().await.map_err(netlink("assign the address of the node"))?;
     up(&links, bridge).await?;
     // Every cluster IP is an address of this node.
     let route = RouteMessageBuilder::<Ipv4Addr>::new()
@@ -49,7 +49,7 @@ pub(super) async fn make_node() -> Result<(Handle, u32), NetworkError> {
         .kind(RouteType::Local)
         .scope(RouteScope::Host)
         .build();
-    links.route().add(route).execute().await.map_err(netlink("make the service range local"))?;
+    links.route().add(route).execute().await.map_err(netlink("route the service range locally"))?;
     Ok((links, bridge))
 }
 
@@ -68,7 +68,7 @@ pub(super) async fn make_pod(links: &Handle, bridge: u32, ip: Ipv4Addr) -> Resul
         let _ = links.link().del(old).execute().await;
     }
     let pair = LinkVeth::new(&outside, &inside).build();
-    links.link().add(pair).execute().await.map_err(netlink("make the pod's interfaces"))?;
+    links.link().add(pair).execute().await.map_err(netlink("create the pod's interfaces"))?;
     let result = async {
         let peer = index_of(links, &inside).await?;
         let moved = LinkUnspec::new_with_index(peer).setns_by_fd(namespace.as_raw_fd()).build();
@@ -82,10 +82,10 @@ pub(super) async fn make_pod(links: &Handle, bridge: u32, ip: Ipv4Addr) -> Resul
         let named = LinkUnspec::new_with_index(index).name("eth0").address(mac_of(ip)).build();
         inner.link().set(named).execute().await.map_err(netlink("name the pod's interface"))?;
         let address = inner.address().add(index, IpAddr::V4(ip), POD_PREFIX);
-        address.execute().await.map_err(netlink("give the pod its address"))?;
+        address.execute().await.map_err(netlink("assign the address of the pod"))?;
         up(&inner, index).await?;
         let route = RouteMessageBuilder::<Ipv4Addr>::new().gateway(NODE_IP).build();
-        inner.route().add(route).execute().await.map_err(netlink("give the pod its route"))
+        inner.route().add(route).execute().await.map_err(netlink("add the route of the pod"))
     }
     .await;
     connection.abort();
@@ -99,7 +99,7 @@ fn new_namespace() -> Result<(OwnedFd, Handle, Connection), NetworkError> {
     // No await in here: the thread must be back before anything else of the runtime runs.
     let node = File::open("/proc/thread-self/ns/net").map_err(system("open the node's network namespace"))?;
     unshare(CloneFlags::CLONE_NEWNET)
-        .map_err(|error| system("make the pod's network namespace")(error.into()))?;
+        .map_err(|error| system("create the pod's network namespace")(error.into()))?;
     let opened = File::open("/proc/thread-self/ns/net").and_then(|namespace| {
         let (connection, handle, _) = rtnetlink::new_connection()?;
         let connection: Connection = Box::pin(connection);
@@ -115,7 +115,7 @@ pub(super) async fn index_of(links: &Handle, name: &str) -> Result<u32, NetworkE
     match found.try_next().await {
         Ok(Some(link)) => Ok(link.header.index),
         Ok(None) => Err(NetworkError::NoInterface(name.to_owned())),
-        Err(error) => Err(netlink("look for a network interface")(error)),
+        Err(error) => Err(netlink("find a network interface")(error)),
     }
 }
 

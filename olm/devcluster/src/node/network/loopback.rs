@@ -46,7 +46,7 @@ async fn socket(namespace: Arc<OwnedFd>, v4: bool) -> std::io::Result<TcpSocket>
         // A caller that has gone away needs no socket.
         let _ = reply.send(made);
     })?;
-    answer.await.map_err(|_| std::io::Error::other("the thread that makes the socket ended"))?
+    answer.await.map_err(|_| std::io::Error::other("the thread that creates the socket exited"))?
 }
 
 /// The cause as Go words it.

@@ -67,7 +67,7 @@ pub enum NetworkError {
     #[error("{0}")]
     Nft(String),
     /// The network's thread ended.
-    #[error("the cluster network is gone")]
+    #[error("the cluster network was removed")]
     Gone,
 }
 

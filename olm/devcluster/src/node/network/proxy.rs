@@ -82,7 +82,8 @@ impl Proxy {
                             service = key.1,
                             port = port.port,
                             protocol = port.protocol,
-                            "the dev cluster forwards only TCP ports of Services; this one is not reachable through its cluster IP"
+                            "the dev cluster supports only TCP ports of Services; this port is not \
+                             reachable through its cluster IP"
                         );
                     }
                     continue;

@@ -81,7 +81,7 @@ fn varint(mut value: u64, to: &mut Vec<u8>) {
 /// Reads the one number of the answer; without one it is 0, "unknown".
 fn status(mut framed: &[u8]) -> Result<(), String> {
     if framed.len() < PREFIX || framed[0] != 0 {
-        return Err("error: health rpc probe failed: the answer is no message".to_owned());
+        return Err("error: health rpc probe failed: the response is not a message".to_owned());
     }
     framed.advance(PREFIX);
     let value = match framed {

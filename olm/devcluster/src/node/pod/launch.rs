@@ -32,7 +32,7 @@ pub(crate) fn refusal(spec: &PodSpec) -> Option<String> {
     let flags = [(spec.host_network, "hostNetwork"), (spec.host_pid, "hostPID"), (spec.host_ipc, "hostIPC")];
     if let Some((_, name)) = flags.iter().find(|(flag, _)| *flag == Some(true)) {
         return Some(format!(
-            "spec.{name} is not supported by the dev cluster: its pods have namespaces of their own"
+            "spec.{name} is not supported by the dev cluster: its pods have separate namespaces"
         ));
     }
     if spec.ephemeral_containers.as_ref().is_some_and(|list| !list.is_empty()) {
@@ -106,7 +106,7 @@ pub(crate) fn process(
     mounts.sort_by_key(|mount| mount.target.matches('/').count());
     let argv = argv(container, image, &env);
     if argv.is_empty() {
-        return Err(format!("image {} runs nothing by itself: give a command", image.pattern));
+        return Err(format!("image {} has no default command: set command", image.pattern));
     }
     Ok(ProcessSpec {
         argv,
@@ -147,11 +147,11 @@ fn argv(container: &Container, image: &Image, env: &[(String, String)]) -> Vec<S
 fn user(spec: &PodSpec, container: &Container, one_user: bool) -> Result<User, String> {
     let own = container.security_context.clone().unwrap_or_default();
     let shared = spec.security_context.clone().unwrap_or_default();
-    let id = |value: i64| u32::try_from(value).map_err(|_| format!("{value} is not a user or group id"));
+    let id = |value: i64| u32::try_from(value).map_err(|_| format!("invalid user or group ID {value}"));
     let non_root = own.run_as_non_root.or(shared.run_as_non_root).unwrap_or(false);
     let uid = match own.run_as_user.or(shared.run_as_user) {
         Some(0) if non_root => {
-            return Err("container has runAsNonRoot and runAsUser is 0, which is root".to_owned());
+            return Err("container has runAsNonRoot, but runAsUser is 0 (root)".to_owned());
         }
         Some(uid) => id(uid)?,
         None if non_root => NON_ROOT,

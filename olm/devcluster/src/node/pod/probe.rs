@@ -120,14 +120,14 @@ pub(crate) async fn hook(target: &Target, handler: &LifecycleHandler, limit: Dur
         tokio::time::sleep(seconds.min(limit)).await;
         Ok(())
     } else {
-        Err("the hook has no action that is supported (exec, httpGet, sleep)".to_owned())
+        Err("the hook has no supported action (exec, httpGet, sleep)".to_owned())
     }
 }
 
 async fn limited(limit: Duration, action: impl Future<Output = Result<(), String>>) -> Result<(), String> {
     match tokio::time::timeout(limit, action).await {
         Ok(result) => result,
-        Err(_) => Err(format!("no answer within {} s", limit.as_secs())),
+        Err(_) => Err(format!("timed out after {} s", limit.as_secs())),
     }
 }
 

@@ -57,7 +57,7 @@ fn folder(subject: &Subject<'_>, spec: &PersistentVolumeSpec) -> Result<PathBuf,
         return if path.is_dir() { Ok(path) } else { Err(format!("path {:?} does not exist", local.path)) };
     }
     let Some(host) = &spec.host_path else {
-        return Err("its volume is of a kind that the dev cluster does not mount; it has hostPath and local"
+        return Err("volumes of this kind are not supported by the dev cluster, expected hostPath or local"
             .to_owned());
     };
     let path = PathBuf::from(&host.path);

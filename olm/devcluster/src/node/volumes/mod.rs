@@ -107,13 +107,13 @@ impl Volumes {
 
     /// The place on this machine for one of a container's mounts; makes a `subPath` that does not exist.
     pub(crate) fn source(&self, volume: &str, sub_path: Option<&str>) -> Result<PathBuf, String> {
-        let path = self.paths.get(volume).ok_or_else(|| format!("there is no volume {volume:?}"))?;
+        let path = self.paths.get(volume).ok_or_else(|| format!("volume {volume:?} not found"))?;
         let Some(sub) = sub_path.filter(|sub| !sub.is_empty()) else { return Ok(path.clone()) };
         if sub.starts_with('/') || sub.split('/').any(|part| part == "..") {
             return Err(format!("subPath {sub:?} of volume {volume:?} must be relative and without `..`"));
         }
         let refuse =
-            |error: std::io::Error| format!("failed to make subPath {sub:?} of volume {volume:?}: {error}");
+            |error: std::io::Error| format!("failed to create subPath {sub:?} of volume {volume:?}: {error}");
         make_like(path, sub).map_err(refuse)?;
         path.join(sub).canonicalize().map_err(refuse)
     }
@@ -191,8 +191,8 @@ impl Volumes {
             }
         } else {
             return Err(
-                "volumes of this kind are not supported by the dev cluster; it has emptyDir, configMap, secret, \
-                 projected, downwardAPI, hostPath and persistentVolumeClaim"
+                "volumes of this kind are not supported by the dev cluster, expected emptyDir, configMap, \
+                 secret, projected, downwardAPI, hostPath or persistentVolumeClaim"
                     .to_owned(),
             );
         }
@@ -235,7 +235,7 @@ impl Volumes {
         let text = made
             .status
             .and_then(|status| status.token)
-            .ok_or_else(|| format!("the token for serviceaccount {account:?} came empty"))?;
+            .ok_or_else(|| format!("received an empty token for serviceaccount {account:?}"))?;
         // Kubelet renews at 80 % of the lifetime, and once a day at least.
         let renew = Duration::from_secs(u64::try_from(lifetime).unwrap_or(3600) * 4 / 5)
             .min(Duration::from_secs(86_400));
@@ -344,7 +344,10 @@ fn downward(
             let first = first.ok_or("the pod has no container")?;
             env::resource_value(subject.pod, first, resource)?
         } else {
-            return Err(format!("downwardAPI file {:?} names neither a field nor a resource", item.path));
+            return Err(format!(
+                "downwardAPI file {:?} has neither fieldRef nor resourceFieldRef",
+                item.path
+            ));
         };
         let mode = mode_of(item.mode, Some(mode));
         files.insert(item.path.clone(), Payload { data: value.into_bytes(), mode });
@@ -363,7 +366,7 @@ fn make_like(volume: &Path, sub: &str) -> std::io::Result<()> {
             // It is there already. A link must not lead what comes next out of the volume.
             Err(error) => match path.canonicalize() {
                 Ok(real) if real.starts_with(&base) => {}
-                Ok(_) => return Err(std::io::Error::other("it leads out of the volume")),
+                Ok(_) => return Err(std::io::Error::other("points outside of the volume")),
                 Err(_) => return Err(error),
             },
         }
@@ -412,8 +415,7 @@ fn host_path(source: &HostPathVolumeSource) -> Result<PathBuf, String> {
 fn give_to_group(dir: &Path, group: Option<i64>) -> Result<(), String> {
     let mode = match group.and_then(|group| u32::try_from(group).ok()) {
         Some(group) => {
-            chown(dir, None, Some(group))
-                .map_err(|error| format!("failed to give it to group {group}: {error}"))?;
+            chown(dir, None, Some(group)).map_err(|error| format!("failed to set group {group}: {error}"))?;
             0o2777
         }
         None => 0o777,

@@ -177,7 +177,7 @@ mod tests {
         ];
         assert!(identities[0] != identities[1] && identities[0] != identities[2]);
         let message = |spec: &CatalogSourceSpec| Wanted::of(spec, None).unwrap_err().message;
-        assert!(message(&signed("x")).starts_with("spec.signedBy.key: expected a public key in PEM"));
+        assert!(message(&signed("x")).starts_with("spec.signedBy.key: expected a PEM public key"));
         let neither = CatalogSourceSpec { signed_by: Some(Requirement::default()), ..signed("") };
         assert_eq!(message(&neither), "spec.signedBy.key: expected a key or an identity");
         for unsignable in [

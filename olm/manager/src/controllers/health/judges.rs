@@ -90,7 +90,7 @@ pub(crate) fn argo(object: &Value) -> Argo {
     }
 }
 
-/// What our own check for Argo CD (docs/running.md) says: it reads the usual conditions.
+/// What our own check for Argo CD (docs/monitoring.md) says: it reads the usual conditions.
 pub(crate) fn argo_with_our_check(object: &Value) -> Argo {
     match kstatus(object) {
         _ if object["status"]["observedGeneration"].is_null() => Argo::Progressing,

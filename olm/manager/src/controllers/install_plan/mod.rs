@@ -33,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     audit,
     authority::Authority,
-    catalogs::{LoadedCatalog, Sight},
+    catalogs::{CatalogVisibility, LoadedCatalog},
     context::{Ctx, Error, SAFETY_NET, drive},
     engine::{self, Basis, Change, Outcome, Refusal, Snapshot},
     limits::{TEXT, truncate},
@@ -125,17 +125,17 @@ async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Erro
     let namespace = plan.namespace().unwrap_or_default();
     // What has begun comes to its end with what it was begun with, whatever the OperatorGroup says since.
     let groups = if begun { &[] } else { snapshot.groups.as_slice() };
-    let sight = Sight::of(&namespace, &ctx.namespace, groups);
-    let catalogs = ctx.catalogs.within(&sight);
+    let visibility = CatalogVisibility::of(&namespace, &ctx.namespace, groups);
+    let catalogs = ctx.catalogs.within(&visibility);
     let bundle = plan.spec.cluster_service_version_names.first().cloned().unwrap_or_default();
     let remembered = remembered(&plan);
     let carry_on =
         || engine::change_to(&ctx.resources, &catalogs, &subscription, &snapshot, &bundle, remembered);
-    let change = if let Err(refusal) = engine::in_sight(&subscription, &sight) {
+    let change = if let Err(refusal) = engine::in_sight(&subscription, &visibility) {
         Err(refusal)
     } else if begun {
         carry_on().await.map(Arc::new)
-    } else if let Some(change) = worked_out(&plan, &subscription, &snapshot, &catalogs, &ctx) {
+    } else if let Some(change) = cached_change(&plan, &subscription, &snapshot, &catalogs, &ctx) {
         Ok(change)
     } else {
         match engine::evaluate(&ctx.resources, &catalogs, &subscription, &snapshot).await {
@@ -200,7 +200,7 @@ async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Erro
 }
 
 /// What the Subscription's controller worked out when it made the plan, if nothing has changed since.
-fn worked_out(
+fn cached_change(
     plan: &InstallPlan,
     subscription: &Subscription,
     snapshot: &Snapshot,
@@ -208,7 +208,7 @@ fn worked_out(
     ctx: &Ctx,
 ) -> Option<Arc<Change>> {
     let basis = Basis::of(subscription, snapshot, catalogs);
-    ctx.worked_out.take(&plan.namespace().unwrap_or_default(), plan.spec.plan_digest.as_deref()?, basis)
+    ctx.change_cache.take(&plan.namespace().unwrap_or_default(), plan.spec.plan_digest.as_deref()?, basis)
 }
 
 /// What the plan says that it brings along. That it is the one that was approved is for the digests to say.

@@ -10,7 +10,7 @@ use kube::Resource;
 use olm_api::{Operator, operator::RichReference};
 use serde::{Deserialize, Deserializer};
 
-use crate::stores::{Kept, Parts, text};
+use crate::stores::{Cached, Parts, text};
 
 /// Kinds of components that the controllers know without asking: each of their changes wakes the Operator.
 const COMPARED: [&str; 5] =
@@ -69,7 +69,7 @@ impl Resource for Summary {
     }
 }
 
-impl Kept for Summary {
+impl Cached for Summary {
     type Spec = ();
     type Brief = ();
 

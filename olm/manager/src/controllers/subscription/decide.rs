@@ -48,7 +48,7 @@ pub(super) enum Catalog {
 
 /// Why the engine is not asked now.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Hold {
+pub(super) enum HoldReason {
     Paused,
     /// There is no catalog to ask about.
     Catalog,
@@ -64,7 +64,7 @@ pub(super) enum Hold {
 
 /// What to do.
 pub(super) enum Next {
-    Hold(Hold),
+    HoldReason(HoldReason),
     /// Have this plan.
     Plan(Arc<Change>),
     /// A plan for that very version is approved and about to be carried out.
@@ -94,9 +94,9 @@ pub(super) struct Refused {
 }
 
 /// Whether to leave things as they are without asking the engine.
-pub(super) fn hold(observed: &Observed<'_>) -> Option<Hold> {
+pub(super) fn hold(observed: &Observed<'_>) -> Option<HoldReason> {
     if observed.subscription.spec.paused && !goes_back(observed) {
-        return Some(Hold::Paused);
+        return Some(HoldReason::Paused);
     }
     // Work that has begun is finished before anything else is considered. As long as its ClusterServiceVersion
     // does not exist, or when it does not get anywhere, a plan may still be superseded: that is the way out of a
@@ -111,10 +111,10 @@ pub(super) fn hold(observed: &Observed<'_>) -> Option<Hold> {
         && let Some(csv) = observed.csvs.iter().find(|csv| csv_of(plan) == csv.metadata.name.as_deref())
         && observed.now < settled(csv)
     {
-        return Some(Hold::Installing { plan: plan.name_any() });
+        return Some(HoldReason::Installing { plan: plan.name_any() });
     }
     if observed.catalog != Catalog::Ready {
-        return Some(Hold::Catalog);
+        return Some(HoldReason::Catalog);
     }
     let installed = observed.installed?;
     let phase = installed.status.as_ref().map(|s| s.phase).unwrap_or_default();
@@ -123,7 +123,7 @@ pub(super) fn hold(observed: &Observed<'_>) -> Option<Hold> {
     let until = settled(installed);
     // One hop at a time: the next version comes when this one runs, or when it evidently does not.
     let waits = coming_up && !stalled && unfinished(observed).is_none();
-    (waits && observed.now < until).then_some(Hold::Settling { until })
+    (waits && observed.now < until).then_some(HoldReason::Settling { until })
 }
 
 /// Whether a rollback is under way that the pause does not hold up: it holds from the version that was asked for on.
@@ -230,7 +230,7 @@ pub(super) fn obsolete<'a>(observed: &'a Observed<'_>, next: &Next) -> Vec<&'a I
         Next::Keep { plan } => Some(plan.clone()),
         Next::UpToDate { .. } | Next::NotUpgradeable { .. } | Next::Snoozed { .. } => None,
         // Nothing better is known: what is there stays.
-        Next::Hold(_) | Next::Refused(_) => return finished_surplus(observed, None),
+        Next::HoldReason(_) | Next::Refused(_) => return finished_surplus(observed, None),
     };
     let mut out: Vec<&InstallPlan> = Vec::new();
     for plan in observed.plans {

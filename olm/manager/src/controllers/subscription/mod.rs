@@ -29,13 +29,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     audit,
-    catalogs::{LoadedCatalog, Sight},
+    catalogs::{CatalogVisibility, LoadedCatalog},
     context::{Ctx, Error, SAFETY_NET, drive},
     engine::{self, Basis, Outcome, Refusal, Snapshot, Snapshots},
     runner::Action,
     stores::Stores,
 };
-use decide::{Catalog, Hold, Next, Observed};
+use decide::{Catalog, HoldReason, Next, Observed};
 #[cfg(test)]
 pub(crate) use plan_object::parts;
 pub(crate) use plan_object::{SUMMARY, summary};
@@ -141,8 +141,8 @@ async fn decide_and_act(
     let settled = &memory.settled;
     let namespace = subscription.namespace().unwrap_or_default();
     let snapshot = memory.snapshots.share(Snapshot::kept(&ctx.resources, &ctx.stores, &namespace).await);
-    let sight = Sight::of(&namespace, &ctx.namespace, &snapshot.groups);
-    let catalogs = ctx.catalogs.within(&sight);
+    let visibility = CatalogVisibility::of(&namespace, &ctx.namespace, &snapshot.groups);
+    let catalogs = ctx.catalogs.within(&visibility);
     let plans = plans_of(subscription, &ctx.stores);
     let basis = Basis::of(subscription, &snapshot, &catalogs);
     // With what became of it so far.
@@ -157,7 +157,7 @@ async fn decide_and_act(
     };
     let observed = Observed {
         subscription,
-        catalog: catalog_state(subscription, source, &sight, &memory.sources, ctx).await?,
+        catalog: catalog_state(subscription, source, &visibility, &memory.sources, ctx).await?,
         installed: snapshot.installed(subscription, package.as_deref()),
         csvs: &snapshot.csvs,
         plans: &plans,
@@ -182,7 +182,8 @@ async fn decide_and_act(
                     // What it changes is known, and was said.
                     Some(plan) => return follow(&observed, plan, ctx).await,
                     None => {
-                        engine::work_out(&ctx.resources, &catalogs, subscription, &snapshot, resolved).await
+                        engine::build_change(&ctx.resources, &catalogs, subscription, &snapshot, resolved)
+                            .await
                     }
                 },
                 Err(refusal) => Err(refusal),
@@ -201,7 +202,7 @@ async fn decide_and_act(
     settled.need(subscription, answer.as_ref().is_some_and(needs_kinds));
     let retry = answer.as_ref().and_then(|answer| answer.as_ref().err()).and_then(Refusal::retry);
     let next = match (hold, answer) {
-        (Some(hold), _) => Next::Hold(hold),
+        (Some(hold), _) => Next::HoldReason(hold),
         (None, Some(answer)) => decide::next(&observed, answer, upgradeable),
         // hold() and evaluate() cannot both be silent.
         (None, None) => return Ok(Action::requeue(Duration::from_secs(1))),
@@ -215,13 +216,13 @@ async fn decide_and_act(
     }
     if let Next::Plan(change) = &next {
         // Before the plan is there: it is looked at at once.
-        ctx.worked_out.put(basis, Arc::clone(change));
+        ctx.change_cache.put(basis, Arc::clone(change));
     }
     let current = apply(&observed, &next, ctx).await?;
     let said = tell(&observed, &next, current.as_deref(), ctx).await?;
     Ok(match next {
         _ if said == Said::Later => Action::requeue(status::PASSING.unsigned_abs()),
-        Next::Hold(Hold::Settling { until }) => {
+        Next::HoldReason(HoldReason::Settling { until }) => {
             let left = until.duration_since(observed.now).as_secs().clamp(1, 300);
             Action::requeue(Duration::from_secs(left.unsigned_abs()))
         }
@@ -352,13 +353,13 @@ fn plans_of(subscription: &Subscription, stores: &Stores) -> Vec<Arc<InstallPlan
 async fn catalog_state(
     subscription: &Subscription,
     source: Option<&LoadedCatalog>,
-    sight: &Sight<'_>,
+    visibility: &CatalogVisibility<'_>,
     sources: &Sources,
     ctx: &Ctx,
 ) -> Result<Catalog, Error> {
     let spec = &subscription.spec;
     let (namespace, name) = (&spec.source_namespace, &spec.source);
-    if let Some((text, fix)) = sight.refuses(namespace, name) {
+    if let Some((text, fix)) = visibility.refuses(namespace, name) {
         return Ok(Catalog::OutOfSight(format!("targeted {text}; {fix}")));
     }
     if let Some(entry) = ctx.catalogs.get(namespace, name) {
@@ -434,10 +435,10 @@ async fn apply(observed: &Observed<'_>, next: &Next, ctx: &Ctx) -> Result<Option
                 Err(error) => Err(Error::kube(format!("create InstallPlan {namespace}/{name}"))(error)),
             }
         }
-        Next::Hold(Hold::Installing { plan }) | Next::Keep { plan } => {
+        Next::HoldReason(HoldReason::Installing { plan }) | Next::Keep { plan } => {
             Ok(observed.plans.iter().find(|p| p.name_any() == *plan).cloned())
         }
-        Next::Hold(_)
+        Next::HoldReason(_)
         | Next::UpToDate { .. }
         | Next::Refused(_)
         | Next::Snoozed { .. }

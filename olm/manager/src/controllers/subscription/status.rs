@@ -11,7 +11,7 @@ use olm_api::{
     subscription::{CatalogHealth, InstallPlanReference, SubscriptionState},
 };
 
-use super::decide::{self, Catalog, Hold, Next, Observed};
+use super::decide::{self, Catalog, HoldReason, Next, Observed};
 use crate::{
     controllers::health::{self, Health},
     engine::CATALOG_OUT_OF_SIGHT,
@@ -46,7 +46,7 @@ pub(super) fn status(
     }
     status.state = state(observed, next, pending, old.state);
     status.reason = match next {
-        Next::Hold(Hold::Paused) => Some("Paused".into()),
+        Next::HoldReason(HoldReason::Paused) => Some("Paused".into()),
         Next::Snoozed { .. } => Some("Snoozed".into()),
         _ => None,
     };
@@ -75,7 +75,7 @@ pub(super) fn is_passing(
 ) -> bool {
     let (Some(old), now) = (observed.subscription.status.as_ref(), observed.now) else { return false };
     let made = observed.installed.and_then(|csv| csv.metadata.creation_timestamp.as_ref());
-    if let (Next::Hold(Hold::Settling { .. }), Some(made)) = (next, made)
+    if let (Next::HoldReason(HoldReason::Settling { .. }), Some(made)) = (next, made)
         && old.state == SubscriptionState::UpgradePending
     {
         return now.duration_since(made.0) < PASSING;
@@ -109,7 +109,7 @@ fn health(observed: &Observed<'_>, next: &Next, current: Option<&InstallPlan>) -
     }
     let Some(csv) = observed.installed else {
         return match (&observed.catalog, next) {
-            (_, Next::Hold(Hold::Paused)) => working("Paused", "spec.paused is true"),
+            (_, Next::HoldReason(HoldReason::Paused)) => working("Paused", "spec.paused is true"),
             (Catalog::Missing(why) | Catalog::OutOfSight(why) | Catalog::Unreadable(why), _) => {
                 Health::Stalled("CatalogSourcesUnhealthy".into(), why.clone())
             }
@@ -138,7 +138,7 @@ fn state(
     }
     let last = observed.plans.last();
     if last.is_some_and(|plan| decide::phase(plan) == InstallPlanPhase::Failed)
-        && matches!(next, Next::Hold(_) | Next::Refused(_))
+        && matches!(next, Next::HoldReason(_) | Next::Refused(_))
     {
         return SubscriptionState::UpgradeFailed;
     }
@@ -147,9 +147,9 @@ fn state(
         Next::NotUpgradeable { .. } | Next::Snoozed { .. } => SubscriptionState::UpgradeAvailable,
         Next::Plan(_) | Next::Keep { .. } => SubscriptionState::UpgradePending,
         // Upstream's word for "currentCSV is on the cluster": whether it runs is the CSV's business.
-        Next::Hold(Hold::Settling { .. }) => SubscriptionState::AtLatestKnown,
-        Next::Hold(_) | Next::Refused(_) if observed.installed.is_none() => SubscriptionState::None,
-        Next::Hold(_) | Next::Refused(_) => match old {
+        Next::HoldReason(HoldReason::Settling { .. }) => SubscriptionState::AtLatestKnown,
+        Next::HoldReason(_) | Next::Refused(_) if observed.installed.is_none() => SubscriptionState::None,
+        Next::HoldReason(_) | Next::Refused(_) => match old {
             SubscriptionState::None | SubscriptionState::UpgradePending => SubscriptionState::AtLatestKnown,
             old => old,
         },
@@ -225,7 +225,7 @@ fn conditions(
         }),
     );
     // A hold says nothing about the resolution; what was last known stays.
-    if !matches!(next, Next::Hold(_)) {
+    if !matches!(next, Next::HoldReason(_)) {
         set(
             names::CONDITION_RESOLUTION_FAILED,
             match next {

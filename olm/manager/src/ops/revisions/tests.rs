@@ -90,7 +90,7 @@ fn going_back_is_what_the_subscription_says() {
     let spec = serde_json::to_value(&wanted.spec).unwrap();
     assert_eq!((&spec["version"], &spec["paused"]), (&json!("=2.0.0"), &json!(true)));
     assert_eq!(spec["upgradeConstraintPolicy"], "SelfCertified");
-    assert!(olm_resolver::VersionWish::parse("=2.0.0").unwrap().allows(&version));
+    assert!(olm_resolver::VersionRequest::parse("=2.0.0").unwrap().allows(&version));
     assert_eq!(wanted.annotations()[names::ANNOTATION_ROLLBACK_TO], "p.v2.0.0");
 }
 

@@ -59,7 +59,7 @@ fn specs(patches: &Arc<Mutex<Vec<Value>>>) -> Vec<Value> {
 #[tokio::test]
 async fn what_is_offered_is_skipped_when_no_version_is_named() {
     let (client, patches) = cluster(&json!({ "skipVersions": ["0.9.0"] }), 0);
-    let said = set(&client, &[], Some("db"), "etcd", &Wish::Skip(vec![])).await.unwrap();
+    let said = set(&client, &[], Some("db"), "etcd", &SettingChange::Skip(vec![])).await.unwrap();
     assert_eq!((said.changed, said.text.as_str()), (true, "etcd skips 0.11.0"));
     assert_eq!(specs(&patches), [json!({ "skipVersions": ["0.9.0", "0.11.0"] })]);
     // over exactly what was read
@@ -70,41 +70,47 @@ async fn what_is_offered_is_skipped_when_no_version_is_named() {
 async fn what_is_said_already_is_not_said_again() {
     let (client, patches) = cluster(&json!({ "skipVersions": ["0.9.0"], "paused": true }), 0);
     assert!(
-        !set(&client, &[], Some("db"), "etcd", &Wish::Skip(vec!["v0.9.0".into()])).await.unwrap().changed
+        !set(&client, &[], Some("db"), "etcd", &SettingChange::Skip(vec!["v0.9.0".into()]))
+            .await
+            .unwrap()
+            .changed
     );
-    assert!(!set(&client, &[], Some("db"), "etcd", &Wish::Pause).await.unwrap().changed);
+    assert!(!set(&client, &[], Some("db"), "etcd", &SettingChange::Pause).await.unwrap().changed);
     assert!(patches.lock().unwrap().is_empty());
     // and taking back is saying something
     assert!(
-        set(&client, &[], Some("db"), "etcd", &Wish::Unskip(vec!["0.9.0".into()])).await.unwrap().changed
+        set(&client, &[], Some("db"), "etcd", &SettingChange::Unskip(vec!["0.9.0".into()]))
+            .await
+            .unwrap()
+            .changed
     );
-    assert!(set(&client, &[], Some("db"), "etcd", &Wish::Resume).await.unwrap().changed);
+    assert!(set(&client, &[], Some("db"), "etcd", &SettingChange::Resume).await.unwrap().changed);
     assert_eq!(specs(&patches), [json!({ "skipVersions": [] }), json!({ "paused": null })]);
 }
 
 #[tokio::test]
 async fn a_change_at_the_same_moment_is_not_written_over() {
     let (client, patches) = cluster(&json!({}), 1);
-    assert!(set(&client, &[], Some("db"), "etcd", &Wish::Pause).await.unwrap().changed);
+    assert!(set(&client, &[], Some("db"), "etcd", &SettingChange::Pause).await.unwrap().changed);
     assert_eq!(patches.lock().unwrap().len(), 2, "it is looked at again, and said again");
     let (client, _) = cluster(&json!({}), 100);
-    assert!(set(&client, &[], Some("db"), "etcd", &Wish::Pause).await.is_err(), "and not for ever");
+    assert!(set(&client, &[], Some("db"), "etcd", &SettingChange::Pause).await.is_err(), "and not for ever");
 }
 
 #[tokio::test]
 async fn a_pin_outlasts_a_pause_and_that_is_told() {
     let pinned = json!({ "paused": true, "version": "=0.10.0", "upgradeConstraintPolicy": "SelfCertified" });
     let (client, patches) = cluster(&pinned, 0);
-    let said = set(&client, &[], Some("db"), "etcd", &Wish::Resume).await.unwrap();
+    let said = set(&client, &[], Some("db"), "etcd", &SettingChange::Resume).await.unwrap();
     assert!(said.text.contains("is resumed and pinned to =0.10.0"), "{}", said.text);
-    set(&client, &[], Some("db"), "etcd", &Wish::Unpin).await.unwrap();
+    set(&client, &[], Some("db"), "etcd", &SettingChange::Unpin).await.unwrap();
     assert_eq!(specs(&patches)[1], json!({ "version": null, "upgradeConstraintPolicy": null }));
 }
 
 #[tokio::test]
 async fn a_preview_says_the_same_and_changes_nothing() {
     let (client, patches) = cluster(&json!({ "channel": "alpha" }), 0);
-    let channel = Wish::Channel("beta".into());
+    let channel = SettingChange::Channel("beta".into());
     let foreseen = preview_set(&client, &[], Some("db"), "etcd", &channel).await.unwrap();
     assert!(foreseen.setting.changed && patches.lock().unwrap().is_empty());
     // no catalog is there that could be asked what follows
@@ -114,6 +120,6 @@ async fn a_preview_says_the_same_and_changes_nothing() {
     assert_eq!(said, foreseen.setting);
     assert_eq!(specs(&patches), [json!({ "channel": "beta" })]);
     // where nothing is to happen there is no plan, and none is missing
-    let paused = preview_set(&client, &[], Some("db"), "etcd", &Wish::Pause).await.unwrap();
+    let paused = preview_set(&client, &[], Some("db"), "etcd", &SettingChange::Pause).await.unwrap();
     assert!(paused.paused && paused.plan.is_none() && paused.problem.is_none());
 }

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::{
     Leaving, Progress, UninstallOptions, UninstallReport, described,
-    stages::{Held, Told, in_words, stages},
+    stages::{Held, HeldCondition, in_words, stages},
 };
 use crate::{
     engine::Refusal,
@@ -308,11 +308,11 @@ impl Doing<'_> {
 }
 
 /// What a Subscription says that is deleted and cannot be carried out.
-fn told(object: &ObjectRef, found: &DynamicObject) -> Option<Told> {
+fn told(object: &ObjectRef, found: &DynamicObject) -> Option<HeldCondition> {
     let conditions = found.data.pointer("/status/conditions").filter(|_| object.kind == "Subscription")?;
     let conditions: Vec<Condition> = serde_json::from_value(conditions.clone()).ok()?;
     let held = condition::find(&conditions, CONDITION_DELETION_HELD).filter(|c| c.is_true())?;
-    Some(Told {
+    Some(HeldCondition {
         reason: held.reason.clone().unwrap_or_default(),
         message: held.message.clone().unwrap_or_default(),
     })

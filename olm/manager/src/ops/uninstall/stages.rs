@@ -49,12 +49,12 @@ pub(super) struct Held {
     pub(super) resource: String,
     pub(super) finalizers: Vec<String>,
     /// Why its own deletion cannot be carried out, if it says so.
-    pub(super) told: Option<Told>,
+    pub(super) told: Option<HeldCondition>,
 }
 
 /// Reason and message of the condition `DeletionHeld`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct HeldCondition {
     pub(super) reason: String,
     pub(super) message: String,
 }

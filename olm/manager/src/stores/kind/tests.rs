@@ -165,7 +165,7 @@ fn what_lies_packed_is_whole_for_whoever_asks_and_equal_specifications_are_one()
     let all: Vec<Subscription> = (0..1_000).map(whole).collect();
     let kind = kind();
     list(&kind, &all);
-    assert_eq!(kind.shelf().specs(), 2);
+    assert_eq!(kind.table().specs(), 2);
     let named = |object: &Subscription| kind.get("ns", &object.name_any());
     assert!(all.iter().all(|object| named(object).as_deref() == Some(object)));
     // one at a time, and with all of its namespace
@@ -178,8 +178,8 @@ fn what_lies_packed_is_whole_for_whoever_asks_and_equal_specifications_are_one()
     kind.wrote(other.clone());
     assert_eq!(named(&other).as_deref(), Some(&other));
     assert_eq!(*kind.in_namespace("ns")[7], other);
-    assert_eq!(kind.shelf().specs(), 3);
+    assert_eq!(kind.table().specs(), 3);
     // a specification that nobody has any more goes
     list(&kind, &all[..1]);
-    assert_eq!((kind.shelf().specs(), kind.references().len()), (1, 1));
+    assert_eq!((kind.table().specs(), kind.references().len()), (1, 1));
 }

@@ -201,7 +201,7 @@ fn a_difference_is_known_until_all_are_compared_and_hold_the_same() {
         // then nobody goes for the size, and who gives no sum is told
         assert!(world.log.is_empty(), "{:?}", world.log);
         let told = told.unwrap().message;
-        assert!(restarts || told.ends_with(&format!("no sum comes from {}", names[0])), "{told}");
+        assert!(restarts || told.ends_with(&format!("no data hash from {}", names[0])), "{told}");
         // and it goes as soon as it can be seen that it is the one
         world.pods.get_mut(&names[0]).unwrap().mute = false;
         for _ in 0..300 {
@@ -254,7 +254,11 @@ fn a_new_operator_knows_who_is_wrong_without_a_comparison() {
     world.another_operator();
     let next = world.step();
     assert_eq!((&next.action, next.blocked), (&None, Some("Corrupt")));
-    assert!(next.message.starts_with(&format!("the data of {} is not", names[0])), "{}", next.message);
+    assert!(
+        next.message.starts_with(&format!("the data of {} differs from the majority", names[0])),
+        "{}",
+        next.message
+    );
     world.pods.get_mut(&names[1]).unwrap().slow = 0;
     assert!(removes_corrupt(world.step().action.as_ref()), "{:?}", world.log);
 }
@@ -413,7 +417,7 @@ fn too_few_members_that_can_be_compared_block_a_scale_down_and_say_which() {
     }
     let told = world.step();
     assert_eq!((told.progress, told.blocked), (Progress::ScalingDown, Some("ComparisonIncomplete")));
-    let names = format!("(no sum from {})", mute.join(", "));
+    let names = format!("(no data hash from {})", mute.join(", "));
     for words in [names.as_str(), "fewer than 3 of 4 members", "hint: `etcdctl endpoint hashkv --cluster`"] {
         assert!(told.message.contains(words), "{words}: {}", told.message);
     }
@@ -463,10 +467,7 @@ fn one_that_gives_no_sum_holds_nothing_up_and_that_is_told() {
         assert_eq!((told.progress, told.blocked), (Progress::Steady, None));
     }
     let told = world.step().message;
-    assert!(
-        told.contains(&format!("whether {mute} and the others hold the same data is not known")),
-        "{told}"
-    );
+    assert!(told.contains(&format!("the data of {mute} is unverified")), "{told}");
 }
 
 #[test]
@@ -549,7 +550,7 @@ fn of_three_one_lost_and_one_wrong_a_person_takes_the_lost_one_out_and_the_opera
         let told = world.step();
         assert_eq!((&told.action, told.blocked), (&None, Some("Corrupt")));
         assert!(
-            told.message.contains(&format!("take it out first: `etcdctl member remove {id:x}`")),
+            told.message.contains(&format!("remove it first: `etcdctl member remove {id:x}`")),
             "{}",
             told.message
         );
@@ -601,13 +602,11 @@ fn the_alarm_of_a_member_that_is_gone_is_disarmed_when_all_hold_the_same() {
 fn an_alarm_that_somebody_has_to_judge_is_left_and_the_commands_are_told() {
     let mut world = compared(3);
     let member = world.members[0].id;
-    for (id, who) in [(0, "that names no member".to_owned()), (member, format!("({member:x})"))] {
+    for (id, who) in [(0, "of an unnamed member".to_owned()), (member, format!("({member:x})"))] {
         let seen = alarmed(&mut world, id);
         let told = plan(&world.goal, &world.memory, &seen);
         assert_eq!((told.action, told.blocked), (None, Some("Corrupt")));
-        for words in
-            [who.as_str(), "the sums over the data of all members are the same", "`etcdctl alarm disarm`"]
-        {
+        for words in [who.as_str(), "the data hashes of all members are equal", "`etcdctl alarm disarm`"] {
             assert!(told.message.contains(words), "{words}: {}", told.message);
         }
     }
@@ -615,7 +614,7 @@ fn an_alarm_that_somebody_has_to_judge_is_left_and_the_commands_are_told() {
     let seen = Observed { hashes: Default::default(), ..alarmed(&mut world, 4711) };
     let told = plan(&world.goal, &world.memory, &seen);
     assert_eq!((told.action, told.blocked), (None, Some("Corrupt")));
-    assert!(told.message.contains("do not tell who is corrupt"), "{}", told.message);
+    assert!(told.message.contains("do not identify the corrupt member"), "{}", told.message);
 }
 
 #[test]

@@ -129,7 +129,7 @@ fn two_of_three_down_with_data_is_waited_for() {
     world.log.clear();
     let decision = world.step();
     assert_eq!(decision.progress, Progress::QuorumLost);
-    assert!(decision.message.contains("1 of 3 members answer, 2 are needed"), "{}", decision.message);
+    assert!(decision.message.contains("1 of 3 members respond, 2 are needed"), "{}", decision.message);
     for pod in world.pods.values_mut() {
         pod.stopped = false;
     }
@@ -160,7 +160,9 @@ fn members_that_say_nothing_are_left_as_they_are_until_they_do() {
             // then
             assert_eq!((decision.progress, decision.blocked), (progress, Some("AuthenticationRequired")));
             assert!(
-                decision.message.contains("name the Secret with the password of the user root"),
+                decision
+                    .message
+                    .contains("set spec.auth.rootSecret to the Secret with the password of user root"),
                 "{decision:?}"
             );
         }
@@ -205,7 +207,7 @@ fn members_that_became_silent_by_a_new_version_go_back() {
         let new = world.pods.iter().position(|(_, pod)| pod.view.version == "3.4.30").unwrap();
         world.locked = 1 << new;
         world.log.clear();
-        assert!(world.step().message.contains("name the Secret"), "of {size}");
+        assert!(world.step().message.contains("set spec.auth.rootSecret to the Secret"), "of {size}");
         assert!(world.log.is_empty(), "{:?}", world.log);
         world.goal.version = "3.4.23".into();
         world.step();

@@ -110,13 +110,13 @@ fn an_election_is_not_reported_as_too_few_members_that_answer() {
     }
     let decision = plan(&world.goal, &world.memory, &seen);
     assert_eq!(decision.blocked, Some("QuorumLost"));
-    let text = "5 of 5 members answer, but fewer than 3 of them follow one leader";
+    let text = "5 of 5 members respond, but fewer than 3 of them follow a confirmed leader";
     assert!(decision.message.starts_with(text), "{}", decision.message);
     // With too few members it says that.
     let names: Vec<String> = seen.endpoints.keys().take(3).cloned().collect();
     names.iter().for_each(|name| drop(seen.endpoints.remove(name)));
     let decision = plan(&world.goal, &world.memory, &seen);
-    assert!(decision.message.starts_with("2 of 5 members answer, 3 are needed"), "{}", decision.message);
+    assert!(decision.message.starts_with("2 of 5 members respond, 3 are needed"), "{}", decision.message);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use proptest::prelude::*;
 
-use super::super::rules::{Look, Told, broken};
+use super::super::rules::{DataComparison, RuleInput, broken};
 use super::super::*;
 use super::hold::hold;
 use crate::maintenance::{Cause, Record};
@@ -374,8 +374,8 @@ impl Case {
     fn action(&self) -> Result<Option<Action>, String> {
         let (goal, memory, seen) = (self.goal(), self.memory(), self.seen());
         let Some(action) = plan(&goal, &memory, &seen).action else { return Ok(None) };
-        let told = Told::of(&goal, &memory, &seen);
-        let look = Look { goal: &goal, memory: &memory, seen: &seen, told: &told };
+        let told = DataComparison::of(&goal, &memory, &seen);
+        let look = RuleInput { goal: &goal, memory: &memory, seen: &seen, told: &told };
         let broken = broken(&look, &action);
         if broken.is_empty() { Ok(Some(action)) } else { Err(format!("{action:?} breaks {broken:?}")) }
     }
@@ -458,7 +458,7 @@ fn nobody_is_removed_for_the_size_while_a_voter_has_no_name() {
     let case = Case { ones: vec![WELL, WELL, nameless], size: 2, ..QUIET };
     let decision = case.decision();
     assert_eq!((decision.action, decision.progress), (None, Progress::ScalingDown), "{}", decision.message);
-    assert!(decision.message.contains("told its name"), "{}", decision.message);
+    assert!(decision.message.contains("published its name"), "{}", decision.message);
     // Known by its name it may go.
     let case = Case { ones: vec![WELL, WELL, DOWN], size: 2, ..QUIET };
     assert!(matches!(case.action(), Ok(Some(Action::RemoveMember { id: 3, why: Removal::ScaleDown, .. }))));
@@ -470,7 +470,7 @@ fn a_member_that_follows_far_behind_is_not_given_up_however_often_it_ended() {
     let case = Case { ones: vec![WELL, WELL, One { pod: often, ..BEHIND }], ..QUIET };
     let decision = case.decision();
     assert_eq!((decision.action, decision.blocked), (None, Some("MembersUnhealthy")));
-    assert!(decision.message.contains("c-0000000002 catches up with the others"), "{}", decision.message);
+    assert!(decision.message.contains("c-0000000002 is catching up"), "{}", decision.message);
     let down = Case { ones: vec![WELL, WELL, One { pod: often, ..DOWN }], ..QUIET };
     assert!(matches!(down.action(), Ok(Some(Action::RemoveMember { id: 3, why: Removal::Dead(_), .. }))));
 }

@@ -43,7 +43,7 @@ impl Authority {
         let (not_before, not_after) = {
             let (_, parsed) = parse_x509_certificate(&der).map_err(|error| error.to_string())?;
             if !parsed.is_ca() {
-                return Err("it is no certificate of an authority".into());
+                return Err("not a CA certificate".into());
             }
             (parsed.validity().not_before.timestamp(), parsed.validity().not_after.timestamp())
         };

@@ -13,7 +13,7 @@ use crate::tls::{Names, Pair, Part};
 
 /// No certificate can be made.
 #[derive(Debug, thiserror::Error)]
-#[error("failed to make a certificate for {name}: {text}")]
+#[error("failed to create a certificate for {name}: {text}")]
 pub struct MintError {
     name: String,
     text: String,
@@ -21,7 +21,7 @@ pub struct MintError {
 
 impl MintError {
     pub(super) fn without_authority(cluster: &str) -> Self {
-        Self { name: cluster.to_owned(), text: "there is no authority to sign it".into() }
+        Self { name: cluster.to_owned(), text: "no signing authority".into() }
     }
 }
 

@@ -66,16 +66,21 @@ impl Settings {
 pub(super) fn settings(policy: &AutoTls, errors: &mut Vec<String>) -> Settings {
     let days = policy.certificate_days.unwrap_or(DAYS);
     if !(1..=MOST_DAYS).contains(&days) {
-        errors.push(format!("spec.TLS.auto.certificateDays: {days} is not between 1 and {MOST_DAYS}"));
+        errors
+            .push(format!("spec.TLS.auto.certificateDays: invalid value {days}, expected 1 to {MOST_DAYS}"));
     }
     let names = policy.server_names.clone().unwrap_or_default();
     if names.len() > MOST_NAMES {
-        errors.push(format!("spec.TLS.auto.serverNames: {} names are more than {MOST_NAMES}", names.len()));
+        errors
+            .push(format!("spec.TLS.auto.serverNames: {} names, expected at most {MOST_NAMES}", names.len()));
     }
     for name in names.iter().take(MOST_NAMES) {
         let bare = name.strip_prefix("*.").unwrap_or(name);
         if rustls::pki_types::ServerName::try_from(bare.to_owned()).is_err() {
-            errors.push(format!("spec.TLS.auto.serverNames: {name:?} is no DNS name and no IP address"));
+            errors.push(format!(
+                "spec.TLS.auto.serverNames: invalid name {name:?}, expected a DNS name or \
+             an IP address"
+            ));
         }
     }
     Settings { days: days.clamp(1, MOST_DAYS), names }

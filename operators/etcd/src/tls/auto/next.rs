@@ -60,7 +60,7 @@ pub(crate) fn next(
         }
         let bundle = chain.bundle(now);
         for part in kind.parts() {
-            let Some(leaf) = held.leaves.get(part) else { return Step::Issue(*part, "there is none") };
+            let Some(leaf) = held.leaves.get(part) else { return Step::Issue(*part, "certificate missing") };
             let published = &leaf.files.authorities;
             if !(contains_all(published, &bundle) && contains_all(&bundle, published)) {
                 return Step::Publish(*part);
@@ -78,16 +78,16 @@ pub(crate) fn next(
             for part in kind.parts() {
                 let Some(leaf) = held.leaves.get(part) else { continue };
                 if !leaf.files.pair.signed_by(&current.der) {
-                    return Step::Issue(*part, "another authority signs now");
+                    return Step::Issue(*part, "signing authority changed");
                 }
                 if !held.has_names(*part, names, settings) {
-                    return Step::Issue(*part, "its names have changed");
+                    return Step::Issue(*part, "names changed");
                 }
                 let pair = &leaf.files.pair;
                 let renew = pair.not_after - renew_before(settings);
                 // One that ends with its authority cannot be had for longer from it.
                 if now.as_second() >= renew && pair.not_after < current.not_after {
-                    return Step::Issue(*part, "it is about to expire");
+                    return Step::Issue(*part, "certificate expires soon");
                 }
                 if pair.not_after < current.not_after {
                     wake = wake.min(renew);

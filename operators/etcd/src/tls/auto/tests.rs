@@ -258,7 +258,7 @@ fn certificates_are_renewed_and_authorities_handed_over() {
     let count = |wanted: &Step| world.steps.iter().filter(|step| *step == wanted).count();
     assert_eq!(count(&Step::Switch(Kind::Peer)), 1, "{:?}", world.steps);
     assert!(late >= 3, "each member was restarted once for the new authorities: {late}");
-    assert!(count(&Step::Issue(Part::Server, "it is about to expire")) >= 15);
+    assert!(count(&Step::Issue(Part::Server, "certificate expires soon")) >= 15);
     assert_eq!(count(&Step::Drop(Kind::Client)), 1, "the old one goes when it has expired");
 }
 
@@ -283,5 +283,5 @@ fn a_changed_list_of_names_makes_a_new_certificate_for_those_who_show_it() {
     let world = World::new();
     let more = Settings { names: vec!["db.example.org".into()], ..settings() };
     let due = next(&world.held(), &names(), &more, world.started(), world.time());
-    assert_eq!(due, Step::Issue(Part::Peer, "its names have changed"));
+    assert_eq!(due, Step::Issue(Part::Peer, "names changed"));
 }

@@ -129,7 +129,7 @@ impl Worker {
         }
         *lock(&self.live.faults) = left;
         for done in &undone {
-            let text = format!("{} was taken back (olm dev fault)", done.fault.kind().name());
+            let text = format!("{} removed (olm dev fault)", done.fault.kind().name());
             self.event(None, Severity::Normal, "FaultUndone", text);
         }
         Ok(undone)
@@ -174,7 +174,7 @@ impl Worker {
         if faults.iter().any(|done| matches!(done.fault.kind(), Kind::Pause | Kind::Slow))
             && let Err(error) = self.rhythm(&faults)
         {
-            tracing::warn!(%error, "failed to put the faults of a pod into a new container");
+            tracing::warn!(%error, "failed to apply the faults of a pod to a new container");
         }
     }
 
@@ -187,7 +187,7 @@ impl Worker {
 
     fn kill(&mut self, wipe: bool, done: Done, reply: oneshot::Sender<Result<Done, String>>) {
         if self.faults.killing.is_some() {
-            let _ = reply.send(Err("the pod is being killed already".to_owned()));
+            let _ = reply.send(Err("the pod is already being killed".to_owned()));
             return;
         }
         let killed = match &self.sandbox {

@@ -125,7 +125,7 @@ impl Worker {
                 None
             }
             Err(error) => {
-                tracing::warn!(%error, pod = name, "failed to write a pod's status; trying again");
+                tracing::warn!(%error, pod = name, "failed to write the status of a pod, will retry");
                 self.send_at = Some(Instant::now() + Duration::from_secs(1));
                 self.send_at
             }

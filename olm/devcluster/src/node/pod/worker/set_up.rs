@@ -12,8 +12,9 @@ impl Worker {
         if self.network.is_none() {
             for dir in ["root", "termination", "volumes", "logs"] {
                 let dir = self.dir.join(dir);
-                std::fs::create_dir_all(&dir)
-                    .map_err(|error| sandbox_failed(format!("failed to make {}: {error}", dir.display())))?;
+                std::fs::create_dir_all(&dir).map_err(|error| {
+                    sandbox_failed(format!("failed to create {}: {error}", dir.display()))
+                })?;
             }
             let network = self.cx.network.attach_pod().await;
             let network = network.map_err(|error| sandbox_failed(error.to_string()))?;
@@ -53,7 +54,7 @@ impl Worker {
                 Ok(()) => self.volumes_ready = true,
                 Err(error) if !self.volumes_ready => return Err(("FailedMount", error.to_string())),
                 // A running pod keeps what it has.
-                Err(error) => tracing::debug!(%error, "failed to bring a volume up to date"),
+                Err(error) => tracing::debug!(%error, "failed to update a volume"),
             }
             self.refresh = false;
         }

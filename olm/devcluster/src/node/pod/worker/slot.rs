@@ -89,7 +89,7 @@ impl Slot {
             slot.run = Run::Exited(ContainerStateTerminated {
                 exit_code: 255,
                 reason: Some("Unknown".to_owned()),
-                message: Some("the node was stopped while the container ran".to_owned()),
+                message: Some("the node was stopped while the container was running".to_owned()),
                 started_at: running.started_at,
                 finished_at: Some(now()),
                 container_id: earlier.container_id.clone(),

@@ -114,7 +114,7 @@ impl Worker {
                 None
             }
             Err(error) => {
-                tracing::warn!(%error, pod = name, "failed to delete a pod that is stopped; trying again");
+                tracing::warn!(%error, pod = name, "failed to delete a stopped pod, will retry");
                 Some(Instant::now() + Duration::from_secs(1))
             }
         }
@@ -175,7 +175,7 @@ async fn stop_process(target: Target, hook: Option<LifecycleHandler>, grace: Dur
     if let Some(hook) = hook
         && let Err(error) = probe::hook(&target, &hook, grace).await
     {
-        tracing::debug!(error, "a preStop hook failed");
+        tracing::debug!(error, "preStop hook failed");
     }
     target.process.signal(Signal::SIGTERM, false);
     // As kubelet: after a hook that took all of the time, two seconds are left.

@@ -61,7 +61,7 @@ fn world() -> World {
 fn a_paused_subscription_changes_nothing() {
     let mut world = world();
     world.subscription.spec.paused = true;
-    assert_eq!(hold(&world.observed()), Some(Hold::Paused));
+    assert_eq!(hold(&world.observed()), Some(HoldReason::Paused));
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn work_that_has_begun_is_finished_first() {
     let mut world = world();
     world.csvs = vec![csv("etcd.v1", CsvPhase::Pending)];
     world.plans = vec![plan("install-a", "etcd.v1", true, InstallPlanPhase::Installing)];
-    assert_eq!(hold(&world.observed()), Some(Hold::Installing { plan: "install-a".into() }));
+    assert_eq!(hold(&world.observed()), Some(HoldReason::Installing { plan: "install-a".into() }));
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn a_plan_that_could_not_even_begin_does_not_hold_back_another() {
 fn the_next_version_waits_for_the_last_to_come_up_but_not_for_ever() {
     let mut world = world();
     world.csvs = vec![csv("etcd.v1", CsvPhase::Installing)];
-    assert_eq!(hold(&world.observed()), Some(Hold::Settling { until: at(300) }));
+    assert_eq!(hold(&world.observed()), Some(HoldReason::Settling { until: at(300) }));
     world.now = at(301);
     assert_eq!(hold(&world.observed()), None);
 }
@@ -115,7 +115,7 @@ fn an_unapproved_plan_stays_while_nothing_better_is_known() {
     let mut world = world();
     world.plans = vec![plan("install-b", "etcd.v2", false, InstallPlanPhase::RequiresApproval)];
     let observed = world.observed();
-    assert!(obsolete(&observed, &Next::Hold(Hold::Catalog)).is_empty());
+    assert!(obsolete(&observed, &Next::HoldReason(HoldReason::Catalog)).is_empty());
 }
 
 #[test]
@@ -127,8 +127,10 @@ fn five_revisions_are_kept_however_many_plans_failed_since() {
     world.plans = of(InstallPlanPhase::Complete, 0..8);
     world.plans.extend(of(InstallPlanPhase::Failed, 8..16));
     let observed = world.observed();
-    let gone: Vec<String> =
-        obsolete(&observed, &Next::Hold(Hold::Paused)).iter().map(|plan| plan.name_any()).collect();
+    let gone: Vec<String> = obsolete(&observed, &Next::HoldReason(HoldReason::Paused))
+        .iter()
+        .map(|plan| plan.name_any())
+        .collect();
     let expected = [0, 1, 2, 8, 9, 10, 11, 12].map(|n| format!("install-{n}"));
     assert_eq!(gone, expected);
 }
@@ -141,7 +143,7 @@ fn a_rollback_is_not_held_up_by_the_pause_that_follows_it() {
     world.csvs = vec![csv("etcd.v2", CsvPhase::Succeeded)];
     assert_eq!(hold(&world.observed()), None);
     world.csvs = vec![csv("etcd.v1", CsvPhase::Succeeded)];
-    assert_eq!(hold(&world.observed()), Some(Hold::Paused));
+    assert_eq!(hold(&world.observed()), Some(HoldReason::Paused));
 }
 
 /// A plan that has not got on for a while.
@@ -158,7 +160,7 @@ fn a_plan_that_does_not_get_on_does_not_hold_back_what_may_mend_it() {
     world.csvs = vec![csv("etcd.v2", CsvPhase::Pending)];
     let at_work = plan("install-b", "etcd.v2", true, InstallPlanPhase::Installing);
     world.plans = vec![at_work.clone()];
-    assert!(matches!(hold(&world.observed()), Some(Hold::Installing { .. })));
+    assert!(matches!(hold(&world.observed()), Some(HoldReason::Installing { .. })));
     world.plans = vec![stalled(at_work)];
     assert_eq!(hold(&world.observed()), None);
 }

@@ -81,7 +81,7 @@ fn a_plan_at_work_is_told_once_and_then_its_end() {
     plan.status = Some(olm_api::InstallPlanStatus { phase, start_time: begun, ..Default::default() });
     let plans = [Arc::new(plan)];
     let current = plans.first().map(AsRef::as_ref);
-    let at_work = Next::Hold(Hold::Installing { plan: "install-a".into() });
+    let at_work = Next::HoldReason(HoldReason::Installing { plan: "install-a".into() });
     let told = status(&observed(&subscription, &[], &plans), &at_work, current);
     subscription.status = Some(told);
     // when its version comes
@@ -112,7 +112,7 @@ fn nothing_new_is_an_equal_status() {
 }
 
 /// What Flux and Argo CD make of each state. Argo CD's own check looks at four conditions of OLM v0 and takes everything
-/// else for healthy; ours (docs/running.md) looks at the usual ones.
+/// else for healthy; ours (docs/monitoring.md) looks at the usual ones.
 #[test]
 fn tools_that_know_only_the_usual_conditions_see_how_it_stands() {
     let csv = |phase: CsvPhase| {
@@ -145,7 +145,7 @@ fn tools_that_know_only_the_usual_conditions_see_how_it_stands() {
             Catalog::Loading,
             vec![],
             vec![],
-            Next::Hold(Hold::Paused),
+            Next::HoldReason(HoldReason::Paused),
             (Kstatus::InProgress, Argo::Healthy, Argo::Progressing),
         ),
         ("no catalog", missing, vec![], vec![], refused(), (Kstatus::Failed, Argo::Degraded, Argo::Degraded)),

@@ -9,8 +9,8 @@ use std::{
 use kube::{Resource, ResourceExt};
 
 use super::{
-    kept::Kept,
-    pack::{Packed, Packer},
+    cached::Cached,
+    compress::{Compressor, Packed},
 };
 
 type Keys<K> = fn(&K) -> Vec<String>;
@@ -29,19 +29,19 @@ pub(super) fn version<K: Resource>(object: &K) -> Option<u64> {
     object.meta().resource_version.as_ref()?.parse().ok()
 }
 
-pub(super) struct Shelf<K: Kept> {
+pub(super) struct ObjectTable<K: Cached> {
     /// In an order that is the same for all kinds: their controllers come by the same namespaces at about the same time.
     spaces: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Entry<K>>>,
     keyed: HashMap<Arc<str>, BTreeSet<Place>>,
     keys: Keys<K>,
-    packer: Packer,
+    packer: Compressor,
     /// Every specification that is kept, by a hash of its content.
     specs: HashMap<u64, Weak<K::Spec>>,
     /// The objects of the namespaces that were asked for last, the latest at the end.
     opened: Mutex<Opened<K>>,
 }
 
-struct Entry<K: Kept> {
+struct Entry<K: Cached> {
     version: Option<u64>,
     keys: Box<[Arc<str>]>,
     brief: K::Brief,
@@ -49,18 +49,18 @@ struct Entry<K: Kept> {
 }
 
 /// How an object lies on the shelf.
-enum Lies<K: Kept> {
+enum Lies<K: Cached> {
     AsItIs(Arc<K>),
     Packed { spec: Arc<K::Spec>, rest: Packed },
 }
 
-impl<K: Kept> Shelf<K> {
+impl<K: Cached> ObjectTable<K> {
     pub(super) fn new(keys: Keys<K>) -> Self {
         Self {
             spaces: BTreeMap::new(),
             keyed: HashMap::new(),
             keys,
-            packer: Packer::default(),
+            packer: Compressor::default(),
             specs: HashMap::new(),
             opened: Mutex::default(),
         }

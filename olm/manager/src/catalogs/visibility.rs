@@ -9,7 +9,7 @@ use super::LoadedCatalog;
 
 /// What a namespace sees.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sight<'a> {
+pub(crate) struct CatalogVisibility<'a> {
     namespace: &'a str,
     /// The product's namespace.
     global: &'a str,
@@ -17,7 +17,7 @@ pub(crate) struct Sight<'a> {
     alone: bool,
 }
 
-impl<'a> Sight<'a> {
+impl<'a> CatalogVisibility<'a> {
     pub(crate) fn of(namespace: &'a str, global: &'a str, groups: &[Arc<OperatorGroup>]) -> Self {
         let alone = groups.iter().any(|group| {
             group.annotations().get(names::ANNOTATION_EXCLUDE_GLOBAL).is_some_and(|value| value == "true")
@@ -74,9 +74,9 @@ mod tests {
 
     #[test]
     fn a_namespace_uses_its_own_catalogs_and_those_of_the_products() {
-        let sight = Sight::of("ns", "olm", &[]);
-        assert_eq!(["ns", "olm", "web"].map(|namespace| sight.reaches(namespace)), [true, true, false]);
-        let (text, fix) = sight.refuses("web", "c").unwrap();
+        let visibility = CatalogVisibility::of("ns", "olm", &[]);
+        assert_eq!(["ns", "olm", "web"].map(|namespace| visibility.reaches(namespace)), [true, true, false]);
+        let (text, fix) = visibility.refuses("web", "c").unwrap();
         assert!(text.starts_with("catalogsource web/c is not available in namespace ns: "), "{text}");
         assert_eq!(fix, "set spec.sourceNamespace to ns or olm");
     }
@@ -84,12 +84,12 @@ mod tests {
     #[test]
     fn a_group_shuts_the_products_catalogs_out_by_the_word_true() {
         let groups = group("true");
-        let sight = Sight::of("ns", "olm", &groups);
-        assert_eq!(["ns", "olm", "web"].map(|namespace| sight.reaches(namespace)), [true, false, false]);
-        assert!(sight.refuses("olm", "c").unwrap().0.ends_with(names::ANNOTATION_EXCLUDE_GLOBAL));
-        assert_eq!(sight.refuses("web", "c").unwrap().1, "set spec.sourceNamespace to ns");
+        let visibility = CatalogVisibility::of("ns", "olm", &groups);
+        assert_eq!(["ns", "olm", "web"].map(|namespace| visibility.reaches(namespace)), [true, false, false]);
+        assert!(visibility.refuses("olm", "c").unwrap().0.ends_with(names::ANNOTATION_EXCLUDE_GLOBAL));
+        assert_eq!(visibility.refuses("web", "c").unwrap().1, "set spec.sourceNamespace to ns");
         // the product's namespace sees its own
-        assert!(Sight::of("olm", "olm", &groups).reaches("olm"));
-        assert!(Sight::of("ns", "olm", &group("false")).reaches("olm"));
+        assert!(CatalogVisibility::of("olm", "olm", &groups).reaches("olm"));
+        assert!(CatalogVisibility::of("ns", "olm", &group("false")).reaches("olm"));
     }
 }

@@ -9,12 +9,12 @@ const ALIKE: usize = 3;
 
 /// Texts as others resemble them.
 #[derive(Debug, Default)]
-pub(super) struct Packer {
+pub(super) struct Compressor {
     /// Only ever longer: what was packed is opened with as much of it as there was then.
     learnt: Vec<u8>,
 }
 
-/// A text of a [`Packer`].
+/// A text of a [`Compressor`].
 #[derive(Debug)]
 pub(super) struct Packed {
     bytes: Box<[u8]>,
@@ -23,7 +23,7 @@ pub(super) struct Packed {
     learnt: u32,
 }
 
-impl Packer {
+impl Compressor {
     /// `None` for what is too large.
     pub(super) fn pack(&mut self, text: &[u8]) -> Option<Packed> {
         let (size, learnt) = (u32::try_from(text.len()).ok()?, u32::try_from(self.learnt.len()).ok()?);
@@ -55,7 +55,7 @@ mod tests {
                 r#"[{{"name":"etcd.v0.9.{n}","namespace":"tenant-{n:05}","uid":"6a{n:030}","labels":{{"operators.coreos.com/etcd.tenant-{n:05}":""}}}},{{"phase":"Succeeded","message":"install strategy completed with no errors","reason":"InstallSucceeded"}}]"#
             )
         };
-        let mut packer = Packer::default();
+        let mut packer = Compressor::default();
         let packed: Vec<Packed> =
             (0..100).map(|n| packer.pack(text(n).as_bytes()).expect("it is small")).collect();
         for (n, packed) in packed.iter().enumerate() {
@@ -64,13 +64,15 @@ mod tests {
         assert!(packed.iter().skip(1).all(|packed| packed.bytes.len() < text(0).len() / 2));
         assert_eq!(packer.learnt.len(), text(0).len());
         // one of another packer is nothing to fall over
-        assert!(packed.iter().all(|packed| packed.learnt == 0 || Packer::default().open(packed).is_none()));
+        assert!(
+            packed.iter().all(|packed| packed.learnt == 0 || Compressor::default().open(packed).is_none())
+        );
     }
 
     proptest! {
         #[test]
         fn any_texts_are_what_they_were(texts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..9_000), 0..8)) {
-            let mut packer = Packer::default();
+            let mut packer = Compressor::default();
             let packed: Vec<Packed> = texts.iter().filter_map(|text| packer.pack(text)).collect();
             let opened: Vec<Vec<u8>> = packed.iter().filter_map(|packed| packer.open(packed)).collect();
             prop_assert_eq!(opened, texts);

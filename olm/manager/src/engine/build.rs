@@ -63,7 +63,7 @@ fn owned_by_others(snapshot: &Snapshot, resolved: &Resolved) -> BTreeSet<String>
 }
 
 /// The change to what was chosen, and to nothing beside it.
-pub(super) async fn work_out(
+pub(super) async fn build(
     resources: &Resources,
     subscription: &Subscription,
     snapshot: &Snapshot,

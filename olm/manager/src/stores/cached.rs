@@ -15,7 +15,7 @@ use olm_api::{
 use serde::{Serialize, de::DeserializeOwned};
 
 /// What can be kept.
-pub(crate) trait Kept:
+pub(crate) trait Cached:
     Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
 {
     /// What many of them have alike.
@@ -50,7 +50,7 @@ pub(crate) struct Parts<'a, S> {
 /// Kinds of which there are few, or all of which are looked at often: as they are.
 macro_rules! kept_as_they_are {
     ($($kind:ty),*) => {$(
-        impl Kept for $kind {
+        impl Cached for $kind {
             type Spec = ();
             type Brief = ();
 
@@ -72,7 +72,7 @@ kept_as_they_are!(OperatorGroup, PartialObjectMeta<Namespace>, CatalogSource, OL
 /// Kinds with metadata, a specification and a status.
 macro_rules! kept_in_parts {
     ($kind:ident, $spec:ty, $key:expr, $brief:ty, $brief_of:expr) => {
-        impl Kept for $kind {
+        impl Cached for $kind {
             type Spec = $spec;
             type Brief = $brief;
 

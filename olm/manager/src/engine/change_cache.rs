@@ -16,9 +16,9 @@ const MOST: usize = 8;
 
 /// Changes by the digests of their plans.
 #[derive(Default)]
-pub(crate) struct WorkedOut(Mutex<VecDeque<Kept>>);
+pub(crate) struct ChangeCache(Mutex<VecDeque<CachedChange>>);
 
-struct Kept {
+struct CachedChange {
     namespace: String,
     digest: String,
     basis: Basis,
@@ -26,7 +26,7 @@ struct Kept {
     at: Instant,
 }
 
-impl WorkedOut {
+impl ChangeCache {
     pub(crate) fn put(&self, basis: Basis, change: Arc<Change>) {
         let (namespace, digest) = (change.plan.namespace.clone(), change.plan.digest.clone());
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -34,7 +34,7 @@ impl WorkedOut {
         if all.len() == MOST {
             all.pop_front();
         }
-        all.push_back(Kept { namespace, digest, basis, change, at: Instant::now() });
+        all.push_back(CachedChange { namespace, digest, basis, change, at: Instant::now() });
     }
 
     /// The change of that digest, where it was worked out on the same basis, and just now. It is for one.

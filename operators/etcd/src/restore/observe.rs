@@ -12,7 +12,7 @@ use crate::apply::why;
 use crate::backup::source::{Door, Entry};
 use crate::crd::restore::EtcdRestore;
 use crate::crd::{EtcdCluster, EtcdClusterStatus};
-use crate::dereference::{self, Around};
+use crate::dereference::{self, Environment};
 use crate::etcd::Etcd;
 use crate::names;
 use crate::observed::{LOG_IN, Observed, PodView};
@@ -20,7 +20,7 @@ use crate::plan::prove;
 use crate::validate::{Validated, validate};
 
 /// What was seen, and what is needed to act on it.
-pub(crate) struct Look {
+pub(crate) struct ObservedRestore {
     pub(crate) seen: Seen,
     pub(crate) cluster: Option<EtcdCluster>,
     /// Absent when the spec is wrong.
@@ -30,7 +30,7 @@ pub(crate) struct Look {
 }
 
 /// One look.
-pub(crate) async fn look(context: &Context, restore: &EtcdRestore) -> Result<Look, String> {
+pub(crate) async fn look(context: &Context, restore: &EtcdRestore) -> Result<ObservedRestore, String> {
     let base = &context.base;
     let namespace = restore.namespace().unwrap_or_default();
     let name = restore.spec.etcd_cluster.name.clone();
@@ -40,7 +40,7 @@ pub(crate) async fn look(context: &Context, restore: &EtcdRestore) -> Result<Loo
         .await
         .map_err(|error| format!("failed to read EtcdCluster {name}: {}", why(&error)))?;
     let source = restore.spec.source_claim();
-    let mut look = Look {
+    let mut look = ObservedRestore {
         seen: Seen {
             invalid: source.clone().err(),
             claim: source
@@ -78,9 +78,10 @@ pub(crate) async fn look(context: &Context, restore: &EtcdRestore) -> Result<Loo
                     base.tls.secure(&base.client, &valid).await.map_err(|error| error.to_string())?;
                 look.etcd = base.etcd.with(secured.access.clone());
                 let addressing = &*base.addressing;
-                let around = Around { now: base.now(), classes: base.classes().await, ..Around::default() };
+                let environment =
+                    Environment { now: base.now(), classes: base.classes().await, ..Environment::default() };
                 let observed =
-                    dereference::observe(&base.client, &look.etcd, addressing, &valid, &around).await;
+                    dereference::observe(&base.client, &look.etcd, addressing, &valid, &environment).await;
                 let observed = observed.map_err(|error| error.to_string())?;
                 found.pods = pods(context, &valid, &observed, restore).await?;
                 found.claims = observed
@@ -163,7 +164,11 @@ async fn inspect_claim(context: &Context, seen: &mut Seen, cluster: &EtcdCluster
 }
 
 /// The pod in which etcd runs on a copy of the claim's data, and what that etcd says.
-async fn on_copy(context: &Context, look: &Look, valid: &Validated) -> Result<Vec<PodSeen>, String> {
+async fn on_copy(
+    context: &Context,
+    look: &ObservedRestore,
+    valid: &Validated,
+) -> Result<Vec<PodSeen>, String> {
     if look.seen.claim.is_none() {
         return Ok(Vec::new());
     }
@@ -224,20 +229,13 @@ fn of_pod(pod: &Pod, observed: &Observed, here: Option<&str>) -> PodSeen {
     let words = |status: &ContainerStatus| {
         let ended = ended(status)?;
         let message = ended.message.unwrap_or_default();
-        let message = message
-            .lines()
-            .rev()
-            .find(|line| !line.trim().is_empty())
-            .unwrap_or("it said nothing")
-            .to_owned();
-        Some(format!("container {} ended with {}: {message}", status.name, ended.exit_code))
+        let message =
+            message.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no output").to_owned();
+        Some(format!("container {} exited with code {}: {message}", status.name, ended.exit_code))
     };
     let trouble = init.iter().find_map(words).or_else(|| view.waiting.clone());
     let trouble = if observed.refused.contains(&name) {
-        Some(
-            "etcd, with the users of the backup, does not take the password that spec.auth.rootSecret names"
-                .to_owned(),
-        )
+        Some("etcd, with the users of the backup, rejects the password in spec.auth.rootSecret".to_owned())
     } else {
         observed.silent.contains(&name).then(|| LOG_IN.to_owned()).or(trouble)
     };
@@ -263,7 +261,7 @@ fn of_pod(pod: &Pod, observed: &Observed, here: Option<&str>) -> PodSeen {
 }
 
 /// A read through a majority, once it is asked for.
-async fn revision(context: &Context, look: &Look, observed: &Observed) -> Option<i64> {
+async fn revision(context: &Context, look: &ObservedRestore, observed: &Observed) -> Option<i64> {
     if look.seen.status.cluster_id.is_empty() {
         return None;
     }
