@@ -122,7 +122,7 @@ async fn a_failing_upgrade_stops_and_goes_back(at: Handle<'_>, version: &str) ->
 
     at.patch(&json!({ "version": missing }))?;
     let message = at.reports("Upgrading", "False", "UpgradeStalled", &missing).await?;
-    ensure!(message.contains(&format!("set spec.version back to {version}")), "{message}");
+    ensure!(message.contains(&format!("set spec.version to {version} to revert")), "{message}");
     ensure!(tried()?.len() == 1, "{:?}", tried()?);
     at.patch(&json!({ "version": version }))?;
     at.reports("Upgrading", "False", "VersionAsDesired", "").await?;

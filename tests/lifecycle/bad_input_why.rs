@@ -93,7 +93,7 @@ fn a_wrong_permission() {
       spec.install.spec.permissions[1].rules[0].verbs: it is empty; name at least
       one verb, or take the rule away (olm show a # choose another version)
     install: 1.0.0, head of the order of channel stable
-    constraints: channel stable; no pin, no range; no skip list
+    constraints: channel stable; any version; no skipped versions
     "#);
 }
 
@@ -111,7 +111,7 @@ fn a_missing_deployment() {
       deployment `nobody`; name one of spec.install.spec.deployments (olm show a #
       choose another version)
     install: 1.0.0, head of the order of channel stable
-    constraints: channel stable; no pin, no range; no skip list
+    constraints: channel stable; any version; no skipped versions
     "#);
 }
 
@@ -125,7 +125,7 @@ fn an_unsupported_kind() {
       hold this kind; let the operator make it, and take the manifest out of the
       bundle (olm show a # choose another version)
     install: 1.0.0, head of the order of channel stable
-    constraints: channel stable; no pin, no range; no skip list
+    constraints: channel stable; any version; no skipped versions
     "#);
 }
 
@@ -143,7 +143,7 @@ fn a_duplicate_webhook_name() {
       webhook of this type is called `check.a.example.com`, too; rename one of the
       two (olm show a # choose another version)
     install: 1.0.0, head of the order of channel stable
-    constraints: channel stable; no pin, no range; no skip list
+    constraints: channel stable; any version; no skipped versions
     "#);
 }
 
@@ -157,7 +157,7 @@ fn an_invalid_version() {
       no semantic version; write MAJOR.MINOR.PATCH (olm show a # choose another
       version)
     install: 1.0.0, head of the order of channel stable
-    constraints: channel stable; no pin, no range; no skip list
+    constraints: channel stable; any version; no skipped versions
     "#);
 }
 
@@ -176,7 +176,7 @@ fn an_invalid_range() {
       olm/catalog@…)
     status: Failed: Subscription spec.version: no version in "newest"; a comparator
       is an operator and a full version such as >=1.2.3
-    constraints: channel stable; version newest please; no skip list
+    constraints: channel stable; version newest please; no skipped versions
     "#);
 }
 
@@ -198,10 +198,11 @@ fn two_operator_groups() {
     shows!(text, @r#"
     a is not installed in namespace ns (channel stable, updates: automatic, catalog
       olm/catalog@…)
-    status: Failed: the namespace has 2 OperatorGroups (own, second), so nobody can
-      say what its operators watch (kubectl delete operatorgroup second -n ns)
+    status: Failed: the namespace has 2 OperatorGroups (own, second), expected one;
+      the target namespaces of its operators are ambiguous (kubectl delete
+      operatorgroup second -n ns)
     install: 1.0.0, head of the order of channel stable
-    constraints: channel stable; no pin, no range; no skip list
+    constraints: channel stable; any version; no skipped versions
     "#);
 }
 
@@ -218,10 +219,10 @@ fn a_catalog_of_another_namespace() {
     shows!(text, @r#"
     a is not installed in namespace ns (channel stable, updates: automatic, catalog
       elsewhere/catalog@…)
-    status: Failed: targeted catalogsource elsewhere/catalog cannot be used from
+    status: Failed: targeted catalogsource elsewhere/catalog is not available in
       namespace ns: only catalogs of that namespace and of olm are visible there;
       set spec.sourceNamespace to ns or olm
-    constraints: channel stable; no pin, no range; no skip list
+    constraints: channel stable; any version; no skipped versions
     "#);
 }
 
@@ -265,6 +266,6 @@ fn an_approval_without_the_right() {
     status: Needs approval: install a 1.0.0: 5 to create, 0 to change, 0 to delete,
       olm approve a -n ns
     install: 1.0.0, head of the order of channel stable
-    constraints: channel stable; no pin, no range; no skip list
+    constraints: channel stable; any version; no skipped versions
     "#);
 }

@@ -133,7 +133,7 @@ fn a_dependency_that_is_held_says_why_where_the_deletion_began() {
         let why = world.condition("Subscription", "ns", "b", "DeletionHeld", "ManagerLacksRights").await?;
         let message = text(&why, "/message");
         for part in [
-            format!("Subscription ns/{}, which was deleted with it, is held: ", along()),
+            format!("the deletion of dependency Subscription ns/{} is held: ", along()),
             "as.a.example.com".to_owned(),
             format!(
                 "set spec.deletionPolicy to null in Subscription ns/{} and in Subscription ns/b",

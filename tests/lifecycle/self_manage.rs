@@ -200,7 +200,7 @@ fn it_is_not_put_beside_another_nor_over_a_newer_one() {
         let other = "another OLM is running on this cluster: Deployments old-olm/olm-operator have pods";
         desk.refused(other, &["install", "--image", IMAGE]).await?;
         // when it is stopped, as the hint says
-        let fix = "stop it first: kubectl scale deployment -n old-olm olm-operator --replicas=0";
+        let fix = "stop it with `kubectl scale deployment -n old-olm olm-operator --replicas=0`";
         desk.refused(fix, &["install", "--image", IMAGE]).await?;
         world.apply(&old_olm(0)).await?;
         let stopped = |d: &Value| d["status"]["replicas"].as_u64().unwrap_or(0) == 0;
@@ -293,7 +293,8 @@ fn uninstalling_removes_what_was_installed() {
         world.gone("Deployment", OLM, CONSOLE).await?;
         let told = desk.done(&["uninstall", "--yes"]).await?;
         ensure!(told.contains(&format!("\nremoved {} objects\n{kept}", listed.len() - 3)), "{told}");
-        let stays: Vec<&str> = told.lines().filter(|line| line.starts_with("namespace olm stays")).collect();
+        let stays: Vec<&str> =
+            told.lines().filter(|line| line.starts_with("namespace olm retained")).collect();
         ensure!(stays == ["namespace olm retained: it contains ConfigMap olm/mine"], "{told}");
         let left = world.snapshot().await?.only(|key| key.contains(" olm"));
         let left: Vec<&str> = left.keys().collect();

@@ -176,7 +176,7 @@ fn marked() -> Picture {
 #[test]
 fn what_is_installed_and_the_way_from_there_are_marked() {
     let text = marked().write(Format::Text);
-    assert!(text.contains("way: p.v1.0.0 -> p.v1.1.0 -> p.v1.2.0\n"), "{text}");
+    assert!(text.contains("path: p.v1.0.0 -> p.v1.1.0 -> p.v1.2.0\n"), "{text}");
     assert!(text.contains("* p.v1.2.0  head, hop 2\n"), "{text}");
     assert!(text.contains("* p.v1.1.0  hop 1\n"), "{text}");
     assert!(text.contains("* p.v1.0.0  installed\n"), "{text}");

@@ -11,7 +11,7 @@ pub(super) fn write(picture: &Picture) -> String {
         text += &wrapped("", "deprecated: ", reason.split_whitespace(), " ");
     }
     if picture.way.len() > 1 {
-        text += &wrapped("", "way: ", picture.way.iter().map(String::as_str), " ->");
+        text += &wrapped("", "path: ", picture.way.iter().map(String::as_str), " ->");
     }
     for lane in &picture.channels {
         text.push('\n');

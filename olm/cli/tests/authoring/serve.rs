@@ -42,7 +42,7 @@ impl Server {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let mut usage = String::new();
-        while !usage.contains("Ctrl-C ends") {
+        while !usage.contains("Ctrl-C stops") {
             assert!(out.read_line(&mut usage).unwrap() > 0, "it ended: {usage}");
         }
         let http = usage.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();

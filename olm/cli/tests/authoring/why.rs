@@ -57,10 +57,10 @@ fn an_installed_bundle_that_left_the_catalog_is_known_by_its_edges() {
     let dir = catalog();
     let text = flat(&why(&dir, "demo.v0.9.0").out);
     for part in [
-        "demo 0.9.0, supposed to be installed (channel stable",
-        "note: demo.v0.9.0 is not in the catalog; its version is taken to be 0.9.0",
+        "demo 0.9.0, assumed to be installed (channel stable",
+        "note: demo.v0.9.0 is not in the catalog; assuming version 0.9.0",
         "next: 1.0.0, it replaces demo.v0.9.0 in channel stable",
-        "way: 0.9.0 -> 1.0.0 -> 2.0.0 -> 3.0.0 -> 4.0.0",
+        "path: 0.9.0 -> 1.0.0 -> 2.0.0 -> 3.0.0 -> 4.0.0",
     ] {
         assert!(text.contains(part), "no {part:?} in {text}");
     }
@@ -76,7 +76,7 @@ fn an_installed_bundle_that_left_the_catalog_is_known_by_its_edges() {
     // the graph has the path too
     let path = dir.path().to_str().unwrap();
     let graph = olm(&["graph", "demo", "--installed", "demo.v0.9.0", "--catalog-dir", path]);
-    assert!(graph.out.contains("way: demo.v0.9.0 -> demo.v1.0.0 -> "), "{}{}", graph.out, graph.err);
+    assert!(graph.out.contains("path: demo.v0.9.0 -> demo.v1.0.0 -> "), "{}{}", graph.out, graph.err);
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn an_installed_bundle_that_left_the_catalog_is_known_by_its_version() {
     let dir = catalog();
     for installed in ["demo.v1.5.0", "demo-custom@1.5.0"] {
         let text = flat(&why(&dir, installed).out);
-        assert!(text.contains("its version is taken to be 1.5.0"), "{text}");
+        assert!(text.contains("assuming version 1.5.0"), "{text}");
         assert!(text.contains("next: 2.0.0, its skipRange covers demo"), "{text}");
     }
     // nothing leads from it
