@@ -256,7 +256,7 @@ fn s23_what_does_not_fit_is_refused_before_anything_is_touched() {
         let page = |bytes: &mut Vec<u8>| *bytes = b"<html>Not found</html>".to_vec();
         let refused = [
             ("changed", copied(s3, "changed", flip, None)?, "truncated or modified"),
-            ("cut", copied(s3, "cut", cut, None)?, "it was cut"),
+            ("cut", copied(s3, "cut", cut, None)?, "or truncated"),
             ("page", copied(s3, "page", page, None)?, "not an etcd snapshot"),
             (
                 "newer",
@@ -378,7 +378,7 @@ fn s23_an_encrypted_backup_comes_back_with_its_key_alone() {
             );
             task.delete().await?;
         }
-        Task::restore(stage, "c", "cut", "bucket/cut", with("keys")).await?.failed("it was").await?;
+        Task::restore(stage, "c", "cut", "bucket/cut", with("keys")).await?.failed("decryption failed").await?;
         let restore = Task::restore(stage, "c", "back", "bucket/etcd", with("keys")).await?;
         let status = followed(&cluster, &restore, &cluster.names().await?).await?;
         cluster.steady(1).await?;
