@@ -378,7 +378,10 @@ fn s23_an_encrypted_backup_comes_back_with_its_key_alone() {
             );
             task.delete().await?;
         }
-        Task::restore(stage, "c", "cut", "bucket/cut", with("keys")).await?.failed("decryption failed").await?;
+        Task::restore(stage, "c", "cut", "bucket/cut", with("keys"))
+            .await?
+            .failed("decryption failed")
+            .await?;
         let restore = Task::restore(stage, "c", "back", "bucket/etcd", with("keys")).await?;
         let status = followed(&cluster, &restore, &cluster.names().await?).await?;
         cluster.steady(1).await?;

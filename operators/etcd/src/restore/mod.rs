@@ -1,7 +1,7 @@
 //! `EtcdRestore`: a snapshot, or the data on the claim of a member that survived, takes the place of what an EtcdCluster holds; the
 //! object, its name and its Services stay.
 //!
-//! [`plan`] decides, one step at a time; [`look`] sees, [`apply`] does, [`controller`] goes from one to the other. The
+//! [`plan`] decides, one step at a time; [`observe`] reads, [`apply`] writes, [`controller`] runs them in turn. The
 //! snapshot is read from its store by the operator alone: [`serve`](mod@serve) hands it to the first member's pod, where [`fetch`]
 //! runs in our own image, because stores may be reachable, or mounted, for the operator only.
 
