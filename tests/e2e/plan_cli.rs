@@ -66,7 +66,7 @@ fn a_plan_is_read_before_it_is_carried_out() {
             ensure!(diff.contains("Deployment plan-cli/etcd-operator changed"), "{against}: {diff}");
         }
         let way = olm(&cluster, &["graph", "etcd", "-n", ns, "--from", "0.10.1", "--to", "0.11.0"], 0)?;
-        ensure!(way.contains("way: etcdoperator.v0.10.1 -> etcdoperator.v0.11.0"), "{way}");
+        ensure!(way.contains("path: etcdoperator.v0.10.1 -> etcdoperator.v0.11.0"), "{way}");
 
         // and the plan that comes of it is the one that was shown
         cluster.olm_ok(&["upgrade", "etcd", "-n", ns, "--to", "0.11.0", "--wait", "--timeout", "60s"])?;
