@@ -250,7 +250,7 @@ impl Assembly {
                 let text = text.split(" at line ").next().unwrap_or_default();
                 let Header { schema, name, .. } = &document.header;
                 let text = format!("{schema} {name:?} does not match its schema: {text}");
-                self.refuse(document, "shape", text, "correct the field; until then the document is skipped");
+                self.refuse(document, "shape", text, "correct the field; until then the document is omitted");
                 None
             }
         }
@@ -348,8 +348,7 @@ impl Assembly {
                     document,
                     "channel-entry-duplicate",
                     text,
-                    "merge them into one entry with all \
-                 edges",
+                    "merge them into one entry with all edges",
                 );
                 continue;
             }
@@ -359,7 +358,7 @@ impl Assembly {
                     document,
                     "entry-name-missing",
                     text,
-                    "set the bundle name; until then the entry is skipped",
+                    "set the bundle name; until then the entry is omitted",
                 );
                 continue;
             }
@@ -441,7 +440,7 @@ impl Assembly {
             };
             let short = problem::name(name).unwrap_or_default();
             let text = format!("a property of bundle {short} has no {missing}");
-            let fix = "set its type and value; until then the property is skipped";
+            let fix = "set its type and value; until then the property is omitted";
             self.report_at(document, severity, "property-incomplete", text, fix);
         }
         let bundle = BundleEntry {

@@ -37,7 +37,7 @@ where
     Ok(writer.remarks)
 }
 
-/// Looks for what is to be remarked in a map whose entries somebody else goes through; nothing is written.
+/// Collects the remarks about a map whose entries the caller iterates over; nothing is written.
 pub(crate) struct Inspector<'de>(Writer<'de, 'static>);
 
 impl<'de> Inspector<'de> {
@@ -199,7 +199,7 @@ impl<'de> Visitor<'de> for Seed<'_, 'de, '_> {
 
     fn visit_f64<E: de::Error>(self, value: f64) -> Result<(), E> {
         if !value.is_finite() {
-            return Err(E::custom("JSON does not support infinite numbers and NaN"));
+            return Err(E::custom("JSON does not support infinite numbers or NaN"));
         }
         self.0.json(&value)
     }

@@ -160,10 +160,8 @@ fn released(
     let release = property.release.as_deref().filter(|release| !release.is_empty())?;
     let name = &bundle.name;
     if let Err(reason) = Prerelease::new(release) {
-        let text = format!(
-            "invalid release {release:?} of bundle {name}, expected a list of identifiers: \
-         {reason}"
-        );
+        let text =
+            format!("invalid release {release:?} of bundle {name}, expected a list of identifiers: {reason}");
         let fix = "use numbers without leading zeros and words, separated by dots";
         return Some((Error, "bundle-release", text, fix));
     }
@@ -220,7 +218,7 @@ fn default_channel(assembly: &mut Assembly, package: &mut Package) -> bool {
     let name = package.name.clone();
     let subject = Subject { field: Some("defaultChannel"), ..Subject::new(PACKAGE, &name) };
     let Some(first) = package.channels.keys().next().cloned() else {
-        let text = format!("package {} has no channel and is skipped", package.name);
+        let text = format!("package {} has no channel and is omitted", package.name);
         assembly.report(&subject, Error, "package-no-channels", text, "add an olm.channel document");
         return false;
     };
@@ -316,7 +314,7 @@ fn channel_graph(assembly: &mut Assembly, channel: &Channel) {
         Disorder::Cycle(cycle) => (
             "channel-cycle",
             format!("replaces of channel {name} form a cycle: {}", cycle.join(" -> ")),
-            "remove a replaces of the cycle",
+            "remove one replaces of the cycle",
         ),
         Disorder::Stranded(stranded) => (
             "channel-stranded",

@@ -37,9 +37,9 @@ pub struct Picture {
     /// Why the package should not be used any more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<String>,
-    /// The bundles that an upgrade goes over, the one that it begins at first; empty when none is marked.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub way: Vec<String>,
+    /// The upgrade path with its start; empty when none is marked. Serialized under its first name, which programs read.
+    #[serde(rename = "way", skip_serializing_if = "Vec::is_empty")]
+    pub path: Vec<String>,
     /// By name.
     pub channels: Vec<Lane>,
 }
@@ -78,7 +78,7 @@ pub struct Stop {
     /// Whether it is installed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub installed: bool,
-    /// Which hop of the way leads here, from 1.
+    /// Which hop of the path leads here, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hop: Option<usize>,
 }
@@ -89,7 +89,7 @@ pub struct Stop {
 pub enum Role {
     /// The newest one.
     Head,
-    /// On the way to the head.
+    /// On the `replaces` chain of the head.
     Chain,
     /// Skipped by another one.
     Skipped,
@@ -109,7 +109,7 @@ pub struct Edge {
     pub to: String,
     /// Which field says so.
     pub kind: EdgeKind,
-    /// Which hop of the way takes it, from 1.
+    /// Which hop of the path takes it, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hop: Option<usize>,
 }
@@ -153,7 +153,7 @@ impl Picture {
         Some(Self {
             package: package.name.clone(),
             deprecated: package.deprecated.clone(),
-            way: Vec::new(),
+            path: Vec::new(),
             channels: channels.into_iter().map(|channel| lane(package, channel)).collect(),
         })
     }
@@ -169,10 +169,10 @@ impl Picture {
         }
     }
 
-    /// Marks what is installed, and the bundles that an upgrade goes over from `way`'s first to its last.
-    pub fn mark(&mut self, installed: Option<&str>, way: &[String]) {
-        self.way = way.to_vec();
-        let hop_to = |name: &str| way.iter().skip(1).position(|on| on == name).map(|at| at + 1);
+    /// Marks what is installed, and the upgrade path.
+    pub fn mark(&mut self, installed: Option<&str>, path: &[String]) {
+        self.path = path.to_vec();
+        let hop_to = |name: &str| path.iter().skip(1).position(|on| on == name).map(|at| at + 1);
         for lane in &mut self.channels {
             for stop in &mut lane.bundles {
                 stop.installed = installed == Some(stop.name.as_str());
@@ -186,7 +186,7 @@ impl Picture {
                 .collect();
             for edge in &mut lane.edges {
                 edge.hop = hop_to(&edge.to).filter(|hop| {
-                    let from = &way[hop - 1];
+                    let from = &path[hop - 1];
                     // A range is taken where no edge names the bundle.
                     match edge.kind {
                         EdgeKind::SkipRange => !named.contains(&(from.clone(), edge.to.clone())),
@@ -197,17 +197,17 @@ impl Picture {
         }
     }
 
-    /// Leaves out what is neither on the marked way nor of a version between its ends, and channels that it does not take.
+    /// Leaves out what is neither on the marked path nor of a version between its ends, and channels that it does not take.
     pub fn narrow(&mut self) {
         let version = |stop: &Stop| stop.version.as_deref().and_then(|text| Version::parse(text).ok());
         let stops = self.channels.iter().flat_map(|lane| &lane.bundles);
         let ends: Vec<Version> =
-            stops.filter(|stop| self.way.contains(&stop.name)).filter_map(version).collect();
+            stops.filter(|stop| self.path.contains(&stop.name)).filter_map(version).collect();
         let (Some(least), Some(most)) = (ends.iter().min(), ends.iter().max()) else { return };
         for lane in &mut self.channels {
             lane.bundles.retain(|stop| {
                 let between = version(stop).is_some_and(|v| v >= *least && v <= *most);
-                between || self.way.contains(&stop.name)
+                between || self.path.contains(&stop.name)
             });
             let kept: BTreeSet<&str> = lane.bundles.iter().map(|stop| stop.name.as_str()).collect();
             lane.edges.retain(|edge| {

@@ -29,11 +29,11 @@ impl Header {
         }
     }
 
-    /// As [`Self::read`], with a look at all of the document.
-    pub fn look(text: &[u8]) -> Result<(Self, usize, Remarks), serde_json::Error> {
-        let mut stream = serde_json::Deserializer::from_slice(text).into_iter::<Looked>();
+    /// As [`Self::read`], and inspects all of the document.
+    pub fn inspect(text: &[u8]) -> Result<(Self, usize, Remarks), serde_json::Error> {
+        let mut stream = serde_json::Deserializer::from_slice(text).into_iter::<Inspected>();
         match stream.next() {
-            Some(looked) => looked.map(|looked| (looked.header, stream.byte_offset(), looked.remarks)),
+            Some(found) => found.map(|found| (found.header, stream.byte_offset(), found.remarks)),
             None => Ok((Self::default(), text.len(), Remarks::default())),
         }
     }
@@ -45,17 +45,17 @@ impl<'de> Deserialize<'de> for Header {
     }
 }
 
-/// A header, after all of the document was looked at.
-pub(crate) struct Looked {
+/// A header, with the remarks about all of the document.
+pub(crate) struct Inspected {
     header: Header,
     remarks: Remarks,
 }
 
-impl<'de> Deserialize<'de> for Looked {
+impl<'de> Deserialize<'de> for Inspected {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut look = Inspector::new();
-        let header = deserializer.deserialize_any(HeaderVisitor(Some(&mut look)))?;
-        Ok(Self { header, remarks: look.finish() })
+        let mut inspector = Inspector::new();
+        let header = deserializer.deserialize_any(HeaderVisitor(Some(&mut inspector)))?;
+        Ok(Self { header, remarks: inspector.finish() })
     }
 }
 
@@ -80,15 +80,15 @@ impl<'de> Visitor<'de> for HeaderVisitor<'_, 'de> {
                 () if is("name") => &mut header.name,
                 () => {
                     match &mut self.0 {
-                        Some(look) => map.next_value_seed(look.value(key))?,
+                        Some(inspector) => map.next_value_seed(inspector.value(key))?,
                         None => _ = map.next_value::<IgnoredAny>()?,
                     }
                     continue;
                 }
             };
             *slot = text(map.next_value()?);
-            if let Some(look) = &mut self.0 {
-                look.key(key);
+            if let Some(inspector) = &mut self.0 {
+                inspector.key(key);
             }
         }
         if header.schema == "olm.package" {
@@ -135,7 +135,7 @@ mod tests {
     fn a_look_finds_keys_that_are_there_twice() {
         let text =
             br#"{"schema":"s","a":{"k":1,"b":[{"c":1,"c":2}],"k":3},"name":"n","a":1,"name":"m"} {"x":1}"#;
-        let (header, length, remarks) = Header::look(text).unwrap();
+        let (header, length, remarks) = Header::inspect(text).unwrap();
         assert_eq!((header.name.as_str(), length), ("m", text.len() - 8));
         assert_eq!(remarks.duplicates, ["a.b.c", "a.k", "a", "name"]);
         let (same, same_length) = Header::read(text).unwrap();

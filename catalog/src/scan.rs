@@ -33,7 +33,7 @@ pub(crate) struct Entry {
     pub input: usize,
     pub line: usize,
     pub column: usize,
-    /// Whether a map in it has a key twice, or a field in another case, as far as was looked.
+    /// Whether a map in it has a key twice, or a field in another case, as far as was inspected.
     pub irregular: bool,
     /// In the spool, or else in the input.
     spooled: bool,
@@ -44,7 +44,7 @@ pub(crate) struct Entry {
 /// Where everything is.
 pub(crate) struct Scan<'a> {
     inputs: &'a [Input<'a>],
-    look: bool,
+    inspect: bool,
     spool: Spool,
     /// In order of input and place.
     pub entries: Vec<Entry>,
@@ -53,13 +53,13 @@ pub(crate) struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    /// Goes through all inputs. With `look`, what is wrong inside of documents is found, too, for those who will not
+    /// Goes through all inputs. With `inspect`, what is wrong inside of documents is found, too, for those who will not
     /// put them into canonical form.
-    pub fn of(inputs: &'a [Input<'a>], threads: usize, look: bool) -> Self {
+    pub fn of(inputs: &'a [Input<'a>], threads: usize, inspect: bool) -> Self {
         let spool = Spool::default();
         let units = units(inputs, threads);
-        let parts = parallel::map(threads, &units, |unit| Part::read(inputs, unit, &spool, look));
-        let mut scan = Self { inputs, look, spool, entries: Vec::new(), problems: Vec::new() };
+        let parts = parallel::map(threads, &units, |unit| Part::read(inputs, unit, &spool, inspect));
+        let mut scan = Self { inputs, inspect, spool, entries: Vec::new(), problems: Vec::new() };
         let mut parts = units.iter().zip(parts).peekable();
         while let Some((unit, first)) = parts.next() {
             let mut of_input = vec![first];
@@ -79,7 +79,7 @@ impl<'a> Scan<'a> {
             parts
         } else {
             let whole = Unit { input, start: 0, end: self.inputs[input].text.len() };
-            vec![Part::read(self.inputs, &whole, &self.spool, self.look)]
+            vec![Part::read(self.inputs, &whole, &self.spool, self.inspect)]
         };
         let mut lines = 0;
         let mut problems = Vec::new();
@@ -172,7 +172,7 @@ struct Part {
 }
 
 impl Part {
-    fn read(inputs: &[Input<'_>], unit: &Unit, spool: &Spool, look: bool) -> Self {
+    fn read(inputs: &[Input<'_>], unit: &Unit, spool: &Spool, inspect: bool) -> Self {
         let Input { path, text } = &inputs[unit.input];
         let mut part = Self { start: unit.start, end: unit.end, ..Self::default() };
         let read = text.reader(unit.start).and_then(|reader| {
@@ -180,7 +180,7 @@ impl Part {
             // badly.
             let mut window = Window::new(reader, unit.start, text.len() - unit.start);
             let read = match is_json(text) {
-                true => part.json(&mut window, unit, path, look),
+                true => part.json(&mut window, unit, path, inspect),
                 false => part.yaml(&mut window, unit, path, spool),
             };
             part.lines = window.place().0 - 1;
@@ -219,12 +219,12 @@ impl Part {
         window: &mut Window<R>,
         unit: &Unit,
         path: &str,
-        look: bool,
+        inspect: bool,
     ) -> io::Result<()> {
         while window.skip_space()? && window.offset() < unit.end {
             let (line, column) = window.place();
-            let read = match look {
-                true => Header::look(window.text()),
+            let read = match inspect {
+                true => Header::inspect(window.text()),
                 false => {
                     Header::read(window.text()).map(|(header, length)| (header, length, Remarks::default()))
                 }
@@ -266,8 +266,10 @@ impl Part {
             let package = package_in(&window.text()[..end]);
             let lines = memchr::memchr_iter(b'\n', &window.text()[..end]).count() + 1;
             if error.line() > lines {
-                let message =
-                    format!("unterminated before the next document: {}", without_place(&error.to_string()));
+                let message = format!(
+                    "document does not end before the next one starts: {}",
+                    without_place(&error.to_string())
+                );
                 self.problem(path, (line, column), package, "syntax", message, SYNTAX);
             } else if length > LARGEST_DOCUMENT && error.is_eof() {
                 self.problem(path, (line, column), package, "document-large", too_large(), TOO_LARGE);

@@ -159,8 +159,7 @@ impl Store {
             Ok(index) if index.version == VERSION && index.key == key => index,
             Ok(_) => return Ok(None),
             Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "index of the catalog store corrupted, \
-                 rebuilding it");
+                tracing::warn!(path = %path.display(), %error, "index of the catalog store corrupted, rebuilding it");
                 return Ok(None);
             }
         };

@@ -72,7 +72,7 @@ fn real_package_manifests_become_packages() {
     assert_eq!(missing, Vec::<String>::new());
     assert_eq!(
         texts(&built, Severity::Error)[0],
-        "channel original_40 is skipped: its head postgresoperator.v4.0.1 not found [channel-head-missing]"
+        "channel original_40 is omitted: its head postgresoperator.v4.0.1 is missing [channel-head-missing]"
     );
     assert_eq!(catalog.problems.iter().filter(|p| p.code == "channel-head-missing").count(), 4);
 

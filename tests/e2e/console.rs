@@ -134,6 +134,10 @@ async fn one_click(cluster: &Cluster, page: &mut Page, link: &str, version: &str
     page.click("Install").await?;
     at(page, "/install/").await?;
     shot(page, "3-install").await?;
+    // The command line accepts the command that the page shows: `--help` is read last.
+    let command = page.eval("document.querySelector('#copy-command').innerText").await?;
+    let words = command.as_str().context("a command")?.split_whitespace().skip(1).chain(["--help"]);
+    cluster.olm_ok(&words.collect::<Vec<_>>())?;
     // One click means one: nothing is filled in here.
     page.click("Install").await?;
     at(page, "/installed/").await?;

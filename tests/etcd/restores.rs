@@ -256,7 +256,7 @@ fn s23_what_does_not_fit_is_refused_before_anything_is_touched() {
         let page = |bytes: &mut Vec<u8>| *bytes = b"<html>Not found</html>".to_vec();
         let refused = [
             ("changed", copied(s3, "changed", flip, None)?, "truncated or modified"),
-            ("cut", copied(s3, "cut", cut, None)?, "or truncated"),
+            ("cut", copied(s3, "cut", cut, None)?, "not an etcd snapshot, or truncated"),
             ("page", copied(s3, "page", page, None)?, "not an etcd snapshot"),
             (
                 "newer",

@@ -92,7 +92,7 @@ fn a_wrong_permission() {
     status: Failed: bundle a.v1.0.0 cannot be rendered:
       spec.install.spec.permissions[1].rules[0].verbs: it is empty; name at least
       one verb, or take the rule away (olm show a # choose another version)
-    install: 1.0.0, head of the order of channel stable
+    install: 1.0.0, highest installable version in channel stable
     constraints: channel stable; any version; no skipped versions
     "#);
 }
@@ -110,7 +110,7 @@ fn a_missing_deployment() {
       spec.webhookdefinitions[0].deploymentName of check.a.example.com: there is no
       deployment `nobody`; name one of spec.install.spec.deployments (olm show a #
       choose another version)
-    install: 1.0.0, head of the order of channel stable
+    install: 1.0.0, highest installable version in channel stable
     constraints: channel stable; any version; no skipped versions
     "#);
 }
@@ -124,7 +124,7 @@ fn an_unsupported_kind() {
     status: Failed: bundle a.v1.0.0 cannot be rendered: Job a-job: bundles cannot
       hold this kind; let the operator make it, and take the manifest out of the
       bundle (olm show a # choose another version)
-    install: 1.0.0, head of the order of channel stable
+    install: 1.0.0, highest installable version in channel stable
     constraints: channel stable; any version; no skipped versions
     "#);
 }
@@ -142,7 +142,7 @@ fn a_duplicate_webhook_name() {
       spec.webhookdefinitions[1].generateName of check.a.example.com: another
       webhook of this type is called `check.a.example.com`, too; rename one of the
       two (olm show a # choose another version)
-    install: 1.0.0, head of the order of channel stable
+    install: 1.0.0, highest installable version in channel stable
     constraints: channel stable; any version; no skipped versions
     "#);
 }
@@ -156,7 +156,7 @@ fn an_invalid_version() {
     status: Failed: bundle a.v1.0.0 cannot be rendered: spec.version: `one.two` is
       no semantic version; write MAJOR.MINOR.PATCH (olm show a # choose another
       version)
-    install: 1.0.0, head of the order of channel stable
+    install: 1.0.0, highest installable version in channel stable
     constraints: channel stable; any version; no skipped versions
     "#);
 }
@@ -201,7 +201,7 @@ fn two_operator_groups() {
     status: Failed: the namespace has 2 OperatorGroups (own, second), expected one;
       the target namespaces of its operators are ambiguous (kubectl delete
       operatorgroup second -n ns)
-    install: 1.0.0, head of the order of channel stable
+    install: 1.0.0, highest installable version in channel stable
     constraints: channel stable; any version; no skipped versions
     "#);
 }
@@ -265,7 +265,7 @@ fn an_approval_without_the_right() {
       olm/catalog@…)
     status: Needs approval: install a 1.0.0: 5 to create, 0 to change, 0 to delete,
       olm approve a -n ns
-    install: 1.0.0, head of the order of channel stable
+    install: 1.0.0, highest installable version in channel stable
     constraints: channel stable; any version; no skipped versions
     "#);
 }

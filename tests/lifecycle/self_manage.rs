@@ -271,7 +271,7 @@ fn uninstalling_removes_what_was_installed() {
             "{told}"
         );
         let kept = format!(
-            "kept: {crds} CustomResourceDefinitions with 1 ClusterServiceVersion, 1 OperatorGroup \
+            "retained: {crds} CustomResourceDefinitions with 1 ClusterServiceVersion, 1 OperatorGroup \
                 (--delete-crds removes them)\n"
         );
         ensure!(told.contains(&kept), "{told}");
@@ -281,7 +281,12 @@ fn uninstalling_removes_what_was_installed() {
         let pod = text(pods.iter().find(managers).context("no pod")?, "/metadata/name");
         let slow = json!({ "metadata": { "finalizers": ["example.com/slow"] } });
         world.patch("Pod", OLM, pod, &slow).await?;
-        desk.ends(6, "timed out after 0s", &["uninstall", "--yes", "--timeout", "0s"]).await?;
+        desk.ends(
+            6,
+            "timed out after 0s waiting for the deletion of ",
+            &["uninstall", "--yes", "--timeout", "0s"],
+        )
+        .await?;
         for (kind, namespace) in [("Deployment", OLM), ("ServiceAccount", OLM), ("ClusterRoleBinding", "")] {
             world.get(kind, namespace, MANAGER).await?;
         }

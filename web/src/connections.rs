@@ -103,8 +103,7 @@ pub(crate) async fn serve(
                 result = served => if let Err(error) = result {
                     tracing::debug!(%error, %peer, "connection ended");
                 },
-                () = evicted.cancelled() => tracing::debug!(%peer, "closed an idle connection without a \
-                 request"),
+                () = evicted.cancelled() => tracing::debug!(%peer, "closed a connection without a request"),
             }
             drop(place);
         });

@@ -45,10 +45,7 @@ impl CustomKind {
             .or_else(|| versions.iter().position(|v| v.storage))
             .or(if versions.is_empty() { None } else { Some(0) })
             .ok_or_else(|| {
-                WebError::not_found(format!(
-                    "CustomResourceDefinition `{crd}` has no served \
-             version"
-                ))
+                WebError::not_found(format!("CustomResourceDefinition `{crd}` has no served version"))
             })?;
         let version = versions.swap_remove(at);
         let resource = ApiResource {

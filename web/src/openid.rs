@@ -219,7 +219,7 @@ pub(crate) fn failed(error: &Error) -> WebError {
             StatusCode::BAD_GATEWAY,
             "wrong-issuer",
             "Issuer mismatch",
-            "set --oidc-issuer to the `issuer` of the provider's discovery document",
+            "compare --oidc-issuer with `issuer` in the provider's discovery document",
         ),
         Error::Refused { code, .. } if code == "invalid_grant" => (
             StatusCode::FORBIDDEN,

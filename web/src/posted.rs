@@ -77,7 +77,7 @@ impl<S: Send + Sync> FromRequest<S> for Body {
         })?;
         let bytes = bytes.map_err(|e| {
             WebError::new(e.status(), "bad-body", "Invalid request", e.body_text())
-                .hint(format!("request body too large, expected at most {MAX_BODY} bytes"))
+                .hint(format!("send a body of at most {MAX_BODY} bytes"))
         })?;
         match kind.as_str() {
             "application/json" => Fields::of_json(&bytes).map(Self),

@@ -90,7 +90,7 @@ impl Key {
             return invalid(FIELD, format!("longer than {MOST_TEXT_BYTES} bytes, {EXPECTED}"));
         }
         if pem.contains("PRIVATE KEY") {
-            return invalid(FIELD, format!("found a private key, remove it from this object; {EXPECTED}"));
+            return invalid(FIELD, format!("found a private key, which must stay secret; {EXPECTED}"));
         }
         let Ok(der) = DerPublicKey::from_pem(pem) else { return invalid(FIELD, EXPECTED) };
         let usable = VerificationKey::from_spki(&der).and_then(|_| KeyAlgorithm::from_spki(&der));

@@ -47,8 +47,7 @@ impl CryptoProvider for Ring {
             HashAlgorithm::Sha2512 => &digest::SHA512,
             other => {
                 return Err(Error::UnsupportedAlgorithm(format!(
-                    "digest algorithm {other} is not \
-             supported"
+                    "digest algorithm {other} is not supported"
                 )));
             }
         };

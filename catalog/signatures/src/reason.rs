@@ -152,7 +152,7 @@ impl NotVerified {
             Some(only) if refusals.len() == 1 => (only.reason, only.message.clone()),
             Some(closest) => (
                 closest.reason,
-                format!("none of {} signatures is valid: {}", refusals.len(), closest.message),
+                format!("none of {} signatures meets the requirement: {}", refusals.len(), closest.message),
             ),
         };
         Self { reason, message, refusals }

@@ -41,11 +41,8 @@ impl SignatureRule {
         let invalid =
             |field, reason: &str| Err(crate::InvalidRequirement { field, reason: reason.to_owned() });
         if self.images.is_empty() || self.images.iter().any(|prefix| folder(prefix).is_empty()) {
-            return invalid(
-                "images",
-                "expected registries, repository prefixes or repositories, or * for \
-             all images",
-            );
+            let reason = "expected registries, repository prefixes or repositories, or * for all images";
+            return invalid("images", reason);
         }
         if self.any_of.is_empty() {
             return invalid("anyOf", "empty, expected at least one key or identity");

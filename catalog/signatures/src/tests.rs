@@ -145,7 +145,11 @@ fn what_is_said_of_several_signatures_is_the_one_that_came_closest() {
     found.extend(fixture("old-key").signatures());
     let refused = verify(&by(identity()), &found).unwrap_err();
     assert_eq!(refused.reason, Reason::WrongIdentity);
-    assert!(refused.message.starts_with("none of 3 signatures is valid: signed by https://github.com/evil/"));
+    assert!(
+        refused
+            .message
+            .starts_with("none of 3 signatures meets the requirement: signed by https://github.com/evil/")
+    );
 }
 
 #[test]

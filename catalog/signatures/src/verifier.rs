@@ -204,7 +204,7 @@ impl Verifier {
     }
 }
 
-const WITHOUT_CERTIFICATE: &str = "signed with a key, expected an identity: no certificate";
+const WITHOUT_CERTIFICATE: &str = "signed with a key, expected the certificate of an identity";
 
 /// The digest of an image, which is written in one way only.
 fn image(digest: &str) -> Option<Sha256Hash> {
@@ -330,7 +330,7 @@ fn identified(
     if !result.certificate_verified() || result.tlog_verified() != trust.logs {
         return Err(Refusal::new(format, Reason::CertificateNotTrusted, "the certificate was not verified"));
     }
-    let by = result.identity().and_then(subject).unwrap_or("certificate without a name");
+    let by = result.identity().and_then(subject).unwrap_or("a certificate without a name");
     let from = result.issuer().unwrap_or("none");
     let refuse = |reason, what: &Match| {
         let message = format!("signed by {by} (issuer {from}), expected {}", what.shown());

@@ -42,7 +42,7 @@ impl Content {
         let has = |key: &str| labels.contains_key(key);
         let reason = match self {
             Self::Catalog if has(DATABASE) && !has(CONFIGS) => {
-                "SQLite catalogs (deprecated in 2021) are not supported; render it to a file-based catalog \
+                "SQLite catalogs (deprecated in 2021) are not supported; render this one to a file-based catalog \
                  with an `opm` of that time"
                     .to_owned()
             }

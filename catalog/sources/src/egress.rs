@@ -183,12 +183,8 @@ impl dns::Resolve for Resolver {
 
 impl Allowed {
     fn parse(text: &str) -> Result<Self, String> {
-        let bad = || {
-            format!(
-                "egress.allow: invalid value {text:?}, expected a network, an address or a \
-         host name"
-            )
-        };
+        let bad =
+            || format!("egress.allow: invalid value {text:?}, expected a network, an address or a host name");
         if let Some((address, prefix)) = text.split_once('/') {
             let address: IpAddr = address.parse().map_err(|_| bad())?;
             let longest = if address.is_ipv4() { 32 } else { 128 };

@@ -32,8 +32,7 @@ pub(crate) fn copy(root: &Path, files: &Path, limits: &Limits) -> Result<Digest,
     if copy.bytes == 0 {
         return Err(SourceError::malformed(
             root.display(),
-            "the directory contains no files, or only empty \
-         files",
+            "the directory contains no files, or only empty files",
         ));
     }
     Ok(copy.hasher.finish())

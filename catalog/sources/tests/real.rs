@@ -283,7 +283,7 @@ async fn a_private_registry_takes_the_pull_secret() {
     let (source, dest) = (server.image("org/catalog:v1"), server.path("dest"));
 
     // When it is asked without, with the wrong, and with the right one
-    let nobody = fetch(&source, &options, None, &dest).await.expect_err("denied");
+    let anonymous = fetch(&source, &options, None, &dest).await.expect_err("denied");
     let secret = |password: &str| {
         json!({"auths": {&server.host: {"username": "olm", "password": password}}}).to_string().into_bytes()
     };
@@ -294,7 +294,7 @@ async fn a_private_registry_takes_the_pull_secret() {
     fetched(&source, &options, &dest).await;
 
     // Then the messages say which it was
-    assert!(nobody.to_string().contains("no credentials for"), "{nobody}");
+    assert!(anonymous.to_string().contains("no credentials for"), "{anonymous}");
     assert!(wrong.to_string().contains("tried secret a"), "{wrong}");
     assert_eq!(files(&dest), catalog_files());
 }
@@ -335,7 +335,7 @@ async fn a_self_signed_certificate_is_trusted_when_it_is_given() {
 
 #[tokio::test]
 async fn a_private_authority_is_trusted_when_it_is_given() {
-    // Given a registry with a certificate of an authority that nobody knows
+    // Given a registry with a certificate of an authority that anonymous knows
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority =

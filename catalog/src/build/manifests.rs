@@ -63,7 +63,7 @@ pub(super) fn operator(dir: &Path, listing: &Listing, options: &Options) -> Made
         manifests.extend(documents.into_iter().filter_map(Manifest::of).map(|manifest| (path, manifest)));
     }
     let Some((path, manifest)) = manifests.first() else {
-        let text = "no package.yaml with packageName; the package is skipped".to_owned();
+        let text = "no package.yaml with packageName; the package is omitted".to_owned();
         let at = dir.display().to_string();
         let fix = "set packageName, channels and defaultChannel";
         made.problems.push(problem(Severity::Error, &at, "", "package-manifest", text, fix));
@@ -84,7 +84,7 @@ fn documents(path: &Path, problems: &mut Vec<Problem>) -> Vec<Value> {
     match read.and_then(|bytes| yaml::documents(&at, &bytes).map_err(|error| error.to_string())) {
         Ok(documents) => documents.into_iter().map(|document| document.value).collect(),
         Err(error) => {
-            let text = format!("{error}; the file is skipped");
+            let text = format!("{error}; the file is omitted");
             problems.push(problem(Severity::Error, &at, "", "manifest-unreadable", text, "correct the file"));
             Vec::new()
         }
@@ -102,7 +102,7 @@ fn bundles(
     let files: Vec<PathBuf> = match folder::list(dir) {
         Ok(listing) => listing.files,
         Err(error) => {
-            let (at, text) = (dir.display().to_string(), format!("{error}; it is skipped"));
+            let (at, text) = (dir.display().to_string(), format!("{error}; it is omitted"));
             problems.push(problem(
                 Severity::Error,
                 &at,
@@ -145,7 +145,7 @@ fn bundle(
             Source::of(&bundle, path, None, options, problems)
         }
         Err(error) => {
-            let (at, text) = (path.display().to_string(), format!("{error}; the bundle is skipped"));
+            let (at, text) = (path.display().to_string(), format!("{error}; the bundle is omitted"));
             problems.push(problem(
                 Severity::Error,
                 &at,
@@ -187,7 +187,7 @@ pub fn from_config_map(origin: &str, data: &BTreeMap<String, String>, options: &
         .filter_map(|value| {
             let manifest = Manifest::of(value);
             if manifest.is_none() {
-                let text = "entry of packages without packageName; it is skipped".to_owned();
+                let text = "entry of packages without packageName; it is omitted".to_owned();
                 let fix = "set packageName, channels and defaultChannel";
                 built.problems.push(problem(Severity::Error, origin, "", "package-manifest", text, fix));
             }

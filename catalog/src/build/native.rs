@@ -161,7 +161,7 @@ impl Native {
         for document in channels.filter(|document| text(document, "package") == name) {
             let (channel, mut entries) = (text(document, "name"), present(document, &there));
             if entries.is_empty() {
-                let text = format!("channel {channel} is skipped: none of its bundles exists");
+                let text = format!("channel {channel} is omitted: none of its bundles exists");
                 let fix = "add the bundles, or remove the channel from the template";
                 told("channel-empty", Some(channel), text, fix);
                 continue;
@@ -184,7 +184,7 @@ impl Native {
         // A template for one catalog need not list every bundle.
         let unlisted: Vec<&Node> = nodes.iter().filter(|node| !made.lists(&node.name)).collect();
         made.notes.extend(unlisted.into_iter().map(|Node { name, .. }| {
-            let text = format!("{name} is skipped: no channel of the template lists it");
+            let text = format!("{name} is omitted: no channel of the template lists it");
             let fix = "add it to a channel of the template to include it";
             Note::new(Severity::Warning, name, "bundle-stranded", text, fix)
         }));

@@ -25,7 +25,7 @@ pub(super) fn assemble(
         problems.push(told(note, package, path, &sources));
     }
     if !is_dns_label(package) {
-        let text = format!("package name {package:?} is not a DNS label; the package is skipped");
+        let text = format!("package name {package:?} is not a DNS label; the package is omitted");
         let fix = "use at most 63 lower-case letters, digits and dashes";
         problems.push(problem(Severity::Error, path, package, "package-name", text, fix));
         return None;

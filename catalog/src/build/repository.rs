@@ -111,7 +111,7 @@ fn each<R: Send>(
         problems.extend(found);
         for package in packages {
             if names.contains(&package.name) {
-                let text = format!("package {} is in two directories; this one is skipped", package.name);
+                let text = format!("package {} is in two directories; this one is omitted", package.name);
                 let fix = "move all versions of a package into one directory";
                 let (path, name) = (path.display().to_string(), &package.name);
                 problems.push(problem(Severity::Error, &path, name, "package-duplicate", text, fix));

@@ -47,7 +47,7 @@ impl Source {
             problems.push(Problem { entry: Some(name.clone()), ..problem });
         };
         if package.is_empty() {
-            let text = format!("{name} is skipped: it has no package");
+            let text = format!("{name} is omitted: it has no package");
             let fix =
                 "set it in metadata/annotations.yaml (operators.operatorframework.io.bundle.package.v1)";
             told(Severity::Error, "bundle-no-package", text, fix);
@@ -59,20 +59,20 @@ impl Source {
             told(
                 Severity::Error,
                 "bundle-version",
-                format!("{name} is skipped: invalid spec.version {text:?}"),
+                format!("{name} is omitted: invalid spec.version {text:?}"),
                 fix,
             );
             return None;
         };
         if bundle.csv_annotation("olm.substitutesFor").is_some() {
-            let text = format!("{name} is skipped: olm.substitutesFor is not supported");
+            let text = format!("{name} is omitted: olm.substitutesFor is not supported");
             let fix = "use a template with schema olm.template.substitutes";
             told(Severity::Error, "bundle-substitutes", text, fix);
             return None;
         }
         let icon = icon(bundle);
         if let Err(reason) = &icon {
-            let text = format!("{name}: spec.icon is skipped: {reason}");
+            let text = format!("{name}: spec.icon is omitted: {reason}");
             told(Severity::Warning, "icon-invalid", text, "encode the image file in base64");
         }
         if options.strict {
@@ -105,7 +105,7 @@ impl Source {
         };
         let mut document = options.document(bundle, &image);
         for image in drop_wrong_images(&mut document) {
-            let text = format!("{name}: related image {image:?} is skipped: not an image reference");
+            let text = format!("{name}: related image {image:?} is omitted: not an image reference");
             let fix = "use HOST/NAME:TAG or HOST/NAME@sha256:DIGEST, without a scheme";
             problems.push(Problem {
                 entry: Some(name.clone()),

@@ -189,7 +189,7 @@ fn a_bad_bundle_hides_nothing_else() {
         ["bundle-unreadable", "bundle-version", "package-duplicate", "bundle-unreadable"]
     );
     assert!(built.problems[0].place.path.ends_with("operators/p/2.0.0"), "{}", built.problems[0]);
-    assert_eq!(built.problems[1].text, "p.v2.1.x is skipped: invalid spec.version \"2.1.x\"");
+    assert_eq!(built.problems[1].text, "p.v2.1.x is omitted: invalid spec.version \"2.1.x\"");
 
     let strict = Options { strict: true, ..Options::default() };
     let error = from_bundle_repository(dir.path(), &strict).unwrap_err();
@@ -205,7 +205,7 @@ fn strict_refuses_what_the_loader_or_a_validator_would() {
     assert!(from_bundle_repository(dir.path(), &strict).is_ok());
     write_bundle(dir.path(), "p", "1.1.0", "stable", "");
     let error = from_bundle_repository(dir.path(), &strict).unwrap_err().to_string();
-    assert!(error.contains("p.v1.0.0 is skipped: not reachable in any channel"), "{error}");
+    assert!(error.contains("p.v1.0.0 is omitted: not reachable in any channel"), "{error}");
     write_bundle(dir.path(), "p", "1.1.0", "stable", "  replaces: p.v1.0.0\n  minKubeVersion: old\n");
     let error = from_bundle_repository(dir.path(), &strict).unwrap_err().to_string();
     assert!(error.contains("/p/1.1.0: ") && error.contains("minKubeVersion"), "{error}");

@@ -100,7 +100,7 @@ fn finish<R>(
 /// A parser that panics costs the folder that it reads alone.
 fn guarded<T>(dir: &Path, work: impl FnOnce() -> T) -> Result<T, Box<Problem>> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| {
-        let text = "unexpected failure while reading this directory; it is skipped".to_owned();
+        let text = "unexpected failure while reading this directory; it is omitted".to_owned();
         let fix = "report this with the directory attached";
         Box::new(problem(Severity::Error, &dir.display().to_string(), "", "package-crashed", text, fix))
     })
@@ -190,7 +190,7 @@ impl<'a> Operator<'a> {
                 read.source = Source::of(&bundle, at, image, options, &mut read.problems);
             }
             Err(error) => {
-                let (at, text) = (at.display().to_string(), format!("{error}; the bundle is skipped"));
+                let (at, text) = (at.display().to_string(), format!("{error}; the bundle is omitted"));
                 let fix = "correct the bundle";
                 read.problems.push(problem(Severity::Error, &at, "", "bundle-unreadable", text, fix));
             }
@@ -205,7 +205,7 @@ impl<'a> Operator<'a> {
             Form::Manifests(listing) => manifests::operator(self.dir, listing, options),
             Form::Unreadable(error) => {
                 let path = self.dir.display().to_string();
-                let text = format!("{error}; the package is skipped");
+                let text = format!("{error}; the package is omitted");
                 let fix = "make the directory readable";
                 let problem = problem(Severity::Error, &path, "", "package-unreadable", text, fix);
                 Made { packages: Vec::new(), problems: vec![problem] }
@@ -225,7 +225,7 @@ impl<'a> Operator<'a> {
         let path = self.dir.display().to_string();
         let Some(name) = package_name(self.dir, &sources) else {
             if made.problems.is_empty() {
-                let text = "no bundle in this directory; the package is skipped".to_owned();
+                let text = "no bundle in this directory; the package is omitted".to_owned();
                 let (fix, folder) = ("add VERSION/manifests and VERSION/metadata", folder::name(self.dir));
                 let empty = problem(Severity::Warning, &path, &folder, "package-empty", text, fix);
                 made.problems.push(empty);
@@ -272,7 +272,7 @@ fn package_name(dir: &Path, sources: &[Source]) -> Option<String> {
 fn misplaced(source: &Source, package: &str) -> Problem {
     let Source { node, package: said, path, .. } = source;
     let text = format!(
-        "{} is skipped: metadata/annotations.yaml names package {said}, its directory package {package}",
+        "{} is omitted: metadata/annotations.yaml names package {said}, its directory package {package}",
         node.name
     );
     problem(Severity::Error, path, package, "package-mismatch", text, "use one directory per package")

@@ -43,16 +43,16 @@ fn lane_of(lane: &Lane, next: &mut usize, text: &mut String) {
     }
     for edge in &lane.edges {
         let Some(to) = ids.get(edge.to.as_str()) else { continue };
-        let way = if edge.hop.is_some() { ", color=blue, penwidth=3" } else { "" };
+        let style = if edge.hop.is_some() { ", color=blue, penwidth=3" } else { "" };
         match (edge.kind, ids.get(edge.from.as_str())) {
             (EdgeKind::SkipRange, _) => {
                 let node = id();
                 let label = quoted(&edge.from);
                 let _ = writeln!(text, "    {node} [label={label}, shape=plaintext];");
-                let _ = writeln!(text, "    {node} -> {to} [label=skipRange, style=dashed{way}];");
+                let _ = writeln!(text, "    {node} -> {to} [label=skipRange, style=dashed{style}];");
             }
             (kind, Some(from)) => {
-                let _ = writeln!(text, "    {from} -> {to} [label={}{way}];", kind.word());
+                let _ = writeln!(text, "    {from} -> {to} [label={}{style}];", kind.word());
             }
             (_, None) => {}
         }

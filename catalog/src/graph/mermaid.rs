@@ -25,7 +25,7 @@ pub(super) fn write(picture: &Picture) -> String {
             let _ = writeln!(text, "  class c{number} deprecated");
         }
     }
-    for link in &next.way {
+    for link in &next.path {
         let _ = writeln!(text, "  linkStyle {link} stroke:blue,stroke-width:4px");
     }
     text
@@ -36,8 +36,8 @@ pub(super) fn write(picture: &Picture) -> String {
 struct Numbers {
     node: usize,
     link: usize,
-    /// The links of the marked way.
-    way: Vec<usize>,
+    /// The links of the marked path.
+    path: Vec<usize>,
 }
 
 fn lane_of(lane: &Lane, next: &mut Numbers, text: &mut String) {
@@ -72,7 +72,7 @@ fn lane_of(lane: &Lane, next: &mut Numbers, text: &mut String) {
         };
         let _ = writeln!(text, "    {line}");
         if edge.hop.is_some() {
-            next.way.push(next.link);
+            next.path.push(next.link);
         }
         next.link += 1;
     }

@@ -210,7 +210,7 @@ fn what_is_not_between_the_ends_of_the_way_is_left_out() {
     assert_eq!(names(&picture.channels[0]), ["p.v1.1.0", "p.v1.0.0"]);
     assert_eq!(picture.channels[0].edges.len(), 1);
     assert_eq!(picture.channels.len(), 1);
-    // without a way there is nothing to narrow
+    // without a path there is nothing to narrow
     let mut all = Picture::of(&package(), None).unwrap();
     all.narrow();
     assert_eq!(all, Picture::of(&package(), None).unwrap());

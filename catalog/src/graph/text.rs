@@ -10,8 +10,8 @@ pub(super) fn write(picture: &Picture) -> String {
     if let Some(reason) = &picture.deprecated {
         text += &wrapped("", "deprecated: ", reason.split_whitespace(), " ");
     }
-    if picture.way.len() > 1 {
-        text += &wrapped("", "path: ", picture.way.iter().map(String::as_str), " ->");
+    if picture.path.len() > 1 {
+        text += &wrapped("", "path: ", picture.path.iter().map(String::as_str), " ->");
     }
     for lane in &picture.channels {
         text.push('\n');

@@ -9,7 +9,7 @@ use super::{BundleResolver, Identity, TemplateError, list, resolve, schema, text
 use crate::model::Catalog;
 use crate::problem::Severity;
 
-/// A wish of the template.
+/// A substitution of the template.
 struct Substitution {
     /// The image that takes the place.
     name: String,

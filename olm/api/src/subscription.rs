@@ -1,4 +1,4 @@
-//! Subscription: the wish to have a package, kept up to date.
+//! Subscription: the request for a package and its updates.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -113,7 +113,7 @@ string_enum! {
     status = "SubscriptionStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "The wish to have a package from a catalog, kept up to date.",
+    doc = "Requests a package from a catalog, and its updates.",
     printcolumn(name = "Package", type_ = "string", json_path = ".spec.name"),
     printcolumn(name = "Source", type_ = "string", json_path = ".spec.source"),
     printcolumn(name = "Channel", type_ = "string", json_path = ".spec.channel"),
@@ -195,7 +195,7 @@ fn keeps(value: &DependencyRemoval) -> bool {
     *value == DependencyRemoval::Keep
 }
 
-/// What became of the wish.
+/// Observed state of the request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SubscriptionStatus {

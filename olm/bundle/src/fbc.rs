@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
+use crate::images::pulled_images;
 use crate::model::Bundle;
 use crate::properties::bundle_properties;
 
@@ -106,7 +107,7 @@ fn is_empty(value: &Value) -> bool {
 }
 
 /// Every image that the operator needs, by reference: those that its author lists, the bundle itself, and
-/// those of its containers.
+/// those that its pods pull.
 #[must_use]
 pub fn related_images(bundle: &Bundle, image: &str) -> Vec<Value> {
     let text =
@@ -115,24 +116,13 @@ pub fn related_images(bundle: &Bundle, image: &str) -> Vec<Value> {
     let mut images: Vec<(String, String)> =
         listed.map(|related| (text(related, "image"), text(related, "name"))).collect();
     let mut known: BTreeSet<String> = images.iter().map(|(image, _)| image.clone()).collect();
-    let containers = container_images(bundle).map(str::to_owned);
-    for image in std::iter::once(image.to_owned()).chain(containers).filter(|image| !image.is_empty()) {
+    let pods = bundle.deployments().iter().filter_map(|deployment| deployment.pointer("/spec/template/spec"));
+    let pulled = pods.flat_map(pulled_images).map(str::to_owned);
+    for image in std::iter::once(image.to_owned()).chain(pulled).filter(|image| !image.is_empty()) {
         if known.insert(image.clone()) {
             images.push((image, String::new()));
         }
     }
     images.sort();
     images.into_iter().map(|(image, name)| json!({"name": name, "image": image})).collect()
-}
-
-/// The images of the deployments' containers, in their order.
-pub(crate) fn container_images(bundle: &Bundle) -> impl Iterator<Item = &str> {
-    let lists = ["/spec/template/spec/containers", "/spec/template/spec/initContainers"];
-    bundle
-        .deployments()
-        .iter()
-        .flat_map(move |deployment| lists.map(|list| deployment.pointer(list).and_then(Value::as_array)))
-        .flatten()
-        .flatten()
-        .filter_map(|container| container.get("image").and_then(Value::as_str))
 }

@@ -51,18 +51,15 @@ impl Code {
 }
 
 /// Shown at the end of `olm --help`.
-pub const HELP: &str = "Exit codes:
+pub const HELP: &str = "\
+Exit codes:
   0 done, or nothing to do    5 no version satisfies the request
-  1 \
-    unexpected error          6 timeout
+  1 unexpected error          6 timeout
   2 usage error               7 forbidden
-  3 not found                 \
-    8 waiting for approval (with --wait)
+  3 not found                 8 waiting for approval (with --wait)
   4 refused                   130 interrupted
-  validate, diff, \
-    build --check and plan --exit-code exit with 1 for \"not valid\" or \"different\", and with 10 when
-  \
-    the check failed";
+  validate, diff, build --check and plan --exit-code exit with 1 for \"not valid\" or \"different\", and with 10 when
+  the check itself failed";
 
 /// A command that failed: what happened, and what may help.
 #[derive(Debug)]

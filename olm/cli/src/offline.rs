@@ -66,8 +66,7 @@ impl Offline {
             let entry = offline.find_bundle(text, package).await?;
             if let Some(other) = offline.supposed.of_package(&entry.package) {
                 let what = format!(
-                    "--installed: {} and {} are of one package, expected one bundle per \
-                    package",
+                    "--installed: {} and {} are of one package, expected one bundle per package",
                     other.name, entry.name
                 );
                 return Err(Failure::new(Code::Usage, what));

@@ -67,7 +67,7 @@ pub enum StartError {
         /// The cause.
         source: OpenError,
     },
-    /// The cluster network could not be made.
+    /// The cluster network could not be created.
     #[error("failed to create the cluster network: {0}")]
     Network(#[from] NetworkError),
     /// The node could not be started.
@@ -177,7 +177,7 @@ impl DevCluster {
                 Capability::Nothing(advice) => Some(advice),
             }
         } else {
-            Some("pods are disabled (--no-pods)".to_owned())
+            Some("started with --no-pods".to_owned())
         };
         if let Some(advice) = self.unavailable.clone() {
             let stop = self.stop.clone();
@@ -314,9 +314,8 @@ async fn nothing_runs_yet(client: &Client) {
             continue;
         }
         let not_yet = |type_: &str| {
-            json!({"type": type_, "status": "False", "reason": "NodeRestarted", "message": "the node \
-             restarted",
-                "lastTransitionTime": jiff::Timestamp::now()})
+            json!({"type": type_, "status": "False", "reason": "NodeRestarted",
+                "message": "the node restarted", "lastTransitionTime": jiff::Timestamp::now()})
         };
         let patch = json!({"status": {"conditions": [not_yet("Ready"), not_yet("ContainersReady")]}});
         let api: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace().unwrap_or_default());

@@ -1,6 +1,6 @@
 //! Faults that are put into pods of the dev cluster on purpose, and taken back.
 //!
-//! What a fault does is told at [`Fault`]. At most one of each kind is in force for a pod; another one of the same kind takes
+//! [`Fault`] describes the effect of each fault. At most one of each kind is in force for a pod; another one of the same kind takes
 //! its place. A fault ends when it is taken back, and with its pod; a container that is started again meanwhile has it too.
 //!
 //! The API server serves them at [`PATH`], to whoever may do anything; [`Faults`] is the client.
@@ -124,7 +124,7 @@ impl Fault {
                 Ok(())
             }
             Self::Cut(CutFrom::Named(pods)) if pods.is_empty() => {
-                Err("missing pods to cut from, expected at least one pod or all".to_owned())
+                Err("cut: missing pods, expected at least one pod, or a cut from everything".to_owned())
             }
             _ => Ok(()),
         }

@@ -35,8 +35,7 @@ pub(crate) const REASONS: &[Reason] = &[
     warning(
         "Subscription",
         "ResolutionFailed",
-        "No version satisfies the request; the message has the \
-        reasons.",
+        "No version satisfies the request; the message has the reasons.",
     ),
     warning(
         "Subscription",

@@ -22,7 +22,7 @@ pub enum Error {
         why: String,
     },
     /// The provider's answer is not usable.
-    #[error("invalid response of {host} to the request for {what}: {why}")]
+    #[error("invalid response from {host} to the request for {what}: {why}")]
     Answer {
         /// What was asked for.
         what: &'static str,
@@ -77,12 +77,12 @@ pub enum TokenError {
     #[error("expired {0} seconds ago; compare the clocks of the provider and of this machine")]
     Expired(i64),
     /// Claims `nbf` and `iat`.
-    #[error("not valid for another {0} seconds; compare the clocks of the provider and of this machine")]
+    #[error("not yet valid (valid in {0} seconds); compare the clocks of the provider and of this machine")]
     NotYetValid(i64),
     /// Claim `nonce`.
     #[error("nonce does not match this sign-in")]
     Nonce,
     /// Claim `sub`.
-    #[error("subject is another account")]
+    #[error("subject is that of another account")]
     Subject,
 }

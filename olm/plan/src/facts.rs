@@ -14,7 +14,7 @@ use crate::signatures::ImageSignature;
 /// Something that may not be known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Fact<T> {
-    /// Nobody asked: it does not matter for the plan.
+    /// Not queried: it does not matter for the plan.
     #[default]
     NotAsked,
     /// It is this.

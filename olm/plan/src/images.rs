@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use olm_bundle::{Bundle, Rendered};
+use olm_bundle::{Bundle, Rendered, pulled_images};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -17,27 +17,17 @@ pub struct PlanImage {
     pub runs: bool,
     /// Where it is named: `Deployment etcd-operator, container manager`, `relatedImages etcd`.
     pub named_by: Vec<String>,
-    /// A remark, such as that its tag may mean another image tomorrow.
+    /// A remark, such as that its tag is mutable.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub note: Option<String>,
 }
 
-/// Variables by which an operator is told what to run.
+/// Prefix of the variables with the images of operands.
 const RELATED: &str = "RELATED_IMAGE_";
 
 /// The images that its pods pull.
 pub(crate) fn run_by(rendered: &Rendered) -> impl Iterator<Item = &str> {
-    rendered.objects().filter_map(|(_, object)| object.pointer("/spec/template/spec")).flat_map(pulled_by)
-}
-
-/// Of the containers and volumes of a pod's `spec`.
-fn pulled_by(pod: &Value) -> impl Iterator<Item = &str> {
-    let volumes = pod.get("volumes").and_then(Value::as_array).into_iter().flatten();
-    let volumes = volumes.map(|volume| text(volume, "/image/reference"));
-    containers(pod)
-        .map(|container| text(container, "/image"))
-        .chain(volumes)
-        .filter(|image| !image.is_empty())
+    rendered.objects().filter_map(|(_, object)| object.pointer("/spec/template/spec")).flat_map(pulled_images)
 }
 
 fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
@@ -60,6 +50,10 @@ pub(crate) fn images(bundle: &Bundle, rendered: &Rendered) -> Vec<PlanImage> {
                     add_image(&mut found, text(variable, "/value"), false, named_by);
                 }
             }
+        }
+        for volume in pod.get("volumes").and_then(Value::as_array).into_iter().flatten() {
+            let here = format!("{kind} {name}, volume {}", text(volume, "/name"));
+            add_image(&mut found, text(volume, "/image/reference"), true, here);
         }
     }
     for related in
@@ -117,18 +111,6 @@ fn note(image: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn t22_images_of_init_containers_and_volumes_are_pulled_too() {
-        let pod = serde_json::json!({
-            "initContainers": [{ "image": "localhost/init" }],
-            "containers": [{ "image": "localhost/a" }, { "name": "without" }],
-            "volumes": [{ "image": { "reference": "localhost/files" } }, { "emptyDir": {} }],
-        });
-        let mut pulled: Vec<_> = pulled_by(&pod).collect();
-        pulled.sort_unstable();
-        assert_eq!(pulled, ["localhost/a", "localhost/files", "localhost/init"]);
-    }
 
     #[test]
     fn a_tag_is_no_promise() {

@@ -214,7 +214,7 @@ fn planned(
         Owner::Shared(namespace) => {
             (Op::Update, Some(format!("shared with the same package in namespace {namespace}")))
         }
-        Owner::Nobody => (Op::Adopt, Some("it exists without an owner".to_owned())),
+        Owner::None => (Op::Adopt, Some("it exists without an owner".to_owned())),
         Owner::Other(other) => (Op::Adopt, Some(format!("owned by {other}"))),
     };
     PlannedObject {
@@ -238,7 +238,7 @@ fn left_over(input: &PlanInput<'_>, live: &Live, reference: &ObjectRef) -> Optio
     if !is_old && owner != Owner::Ours {
         let note = Some(match owner {
             Owner::Shared(namespace) => format!("required by the same package in namespace {namespace}"),
-            _ => "it belonged to the old version and now has another owner".to_owned(),
+            _ => "it belonged to the old version and no longer belongs to this package".to_owned(),
         });
         return Some(PlannedObject { note, ..PlannedObject::new(reference, Op::Noop, None) });
     }

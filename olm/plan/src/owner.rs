@@ -14,10 +14,10 @@ pub(crate) enum Owner {
     Ours,
     /// It is a component of the same package in another namespace, whether it is one in this namespace or not.
     Shared(String),
-    /// It is somebody else's.
+    /// It has another owner.
     Other(String),
-    /// It is nobody's.
-    Nobody,
+    /// It has no known owner.
+    None,
 }
 
 /// The owner of an object as a plan sees it. Roles over the kinds of a CustomResourceDefinition belong to that: they are the
@@ -86,7 +86,7 @@ pub(crate) fn owner_of(live: &Value, package: &str, namespace: &str, bundles: &[
             return Owner::Other(format!("{kind} {name}"));
         }
     }
-    Owner::Nobody
+    Owner::None
 }
 
 /// Another namespace whose instance of the package uses the object too.

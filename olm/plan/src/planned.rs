@@ -130,7 +130,7 @@ pub enum Cause {
     Drift,
     /// Both: what somebody else put there is replaced by something new.
     Both,
-    /// Nobody knows what was applied last.
+    /// The last applied value is unknown.
     #[default]
     Unknown,
 }

@@ -253,11 +253,9 @@ impl Policies {
         let refused = self.held.iter().filter_map(|policy| {
             let (wants, field) = match &policy.spec {
                 spec if spec.allow.is_some() => ("allows only packages of catalogs", "allow"),
-                spec if spec.signatures.is_some() => (
-                    "requires signatures, which are verified only for \
-                    packages of catalogs",
-                    "signatures",
-                ),
+                spec if spec.signatures.is_some() => {
+                    ("requires signatures, which are verified only for packages of catalogs", "signatures")
+                }
                 _ => return None,
             };
             let name = name_of(policy);

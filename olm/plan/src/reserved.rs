@@ -116,7 +116,7 @@ fn by_name(reference: &ObjectRef, manifest: &Value) -> Option<String> {
             return Some("is a PriorityClass of Kubernetes".to_owned());
         }
         ("", "ConfigMap") if name == "kube-root-ca.crt" => {
-            return Some("is the certificate authority of all pods".to_owned());
+            return Some("is the certificate authority that all pods trust".to_owned());
         }
         _ => {}
     }

@@ -104,8 +104,8 @@ pub(crate) fn is_skip_version(request: &Request, bundle: &Bundle) -> bool {
     })
 }
 
-fn wished(wish: Option<&VersionRequest>, bundle: &Bundle) -> bool {
-    wish.is_none_or(|wish| bundle.version.as_ref().is_some_and(|v| wish.allows(v)))
+fn matches_version(wanted: Option<&VersionRequest>, bundle: &Bundle) -> bool {
+    wanted.is_none_or(|wanted| bundle.version.as_ref().is_some_and(|v| wanted.allows(v)))
 }
 
 fn find_package<'a>(ctx: &Context<'a>, request: &Request) -> Result<&'a Package, Nothing> {
@@ -143,7 +143,7 @@ fn find_package<'a>(ctx: &Context<'a>, request: &Request) -> Result<&'a Package,
         .find(|(other, c)| *other != id && c.packages.contains_key(&request.package));
     if let Some((other, _)) = elsewhere {
         fixes.push(fix(
-            format!("show the package of catalog {other}"),
+            format!("show the package in catalog {other}"),
             format!("olm show {} --catalog {}", request.package, other.name),
         ));
     }
@@ -303,33 +303,33 @@ fn fresh<'a>(
     package: &'a Package,
     channels: &[&'a Channel],
 ) -> Result<Vec<Candidate<'a>>, Nothing> {
-    let Some(wish) = &request.version else {
+    let Some(wanted) = &request.version else {
         return Ok(in_order(ctx, request, package, channels)?.into_iter().map(install).collect());
     };
     // whoever names a version may mean one that is off the chain; without a name the chain is what counts
-    let places = match wish.pin() {
+    let places = match wanted.pin() {
         Some(_) => all_entries(ctx, request, package, channels),
         None => in_order(ctx, request, package, channels)?,
     };
     let found: Vec<Candidate<'a>> =
-        places.iter().filter(|p| wished(Some(wish), p.bundle)).copied().map(install).collect();
-    if found.is_empty() { Err(no_such_version(request, package, channels, wish)) } else { Ok(found) }
+        places.iter().filter(|p| matches_version(Some(wanted), p.bundle)).copied().map(install).collect();
+    if found.is_empty() { Err(no_such_version(request, package, channels, wanted)) } else { Ok(found) }
 }
 
 fn no_such_version(
     request: &Request,
     package: &Package,
     channels: &[&Channel],
-    wish: &VersionRequest,
+    wanted: &VersionRequest,
 ) -> Nothing {
-    let has_it = |channel: &&Channel| bundles_of(package, channel).any(|b| wished(Some(wish), b));
+    let has_it = |channel: &&Channel| bundles_of(package, channel).any(|b| matches_version(Some(wanted), b));
     let elsewhere = package.channels().iter().find(has_it);
     let newest = package.newest().iter().map(|place| &package.bundles()[*place as usize]);
     let versions: Vec<String> = newest
         .filter(|bundle| channels.iter().any(|channel| contains(package, channel, &bundle.name)))
         .filter_map(|bundle| bundle.version.as_ref().map(ToString::to_string))
         .collect();
-    let mut nearest = suggest(wish.source(), versions.iter().map(String::as_str), 3);
+    let mut nearest = suggest(wanted.source(), versions.iter().map(String::as_str), 3);
     if nearest.is_empty() {
         nearest = versions.into_iter().take(3).collect();
     }
@@ -350,7 +350,7 @@ fn no_such_version(
         text: format!(
             "{} has no version {}{}",
             channels_text(request, package),
-            wish.source(),
+            wanted.source(),
             nearest_text(&nearest)
         ),
         nearest,
@@ -376,7 +376,7 @@ fn self_certified<'a>(
             // what is installed is as good as anything after it
             break;
         }
-        if wished(request.version.as_ref(), place.bundle) {
+        if matches_version(request.version.as_ref(), place.bundle) {
             let via = via(package, channels, installed, place.bundle).unwrap_or(HopVia::SelfCertified);
             found.push(Candidate { place, via, on_the_way: false });
         }
@@ -386,13 +386,15 @@ fn self_certified<'a>(
     if !fits && found.is_empty() {
         // the installed bundle came first in the order, but the range does not want it
         let rest = all_entries(ctx, request, package, channels);
-        found.extend(rest.into_iter().filter(|p| wished(request.version.as_ref(), p.bundle)).map(|place| {
-            let via = via(package, channels, installed, place.bundle).unwrap_or(HopVia::SelfCertified);
-            Candidate { place, via, on_the_way: false }
-        }));
+        found.extend(rest.into_iter().filter(|p| matches_version(request.version.as_ref(), p.bundle)).map(
+            |place| {
+                let via = via(package, channels, installed, place.bundle).unwrap_or(HopVia::SelfCertified);
+                Candidate { place, via, on_the_way: false }
+            },
+        ));
     }
     match &request.version {
-        Some(wish) if !fits && found.is_empty() => Err(no_such_version(request, package, channels, wish)),
+        Some(wanted) if !fits && found.is_empty() => Err(no_such_version(request, package, channels, wanted)),
         _ => Ok(found),
     }
 }
@@ -424,16 +426,16 @@ fn successors<'a>(
         in_order(ctx, request, package, channels)?;
     }
     let next = direct(ctx, request, package, channels, installed);
-    let Some(wish) = &request.version else { return Ok(next) };
+    let Some(wanted) = &request.version else { return Ok(next) };
     let fitting: Vec<Candidate<'a>> =
-        next.iter().filter(|c| wished(Some(wish), c.place.bundle)).copied().collect();
-    let fits = installed.version.as_ref().is_some_and(|v| wish.allows(v));
+        next.iter().filter(|c| matches_version(Some(wanted), c.place.bundle)).copied().collect();
+    let fits = installed.version.as_ref().is_some_and(|v| wanted.allows(v));
     if !fitting.is_empty() || fits {
         return Ok(fitting);
     }
-    match first_hop_towards(ctx, request, package, channels, installed, wish) {
+    match first_hop_towards(ctx, request, package, channels, installed, wanted) {
         Some(hop) => Ok(vec![hop]),
-        None => Err(unreachable_wish(request, package, channels, installed, wish)),
+        None => Err(unreachable_version(request, package, channels, installed, wanted)),
     }
 }
 
@@ -467,14 +469,14 @@ fn first_hop_towards<'a>(
     package: &'a Package,
     channels: &[&'a Channel],
     installed: &InstalledRef,
-    wish: &VersionRequest,
+    wanted: &VersionRequest,
 ) -> Option<Candidate<'a>> {
     let usable =
         |c: &Candidate<'a>| !is_skip_version(request, c.place.bundle) && ctx.excluded(&c.place).is_none();
     let next = |at: &InstalledRef| {
         direct(ctx, request, package, channels, at).into_iter().filter(usable).collect::<Vec<_>>()
     };
-    let first = walk(installed, next, |_, bundle| wished(Some(wish), bundle))?;
+    let first = walk(installed, next, |_, bundle| matches_version(Some(wanted), bundle))?;
     Some(Candidate { on_the_way: true, ..first })
 }
 
@@ -482,26 +484,27 @@ pub(crate) fn reference(bundle: &Bundle) -> InstalledRef {
     InstalledRef { name: bundle.name.clone(), version: bundle.version.clone() }
 }
 
-fn unreachable_wish(
+fn unreachable_version(
     request: &Request,
     package: &Package,
     channels: &[&Channel],
     installed: &InstalledRef,
-    wish: &VersionRequest,
+    wanted: &VersionRequest,
 ) -> Nothing {
-    if !channels.iter().any(|channel| bundles_of(package, channel).any(|b| wished(Some(wish), b))) {
-        return no_such_version(request, package, channels, wish);
+    if !channels.iter().any(|channel| bundles_of(package, channel).any(|b| matches_version(Some(wanted), b)))
+    {
+        return no_such_version(request, package, channels, wanted);
     }
     let skipped = channels.iter().find_map(|channel| {
         let graph = package.graph(channel)?;
-        let wanted = bundles_of(package, channel).filter(|b| wished(Some(wish), b));
-        wanted.filter_map(|bundle| Some((bundle, graph.skipped_by(channel, &bundle.name)?))).next()
+        let bundles = bundles_of(package, channel).filter(|b| matches_version(Some(wanted), b));
+        bundles.filter_map(|bundle| Some((bundle, graph.skipped_by(channel, &bundle.name)?))).next()
     });
     let mut text = format!(
-        "no upgrade edge (replaces, skips, skipRange) in {} from the installed {} to version {}",
+        "no upgrade path (replaces, skips, skipRange) in {} from the installed {} to version {}",
         channels_text(request, package),
         installed.name,
-        wish.source()
+        wanted.source()
     );
     if let Some((bundle, by)) = skipped {
         text.push_str(&format!(" ({} is skipped by {})", bundle.name, by.name));

@@ -34,10 +34,7 @@ impl<'a> Context<'a> {
     pub(crate) fn excluded(&self, place: &Place<'_>) -> Option<Excluded> {
         let bundle = place.bundle;
         if bundle.prohibited {
-            return Some(Excluded::new(
-                Code::Deprecated,
-                "the bundle is marked olm.deprecated and is not installed",
-            ));
+            return Some(Excluded::new(Code::Deprecated, "bundles marked olm.deprecated are not installed"));
         }
         if let Some(text) = &bundle.unsupported {
             return Some(Excluded::new(Code::UnsupportedConstraint, text));

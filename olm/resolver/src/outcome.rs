@@ -85,16 +85,16 @@ fn why_text(request: &Request, list: &Candidates<'_>, chosen: &Candidate<'_>) ->
     let channel = chosen.place.channel;
     let from = request.installed.as_ref().map_or("", |i| i.name.as_str());
     if chosen.on_the_way {
-        let wish = request.version.as_ref().map_or("", |w| w.source());
-        return format!("first hop from {from} towards version {wish} in channel {channel}");
+        let wanted = request.version.as_ref().map_or("", |w| w.source());
+        return format!("first hop from {from} towards version {wanted} in channel {channel}");
     }
     let base = match chosen.via {
         HopVia::Install if request.starting_csv.is_some() => {
             format!("requested by startingCSV (channel {channel})")
         }
         HopVia::Install => match &request.version {
-            Some(wish) => format!("highest in channel {channel} that matches version {}", wish.source()),
-            None => format!("head of the order of channel {channel}"),
+            Some(wanted) => format!("highest in channel {channel} that matches version {}", wanted.source()),
+            None => format!("highest installable version in channel {channel}"),
         },
         HopVia::Replaces => format!("it replaces {from} in channel {channel}"),
         HopVia::Skips => format!("it skips {from} in channel {channel}"),
@@ -117,7 +117,7 @@ fn stays_text(request: &Request, list: &Candidates<'_>) -> String {
                 request.catalog
             );
         }
-        format!("{from} is installed and no upgrade exists in {place}")
+        format!("{from} is installed and no allowed upgrade exists in {place}")
     } else {
         format!("{from} is installed and newer versions are not installable")
     }

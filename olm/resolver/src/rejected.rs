@@ -151,12 +151,12 @@ fn unwanted<'a>(
         let fix = Fix { text: "clear skipVersions".into(), command: patch(request, "skipVersions", "[]") };
         return (Code::SkipVersions, "excluded by skipVersions".into(), Some(fix));
     }
-    if let Some(wish) = &request.version
-        && !bundle.version.as_ref().is_some_and(|v| wish.allows(v))
+    if let Some(wanted) = &request.version
+        && !bundle.version.as_ref().is_some_and(|v| wanted.allows(v))
     {
-        let what = if wish.pin().is_some() { "the pin" } else { "the range" };
+        let what = if wanted.pin().is_some() { "the pin" } else { "the range" };
         let fix = Fix { text: "unset spec.version".into(), command: patch(request, "version", "null") };
-        return (Code::Pinned, format!("excluded by {what} {}", wish.source()), Some(fix));
+        return (Code::Pinned, format!("excluded by {what} {}", wanted.source()), Some(fix));
     }
     if let (Some(starting), None) = (&request.starting_csv, &request.installed) {
         return (Code::Pinned, format!("startingCSV requests {starting}"), None);
@@ -171,7 +171,7 @@ fn unwanted<'a>(
             None => (
                 Code::NoUpgradeEdge,
                 format!(
-                    "no upgrade edge (replaces, skips, skipRange) in channel {} from {}",
+                    "no upgrade path (replaces, skips, skipRange) in channel {} leads to it from {}",
                     channel.name, installed.name
                 ),
                 None,

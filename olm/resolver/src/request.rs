@@ -95,7 +95,7 @@ impl VersionRequest {
     fn read(text: &str) -> Result<Self, RangeError> {
         let trimmed = text.trim();
         let bare = trimmed.trim_start_matches('v');
-        // only a full version is a pin: `1.2` is more likely a slip than a wish for 1.2.0
+        // only a full version is a pin: `1.2` is more likely a slip than a request for 1.2.0
         let kind = match Version::parse(bare) {
             Ok(_) => match parse_lenient(bare) {
                 Ok(version) => RequestedVersion::Pin(version),

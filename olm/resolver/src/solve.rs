@@ -59,7 +59,7 @@ pub(crate) enum Cause<'a> {
     Api(&'a Gvk),
 }
 
-/// Which contradiction is told.
+/// Which contradiction is reported.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UnsatCore {
     /// Of a single request any: what it lacks is usually found without. Of several a minimal one, which says who is to blame.
@@ -269,7 +269,7 @@ pub(crate) fn solve<'a>(
     ctx: &Context<'a>,
     wanted: &BTreeMap<usize, Candidates<'a>>,
     lenient: &BTreeSet<usize>,
-    told: UnsatCore,
+    unsat_core: UnsatCore,
     budget: &mut u64,
 ) -> Result<Vec<Choice<'a>>, Unsolved<'a>> {
     let mut domain = Domain {
@@ -299,7 +299,7 @@ pub(crate) fn solve<'a>(
             met: met.into_iter().map(|tag| domain.causes[tag as usize]).collect(),
         })),
         Outcome::Contradiction(tags) => {
-            let tags = match (wanted.len(), told) {
+            let tags = match (wanted.len(), unsat_core) {
                 (1, UnsatCore::Any) => tags,
                 _ => {
                     // Fewest requests first: who can be met without the others is not to blame.

@@ -90,7 +90,7 @@ pub(crate) struct Done {
     pub(crate) member: Option<u64>,
 }
 
-/// The hands: what they need.
+/// Writes the objects of a decision.
 pub(crate) struct Applier<'a> {
     pub(crate) client: &'a Client,
     pub(crate) etcd: &'a Etcd,

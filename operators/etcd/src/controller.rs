@@ -155,9 +155,9 @@ fn error_policy(
         tracing::error!(cluster = key, %error, "reconciliation is suspended until the cluster changes");
         return Requeue::await_change();
     }
-    let failures = context.keep(&key, |kept| {
-        kept.failures = kept.failures.saturating_add(1);
-        kept.failures
+    let failures = context.keep(&key, |state| {
+        state.failures = state.failures.saturating_add(1);
+        state.failures
     });
     let wait = BACKOFF.saturating_mul(1 << (failures - 1).min(10)).min(BACKOFF_MAX);
     tracing::warn!(cluster = key, %error, ?wait, "reconciliation failed, will retry");
@@ -182,13 +182,13 @@ async fn reconcile(
     }
     let (begin, uid) = (Instant::now(), cluster.uid().unwrap_or_default());
     // Another one of the same name: what was kept is not of this one.
-    if context.keep(&key, |kept| !kept.uid.is_empty() && kept.uid != uid) {
+    if context.keep(&key, |state| !state.uid.is_empty() && state.uid != uid) {
         context.forget(&key);
     }
-    context.keep(&key, |kept| kept.uid = uid);
+    context.keep(&key, |state| state.uid = uid);
     let requeue = Pass::new(&context).run(cluster.clone()).await?;
     context.metrics.reconciled(&key, cluster.metadata.generation, begin.elapsed());
-    context.keep(&key, |kept| kept.failures = 0);
+    context.keep(&key, |state| state.failures = 0);
     Ok(requeue)
 }
 
@@ -218,7 +218,7 @@ impl<'a> Pass<'a> {
         self.secured = match self.context.tls.secure(&self.context.client, &valid).await {
             Ok(secured) => secured,
             Err(error) => {
-                tracing::warn!(cluster = key(&cluster), %error, "failed to connect to the members");
+                tracing::warn!(cluster = key(&cluster), %error, "no access to the members");
                 let old = cluster.status.clone().unwrap_or_default();
                 let now = self.context.now();
                 let new = tls::insecure(&old, &error, cluster.metadata.generation, now);
@@ -302,7 +302,7 @@ impl<'a> Pass<'a> {
                     "failed to compare the data of the members, will retry later"
                 );
             }
-            self.context.keep(&key, |kept| kept.compared = Some(compared.clone()));
+            self.context.keep(&key, |state| state.compared = Some(compared.clone()));
             seen = self.observe(valid).await?;
             compared.show_new(&mut seen);
         }

@@ -42,7 +42,7 @@ pub(crate) struct Classes {
     pub(crate) default: bool,
 }
 
-/// What a look takes in besides the members.
+/// Inputs of an observation besides the members.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Environment {
     /// When it is.

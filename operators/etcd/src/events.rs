@@ -41,7 +41,7 @@ pub(crate) fn of_action(action: &Action, done: Done) -> Vec<Note> {
         }
         Action::SetVersion { name, from, to, .. } => {
             let member = with_id(name, done.member);
-            let text = format!("Upgrading member {member} from {from} to {to}: restarting its pod");
+            let text = format!("Upgrading member {member} from {from} to {to}: restarting its container");
             vec![Note::about(name, "MemberUpgraded", text)]
         }
         Action::Maintain(step) => vec![of_maintenance(step, done.member)],
@@ -236,7 +236,7 @@ mod tests {
         let restart = Action::Restart { name: name.clone(), uid, why: "because".into() };
         let defragment = Action::Maintain(Step::Defragment { name: name.clone() });
         for (action, expected) in [
-            (upgrade, "Upgrading member orders-a (ff) from 3.4.23 to 3.5.30: restarting its pod"),
+            (upgrade, "Upgrading member orders-a (ff) from 3.4.23 to 3.5.30: restarting its container"),
             (restart, "Restarting member orders-a (ff): because"),
             (defragment, "Defragmented member orders-a (ff)"),
         ] {

@@ -138,10 +138,9 @@ impl Elector {
                 tracing::warn!(%error, "failed to release the lease; the next operator waits until it \
                  expires")
             }
-            Err(_) => tracing::warn!(
-                "timed out releasing the lease; the next operator waits until it \
-             expires"
-            ),
+            Err(_) => {
+                tracing::warn!("timed out releasing the lease; the next operator waits until it expires")
+            }
         }
     }
 

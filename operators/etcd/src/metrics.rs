@@ -198,8 +198,7 @@ impl Inner {
             (
                 "certificate_expiry_timestamp_seconds",
                 "gauge",
-                "Expiry of the first certificate to expire, \
-             as a Unix timestamp.",
+                "Expiry of the first certificate to expire, as a Unix timestamp.",
                 |c| c.expires,
             ),
         ];

@@ -196,11 +196,11 @@ async fn wait_for(client: &Client, scope: &Scope, kind: &ApiResource, shutdown: 
         }
         Scope::All | Scope::Annotated => Api::all_with(client.clone(), kind),
     };
-    let mut told = false;
+    let mut reported = false;
     while let Err(error) = api.list(&ListParams::default().limit(1)).await {
-        if !told {
+        if !reported {
             tracing::warn!(%error, "failed to list {}: waiting for the kind and the permission to list it", kind.plural);
-            told = true;
+            reported = true;
         }
         if stopped_within_a_second(shutdown).await {
             return false;

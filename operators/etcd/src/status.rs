@@ -67,8 +67,7 @@ pub fn refused(
         "Progressing",
         false,
         "InvalidSpec",
-        "reconciliation is suspended until the spec is \
-     corrected",
+        "reconciliation is suspended until the spec is corrected",
     );
     status.conditions = conditions.new;
     status

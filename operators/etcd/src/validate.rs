@@ -193,10 +193,8 @@ fn version(text: &str, errors: &mut Vec<String>, notes: &mut Vec<String>) -> Str
     let text = text.trim_start_matches('v');
     let text = if text.is_empty() { DEFAULT_VERSION } else { text };
     match Version::parse(text) {
-        Err(error) => errors.push(format!(
-            "spec.version: invalid version {text:?} ({error}), expected \
-         {SUPPORTED_VERSIONS}"
-        )),
+        Err(error) => errors
+            .push(format!("spec.version: invalid version {text:?} ({error}), expected {SUPPORTED_VERSIONS}")),
         Ok(version) if version.major != 3 || version.minor < 4 => errors.push(format!(
             "spec.version: etcd {text} is not supported, expected {SUPPORTED_VERSIONS}; omit spec.version \
              for {DEFAULT_VERSION}"

@@ -16,7 +16,7 @@ use super::{
 /// So much of what a container said last is in its status, as Kubernetes has it.
 const LINES: usize = 5;
 
-/// What is told of each of them.
+/// The status of each init container.
 struct ContainerStatuses {
     containers: Vec<Value>,
 }
@@ -51,37 +51,39 @@ impl Kubelet {
             .flat_map(|spec| spec.init_containers.iter().flatten())
             .cloned()
             .collect();
-        let mut told = ContainerStatuses::new(&all);
+        let mut statuses = ContainerStatuses::new(&all);
         for (at, container) in all.iter().enumerate() {
             let mut backoff = BACKOFF;
             loop {
                 let why = match self.once(run, container).await {
                     Ok(child) => {
-                        told.containers[at]["state"] = json!({ "running": { "startedAt": now() } });
-                        self.report(run, reported, &told.status(run)).await;
+                        statuses.containers[at]["state"] = json!({ "running": { "startedAt": now() } });
+                        self.report(run, reported, &statuses.status(run)).await;
                         match self.ended(run, child).await {
                             None => return false,
                             Some(0) => {
                                 let end = json!({ "terminated": { "exitCode": 0, "reason": "Completed", "finishedAt": now() } });
-                                told.containers[at]["state"] = end;
-                                told.containers[at]["ready"] = true.into();
+                                statuses.containers[at]["state"] = end;
+                                statuses.containers[at]["ready"] = true.into();
                                 break;
                             }
                             Some(code) => {
                                 let said = std::fs::read_to_string(self.log(&log(run, container)));
                                 let end = json!({ "terminated": { "exitCode": code, "reason": "Error",
                                     "message": tail(&said.unwrap_or_default(), LINES), "finishedAt": now() } });
-                                told.containers[at]["lastState"] = end;
-                                let count = told.containers[at]["restartCount"].as_u64().unwrap_or_default();
-                                told.containers[at]["restartCount"] = (count + 1).into();
+                                statuses.containers[at]["lastState"] = end;
+                                let count =
+                                    statuses.containers[at]["restartCount"].as_u64().unwrap_or_default();
+                                statuses.containers[at]["restartCount"] = (count + 1).into();
                                 ("CrashLoopBackOff", "back-off restarting failed container".to_owned())
                             }
                         }
                     }
                     Err(error) => ("CreateContainerConfigError", format!("{error:#}")),
                 };
-                told.containers[at]["state"] = json!({ "waiting": { "reason": why.0, "message": why.1 } });
-                self.report(run, reported, &told.status(run)).await;
+                statuses.containers[at]["state"] =
+                    json!({ "waiting": { "reason": why.0, "message": why.1 } });
+                self.report(run, reported, &statuses.status(run)).await;
                 tokio::select! {
                     () = run.ending.cancelled() => return false,
                     () = tokio::time::sleep(backoff) => {}

@@ -51,8 +51,8 @@ fn read(fields: &Fields) -> Result<SettingChange, WebError> {
 }
 
 /// As fields of a form.
-fn fields(wish: &SettingChange) -> Vec<(&'static str, &str)> {
-    match wish {
+fn fields(change: &SettingChange) -> Vec<(&'static str, &str)> {
+    match change {
         SettingChange::Skip(versions) => with("skip", "version", versions.first()),
         SettingChange::Unskip(versions) => with("unskip", "version", versions.first()),
         SettingChange::Snooze => with("snooze", "", None),
@@ -73,9 +73,9 @@ fn with<'a>(
     [("what", what)].into_iter().chain(value).collect()
 }
 
-/// What the button says.
-fn label(wish: &SettingChange) -> String {
-    match wish {
+/// The label of the button.
+fn label(change: &SettingChange) -> String {
+    match change {
         SettingChange::Skip(versions) => format!("Skip {}", versions.join(", ")),
         SettingChange::Unskip(versions) => format!("Allow {}", versions.join(", ")),
         SettingChange::Snooze => "Snooze".into(),
@@ -88,8 +88,8 @@ fn label(wish: &SettingChange) -> String {
 }
 
 /// The same on the command line.
-fn command(wish: &SettingChange, name: &str, namespace: &str) -> String {
-    let said = match wish {
+fn command(change: &SettingChange, name: &str, namespace: &str) -> String {
+    let said = match change {
         SettingChange::Skip(versions) => format!("skip {name} {}", versions.join(" ")),
         SettingChange::Unskip(versions) => format!("skip {name} {} --undo", versions.join(" ")),
         SettingChange::Snooze => format!("snooze {name}"),
@@ -109,20 +109,20 @@ pub(crate) async fn page(
     Path((namespace, target)): Path<(String, String)>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, WebError> {
-    let wish = read(&Fields::parse(query.unwrap_or_default().as_bytes()))?;
-    show(&app, &caller, &namespace, &target, &wish, None).await
+    let change = read(&Fields::parse(query.unwrap_or_default().as_bytes()))?;
+    show(&app, &caller, &namespace, &target, &change, None).await
 }
 
-/// `POST /installed/{namespace}/{name}/change`: says it.
+/// `POST /installed/{namespace}/{name}/change`: applies the change.
 pub(crate) async fn submit(
     State(app): State<Arc<App>>,
     Path((namespace, target)): Path<(String, String)>,
     posted: Posted,
 ) -> Result<Response, WebError> {
     let Posted { caller, fields } = posted;
-    let wish = read(&fields)?;
+    let change = read(&fields)?;
     let snapshot = app.catalogs.read(&caller.identity).await;
-    match ops::set(&caller.client, &snapshot.loaded, Some(&namespace), &target, &wish).await {
+    match ops::set(&caller.client, &snapshot.loaded, Some(&namespace), &target, &change).await {
         Ok(setting) if caller.wants_json => Ok(axum::Json(json!(setting)).into_response()),
         Ok(_) => Ok(Redirect::to(&home(&namespace, &target)).into_response()),
         Err(error) => {
@@ -130,7 +130,7 @@ pub(crate) async fn submit(
             if caller.wants_json || error.status == StatusCode::UNAUTHORIZED {
                 return Err(error);
             }
-            show(&app, &caller, &namespace, &target, &wish, Some(error)).await
+            show(&app, &caller, &namespace, &target, &change, Some(error)).await
         }
     }
 }
@@ -140,12 +140,12 @@ async fn show(
     caller: &Caller,
     namespace: &str,
     target: &str,
-    wish: &SettingChange,
+    change: &SettingChange,
     failed: Option<WebError>,
 ) -> Result<Response, WebError> {
     let snapshot = app.catalogs.read(&caller.identity).await;
     let (foreseen, missing) = tokio::join!(
-        ops::preview_set(&caller.client, &snapshot.loaded, Some(namespace), target, wish),
+        ops::preview_set(&caller.client, &snapshot.loaded, Some(namespace), target, change),
         rights::missing(&caller.client, "patch", "subscriptions", namespace)
     );
     let foreseen = match foreseen {
@@ -153,26 +153,27 @@ async fn show(
         // What was tried says more than what is there now.
         Err(error) => return cannot(caller, (namespace, target), failed.unwrap_or_else(|| error.into())),
     };
-    let title = clean(&label(wish));
+    let title = clean(&label(change));
     let why_not = match foreseen.setting.changed {
         true => missing,
         false => Some("No change: this setting is already in effect.".to_owned()),
     };
-    let body = view(&foreseen, wish, (namespace, target), caller.csrf(), why_not.as_deref(), failed.as_ref());
+    let body =
+        view(&foreseen, change, (namespace, target), caller.csrf(), why_not.as_deref(), failed.as_ref());
     let status = failed.as_ref().map_or(StatusCode::OK, |f| f.status);
     Ok(caller.answer(Page::new(&title, Section::Installed, body).status(status), &foreseen))
 }
 
 fn view(
     foreseen: &Foreseen,
-    wish: &SettingChange,
+    change: &SettingChange,
     (namespace, target): (&str, &str),
     csrf: &str,
     why_not: Option<&str>,
     failed: Option<&WebError>,
 ) -> Markup {
     let home = home(namespace, target);
-    let label = clean(&label(wish));
+    let label = clean(&label(change));
     let package = clean(&foreseen.setting.package);
     html! {
         (parts::crumbs(&[("/installed", "Installed"), (&home, &package)], &label))
@@ -181,14 +182,14 @@ fn view(
             @if let Some(failed) = failed { (parts::alert(&failed.what, &sentence(&clean(&failed.why)), failed.hint.as_deref())) }
             div.panel { form.body.stack method="post" action={ (home) "/change" } {
                 (parts::csrf(csrf))
-                @for (name, value) in fields(wish) { input type="hidden" name=(name) value=(value); }
+                @for (name, value) in fields(change) { input type="hidden" name=(name) value=(value); }
                 p { (parts::prose(&said(foreseen))) }
                 @if let Some(why) = why_not { (parts::note(Tone::Info, &html! { (why) })) }
                 div.actions {
                     button.button.primary disabled[why_not.is_some()] { (label) }
                     a.button.quiet href=(home) { "Cancel" }
                 }
-                p.small.muted { "Command line: " code { (command(wish, target, namespace)) } }
+                p.small.muted { "Command line: " code { (command(change, target, namespace)) } }
             } }
             (next(foreseen))
         }
@@ -215,7 +216,7 @@ fn next(foreseen: &Foreseen) -> Markup {
                         }
                         Some(plan) => {
                             (when(foreseen))
-                            @if plan.action == PlanAction::None { p { "No changes: the installed version is up to date." } }
+                            @if plan.action == PlanAction::None { p { "No changes: the installed version matches the request." } }
                             @else { (plan::show(plan)) }
                         }
                     }

@@ -97,7 +97,7 @@ fn row(ailment: &Ailment, csrf: &str) -> Markup {
             }
             p { (parts::prose(&sentence(&clean(&ailment.why)))) }
             @match (&ailment.cure, &ailment.fix) {
-                (Some(_), _) => p.small.muted { "Orphaned object, safe to remove." },
+                (Some(_), _) => p.small.muted { "Unused object, safe to remove." },
                 (None, Some(fix)) => p.small { strong { "Hint: " } (parts::prose(&clean(fix))) },
                 (None, None) => {}
             }

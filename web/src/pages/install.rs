@@ -201,8 +201,8 @@ fn command(request: &InstallRequest, found: &Found<'_>) -> String {
     if request.manual {
         out.push_str(" --approval manual");
     }
-    if request.create_namespace {
-        out.push_str(" --create-namespace");
+    if !request.create_namespace {
+        out.push_str(" --no-create-namespace");
     }
     clean(&out)
 }

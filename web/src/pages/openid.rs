@@ -119,7 +119,7 @@ async fn finish(
         return Err(refused(code, fields.text("error_description")));
     }
     let Some(code) = fields.text("code") else {
-        return Err(refused("missing authorization code", None));
+        return Err(refused("no authorization code", None));
     };
     let tokens =
         openid.provider.finish(code, &sign_in.authorization).await.map_err(|error| failed(&error))?;

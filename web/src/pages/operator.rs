@@ -186,7 +186,7 @@ fn timeline(view: &Overview) -> Markup {
             div.body {
                 ol.timeline {
                     @for step in &timeline.steps {
-                        @let (class, glyph, word) = look(step.state);
+                        @let (class, glyph, word) = appearance(step.state);
                         li.(class) {
                             span.mark { (glyph.draw()) }
                             div.clip {
@@ -205,7 +205,7 @@ fn timeline(view: &Overview) -> Markup {
     }
 }
 
-fn look(state: StepState) -> (&'static str, Glyph, &'static str) {
+fn appearance(state: StepState) -> (&'static str, Glyph, &'static str) {
     match state {
         StepState::Pending => ("pending", Glyph::Dot, "not started"),
         StepState::Running => ("running", Glyph::Spinner, "in progress"),

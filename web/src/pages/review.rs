@@ -71,7 +71,7 @@ fn view(model: &Model, csrf: &str) -> Markup {
         div.head { div.head-text { h1 { "Plan of " (name(one)) } p.muted { "in namespace " (clean(&one.namespace)) } } }
         div.stack.narrow {
             @if model.plan.action == PlanAction::None {
-                (parts::note(Tone::Good, &html! { "No changes: the installed version is up to date." }))
+                (parts::note(Tone::Good, &html! { "No changes: the installed version matches the request." }))
             } @else {
                 @if !model.waits && one.plan.is_some() {
                     (parts::note(Tone::Warn, &html! { strong { "The pending plan is out of date. " } "This plan replaces it in a few seconds; reload the page." }))

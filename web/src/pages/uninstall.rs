@@ -330,7 +330,7 @@ fn what_goes(choice: Choice) -> String {
         Level::Instances => "The operator and its objects",
         Level::Everything => "The operator, its objects and its kinds",
     };
-    if choice.dependencies { format!("{what}, with its dependencies") } else { what.to_owned() }
+    if choice.dependencies { format!("{what}, with unused dependencies") } else { what.to_owned() }
 }
 
 /// The three levels.

@@ -213,7 +213,7 @@ async fn answers_of_the_provider_that_are_errors_say_which() {
             "access_denied (&lt;b&gt;notyou)",
         ),
         (&[("error", "server_error"), ("code", "code")], "the provider returned: server_error"),
-        (&[], "missing authorization code"),
+        (&[], "the provider returned: no authorization code"),
         (&[("code", "used-before")], "invalid_grant"),
         (&[("code", "code"), ("iss", "https://evil.example")], "from issuer https://evil.example, expected"),
         (&[("error", "access_denied"), ("iss", "https://evil.example")], "from issuer https://evil.example"),

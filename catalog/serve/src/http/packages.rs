@@ -19,7 +19,7 @@ use super::conditional::{Encoding, Validators};
 use super::target::Target;
 use super::text;
 
-/// An index of a catalog, compressed once and kept: for 333 packages 190 KB become 40.
+/// An index of a catalog, compressed once and cached: for 333 packages 190 KB become 40.
 pub(super) struct CompressedIndex {
     /// Of the JSON: other programs' versions of it have other tags, whatever the catalog's digest.
     tag: String,
@@ -54,19 +54,19 @@ impl CompressedIndex {
 
 /// The packages of a catalog by name, as a JSON array.
 pub(super) async fn packages(target: Target, method: Method, headers: HeaderMap) -> Response {
-    let kept = Arc::clone(&target.known.packages);
-    answer(target, kept, short, method, headers).await
+    let cached = Arc::clone(&target.known.packages);
+    answer(target, cached, short, method, headers).await
 }
 
 /// All that is known of the packages without reading them.
 pub(super) async fn index(target: Target, method: Method, headers: HeaderMap) -> Response {
-    let kept = Arc::clone(&target.known.index);
-    answer(target, kept, |catalog| Ok(catalog.index()), method, headers).await
+    let cached = Arc::clone(&target.known.index);
+    answer(target, cached, |catalog| Ok(catalog.index()), method, headers).await
 }
 
 async fn answer(
     target: Target,
-    kept: Arc<OnceLock<CompressedIndex>>,
+    cached: Arc<OnceLock<CompressedIndex>>,
     json: fn(&Catalog) -> Result<Vec<u8>, serde_json::Error>,
     method: Method,
     headers: HeaderMap,
@@ -74,11 +74,11 @@ async fn answer(
     let encoding = Encoding::accepted(&headers);
     let catalog = Arc::clone(&target.catalog);
     let made = tokio::task::spawn_blocking(move || {
-        if kept.get().is_none() {
+        if cached.get().is_none() {
             // Two at the same time make the same; the first one stays.
-            _ = kept.set(CompressedIndex::of(&json(&catalog)?).map_err(serde_json::Error::io)?);
+            _ = cached.set(CompressedIndex::of(&json(&catalog)?).map_err(serde_json::Error::io)?);
         }
-        let Some(index) = kept.get() else { return Ok(None) };
+        let Some(index) = cached.get() else { return Ok(None) };
         let body = index.body(encoding).map_err(serde_json::Error::io)?;
         Ok::<_, serde_json::Error>(Some((index.tag.clone(), body)))
     });

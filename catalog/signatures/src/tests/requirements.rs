@@ -34,7 +34,7 @@ fn t22_a_requirement_that_anyone_meets_is_refused() {
     assert!(invalid(none).starts_with("trustedRoot: no transparency log"));
     for (wrong, expected) in [
         ("", "expected a PEM public key"),
-        ("-----BEGIN ENCRYPTED SIGSTORE PRIVATE KEY-----", "found a private key"),
+        ("-----BEGIN ENCRYPTED SIGSTORE PRIVATE KEY-----", "found a private key, which must stay secret"),
         ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "expected a PEM public key"),
         ("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", "unsupported key type"),
     ] {

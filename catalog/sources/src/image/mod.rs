@@ -81,7 +81,8 @@ pub(crate) async fn pull(
             Document::Index(manifests) => {
                 depth += 1;
                 if depth > DEEPEST_INDEX {
-                    return Err(SourceError::malformed(&name, "its indexes form a cycle"));
+                    let reason = format!("indexes nested more than {DEEPEST_INDEX} levels deep");
+                    return Err(SourceError::malformed(&name, reason));
                 }
                 pinned = place.manifest(choose(&name, &manifests)?, limits).await?;
             }

@@ -336,11 +336,9 @@ impl<'a> Repository<'a> {
         }
         let list = logins.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         let helper = logins.iter().any(|login| matches!(login.secret, Secret::Helper(_)));
-        let hint = if helper {
-            "add the credentials themselves to a pull secret"
-        } else {
-            "check their pull \
-             permission"
+        let hint = match helper {
+            true => "add the credentials themselves to a pull secret",
+            false => "check their pull permission",
         };
         format!("tried {list}; {hint}")
     }
@@ -400,7 +398,7 @@ impl Download<'_> {
 
     async fn finish(&mut self, resumed: bool) -> Result<(), Failure> {
         if self.written < self.blob.size {
-            return Err(self.cut(Failure::transient("the server closed the connection early")));
+            return Err(self.cut(Failure::transient("the server ended the response early")));
         }
         let actual = std::mem::replace(&mut self.hasher, self.blob.digest.hasher()).finish();
         if actual != self.blob.digest {

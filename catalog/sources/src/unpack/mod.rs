@@ -447,7 +447,7 @@ impl Unpacker {
                 };
             }
         }
-        Err(refuse("contains too many links"))
+        Err(refuse("leads through too many links"))
     }
 }
 

@@ -237,7 +237,7 @@ impl<'a, R: Read> Entries<'a, R> {
     }
 
     fn sparse(&self) -> SourceError {
-        SourceError::unsupported(self.what, "sparse files are not supported")
+        SourceError::unsupported(self.what, "sparse files are not supported; create the archive without them")
     }
 }
 

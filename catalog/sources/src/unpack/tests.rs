@@ -275,12 +275,15 @@ fn damaged_archives_are_told_as_such() {
         (good[..100].to_vec(), "truncated header"),
         (good[..700].to_vec(), "truncated entry"),
         (b"this is no tar".repeat(100), "not a tar archive"),
-        (Tar::default().pax(&[("size", "-1")]).file("configs/a", "").end(), "invalid size"),
+        (Tar::default().pax(&[("size", "-1")]).file("configs/a", "").end(), "invalid size in a pax header"),
         (Tar::default().pax(&[("path", "a\0b")]).file("configs/a", "").end(), "zero byte"),
         (Tar::default().pax(&[("GNU.sparse.major", "1")]).end(), "sparse"),
         (Tar::default().add(EntryType::GNUSparse, b"configs/s", b"", b"").end(), "sparse"),
         (Tar::default().add(EntryType::XHeader, b"pax", b"", b"99 path=x\n").end(), "corrupted pax header"),
-        (Tar::default().pax(&[("size", "9999999999999999999")]).file("configs/a", "").end(), "invalid size"),
+        (
+            Tar::default().pax(&[("size", "9999999999999999999")]).file("configs/a", "").end(),
+            "invalid size of an entry",
+        ),
     ] {
         let error = unpack_tar(&bytes[..], &configs(), dest.path(), &Limits::default()).expect_err(reason);
         assert!(error.to_string().contains(reason), "{error}");

@@ -47,7 +47,7 @@ fn set(wanted: Option<&str>, named: &[&str], nodes: &[&Node], graph: &mut Graph)
         Some(name) => {
             format!("default channel {name} is not one of its channels ({channels}); using {instead}")
         }
-        None => format!("no bundle sets a default channel of {channels}; using {instead}"),
+        None => format!("no bundle sets a default channel ({channels}); using {instead}"),
     };
     let fix = "set one in metadata/annotations.yaml of the newest bundle \
      (operators.operatorframework.io.bundle.channel.default.v1) or in package.yaml (defaultChannel)";

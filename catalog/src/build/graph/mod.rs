@@ -159,7 +159,7 @@ pub(crate) fn graph_of_heads(
                 there.insert(channel.as_str(), *node);
             }
             None => {
-                let text = format!("channel {channel} is skipped: its head {head} not found");
+                let text = format!("channel {channel} is omitted: its head {head} is missing");
                 let fix = "add this ClusterServiceVersion, or set currentCSV to an existing one";
                 graph.notes.push(Note::new(Severity::Error, head, "channel-head-missing", text, fix));
             }
@@ -194,12 +194,12 @@ fn unique<'a>(nodes: &'a [Node], notes: &mut Vec<Note>) -> Vec<&'a Node> {
     let mut unique: Vec<&Node> = Vec::new();
     for node in sorted {
         if unique.iter().any(|other| other.name == node.name) {
-            let text = format!("two bundles are named {}; the second one is skipped", node.name);
+            let text = format!("two bundles are named {}; the second one is omitted", node.name);
             let fix = "set a unique name for each ClusterServiceVersion";
             notes.push(Note::new(Severity::Error, &node.name, "bundle-duplicate", text, fix));
         } else if let Some(other) = unique.iter().find(|other| other.version == node.version) {
             let text = format!(
-                "{} and {} both have version {}; {} is skipped",
+                "{} and {} both have version {}; {} is omitted",
                 other.name, node.name, node.version, node.name
             );
             let fix = "set a unique version for each bundle";
@@ -217,7 +217,7 @@ fn stranded(nodes: &[&Node], graph: &mut Graph) {
         if graph.lists(&node.name) || node.deprecated {
             continue;
         }
-        let text = format!("{} is skipped: not reachable in any channel", node.name);
+        let text = format!("{} is omitted: not reachable in any channel", node.name);
         let fix = "replace or skip it in the next newer bundle, or set its channel in \
          metadata/annotations.yaml (operators.operatorframework.io.bundle.channels.v1)";
         graph.notes.push(Note::new(Severity::Error, &node.name, "bundle-stranded", text, fix));

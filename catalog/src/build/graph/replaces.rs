@@ -101,9 +101,9 @@ impl<'a> Walk<'a> {
 
 fn cycle(channel: &str, node: &Node, replaced: &str) -> Note {
     let text = format!(
-        "channel {channel}: {} replaces {replaced}, which forms a cycle with {}; this edge is skipped",
+        "channel {channel}: {} replaces {replaced}, which forms a cycle with {}; this edge is omitted",
         node.name, node.name
     );
-    let fix = "replace an older bundle in each bundle";
+    let fix = "set replaces of each bundle to an older bundle";
     Note::new(Severity::Error, &node.name, "channel-cycle", text, fix)
 }

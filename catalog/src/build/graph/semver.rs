@@ -23,7 +23,7 @@ pub(super) fn channels(nodes: &[&Node], skip_patch: bool, graph: &mut Graph) {
                 // Versions that differ in build metadata alone have no order that a channel could follow.
                 Some(last) if precedence(&last.version, &node.version).is_eq() => {
                     let text = format!(
-                        "{} ({}) and {} ({}) differ only in build metadata and have no order; {} is skipped",
+                        "{} ({}) and {} ({}) differ only in build metadata and have no order; {} is omitted",
                         last.name, last.version, node.name, node.version, node.name
                     );
                     let fix = "set a unique version, or use updateGraph: replaces-mode";

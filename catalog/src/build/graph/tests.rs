@@ -134,7 +134,7 @@ fn what_upstream_refuses_is_left_out_and_the_rest_stays() {
         graph(Mode::Replaces, &[node("1.0.0", "a"), twin, node("1.1.0", "a").replaces("1.0.0")], false);
     assert_eq!(text(&both, "a"), "1.0.0; 1.1.0 <- 1.0.0");
     assert_eq!(codes(&both), ["version-duplicate"]);
-    assert_eq!(both.notes[0].text, "p.v1.0.0 and p.zwei both have version 1.0.0; p.zwei is skipped");
+    assert_eq!(both.notes[0].text, "p.v1.0.0 and p.zwei both have version 1.0.0; p.zwei is omitted");
 }
 
 #[test]

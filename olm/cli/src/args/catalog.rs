@@ -66,15 +66,13 @@ Examples:
 
 Exit codes: 0 valid, 1 not valid, 3 source not found, 10 source not checked.";
 
-const BUILD: &str = "Examples:
-  olm catalog build ./community-operators -o ./catalog --image-template \
-    'registry.example/{package}:v{version}'
+const BUILD: &str = "\
+Examples:
+  olm catalog build ./community-operators -o ./catalog --image-template 'registry.example/{package}:v{version}'
   olm catalog build ./bundles --inline -o ./catalog --check
-  \
-    olm catalog build --template semver.yaml > catalog.yaml
+  olm catalog build --template semver.yaml > catalog.yaml
 
-Exit codes: 0 done, 1 the folder differs \
-    (--check), 4 bundles are not valid.";
+Exit codes: 0 done, 1 the folder differs (--check), 4 bundles are not valid.";
 
 const RENDER: &str = "\
 Examples:

@@ -67,13 +67,12 @@ Examples:
 
 Exit codes: as `olm plan install`.";
 
-const PLAN_ROLLBACK: &str = "Examples:
+const PLAN_ROLLBACK: &str = "\
+Examples:
   olm plan rollback etcd -n etcd
-  olm plan rollback etcd --version \
-    0.10.0
+  olm plan rollback etcd --version 0.10.0
 
-The default of --version is the version that the installed version replaces. Exit codes: as `olm \
-    plan install`.";
+The default of --version is the version that the installed version replaces. Exit codes: as `olm plan install`.";
 
 const PLAN_UNINSTALL: &str = "\
 Examples:
@@ -152,14 +151,13 @@ pub struct WhyArgs {
     pub offline: OfflineArgs,
 }
 
-const WHY: &str = "Examples:
+const WHY: &str = "\
+Examples:
   olm why etcd
   olm why etcd --version 0.11.0
-  olm why etcd --catalog-dir \
-    ./catalog --installed etcdoperator.v0.9.2
+  olm why etcd --catalog-dir ./catalog --installed etcdoperator.v0.9.2
 
-Exit codes: 0 a version was selected, 3 package, channel or \
-    version not found, 5 no version satisfies the request
+Exit codes: 0 a version was selected, 3 package, channel or version not found, 5 no version satisfies the request
 (the reasons are printed).";
 
 /// `olm graph`.

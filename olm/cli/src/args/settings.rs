@@ -70,10 +70,9 @@ pub struct RollbackArgs {
     pub out: OutputArgs,
 }
 
-const ROLLBACK: &str = "The command changes the Subscription: it pins the version, allows a change against \
-    the catalog's upgrade edges, and
-pauses the operator at that version. A rollback that loses data is \
-    refused; `olm plan rollback` previews it.
+const ROLLBACK: &str = "\
+The command changes the Subscription: it pins the version, allows a change against the catalog's upgrade edges, and
+pauses the operator at that version. A rollback that loses data is refused; `olm plan rollback` previews it.
 To resume upgrades: olm unpin NAME; olm resume NAME";
 
 /// `olm history`.

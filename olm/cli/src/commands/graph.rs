@@ -15,8 +15,8 @@ use crate::{
 };
 
 pub async fn run(global: &Global, args: PackageGraphArgs) -> Result<(), Failure> {
-    let wish = Query { package: &args.package, channel: args.channel.as_deref(), ..Query::default() };
-    let mut subject = Subject::find(global, &args.offline, wish).await?;
+    let query = Query { package: &args.package, channel: args.channel.as_deref(), ..Query::default() };
+    let mut subject = Subject::find(global, &args.offline, query).await?;
     let package = subject.package().await?;
     let channel = args.channel.as_deref();
     let picture = Picture::of(&package, channel);

@@ -1,4 +1,4 @@
-//! `olm skip`, `pause`, `resume`, `unpin`, `snooze` and `set-channel`: each writes one wish to the Subscription.
+//! `olm skip`, `pause`, `resume`, `unpin`, `snooze` and `set-channel`: each changes one field of the Subscription.
 
 use olm_manager::{
     catalogs::Fetcher,
@@ -14,14 +14,14 @@ use crate::{
 };
 
 pub async fn skip(global: &Global, args: SkipArgs) -> Result<(), Failure> {
-    let wish =
+    let change =
         if args.undo { SettingChange::Unskip(args.versions) } else { SettingChange::Skip(args.versions) };
-    say(global, &args.name, &wish, &args.out).await
+    say(global, &args.name, &change, &args.out).await
 }
 
 pub async fn pause(global: &Global, args: NameArgs, paused: bool) -> Result<(), Failure> {
-    let wish = if paused { SettingChange::Pause } else { SettingChange::Resume };
-    say(global, &args.name, &wish, &args.out).await
+    let change = if paused { SettingChange::Pause } else { SettingChange::Resume };
+    say(global, &args.name, &change, &args.out).await
 }
 
 pub async fn unpin(global: &Global, args: NameArgs) -> Result<(), Failure> {
@@ -29,24 +29,24 @@ pub async fn unpin(global: &Global, args: NameArgs) -> Result<(), Failure> {
 }
 
 pub async fn snooze(global: &Global, args: SnoozeArgs) -> Result<(), Failure> {
-    let wish = if args.undo { SettingChange::Unsnooze } else { SettingChange::Snooze };
-    say(global, &args.name, &wish, &args.out).await
+    let change = if args.undo { SettingChange::Unsnooze } else { SettingChange::Snooze };
+    say(global, &args.name, &change, &args.out).await
 }
 
 pub async fn set_channel(global: &Global, args: SetChannelArgs) -> Result<(), Failure> {
     say(global, &args.name, &SettingChange::Channel(args.channel), &args.out).await
 }
 
-async fn say(global: &Global, name: &str, wish: &SettingChange, out: &OutputArgs) -> Result<(), Failure> {
+async fn say(global: &Global, name: &str, change: &SettingChange, out: &OutputArgs) -> Result<(), Failure> {
     let client = context::connect(global).await?;
     // Only what is newest now has to be looked up.
-    let catalogs = match wish {
+    let catalogs = match change {
         SettingChange::Snooze => Fetcher::service_proxy(client.clone()).fetch().await.map_err(|e| {
             Failure::new(Code::Unexpected, e.to_string()).hint("check the manager: olm self status")
         })?,
         _ => Vec::new(),
     };
-    let said = ops::set(&client, &catalogs, global.namespace.as_deref(), name, wish).await;
+    let said = ops::set(&client, &catalogs, global.namespace.as_deref(), name, change).await;
     let said = said.map_err(wait::failure)?;
     print_one(&said, out.output, &said.subscription, || {
         let already = if said.changed { "" } else { " (unchanged)" };

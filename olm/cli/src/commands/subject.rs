@@ -56,7 +56,7 @@ pub enum Ground {
 pub struct Subject {
     /// Where.
     pub ground: Ground,
-    /// The Subscription as it is, or as it would be, with the wish in it.
+    /// The Subscription as it is, or as it would be, changed by the query.
     pub subscription: Subscription,
     /// What the cluster has of it.
     pub installed: Option<Installed>,
@@ -64,37 +64,37 @@ pub struct Subject {
 
 impl Subject {
     /// Finds it. A package that is not installed counts as one that is about to be.
-    pub async fn find(global: &Global, args: &OfflineArgs, wish: Query<'_>) -> Result<Self, Failure> {
-        let opened = Offline::open(global.namespace.as_deref(), args, wish.package).await?;
+    pub async fn find(global: &Global, args: &OfflineArgs, query: Query<'_>) -> Result<Self, Failure> {
+        let opened = Offline::open(global.namespace.as_deref(), args, query.package).await?;
         let mut subject = match opened {
-            Some(offline) => Self::offline(offline, wish),
-            None => Self::on_cluster(global, args.source.catalog.as_deref(), wish).await?,
+            Some(offline) => Self::offline(offline, query),
+            None => Self::on_cluster(global, args.source.catalog.as_deref(), query).await?,
         };
         let spec = &mut subject.subscription.spec;
-        if let Some(channel) = wish.channel {
+        if let Some(channel) = query.channel {
             spec.channel = Some(channel.to_owned());
         }
-        if let Some(version) = wish.version {
+        if let Some(version) = query.version {
             spec.version = Some(version.to_owned());
         }
-        if wish.self_certified {
+        if query.self_certified {
             spec.upgrade_constraint_policy = Some(UpgradeConstraintPolicy::SelfCertified);
         }
         Ok(subject)
     }
 
-    fn offline(offline: Offline, wish: Query<'_>) -> Self {
-        let subscription = offline.subscription(wish.package, wish.channel);
+    fn offline(offline: Offline, query: Query<'_>) -> Self {
+        let subscription = offline.subscription(query.package, query.channel);
         Self { ground: Ground::Offline(Box::new(offline)), subscription, installed: None }
     }
 
-    async fn on_cluster(global: &Global, catalog: Option<&str>, wish: Query<'_>) -> Result<Self, Failure> {
+    async fn on_cluster(global: &Global, catalog: Option<&str>, query: Query<'_>) -> Result<Self, Failure> {
         let client = context::connect(global).await?;
         let catalogs = Fetcher::service_proxy(client.clone()).fetch().await.map_err(|e| {
             Failure::new(Code::Unexpected, e.to_string()).hint("check the manager: kubectl get pods -n olm")
         })?;
         names::keep(global, &catalogs);
-        let found = ops::find_installed(&client, global.namespace.as_deref(), wish.package).await;
+        let found = ops::find_installed(&client, global.namespace.as_deref(), query.package).await;
         let installed = match found {
             Ok(installed) => Some(installed),
             Err(error) if error.kind() == Kind::NotFound => None,
@@ -107,12 +107,12 @@ impl Subject {
                 api.get(&installed.name).await?
             }
             None => {
-                let package = installed.as_ref().map_or(wish.package, |installed| &installed.package);
+                let package = installed.as_ref().map_or(query.package, |installed| &installed.package);
                 let namespace = installed.as_ref().map(|installed| installed.namespace.clone());
                 let namespace = namespace.or_else(|| global.namespace.clone());
                 let request = InstallRequest {
                     catalog: catalog.map(|name| catalogs::reference(&catalogs, name)).transpose()?,
-                    channel: wish.channel.map(str::to_owned),
+                    channel: query.channel.map(str::to_owned),
                     ..InstallRequest::new(
                         package,
                         namespace.unwrap_or_else(|| ops::suggested_namespace(&catalogs, package)),

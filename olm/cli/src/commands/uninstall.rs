@@ -60,8 +60,7 @@ fn confirm(plan: &Plan, name: &str) -> Result<(), Failure> {
     if !std::io::stdin().is_terminal() {
         return Err(Failure::new(
             Code::Refused,
-            "custom resources would be deleted, and standard input is not \
-            a terminal",
+            "custom resources would be deleted, and standard input is not a terminal",
         )
         .hint("pass --yes to confirm"));
     }
@@ -77,7 +76,8 @@ fn confirm(plan: &Plan, name: &str) -> Result<(), Failure> {
 
 fn text(report: &UninstallReport) -> String {
     let mut out = String::new();
-    for (what, list) in [("removed", &report.removed), ("kept", &report.kept), ("pending", &report.leftovers)]
+    for (what, list) in
+        [("removed", &report.removed), ("retained", &report.kept), ("pending", &report.leftovers)]
     {
         for object in list {
             let _ = writeln!(out, "{what}: {object}");

@@ -14,8 +14,8 @@ pub async fn run(global: &Global, args: UpgradeArgs) -> Result<(), Failure> {
     let client = context::connect(global).await?;
     let namespace = global.namespace.as_deref();
     if let Some(channel) = &args.channel {
-        let wish = SettingChange::Channel(channel.clone());
-        let said = ops::set(&client, &[], namespace, &args.name, &wish).await.map_err(wait::failure)?;
+        let change = SettingChange::Channel(channel.clone());
+        let said = ops::set(&client, &[], namespace, &args.name, &change).await.map_err(wait::failure)?;
         eprintln!("{}", said.text);
     }
     let upgraded =

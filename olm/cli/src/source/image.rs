@@ -15,10 +15,7 @@ pub fn image_template(text: &str) -> Result<String, Failure> {
         if !KNOWN.contains(&key) {
             return Err(Failure::new(
                 Code::Usage,
-                format!(
-                    "--image-template {text}: unknown placeholder \
-                {{{key}}}"
-                ),
+                format!("--image-template {text}: unknown placeholder {{{key}}}"),
             )
             .hint("use {package}, {version} or {name}"));
         }

@@ -114,7 +114,7 @@ fn t22_verify_says_why_an_image_is_not_signed_as_required_and_ends_with_1() {
             &["attest", "new-evil", "old-evil"],
             &identity,
             "WrongIdentity",
-            "none of 3 signatures is valid: signed by",
+            "none of 3 signatures meets the requirement: signed by",
         ),
     ]
     .into_iter()

@@ -66,7 +66,7 @@ pub(crate) async fn present(
         return Ok(object.clone());
     }
     let all = present_all(server, resource, vec![object.clone()]).await?;
-    all.into_iter().next().ok_or_else(|| ApiError::internal("conversion lost the object"))
+    all.into_iter().next().ok_or_else(|| ApiError::internal("the conversion returned no object"))
 }
 
 /// The object in the version in which it is stored.
@@ -81,7 +81,7 @@ pub(crate) async fn store_form(server: &Server, resource: &Resource, mut object:
     }
     let stored = to_version(server, resource, &storage, vec![Arc::new(object)]).await?;
     let stored = stored.into_iter().next();
-    stored.map(Arc::unwrap_or_clone).ok_or_else(|| ApiError::internal("conversion lost the object"))
+    stored.map(Arc::unwrap_or_clone).ok_or_else(|| ApiError::internal("the conversion returned no object"))
 }
 
 /// Whether an object is stored in the version in which the resource is stored now.

@@ -197,7 +197,7 @@ async fn status_of(exit: oneshot::Receiver<i32>) -> Value {
         }),
         Err(_) => json!({
             "metadata": {}, "status": "Failure", "reason": "InternalError", "code": 500,
-            "message": "the node lost the status of the command",
+            "message": "the node did not report the exit status of the command",
         }),
     }
 }

@@ -286,8 +286,7 @@ fn machine_roots() -> Arc<RootCertStore> {
         tracing::debug!(
             ignored,
             errors = found.errors.len(),
-            "read the certificate authorities of the \
-         system"
+            "read the certificate authorities of the system"
         );
         Arc::new(roots)
     };

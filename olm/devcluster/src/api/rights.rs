@@ -62,7 +62,9 @@ impl Book {
         }
         let rest = path.strip_prefix(PATH).unwrap_or_default().trim_start_matches('/');
         let Some((namespace, account)) = rest.split_once('/') else {
-            return Err(ApiError::bad_request(format!("expected {PATH}/NAMESPACE/SERVICEACCOUNT")));
+            return Err(ApiError::bad_request(format!(
+                "invalid path, expected {PATH}/NAMESPACE/SERVICEACCOUNT"
+            )));
         };
         let wanted = format!("{namespace}:{account}");
         let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -204,8 +204,7 @@ fn readable<K: Resource<DynamicType = ()>>(guard: DeserializeGuard<K>) -> Option
         Ok(object) => Some(object),
         Err(invalid) => {
             let name = invalid.metadata.name.unwrap_or_default();
-            tracing::warn!(kind = %K::kind(&()), %name, error = %invalid.error, "ignoring an unreadable \
-             object");
+            tracing::warn!(kind = %K::kind(&()), %name, error = %invalid.error, "ignoring an unreadable object");
             None
         }
     }

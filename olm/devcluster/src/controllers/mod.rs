@@ -65,7 +65,7 @@ use self::{
     queue::Queue,
 };
 
-/// What the controllers must be told.
+/// Configuration of the controllers.
 #[derive(Debug, Clone)]
 pub struct ControllerConfig {
     /// Published as ConfigMap `kube-root-ca.crt` in every namespace.

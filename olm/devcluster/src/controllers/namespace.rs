@@ -24,9 +24,14 @@ use super::{
 const FINALIZER: &str = "kubernetes";
 /// Requests at a time.
 const PARALLEL: usize = 8;
-/// Leftovers are looked at when one of them goes; this is for what no watch tells: kinds without one, and kinds so new
-/// that it has not begun.
+/// Bounds of the pause between two looks at what remains. Deletions are watched; this covers kinds without a watch, and kinds so new
+/// that theirs has not begun.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// A quarter of the time that the namespace has waited so far.
+fn retry_after(waited: Duration) -> Duration {
+    (waited / 4).clamp(LOOK_AGAIN.0, LOOK_AGAIN.1)
+}
 
 pub(crate) struct Controller {
     pub(crate) client: Client,
@@ -102,7 +107,7 @@ impl Controller {
         let since =
             namespace.metadata.deletion_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
         let waited = Duration::try_from(Timestamp::now().duration_since(since)).unwrap_or_default();
-        Ok(Some((waited / 4).clamp(LOOK_AGAIN.0, LOOK_AGAIN.1)))
+        Ok(Some(retry_after(waited)))
     }
 
     /// Deletes all objects of a kind; returns the finalizers of each one that is still there.
@@ -253,6 +258,12 @@ fn conditions(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_deletion_takes_at_most_a_quarter_longer_than_what_holds_it() {
+        let pauses = [0, 400, 4_000, 600_000].map(|waited| retry_after(Duration::from_millis(waited)));
+        assert_eq!(pauses.map(|pause| pause.as_millis()), [100, 100, 1_000, 5_000]);
+    }
 
     #[test]
     fn conditions_say_what_is_left() {

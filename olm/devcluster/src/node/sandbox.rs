@@ -48,7 +48,7 @@ pub enum SandboxError {
         not_found: bool,
     },
     /// The sandbox ended.
-    #[error("the pod's sandbox was removed")]
+    #[error("the pod's sandbox has exited")]
     Gone,
 }
 
@@ -233,7 +233,7 @@ impl Sandbox {
         match tokio::time::timeout(Duration::from_secs(10), is_ready).await {
             Ok(Ok(result)) => result.map(|()| sandbox).map_err(SandboxError::Setup),
             Ok(Err(_)) => Err(SandboxError::Gone),
-            Err(_) => Err(SandboxError::Setup("the pod's first process timed out after 10 s".to_owned())),
+            Err(_) => Err(SandboxError::Setup("timed out after 10 s waiting for pod-init".to_owned())),
         }
     }
 

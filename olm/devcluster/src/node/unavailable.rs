@@ -1,6 +1,6 @@
 //! What stands in for the agent where namespaces cannot be made: pods stay Pending and say why.
 //!
-//! New pods are told by the scheduler, which repeats what the Node object says. What is left are the pods that an earlier
+//! The scheduler reports the message of the Node object to new pods. What is left are the pods that an earlier
 //! run has placed on the node.
 
 use std::{collections::HashSet, time::Duration};
@@ -25,7 +25,7 @@ use super::{
     registration,
 };
 
-/// Keeps every pod Pending with an event and a condition that tell what to do. Runs until it is dropped.
+/// Keeps every pod Pending with an event and a condition that contain the advice. Runs until it is dropped.
 pub async fn unavailable(client: Client, advice: String) {
     let message = format!("pods are disabled on this dev cluster: {advice}");
     while let Err(error) = registration::write(&client, &ImageTable::default(), Err(&message)).await {
@@ -35,7 +35,7 @@ pub async fn unavailable(client: Client, advice: String) {
     let events = Events::start(client.clone(), NODE_NAME.to_owned());
     let pods: Api<Pod> = Api::all(client.clone());
     let mut stream = Box::pin(watcher(pods, watcher::Config::default()).default_backoff().applied_objects());
-    let mut told: HashSet<String> = HashSet::new();
+    let mut reported: HashSet<String> = HashSet::new();
     loop {
         let pod = match stream.try_next().await {
             Ok(Some(pod)) => pod,
@@ -55,13 +55,13 @@ pub async fn unavailable(client: Client, advice: String) {
         let status = pod.status.clone().unwrap_or_default();
         let is_placed = pod.spec.as_ref().is_some_and(|spec| spec.node_name.as_deref() == Some(NODE_NAME));
         let is_over = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
-        if !is_placed || is_over || !told.insert(pod.uid().unwrap_or_default()) {
+        if !is_placed || is_over || !reported.insert(pod.uid().unwrap_or_default()) {
             continue;
         }
         events.pod(&pod, None, Severity::Warning, "NodeUnavailable", message.clone());
         let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": not_running(status, &message)});
         if let Err(error) = api.patch_status(&name, &PatchParams::default(), &Patch::Merge(patch)).await {
-            tracing::debug!(%error, namespace, name, "failed to report to a pod that pods are disabled");
+            tracing::debug!(%error, namespace, name, "failed to update the status of a pod");
         }
     }
 }

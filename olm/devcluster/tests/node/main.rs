@@ -34,7 +34,7 @@ mod volumes;
 
 const HELPER: &str = env!("CARGO_BIN_EXE_olm-node-helper");
 
-/// Longest wait for a condition. A machine under load is slow, and a slow machine is no failure.
+/// Longest wait for a condition. A machine under load is slow, which is not a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One cluster at a time: each keeps the machine busy.
@@ -223,7 +223,8 @@ async fn a_pod_runs_is_looked_into_and_goes() {
     rig.create(
         "web",
         json!({
-            "terminationGracePeriodSeconds": 5,
+            // Longer than this test waits: the pod ends because its process does.
+            "terminationGracePeriodSeconds": 3600,
             "initContainers": [{"name": "prepare", "image": "test/host:1", "command": ["sh", "-c", "echo prepared > /data/file"],
                 "volumeMounts": [{"name": "data", "mountPath": "/data"}]}],
             "containers": [{
@@ -252,7 +253,7 @@ async fn a_pod_runs_is_looked_into_and_goes() {
     assert_eq!(pod["status"]["phase"], "Running");
     assert!(pod["status"]["podIP"].as_str().unwrap().starts_with("10.244.0."));
     assert_eq!(pod["status"]["initContainerStatuses"][0]["state"]["terminated"]["reason"], "Completed");
-    // then logs tell what it printed
+    // then the logs contain its output
     let begin = Instant::now();
     loop {
         let log = rig.logs("web", LogOptions::default()).await;
@@ -421,68 +422,6 @@ async fn probes_decide_on_readiness_and_restarts() {
     // then the hook has run, and the volume is still there
     assert_eq!(rig.exec("live", "cat /data/hook", None).await.1, "stopping\n");
     assert!(rig.reasons("live").await.join("\n").contains("Liveness probe failed"));
-    rig.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn services_are_reached_by_name_while_endpoints_come_and_go() {
-    let dir = tempfile::tempdir().unwrap();
-    let Some(rig) = Rig::start(dir.path()).await else { return };
-    let services: Api<Service> = Api::namespaced(rig.client.clone(), "default");
-    for service in [
-        json!({"metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}, "ports": [{"name": "http", "port": 80, "targetPort": "web"}]}}),
-        json!({"metadata": {"name": "peers"}, "spec": {"clusterIP": "None", "selector": {"app": "web"}, "publishNotReadyAddresses": true, "ports": [{"name": "http", "port": 8080}]}}),
-    ] {
-        services.create(&PostParams::default(), &serde_json::from_value(service).unwrap()).await.unwrap();
-    }
-    for name in ["web-a", "web-b"] {
-        rig.create_with(
-            json!({"name": name, "labels": {"app": "web"}}),
-            json!({"subdomain": "peers", "hostname": name, "terminationGracePeriodSeconds": 1, "containers": [{
-                "name": "main", "image": "test/host:1", "command": ["helper", "serve", "8080", name],
-                "ports": [{"name": "web", "containerPort": 8080}],
-                "readinessProbe": {"tcpSocket": {"port": "web"}, "periodSeconds": 1},
-            }]}),
-        )
-        .await;
-    }
-    rig.create("client", json!({"terminationGracePeriodSeconds": 1, "containers": [shell("sleep 1000")]}))
-        .await;
-    for name in ["web-a", "web-b", "client"] {
-        rig.wait_ready(name).await;
-    }
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    // then names resolve with the real resolver
-    let (_, out, err) = rig.exec("client", "getent hosts web; getent ahostsv4 peers; getent hosts web-a.peers; getent hosts nope; echo $?; getent hosts $(getent hosts web-a.peers | cut -d' ' -f1); echo $WEB_SERVICE_PORT $KUBERNETES_SERVICE_HOST", None).await;
-    println!("{out}{err}");
-    assert!(
-        out.contains("web.default.svc.cluster.local")
-            && out.contains("web-a.peers.default.svc.cluster.local"),
-        "{out}"
-    );
-    assert!(out.contains("\n2\n") && out.contains("10.96.0.1\n"), "{out}");
-    // then the proxy spreads requests over both, and an endpoint that dies costs nothing
-    let get = "exec 3<>/dev/tcp/web/80; printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3; tail -1 <&3; echo";
-    let many = |count: u32| format!("for i in $(seq {count}); do bash -c \"{get}\" || echo failed; done");
-    let (_, out, err) =
-        rig.exec("client", &many(10).replace("\\r", "\\\\r").replace("\\n", "\\\\n"), None).await;
-    println!("{out}{err}");
-    assert_eq!((out.matches("web-a").count(), out.matches("web-b").count()), (5, 5), "{out}{err}");
-    rig.pods().delete("web-a", &DeleteParams::default()).await.unwrap();
-    let (_, out, err) =
-        rig.exec("client", &many(40).replace("\\r", "\\\\r").replace("\\n", "\\\\n"), None).await;
-    println!("{out}{err}");
-    assert!(out.matches("failed").count() <= 1 && out.matches("web-b").count() >= 35, "{out}{err}");
-    // then the last one gone means refused, not silence
-    rig.pods().delete("web-b", &DeleteParams::default()).await.unwrap();
-    rig.wait("web-b", "gone", Value::is_null).await;
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    let (_, out, err) =
-        rig.exec("client", &many(1).replace("\\r", "\\\\r").replace("\\n", "\\\\n"), None).await;
-    assert!(err.contains("refused"), "{out}{err}");
-    // then a pod reaches the API server with its token
-    let api = "exec 3<>/dev/tcp/10.96.0.1/443 && echo connected";
-    assert_eq!(rig.exec("client", &format!("bash -c '{api}'"), None).await.1, "connected\n");
     rig.stop().await;
 }
 

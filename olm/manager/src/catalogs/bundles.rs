@@ -119,7 +119,7 @@ pub(crate) struct BundleImages {
     pulls: Mutex<HashMap<String, Pull>>,
     failures: Mutex<HashMap<String, Failed>>,
     /// Held while files are added and removed.
-    cache: Mutex<()>,
+    files: Mutex<()>,
 }
 
 struct Failed {
@@ -164,7 +164,7 @@ impl BundleImages {
             slots: Semaphore::new(PULLS),
             pulls: Mutex::default(),
             failures: Mutex::default(),
-            cache: Mutex::default(),
+            files: Mutex::default(),
         })
     }
 
@@ -308,7 +308,7 @@ impl BundleImages {
     }
 
     fn kept(&self, name: &str, wanted: &Wanted) -> Option<CachedBundle> {
-        let _guard = lock(&self.cache);
+        let _guard = lock(&self.files);
         let path = self.reference(name);
         let reference: Reference = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
         // It names a file: nothing but what `keep` wrote may be taken for one.
@@ -331,7 +331,7 @@ impl BundleImages {
     }
 
     fn keep(&self, name: &str, wanted: &Wanted, document: &[u8]) -> io::Result<()> {
-        let _guard = lock(&self.cache);
+        let _guard = lock(&self.files);
         for folder in ["refs", "documents"] {
             fs::create_dir_all(self.folder.join(folder))?;
         }

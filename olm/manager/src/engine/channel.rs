@@ -10,14 +10,15 @@ use olm_resolver::Resolved;
 /// The channel before the one that was chosen from, where it was another. The Subscription on the cluster says it, when
 /// the one at hand is a wish still; else the installed bundle does, when it is not in the channel that is followed now.
 pub(super) fn before(
-    wish: &Subscription,
+    subscription: &Subscription,
     on_cluster: &[impl Borrow<Subscription>],
     package: &Package,
     resolved: &Resolved,
 ) -> Option<String> {
     let chosen = resolved.chosen.channel.as_str();
     let installed = resolved.from.as_ref()?;
-    let same = |s: &&Subscription| s.name_any() == wish.name_any() && s.spec.name == wish.spec.name;
+    let same =
+        |s: &&Subscription| s.name_any() == subscription.name_any() && s.spec.name == subscription.spec.name;
     if let Some(live) = on_cluster.iter().map(Borrow::borrow).find(same) {
         let followed = live.spec.channel.as_deref().unwrap_or(&package.default_channel);
         if followed != chosen {
@@ -57,7 +58,7 @@ mod tests {
     }
 
     fn found(
-        wish: Option<&str>,
+        subscription: Option<&str>,
         live: &[Subscription],
         installed: Option<&str>,
         chosen: &str,
@@ -81,7 +82,7 @@ mod tests {
             dependencies: vec![],
             deprecations: vec![],
         };
-        before(&following(wish), live, &package, &resolved)
+        before(&following(subscription), live, &package, &resolved)
     }
 
     #[test]

@@ -120,8 +120,7 @@ async fn rights(client: &Client, asker: Asker, input: &PlanInput<'_>) -> (Fact<P
             let account = attenuated::named(input.operator_groups);
             let installer = match (account, installer) {
                 (Some(account), _) => Fact::Unknown(format!(
-                    "the manager checks the permissions of {account} when it creates \
-                        the plan"
+                    "the manager checks the permissions of {account} when it creates the plan"
                 )),
                 (None, Ok(Some(role))) => {
                     let rules = role.rules.unwrap_or_default();

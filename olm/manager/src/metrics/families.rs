@@ -58,8 +58,7 @@ pub(crate) const FAMILIES: &[Family] = &[
         "olm_catalog_fetch_seconds_total",
         "counter",
         &["result"],
-        "Total time of reads of catalog \
-        sources in seconds.",
+        "Total time of reads of catalog sources in seconds.",
     ),
     family(
         "catalogsource_ready",
@@ -91,8 +90,7 @@ pub(crate) const FAMILIES: &[Family] = &[
         "olm_catalog_age_seconds",
         "gauge",
         &["namespace", "name"],
-        "Time since the last successful read \
-        of the source in seconds.",
+        "Time since the last successful read of the source in seconds.",
     ),
     family("catalog_source_count", "gauge", &[], "CatalogSources."),
     family("subscription_count", "gauge", &[], "Subscriptions."),

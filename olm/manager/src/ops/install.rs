@@ -300,7 +300,7 @@ async fn ensure_namespace(
         return Err(Error::Refused {
             code: "NamespaceMissing".into(),
             text: format!("namespace {name} does not exist"),
-            fix: Some(format!("pass --create-namespace, or run `kubectl create namespace {name}`")),
+            fix: Some(format!("run `kubectl create namespace {name}`, or omit --no-create-namespace")),
         });
     }
     let metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };

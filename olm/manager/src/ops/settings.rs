@@ -73,14 +73,14 @@ pub async fn set(
     catalogs: &[LoadedCatalog],
     namespace: Option<&str>,
     target: &str,
-    wish: &SettingChange,
+    change: &SettingChange,
 ) -> Result<Setting, Error> {
-    let newest = newest(client, catalogs, namespace, target, wish).await?;
+    let newest = newest(client, catalogs, namespace, target, change).await?;
     let mut attempt = 0;
     loop {
         attempt += 1;
         let (subscription, installed) = look(client, namespace, target).await?;
-        let Wanted { patch, text } = wanted(wish, &subscription, &installed, target, newest.as_deref())?;
+        let Wanted { patch, text } = wanted(change, &subscription, &installed, target, newest.as_deref())?;
         let changed = patch.is_some();
         if let Some(patch) = patch {
             match write(client, &subscription, patch).await {
@@ -92,14 +92,14 @@ pub async fn set(
     }
 }
 
-/// What a wish leads to.
+/// Effect of a change.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Foreseen {
     /// What the Subscription will say.
     #[serde(flatten)]
     pub setting: Setting,
-    /// What the controllers would do next; absent where the wish is that they do nothing.
+    /// What the controllers would do next; absent for a change that pauses them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<Plan>,
     /// Why there is no plan where there should be one.
@@ -118,17 +118,17 @@ pub async fn preview_set(
     catalogs: &[LoadedCatalog],
     namespace: Option<&str>,
     target: &str,
-    wish: &SettingChange,
+    change: &SettingChange,
 ) -> Result<Foreseen, Error> {
-    let newest = newest(client, catalogs, namespace, target, wish).await?;
+    let newest = newest(client, catalogs, namespace, target, change).await?;
     let (subscription, installed) = look(client, namespace, target).await?;
-    let Wanted { patch, text } = wanted(wish, &subscription, &installed, target, newest.as_deref())?;
+    let Wanted { patch, text } = wanted(change, &subscription, &installed, target, newest.as_deref())?;
     let changed = patch.is_some();
     let after = match &patch {
         Some(patch) => patched(&subscription, patch)?,
         None => subscription,
     };
-    let quiet = matches!(wish, SettingChange::Pause | SettingChange::Snooze);
+    let quiet = matches!(change, SettingChange::Pause | SettingChange::Snooze);
     let (plan, problem) = match quiet {
         true => (None, None),
         false => match engine::preview(client, catalogs, &after).await {
@@ -148,15 +148,15 @@ fn patched(subscription: &Subscription, patch: &Value) -> Result<Subscription, E
     serde_json::from_value(value).map_err(read)
 }
 
-/// What a wish means for a Subscription as it is: pure.
+/// The patch of a change to a Subscription, and its message: pure.
 fn wanted(
-    wish: &SettingChange,
+    change: &SettingChange,
     subscription: &Subscription,
     installed: &Installed,
     target: &str,
     newest: Option<&str>,
 ) -> Result<Wanted, Error> {
-    match wish {
+    match change {
         SettingChange::Skip(versions) => skip(subscription, installed, target, versions, true),
         SettingChange::Unskip(versions) => skip(subscription, installed, target, versions, false),
         SettingChange::Snooze | SettingChange::Unsnooze => Ok(snooze(subscription, installed, newest)),
@@ -245,15 +245,15 @@ fn follow(subscription: &Subscription, installed: &Installed, channel: &str) -> 
     Wanted { patch, text: format!("{} follows channel {channel}", installed.package) }
 }
 
-/// The newest bundle that can be reached, for a wish that names it.
+/// The newest bundle that can be reached, for a change that records it.
 async fn newest(
     client: &Client,
     catalogs: &[LoadedCatalog],
     namespace: Option<&str>,
     target: &str,
-    wish: &SettingChange,
+    change: &SettingChange,
 ) -> Result<Option<String>, Error> {
-    if *wish != SettingChange::Snooze {
+    if *change != SettingChange::Snooze {
         return Ok(None);
     }
     let (subscription, installed) = look(client, namespace, target).await?;

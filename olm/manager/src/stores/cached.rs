@@ -14,7 +14,7 @@ use olm_api::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-/// What can be kept.
+/// Objects that a store caches.
 pub(crate) trait Cached:
     Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
 {
@@ -48,7 +48,7 @@ pub(crate) struct Parts<'a, S> {
 }
 
 /// Kinds of which there are few, or all of which are looked at often: as they are.
-macro_rules! kept_as_they_are {
+macro_rules! cached_whole {
     ($($kind:ty),*) => {$(
         impl Cached for $kind {
             type Spec = ();
@@ -67,10 +67,10 @@ macro_rules! kept_as_they_are {
     )*};
 }
 
-kept_as_they_are!(OperatorGroup, PartialObjectMeta<Namespace>, CatalogSource, OLMConfig, InstallPolicy);
+cached_whole!(OperatorGroup, PartialObjectMeta<Namespace>, CatalogSource, OLMConfig, InstallPolicy);
 
 /// Kinds with metadata, a specification and a status.
-macro_rules! kept_in_parts {
+macro_rules! cached_in_parts {
     ($kind:ident, $spec:ty, $key:expr, $brief:ty, $brief_of:expr) => {
         impl Cached for $kind {
             type Spec = $spec;
@@ -98,10 +98,10 @@ macro_rules! kept_in_parts {
     };
 }
 
-kept_in_parts!(Subscription, SubscriptionSpec, |spec| text(spec), SubscriptionBrief, SubscriptionBrief::of);
-kept_in_parts!(InstallPlan, InstallPlanSpec, |spec| text(spec), InstallPlanPhase, phase_of_plan);
-kept_in_parts!(OperatorCondition, OperatorConditionSpec, |spec| text(spec), (), |_| ());
-kept_in_parts!(
+cached_in_parts!(Subscription, SubscriptionSpec, |spec| text(spec), SubscriptionBrief, SubscriptionBrief::of);
+cached_in_parts!(InstallPlan, InstallPlanSpec, |spec| text(spec), InstallPlanPhase, phase_of_plan);
+cached_in_parts!(OperatorCondition, OperatorConditionSpec, |spec| text(spec), (), |_| ());
+cached_in_parts!(
     ClusterServiceVersion,
     ClusterServiceVersionSpec,
     // What was put aside is no part of the text of the specification.
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn how_a_subscription_stands_is_known_without_opening_it() {
-        let wish: Subscription = serde_json::from_value(json!({
+        let subscription: Subscription = serde_json::from_value(json!({
             "metadata": { "name": "a" }, "spec": { "name": "a", "source": "c", "sourceNamespace": "olm" },
             "status": {
                 "state": "UpgradePending", "installedCSV": "a.v1", "currentCSV": "a.v2",
@@ -185,7 +185,7 @@ mod tests {
             },
         }))
         .unwrap();
-        let brief = wish.brief();
+        let brief = subscription.brief();
         assert_eq!(*brief.troubles, [("ResolutionFailed", "no".into())]);
         assert_eq!(brief.upgrade.as_deref(), Some(&("a.v1".to_owned(), "a.v2".to_owned())));
     }

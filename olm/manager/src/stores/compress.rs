@@ -55,15 +55,15 @@ mod tests {
                 r#"[{{"name":"etcd.v0.9.{n}","namespace":"tenant-{n:05}","uid":"6a{n:030}","labels":{{"operators.coreos.com/etcd.tenant-{n:05}":""}}}},{{"phase":"Succeeded","message":"install strategy completed with no errors","reason":"InstallSucceeded"}}]"#
             )
         };
-        let mut packer = Compressor::default();
+        let mut compressor = Compressor::default();
         let packed: Vec<Packed> =
-            (0..100).map(|n| packer.pack(text(n).as_bytes()).expect("it is small")).collect();
+            (0..100).map(|n| compressor.pack(text(n).as_bytes()).expect("it is small")).collect();
         for (n, packed) in packed.iter().enumerate() {
-            assert_eq!(packer.open(packed).as_deref(), Some(text(n).as_bytes()));
+            assert_eq!(compressor.open(packed).as_deref(), Some(text(n).as_bytes()));
         }
         assert!(packed.iter().skip(1).all(|packed| packed.bytes.len() < text(0).len() / 2));
-        assert_eq!(packer.learnt.len(), text(0).len());
-        // one of another packer is nothing to fall over
+        assert_eq!(compressor.learnt.len(), text(0).len());
+        // text of another compressor is not opened
         assert!(
             packed.iter().all(|packed| packed.learnt == 0 || Compressor::default().open(packed).is_none())
         );
@@ -72,11 +72,11 @@ mod tests {
     proptest! {
         #[test]
         fn any_texts_are_what_they_were(texts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..9_000), 0..8)) {
-            let mut packer = Compressor::default();
-            let packed: Vec<Packed> = texts.iter().filter_map(|text| packer.pack(text)).collect();
-            let opened: Vec<Vec<u8>> = packed.iter().filter_map(|packed| packer.open(packed)).collect();
+            let mut compressor = Compressor::default();
+            let packed: Vec<Packed> = texts.iter().filter_map(|text| compressor.pack(text)).collect();
+            let opened: Vec<Vec<u8>> = packed.iter().filter_map(|packed| compressor.open(packed)).collect();
             prop_assert_eq!(opened, texts);
-            prop_assert!(packer.learnt.len() <= LEARNT);
+            prop_assert!(compressor.learnt.len() <= LEARNT);
         }
     }
 }

@@ -34,7 +34,7 @@ pub(super) struct ObjectTable<K: Cached> {
     spaces: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Entry<K>>>,
     keyed: HashMap<Arc<str>, BTreeSet<Place>>,
     keys: Keys<K>,
-    packer: Compressor,
+    compressor: Compressor,
     /// Every specification that is kept, by a hash of its content.
     specs: HashMap<u64, Weak<K::Spec>>,
     /// The objects of the namespaces that were asked for last, the latest at the end.
@@ -48,7 +48,7 @@ struct Entry<K: Cached> {
     lies: Lies<K>,
 }
 
-/// How an object lies on the shelf.
+/// How an object is stored.
 enum Lies<K: Cached> {
     AsItIs(Arc<K>),
     Packed { spec: Arc<K::Spec>, rest: Packed },
@@ -60,7 +60,7 @@ impl<K: Cached> ObjectTable<K> {
             spaces: BTreeMap::new(),
             keyed: HashMap::new(),
             keys,
-            packer: Compressor::default(),
+            compressor: Compressor::default(),
             specs: HashMap::new(),
             opened: Mutex::default(),
         }
@@ -97,7 +97,7 @@ impl<K: Cached> ObjectTable<K> {
     }
 
     fn lay(&mut self, object: &Arc<K>) -> Lies<K> {
-        let packed = object.apart().and_then(|parts| Some((self.packer.pack(&parts.rest)?, parts)));
+        let packed = object.apart().and_then(|parts| Some((self.compressor.pack(&parts.rest)?, parts)));
         let Some((rest, parts)) = packed else { return Lies::AsItIs(Arc::clone(object)) };
         let mut hasher = DefaultHasher::new();
         parts.key.hash(&mut hasher);
@@ -121,7 +121,7 @@ impl<K: Cached> ObjectTable<K> {
         match lies {
             Lies::AsItIs(object) => Some(Arc::clone(object)),
             Lies::Packed { spec, rest } => {
-                let object = self.packer.open(rest).and_then(|rest| K::together(spec, &rest));
+                let object = self.compressor.open(rest).and_then(|rest| K::together(spec, &rest));
                 if object.is_none() {
                     // It was written here, by the same types that read it.
                     tracing::error!(kind = &*K::kind(&()), "failed to unpack a stored object");

@@ -46,8 +46,7 @@ fn kubernetes_too_old(context: &Context<'_>) -> Option<Finding> {
     let plain = olm_version::Version::new(have.major, have.minor, have.patch);
     precedence(&plain, &needed).is_lt().then(|| {
         let text = format!(
-            "the bundle requires Kubernetes {needed} or newer (spec.minKubeVersion); this cluster \
-                runs {have}"
+            "the bundle requires Kubernetes {needed} or newer (spec.minKubeVersion); this cluster runs {have}"
         );
         Finding::new(FindingCode::KubernetesTooOld, &input.resolved.chosen.name, text)
             .fix(format!("olm show {}  # choose an older version", input.resolved.chosen.package))

@@ -30,11 +30,12 @@ fn collision(object: &PlannedObject, owner: Owner) -> Option<Finding> {
         object.diff.iter().map(|d| d.path.as_str()).filter(|p| !p.starts_with("/metadata/")).collect();
     let (severity, text) = match owner {
         Owner::Ours => return None,
-        Owner::Other(other) => {
-            (Severity::Block, format!("it exists and belongs to {other}; two owners would conflict"))
-        }
-        Owner::Nobody | Owner::Shared(_) if changes.is_empty() => return None,
-        Owner::Nobody => (
+        Owner::Other(other) => (
+            Severity::Block,
+            format!("it exists and belongs to {other}; two owners would overwrite each other"),
+        ),
+        Owner::None | Owner::Shared(_) if changes.is_empty() => return None,
+        Owner::None => (
             Severity::Warn,
             format!(
                 "it exists without a known owner, and {} of its fields would be overwritten",

@@ -36,7 +36,7 @@ fn owned_by_other(context: &Context<'_>, reference: &ObjectRef, live: &Value) ->
     if given_up(context, reference, live) {
         return None;
     }
-    let text = format!("{other} owns this CRD; two owners would conflict");
+    let text = format!("{other} owns this CRD; two owners would overwrite each other");
     Some(
         Finding::new(FindingCode::CrdOwnedByOther, reference, text)
             .fix(format!("kubectl describe crd {}", reference.name)),
@@ -197,20 +197,20 @@ fn breaking_change(
 ) -> Finding {
     let (severity, who) = match (fact, found) {
         (Fact::Known(objects), _) if objects.items.is_empty() => {
-            (Severity::Warn, "it has no objects".to_owned())
+            (Severity::Warn, "no existing objects".to_owned())
         }
         (Fact::Known(objects), Some(found)) if found.is_clean() && !objects.more => {
-            (Severity::Warn, format!("all {} objects are valid in the new schema", found.checked))
+            (Severity::Warn, format!("all {} existing objects are valid in the new schema", found.checked))
         }
         (Fact::Known(objects), _) => {
             let more = if objects.more { "more than " } else { "" };
-            (Severity::Block, format!("it has {more}{} objects", objects.items.len()))
+            (Severity::Block, format!("existing objects: {more}{}", objects.items.len()))
         }
-        (Fact::Unknown(why), _) => (Severity::Block, format!("failed to list its objects: {why}")),
+        (Fact::Unknown(why), _) => (Severity::Block, format!("failed to list existing objects: {why}")),
         (Fact::NotAsked, _) => (Severity::Block, "existing objects were not checked".to_owned()),
     };
     let text = format!("the new version is not compatible: {}; {who}", some_of(breaking, MOST_NAMED));
-    // Whoever carries the plan out may have no right to look at the objects; that right is all that is missing.
+    // The installer may lack only the permission to list the objects.
     let fix = match (fact, context.input.facts.installer.known()) {
         (
             Fact::Unknown(_),

@@ -18,8 +18,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
         let Some(fact) = facts.get(name) else { continue };
         if report.know(fact, &format!("PriorityClass {name}")) == Some(&false) {
             let text = format!(
-                "its pods use PriorityClass {name}, which does not exist, so the API server rejects \
-                    them"
+                "its pods use PriorityClass {name}, which does not exist, so the API server rejects them"
             );
             report.push(
                 Finding::new(FindingCode::PriorityClassMissing, pods.reference, text)

@@ -45,11 +45,9 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     if context.objects.is_empty() {
         return;
     }
-    if let Some(installer) = report.know(
-        &facts.installer,
-        "the permissions of the account that applies the \
-        plan",
-    ) {
+    if let Some(installer) =
+        report.know(&facts.installer, "the permissions of the account that applies the plan")
+    {
         let needs = installer_needs(context);
         report_lacking(context, FindingCode::InstallerLacksRights, installer, &needs, report);
         grants(context, installer, report);

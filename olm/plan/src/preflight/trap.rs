@@ -77,7 +77,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
         })
         .collect();
     let text = format!(
-        "these subjects of the operator's namespace can act as the operator, {}: {}",
+        "in the operator's namespace, these subjects can act as the operator, {}: {}",
         worst(context),
         some_of(&who, MOST_NAMED)
     );

@@ -220,7 +220,7 @@ impl Draft<'_> {
                 Owner::Shared(namespace) => {
                     self.push(&reference, Op::Noop, Some(needed_in(&namespace)));
                 }
-                Owner::Ours | Owner::Nobody => {
+                Owner::Ours | Owner::None => {
                     let before = self.objects.len();
                     self.push(&reference, Op::Delete, None);
                     for object in &mut self.objects[before..] {

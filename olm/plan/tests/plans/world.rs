@@ -82,7 +82,7 @@ pub fn resolved(from: Option<&str>, to: &str) -> Resolved {
             channel: "stable".into(),
             via: HopVia::Install,
         }],
-        why: "head of the order of channel stable".into(),
+        why: "highest installable version in channel stable".into(),
         rejected: vec![],
         dependencies: vec![],
         deprecations: vec![],

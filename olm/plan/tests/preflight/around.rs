@@ -48,7 +48,7 @@ fn whoever_can_act_as_the_operator_is_named() {
     assert_eq!((finding.code, finding.severity), (FindingCode::NamespaceTrap, Severity::Warn));
     assert_eq!(
         finding.text,
-        "these subjects of the operator's namespace can act as the operator, which may patch nodes: User eve \
+        "in the operator's namespace, these subjects can act as the operator, which may patch nodes: User eve \
             can create pods, read Secrets, run commands in pods (RoleBinding dev-edit)"
     );
     // the operator itself and parts of Kubernetes are not traps

@@ -93,7 +93,7 @@ fn error_policy(
     error: &ReconcileError,
     _: Arc<Context>,
 ) -> Requeue {
-    tracing::warn!(backup = key(&*object), %error, "backup reconciliation is suspended");
+    tracing::warn!(backup = key(&*object), %error, "backup reconciliation failed");
     match error {
         ReconcileError::Unreadable(_) => Requeue::await_change(),
         ReconcileError::Kubernetes { .. } => Requeue::requeue(AGAIN),

@@ -62,8 +62,7 @@ impl Numbers {
             (
                 "last_success_timestamp_seconds",
                 "gauge",
-                "Time of the last successful backup, as a Unix \
-             timestamp.",
+                "Time of the last successful backup, as a Unix timestamp.",
                 |b| b.last_success,
             ),
             ("size_bytes", "gauge", "Size of the last successful backup in bytes.", |b| {

@@ -58,8 +58,7 @@ pub(crate) fn policy(spec: &EtcdBackupSpec) -> Result<Policy, String> {
     let interval = given.backup_interval_in_second;
     if !(0..=LONGEST).contains(&interval) {
         return Err(format!(
-            "{field}.backupIntervalInSecond: invalid value {interval}, expected 0 to \
-         {LONGEST}"
+            "{field}.backupIntervalInSecond: invalid value {interval}, expected 0 to {LONGEST}"
         ));
     }
     if given.max_backups < 0 {

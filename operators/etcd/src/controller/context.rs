@@ -62,7 +62,7 @@ pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 #[derive(Debug, Default)]
 pub(super) struct ClusterState {
     pub(super) uid: String,
-    /// How many looks in a row came to nothing.
+    /// Consecutive failed reconciliations.
     pub(super) failures: u32,
     /// How many in a row found nothing to do and nothing new.
     pub(super) quiet: u32,
@@ -96,7 +96,7 @@ pub struct Context {
     pub(crate) ambient_credentials: bool,
     clock: Clock,
     /// By namespace and name of a cluster.
-    kept: Mutex<HashMap<String, ClusterState>>,
+    states: Mutex<HashMap<String, ClusterState>>,
     /// The StorageClasses, and when they were listed.
     classes: tokio::sync::Mutex<Option<(Instant, Option<Classes>)>>,
 }
@@ -127,7 +127,7 @@ impl Context {
             backups: Arc::default(),
             ambient_credentials: false,
             clock: Arc::new(Timestamp::now),
-            kept: Mutex::default(),
+            states: Mutex::default(),
             classes: tokio::sync::Mutex::default(),
         }
     }
@@ -167,21 +167,21 @@ impl Context {
 
     pub(super) fn keep<T>(&self, key: &str, change: impl FnOnce(&mut ClusterState) -> T) -> T {
         // The map is consistent after every change, also when a holder of the lock panicked.
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        change(kept.entry(key.to_owned()).or_default())
+        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        change(states.entry(key.to_owned()).or_default())
     }
 
     /// A cluster is gone: pods and Services have owners and are taken by the garbage collector, the rest goes here.
     pub(super) fn forget(&self, key: &str) {
         self.metrics.gone(key);
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
-        if let Some(ClusterState { uid, .. }) = kept {
+        let state = self.states.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        if let Some(ClusterState { uid, .. }) = state {
             self.tls.forget(&uid);
             self.budgets.forget(&uid);
         }
     }
 
-    /// What a look at a cluster takes in besides its members.
+    /// Inputs of an observation besides the members.
     pub(crate) async fn environment(&self, cluster: &Validated) -> Environment {
         let asks = cluster.storage.when != Volumes::Never;
         let backup = self.backups.view(&cluster.namespace, &cluster.name, self.now());
@@ -195,9 +195,9 @@ impl Context {
 
     /// When a cluster is looked at again. `new`: this look found or did something; `again`: what the plan asks for.
     pub(super) fn pace(&self, key: &str, new: bool, again: Option<Duration>) -> Duration {
-        let looks = self.keep(key, |kept| {
-            kept.quiet = if new { 0 } else { kept.quiet.saturating_add(1) };
-            kept.quiet
+        let looks = self.keep(key, |state| {
+            state.quiet = if new { 0 } else { state.quiet.saturating_add(1) };
+            state.quiet
         });
         pace::next(looks, again)
     }
@@ -217,9 +217,9 @@ impl Context {
     /// What the last comparison of the data of a cluster's members came to.
     pub(super) fn compared(&self, key: &str, memory: &Memory) -> Compared {
         let now = self.now();
-        self.keep(key, |kept| {
-            let compared = Compared::of(kept.compared.take(), memory, now, rand::random());
-            kept.compared.insert(compared).clone()
+        self.keep(key, |state| {
+            let compared = Compared::of(state.compared.take(), memory, now, rand::random());
+            state.compared.insert(compared).clone()
         })
     }
 }

@@ -74,7 +74,7 @@ pub struct EtcdClusterSpec {
     /// Image repository without a tag; the image is `<repository>:v<version>`. Default: quay.io/coreos/etcd.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,
-    /// etcd version such as 3.4.23, 3.4 or later. Default: 3.4.23, the tested version of this release. A change
+    /// etcd version, 3.4 or later, such as 3.4.23. Default: 3.4.23, the tested version of this release. A change
     /// upgrades the members one by one, by at most one minor version; downgrades to an earlier minor version are
     /// rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]

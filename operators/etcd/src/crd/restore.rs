@@ -72,7 +72,7 @@ pub struct EtcdRestoreSpec {
     /// Accept a snapshot whose cluster ID is neither the current nor a former ID of this cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_other_cluster: Option<bool>,
-    /// Keys of an encrypted snapshot; the safety backup is encrypted with them too. If set, an unencrypted snapshot
+    /// Keys of an encrypted snapshot; the safety backup is encrypted too. If set, an unencrypted snapshot
     /// is rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encryption: Option<Encryption>,

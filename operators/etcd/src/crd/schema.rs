@@ -56,7 +56,7 @@ fn rules(schema: &mut Value) {
     words(&mut storage["properties"]["retentionPolicy"], &["Delete", "Retain"]);
     storage["x-kubernetes-validations"] = rule(&[(
         "!has(self.mode) || self.mode != 'Pod' || (!has(self.size) && !has(self.storageClassName))".into(),
-        "spec.storage: `size` and `storageClassName` require mode `Volume`".into(),
+        "spec.storage: `size` and `storageClassName` conflict with mode `Pod`".into(),
     )]);
     let tls = &mut spec["properties"]["TLS"];
     tls["x-kubernetes-validations"] = rule(&[

@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Certificates issued by the operator from the certificate authorities of the cluster.
+/// Certificates issued by the operator from certificate authorities that it creates for each EtcdCluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AutoTls {
@@ -12,7 +12,7 @@ pub struct AutoTls {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 825))]
     pub certificate_days: Option<i64>,
-    /// Additional DNS names and IP addresses of the cluster for clients, such as that of a load balancer.
+    /// Additional DNS names and IP addresses of the cluster for clients, such as those of a load balancer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_names: Option<Vec<String>>,
 }
@@ -57,11 +57,11 @@ pub struct Defragmentation {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^[0-9]+([KMGT]i?|k)?$"))]
     pub free_space_above: Option<String>,
-    /// Defragment a member if its database exceeds this percentage of the quota. Default: 75.
+    /// Also defragment a member if its database exceeds this percentage of the quota. Default: 75.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 100))]
     pub quota_usage_above: Option<i64>,
-    /// Minimum space to reclaim; members below it are not defragmented. Default: 32Mi.
+    /// Minimum space to reclaim; a member with less reclaimable space is never defragmented. Default: 32Mi.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^[0-9]+([KMGT]i?|k)?$"))]
     pub min_reclaim: Option<String>,

@@ -46,7 +46,7 @@ pub struct EtcdClusterStatus {
     /// cluster.
     #[serde(rename = "clusterID", skip_serializing_if = "Option::is_none")]
     pub cluster_id: Option<String>,
-    /// Name of the pending member, recorded before it is added.
+    /// Name of the member being added, recorded before it is added.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending_member: Option<String>,
     /// The last learner that did not join. A change of the spec starts the next attempt immediately.

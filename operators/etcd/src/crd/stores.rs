@@ -90,8 +90,7 @@ pub struct Oss {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Local {
-    /// Directory, a slash and the file: `<folder>/<file>`, below the backup directory of the operator for the
-    /// namespace of the object.
+    /// `<directory>/<file>`, below the backup directory of the operator for the namespace of the object.
     pub path: String,
 }
 

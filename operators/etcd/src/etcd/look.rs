@@ -76,7 +76,7 @@ impl Etcd {
     ) -> Option<T> {
         match tokio::time::timeout(TIMEOUT, answer).await {
             Ok(Ok(answer)) => return Some(answer),
-            Ok(Err(error)) => tracing::debug!(pod, %error, "member is unreachable"),
+            Ok(Err(error)) => tracing::debug!(pod, %error, "request to the member failed"),
             Err(_) => tracing::debug!(pod, "request to the member timed out"),
         }
         self.forget(endpoint);

@@ -77,9 +77,7 @@ fn run(step: &Planned<'_>) -> Option<Decision> {
         }
         Due::Disarm => act(
             Action::Maintain(Step::Disarm { via }),
-            "the database is below its quota: disarming the \
-             alarm"
-                .into(),
+            "the database is below its quota: disarming the alarm".into(),
         ),
     }
 }

@@ -75,8 +75,7 @@ pub(crate) fn settings(
         let bytes = bytes(text);
         if bytes.is_none() {
             errors.push(format!(
-                "spec.maintenance.{field}: invalid quantity {text:?}, expected one such as \
-             4Gi"
+                "spec.maintenance.{field}: invalid quantity {text:?}, expected one such as 4Gi"
             ));
         }
         bytes
@@ -158,14 +157,12 @@ fn retention(mode: &str, text: &str) -> Result<(), String> {
     let unit = text.len() - digits.len();
     match (mode, number, unit) {
         ("periodic", Some(_), 1) | ("revision", Some(_), 0) => Ok(()),
-        ("periodic", ..) => Err(format!(
-            "retention: invalid value {text:?}, expected a duration such as 5m \
-         or 1h"
-        )),
-        ("revision", ..) => Err(format!(
-            "retention: invalid value {text:?}, expected a number of revisions \
-         such as 10000"
-        )),
+        ("periodic", ..) => {
+            Err(format!("retention: invalid value {text:?}, expected a duration such as 5m or 1h"))
+        }
+        ("revision", ..) => {
+            Err(format!("retention: invalid value {text:?}, expected a number of revisions such as 10000"))
+        }
         _ => Err(format!("mode: invalid value {mode:?}, expected periodic or revision")),
     }
 }

@@ -27,8 +27,7 @@ pub(super) fn bootstrap(goal: &Goal, memory: &Memory, seen: &Observed) -> Decisi
         return Decision::act(
             Progress::Creating,
             Action::Remember(memory.into()),
-            "the first member is \
-         running",
+            "the first member is running",
         );
     }
     if memory.taken_over {

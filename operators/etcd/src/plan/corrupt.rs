@@ -77,8 +77,8 @@ impl<'a> Step<'a> {
             Trouble::Wrong(members) => {
                 let names: Vec<String> = members.iter().map(|m| m.label()).collect();
                 format!(
-                    "the data of {} differs from the majority: it is replaced when the other members are \
-                     healthy and form a quorum",
+                    "the data of {} differs from the majority: the operator replaces corrupt members when the \
+                     other members are healthy and form a quorum",
                     names.join(" and ")
                 )
             }
@@ -105,8 +105,8 @@ impl<'a> Step<'a> {
             .iter()
             .map(|id| match self.members().find(|m| m.id == *id) {
                 Some(member) => format!("of {} ({id:x})", member.label()),
-                None if *id == 0 => "of an unnamed member".to_owned(),
-                None => format!("of {id:x}, not a member"),
+                None if *id == 0 => "without a member".to_owned(),
+                None => format!("of {id:x}, which is not a member"),
             })
             .collect();
         let compared = if holds_same(&self.health.voters, &self.seen.hashes) {
@@ -117,7 +117,7 @@ impl<'a> Step<'a> {
         format!(
             "etcd rejects writes because data is corrupt (alarm CORRUPT {}); {compared}. Compare with \
              `etcdctl endpoint hashkv --cluster`, remove a differing member with `etcdctl member remove`, \
-             and when all remaining members are equal: `etcdctl alarm disarm`",
+             and when all remaining members hold the same data, run `etcdctl alarm disarm`",
             who.join(" and ")
         )
     }

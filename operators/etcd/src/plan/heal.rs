@@ -93,7 +93,7 @@ impl Step<'_> {
         // Never the last, and never so that those who remain could not decide.
         let sound = self.healthy_without(corrupt);
         if self.voters() < 2 || sound < quorum(self.voters() - 1) {
-            let which = if corrupt.is_empty() { "" } else { " with the data of the majority" };
+            let which = if corrupt.is_empty() { "" } else { " and hold the data of the majority" };
             let text = format!(
                 "member {name} is lost ({why}), but only {sound} of {} members are healthy{which}: removing it could cost the quorum{}",
                 self.voters(),

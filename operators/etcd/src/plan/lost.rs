@@ -15,7 +15,7 @@ pub(super) fn without_quorum(goal: &Goal, memory: &Memory, seen: &Observed) -> D
             Some(silent) => (silent.progress, LOGIN, "members require authentication"),
             None => (Progress::QuorumLost, "QuorumLost", "too few members respond"),
         };
-        let text = format!("{why}; {}", told(&action));
+        let text = format!("{why}; {}", describe(&action));
         return Decision { blocked: Some(reason), ..Decision::act(progress, action, text) };
     }
     if let Some(health) = assess(seen) {
@@ -72,7 +72,7 @@ pub(super) fn silent(seen: &Observed) -> Option<Decision> {
 
 fn of_silent(seen: &Observed) -> String {
     let names: Vec<&str> = seen.silent.iter().map(String::as_str).collect();
-    format!("{} requires authentication: {LOG_IN}", names.join(", "))
+    format!("no status from {}: {LOG_IN}", names.join(", "))
 }
 
 /// How many voters there are, and the names of those that are ours: by the fullest member list that anybody tells, else
@@ -151,7 +151,7 @@ fn goes_back(goal: &Goal, memory: &Memory, seen: &Observed, voters: &[String]) -
     goal.version == memory.version && voters.iter().all(there)
 }
 
-fn told(action: &Action) -> String {
+fn describe(action: &Action) -> String {
     match action {
         Action::CreateMember { name, .. } => format!("restarting member {name} with its volume"),
         Action::DeletePod { name, .. } => format!("pod {name} terminated, recreating it with its volume"),

@@ -75,10 +75,10 @@ pub(super) struct World {
     pub(super) log: Vec<Action>,
     /// What the operator keeps of comparisons, as long as it lives.
     compared: Option<Compared>,
-    /// What operators were told of the data of members, and had the time to write down.
-    told: DataComparison,
-    /// What the one that lives was told.
-    heard: DataComparison,
+    /// What operators learned of the data of members, and had the time to write down.
+    recorded: DataComparison,
+    /// What the running operator learned.
+    learned: DataComparison,
     looks: usize,
     next: u64,
     connected: BTreeMap<u64, Timestamp>,
@@ -107,8 +107,8 @@ impl World {
             acknowledged: 10,
             log: Vec::new(),
             compared: None,
-            told: DataComparison::default(),
-            heard: DataComparison::default(),
+            recorded: DataComparison::default(),
+            learned: DataComparison::default(),
             looks: 0,
             next: 1,
             connected: BTreeMap::new(),
@@ -206,15 +206,15 @@ impl World {
             backup: None,
             backups_unknown: false,
         };
-        self.heard.note(&self.members, self.holds_same());
+        self.learned.note(&self.members, self.holds_same());
         // As in `controller`, and now and then besides, or a history would seldom have one.
         let mut compared = Compared::of(self.compared.take(), &self.memory, self.now, 0.5);
         compared.show(&mut seen);
         let besides = self.looks.is_multiple_of(20) && super::proved(&self.goal, &self.memory, &seen).is_ok();
         if compared.due(&self.goal, &self.memory, &seen) || besides {
             let sums = self.sums(&seen.endpoints);
-            self.heard.hear(&self.members, &sums);
-            self.heard.note(&self.members, self.holds_same());
+            self.learned.compare(&self.members, &sums);
+            self.learned.note(&self.members, self.holds_same());
             compared = compared.after((SignedDuration::ZERO, self.now), &seen, sums);
             compared.show_new(&mut seen);
         }
@@ -227,8 +227,8 @@ impl World {
             let hash = self.data(name).unwrap().corrupt as u32;
             (name.clone(), Hash { hash, revision: 7, compacted: 1 + i64::from(self.pods[name].apart) })
         };
-        let told = |(name, e): &(&String, &Endpoint)| e.has_sum() && !self.pods[*name].mute;
-        endpoints.iter().filter(told).map(sum).collect()
+        let has_hash = |(name, e): &(&String, &Endpoint)| e.has_sum() && !self.pods[*name].mute;
+        endpoints.iter().filter(has_hash).map(sum).collect()
     }
 
     pub(super) fn is_corrupt(&self, member: &Member) -> bool {
@@ -259,7 +259,7 @@ impl World {
     /// Another operator: it knows what the status says.
     pub(super) fn another_operator(&mut self) {
         self.compared = None;
-        self.heard = self.told.clone();
+        self.learned = self.recorded.clone();
     }
 
     /// One look and what follows.
@@ -281,8 +281,9 @@ impl World {
         let seen = self.observe();
         let decision = plan(&self.goal, &self.memory, &seen);
         if let Some(action) = decision.action.clone() {
-            let look = RuleInput { goal: &self.goal, memory: &self.memory, seen: &seen, told: &self.heard };
-            let broken = broken(&look, &action);
+            let input =
+                RuleInput { goal: &self.goal, memory: &self.memory, seen: &seen, data: &self.learned };
+            let broken = broken(&input, &action);
             assert!(broken.is_empty(), "{action:?} breaks {broken:?}");
             self.check(&action);
             self.log.push(action.clone());
@@ -293,7 +294,7 @@ impl World {
 
     /// As in `controller` and `status`: what is written down after a look.
     fn note(&mut self, seen: &Observed, decision: &Decision) {
-        self.told = self.heard.clone();
+        self.recorded = self.learned.clone();
         match &decision.action {
             Some(Action::Remember(memory)) => self.memory = (**memory).clone(),
             // The note of a member is dropped once its pod was seen.

@@ -24,8 +24,8 @@ impl Step<'_> {
             return Some(self.unhealthy(progress, "no member is added until all members are healthy"));
         }
         if has_alarm(self.seen, "NOSPACE") {
-            let text = "the database is full (alarm NOSPACE): no member is added until it is compacted and \
-             defragmented and the alarm is disarmed";
+            let text = "the database is full (alarm NOSPACE): no member is added until the database is \
+             compacted and defragmented and the alarm is disarmed";
             return Some(Decision::blocked(progress, "NoSpace", text));
         }
         let failed = self.memory.failure.as_ref().filter(|f| f.generation == self.goal.generation);
@@ -38,10 +38,8 @@ impl Step<'_> {
             return Some(Decision::act(progress, Action::Remember(memory.into()), text));
         };
         if let Some(rest) = self.until_connected() {
-            let text = format!(
-                "etcd accepts member {name} after all members have been connected for five \
-             seconds"
-            );
+            let text =
+                format!("etcd accepts member {name} after all members have been connected for five seconds");
             return Some(Decision { again: Some(rest), ..Decision::wait(progress, text) });
         }
         let action = Action::AddLearner { name: name.clone(), via: self.health.via.clone() };

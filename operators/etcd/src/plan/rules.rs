@@ -17,10 +17,10 @@ pub(super) struct RuleInput<'a> {
     pub(super) goal: &'a Goal,
     pub(super) memory: &'a Memory,
     pub(super) seen: &'a Observed,
-    pub(super) told: &'a DataComparison,
+    pub(super) data: &'a DataComparison,
 }
 
-/// What operators of a cluster were told of the data of its members. They may forget it; this does not.
+/// What operators of a cluster learned from comparisons of the data of its members. They may forget it; this does not.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DataComparison {
     /// They do not hold the same.
@@ -37,36 +37,37 @@ impl DataComparison {
     /// What a state tells that no history made.
     pub(super) fn of(goal: &Goal, memory: &Memory, seen: &Observed) -> Self {
         let known = memory.corruption.clone();
-        let mut told =
+        let mut data =
             Self { differ: known.is_some(), wrong: known.unwrap_or_default().wrong, ..Self::default() };
-        let look = RuleInput { goal, memory, seen, told: &Self::default() };
-        told.hear(look.members(), &seen.hashes);
-        told.note(look.members(), false);
-        told
+        let input = RuleInput { goal, memory, seen, data: &Self::default() };
+        data.compare(input.members(), &seen.hashes);
+        data.note(input.members(), false);
+        data
     }
 
     /// Sums over the data of members.
-    pub(super) fn hear(&mut self, members: &[Member], sums: &BTreeMap<String, Hash>) {
+    pub(super) fn compare(&mut self, members: &[Member], sums: &BTreeMap<String, Hash>) {
         let voters: Vec<&Member> = members.iter().filter(|m| !m.is_learner).collect();
         let ours: Vec<&String> = voters.iter().filter_map(|m| m.pod.as_ref()).collect();
-        let told: Vec<(&String, Hash)> =
+        let hashes: Vec<(&String, Hash)> =
             ours.iter().filter_map(|name| Some((*name, *sums.get(*name)?))).collect();
-        let alike = told.iter().all(|(_, sum)| *sum == told[0].1);
-        if voters.len() < 2 || (alike && !told.is_empty() && told.len() == ours.len()) {
+        let alike = hashes.iter().all(|(_, sum)| *sum == hashes[0].1);
+        if voters.len() < 2 || (alike && !hashes.is_empty() && hashes.len() == ours.len()) {
             (self.differ, self.wrong) = (false, BTreeSet::new());
             return;
         }
-        self.differ |= told.iter().any(|(_, a)| told.iter().any(|(_, b)| differ(a, b)));
+        self.differ |= hashes.iter().any(|(_, a)| hashes.iter().any(|(_, b)| differ(a, b)));
         if !self.differ {
             return;
         }
-        self.wrong.retain(|name| told.is_empty() || ours.contains(&name));
+        self.wrong.retain(|name| hashes.is_empty() || ours.contains(&name));
         let before = self.wrong.clone();
         self.right.clear();
-        for (name, sum) in &told {
+        for (name, sum) in &hashes {
             let others = |wrong: bool| -> Vec<Hash> {
-                let of =
-                    told.iter().filter(|(n, h)| before.contains(*n) == wrong && (h == sum || differ(h, sum)));
+                let of = hashes
+                    .iter()
+                    .filter(|(n, h)| before.contains(*n) == wrong && (h == sum || differ(h, sum)));
                 of.map(|(_, h)| *h).collect()
             };
             let sound = others(false);
@@ -85,7 +86,7 @@ impl DataComparison {
         }
     }
 
-    /// What all know without being told.
+    /// What all know without a comparison.
     pub(super) fn note(&mut self, members: &[Member], same: bool) {
         self.differ &= !same;
         let learners: BTreeSet<String> =
@@ -146,8 +147,8 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("maintenance: only when all are healthy, one at a time, and not the leader", maintenance_in_peace),
 ];
 
-pub(super) fn broken(look: &RuleInput<'_>, action: &Action) -> Vec<&'static str> {
-    RULES.iter().filter(|(_, rule)| !rule(look, action)).map(|(name, _)| *name).collect()
+pub(super) fn broken(input: &RuleInput<'_>, action: &Action) -> Vec<&'static str> {
+    RULES.iter().filter(|(_, rule)| !rule(input, action)).map(|(name, _)| *name).collect()
 }
 
 impl RuleInput<'_> {
@@ -220,14 +221,14 @@ impl RuleInput<'_> {
         !self.voters().is_empty() && read && self.well() >= quorum(self.voters().len())
     }
 
-    /// Healthy voters of whom this is told.
-    fn well_and(&self, told: impl Fn(&String) -> bool) -> usize {
-        let counts = |m: &&Member| self.healthy(m) && m.pod.as_ref().is_some_and(&told);
+    /// Healthy voters for which this holds.
+    fn well_and(&self, counted: impl Fn(&String) -> bool) -> usize {
+        let counts = |m: &&Member| self.healthy(m) && m.pod.as_ref().is_some_and(&counted);
         self.voters().into_iter().filter(counts).count()
     }
 
     fn sound(&self) -> usize {
-        self.well_and(|name| !self.told.wrong.contains(name))
+        self.well_and(|name| !self.data.wrong.contains(name))
     }
 
     /// In this look each voter is known to hold the same as each other.
@@ -243,105 +244,105 @@ impl RuleInput<'_> {
     }
 }
 
-fn nothing_while_held(look: &RuleInput<'_>, _: &Action) -> bool {
-    !look.goal.paused && look.goal.restoring.is_none()
+fn nothing_while_held(input: &RuleInput<'_>, _: &Action) -> bool {
+    !input.goal.paused && input.goal.restoring.is_none()
 }
 
-fn quorum_first(look: &RuleInput<'_>, action: &Action) -> bool {
-    let answers = |name: &str| look.member(name).is_some_and(|m| look.answers(m));
+fn quorum_first(input: &RuleInput<'_>, action: &Action) -> bool {
+    let answers = |name: &str| input.member(name).is_some_and(|m| input.answers(m));
     let needs = match action {
         Action::SetVersion { name, .. } => answers(name),
         Action::Restart { .. } | Action::MoveLeader { .. } | Action::ReleaseClaim { .. } => true,
         other => other.changes_membership(),
     };
-    !needs || look.proved()
+    !needs || input.proved()
 }
 
-fn one_at_a_time(look: &RuleInput<'_>, action: &Action) -> bool {
+fn one_at_a_time(input: &RuleInput<'_>, action: &Action) -> bool {
     let moves = matches!(action, Action::AddLearner { .. } | Action::Promote { .. })
         || matches!(action, Action::RemoveMember { why: Removal::ScaleDown | Removal::Renewed(_), .. });
     // A pod whose end is long due counts as gone, or nothing could ever be healed.
-    let ends = look.seen.pods.iter().any(|p| {
+    let ends = input.seen.pods.iter().any(|p| {
         p.deleting
-            && p.ends_by.is_none_or(|by| look.seen.now.duration_since(by) <= SignedDuration::from_secs(60))
+            && p.ends_by.is_none_or(|by| input.seen.now.duration_since(by) <= SignedDuration::from_secs(60))
     });
-    let unnamed = look.voters().iter().any(|m| !m.started);
+    let unnamed = input.voters().iter().any(|m| !m.started);
     !moves || (!ends && !unnamed)
 }
 
-fn removal_leaves_a_quorum(look: &RuleInput<'_>, action: &Action) -> bool {
+fn removal_leaves_a_quorum(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::RemoveMember { id, .. } = action else { return true };
-    let Some(member) = look.voters().into_iter().find(|m| m.id == *id) else { return true };
-    let left = look.voters().len() - 1;
-    left > 0 && look.well() - usize::from(look.healthy(member)) >= quorum(left)
+    let Some(member) = input.voters().into_iter().find(|m| m.id == *id) else { return true };
+    let left = input.voters().len() - 1;
+    left > 0 && input.well() - usize::from(input.healthy(member)) >= quorum(left)
 }
 
-fn removal_of_healthy(look: &RuleInput<'_>, action: &Action) -> bool {
+fn removal_of_healthy(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::RemoveMember { id, why, .. } = action else { return true };
-    let Some(member) = look.voters().into_iter().find(|m| m.id == *id) else { return true };
-    let wanted = look.voters().len() <= look.goal.size;
-    !look.answers(member)
-        || (look.all_answer() && (!wanted || matches!(why, Removal::Corrupt(_) | Removal::Renewed(_))))
+    let Some(member) = input.voters().into_iter().find(|m| m.id == *id) else { return true };
+    let wanted = input.voters().len() <= input.goal.size;
+    !input.answers(member)
+        || (input.all_answer() && (!wanted || matches!(why, Removal::Corrupt(_) | Removal::Renewed(_))))
 }
 
-fn renewal_of_one_that_can_be_spared(look: &RuleInput<'_>, action: &Action) -> bool {
+fn renewal_of_one_that_can_be_spared(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::RemoveMember { id, why: Removal::Renewed(_), name, .. } = action else { return true };
-    let others = look.voters().into_iter().filter(|m| m.id != *id);
-    look.voters().len() >= 3
-        && others.clone().count() + 1 == look.voters().len()
-        && others.clone().all(|m| look.healthy(m))
-        && look.members().iter().all(|m| !m.is_learner)
-        && look.memory.pending.is_none()
+    let others = input.voters().into_iter().filter(|m| m.id != *id);
+    input.voters().len() >= 3
+        && others.clone().count() + 1 == input.voters().len()
+        && others.clone().all(|m| input.healthy(m))
+        && input.members().iter().all(|m| !m.is_learner)
+        && input.memory.pending.is_none()
         // Where its data outlives it, it is restarted.
-        && !(look.seen.pod(name).is_some_and(|p| p.volume) && look.seen.claim(name).is_some_and(|c| !c.deleting))
+        && !(input.seen.pod(name).is_some_and(|p| p.volume) && input.seen.claim(name).is_some_and(|c| !c.deleting))
 }
 
-fn leadership_to_a_healthy_voter(look: &RuleInput<'_>, action: &Action) -> bool {
+fn leadership_to_a_healthy_voter(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::MoveLeader { id, via, .. } = action else { return true };
-    let from = look.member(via).is_some_and(|m| m.id == look.leader_id());
-    from && *id != look.leader_id() && look.voters().into_iter().any(|m| m.id == *id && look.healthy(m))
+    let from = input.member(via).is_some_and(|m| m.id == input.leader_id());
+    from && *id != input.leader_id() && input.voters().into_iter().any(|m| m.id == *id && input.healthy(m))
 }
 
-fn maintenance_in_peace(look: &RuleInput<'_>, action: &Action) -> bool {
+fn maintenance_in_peace(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::Maintain(step) = action else { return true };
-    let peace = look.proved()
-        && look.well() == look.voters().len()
-        && look.members().iter().all(|m| !m.is_learner)
-        && look.seen.pods.iter().all(|p| !p.deleting || look.member(&p.name).is_none());
+    let peace = input.proved()
+        && input.well() == input.voters().len()
+        && input.members().iter().all(|m| !m.is_learner)
+        && input.seen.pods.iter().all(|p| !p.deleting || input.member(&p.name).is_none());
     if let Step::DisarmCorrupt { member, .. } = step {
-        let gone = *member != 0 && look.members().iter().all(|m| m.id != *member);
-        return look.proved() && gone && look.same_data();
+        let gone = *member != 0 && input.members().iter().all(|m| m.id != *member);
+        return input.proved() && gone && input.same_data();
     }
     let spared = match step {
         Step::Defragment { name } => {
-            look.voters().len() == 1 || look.member(name).is_some_and(|m| m.id != look.leader_id())
+            input.voters().len() == 1 || input.member(name).is_some_and(|m| m.id != input.leader_id())
         }
         _ => true,
     };
     peace && spared
 }
 
-fn removal_of_leader(look: &RuleInput<'_>, action: &Action) -> bool {
+fn removal_of_leader(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::RemoveMember { id, .. } = action else { return true };
-    let voter = look.voters().iter().any(|m| m.id == *id);
-    *id != look.leader_id() && !(voter && look.voters().len() < 2)
+    let voter = input.voters().iter().any(|m| m.id == *id);
+    *id != input.leader_id() && !(voter && input.voters().len() < 2)
 }
 
-fn removal_after_a_comparison(look: &RuleInput<'_>, action: &Action) -> bool {
+fn removal_after_a_comparison(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::RemoveMember { id, why, .. } = action else { return true };
     // Where members are known to differ, the rules of 11 hold.
-    look.seen.compared_now
+    input.seen.compared_now
         || matches!(why, Removal::Corrupt(_))
-        || look.memory.corruption.is_some()
-        || look.voters().len() < 2
-        || look.voters().iter().all(|m| m.id != *id)
+        || input.memory.corruption.is_some()
+        || input.voters().len() < 2
+        || input.voters().iter().all(|m| m.id != *id)
 }
 
-fn majority_keeps_its_data(look: &RuleInput<'_>, action: &Action) -> bool {
+fn majority_keeps_its_data(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::RemoveMember { id, why: Removal::ScaleDown, .. } = action else { return true };
-    let voters = look.voters();
+    let voters = input.voters();
     let sum =
-        |m: &Member| m.pod.as_ref().and_then(|name| look.seen.hashes.get(name)).filter(|_| look.healthy(m));
+        |m: &Member| m.pod.as_ref().and_then(|name| input.seen.hashes.get(name)).filter(|_| input.healthy(m));
     let alike = |one: &Member| -> Vec<u64> {
         let same = voters.iter().filter(|other| sum(one).is_some() && sum(other) == sum(one));
         same.map(|m| m.id).collect()
@@ -350,120 +351,120 @@ fn majority_keeps_its_data(look: &RuleInput<'_>, action: &Action) -> bool {
     most.len() >= quorum(voters.len()) && (most.len() == voters.len() || !most.contains(id))
 }
 
-fn removal_with_claim(look: &RuleInput<'_>, action: &Action) -> bool {
+fn removal_with_claim(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::RemoveMember { name, why: Removal::Dead(_), .. } = action else { return true };
-    look.seen.pod(name).is_some() || look.seen.claim(name).is_none()
+    input.seen.pod(name).is_some() || input.seen.claim(name).is_none()
 }
 
-fn add_when_whole(look: &RuleInput<'_>, action: &Action) -> bool {
+fn add_when_whole(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::AddLearner { name, .. } = action else { return true };
-    look.well() == look.voters().len()
-        && look.members().iter().all(|m| !m.is_learner)
-        && look.voters().len() < look.goal.size
-        && look.memory.pending.as_ref() == Some(name)
+    input.well() == input.voters().len()
+        && input.members().iter().all(|m| !m.is_learner)
+        && input.voters().len() < input.goal.size
+        && input.memory.pending.as_ref() == Some(name)
 }
 
-fn promote_in_sync(look: &RuleInput<'_>, action: &Action) -> bool {
+fn promote_in_sync(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::Promote { id, name, .. } = action else { return true };
-    let index = look.leader().map_or(0, |e| e.raft_index);
-    let caught_up = look.seen.endpoints.get(name).is_some_and(|e| {
+    let index = input.leader().map_or(0, |e| e.raft_index);
+    let caught_up = input.seen.endpoints.get(name).is_some_and(|e| {
         e.is_learner
             && e.member_id == *id
             && e.applied > 0
             && e.applied + 1000 >= index
             && e.applied * 10 >= index * 9
     });
-    let started = look.members().iter().any(|m| m.id == *id && m.is_learner && m.started);
-    caught_up && started && look.well() == look.voters().len()
+    let started = input.members().iter().any(|m| m.id == *id && m.is_learner && m.started);
+    caught_up && started && input.well() == input.voters().len()
 }
 
-fn restart_leaves_a_quorum(look: &RuleInput<'_>, action: &Action) -> bool {
+fn restart_leaves_a_quorum(input: &RuleInput<'_>, action: &Action) -> bool {
     let (Action::SetVersion { name, .. } | Action::Restart { name, .. }) = action else { return true };
-    let voters = look.voters();
-    let Some(member) = look.member(name).filter(|m| look.answers(m)) else {
+    let voters = input.voters();
+    let Some(member) = input.member(name).filter(|m| input.answers(m)) else {
         // One that does not serve costs nothing.
         return true;
     };
-    let others = voters.iter().filter(|m| m.id != member.id).all(|m| look.healthy(m));
-    others && (voters.len() <= 2 || look.well_without(name) >= quorum(voters.len()))
+    let others = voters.iter().filter(|m| m.id != member.id).all(|m| input.healthy(m));
+    others && (voters.len() <= 2 || input.well_without(name) >= quorum(voters.len()))
 }
 
-fn one_upgrade_at_a_time(look: &RuleInput<'_>, action: &Action) -> bool {
+fn one_upgrade_at_a_time(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::SetVersion { name, to, .. } = action else { return true };
-    let answers = look.member(name).is_some_and(|m| look.answers(m));
-    let told = look.voters().into_iter().filter_map(|m| m.pod.as_ref()).filter(|other| *other != name);
-    let mut told = told.filter(|other| look.seen.pod(other).is_some_and(|pod| pod.version == *to));
-    !answers || told.all(|other| look.seen.endpoints.get(other).is_some_and(|e| e.version == *to))
+    let answers = input.member(name).is_some_and(|m| input.answers(m));
+    let updated = input.voters().into_iter().filter_map(|m| m.pod.as_ref()).filter(|other| *other != name);
+    let mut updated = updated.filter(|other| input.seen.pod(other).is_some_and(|pod| pod.version == *to));
+    !answers || updated.all(|other| input.seen.endpoints.get(other).is_some_and(|e| e.version == *to))
 }
 
-fn leader_restarts_last(look: &RuleInput<'_>, action: &Action) -> bool {
+fn leader_restarts_last(input: &RuleInput<'_>, action: &Action) -> bool {
     let (Action::SetVersion { name, .. } | Action::Restart { name, .. }) = action else { return true };
-    let leads = look.member(name).is_some_and(|m| m.id == look.leader_id() && look.answers(m));
-    !leads || look.voters().len() == 1
+    let leads = input.member(name).is_some_and(|m| m.id == input.leader_id() && input.answers(m));
+    !leads || input.voters().len() == 1
 }
 
-fn one_bootstrap(look: &RuleInput<'_>, action: &Action) -> bool {
+fn one_bootstrap(input: &RuleInput<'_>, action: &Action) -> bool {
     match action {
         Action::CreateSeed { name, .. } => {
-            look.memory.cluster_id.is_none()
-                && !look.memory.taken_over
-                && look.seen.pods.is_empty()
-                && look.seen.claims.iter().all(|claim| claim.name == *name)
+            input.memory.cluster_id.is_none()
+                && !input.memory.taken_over
+                && input.seen.pods.is_empty()
+                && input.seen.claims.iter().all(|claim| claim.name == *name)
         }
         Action::Remember(memory) => {
-            look.memory.cluster_id.is_none() || memory.cluster_id == look.memory.cluster_id
+            input.memory.cluster_id.is_none() || memory.cluster_id == input.memory.cluster_id
         }
         _ => true,
     }
 }
 
-fn comes_back_with_data(look: &RuleInput<'_>, action: &Action) -> bool {
+fn comes_back_with_data(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::CreateMember { name, start, volume, initial_cluster, .. } = action else { return true };
-    let started = look.member(name).is_none_or(|m| m.started);
+    let started = input.member(name).is_none_or(|m| m.started);
     let fresh = *start == Start::Empty;
-    look.seen.pod(name).is_none()
+    input.seen.pod(name).is_none()
         && !(fresh && started)
-        && (fresh || (*volume && look.seen.claim(name).is_some_and(|c| !c.deleting)))
+        && (fresh || (*volume && input.seen.claim(name).is_some_and(|c| !c.deleting)))
         && fresh != initial_cluster.is_empty()
 }
 
-fn claims_after_members(look: &RuleInput<'_>, action: &Action) -> bool {
+fn claims_after_members(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::ReleaseClaim { name, .. } = action else { return true };
-    look.proved() && look.member(name).is_none() && look.seen.pod(name).is_none()
+    input.proved() && input.member(name).is_none() && input.seen.pod(name).is_none()
 }
 
-fn pods_with_data(look: &RuleInput<'_>, action: &Action) -> bool {
+fn pods_with_data(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::DeletePod { name, .. } = action else {
         let Action::Restart { name, .. } = action else { return true };
-        let stays = look.seen.claim(name).is_some_and(|c| !c.deleting);
-        return stays && look.seen.pod(name).is_some_and(|p| p.volume);
+        let stays = input.seen.claim(name).is_some_and(|c| !c.deleting);
+        return stays && input.seen.pod(name).is_some_and(|p| p.volume);
     };
-    let Some(pod) = look.seen.pod(name) else { return false };
-    let on_claim = look.seen.claim(name).is_some_and(|c| !c.deleting);
-    let no_member = look.proved() && look.member(name).is_none();
+    let Some(pod) = input.seen.pod(name) else { return false };
+    let on_claim = input.seen.claim(name).is_some_and(|c| !c.deleting);
+    let no_member = input.proved() && input.member(name).is_none();
     // A first member that never got up, before anybody knew of a cluster.
-    let failed_seed = look.memory.cluster_id.is_none() && (pod.ended || !pod.ever_started);
+    let failed_seed = input.memory.cluster_id.is_none() && (pod.ended || !pod.ever_started);
     no_member || failed_seed || (pod.ended && on_claim)
 }
 
-fn foreign_members(look: &RuleInput<'_>, action: &Action) -> bool {
+fn foreign_members(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::RemoveMember { id, .. } = action else { return true };
-    let member = look.members().iter().find(|m| m.id == *id);
+    let member = input.members().iter().find(|m| m.id == *id);
     // An unstarted or late learner of our naming is ours; a member without a name of ours is not.
     member.is_some_and(|m| m.pod.is_some())
 }
 
-fn size_in_bounds(look: &RuleInput<'_>, action: &Action) -> bool {
+fn size_in_bounds(input: &RuleInput<'_>, action: &Action) -> bool {
     match action {
-        Action::AddLearner { .. } => look.members().len() < look.goal.size,
-        Action::RemoveMember { why: Removal::ScaleDown, .. } => look.voters().len() > look.goal.size,
+        Action::AddLearner { .. } => input.members().len() < input.goal.size,
+        Action::RemoveMember { why: Removal::ScaleDown, .. } => input.voters().len() > input.goal.size,
         _ => true,
     }
 }
 
-fn corruption_by_majority(look: &RuleInput<'_>, action: &Action) -> bool {
+fn corruption_by_majority(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::RemoveMember { name, why: Removal::Corrupt(_), .. } = action else { return true };
-    look.told.wrong.contains(name) && look.sound() >= quorum(look.voters().len() - 1)
+    input.data.wrong.contains(name) && input.sound() >= quorum(input.voters().len() - 1)
 }
 
 /// Sums of which one says something about the other, and that the data is another.
@@ -471,7 +472,7 @@ fn differ(a: &Hash, b: &Hash) -> bool {
     (a.revision, a.compacted) == (b.revision, b.compacted) && a.hash != b.hash
 }
 
-fn nothing_else_while_members_differ(look: &RuleInput<'_>, action: &Action) -> bool {
+fn nothing_else_while_members_differ(input: &RuleInput<'_>, action: &Action) -> bool {
     let other = match action {
         Action::AddLearner { .. } | Action::Promote { .. } | Action::Restart { .. } | Action::Maintain(_) => {
             true
@@ -480,42 +481,42 @@ fn nothing_else_while_members_differ(look: &RuleInput<'_>, action: &Action) -> b
             !matches!(why, Removal::Corrupt(_) | Removal::Dead(_) | Removal::Learner(_))
         }
         // One that is down may be told what lets it come up.
-        Action::SetVersion { name, .. } => look.member(name).is_some_and(|m| look.answers(m)),
+        Action::SetVersion { name, .. } => input.member(name).is_some_and(|m| input.answers(m)),
         _ => false,
     };
-    !other || !look.told.differ
+    !other || !input.data.differ
 }
 
-fn doubtful_learners(look: &RuleInput<'_>, action: &Action) -> bool {
-    !matches!(action, Action::Promote { name, .. } if look.told.learners.contains(name))
+fn doubtful_learners(input: &RuleInput<'_>, action: &Action) -> bool {
+    !matches!(action, Action::Promote { name, .. } if input.data.learners.contains(name))
 }
 
-fn lost_while_members_differ(look: &RuleInput<'_>, action: &Action) -> bool {
+fn lost_while_members_differ(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::RemoveMember { why: Removal::Dead(_), .. } = action else { return true };
-    let enough = quorum(look.voters().len() - 1);
+    let enough = quorum(input.voters().len() - 1);
     let known =
-        look.voters().into_iter().any(|m| m.pod.as_ref().is_some_and(|n| look.told.wrong.contains(n)));
-    !look.told.differ
-        || (known && look.sound() >= enough)
-        || look.well_and(|name| look.told.right.contains(name)) >= enough
+        input.voters().into_iter().any(|m| m.pod.as_ref().is_some_and(|n| input.data.wrong.contains(n)));
+    !input.data.differ
+        || (known && input.sound() >= enough)
+        || input.well_and(|name| input.data.right.contains(name)) >= enough
 }
 
-fn versions(look: &RuleInput<'_>, action: &Action) -> bool {
+fn versions(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::SetVersion { name, to, .. } = action else { return true };
     let minor = |text: &str| semver::Version::parse(text).ok().map(|v| (v.major, v.minor));
-    if *to != look.goal.version {
+    if *to != input.goal.version {
         return false;
     }
-    if super::prove(look.seen).is_none() {
+    if super::prove(input.seen).is_none() {
         // Only a member that was half-way, and does not answer.
-        return !look.seen.endpoints.contains_key(name);
+        return !input.seen.endpoints.contains_key(name);
     }
-    let voters = look.voters();
+    let voters = input.voters();
     let runs = voters.iter().filter_map(|m| {
         let name = m.pod.as_ref()?;
-        let runs = look.seen.endpoints.get(name).map(|e| e.version.as_str());
-        let told = look.seen.pod(name).map(|p| p.version.as_str());
-        Some((runs.and_then(minor).max(told.and_then(minor)), runs.or(told).and_then(minor)))
+        let runs = input.seen.endpoints.get(name).map(|e| e.version.as_str());
+        let target = input.seen.pod(name).map(|p| p.version.as_str());
+        Some((runs.and_then(minor).max(target.and_then(minor)), runs.or(target).and_then(minor)))
     });
     let (newest, now): (Vec<_>, Vec<_>) = runs.unzip();
     let floor = newest.into_iter().flatten().min();

@@ -85,11 +85,7 @@ impl<'a> Step<'a> {
         Decision::act(
             progress,
             action,
-            format!(
-                "{message}; it is the leader, so leadership moves to {} \
-         first",
-                next.label()
-            ),
+            format!("{message}; it is the leader, so leadership moves to {} first", next.label()),
         )
     }
 

@@ -138,8 +138,8 @@ impl Step<'_> {
             return Some(Decision::wait(Progress::Upgrading, text));
         }
         let text = format!(
-            "member {} was updated to etcd {} and is not healthy: {}. The upgrade is stalled; set \
-             spec.version to {} to revert it",
+            "member {} was updated to etcd {} and is not healthy: {}. The other members are not \
+             changed; set spec.version to {} to revert the upgrade",
             pod.name,
             self.goal.version,
             pod_state(self.seen, pod),
@@ -154,8 +154,8 @@ impl Step<'_> {
             return None;
         }
         if has_alarm(self.seen, "NOSPACE") {
-            let text = "the database is full (alarm NOSPACE): no member is upgraded until it is compacted \
-             and defragmented and the alarm is disarmed";
+            let text = "the database is full (alarm NOSPACE): no member is upgraded until the database is \
+             compacted and defragmented and the alarm is disarmed";
             return Some(Decision::blocked(progress, "NoSpace", text));
         }
         if let Some(decision) = self.last_one_is_up() {
@@ -212,7 +212,8 @@ impl Step<'_> {
             newest = newest.max(pod.started);
         }
         let rest = remaining(newest? + SETTLE, self.seen.now)?;
-        let text = format!("observing the member with etcd {} before the next upgrade", self.goal.version);
+        let text =
+            format!("observing the member with etcd {} before upgrading the next one", self.goal.version);
         Some(Decision { again: Some(rest), ..Decision::wait(progress, text) })
     }
 

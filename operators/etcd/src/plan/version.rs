@@ -58,8 +58,8 @@ pub(super) fn refusal(running: &Running, goal: &Goal) -> Option<Refusal> {
     if minor(&to) < minor(floor) {
         let text = format!(
             "the members run etcd {lowest}, and etcd {to} does not read the data of {}.{}: etcd supports \
-             downgrades only within a minor version. Revert spec.version, or restore a backup created by \
-             {}.{}",
+             downgrades only within a minor version. Revert spec.version, or restore a backup created \
+             with etcd {}.{}",
             floor.major, floor.minor, to.major, to.minor
         );
         return Some(("UnsupportedVersionSkew", text));

@@ -36,11 +36,11 @@ fn handed_over(cluster_id: &str, version: Option<String>) -> Value {
     new
 }
 
-/// The hands: what they need.
+/// Writes the objects of a step.
 pub(crate) struct Applier<'a> {
     pub(crate) context: &'a Context,
     pub(crate) restore: &'a EtcdRestore,
-    pub(crate) look: &'a ObservedRestore,
+    pub(crate) observation: &'a ObservedRestore,
 }
 
 impl Applier<'_> {
@@ -97,17 +97,19 @@ impl Applier<'_> {
     /// The EtcdCluster learns which etcd cluster is its own now; then its members are its controller's again.
     pub(crate) async fn hand_over(&self) -> Result<(), String> {
         let status = self.restore.status.clone().unwrap_or_default();
-        let version = self.look.observed.as_ref().and_then(|seen| seen.endpoints.get(&status.seed_member));
+        let version =
+            self.observation.observed.as_ref().and_then(|seen| seen.endpoints.get(&status.seed_member));
         let version = version
             .map(|endpoint| endpoint.version.clone())
-            .or_else(|| Some(self.look.valid.as_ref()?.goal.version.clone()));
+            .or_else(|| Some(self.observation.valid.as_ref()?.goal.version.clone()));
         let new = handed_over(&status.cluster_id, version);
         let patch = json!({ "metadata": { "uid": self.cluster_uid() }, "status": new });
         let api = self.api::<EtcdCluster>();
         api.patch_status(self.cluster(), &PatchParams::default(), &Patch::Merge(&patch)).await.map_err(
             |error| format!("failed to write the status of EtcdCluster {}: {}", self.cluster(), why(&error)),
         )?;
-        let annotations = self.look.cluster.as_ref().map(|c| c.annotations().clone()).unwrap_or_default();
+        let annotations =
+            self.observation.cluster.as_ref().map(|c| c.annotations().clone()).unwrap_or_default();
         let mut former: Vec<String> = annotations
             .get(ANNOTATION_FORMER)
             .into_iter()
@@ -123,11 +125,12 @@ impl Applier<'_> {
     }
 
     fn cluster_uid(&self) -> Option<String> {
-        self.look.cluster.as_ref().and_then(ResourceExt::uid)
+        self.observation.cluster.as_ref().and_then(ResourceExt::uid)
     }
 
     async fn annotate(&self, annotations: Value, exactly: bool) -> Result<(), String> {
-        let version = self.look.cluster.as_ref().and_then(ResourceExt::resource_version).filter(|_| exactly);
+        let version =
+            self.observation.cluster.as_ref().and_then(ResourceExt::resource_version).filter(|_| exactly);
         let patch = json!({ "metadata": {
             "uid": self.cluster_uid(), "annotations": annotations,
         } });
@@ -200,7 +203,7 @@ impl Applier<'_> {
 
     /// Runs etcd on a copy of the data of `spec.fromClaim`.
     pub(crate) async fn recover(&self, name: &str) -> Result<(), String> {
-        let claim = self.look.seen.claim.as_ref().ok_or("the claim was not read")?;
+        let claim = self.observation.seen.claim.as_ref().ok_or("the claim was not read")?;
         let owner = self.restore.controller_owner_ref(&()).ok_or("the EtcdRestore has no uid")?;
         let source = Source::Claim { name: &claim.name, version: &claim.version, owner: &owner };
         self.create_first(name, source).await
@@ -214,7 +217,7 @@ impl Applier<'_> {
 
     /// Token, claim, pod; in this order each finds what it needs.
     async fn create_first(&self, name: &str, source: Source<'_>) -> Result<(), String> {
-        let (Some(valid), Some(observed)) = (&self.look.valid, &self.look.observed) else {
+        let (Some(valid), Some(observed)) = (&self.observation.valid, &self.observation.observed) else {
             return Err("the EtcdCluster was not read".into());
         };
         let place = self.context.place.find(&self.context.base.client).await?;

@@ -31,7 +31,8 @@ pub(crate) fn inspect(
 ) -> ClaimSeen {
     let Some(claim) = claim else {
         let list = list_command(cluster);
-        let text = format!("claim {name} (spec.fromClaim) not found; use one of the claims of `{list}`");
+        let text =
+            format!("claim {name} (spec.fromClaim) not found; use one of the claims listed by `{list}`");
         return ClaimSeen { name: name.into(), refusal: Some(text), ..ClaimSeen::default() };
     };
     ClaimSeen {
@@ -60,7 +61,7 @@ fn refusal(
         let list = list_command(cluster);
         Some(format!(
             "claim {name} (spec.fromClaim): {field}, expected {expected} for a claim of EtcdCluster \
-             {cluster_name}; use one of the claims of `{list}`"
+             {cluster_name}; use one of the claims listed by `{list}`"
         ))
     };
     let labels = names::cluster_labels(&cluster_name);

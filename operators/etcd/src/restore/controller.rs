@@ -1,4 +1,4 @@
-//! The driver: look, decide, do, report; one step at a time.
+//! The driver: observe, decide, apply, report; one step at a time.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::apply::Applier;
-use super::observe::{ObservedRestore, look};
+use super::observe::{ObservedRestore, observe};
 use super::place::Place;
 use super::plan::{Step, next_step};
 use super::verify::verify;
@@ -88,7 +88,7 @@ fn error_policy(
     error: &ReconcileError,
     _: Arc<Context>,
 ) -> Requeue {
-    tracing::warn!(restore = key(&*object), %error, "restore reconciliation failed, will retry");
+    tracing::warn!(restore = key(&*object), %error, "restore reconciliation failed");
     match error {
         ReconcileError::Unreadable(_) => Requeue::await_change(),
         ReconcileError::Kubernetes { .. } | ReconcileError::Step(_) => {
@@ -137,24 +137,28 @@ impl Turn<'_> {
     }
 
     async fn run(&self) -> Result<Requeue, ReconcileError> {
-        let look = match look(self.context, self.restore).await {
-            Ok(look) => look,
+        let observation = match observe(self.context, self.restore).await {
+            Ok(observation) => observation,
             Err(reason) => return self.wait(None, &reason, AGAIN).await,
         };
-        let applier = Applier { context: self.context, restore: self.restore, look: &look };
+        let applier = Applier { context: self.context, restore: self.restore, observation: &observation };
         if self.restore.metadata.deletion_timestamp.is_some() {
-            let held = look.seen.cluster.as_ref().is_some_and(|c| c.holder.as_ref() == Some(&look.seen.uid));
+            let held = observation
+                .seen
+                .cluster
+                .as_ref()
+                .is_some_and(|c| c.holder.as_ref() == Some(&observation.seen.uid));
             if held {
                 applier.release().await.map_err(ReconcileError::Step)?;
             }
             applier.finalizer(false).await.map_err(ReconcileError::Step)?;
             return Ok(Requeue::await_change());
         }
-        // The look took a while.
+        // The observation took a while.
         if !self.context.base.elector.leads() {
             return Ok(Requeue::requeue(UNLED));
         }
-        let step = next_step(&look.seen);
+        let step = next_step(&observation.seen);
         if !matches!(step, Step::Wait(..) | Step::Done | Step::Keep) {
             tracing::info!(restore = key(self.restore), ?step, "next");
         }
@@ -169,7 +173,7 @@ impl Turn<'_> {
             }
             Step::Fail(reason) => return self.fail(reason).await,
             Step::Verify => return self.verify().await,
-            Step::SafetyBackup => return self.safety(&look).await,
+            Step::SafetyBackup => return self.safety(&observation).await,
             Step::Remember(status) => {
                 let mut status = (**status).clone();
                 status.observed_generation = self.restore.metadata.generation;
@@ -182,8 +186,10 @@ impl Turn<'_> {
             Step::Hold => {
                 let held = applier.hold().await;
                 if held.is_ok() {
-                    let text =
-                        format!("EtcdCluster {} is being restored; its members are stopped", look.seen.name);
+                    let text = format!(
+                        "EtcdCluster {} is being restored; its members are stopped",
+                        observation.seen.name
+                    );
                     self.tell(false, "RestoreStarted", &text).await;
                 }
                 held
@@ -254,9 +260,9 @@ impl Turn<'_> {
     }
 
     /// Backs up what the cluster holds, beside the snapshot.
-    async fn safety(&self, look: &ObservedRestore) -> Result<Requeue, ReconcileError> {
+    async fn safety(&self, observation: &ObservedRestore) -> Result<Requeue, ReconcileError> {
         let status = self.status();
-        match self.safety_backup(look).await {
+        match self.safety_backup(observation).await {
             Ok(uri) => {
                 let old = self.read().await?.unwrap_or(status);
                 let new = EtcdRestoreStatus {
@@ -270,9 +276,9 @@ impl Turn<'_> {
             }
             Err(reason) => {
                 let text = format!(
-                    "failed to back up EtcdCluster {}, so it is not stopped (spec.skipSafetyBackup skips \
-                     the backup): {reason}",
-                    look.seen.name
+                    "failed to back up EtcdCluster {}, so it is not stopped (another EtcdRestore with \
+                     spec.skipSafetyBackup skips the backup): {reason}",
+                    observation.seen.name
                 );
                 let old = self.read().await?.unwrap_or(status);
                 self.wait_from(&old, &text, AGAIN).await
@@ -280,7 +286,7 @@ impl Turn<'_> {
         }
     }
 
-    async fn safety_backup(&self, look: &ObservedRestore) -> Result<String, String> {
+    async fn safety_backup(&self, observation: &ObservedRestore) -> Result<String, String> {
         let (base, namespace) = (&self.context.base, self.restore.namespace().unwrap_or_default());
         let source = self.target()?;
         let uid = self.restore.uid().unwrap_or_default();
@@ -294,9 +300,9 @@ impl Turn<'_> {
             tracing::warn!(restore = key(self.restore), %failure, upload = upload.id, "failed to abort an \
              unfinished upload");
         }
-        let observed = look.observed.as_ref().ok_or("the EtcdCluster was not read")?;
+        let observed = observation.observed.as_ref().ok_or("the EtcdCluster was not read")?;
         let endpoints = observed.pods.iter().filter_map(|pod| base.addressing.endpoint(pod)).collect();
-        let access = look.etcd.access().clone();
+        let access = observation.etcd.access().clone();
         let door = Door { etcd: &base.etcd, entry: Entry::Known(&access) };
         let answers = door.ask(&endpoints).await;
         let notes = UploadNotes { cancel: self.context.shutdown.child_token(), ..UploadNotes::default() };
@@ -397,7 +403,7 @@ impl Turn<'_> {
             return Ok(());
         }
         if !self.context.base.elector.leads() {
-            return Err(ReconcileError::Step("another operator holds the lease".into()));
+            return Err(ReconcileError::Step("lease not held, nothing written".into()));
         }
         // The uid makes the server refuse when the object is another one by now.
         let patch = json!({ "metadata": { "uid": self.restore.uid() }, "status": differences(old, new) });

@@ -46,7 +46,7 @@ pub struct FetchArgs {
     /// Output file.
     #[arg(long)]
     pub to: PathBuf,
-    /// Directory of an earlier attempt to remove.
+    /// Directory of an earlier attempt, removed first.
     #[arg(long)]
     pub clear: Option<PathBuf>,
 }
@@ -71,7 +71,7 @@ pub struct CopyArgs {
     /// Target directory.
     #[arg(long)]
     pub to: PathBuf,
-    /// Directory of an earlier attempt to remove.
+    /// Directory of an earlier attempt, removed first.
     #[arg(long)]
     pub clear: Option<PathBuf>,
 }

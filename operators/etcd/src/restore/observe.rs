@@ -1,4 +1,4 @@
-//! Looking: the EtcdCluster, its pods, and what their etcds say.
+//! Observes the EtcdCluster, its pods and their etcd members.
 
 use k8s_openapi::api::core::v1::{ContainerStatus, PersistentVolumeClaim, Pod};
 use kube::api::ListParams;
@@ -19,7 +19,7 @@ use crate::observed::{LOG_IN, Observed, PodView};
 use crate::plan::prove;
 use crate::validate::{Validated, validate};
 
-/// What was seen, and what is needed to act on it.
+/// The observed state, and what is needed to act on it.
 pub(crate) struct ObservedRestore {
     pub(crate) seen: Seen,
     pub(crate) cluster: Option<EtcdCluster>,
@@ -29,8 +29,7 @@ pub(crate) struct ObservedRestore {
     pub(crate) etcd: Etcd,
 }
 
-/// One look.
-pub(crate) async fn look(context: &Context, restore: &EtcdRestore) -> Result<ObservedRestore, String> {
+pub(crate) async fn observe(context: &Context, restore: &EtcdRestore) -> Result<ObservedRestore, String> {
     let base = &context.base;
     let namespace = restore.namespace().unwrap_or_default();
     let name = restore.spec.etcd_cluster.name.clone();
@@ -40,7 +39,7 @@ pub(crate) async fn look(context: &Context, restore: &EtcdRestore) -> Result<Obs
         .await
         .map_err(|error| format!("failed to read EtcdCluster {name}: {}", why(&error)))?;
     let source = restore.spec.source_claim();
-    let mut look = ObservedRestore {
+    let mut observation = ObservedRestore {
         seen: Seen {
             invalid: source.clone().err(),
             claim: source
@@ -62,7 +61,7 @@ pub(crate) async fn look(context: &Context, restore: &EtcdRestore) -> Result<Obs
         observed: None,
         etcd: base.etcd.clone(),
     };
-    let Some(cluster) = cluster else { return Ok(look) };
+    let Some(cluster) = cluster else { return Ok(observation) };
     let mut found = of_object(&cluster);
     match validate(&cluster) {
         Err(error) => found.invalid = Some(error.to_string()),
@@ -71,17 +70,18 @@ pub(crate) async fn look(context: &Context, restore: &EtcdRestore) -> Result<Obs
             found.size = valid.goal.size;
             found.paused = valid.goal.paused;
             // Before the snapshot is known to be good, and when all is over, nobody needs to be asked.
-            if (look.seen.status.snapshot.is_some() || look.seen.claim.is_some())
-                && !matches!(look.seen.status.phase.as_str(), "Succeeded" | "Failed")
+            if (observation.seen.status.snapshot.is_some() || observation.seen.claim.is_some())
+                && !matches!(observation.seen.status.phase.as_str(), "Succeeded" | "Failed")
             {
                 let secured =
                     base.tls.secure(&base.client, &valid).await.map_err(|error| error.to_string())?;
-                look.etcd = base.etcd.with(secured.access.clone());
+                observation.etcd = base.etcd.with(secured.access.clone());
                 let addressing = &*base.addressing;
                 let environment =
                     Environment { now: base.now(), classes: base.classes().await, ..Environment::default() };
                 let observed =
-                    dereference::observe(&base.client, &look.etcd, addressing, &valid, &environment).await;
+                    dereference::observe(&base.client, &observation.etcd, addressing, &valid, &environment)
+                        .await;
                 let observed = observed.map_err(|error| error.to_string())?;
                 found.pods = pods(context, &valid, &observed, restore).await?;
                 found.claims = observed
@@ -92,16 +92,16 @@ pub(crate) async fn look(context: &Context, restore: &EtcdRestore) -> Result<Obs
                     .collect();
                 found.serves = prove(&observed).is_some();
                 found.silent = observed.silent.iter().any(|name| observed.serves_silently(name));
-                found.revision = revision(context, &look, &observed).await;
-                inspect_claim(context, &mut look.seen, &cluster).await?;
-                found.pods.extend(on_copy(context, &look, &valid).await?);
-                look.observed = Some(observed);
+                found.revision = revision(context, &observation, &observed).await;
+                inspect_claim(context, &mut observation.seen, &cluster).await?;
+                found.pods.extend(on_copy(context, &observation, &valid).await?);
+                observation.observed = Some(observed);
             }
-            look.valid = Some(valid);
+            observation.valid = Some(valid);
         }
     }
-    look.seen.cluster = Some(found);
-    Ok(look)
+    observation.seen.cluster = Some(found);
+    Ok(observation)
 }
 
 /// The etcd version of the template, if there is one; nothing where the template is wrong, which the API server says when it is
@@ -166,17 +166,17 @@ async fn inspect_claim(context: &Context, seen: &mut Seen, cluster: &EtcdCluster
 /// The pod in which etcd runs on a copy of the claim's data, and what that etcd says.
 async fn on_copy(
     context: &Context,
-    look: &ObservedRestore,
+    observation: &ObservedRestore,
     valid: &Validated,
 ) -> Result<Vec<PodSeen>, String> {
-    if look.seen.claim.is_none() {
+    if observation.seen.claim.is_none() {
         return Ok(Vec::new());
     }
     let api: Api<Pod> = Api::namespaced(context.base.client.clone(), &valid.namespace);
-    let params = ListParams::default().labels(&format!("{LABEL_RESTORED_BY}={}", look.seen.uid));
+    let params = ListParams::default().labels(&format!("{LABEL_RESTORED_BY}={}", observation.seen.uid));
     let list = api.list(&params).await.map_err(|error| format!("failed to list pods: {}", why(&error)))?;
     let views: Vec<PodView> = list.items.iter().map(dereference::view).collect();
-    let heard = look.etcd.look(valid, &views, &*context.base.addressing).await;
+    let heard = observation.etcd.look(valid, &views, &*context.base.addressing).await;
     let observed = Observed {
         endpoints: heard.endpoints,
         silent: heard.silent,
@@ -261,11 +261,11 @@ fn of_pod(pod: &Pod, observed: &Observed, here: Option<&str>) -> PodSeen {
 }
 
 /// A read through a majority, once it is asked for.
-async fn revision(context: &Context, look: &ObservedRestore, observed: &Observed) -> Option<i64> {
-    if look.seen.status.cluster_id.is_empty() {
+async fn revision(context: &Context, observation: &ObservedRestore, observed: &Observed) -> Option<i64> {
+    if observation.seen.status.cluster_id.is_empty() {
         return None;
     }
-    let access = look.etcd.access().clone();
+    let access = observation.etcd.access().clone();
     let door = Door { etcd: &context.base.etcd, entry: Entry::Known(&access) };
     for (pod, _) in observed.endpoints.iter().filter(|(_, e)| !e.is_learner) {
         let Some(endpoint) = observed.pod(pod).and_then(|pod| context.base.addressing.endpoint(pod)) else {

@@ -235,8 +235,8 @@ fn before(seen: &Seen, cluster: &ClusterSeen, snapshot: &crate::crd::restore::Sn
         }
         if cluster.silent && !cluster.serves {
             let text = format!(
-                "the members require authentication, so the safety backup before the restore is not \
-                 possible: {LOG_IN}; spec.skipSafetyBackup of an EtcdRestore skips the backup"
+                "the members require authentication, so they cannot be backed up before they are \
+                 stopped: {LOG_IN}; another EtcdRestore with spec.skipSafetyBackup skips the backup"
             );
             return Step::Wait("Verified", text);
         }

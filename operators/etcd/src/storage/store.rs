@@ -315,7 +315,9 @@ impl Store {
                 .await
                 .map_err(self.failed("abort the upload of", key)),
             Inner::Cloud { parts: None, .. } => Ok(()),
-            Inner::Local(folder) => folder.abort(id.to_owned()).await.map_err(self.failed("remove", key)),
+            Inner::Local(folder) => {
+                folder.abort(id.to_owned()).await.map_err(self.failed("abort the upload of", key))
+            }
         };
         match result {
             Err(Failure::Store { missing: true, .. }) => Ok(()),

@@ -99,10 +99,7 @@ impl Target {
                 ));
             }
             other => {
-                return Err(format!(
-                    "spec.{field}: invalid value {other:?}, expected S3, ABS, GCS or \
-             Local"
-                ));
+                return Err(format!("spec.{field}: invalid value {other:?}, expected S3, ABS, GCS or Local"));
             }
         };
         let (bucket, key) = split(path).map_err(|why| format!("spec.{block}.path: {path:?} {why}"))?;

@@ -35,7 +35,7 @@ pub enum Failure {
         missing: bool,
     },
     /// Keys that no store takes.
-    #[error("invalid key {key:?}: {why}")]
+    #[error("unusable key {key:?}: {why}")]
     Key {
         /// Which.
         key: String,
@@ -134,7 +134,7 @@ pub async fn store_snapshot(
         match tokio::time::timeout(ABORT, store.abort(key, &id)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(key, %error, "failed to abort the upload, will retry"),
-            Err(_) => tracing::warn!(key, "timed out aborting the upload"),
+            Err(_) => tracing::warn!(key, "timed out aborting the upload, will retry"),
         }
     }
     result

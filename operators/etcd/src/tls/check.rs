@@ -137,8 +137,9 @@ fn towards_clients(
                 fault(server_secret, server_crt, reason, text)
             }
             "UnknownAuthority" => {
-                let text =
-                    format!("does not contain the authority of key {server_crt} of Secret {server_secret}");
+                let text = format!(
+                    "does not contain the authority that signed key {server_crt} of Secret {server_secret}"
+                );
                 fault(client_secret, client_ca, reason, text)
             }
             // Which authorities the operator trusts is in its own Secret.
@@ -150,8 +151,9 @@ fn towards_clients(
         let (index, reason, text) = meaning(&error, "", "client");
         return Err(match reason {
             "UnknownAuthority" => {
-                let text =
-                    format!("does not contain the authority of key {client_crt} of Secret {client_secret}");
+                let text = format!(
+                    "does not contain the authority that signed key {client_crt} of Secret {client_secret}"
+                );
                 fault(server_secret, server_ca, reason, text)
             }
             _ if index == 2 => fault(server_secret, server_ca, reason, text),
@@ -171,7 +173,7 @@ fn meaning(error: &rustls::Error, names: &str, usage: &str) -> (usize, &'static 
         rustls::Error::InvalidCertificate(
             // Of two authorities with one name the other one signed it.
             CertificateError::UnknownIssuer | CertificateError::BadSignature,
-        ) => (2, "UnknownAuthority", "does not contain the authority of the certificate".into()),
+        ) => (2, "UnknownAuthority", "does not contain the authority that signed the certificate".into()),
         rustls::Error::InvalidCertificate(
             CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. },
         ) => (

@@ -127,7 +127,7 @@ fn authorities_that_do_not_fit_are_told_where_they_are_trusted() {
     secrets.get_mut("server").unwrap().insert("server-ca.crt".into(), foreign);
     assert_eq!(fault(&secrets), of("server", "server-ca.crt", "UnknownAuthority"));
     let text = judge(&secrets).unwrap_err()[0].text.clone();
-    assert_eq!(text, "does not contain the authority of key etcd-client.crt of Secret operator");
+    assert_eq!(text, "does not contain the authority that signed key etcd-client.crt of Secret operator");
 }
 
 #[test]

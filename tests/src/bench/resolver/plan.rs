@@ -127,14 +127,14 @@ fn resolved(bundle: &Bundle) -> Resolved {
         },
         from: None,
         path: vec![Hop { name, version, channel: "alpha".into(), via: HopVia::Install }],
-        why: "head of the order of channel alpha".into(),
+        why: "highest installable version in channel alpha".into(),
         rejected: Vec::new(),
         dependencies: Vec::new(),
         deprecations: Vec::new(),
     }
 }
 
-/// Renders the bundle and works out the plan, as the engine does between reading and applying.
+/// Renders the bundle and computes the plan, as the engine does between reading and applying.
 fn plan_of(bundle: &Bundle, resolved: &Resolved, facts: &ClusterFacts, live: Option<&Live>) -> Result<Plan> {
     let (group, targets) = operator_group_of(&[], &[]);
     let options = RenderOptions {

@@ -100,7 +100,7 @@ fn choices(one: &Installed, subscription: &Subscription) -> Vec<Choice> {
     out.push(match &spec.version {
         Some(pin) => Choice::new(
             "Pinned",
-            format!("Pinned to {pin}; versions of the channel are ignored."),
+            format!("Pinned to {pin}; other versions of the channel are ignored."),
             "Unpin",
             "unpin",
         ),

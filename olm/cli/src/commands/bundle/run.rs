@@ -123,8 +123,7 @@ async fn again(
     }
     let text = format!("a different bundle is already installed with the name {}", bundle.name());
     Err(Failure::new(Code::Refused, text).hint(
-        "change the version and name of the new bundle, or remove the installed bundle with `olm \
-            uninstall`",
+        "change the version and name of the new bundle, or remove the installed bundle with `olm uninstall`",
     ))
 }
 

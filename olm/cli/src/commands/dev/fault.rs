@@ -44,11 +44,9 @@ fn cut_from(names: Vec<String>) -> Result<CutFrom, Failure> {
         (0, _) => Ok(CutFrom::Everything),
         (1, true) => Ok(CutFrom::Pods),
         (_, false) => Ok(CutFrom::Named(names)),
-        (_, true) => Err(Failure::new(
-            Code::Usage,
-            "--from: `pods` selects all pods, expected no other \
-            values",
-        )),
+        (_, true) => {
+            Err(Failure::new(Code::Usage, "--from: `pods` selects all pods, expected no other values"))
+        }
     }
 }
 

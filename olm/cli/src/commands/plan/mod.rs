@@ -44,13 +44,13 @@ enum Change {
 }
 
 async fn change(global: &Global, args: &PlanChangeArgs, change: Change) -> Result<(), Failure> {
-    let wish = Query {
+    let query = Query {
         package: &args.package,
         channel: args.channel.as_deref(),
         version: args.version.as_deref(),
         self_certified: change == Change::Rollback,
     };
-    let mut subject = Subject::find(global, &args.offline, wish).await?;
+    let mut subject = Subject::find(global, &args.offline, query).await?;
     if change != Change::Install {
         subject.must_be_installed()?;
     }

@@ -56,12 +56,8 @@ pub(super) fn choose(mut options: ManifestOptions, args: &ChosenArgs) -> Result<
         let text = std::fs::read_to_string(path)
             .map_err(|error| wrong(format!("failed to read the file: {error}")))?;
         for document in serde_yaml::Deserializer::from_str(&text) {
-            let mut object = Value::deserialize(document).map_err(|error| {
-                wrong(format!(
-                    "failed to parse the file: \
-                    {error}"
-                ))
-            })?;
+            let mut object = Value::deserialize(document)
+                .map_err(|error| wrong(format!("failed to parse the file: {error}")))?;
             if object.is_null() {
                 continue;
             }
@@ -162,10 +158,12 @@ mod tests {
         write("kind: CatalogSource\napiVersion: operators.coreos.com/v1alpha1\nmetadata: {name: a}\n---\n");
         assert_eq!(read().unwrap().extra_catalogs[0]["metadata"]["namespace"], "olm");
         write("kind: Secret\nmetadata: {name: a}\n");
-        assert!(read().unwrap_err().message.ends_with(
-            "unexpected object, expected CatalogSources with \
-                metadata.name"
-        ));
+        assert!(
+            read()
+                .unwrap_err()
+                .message
+                .ends_with("unexpected object, expected CatalogSources with metadata.name")
+        );
         write("a: [");
         assert!(read().unwrap_err().message.contains("failed to parse the file"));
     }

@@ -84,11 +84,8 @@ fn text(status: &Status) -> String {
         if status.ready { "ready" } else { "not ready" }
     );
     if status.version.as_deref() != Some(VERSION) {
-        let _ = writeln!(
-            out,
-            "this program is version {VERSION}; run `olm self upgrade` to upgrade the \
-            cluster"
-        );
+        let _ =
+            writeln!(out, "this program is version {VERSION}; run `olm self upgrade` to upgrade the cluster");
     }
     let _ = writeln!(out, "leader:  {}", status.leader.as_deref().unwrap_or("none"));
     let _ = writeln!(out, "objects: {} present, {} missing", status.objects, status.missing.len());

@@ -125,8 +125,7 @@ fn confirm(report: &Report) -> Result<(), Failure> {
     if !std::io::stdin().is_terminal() {
         return Err(Failure::new(
             Code::Refused,
-            "the manager would be removed, and standard input is not a \
-            terminal",
+            "the manager would be removed, and standard input is not a terminal",
         )
         .hint("pass --yes to confirm"));
     }
@@ -153,7 +152,7 @@ fn text(report: &Report) -> String {
     if !report.kept.is_empty() {
         let _ = writeln!(
             out,
-            "kept: {} with {users} (--delete-crds removes them)",
+            "retained: {} with {users} (--delete-crds removes them)",
             count(report.kept.len(), "CustomResourceDefinition")
         );
     }
@@ -202,7 +201,7 @@ mod tests {
             "removed: Deployment olm/olm-manager\n\
              removed: ClusterRole olm-manager\n\
              removed 2 objects\n\
-             kept: 2 CustomResourceDefinitions with 2 ClusterServiceVersions, 1 Subscription (--delete-crds removes them)\n\
+             retained: 2 CustomResourceDefinitions with 2 ClusterServiceVersions, 1 Subscription (--delete-crds removes them)\n\
              2 operators keep running without a manager: no upgrades, and a deleted Subscription or ClusterServiceVersion keeps its finalizer until olm is installed again\n\
              namespace olm retained: it contains Secret olm/mine\n"
         );

@@ -35,13 +35,8 @@ impl ConsoleAccess {
             .service_address(olm_manager::manifests::home(), olm_manager::manifests::CONSOLE)
             .await
             .map_err(|e| Failure::new(Code::Unexpected, e))?;
-        let backend = cluster.backend().ok_or_else(|| {
-            Failure::new(
-                Code::Unexpected,
-                "pods are not supported on this \
-                machine",
-            )
-        })?;
+        let backend =
+            cluster.backend().ok_or_else(|| Failure::new(Code::Unexpected, "pods are not available"))?;
         let forward = tokio::spawn(async move {
             loop {
                 let Ok((mut inbound, _)) = listener.accept().await else { continue };

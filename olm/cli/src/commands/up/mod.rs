@@ -90,7 +90,7 @@ async fn serve(
             ConsoleAccess::in_cluster(cluster, args.console).await?
         }
         Some(why) => {
-            eprintln!("warning: pods are not supported on this machine: {why}");
+            eprintln!("warning: pods are not available: {why}");
             let (processes, address) =
                 local::start(cluster, &client, data_dir, args.console, &arguments).await?;
             stand_ins = Some(processes);
@@ -109,7 +109,7 @@ async fn serve(
         if let Some(why) = cluster.pods_unavailable() {
             return Err(Failure::new(
                 Code::Refused,
-                format!("--demo requires pods, which are not supported on this machine: {why}"),
+                format!("--demo requires pods, which are not available: {why}"),
             ));
         }
         let version = dev::newest_etcd(&dev::images()).ok_or_else(|| {

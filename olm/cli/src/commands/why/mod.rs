@@ -84,13 +84,13 @@ struct State {
 }
 
 pub async fn run(global: &Global, args: WhyArgs) -> Result<(), Failure> {
-    let wish = Query {
+    let query = Query {
         package: &args.package,
         channel: args.channel.as_deref(),
         version: args.version.as_deref(),
         ..Query::default()
     };
-    let subject = Subject::find(global, &args.offline, wish).await?;
+    let subject = Subject::find(global, &args.offline, query).await?;
     let mut refused = None;
     let (resolved, explanation) = match subject.resolve().await {
         Ok(resolved) => (Some(resolved), None),

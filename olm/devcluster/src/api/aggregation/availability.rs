@@ -86,8 +86,7 @@ async fn check_all(server: &Arc<Server>, because: Because) -> bool {
         // What only a change of objects can mend is not asked for again and again.
         let retry = verdict.reason == "FailedDiscoveryCheck";
         if let Err(error) = record(server, &remote.name, verdict, because).await {
-            tracing::warn!(apiservice = remote.name, %error, "failed to update the availability of an \
-             APIService");
+            tracing::warn!(apiservice = remote.name, %error, "failed to update the status of an APIService");
         }
         fine || !retry
     });

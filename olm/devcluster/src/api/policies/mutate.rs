@@ -72,12 +72,7 @@ pub(crate) async fn mutate(
         let Some(resource) = wanted else { continue };
         let mut fail = |binding: Option<&Binding>, what: String, at_work: bool| {
             if policy.ignores_failures {
-                tracing::warn!(
-                    policy = policy.name,
-                    what,
-                    "ignoring the failure of a policy \
-                 (failurePolicy Ignore)"
-                );
+                tracing::warn!(policy = policy.name, what, "policy failed, ignored (failurePolicy Ignore)");
                 return;
             }
             let binding = binding.map(|b| b.name.clone());

@@ -118,7 +118,7 @@ async fn back(asked: &Asked<'_>, travelling: &mut Travelling) -> ApiResult<Value
     let object = to_version(asked, asked.resource, travelling.object.take()).await?;
     travelling.resource = asked.resource.clone();
     travelling.old = asked.old.cloned();
-    object.map(Arc::unwrap_or_clone).ok_or_else(|| ApiError::internal("object lost between webhooks"))
+    object.map(Arc::unwrap_or_clone).ok_or_else(|| ApiError::internal("the object was lost between webhooks"))
 }
 
 /// Once through the webhooks; in the second round only through those that are to be called again.
@@ -164,8 +164,7 @@ async fn round(
         let patched = match answer {
             Ok(answer) => apply(hook, travelling, &answer.patch, converts)?,
             Err(Refusal::Failed(error)) if hook.ignores_failures => {
-                tracing::warn!(webhook = hook.name, %error, "ignoring the failure of a webhook \
-                 (failurePolicy Ignore)");
+                tracing::warn!(webhook = hook.name, %error, "webhook failed, ignored (failurePolicy Ignore)");
                 false
             }
             Err(Refusal::Failed(error) | Refusal::Denied(error)) => return Err(error),

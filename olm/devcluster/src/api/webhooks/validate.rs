@@ -60,8 +60,7 @@ pub(crate) async fn validate(asked: &Asked<'_>, object: Option<&Value>) -> ApiRe
         match answer {
             Ok(_) => {}
             Err(Refusal::Failed(error)) if hook.ignores_failures => {
-                tracing::warn!(webhook = hook.name, %error, "ignoring the failure of a webhook \
-                 (failurePolicy Ignore)");
+                tracing::warn!(webhook = hook.name, %error, "webhook failed, ignored (failurePolicy Ignore)");
             }
             Err(Refusal::Failed(error) | Refusal::Denied(error)) => return Err(error),
         }

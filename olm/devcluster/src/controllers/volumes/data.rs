@@ -21,8 +21,9 @@ fn folder(volume: &PersistentVolume, dir: Option<&Path>) -> Result<PathBuf, Stri
              of its provisioner {PROVISIONER}; delete the data and the volume manually"
         ));
     }
-    let dir =
-        dir.ok_or_else(|| format!("failed to remove the data of volume {name:?}: no data directory"))?;
+    let dir = dir.ok_or_else(|| {
+        format!("failed to remove the data of volume {name:?}: this API server has no data directory")
+    })?;
     let path =
         volume.spec.as_ref().and_then(|spec| spec.host_path.as_ref()).map(|host| Path::new(&host.path));
     let expected = dir.join(&name);

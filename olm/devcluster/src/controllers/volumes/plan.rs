@@ -192,9 +192,8 @@ fn obstacle(claim: &PersistentVolumeClaim) -> Option<String> {
     }
     if spec.data_source.is_some() || spec.data_source_ref.is_some() {
         return Some(
-            "volume cloning is not supported by the dev cluster: dataSource and dataSourceRef must not be \
-             set"
-            .to_owned(),
+            "the dev cluster does not support volume cloning: dataSource and dataSourceRef must not be set"
+                .to_owned(),
         );
     }
     None

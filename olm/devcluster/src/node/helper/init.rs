@@ -92,7 +92,7 @@ impl Init {
                 let answer = match fds.first().map(|network| enter_namespaces(network, &setup.hostname)) {
                     Some(Ok(())) => Answer::Ready,
                     Some(Err(message)) => Answer::SetupFailed { message },
-                    None => Answer::SetupFailed { message: "network namespace missing".to_owned() },
+                    None => Answer::SetupFailed { message: "missing network namespace".to_owned() },
                 };
                 self.answer(&answer);
             }
@@ -188,7 +188,7 @@ impl Init {
         if bytes.len() > ANSWER_BYTES
             && let Answer::StartFailed { id, not_found, .. } = answer
         {
-            let message = "reason too long".to_owned();
+            let message = "error message omitted: too long".to_owned();
             let short = Answer::StartFailed { id: *id, message, not_found: *not_found };
             bytes = serde_json::to_vec(&short).unwrap_or_default();
         }

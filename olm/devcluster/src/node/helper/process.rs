@@ -105,7 +105,8 @@ fn become_user(spec: &ProcessSpec) -> Result<(), Failure> {
     restrict::limit(if user.uid == 0 { spec.capabilities } else { 0 })
         .map_err(|error| format!("failed to limit capabilities: {error}"))?;
     if spec.no_new_privileges {
-        nix::sys::prctl::set_no_new_privs().map_err(|error| format!("failed to drop privileges: {error}"))?;
+        nix::sys::prctl::set_no_new_privs()
+            .map_err(|error| format!("failed to set no_new_privs: {error}"))?;
     }
     Ok(())
 }
@@ -133,7 +134,7 @@ fn be_called(user: &User) -> Result<(), Failure> {
 
 fn execute(spec: &ProcessSpec) -> Result<std::convert::Infallible, Failure> {
     let Some(name) = spec.argv.first() else {
-        return Err("command missing".into());
+        return Err("no command specified".into());
     };
     let program = find(name, &spec.env)?;
     let text = |value: &str| {

@@ -187,7 +187,7 @@ fn inside(root: &Path, volume: &MountSpec) -> Result<PathBuf, String> {
             // Only our own links are there (/bin -> usr/bin, /var/run stays a directory).
             let target = fs::read_link(&path).map_err(|error| error.to_string())?;
             if target.is_absolute() || target.components().any(|part| part.as_os_str() == "..") {
-                return Err(format!("mountPath {} contains a link", volume.target));
+                return Err(format!("mountPath {} contains a symbolic link", volume.target));
             }
             path.pop();
             path.push(target);

@@ -85,13 +85,15 @@ pub(super) fn start_nft(namespace: &OwnedFd) -> Result<Child, NetworkError> {
     setns(&node, CloneFlags::CLONE_NEWNET)
         .map_err(|error| system("return to the node's network namespace")(error.into()))?;
     child.map_err(|source| {
-        NetworkError::Nft(match source.kind() {
-        std::io::ErrorKind::NotFound => {
-            "program nft not found (Debian: apt install nftables); a cut from all pods does not require it"
-                .to_owned()
-        }
-        _ => format!("failed to start nft: {source}"),
-    })
+        let message = match source.kind() {
+            std::io::ErrorKind::NotFound => {
+                "program nft not found (Debian: apt install nftables); a cut from everything does not \
+                 require it"
+                    .to_owned()
+            }
+            _ => format!("failed to start nft: {source}"),
+        };
+        NetworkError::Nft(message)
     })
 }
 

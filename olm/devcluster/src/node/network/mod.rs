@@ -36,7 +36,7 @@ const POD_PREFIX: u8 = 24;
 /// The range of the cluster IPs.
 const SERVICE_RANGE: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 96, 0, 0), 16);
 
-/// Why the cluster network could not be made or used.
+/// Why the cluster network could not be created or used.
 #[derive(Debug, thiserror::Error)]
 pub enum NetworkError {
     /// A system call failed.
@@ -67,7 +67,7 @@ pub enum NetworkError {
     #[error("{0}")]
     Nft(String),
     /// The network's thread ended.
-    #[error("the cluster network was removed")]
+    #[error("the cluster network is stopped")]
     Gone,
 }
 

@@ -366,7 +366,7 @@ fn make_like(volume: &Path, sub: &str) -> std::io::Result<()> {
             // It is there already. A link must not lead what comes next out of the volume.
             Err(error) => match path.canonicalize() {
                 Ok(real) if real.starts_with(&base) => {}
-                Ok(_) => return Err(std::io::Error::other("points outside of the volume")),
+                Ok(_) => return Err(std::io::Error::other("path points outside of the volume")),
                 Err(_) => return Err(error),
             },
         }
@@ -415,7 +415,8 @@ fn host_path(source: &HostPathVolumeSource) -> Result<PathBuf, String> {
 fn give_to_group(dir: &Path, group: Option<i64>) -> Result<(), String> {
     let mode = match group.and_then(|group| u32::try_from(group).ok()) {
         Some(group) => {
-            chown(dir, None, Some(group)).map_err(|error| format!("failed to set group {group}: {error}"))?;
+            chown(dir, None, Some(group))
+                .map_err(|error| format!("failed to set group {group} of the volume: {error}"))?;
             0o2777
         }
         None => 0o777,

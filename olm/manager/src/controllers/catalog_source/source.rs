@@ -69,8 +69,7 @@ impl Wanted {
                     Ok(Self::Directory(directory.into()))
                 }
                 Some(directory) => Err(invalid(format!(
-                    "spec.directory: `{directory}` is relative, expected an absolute \
-                        path"
+                    "spec.directory: `{directory}` is relative, expected an absolute path"
                 ))),
                 None => Err(missing("directory")),
             },

@@ -139,8 +139,7 @@ pub(super) fn status(
                 let first =
                     view.notes.first().cloned().or(first.map(ToString::to_string)).unwrap_or_default();
                 let text = format!(
-                    "{n} problem(s) found; invalid content is not served; the first problem: \
-                    {first}"
+                    "{n} problem(s) found; invalid content is not served; the first problem: {first}"
                 );
                 Condition::new("Valid", false, "ProblemsFound", text)
             }

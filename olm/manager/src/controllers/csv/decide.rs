@@ -103,10 +103,8 @@ fn misplaced(observed: &Observed<'_>) -> Option<Verdict> {
         }
     }
     if let Some(mode) = repeated_install_mode(observed) {
-        let message = format!(
-            "spec.installModes: {mode} is listed more than once, expected each install \
-            mode once"
-        );
+        let message =
+            format!("spec.installModes: {mode} is listed more than once, expected each install mode once");
         return Some(failed("InvalidInstallModes", message));
     }
     let refused = observed.desired.as_ref().err()?;
@@ -206,7 +204,7 @@ fn waits_for_predecessor(observed: &Observed<'_>) -> Option<Verdict> {
     }
     let (reason, message) = match &observed.predecessor_upgradeable {
         Err(why) => ("OperatorConditionNotUpgradeable", format!("operator {old} is not upgradeable: {why}")),
-        Ok(()) => ("AllRequirementsMet", format!("waiting for the replacement of {old}")),
+        Ok(()) => ("AllRequirementsMet", format!("waiting to replace {old}")),
     };
     Some((CsvPhase::Pending, reason, message, Act::Nothing))
 }

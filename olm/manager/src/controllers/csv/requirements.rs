@@ -81,7 +81,7 @@ pub(crate) fn fix(requirement: &RequirementStatus) -> &'static str {
     match (requirement.kind.as_str(), requirement.status) {
         ("CustomResourceDefinition", RequirementState::NotPresent) => "install the operator that provides it",
         ("CustomResourceDefinition", RequirementState::PresentNotSatisfied) => {
-            "upgrade the operator that provides it to a release that serves this version"
+            "upgrade the operator that provides it to a version that serves this version"
         }
         ("APIService", RequirementState::NotPresent) => "install the operator that serves it",
         ("APIService", RequirementState::DeploymentNotFound) => {

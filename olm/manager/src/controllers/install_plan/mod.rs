@@ -273,7 +273,7 @@ async fn carry_out(job: &apply::Job<'_>, mut before: InstallPlanStatus, ctx: &Ct
 
 fn in_whose_name(what: String, authority: Option<&Authority>) -> String {
     match authority {
-        Some(authority) => format!("{what}; applied as {}", authority.who()),
+        Some(authority) => format!("{what}; on behalf of {}", authority.who()),
         None => what,
     }
 }

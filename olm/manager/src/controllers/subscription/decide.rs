@@ -64,7 +64,7 @@ pub(super) enum HoldReason {
 
 /// What to do.
 pub(super) enum Next {
-    HoldReason(HoldReason),
+    Hold(HoldReason),
     /// Have this plan.
     Plan(Arc<Change>),
     /// A plan for that very version is approved and about to be carried out.
@@ -230,7 +230,7 @@ pub(super) fn obsolete<'a>(observed: &'a Observed<'_>, next: &Next) -> Vec<&'a I
         Next::Keep { plan } => Some(plan.clone()),
         Next::UpToDate { .. } | Next::NotUpgradeable { .. } | Next::Snoozed { .. } => None,
         // Nothing better is known: what is there stays.
-        Next::HoldReason(_) | Next::Refused(_) => return finished_surplus(observed, None),
+        Next::Hold(_) | Next::Refused(_) => return finished_surplus(observed, None),
     };
     let mut out: Vec<&InstallPlan> = Vec::new();
     for plan in observed.plans {

@@ -1,4 +1,4 @@
-//! Subscription: from the wish for a package to an InstallPlan that fulfils it.
+//! Subscription: from the request for a package to its InstallPlan.
 //!
 //! `dereference` the namespace → [`decide`] whether the engine is to be asked, and what its answer means (pure) →
 //! apply (create and delete InstallPlans) → [`status`] (pure) → write it.
@@ -202,7 +202,7 @@ async fn decide_and_act(
     settled.need(subscription, answer.as_ref().is_some_and(needs_kinds));
     let retry = answer.as_ref().and_then(|answer| answer.as_ref().err()).and_then(Refusal::retry);
     let next = match (hold, answer) {
-        (Some(hold), _) => Next::HoldReason(hold),
+        (Some(hold), _) => Next::Hold(hold),
         (None, Some(answer)) => decide::next(&observed, answer, upgradeable),
         // hold() and evaluate() cannot both be silent.
         (None, None) => return Ok(Action::requeue(Duration::from_secs(1))),
@@ -222,7 +222,7 @@ async fn decide_and_act(
     let said = tell(&observed, &next, current.as_deref(), ctx).await?;
     Ok(match next {
         _ if said == Said::Later => Action::requeue(status::PASSING.unsigned_abs()),
-        Next::HoldReason(HoldReason::Settling { until }) => {
+        Next::Hold(HoldReason::Settling { until }) => {
             let left = until.duration_since(observed.now).as_secs().clamp(1, 300);
             Action::requeue(Duration::from_secs(left.unsigned_abs()))
         }
@@ -435,10 +435,10 @@ async fn apply(observed: &Observed<'_>, next: &Next, ctx: &Ctx) -> Result<Option
                 Err(error) => Err(Error::kube(format!("create InstallPlan {namespace}/{name}"))(error)),
             }
         }
-        Next::HoldReason(HoldReason::Installing { plan }) | Next::Keep { plan } => {
+        Next::Hold(HoldReason::Installing { plan }) | Next::Keep { plan } => {
             Ok(observed.plans.iter().find(|p| p.name_any() == *plan).cloned())
         }
-        Next::HoldReason(_)
+        Next::Hold(_)
         | Next::UpToDate { .. }
         | Next::Refused(_)
         | Next::Snoozed { .. }

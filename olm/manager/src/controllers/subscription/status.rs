@@ -46,7 +46,7 @@ pub(super) fn status(
     }
     status.state = state(observed, next, pending, old.state);
     status.reason = match next {
-        Next::HoldReason(HoldReason::Paused) => Some("Paused".into()),
+        Next::Hold(HoldReason::Paused) => Some("Paused".into()),
         Next::Snoozed { .. } => Some("Snoozed".into()),
         _ => None,
     };
@@ -75,7 +75,7 @@ pub(super) fn is_passing(
 ) -> bool {
     let (Some(old), now) = (observed.subscription.status.as_ref(), observed.now) else { return false };
     let made = observed.installed.and_then(|csv| csv.metadata.creation_timestamp.as_ref());
-    if let (Next::HoldReason(HoldReason::Settling { .. }), Some(made)) = (next, made)
+    if let (Next::Hold(HoldReason::Settling { .. }), Some(made)) = (next, made)
         && old.state == SubscriptionState::UpgradePending
     {
         return now.duration_since(made.0) < PASSING;
@@ -93,7 +93,7 @@ pub(super) fn is_passing(
     facts(old) == facts(new)
 }
 
-/// How the wish stands, for tools that know only the usual conditions.
+/// State of the request, for tools that read only the common conditions.
 fn health(observed: &Observed<'_>, next: &Next, current: Option<&InstallPlan>) -> Health {
     let working = |reason: &str, message: &str| Health::Working(reason.to_owned(), message.to_owned());
     if let Next::Refused(refused) = next {
@@ -109,7 +109,7 @@ fn health(observed: &Observed<'_>, next: &Next, current: Option<&InstallPlan>) -
     }
     let Some(csv) = observed.installed else {
         return match (&observed.catalog, next) {
-            (_, Next::HoldReason(HoldReason::Paused)) => working("Paused", "spec.paused is true"),
+            (_, Next::Hold(HoldReason::Paused)) => working("Paused", "spec.paused is true"),
             (Catalog::Missing(why) | Catalog::OutOfSight(why) | Catalog::Unreadable(why), _) => {
                 Health::Stalled("CatalogSourcesUnhealthy".into(), why.clone())
             }
@@ -138,7 +138,7 @@ fn state(
     }
     let last = observed.plans.last();
     if last.is_some_and(|plan| decide::phase(plan) == InstallPlanPhase::Failed)
-        && matches!(next, Next::HoldReason(_) | Next::Refused(_))
+        && matches!(next, Next::Hold(_) | Next::Refused(_))
     {
         return SubscriptionState::UpgradeFailed;
     }
@@ -147,9 +147,9 @@ fn state(
         Next::NotUpgradeable { .. } | Next::Snoozed { .. } => SubscriptionState::UpgradeAvailable,
         Next::Plan(_) | Next::Keep { .. } => SubscriptionState::UpgradePending,
         // Upstream's word for "currentCSV is on the cluster": whether it runs is the CSV's business.
-        Next::HoldReason(HoldReason::Settling { .. }) => SubscriptionState::AtLatestKnown,
-        Next::HoldReason(_) | Next::Refused(_) if observed.installed.is_none() => SubscriptionState::None,
-        Next::HoldReason(_) | Next::Refused(_) => match old {
+        Next::Hold(HoldReason::Settling { .. }) => SubscriptionState::AtLatestKnown,
+        Next::Hold(_) | Next::Refused(_) if observed.installed.is_none() => SubscriptionState::None,
+        Next::Hold(_) | Next::Refused(_) => match old {
             SubscriptionState::None | SubscriptionState::UpgradePending => SubscriptionState::AtLatestKnown,
             old => old,
         },
@@ -225,7 +225,7 @@ fn conditions(
         }),
     );
     // A hold says nothing about the resolution; what was last known stays.
-    if !matches!(next, Next::HoldReason(_)) {
+    if !matches!(next, Next::Hold(_)) {
         set(
             names::CONDITION_RESOLUTION_FAILED,
             match next {
@@ -272,8 +272,7 @@ fn conditions(
                         let needed = plan.annotations().get(names::ANNOTATION_APPROVAL_NEEDED);
                         let needed = needed.map(|needed| format!(": {needed}")).unwrap_or_default();
                         let message = format!(
-                            "InstallPlan {name} is waiting for approval (spec.approved: \
-                                true){needed}"
+                            "InstallPlan {name} is waiting for approval (spec.approved: true){needed}"
                         );
                         (true, "RequiresApproval".into(), message)
                     }

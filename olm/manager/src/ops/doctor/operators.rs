@@ -171,8 +171,7 @@ fn groups(facts: &Facts) -> Vec<Ailment> {
                 Ailment::new(
                     Code::NoOperatorGroup,
                     object,
-                    "it has operators and no OperatorGroup, so they \
-                    do not run",
+                    "it has operators and no OperatorGroup, so they do not run",
                 )
                 .fix(format!(
                     "create an OperatorGroup in namespace {namespace} with \

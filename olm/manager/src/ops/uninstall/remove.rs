@@ -294,7 +294,7 @@ impl Doing<'_> {
                 Ok(None) => return true,
                 Ok(Some(_)) => {}
                 Err(error) => {
-                    tracing::debug!(%object, %error, "no permission to check its deletion");
+                    tracing::debug!(%object, %error, "failed to check its deletion");
                     return false;
                 }
             }

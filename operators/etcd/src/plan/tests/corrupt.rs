@@ -602,7 +602,7 @@ fn the_alarm_of_a_member_that_is_gone_is_disarmed_when_all_hold_the_same() {
 fn an_alarm_that_somebody_has_to_judge_is_left_and_the_commands_are_told() {
     let mut world = compared(3);
     let member = world.members[0].id;
-    for (id, who) in [(0, "of an unnamed member".to_owned()), (member, format!("({member:x})"))] {
+    for (id, who) in [(0, "without a member".to_owned()), (member, format!("({member:x})"))] {
         let seen = alarmed(&mut world, id);
         let told = plan(&world.goal, &world.memory, &seen);
         assert_eq!((told.action, told.blocked), (None, Some("Corrupt")));

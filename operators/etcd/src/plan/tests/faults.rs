@@ -207,7 +207,7 @@ fn calm(world: &mut World) {
 fn person(world: &mut World) -> bool {
     let told: Vec<Decision> = (0..3).map(|_| world.step()).collect();
     // Also where more than that is told.
-    if told.iter().any(|decision| decision.message.contains("set spec.version to")) {
+    if told.iter().any(|decision| decision.message.contains("to revert the upgrade")) {
         // Whether its version or its data keeps a member down, only a person can tell: and goes back.
         let runs: Vec<String> = world.observe().endpoints.into_values().map(|e| e.version).collect();
         let other = runs.into_iter().find(|version| *version != world.goal.version);

@@ -374,9 +374,9 @@ impl Case {
     fn action(&self) -> Result<Option<Action>, String> {
         let (goal, memory, seen) = (self.goal(), self.memory(), self.seen());
         let Some(action) = plan(&goal, &memory, &seen).action else { return Ok(None) };
-        let told = DataComparison::of(&goal, &memory, &seen);
-        let look = RuleInput { goal: &goal, memory: &memory, seen: &seen, told: &told };
-        let broken = broken(&look, &action);
+        let data = DataComparison::of(&goal, &memory, &seen);
+        let input = RuleInput { goal: &goal, memory: &memory, seen: &seen, data: &data };
+        let broken = broken(&input, &action);
         if broken.is_empty() { Ok(Some(action)) } else { Err(format!("{action:?} breaks {broken:?}")) }
     }
 }

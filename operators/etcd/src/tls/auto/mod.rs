@@ -78,8 +78,7 @@ pub(super) fn settings(policy: &AutoTls, errors: &mut Vec<String>) -> Settings {
         let bare = name.strip_prefix("*.").unwrap_or(name);
         if rustls::pki_types::ServerName::try_from(bare.to_owned()).is_err() {
             errors.push(format!(
-                "spec.TLS.auto.serverNames: invalid name {name:?}, expected a DNS name or \
-             an IP address"
+                "spec.TLS.auto.serverNames: invalid name {name:?}, expected a DNS name or an IP address"
             ));
         }
     }

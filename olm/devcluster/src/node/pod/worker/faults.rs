@@ -15,7 +15,7 @@ use crate::{
     node::{events::Severity, network::cut::Cut, sandbox::Sandbox},
 };
 
-/// What a worker is told about faults.
+/// A message to a worker about faults.
 pub(crate) enum FaultMessage {
     /// Do it, with the addresses of the pods that it names.
     Put { order: Order, peers: Vec<Ipv4Addr>, reply: oneshot::Sender<Result<Done, String>> },

@@ -48,7 +48,7 @@ use crate::{
     },
 };
 
-/// What a worker is told.
+/// A message to a worker.
 pub(crate) enum Message {
     /// The pod object changed.
     Update(Arc<Pod>),

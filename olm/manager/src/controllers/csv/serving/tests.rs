@@ -206,10 +206,7 @@ fn an_api_service_is_waited_for_until_it_answers() {
     let waiting = |serving: &Serving| serving.facts().waiting;
     let text = waiting(&serving).unwrap();
     assert!(text.contains("APIService v1.api.example.com to be available"), "{text}");
-    let condition = |status: &str| {
-        json!({ "conditions": [{ "type": "Available", "status": status, "message": "no \
-        endpoints" }] })
-    };
+    let condition = |status: &str| json!({ "conditions": [{ "type": "Available", "status": status, "message": "no endpoints" }] });
     service(&mut serving)["status"] = condition("False");
     assert!(waiting(&serving).unwrap().ends_with("no endpoints"));
     service(&mut serving)["status"] = condition("True");

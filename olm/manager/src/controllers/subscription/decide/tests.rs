@@ -115,7 +115,7 @@ fn an_unapproved_plan_stays_while_nothing_better_is_known() {
     let mut world = world();
     world.plans = vec![plan("install-b", "etcd.v2", false, InstallPlanPhase::RequiresApproval)];
     let observed = world.observed();
-    assert!(obsolete(&observed, &Next::HoldReason(HoldReason::Catalog)).is_empty());
+    assert!(obsolete(&observed, &Next::Hold(HoldReason::Catalog)).is_empty());
 }
 
 #[test]
@@ -127,10 +127,8 @@ fn five_revisions_are_kept_however_many_plans_failed_since() {
     world.plans = of(InstallPlanPhase::Complete, 0..8);
     world.plans.extend(of(InstallPlanPhase::Failed, 8..16));
     let observed = world.observed();
-    let gone: Vec<String> = obsolete(&observed, &Next::HoldReason(HoldReason::Paused))
-        .iter()
-        .map(|plan| plan.name_any())
-        .collect();
+    let gone: Vec<String> =
+        obsolete(&observed, &Next::Hold(HoldReason::Paused)).iter().map(|plan| plan.name_any()).collect();
     let expected = [0, 1, 2, 8, 9, 10, 11, 12].map(|n| format!("install-{n}"));
     assert_eq!(gone, expected);
 }

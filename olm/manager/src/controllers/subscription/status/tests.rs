@@ -81,7 +81,7 @@ fn a_plan_at_work_is_told_once_and_then_its_end() {
     plan.status = Some(olm_api::InstallPlanStatus { phase, start_time: begun, ..Default::default() });
     let plans = [Arc::new(plan)];
     let current = plans.first().map(AsRef::as_ref);
-    let at_work = Next::HoldReason(HoldReason::Installing { plan: "install-a".into() });
+    let at_work = Next::Hold(HoldReason::Installing { plan: "install-a".into() });
     let told = status(&observed(&subscription, &[], &plans), &at_work, current);
     subscription.status = Some(told);
     // when its version comes
@@ -145,7 +145,7 @@ fn tools_that_know_only_the_usual_conditions_see_how_it_stands() {
             Catalog::Loading,
             vec![],
             vec![],
-            Next::HoldReason(HoldReason::Paused),
+            Next::Hold(HoldReason::Paused),
             (Kstatus::InProgress, Argo::Healthy, Argo::Progressing),
         ),
         ("no catalog", missing, vec![], vec![], refused(), (Kstatus::Failed, Argo::Degraded, Argo::Degraded)),
