@@ -403,17 +403,24 @@ fn images_are_listed_with_where_they_come_from() {
         let container =
             csv.pointer_mut("/spec/install/spec/deployments/0/spec/template/spec/containers/0").unwrap();
         container["env"] = json!([{ "name": "RELATED_IMAGE_SERVER", "value": "localhost/server@sha256:00" }]);
+        let pod = csv.pointer_mut("/spec/install/spec/deployments/0/spec/template/spec").unwrap();
+        pod["volumes"] = json!([{ "name": "files", "image": { "reference": "localhost/files:1" } }]);
     });
     let plan = Case::of(bundle, None, "1.0.0").plan();
     let list: Vec<(&str, bool, usize, bool)> =
         plan.images.iter().map(|i| (i.image.as_str(), i.runs, i.named_by.len(), i.note.is_some())).collect();
     assert_eq!(
         list,
-        [("localhost/thing:1.0.0", true, 2, true), ("localhost/server@sha256:00", false, 2, false)]
+        [
+            ("localhost/files:1", true, 1, true),
+            ("localhost/thing:1.0.0", true, 2, true),
+            ("localhost/server@sha256:00", false, 2, false)
+        ]
     );
-    assert_eq!(plan.images[0].named_by, ["Deployment thing, container thing", "relatedImages thing"]);
+    assert_eq!(plan.images[0].named_by, ["Deployment thing, volume files"]);
+    assert_eq!(plan.images[1].named_by, ["Deployment thing, container thing", "relatedImages thing"]);
     assert_eq!(
-        plan.images[1].named_by,
+        plan.images[2].named_by,
         ["Deployment thing, container thing, variable RELATED_IMAGE_SERVER", "relatedImages server"]
     );
 }
