@@ -157,7 +157,7 @@ impl World {
                 known.sort();
                 known.dedup();
                 Err(Error::NotFound {
-                    what: "install",
+                    what: "operator",
                     name: target.to_owned(),
                     within: Some(match &self.namespace {
                         Some(namespace) => format!("namespace {namespace}"),

@@ -171,7 +171,7 @@ pub fn make_uninstall_plan(input: &UninstallInput<'_>, live: &Live) -> Plan {
 }
 
 /// What becomes of objects that [`is_reserved`] names.
-const RESERVED: &str = "retained: it belongs to olm or Kubernetes";
+const RESERVED: &str = "belongs to olm or Kubernetes";
 
 /// The list of objects as it grows.
 struct Draft<'a> {
@@ -197,7 +197,7 @@ impl Draft<'_> {
         let (op, note) = match self.input.policy.operands {
             OperandPolicy::Delete => (Op::Delete, None),
             OperandPolicy::Orphan | OperandPolicy::Abort => {
-                (Op::Noop, Some("retained without an operator".to_owned()))
+                (Op::Noop, Some("without an operator".to_owned()))
             }
         };
         let object = |r| PlannedObject { note: note.clone(), ..PlannedObject::new(r, op, None) };
@@ -214,9 +214,7 @@ impl Draft<'_> {
                 continue;
             }
             match self.owner(leaver, &reference) {
-                Owner::Other(other) => {
-                    self.push(&reference, Op::Noop, Some(format!("retained: owned by {other}")))
-                }
+                Owner::Other(other) => self.push(&reference, Op::Noop, Some(format!("owned by {other}"))),
                 Owner::Shared(namespace) => {
                     self.push(&reference, Op::Noop, Some(needed_in(&namespace)));
                 }
@@ -240,11 +238,10 @@ impl Draft<'_> {
             let note = match (self.input.policy.crds, self.owner(leaver, &reference), shared) {
                 _ if self.is_reserved(&reference) => Some(RESERVED.to_owned()),
                 (CrdPolicy::Keep, ..) => Some(
-                    "retained, because deletion would delete all its objects (deletionPolicy.crds: Delete \
-                        removes it)"
+                    "its deletion would delete all its objects; deletionPolicy.crds: Delete removes it"
                         .to_owned(),
                 ),
-                (CrdPolicy::Delete, Owner::Other(other), _) => Some(format!("retained: owned by {other}")),
+                (CrdPolicy::Delete, Owner::Other(other), _) => Some(format!("owned by {other}")),
                 (CrdPolicy::Delete, _, Some(namespace)) => Some(needed_in(&namespace)),
                 (CrdPolicy::Delete, ..) => None,
             };
@@ -258,7 +255,7 @@ impl Draft<'_> {
 
     /// Users' roles over the kinds of a CRD stay and go with it.
     fn roles(&mut self, leaver: &Leaver<'_>, crd: &ObjectRef, op: Op) {
-        let note = (op == Op::Noop).then(|| format!("retained with {crd}"));
+        let note = (op == Op::Noop).then(|| format!("belongs to {crd}"));
         let with = (op == Op::Delete).then(|| crd.to_string());
         let before = self.objects.len();
         for role in rendered_by(leaver, |object| crd_of_role(object).as_ref() == Some(&crd.name)) {
@@ -281,7 +278,7 @@ impl Draft<'_> {
 }
 
 fn needed_in(namespace: &str) -> String {
-    format!("retained: required by the same package in namespace {namespace}")
+    format!("required by the same package in namespace {namespace}")
 }
 
 fn is_crd(object: &Value) -> bool {

@@ -213,15 +213,16 @@ fn what_others_took_over_stays() {
     // with the CRD stay the roles over it
     let (roles, kept): (Vec<_>, Vec<_>) = kept.into_iter().partition(|(kind, _)| *kind == "ClusterRole");
     assert!(
-        !roles.is_empty() && roles.iter().all(|(_, note)| note.starts_with("retained with")),
+        !roles.is_empty()
+            && roles.iter().all(|(_, note)| note.starts_with("belongs to CustomResourceDefinition ")),
         "{roles:?}"
     );
     assert_eq!(
         kept,
         [
-            ("Deployment", "retained: owned by package else in namespace ns"),
-            ("ClusterRoleBinding", "retained: required by the same package in namespace other"),
-            ("CustomResourceDefinition", "retained: required by the same package in namespace other"),
+            ("Deployment", "owned by package else in namespace ns"),
+            ("ClusterRoleBinding", "required by the same package in namespace other"),
+            ("CustomResourceDefinition", "required by the same package in namespace other"),
         ]
     );
 }
