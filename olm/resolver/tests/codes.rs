@@ -4,34 +4,54 @@
 
 mod world;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use olm_constraint::Constraint;
-use olm_resolver::{Code, DependencyPolicy, Health, Node, Range, VersionRequest};
+use olm_resolver::{Code, DependencyPolicy, Health, Node, Range, VersionRequest, wrapped};
 use world::{B, World, b, catalog_ref};
 
-/// Every code that a resolution tells: of refusals, of their trees, and of candidates that were not chosen.
-fn told(world: &World) -> BTreeSet<Code> {
-    fn collect(codes: &mut BTreeSet<Code>, nodes: &[Node]) {
+/// Every code of a resolution with the line that reports it: of refusals, of their trees, and of rejected candidates.
+fn reported(world: &World) -> BTreeMap<Code, String> {
+    fn collect(lines: &mut BTreeMap<Code, String>, nodes: &[Node]) {
         for node in nodes {
-            codes.insert(node.code);
-            collect(codes, &node.children);
+            collect(lines, &node.children);
+            lines.entry(node.code).or_insert_with(|| format!("{}: {}", node.subject, node.text));
         }
     }
-    let mut codes = BTreeSet::new();
+    let mut lines = BTreeMap::new();
     for item in world.resolve().items {
         match item {
-            Ok(item) => codes.extend(item.rejected.iter().map(|r| r.code)),
+            Ok(item) => {
+                for rejected in item.rejected {
+                    lines
+                        .entry(rejected.code)
+                        .or_insert_with(|| format!("{}: {}", rejected.name, rejected.text));
+                }
+            }
             Err(why) => {
-                codes.insert(why.code);
-                collect(&mut codes, &why.nodes);
+                collect(&mut lines, &why.nodes);
+                lines.entry(why.code).or_insert_with(|| why.summary.clone());
             }
         }
     }
-    codes
+    lines
 }
 
-/// One test for each code: the universe must have it told. The `match` has to name every code that there is.
+/// The example of a code's page is the line that reports it. UPDATE=1 writes it.
+fn documented(code: Code, line: &str) {
+    let path = format!("{}/../../docs/reasons/{code}.md", env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (before, rest) = page.split_once("\n## Example\n\n").unwrap();
+    let (shown, after) = rest.split_at(rest.find("\n## ").unwrap());
+    let example = wrapped("    ", "      ", &format!("{line} [{code}]"), 100);
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, format!("{before}\n## Example\n\n{example}{after}")).unwrap();
+    } else {
+        assert_eq!(shown, example, "{path} is out of date: run this test with UPDATE=1");
+    }
+}
+
+/// One test for each code: its universe must report it. The `match` has to name every code that there is.
 macro_rules! codes {
     ($($code:ident $name:ident => $world:expr;)*) => {
         #[allow(dead_code)] // it only has to compile
@@ -42,8 +62,9 @@ macro_rules! codes {
             #[test]
             fn $name() {
                 let world: World = $world;
-                let told = told(&world);
-                assert!(told.contains(&Code::$code), "{told:?}");
+                let lines = reported(&world);
+                let line = lines.get(&Code::$code);
+                documented(Code::$code, line.unwrap_or_else(|| panic!("{lines:#?}")));
                 // the word is the name of the code, also in JSON
                 assert_eq!(Code::$code.as_str(), stringify!($code));
                 assert_eq!(serde_json::to_string(&Code::$code).unwrap(), format!("\"{}\"", stringify!($code)));

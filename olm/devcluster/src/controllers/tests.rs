@@ -52,7 +52,11 @@ impl Cluster {
             volumes_dir: Some("/nonexistent/volumes".into()),
         };
         spawn(client.clone(), config, shutdown.clone());
-        Self { client: server.client(Identity::admin()), shutdown, _server: server }
+        let cluster = Self { client: server.client(Identity::admin()), shutdown, _server: server };
+        // Pods are refused until the service account of their namespace exists.
+        let accounts: Api<ServiceAccount> = cluster.api();
+        eventually("the default service account", || async { accounts.get("default").await.ok() }).await;
+        cluster
     }
 
     /// With a node and a kubelet.
@@ -174,9 +178,6 @@ async fn available(cluster: &Cluster, replicas: i32) -> Deployment {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deployment_gets_its_pods_and_heals() {
     let cluster = Cluster::with_node().await;
-    // Everything is up before the clock starts.
-    let accounts: Api<ServiceAccount> = cluster.api();
-    eventually("the default service account", || async { accounts.get("default").await.ok() }).await;
     let begin = Instant::now();
     let created: Deployment = cluster.create(web(3, "a")).await;
     eventually("three pods", || async { (cluster.pods().await.len() == 3).then_some(()) }).await;

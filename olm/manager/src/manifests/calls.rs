@@ -1,7 +1,7 @@
-//! Every kind of call that the manager makes in the whole cluster, and why. Its ClusterRole is made of this table, and `docs/running.md`
-//! has it too; a scenario runs the manager with these rights alone and looks which of them it used.
+//! The calls that the manager makes across the cluster, and their purpose. The ClusterRole of the manager and a table of
+//! `docs/running.md` are generated from here; a scenario runs the manager with these permissions alone and checks that it uses each.
 
-/// Rights to the same end.
+/// Permissions with one purpose.
 pub(crate) struct Call {
     pub(crate) group: &'static str,
     pub(crate) resources: &'static [&'static str],
@@ -18,7 +18,7 @@ const fn call(
     Call { group, resources, verbs, why }
 }
 
-/// What a bundle's own objects need.
+/// For the objects of bundles.
 const INSTALL: &[&str] = &["get", "list", "create", "update", "patch", "delete"];
 const WATCHED: &[&str] = &["get", "list", "watch", "create", "update", "patch", "delete"];
 
@@ -36,7 +36,7 @@ pub(crate) const CALLS: &[Call] = &[
             "olmconfigs",
         ],
         WATCHED,
-        "Its own API.",
+        "The API of OLM.",
     ),
     call(
         "operators.coreos.com",
@@ -51,7 +51,7 @@ pub(crate) const CALLS: &[Call] = &[
             "olmconfigs/status",
         ],
         &["get", "update", "patch"],
-        "What it reports there.",
+        "Conditions and progress.",
     ),
     call(
         "operators.coreos.com",
@@ -64,66 +64,66 @@ pub(crate) const CALLS: &[Call] = &[
             "operatorconditions/finalizers",
         ],
         &["update"],
-        "Owner references to them that block their deletion, where the cluster checks that.",
+        "Owner references with blockOwnerDeletion, on clusters with OwnerReferencesPermissionEnforcement.",
     ),
     call(
         "operators.coreos.com",
         &["installpolicies"],
         &["list", "watch"],
-        "What may be installed where. No right to change them.",
+        "Policies for installs. Read-only.",
     ),
     call(
         "apiextensions.k8s.io",
         &["customresourcedefinitions"],
         &["get", "list", "watch", "create", "update", "patch"],
-        "What operators extend the API with. No delete: removing one removes everyone's data, so only a user does it, with the user's own rights.",
+        "CRDs of operators. No delete: deleting a CRD deletes all its objects, so only a user with that permission does it.",
     ),
-    call("apps", &["deployments"], WATCHED, "What operators run as."),
-    call(
-        "",
-        &["configmaps"],
-        INSTALL,
-        "What bundles bring; and they are read for CatalogSources of type configmap.",
-    ),
+    call("apps", &["deployments"], WATCHED, "Deployments of operators."),
+    call("", &["configmaps"], INSTALL, "Objects of bundles; catalogs of type configmap."),
     call(
         "",
         &["serviceaccounts", "services"],
         WATCHED,
-        "What bundles bring, and what operators run with; put right when it changes.",
+        "Objects of bundles. Watched, so that changes by others are reverted.",
     ),
     call(
         "",
         &["serviceaccounts"],
         &["impersonate"],
-        "An OperatorGroup names the ServiceAccount whose rights an install must keep to.",
+        "Limits an install to the permissions of `spec.serviceAccountName` of its OperatorGroup.",
     ),
     call(
         "",
         &["secrets"],
         &["create", "patch", "delete"],
-        "A bundle may bring one, and webhooks need a certificate. No right to read or list them.",
+        "Secrets of bundles, and certificates of webhooks. No permission to read or list them.",
     ),
-    call("policy", &["poddisruptionbudgets"], INSTALL, "What bundles bring."),
-    call("networking.k8s.io", &["networkpolicies"], INSTALL, "What bundles bring."),
-    call("scheduling.k8s.io", &["priorityclasses"], INSTALL, "What bundles bring."),
+    call("policy", &["poddisruptionbudgets"], INSTALL, "Objects of bundles."),
+    call("networking.k8s.io", &["networkpolicies"], INSTALL, "Objects of bundles."),
+    call("scheduling.k8s.io", &["priorityclasses"], INSTALL, "Objects of bundles."),
     call(
         "monitoring.coreos.com",
         &["prometheusrules", "servicemonitors", "podmonitors"],
         INSTALL,
-        "What bundles bring.",
+        "Objects of bundles.",
     ),
     call(
         "rbac.authorization.k8s.io",
         &["roles", "clusterroles"],
         &["get", "list", "watch", "create", "update", "patch", "delete", "escalate", "bind"],
-        "An operator is granted what its bundle asks for and an administrator approved; granting what one does not hold needs `escalate` and `bind`.",
+        "Permissions of operators, from approved plans. `escalate` and `bind` are required to grant permissions that the manager does not hold.",
     ),
-    call("rbac.authorization.k8s.io", &["rolebindings", "clusterrolebindings"], WATCHED, "The same."),
+    call(
+        "rbac.authorization.k8s.io",
+        &["rolebindings", "clusterrolebindings"],
+        WATCHED,
+        "Bindings of these roles.",
+    ),
     call(
         "admissionregistration.k8s.io",
         &["validatingwebhookconfigurations", "mutatingwebhookconfigurations"],
         &["get", "list", "watch", "create", "patch", "delete"],
-        "Webhooks of operators; and those that stand in the way of a plan, which its findings tell.",
+        "Webhooks of operators, and checks whether an unavailable webhook would block a plan.",
     ),
     call(
         "apiregistration.k8s.io",
@@ -135,28 +135,28 @@ pub(crate) const CALLS: &[Call] = &[
         "",
         &["namespaces"],
         &["get", "list", "watch", "patch"],
-        "Where operators live and what they watch; OperatorGroups label the namespaces that they choose.",
+        "Target namespaces, and the labels of OperatorGroups on them.",
     ),
-    call("", &["pods"], &["list"], "What is wrong with them when a rollout does not finish."),
-    call("", &["resourcequotas"], &["list"], "What may stand in the way of a plan."),
-    call("discovery.k8s.io", &["endpointslices"], &["list"], "Whether a webhook that is in the way answers."),
+    call("", &["pods"], &["list"], "Causes of a rollout that does not finish."),
+    call("", &["resourcequotas"], &["list"], "Quotas that a plan would exceed."),
+    call("discovery.k8s.io", &["endpointslices"], &["list"], "Checks whether a webhook is available."),
     call(
         "admissionregistration.k8s.io",
         &["mutatingadmissionpolicies", "mutatingadmissionpolicybindings"],
         &["get"],
-        "Whether the API server records who asks for a change.",
+        "Checks whether the API server records the authority of plans.",
     ),
     call(
         "authentication.k8s.io",
         &["tokenreviews"],
         &["create"],
-        "Authenticates those who read catalogs and metrics from its port.",
+        "Authenticates clients of catalogs and metrics.",
     ),
     call(
         "authorization.k8s.io",
         &["subjectaccessreviews"],
         &["create"],
-        "Whether they may read; and whether the user in whose name a plan is applied holds the rights that it uses and grants.",
+        "Authorizes these clients; checks that the authority of a plan holds the permissions that the plan uses and grants.",
     ),
-    call("events.k8s.io", &["events"], &["create", "patch"], "What it did, told to `kubectl describe`."),
+    call("events.k8s.io", &["events"], &["create", "patch"], "Events for `kubectl describe`."),
 ];

@@ -1,4 +1,4 @@
-//! The findings of plans: each code is produced, told in good words, and silent where nothing is the matter.
+//! The findings of plans: each code is produced, documented, and absent where it does not apply.
 // the lints let `#[test]` functions panic, not the helpers they share
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -13,8 +13,30 @@ mod world;
 use std::collections::BTreeSet;
 
 use olm_bundle::Bundle;
-use olm_plan::{ClusterFacts, FINDING_CODES, FindingCode, Severity};
+use olm_plan::{ClusterFacts, FINDING_CODES, Finding, FindingCode, Severity};
 use world::World;
+
+/// The example of a finding's page is what `olm plan` prints of it. UPDATE=1 writes it.
+fn documented(finding: &Finding) {
+    let mark = match finding.severity {
+        Severity::Block => '✖',
+        Severity::Warn => '⚠',
+        Severity::Info => '·',
+    };
+    let mut example = format!("    {mark} {}: {}\n", finding.code, finding.text);
+    for line in finding.fix.iter().flat_map(|fix| fix.lines()) {
+        example += &format!("      {line}\n");
+    }
+    let path = format!("{}/../../docs/findings/{}.md", env!("CARGO_MANIFEST_DIR"), finding.code);
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (before, rest) = page.split_once("\n## Example\n\n").unwrap();
+    let (shown, after) = rest.split_at(rest.find("\n## ").unwrap());
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, format!("{before}\n## Example\n\n{example}{after}")).unwrap();
+    } else {
+        assert_eq!(shown, example, "{path} is out of date: run this test with UPDATE=1");
+    }
+}
 
 #[test]
 fn every_code_is_produced_with_its_severity_and_a_fix() {
@@ -27,6 +49,7 @@ fn every_code_is_produced_with_its_severity_and_a_fix() {
         assert_eq!(finding.severity, code.severity(), "{code}");
         let fix_is_needless = matches!(code, FindingCode::NamespaceMissing | FindingCode::NoOperatorGroup);
         assert!(finding.fix.is_some() || fix_is_needless, "{code} says nothing of what to do");
+        documented(finding);
         produced.insert(*code);
         text += &format!("{code} ({:?}) {}\n{}\n", finding.severity, finding.subject, finding.text);
         if let Some(fix) = &finding.fix {

@@ -25,8 +25,6 @@ async fn allowed(cluster: &Cluster, wanted: i32) -> PodDisruptionBudget {
 }
 
 async fn deployed(cluster: &Cluster, replicas: i32) {
-    let accounts: Api<ServiceAccount> = cluster.api();
-    eventually("the default service account", || async { accounts.get("default").await.ok() }).await;
     cluster.create::<Deployment>(web(replicas, "a")).await;
     available(cluster, replicas).await;
 }
@@ -103,8 +101,7 @@ async fn where_pods_cannot_be_counted_none_may_go() {
     // given a pod of a controller that nobody can ask for its scale
     let cluster = Cluster::with_node().await;
     let accounts: Api<ServiceAccount> = cluster.api();
-    let account =
-        eventually("the default service account", || async { accounts.get("default").await.ok() }).await;
+    let account = accounts.get("default").await.unwrap();
     let owner = json!([{"apiVersion": "v1", "kind": "ServiceAccount", "name": "default", "uid": account.uid(),
         "controller": true}]);
     cluster

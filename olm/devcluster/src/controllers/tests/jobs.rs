@@ -10,8 +10,6 @@ fn job(name: &str, spec: Value) -> Value {
 
 async fn started(spec: Value) -> (Cluster, Api<Job>) {
     let cluster = Cluster::with_node().await;
-    let accounts: Api<ServiceAccount> = cluster.api();
-    eventually("the default service account", || async { accounts.get("default").await.ok() }).await;
     cluster.create::<Job>(job("j", spec)).await;
     let jobs = cluster.api();
     (cluster, jobs)

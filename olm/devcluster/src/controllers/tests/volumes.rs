@@ -26,8 +26,6 @@ async fn class(cluster: &Cluster, name: &str, mode: &str, policy: &str) {
 }
 
 async fn pod_with(cluster: &Cluster, name: &str, claim: &str) {
-    let accounts: Api<ServiceAccount> = cluster.api();
-    eventually("the default service account", || async { accounts.get("default").await.ok() }).await;
     cluster
         .create::<Pod>(json!({"metadata": {"name": name}, "spec": {
             "containers": [{"name": "c", "image": "x"}],
