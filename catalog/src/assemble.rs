@@ -27,7 +27,6 @@ pub(crate) struct Document {
 /// A problem whose place is not settled: it moves with the document when others around it change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Flaw {
-    /// The document it is in.
     pub document: Option<usize>,
     /// Another document that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -25,17 +25,13 @@ pub(crate) enum Content {
 pub enum ContentError {
     /// The catalog was loaded to be checked.
     #[error("content of package {package} not stored: the catalog was only checked")]
-    NotKept {
-        /// The package.
-        package: String,
-    },
+    NotKept { package: String },
     /// The file is not readable.
     #[error(
         "failed to read package {package} from {path}: {source}; the next refresh of the catalog reads it \
          again"
     )]
     Read {
-        /// The package.
         package: String,
         /// The file.
         path: String,
@@ -48,7 +44,6 @@ pub enum ContentError {
          the catalog reads it again"
     )]
     Damaged {
-        /// The package.
         package: String,
         /// The file.
         path: String,
@@ -84,11 +79,8 @@ impl Recent {
 /// Which documents are wanted; the default is all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Of this schema.
     pub schema: Option<String>,
-    /// Of this package; a package is of itself.
     pub package: Option<String>,
-    /// Of this name.
     pub name: Option<String>,
 }
 

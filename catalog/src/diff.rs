@@ -24,13 +24,10 @@ pub enum Action {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Subject {
-    /// A package.
     Package,
-    /// A channel.
     Channel,
     /// A bundle's place in a channel, with its edges.
     Entry,
-    /// A bundle.
     Bundle,
     /// A deprecation of a package, channel or bundle.
     Deprecation,
@@ -39,11 +36,8 @@ pub enum Subject {
 /// One difference.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Change {
-    /// Package it is in.
     pub package: String,
-    /// What it is.
     pub subject: Subject,
-    /// Channel it is in, or is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
     /// Bundle it is about.

@@ -32,7 +32,6 @@ pub enum Format {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Picture {
-    /// Package.
     pub package: String,
     /// Why the package should not be used any more.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -158,7 +157,6 @@ impl Picture {
         })
     }
 
-    /// The picture in a format.
     #[must_use]
     pub fn write(&self, format: Format) -> String {
         match format {

@@ -171,7 +171,6 @@ impl Catalog {
 /// A package: one operator in all its versions.
 #[derive(Debug, Clone, Default)]
 pub struct Package {
-    /// Name.
     pub name: String,
     /// The channel that an install without a choice follows. It names a channel of the package;
     /// when the catalog does not, the first channel stands in and a problem says so.
@@ -207,7 +206,6 @@ impl Package {
 /// A channel: a graph of upgrades between bundles.
 #[derive(Debug, Clone, Default)]
 pub struct Channel {
-    /// Name.
     pub name: String,
     /// The bundles in it, in the order of the document.
     pub entries: Vec<ChannelEntry>,
@@ -233,7 +231,6 @@ pub struct ChannelEntry {
 pub struct BundleEntry {
     /// Name, which is the name of its ClusterServiceVersion.
     pub name: String,
-    /// Package.
     pub package: String,
     /// Image; `None` for a bundle whose manifests are inline.
     pub image: Option<String>,
@@ -251,7 +248,6 @@ pub struct BundleEntry {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct RelatedImage {
-    /// What for.
     pub name: String,
     /// Image reference.
     pub image: String,
@@ -277,7 +273,6 @@ impl Property {
         &self.document[self.range.clone()]
     }
 
-    /// The value.
     #[must_use]
     pub fn value(&self) -> Value {
         serde_json::from_str(self.json()).expect("the slice was cut out of a document that parsed")
@@ -332,17 +327,14 @@ pub struct CsvMetadata {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Provider {
-    /// Name.
     pub name: String,
     /// Address.
     pub url: String,
 }
 
-/// A person.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Person {
-    /// Name.
     pub name: String,
     /// Mail address.
     pub email: String,
@@ -355,7 +347,6 @@ impl BundleEntry {
         self.properties.iter().find(|property| property.type_ == type_)
     }
 
-    /// The properties of a type.
     pub fn properties_of<'a>(&'a self, type_: &'a str) -> impl Iterator<Item = &'a Property> {
         self.properties.iter().filter(move |property| property.type_ == type_)
     }
@@ -453,13 +444,11 @@ fn inline_object(property: &Property) -> Result<Value, String> {
 }
 
 impl Package {
-    /// The default channel.
     #[must_use]
     pub fn default_channel(&self) -> Option<&Channel> {
         self.channels.get(&self.default_channel)
     }
 
-    /// The bundle at the head of a channel.
     #[must_use]
     pub fn head_of(&self, channel: &str) -> Option<&BundleEntry> {
         self.bundles.get(&self.channels.get(channel)?.head()?.name)

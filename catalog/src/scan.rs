@@ -97,7 +97,6 @@ impl<'a> Scan<'a> {
         self.problems.append(&mut problems);
     }
 
-    /// The entries by package.
     pub fn by_package(&self) -> BTreeMap<&str, Vec<&Entry>> {
         let mut packages: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();
         for entry in &self.entries {

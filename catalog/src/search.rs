@@ -8,7 +8,6 @@ use crate::summary::Summary;
 /// A package that fits a search.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Hit {
-    /// The package.
     pub package: String,
     /// Higher fits better.
     pub score: u32,

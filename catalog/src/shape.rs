@@ -67,7 +67,6 @@ impl<'de> Deserialize<'de> for Texts {
     }
 }
 
-/// Any text.
 struct Text;
 
 impl<'de> Deserialize<'de> for Text {

@@ -64,7 +64,6 @@ pub struct Store {
     catalogs: Arc<Mutex<BTreeMap<String, Weak<Catalog>>>>,
 }
 
-/// The files of a store.
 #[derive(Debug)]
 pub(crate) struct StoreFiles {
     root: PathBuf,

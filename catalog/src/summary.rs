@@ -66,7 +66,6 @@ pub struct Summary {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Head {
-    /// Name.
     pub name: String,
     /// Version; empty when it has none.
     pub version: String,

@@ -5,7 +5,6 @@
 pub struct Random(u64);
 
 impl Random {
-    /// For a seed.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }

@@ -13,7 +13,6 @@ use crate::{
 /// What is asked of an operator that dies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asked {
-    /// One backup.
     Backup,
     /// The way back, in place.
     Restore,
@@ -113,13 +112,11 @@ impl Work for Asked {
     }
 }
 
-/// S14, at single calls: a backup.
 #[test]
 fn s14_an_operator_dies_at_a_call_of_a_backup() {
     at_every_call(&Asked::Backup);
 }
 
-/// S14, at single calls: a restore.
 #[test]
 fn s14_an_operator_dies_at_a_call_of_a_restore() {
     match lacking() {

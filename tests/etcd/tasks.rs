@@ -17,7 +17,6 @@ const WANT: Duration = Duration::from_secs(15);
 pub struct Task<'a> {
     stage: &'a Stage,
     kind: &'static str,
-    /// Its name.
     pub name: String,
 }
 
@@ -51,7 +50,6 @@ impl<'a> Task<'a> {
         Self::create(stage, "EtcdRestore", name, spec).await
     }
 
-    /// One that is there.
     pub fn known(stage: &'a Stage, kind: &'static str, name: &str) -> Self {
         Self { stage, kind, name: name.to_owned() }
     }

@@ -108,7 +108,6 @@ fn an_invalid_range() {
     });
 }
 
-/// Two OperatorGroups.
 #[test]
 fn two_operator_groups() {
     scenario(async |world, _manager| {

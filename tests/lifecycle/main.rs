@@ -75,7 +75,6 @@ fn op(version: &str) -> Operator {
     Operator::new("a", version)
 }
 
-/// Its CRD.
 fn a_crd(versions: &[&str]) -> Value {
     crd("as", "a.example.com", "A", versions)
 }

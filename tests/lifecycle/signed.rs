@@ -40,7 +40,6 @@ impl Signed {
         self.registry.reference(&format!("{repository}@{digest}"))
     }
 
-    /// An image of an operator, signed with a key.
     fn operator_image(&self, repository: &str, key: Option<&KeyPair>) -> Result<String> {
         let digest = self.registry.push_image(repository, "1")?;
         if let Some(key) = key {

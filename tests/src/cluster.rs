@@ -20,7 +20,6 @@ use crate::{bin_dir, program};
 /// A cluster with the manager and the console in it, reached by a kubeconfig.
 #[derive(Clone, Debug)]
 pub struct Cluster {
-    /// Path of the kubeconfig.
     pub kubeconfig: PathBuf,
     /// Base URL of the console, where it is known.
     pub console: Option<String>,
@@ -166,7 +165,6 @@ pub struct DevCluster {
     _stdin: Option<ChildStdin>,
     /// Its data directory.
     pub data_dir: PathBuf,
-    /// What it has printed.
     pub printed: Arc<Mutex<Vec<String>>>,
     _temp: Option<tempfile::TempDir>,
 }

@@ -4,7 +4,6 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-/// A process.
 #[derive(Debug, Clone)]
 pub struct Process {
     /// Process id.

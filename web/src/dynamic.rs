@@ -224,7 +224,6 @@ pub(crate) fn tidy(mut object: Value) -> Value {
     object
 }
 
-/// YAML of a value.
 pub(crate) fn yaml(value: &Value) -> String {
     serde_yaml::to_string(value).unwrap_or_else(|_| value.to_string())
 }

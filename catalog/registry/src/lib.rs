@@ -8,7 +8,7 @@
 //! - [`FILE_DESCRIPTOR_SET`] for server reflection, [`ACKNOWLEDGE_EXPERIMENTAL`] for the experimental service.
 
 // Generated: the descriptions are those of the proto file, which documents what needs it.
-#[allow(missing_docs, clippy::all, clippy::pedantic, clippy::unwrap_used, rust_2018_idioms)]
+#[allow(clippy::all, clippy::pedantic, clippy::unwrap_used, rust_2018_idioms)]
 mod generated {
     tonic::include_proto!("api");
 }

@@ -104,7 +104,6 @@ pub(crate) fn text(documents: &[Value]) -> String {
     documents.iter().map(|document| format!("{document}\n")).collect()
 }
 
-/// The catalog.
 pub(crate) fn catalog() -> Arc<Catalog> {
     let catalog = Catalog::from_bytes("fixture", text(&documents()).as_bytes());
     assert_eq!(catalog.problems.len(), 0, "{:?}", catalog.problems);

@@ -42,7 +42,6 @@ pub enum ServeError {
          port"
     )]
     Bind {
-        /// The address.
         address: SocketAddr,
         /// What would be served there.
         protocol: &'static str,
@@ -55,7 +54,6 @@ pub enum ServeError {
     /// The server broke down.
     #[error("failed to serve {protocol}: {message}")]
     Run {
-        /// What was served.
         protocol: &'static str,
         /// Why.
         message: String,

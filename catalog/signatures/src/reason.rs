@@ -102,7 +102,6 @@ impl Reason {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Refusal {
-    /// The format that it is in.
     pub format: Format,
     /// Why, for programs.
     pub reason: Reason,

@@ -50,7 +50,6 @@ pub enum Signature {
 }
 
 impl Signature {
-    /// The format that it is in.
     #[must_use]
     pub fn format(&self) -> Format {
         match self {

@@ -9,7 +9,6 @@ pub enum SourceError {
     /// The name of an image, a URL or an address is not one.
     #[error("failed to parse reference {reference:?}: {reason}")]
     Reference {
-        /// As it was given.
         reference: String,
         /// What is wrong with it.
         reason: String,
@@ -136,7 +135,6 @@ pub enum SourceError {
         what: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// The cause.
         source: io::Error,
     },
     /// Every mirror and the origin failed.

@@ -48,7 +48,6 @@ pub enum Proxy {
     Environment,
     /// Directly.
     Direct,
-    /// Through this one.
     Through {
         /// Such as `http://proxy.example.com:3128`.
         url: String,
@@ -109,7 +108,6 @@ pub struct Limits {
     pub entries: u64,
     /// Files and folders that are kept, each of which takes memory here and an inode there.
     pub files: u64,
-    /// Bytes of one path.
     pub path_bytes: u64,
     /// Folders in one path.
     pub path_depth: u64,

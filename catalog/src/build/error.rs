@@ -10,7 +10,6 @@ pub enum BuildError {
     /// A folder cannot be read.
     #[error("failed to read {path}: {source}")]
     Read {
-        /// Which.
         path: PathBuf,
         /// Why.
         source: std::io::Error,
@@ -18,7 +17,6 @@ pub enum BuildError {
     /// A file cannot be written.
     #[error("failed to write {path}: {source}")]
     Write {
-        /// Which.
         path: PathBuf,
         /// Why.
         source: std::io::Error,

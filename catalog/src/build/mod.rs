@@ -57,7 +57,6 @@ pub struct Built {
 /// One package of a catalog that was made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BuiltPackage {
-    /// Name.
     pub name: String,
     /// `olm.package`, then `olm.channel` by name, then `olm.bundle` by version.
     pub documents: Vec<Value>,

@@ -28,7 +28,6 @@ pub enum TemplateError {
     /// A field has another shape.
     #[error("{field} of the template: expected {wanted}")]
     Shape {
-        /// Which.
         field: String,
         /// What it must be.
         wanted: &'static str,
@@ -67,7 +66,6 @@ pub enum TemplateError {
     /// A bundle does not say which package and version it is.
     #[error("failed to add bundle {name:?}: {reason}")]
     Identity {
-        /// Its name.
         name: String,
         /// What is wrong.
         reason: String,
@@ -79,7 +77,6 @@ pub enum TemplateError {
     Package {
         /// The bundle.
         name: String,
-        /// Its package.
         package: String,
         /// The package of the others.
         expected: String,

@@ -185,7 +185,6 @@ impl Template {
     }
 }
 
-/// The channels of a template.
 #[derive(Debug, Default)]
 pub(super) struct Channels {
     pub channels: BTreeMap<String, Vec<Entry>>,

@@ -6,6 +6,7 @@
 
 // every `printcolumn(...)` of kube's derive has its own `type_`; the lint takes them for one list
 #![allow(clippy::duplicated_attributes)]
+#![deny(missing_docs)]
 
 pub mod catalog_source;
 pub mod condition;

@@ -18,7 +18,6 @@ pub enum InstallMode {
     SingleNamespace,
     /// Several namespaces.
     MultiNamespace,
-    /// All namespaces.
     AllNamespaces,
 }
 
@@ -112,7 +111,6 @@ pub struct CrdRef {
     pub group: String,
     /// API version.
     pub version: String,
-    /// Kind.
     pub kind: String,
     /// For people.
     pub display_name: String,

@@ -49,7 +49,6 @@ pub enum BundleError {
     /// A file is no YAML.
     #[error("{place}: {message}")]
     Syntax {
-        /// Where.
         place: Place,
         /// What the parser says.
         message: String,
@@ -57,7 +56,6 @@ pub enum BundleError {
     /// A document parses, but is not what belongs there.
     #[error("{place}: {message}")]
     Shape {
-        /// Where.
         place: Place,
         /// What is wrong.
         message: String,
@@ -65,7 +63,6 @@ pub enum BundleError {
     /// A file in `metadata/` parses, but is not what belongs there.
     #[error("{place}: {message}")]
     Metadata {
-        /// Where.
         place: Place,
         /// What is wrong.
         message: String,
@@ -73,7 +70,6 @@ pub enum BundleError {
     /// There is no ClusterServiceVersion, or more than one.
     #[error("{origin} has {found} ClusterServiceVersions{names}; a bundle has exactly one")]
     CsvCount {
-        /// The bundle.
         origin: String,
         /// How many there are.
         found: usize,
@@ -83,11 +79,9 @@ pub enum BundleError {
     /// The ClusterServiceVersion does not have the type's shape.
     #[error("ClusterServiceVersion {name} in {origin} does not parse: {field}: {message}")]
     Csv {
-        /// The bundle.
         origin: String,
         /// The name in the manifest.
         name: String,
-        /// The field.
         field: String,
         /// Where the field is, for a bundle that was read from files.
         place: Option<Box<Place>>,
@@ -134,7 +128,6 @@ pub enum RenderError {
          choose target namespaces that one of these covers (OperatorGroup spec.targetNamespaces)"
     )]
     InstallMode {
-        /// The bundle.
         bundle: String,
         /// What was asked for.
         wanted: String,
@@ -144,7 +137,6 @@ pub enum RenderError {
     /// Webhooks or aggregated APIs are described in a way that cannot work.
     #[error("bundle {bundle} cannot be rendered: {}", sentences(.faults))]
     Serving {
-        /// The bundle.
         bundle: String,
         /// Everything that is wrong, in the order of the descriptions.
         faults: Vec<Fault>,
@@ -152,9 +144,7 @@ pub enum RenderError {
     /// A part of the bundle is broken.
     #[error("bundle {bundle} cannot be rendered: {field}: {text}")]
     Invalid {
-        /// The bundle.
         bundle: String,
-        /// The field.
         field: String,
         /// What is wrong with it.
         text: String,

@@ -21,7 +21,6 @@ pub struct Ambiguous {
 }
 
 impl Shape {
-    /// The field that a key is.
     fn field(&self, key: &str) -> Option<&'static (&'static str, Option<&'static Self>)> {
         let exact = self.0.iter().find(|(name, _)| *name == key);
         exact.or_else(|| self.0.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)))

@@ -5,9 +5,7 @@ use crate::render::Phase;
 /// Whether objects of a kind live in a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// In a namespace.
     Namespaced,
-    /// In the cluster.
     Cluster,
 }
 

@@ -15,7 +15,6 @@ use crate::provenance::Provenance;
 /// [`Bundle::validate`] reports.
 #[derive(Debug, Clone)]
 pub struct Bundle {
-    /// The ClusterServiceVersion.
     pub csv: ClusterServiceVersion,
     /// The ClusterServiceVersion as it was written.
     pub csv_raw: Value,

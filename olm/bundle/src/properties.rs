@@ -14,7 +14,6 @@ pub(crate) static PROPERTY: Shape = Shape(&[("type", None), ("value", None)]);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PackageRequirement {
-    /// Package.
     pub package_name: String,
     /// Range as written, in blang's grammar.
     pub version_range: String,

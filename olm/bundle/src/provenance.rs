@@ -9,7 +9,6 @@ use crate::yaml;
 /// A part of a bundle that a finding can be about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Origin {
-    /// The bundle as a whole.
     Bundle,
     /// The ClusterServiceVersion.
     Csv,

@@ -36,7 +36,6 @@ const NOWHERE: &str = "offline";
 pub struct Offline {
     /// Of one element: what the engine takes.
     catalogs: [LoadedCatalog; 1],
-    /// What is supposed.
     pub supposed: Supposed,
     /// As the user named the catalog.
     pub source: String,
@@ -81,7 +80,6 @@ impl Offline {
         &self.catalogs
     }
 
-    /// The catalog.
     pub fn catalog(&self) -> &LoadedCatalog {
         let [catalog] = &self.catalogs;
         catalog

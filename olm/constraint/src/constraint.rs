@@ -45,7 +45,6 @@ pub enum Rule {
 /// packages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keys<'a> {
-    /// APIs.
     pub apis: BTreeSet<&'a Gvk>,
     /// Names of packages.
     pub packages: BTreeSet<&'a str>,

@@ -11,12 +11,10 @@ pub struct Gvk {
     pub group: String,
     /// API version.
     pub version: String,
-    /// Kind.
     pub kind: String,
 }
 
 impl Gvk {
-    /// A kind.
     pub fn new(group: impl Into<String>, version: impl Into<String>, kind: impl Into<String>) -> Self {
         Self { group: group.into(), version: version.into(), kind: kind.into() }
     }

@@ -53,7 +53,6 @@ pub enum Problem {
     /// A key that no constraint has: a condition that is overlooked is a bundle installed where it must not be.
     #[error("unknown field {:?}", cut(.key))]
     UnknownField {
-        /// The key.
         key: String,
         /// The keys that there are.
         known: &'static [&'static str],

@@ -15,7 +15,6 @@ pub struct Property {
 }
 
 impl Property {
-    /// A property.
     #[must_use]
     pub fn new(kind: impl Into<String>, value: &Value) -> Self {
         Self::from_json(kind, &value.to_string())
@@ -37,9 +36,7 @@ impl Property {
 /// A bundle, or an installed operator, as constraints see it. What is not known is empty, and meets nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Subject<'a> {
-    /// Package.
     pub package: Option<&'a str>,
-    /// Version.
     pub version: Option<&'a Version>,
     /// APIs that it provides, in any order.
     pub provides: &'a [Gvk],

@@ -70,7 +70,6 @@ impl ErrorKind {
 pub struct FieldError {
     /// Path of the field, for example `spec.versions[0].name`. Empty for the whole object.
     pub path: String,
-    /// What kind of error it is.
     pub kind: ErrorKind,
     /// The offending value, where showing it helps.
     pub bad_value: Option<Value>,

@@ -41,7 +41,6 @@ pub struct ObjectReport {
     /// Its namespace, if it is in one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Its name.
     pub name: String,
     /// The version of the new definition it was held against.
     pub version: String,

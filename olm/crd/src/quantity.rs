@@ -13,7 +13,6 @@ pub struct Quantity {
     binary: bool,
 }
 
-/// Not a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotAQuantity;
 

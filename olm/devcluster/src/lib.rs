@@ -9,6 +9,8 @@
 //! * [`private`]: files that only their owner may read
 //! * [`rights`]: what ServiceAccounts asked for
 
+#![deny(missing_docs)]
+
 pub mod api;
 pub mod backend;
 mod cluster;

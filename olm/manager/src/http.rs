@@ -127,7 +127,6 @@ fn not_found(what: &str) -> Response {
     (StatusCode::NOT_FOUND, format!("404 Not Found: {what}\n")).into_response()
 }
 
-/// A catalog, and the entry of one of its bundles.
 async fn entry(serving: &Serving, path: BundlePath) -> Result<(LoadedCatalog, BundleEntry), Response> {
     let Path((namespace, name, package, bundle)) = path;
     let Some(loaded) = serving.ctx.catalogs.get(&namespace, &name).and_then(|entry| entry.loaded) else {

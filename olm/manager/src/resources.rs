@@ -60,7 +60,6 @@ pub enum ResourceError {
     /// A CustomResourceDefinition is not served.
     #[error("failed to establish CustomResourceDefinition {name}: {text}")]
     NotEstablished {
-        /// Its name.
         name: String,
         /// Why not.
         text: String,
@@ -70,7 +69,6 @@ pub enum ResourceError {
     Several {
         /// What there are several of.
         what: &'static str,
-        /// Where.
         namespaces: Vec<String>,
     },
     /// The API server said no, or did not answer.
@@ -80,7 +78,6 @@ pub enum ResourceError {
         verb: &'static str,
         /// `Kind namespace/name`.
         object: String,
-        /// The cause.
         source: Box<kube::Error>,
     },
 }
@@ -140,7 +137,6 @@ const UNDECLARED_ROUNDS: usize = 8;
 /// An object that was to be made.
 #[derive(Debug)]
 pub(crate) enum Created {
-    /// It was.
     New(Value),
     /// One of that name is there.
     There(Value),

@@ -69,12 +69,7 @@ pub enum Error {
     Cache(#[from] CacheError),
     /// The port cannot be had.
     #[error("failed to listen on {address}: {source}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// The cause.
-        source: std::io::Error,
-    },
+    Listen { address: SocketAddr, source: std::io::Error },
     /// Serving ended.
     #[error("failed to serve HTTP: {0}")]
     Serve(std::io::Error),

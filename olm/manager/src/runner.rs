@@ -51,7 +51,6 @@ impl Action {
 pub(crate) trait Objects<K>: Send + Sync {
     fn find(&self, namespace: &str, name: &str) -> Option<Arc<K>>;
 
-    /// Of all that there are.
     fn keys(&self) -> Vec<Key>;
 }
 

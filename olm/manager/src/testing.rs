@@ -218,7 +218,6 @@ pub(crate) fn client(objects: Vec<(&'static str, Value)>) -> Client {
     Client::new(service, "default")
 }
 
-/// A catalog of one package in one version.
 pub(crate) fn catalog(package: &str, version: &str) -> String {
     format!(
         "schema: olm.package\nname: {package}\ndefaultChannel: stable\n---\n\

@@ -27,7 +27,6 @@ pub struct Claims {
     nbf: Option<i64>,
     nonce: Option<String>,
     azp: Option<String>,
-    /// All others.
     #[serde(flatten)]
     pub others: Map<String, Value>,
 }

@@ -24,7 +24,6 @@ impl Clock {
         Instant::now() + Duration::from_secs(self.0.load(Ordering::Relaxed).unsigned_abs())
     }
 
-    /// Advances the clock by seconds.
     pub fn advance(&self, seconds: u16) {
         self.0.fetch_add(i64::from(seconds), Ordering::Relaxed);
     }

@@ -18,7 +18,6 @@ pub enum Error {
         what: &'static str,
         /// The host that was asked.
         host: String,
-        /// Why.
         why: String,
     },
     /// The provider's answer is not usable.

@@ -25,7 +25,6 @@ pub struct Authorization {
 
 /// What the token endpoint gave.
 pub struct Tokens {
-    /// The ID token.
     pub id_token: String,
     /// Gets a new one.
     pub refresh_token: Option<String>,

@@ -69,7 +69,6 @@ struct Document {
     token_endpoint_auth_methods_supported: Option<Vec<String>>,
 }
 
-/// A provider.
 pub struct Provider {
     pub(crate) settings: Settings,
     pub(crate) http: Http,

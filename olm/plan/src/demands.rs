@@ -106,7 +106,6 @@ impl AccessRequest {
     }
 }
 
-/// Answers to access requests.
 pub type Answers = BTreeMap<AccessRequest, bool>;
 
 /// A write of a role or a binding.

@@ -17,7 +17,6 @@ pub enum Fact<T> {
     /// Not queried: it does not matter for the plan.
     #[default]
     NotAsked,
-    /// It is this.
     Known(T),
     /// It matters, and could not be found out; the text says why.
     Unknown(String),
@@ -45,7 +44,6 @@ impl<T> Fact<T> {
 /// [`NotChecked`](crate::FindingCode::NotChecked).
 #[derive(Clone, Debug, Default)]
 pub struct ClusterFacts {
-    /// Version of Kubernetes.
     pub kubernetes: Option<Version>,
     /// Custom APIs that are served.
     pub apis: Vec<Gvk>,
@@ -99,7 +97,6 @@ impl ClusterFacts {
 /// Somebody, and what they may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
-    /// Who it is.
     pub who: Who,
     /// What they may do.
     pub access: Access,
@@ -115,11 +112,8 @@ pub enum Who {
     You,
     /// A user, by the name that the API server knows.
     User(String),
-    /// A ServiceAccount.
     ServiceAccount {
-        /// Its namespace.
         namespace: String,
-        /// Its name.
         name: String,
     },
 }
@@ -149,7 +143,6 @@ impl std::fmt::Display for Who {
 /// Custom resources of one kind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CustomObjects {
-    /// The objects.
     pub items: Vec<Value>,
     /// Whether there are more than these.
     pub more: bool,
@@ -160,6 +153,5 @@ pub struct CustomObjects {
 pub struct RoleName {
     /// Whether it is a ClusterRole; otherwise a Role of the namespace.
     pub cluster: bool,
-    /// Its name.
     pub name: String,
 }

@@ -9,12 +9,9 @@ use serde_json::Value;
 pub struct ObjectRef {
     /// `group/version`, or `v1`.
     pub api_version: String,
-    /// Kind.
     pub kind: String,
-    /// Namespace, where it has one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub namespace: Option<String>,
-    /// Name.
     pub name: String,
 }
 

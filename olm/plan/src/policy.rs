@@ -37,7 +37,6 @@ pub struct Policies {
 pub struct Judged<'a> {
     /// The catalog that it comes from.
     pub catalog: &'a CatalogRef,
-    /// Its package.
     pub package: &'a str,
     /// The channel in which it was chosen; empty where that is not known.
     pub channel: &'a str,
@@ -140,7 +139,6 @@ impl Policies {
         self.held.is_empty()
     }
 
-    /// The policies.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<InstallPolicy>> {
         self.held.iter()
     }

@@ -59,7 +59,6 @@ const SERVED_BY_KUBERNETES: &[&str] = &[
 /// Where an operator is installed on purpose.
 #[derive(Clone, Copy, Debug)]
 pub struct Installed<'a> {
-    /// Its own namespace.
     pub namespace: &'a str,
     /// The namespaces that its OperatorGroup names.
     pub targets: &'a [String],

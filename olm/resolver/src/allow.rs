@@ -35,9 +35,7 @@ impl Allowlist {
 pub struct Allowed {
     /// Catalogs. The namespace is taken as it is.
     pub catalogs: Option<Vec<CatalogRef>>,
-    /// Packages.
     pub packages: Option<Vec<String>>,
-    /// Channels.
     pub channels: Option<Vec<String>>,
 }
 

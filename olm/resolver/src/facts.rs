@@ -40,7 +40,6 @@ pub struct Installed {
     pub namespace: String,
     /// Its package, as far as known.
     pub package: Option<String>,
-    /// Its version.
     pub version: Option<Version>,
     /// The Subscription (`namespace/name`) that has it installed.
     pub subscription: Option<String>,

@@ -64,7 +64,6 @@ impl Graph {
         Self { order, position, bundle, by_name, edges, ranged }
     }
 
-    /// The entry of that name.
     pub(crate) fn entry<'a>(&self, channel: &'a Channel, name: &str) -> Option<(u32, &'a Entry)> {
         let entries = &channel.entries;
         let at = self.by_name.binary_search_by(|at| entries[*at as usize].name.as_str().cmp(name)).ok()?;

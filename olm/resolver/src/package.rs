@@ -12,7 +12,6 @@ use crate::universe::{Bundle, Channel};
 /// One package. Channels and bundles are kept in the order of their names; of two with one name the first counts.
 #[derive(Clone, Debug, Default)]
 pub struct Package {
-    /// Name.
     pub name: String,
     /// The channel that a request without one follows.
     pub default_channel: String,
@@ -39,7 +38,6 @@ pub(crate) struct Reach {
 }
 
 impl Package {
-    /// A package.
     pub fn new(
         name: impl Into<String>,
         default_channel: impl Into<String>,
@@ -69,7 +67,6 @@ impl Package {
         &self.channels
     }
 
-    /// The channel of that name.
     pub fn channel(&self, name: &str) -> Option<&Channel> {
         self.channel_place(name).map(|place| &self.channels[place])
     }
@@ -79,7 +76,6 @@ impl Package {
         &self.bundles
     }
 
-    /// The bundle of that name.
     pub fn bundle(&self, name: &str) -> Option<&Bundle> {
         self.bundle_place(name).map(|place| &self.bundles[place])
     }

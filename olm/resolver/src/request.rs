@@ -10,9 +10,7 @@ use crate::universe::CatalogRef;
 pub struct Request {
     /// Who wants it: `namespace/name` of the Subscription.
     pub subscription: String,
-    /// The package.
     pub package: String,
-    /// The catalog.
     pub catalog: CatalogRef,
     /// The channel; the package's default channel when absent.
     pub channel: Option<String>,
@@ -20,7 +18,6 @@ pub struct Request {
     pub starting_csv: Option<String>,
     /// A pin or a range to stay in.
     pub version: Option<VersionRequest>,
-    /// What is installed.
     pub installed: Option<InstalledRef>,
     /// Versions (or bundle names) never to choose.
     pub skip_versions: Vec<String>,
@@ -35,7 +32,6 @@ pub struct Request {
 pub struct InstalledRef {
     /// Name of its ClusterServiceVersion.
     pub name: String,
-    /// Its version.
     pub version: Option<Version>,
 }
 

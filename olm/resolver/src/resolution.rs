@@ -28,7 +28,6 @@ pub struct Resolved {
     pub action: Action,
     /// The bundle to have now: the next hop of an upgrade, or what is installed when there is none.
     pub chosen: ChosenBundle,
-    /// What is installed.
     pub from: Option<InstalledRef>,
     /// The hops from what is installed to the newest that can be reached; the first one is `chosen`.
     pub path: Vec<Hop>,
@@ -69,15 +68,11 @@ impl Action {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChosenBundle {
-    /// The catalog.
     pub catalog: CatalogRef,
-    /// The package.
     pub package: String,
     /// The channel it was found in.
     pub channel: String,
-    /// Name of the bundle.
     pub name: String,
-    /// Its version.
     pub version: Option<Version>,
 }
 
@@ -94,9 +89,7 @@ impl ChosenBundle {
 pub struct Hop {
     /// Name of the bundle.
     pub name: String,
-    /// Its version.
     pub version: Option<Version>,
-    /// The channel.
     pub channel: String,
     /// What leads there.
     pub via: HopVia,
@@ -123,9 +116,7 @@ pub enum HopVia {
 pub struct Rejected {
     /// Name of the bundle.
     pub name: String,
-    /// Its version.
     pub version: Option<Version>,
-    /// The channels it is in.
     pub channels: Vec<String>,
     /// Why not.
     pub code: Code,
@@ -140,7 +131,6 @@ pub struct Rejected {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Dependency {
-    /// What is needed.
     pub need: Need,
     /// The bundle that needs it.
     pub required_by: String,
@@ -148,17 +138,14 @@ pub struct Dependency {
     pub satisfied_by: SatisfiedBy,
 }
 
-/// What is needed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Need {
-    /// An API.
     Api(Gvk),
     /// A package in a range.
     Package {
         /// The package.
         name: String,
-        /// The range.
         range: String,
     },
     /// Anything else, in words.

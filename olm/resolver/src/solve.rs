@@ -17,7 +17,6 @@ use crate::universe::CatalogRef;
 /// What was chosen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Choice<'a> {
-    /// A bundle.
     Bundle(Place<'a>),
     /// What the request of that number has installed.
     Installed(usize),
@@ -64,7 +63,6 @@ pub(crate) enum Cause<'a> {
 pub(crate) enum UnsatCore {
     /// Of a single request any: what it lacks is usually found without. Of several a minimal one, which says who is to blame.
     Any,
-    /// A minimal one.
     Minimal,
 }
 

@@ -78,9 +78,7 @@ impl Universe {
 /// Namespace and name of a CatalogSource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CatalogRef {
-    /// Namespace.
     pub namespace: String,
-    /// Name.
     pub name: String,
 }
 
@@ -110,7 +108,6 @@ pub enum Health {
     },
 }
 
-/// One catalog.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     /// Higher wins where several could satisfy a dependency.
@@ -121,10 +118,8 @@ pub struct Catalog {
     pub packages: BTreeMap<String, Arc<Package>>,
 }
 
-/// One channel.
 #[derive(Clone, Debug, Default)]
 pub struct Channel {
-    /// Name.
     pub name: String,
     /// What the catalog says about its deprecation.
     pub deprecated: Option<String>,
@@ -145,12 +140,9 @@ pub struct Entry {
     pub skip_range: Option<Range>,
 }
 
-/// One bundle.
 #[derive(Clone, Debug, Default)]
 pub struct Bundle {
-    /// Name.
     pub name: String,
-    /// Version.
     pub version: Option<Version>,
     /// APIs that it provides.
     pub provides: Vec<Gvk>,

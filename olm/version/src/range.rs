@@ -68,7 +68,6 @@ pub enum RangeError {
     UnknownOperator {
         /// What stands where the operator belongs.
         operator: String,
-        /// The whole comparator.
         comparator: String,
         /// What to do about it, where that is known.
         hint: &'static str,

@@ -30,7 +30,6 @@ pub enum ApplyError {
     Kubernetes {
         /// What was tried.
         verb: &'static str,
-        /// On what.
         what: String,
         /// Why it failed.
         source: Box<kube::Error>,

@@ -45,7 +45,6 @@ pub(crate) struct Classes {
 /// Inputs of an observation besides the members.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Environment {
-    /// When it is.
     pub(crate) now: Timestamp,
     /// The StorageClasses; none without the right to list them.
     pub(crate) classes: Option<Classes>,

@@ -12,7 +12,6 @@ const NEARLY_FULL_PERCENT: u64 = 80;
 /// A member whose disk is nearly full.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NearlyFull<'a> {
-    /// Its name.
     pub(crate) name: &'a str,
     /// Bytes that etcd uses at least.
     used: u64,

@@ -33,7 +33,6 @@ pub(crate) const LABEL_RETAINED: &str = "etcd_retained";
 /// Field manager and reporter of events.
 pub(crate) const MANAGER: &str = "etcd-operator";
 
-/// Port for clients.
 pub const CLIENT_PORT: u16 = 2379;
 /// Port between members.
 pub const PEER_PORT: u16 = 2380;
@@ -68,7 +67,6 @@ pub(crate) fn cluster_labels(cluster: &str) -> BTreeMap<String, String> {
     BTreeMap::from([(LABEL_APP.into(), "etcd".into()), (LABEL_CLUSTER.into(), cluster.into())])
 }
 
-/// The same as a selector.
 pub(crate) fn cluster_selector(cluster: &str) -> String {
     format!("{LABEL_APP}=etcd,{LABEL_CLUSTER}={cluster}")
 }

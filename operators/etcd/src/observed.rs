@@ -8,7 +8,6 @@ use jiff::Timestamp;
 /// One look at a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
-    /// When.
     pub now: Timestamp,
     /// The pods that the object owns, whatever their state, ordered by name.
     pub pods: Vec<PodView>,
@@ -38,7 +37,6 @@ pub struct Observed {
     pub fresh_name: String,
 }
 
-/// A pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodView {
     /// Name, also that of its member.
@@ -57,7 +55,6 @@ pub struct PodView {
     pub ready: bool,
     /// Since when the condition Ready is what it is.
     pub ready_since: Option<Timestamp>,
-    /// When it was created.
     pub created: Option<Timestamp>,
     /// When the running etcd process was started.
     pub started: Option<Timestamp>,
@@ -92,7 +89,6 @@ impl PodView {
 pub enum End {
     /// It ran out of memory. A replacement would, too.
     OutOfMemory,
-    /// Its disk is full.
     DiskFull,
     /// It found no data where its own should be, and was not to start without ([`Start::Refused`]).
     NoData,
@@ -116,7 +112,6 @@ pub enum Start {
 pub struct ClaimView {
     /// Name, also that of its member.
     pub name: String,
-    /// Uid.
     pub uid: String,
     /// Deletion has begun: it goes when its pod is gone.
     pub deleting: bool,
@@ -175,7 +170,6 @@ pub struct Heard {
 /// What one etcd member says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Its id.
     pub member_id: u64,
     /// The id of the cluster it believes to be in.
     pub cluster_id: u64,
@@ -216,7 +210,6 @@ impl Endpoint {
 /// A member in a member list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Member {
-    /// Id.
     pub id: u64,
     /// Name of its pod, told from its peer URL; none when that URL is not one of ours.
     pub pod: Option<String>,
@@ -289,7 +282,6 @@ pub const fn quorum(voters: usize) -> usize {
 }
 
 impl Observed {
-    /// The pod of a name.
     #[must_use]
     pub fn pod(&self, name: &str) -> Option<&PodView> {
         self.pods.iter().find(|pod| pod.name == name)
@@ -301,7 +293,6 @@ impl Observed {
         self.silent.contains(name) && self.pod(name).is_some_and(|pod| pod.ready && !pod.deleting)
     }
 
-    /// The claim of a name.
     #[must_use]
     pub fn claim(&self, name: &str) -> Option<&ClaimView> {
         self.claims.iter().find(|claim| claim.name == name)

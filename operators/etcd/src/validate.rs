@@ -41,9 +41,7 @@ pub struct InvalidSpec(pub Vec<String>);
 /// A cluster that can be built.
 #[derive(Debug, Clone)]
 pub struct Validated {
-    /// Name.
     pub name: String,
-    /// Namespace.
     pub namespace: String,
     /// Uid; also the token of the etcd cluster, so that two clusters never take each other for the same.
     pub uid: String,
@@ -61,7 +59,6 @@ pub struct Validated {
     pub domain: String,
     /// How pods look.
     pub pod: PodShape,
-    /// TLS.
     pub tls: tls::Goal,
     /// Secret with the password of the user root, when authentication is wanted.
     pub root_secret: Option<String>,
@@ -101,7 +98,6 @@ pub struct Storage {
 /// Which new members get a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Volumes {
-    /// All.
     Always,
     /// None.
     Never,

@@ -26,11 +26,9 @@ impl Clock {
 /// An operation and when it was under way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timed<T> {
-    /// When it was called.
     pub called: u64,
     /// When it returned; `None` when nobody knows whether it was carried out: then it may be at any time after the call, or never.
     pub returned: Option<u64>,
-    /// What.
     pub what: T,
 }
 

@@ -10,7 +10,6 @@ const LARGEST: usize = 2_000_000;
 /// An operation on a register. What it returned is part of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Op {
-    /// It read this.
     Read(Option<u64>),
     /// It wrote this.
     Write(u64),

@@ -63,7 +63,6 @@ async fn backup(stage: &Stage, name: &str, member: Ipv4Addr, store: Value) -> Re
     }
 }
 
-/// The rows.
 pub(crate) async fn rows() -> Result<Vec<Row>> {
     let Some(version) = olm_tests::etcd::version() else {
         olm_tests::skipped("bench: backup", "etcd is not installed");

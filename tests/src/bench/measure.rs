@@ -19,7 +19,6 @@ pub(crate) struct Cost {
     pub cpu: f64,
     /// The most that was resident at one time, in MiB.
     pub peak: f64,
-    /// What it printed.
     pub printed: String,
 }
 

@@ -109,7 +109,6 @@ pub(crate) struct Pages {
     pub whole: Spread,
 }
 
-/// Searching.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Searched {
     /// The first search makes the index.

@@ -49,9 +49,7 @@ pub struct Rpc {
     pub slot: u16,
     /// The member that was asked.
     pub via: String,
-    /// What.
     pub change: Change,
-    /// When.
     pub at: Instant,
     /// What members said right before.
     pub facts: Facts,

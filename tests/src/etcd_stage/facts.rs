@@ -17,11 +17,9 @@ const WANT: Duration = Duration::from_secs(15);
 /// A member in a member list.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Listed {
-    /// Id.
     pub id: u64,
     /// Name; empty until it started.
     pub name: String,
-    /// Where it is.
     pub peer_urls: Vec<String>,
     /// It has no vote.
     pub learner: bool,
@@ -30,9 +28,7 @@ pub struct Listed {
 /// What one member says.
 #[derive(Debug, Clone, Default)]
 pub struct Said {
-    /// Its id.
     pub id: u64,
-    /// The cluster it is in.
     pub cluster: u64,
     /// Who leads; 0 when it knows nobody.
     pub leader: u64,
@@ -44,7 +40,6 @@ pub struct Said {
     pub applied: u64,
     /// Whether it has no vote.
     pub learner: bool,
-    /// Its version.
     pub version: String,
     /// Errors and alarms.
     pub errors: Vec<String>,

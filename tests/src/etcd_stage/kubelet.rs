@@ -59,13 +59,11 @@ pub(super) struct Orders {
 /// One start of a member's process.
 #[derive(Debug, Clone)]
 pub struct Start {
-    /// The pod.
     pub pod: String,
     /// What etcd was told to begin with, should it have no data: `new` or `existing`.
     pub state: String,
     /// It has no data.
     pub empty: bool,
-    /// The image.
     pub image: String,
 }
 

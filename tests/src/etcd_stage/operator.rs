@@ -32,7 +32,6 @@ const FINISH: Duration = Duration::from_secs(3);
 /// How long what it did on blocking threads may take to end.
 const GONE: Duration = Duration::from_secs(5);
 
-/// What it needs.
 pub(super) struct Needs {
     pub(super) client: Client,
     pub(super) faults: Faults,

@@ -25,7 +25,6 @@ const PROBE: Duration = Duration::from_secs(1);
 /// Where the volumes of a pod are on this machine, by the paths at which a container has them.
 pub(super) type Mounts = BTreeMap<String, PathBuf>;
 
-/// The mounts of a container, given where each volume is.
 pub(super) fn mounts(container: &Container, volumes: &BTreeMap<String, PathBuf>) -> Result<Mounts> {
     let all = container.volume_mounts.iter().flatten();
     all.map(|mount| {

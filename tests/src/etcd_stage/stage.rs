@@ -46,7 +46,6 @@ pub const PATIENCE: Duration = Duration::from_secs(90);
 const LOOK: Duration = Duration::from_millis(50);
 /// Where pods run.
 const NODE: &str = "olm-node";
-/// Where the operators are.
 const OPERATORS: &str = "operators";
 /// How many operators there can be at a time.
 const SLOTS: u16 = 3;
@@ -424,7 +423,6 @@ impl Stage {
     }
 }
 
-/// A condition of an object, by its type.
 #[must_use]
 pub fn condition<'a>(object: &'a Value, type_: &str) -> &'a Value {
     let all = object["status"]["conditions"].as_array();
@@ -434,9 +432,7 @@ pub fn condition<'a>(object: &'a Value, type_: &str) -> &'a Value {
 /// One EtcdCluster of a stage, in namespace `ns`.
 #[derive(Clone)]
 pub struct Handle<'a> {
-    /// Where it is.
     pub stage: &'a Stage,
-    /// Its name.
     pub name: String,
 }
 

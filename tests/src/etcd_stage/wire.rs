@@ -37,12 +37,10 @@ pub struct Wires {
     laid: Mutex<BTreeSet<SocketAddr>>,
 }
 
-/// What a wire is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
     /// Between members.
     Peers,
-    /// From clients.
     Clients,
 }
 
@@ -155,7 +153,6 @@ impl Wires {
         });
     }
 
-    /// All is as it was.
     pub fn heal(&self) {
         self.rules.send_replace(Rules::default());
     }

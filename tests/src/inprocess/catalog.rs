@@ -18,14 +18,12 @@ pub fn entry(name: &str) -> Entry {
 }
 
 impl Entry {
-    /// What it replaces.
     #[must_use]
     pub fn replaces(mut self, name: &str) -> Self {
         self.0["replaces"] = name.into();
         self
     }
 
-    /// What it skips.
     #[must_use]
     pub fn skips(mut self, names: &[&str]) -> Self {
         self.0["skips"] = json!(names);
@@ -75,13 +73,11 @@ impl Catalog {
         operators.iter().fold(with, |catalog, operator| catalog.bundle(operator))
     }
 
-    /// A package with its default channel.
     #[must_use]
     pub fn package(self, name: &str, default_channel: &str) -> Self {
         self.document(json!({ "schema": "olm.package", "name": name, "defaultChannel": default_channel }))
     }
 
-    /// A channel.
     #[must_use]
     pub fn channel(self, package: &str, name: &str, entries: Vec<Entry>) -> Self {
         let entries: Vec<Value> = entries.into_iter().map(|entry| entry.0).collect();
@@ -90,13 +86,11 @@ impl Catalog {
         )
     }
 
-    /// A bundle.
     #[must_use]
     pub fn bundle(self, operator: &Operator) -> Self {
         self.document(operator.document())
     }
 
-    /// Any document.
     #[must_use]
     pub fn document(mut self, document: Value) -> Self {
         self.documents.push(document);
@@ -120,7 +114,6 @@ impl Catalog {
         self.document(json!({ "schema": "olm.deprecations", "package": package, "entries": entries }))
     }
 
-    /// Its documents.
     #[must_use]
     pub fn documents(&self) -> &[Value] {
         &self.documents

@@ -30,7 +30,6 @@ pub struct Call {
     pub method: String,
     /// The path, without the query.
     pub path: String,
-    /// The query.
     pub query: String,
     /// What was answered; `None` when nothing was, or not yet.
     pub status: Option<u16>,

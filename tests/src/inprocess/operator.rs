@@ -26,7 +26,6 @@ pub fn crd(plural: &str, group: &str, kind: &str, versions: &[&str]) -> Value {
 /// An operator in one version. It begins with one Deployment, a ServiceAccount and a right, and supports every install mode.
 #[derive(Debug, Clone)]
 pub struct Operator {
-    /// The package.
     pub package: String,
     /// Name of the ClusterServiceVersion.
     pub name: String,

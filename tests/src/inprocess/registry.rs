@@ -67,7 +67,6 @@ impl Registry {
         Ok(Registries { file: Some(file), authorities: None })
     }
 
-    /// What an image of it is called.
     #[must_use]
     pub fn reference(&self, image: &str) -> String {
         format!("{}/{image}", self.address)

@@ -112,7 +112,6 @@ impl Snapshot {
         }
     }
 
-    /// The keys.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.objects.keys().map(String::as_str)
     }

@@ -33,7 +33,6 @@ use super::{
 
 /// The manager's namespace.
 pub const OLM: &str = manifests::NAMESPACE;
-/// Who the manager is.
 pub const MANAGER: &str = manifests::MANAGER;
 /// Where pods run.
 const NODE: &str = "olm-node";

@@ -26,7 +26,6 @@ pub(crate) fn href(one: &Installed) -> String {
     home(&one.namespace, &one.name)
 }
 
-/// The same by what it is called.
 pub(crate) fn home(namespace: &str, target: &str) -> String {
     format!("/installed/{}/{}", encode(namespace), encode(target))
 }

@@ -26,7 +26,6 @@ fn tone(level: Level) -> (Tone, &'static str) {
     }
 }
 
-/// The whole plan.
 pub(crate) fn show(plan: &Plan) -> Markup {
     let (created, changed, deleted) = plan.counts();
     html! {

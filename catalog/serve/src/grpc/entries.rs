@@ -55,7 +55,6 @@ fn replaces(entry: &Entry, name: &str) -> bool {
     entry.replaces.as_deref().unwrap_or_default() == name || entry.skips.iter().any(|skipped| skipped == name)
 }
 
-/// The entries that have a bundle, channel by channel.
 fn present(package: &Package) -> impl Iterator<Item = (&Channel, &Entry, &BundleEntry)> {
     package.channels.values().flat_map(move |channel| {
         let entries = channel.entries.iter();
@@ -63,7 +62,6 @@ fn present(package: &Package) -> impl Iterator<Item = (&Channel, &Entry, &Bundle
     })
 }
 
-/// The heads that have a bundle.
 fn heads(package: &Package) -> impl Iterator<Item = (&Channel, &Entry, &BundleEntry)> {
     package.channels.values().filter_map(move |channel| {
         let head = channel.head()?;
@@ -106,7 +104,6 @@ pub(super) fn that_replace(package: &Package, name: &str) -> Messages<ChannelEnt
     Box::new(found.into_iter())
 }
 
-/// The entries that provide an API.
 pub(super) fn that_provide(package: &Package, api: &Api) -> Messages<ChannelEntry> {
     let mut found = Vec::new();
     for (channel, entry, _) in present(package).filter(|(_, _, bundle)| api.is_provided_by(bundle)) {

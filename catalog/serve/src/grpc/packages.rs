@@ -11,7 +11,6 @@ use tonic::Status;
 /// An answer of many messages.
 pub(super) type Answer<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-/// Reads a package.
 pub(super) async fn read(catalog: &Arc<Catalog>, name: &str) -> Result<Option<Arc<Package>>, Status> {
     let (reader, name) = (Arc::clone(catalog), name.to_owned());
     match tokio::task::spawn_blocking(move || reader.package(&name)).await {

@@ -91,7 +91,6 @@ fn lists(headers: &HeaderMap, name: &HeaderName, is_it: impl Fn(&str) -> bool) -
 /// How a body is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encoding {
-    /// As it is.
     Identity,
     /// Compressed.
     Gzip,

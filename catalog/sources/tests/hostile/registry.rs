@@ -1,5 +1,5 @@
 //! A registry that misbehaves on request.
-#![allow(dead_code, missing_docs)]
+#![allow(dead_code)]
 
 use std::{
     collections::BTreeMap,

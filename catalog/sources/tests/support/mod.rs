@@ -1,5 +1,5 @@
 //! What several tests need: images made in memory, and options for servers on this machine.
-#![allow(dead_code, missing_docs)]
+#![allow(dead_code)]
 
 use std::{
     collections::BTreeMap,

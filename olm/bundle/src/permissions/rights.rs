@@ -207,7 +207,6 @@ impl<'a> Rights<'a> {
     }
 }
 
-/// The same limit, or none.
 fn one_or_none(limit: Option<&str>) -> impl Iterator<Item = Option<&str>> + Clone {
     limit.map(Some).into_iter().chain([None])
 }

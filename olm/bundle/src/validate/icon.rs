@@ -12,13 +12,9 @@ use crate::provenance::Origin;
 /// The formats that browsers show and catalogs may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImageKind {
-    /// PNG
     Png,
-    /// JPEG
     Jpeg,
-    /// GIF
     Gif,
-    /// SVG
     Svg,
     /// ICO, as favicons are.
     Ico,

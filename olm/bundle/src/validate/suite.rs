@@ -57,7 +57,6 @@ pub enum SuiteError {
     /// An optional value that cannot be read.
     #[error("k8s-version={text}: {why}; write a version such as 1.25")]
     Version {
-        /// As given.
         text: String,
         /// Why it is no version.
         why: String,

@@ -13,7 +13,6 @@ use crate::exit::{Code, Failure};
 
 /// What a probe sees.
 pub enum Seen<T> {
-    /// It is there.
     Ready(T),
     /// Not yet; this is what is in the way.
     Waiting(String),

@@ -41,11 +41,9 @@ pub struct Query<'a> {
 
 /// Where it is judged.
 pub enum Ground {
-    /// On a cluster.
     Cluster {
         /// As the user.
         client: Client,
-        /// All that there are.
         catalogs: Vec<LoadedCatalog>,
     },
     /// In a catalog.
@@ -54,7 +52,6 @@ pub enum Ground {
 
 /// What is asked about.
 pub struct Subject {
-    /// Where.
     pub ground: Ground,
     /// The Subscription as it is, or as it would be, changed by the query.
     pub subscription: Subscription,

@@ -55,7 +55,6 @@ pub enum LayoutError {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Descriptor {
-    /// What it is.
     #[serde(default)]
     pub media_type: String,
     /// `sha256:…`

@@ -20,7 +20,6 @@ pub struct Crd {
     pub group: String,
     /// Kind of the objects.
     pub kind: String,
-    /// Kind of lists.
     pub list_kind: String,
     /// Name in URLs and of the resource.
     pub plural: String,
@@ -75,7 +74,6 @@ pub struct Scale {
 /// A column of `kubectl get`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// Name.
     pub name: String,
     /// `string`, `integer`, `number`, `boolean` or `date`.
     pub type_: String,
@@ -125,7 +123,6 @@ impl Crd {
             .expect("parse() accepts CRDs with exactly one storage version only")
     }
 
-    /// A version by its name.
     pub fn version(&self, name: &str) -> Option<&CrdVersion> {
         self.versions.iter().find(|v| v.name == name)
     }

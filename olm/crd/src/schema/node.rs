@@ -9,15 +9,12 @@ use super::pattern::Pattern;
 /// JSON type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Type {
-    /// An object.
     Object,
     /// A list.
     Array,
-    /// A string.
     String,
     /// A whole number.
     Integer,
-    /// A number.
     Number,
     /// True or false.
     Boolean,

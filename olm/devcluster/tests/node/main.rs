@@ -1,5 +1,5 @@
 //! The node agent with the API server and the controllers, in one process: real processes in real namespaces.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::{
     path::{Path, PathBuf},

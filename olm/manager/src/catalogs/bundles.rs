@@ -48,7 +48,6 @@ const FAILURES: usize = 1000;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("failed to read its image {image}: {text}")]
 pub struct BundleImageError {
-    /// The image.
     pub image: String,
     /// A stable word for the cause.
     pub code: &'static str,
@@ -110,7 +109,6 @@ impl Wanted {
 
 type Pull = Shared<BoxFuture<'static, Result<Arc<[u8]>, BundleImageError>>>;
 
-/// The bundles of images.
 pub(crate) struct BundleImages {
     folder: PathBuf,
     most_bytes: u64,

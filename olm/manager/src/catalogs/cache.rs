@@ -31,10 +31,8 @@ pub enum CacheError {
         what: &'static str,
         /// The folder.
         path: PathBuf,
-        /// The cause.
         source: io::Error,
     },
-    /// The store in it.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

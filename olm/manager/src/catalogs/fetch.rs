@@ -24,7 +24,6 @@ pub enum FetchError {
     /// The base URL is none.
     #[error("failed to read catalogs from `{url}`: {text}")]
     Url {
-        /// What was given.
         url: String,
         /// What is wrong with it.
         text: String,
@@ -34,7 +33,6 @@ pub enum FetchError {
     Unreachable {
         /// Where they are served.
         from: String,
-        /// The cause.
         source: Box<kube::Error>,
     },
     /// Something answers, but not with what was asked for.

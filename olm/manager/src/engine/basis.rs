@@ -15,9 +15,7 @@ use crate::catalogs::LoadedCatalog;
 /// What a decision about a Subscription is made on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Basis {
-    /// The objects.
     pub(crate) objects: u64,
-    /// The catalogs, whole.
     pub(crate) catalogs: u64,
 }
 

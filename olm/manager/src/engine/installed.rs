@@ -52,7 +52,6 @@ pub(crate) fn leaving<'a>(
     })
 }
 
-/// The version of a ClusterServiceVersion, where it is one.
 pub(crate) fn version(csv: &ClusterServiceVersion) -> Option<Version> {
     csv.spec.version.as_deref().and_then(|text| olm_version::parse_lenient(text).ok())
 }

@@ -46,7 +46,6 @@ pub enum Refusal {
     /// A field of the Subscription cannot be read.
     #[error("Subscription spec.{field}: {text}")]
     Field {
-        /// The field.
         field: &'static str,
         /// What is wrong with it.
         text: String,
@@ -54,7 +53,6 @@ pub enum Refusal {
     /// The bundle cannot be read.
     #[error("failed to read bundle {bundle}: {text}")]
     Bundle {
-        /// The bundle.
         bundle: String,
         /// What is wrong.
         text: String,
@@ -62,7 +60,6 @@ pub enum Refusal {
     /// The bundle's image cannot be read.
     #[error("failed to read bundle {bundle}: {source}; retrying")]
     BundleImage {
-        /// The bundle.
         bundle: String,
         /// What is wrong.
         source: BundleImageError,
@@ -70,7 +67,6 @@ pub enum Refusal {
     /// The bundle was chosen, and is not in the catalog any more.
     #[error("bundle {bundle} is no longer in catalog {catalog}")]
     BundleGone {
-        /// The bundle.
         bundle: String,
         /// `namespace/name`.
         catalog: String,

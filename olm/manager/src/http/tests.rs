@@ -23,7 +23,6 @@ fn etcd_bundle() -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bundles/etcd/0.10.1")
 }
 
-/// The image of the operator in it.
 fn operator_image() -> String {
     let bundle = olm_bundle::Bundle::from_dir(&etcd_bundle()).unwrap();
     let image =

@@ -68,7 +68,6 @@ const USERS: [(&str, &str); 5] = [
 /// An installation that was found.
 #[derive(Debug, Clone)]
 pub struct Installation {
-    /// Where it is.
     pub namespace: String,
     /// Which version it is of, as its Deployment says.
     pub version: Option<String>,
@@ -80,9 +79,7 @@ pub struct Installation {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Workload {
-    /// Its name.
     pub name: String,
-    /// Its image.
     pub image: String,
     /// Pods that are wanted.
     pub wanted: i32,
@@ -94,15 +91,12 @@ pub struct Workload {
     pub message: String,
 }
 
-/// An object that is there.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Object {
-    /// Its kind.
     pub kind: String,
     /// Its namespace, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Its name.
     pub name: String,
 }
 

@@ -13,7 +13,6 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct ManifestOptions {
-    /// Where it all is.
     pub namespace: String,
     /// Image of the manager; its entry point is the `olm` binary.
     pub image: String,

@@ -36,11 +36,9 @@ pub struct Approved {
     pub namespace: String,
     /// Name of the InstallPlan.
     pub plan: String,
-    /// The package.
     pub package: String,
     /// The ClusterServiceVersion that it brings.
     pub csv: String,
-    /// What was approved.
     pub digest: String,
     /// What the plan does, in one line.
     pub summary: String,

@@ -108,7 +108,6 @@ pub enum Error {
     Kube {
         /// What was being done.
         what: String,
-        /// The cause.
         source: Box<kube::Error>,
     },
     /// Anything else that went wrong.

@@ -20,11 +20,9 @@ use crate::{
     manifests::home,
 };
 
-/// What to install, where and how.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InstallRequest {
-    /// The package.
     pub package: String,
     /// Where the operator runs.
     pub namespace: String,
@@ -54,7 +52,6 @@ pub struct InstallResult {
     pub namespace: String,
     /// Name of the Subscription.
     pub subscription: String,
-    /// The package.
     pub package: String,
     /// What was created, as `Kind name`.
     pub created: Vec<String>,

@@ -21,21 +21,17 @@ use super::{
 pub struct Instance {
     /// `group/version`.
     pub api_version: String,
-    /// Kind.
     pub kind: String,
     /// Plural name of the kind.
     pub plural: String,
-    /// Namespace, where it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Name.
     pub name: String,
     /// When it was created, in RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
     /// What it says about itself: `status.phase`, `status.state`, or its newest condition; empty when nothing.
     pub state: String,
-    /// The object.
     pub object: Value,
 }
 

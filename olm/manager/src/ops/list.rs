@@ -23,7 +23,6 @@ pub struct Installed {
     pub namespace: String,
     /// Name of the Subscription; of the ClusterServiceVersion where there is none.
     pub name: String,
-    /// The package.
     pub package: String,
     /// For people.
     pub display_name: String,

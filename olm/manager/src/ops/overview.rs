@@ -28,7 +28,6 @@ pub struct Overview {
     /// Who approved the plan that is at work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approval>,
-    /// Its Subscription, where it has one.
     #[serde(skip)]
     pub subscription: Option<Subscription>,
     /// The newest version on the cluster.

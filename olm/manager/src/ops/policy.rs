@@ -35,11 +35,9 @@ pub struct PolicyTest {
     pub not_checked: Vec<String>,
 }
 
-/// A policy that was tested.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TestedPolicy {
-    /// Its name.
     pub name: String,
     /// Whether a policy of that name exists.
     pub replaces: bool,
@@ -52,7 +50,6 @@ pub struct TestedPolicy {
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Effect {
-    /// Namespace.
     pub namespace: String,
     /// Name of the Subscription; of the ClusterServiceVersion where there is none.
     pub name: String,
@@ -61,7 +58,6 @@ pub struct Effect {
     /// The bundle, where one was chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bundle: Option<String>,
-    /// The verdict.
     pub result: Verdict,
     /// Why.
     pub reasons: Vec<String>,

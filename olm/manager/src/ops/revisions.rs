@@ -28,7 +28,6 @@ pub struct Revision {
     pub plan: String,
     /// The ClusterServiceVersion that it brought.
     pub csv: String,
-    /// Its version.
     pub version: String,
     /// The catalog that it came from, as `namespace/name`.
     pub catalog: String,
@@ -86,7 +85,6 @@ pub struct RolledBack {
     pub namespace: String,
     /// Name of the Subscription.
     pub subscription: String,
-    /// The package.
     pub package: String,
     /// The version that was there.
     pub from: String,
@@ -379,7 +377,6 @@ fn no_goal(package: &olm_catalog::Package, target: &str, to: Option<&str>) -> Er
 
 /// Since when a revision is there, for people.
 impl Revision {
-    /// When it was done.
     #[must_use]
     pub fn done(&self) -> Option<Timestamp> {
         self.at.as_ref().and_then(|at| at.parse().ok())

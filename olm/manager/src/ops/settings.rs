@@ -26,7 +26,6 @@ pub struct Setting {
     pub namespace: String,
     /// Name of the Subscription.
     pub subscription: String,
-    /// The package.
     pub package: String,
     /// Whether that is new.
     pub changed: bool,

@@ -69,13 +69,11 @@ pub enum StepState {
     Running,
     /// Somebody has to do something.
     Waiting,
-    /// Done.
     Done,
     /// It went wrong; it is tried again.
     Failed,
 }
 
-/// One event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventLine {

@@ -51,7 +51,6 @@ pub struct Progress {
 pub struct Diagnosis {
     /// What was waited for.
     pub package: String,
-    /// Its namespace.
     pub namespace: String,
     /// How long, in words.
     pub after: String,

@@ -36,7 +36,6 @@ struct Listing {
     _reader: OwnedSemaphorePermit,
 }
 
-/// The body of a list.
 pub(super) fn body(
     catalogs: Vec<Catalog>,
     namespace: Option<String>,

@@ -21,9 +21,7 @@ pub(crate) use answers::router;
 
 /// Group of the API.
 pub(crate) const GROUP: &str = "packages.operators.coreos.com";
-/// Its one version.
 pub(crate) const VERSION: &str = "v1";
-/// Its one resource.
 const RESOURCE: &str = "packagemanifests";
 /// Kind of its objects.
 const KIND: &str = "PackageManifest";

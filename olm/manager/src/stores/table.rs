@@ -85,7 +85,6 @@ impl<K: Cached> ObjectTable<K> {
         self.spaces.entry(space).or_default().insert(name, entry);
     }
 
-    /// Notes that an object has a key.
     fn note(&mut self, key: &str, space: &Arc<str>, name: &Arc<str>) -> Arc<str> {
         let key = match self.keyed.get_key_value(key) {
             Some((key, _)) => Arc::clone(key),
@@ -160,7 +159,6 @@ impl<K: Cached> ObjectTable<K> {
         self.entry(namespace, name).is_some()
     }
 
-    /// The version of one that is here and has one.
     pub(super) fn version(&self, namespace: &str, name: &str) -> Option<u64> {
         self.entry(namespace, name)?.version
     }

@@ -28,7 +28,6 @@ pub(crate) fn plural(kind: &str) -> String {
     }
 }
 
-/// A label of an object.
 pub(crate) fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object.pointer("/metadata/labels")?.get(key)?.as_str()
 }

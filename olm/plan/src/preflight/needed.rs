@@ -94,7 +94,6 @@ fn of_crd(live: &Value) -> Option<KindNeeded> {
     })
 }
 
-/// The roles that RoleBindings name.
 pub fn roles_needed(bindings: &[Value]) -> BTreeSet<RoleName> {
     bindings.iter().filter_map(trap::role_of).collect()
 }

@@ -97,7 +97,6 @@ fn worst(context: &Context<'_>) -> String {
     )
 }
 
-/// The role that a RoleBinding names.
 pub(super) fn role_of(binding: &Value) -> Option<RoleName> {
     let name = Some(text(binding, "/roleRef/name")).filter(|n| !n.is_empty())?.to_owned();
     Some(RoleName { cluster: text(binding, "/roleRef/kind") == "ClusterRole", name })

@@ -14,7 +14,6 @@ use crate::installed::installed_of;
 pub struct Dependency<'a> {
     /// Name of its Subscription.
     pub subscription: &'a str,
-    /// Its package.
     pub package: &'a str,
     /// Its ClusterServiceVersion, if it is there.
     pub csv: Option<&'a Value>,

@@ -196,7 +196,6 @@ impl World {
         render(&self.bundle, &options)
     }
 
-    /// Looks at the input of the plan.
     pub(crate) fn with_input<T>(&self, look: impl FnOnce(&PlanInput<'_>) -> T) -> T {
         let rendered = self.rendered();
         look(&PlanInput {
@@ -231,7 +230,6 @@ impl World {
         self.findings().iter().map(|f| (f.code, f.severity)).collect()
     }
 
-    /// The one finding that there is.
     pub(crate) fn only(&self) -> Finding {
         let findings = self.findings();
         assert_eq!(findings.len(), 1, "{findings:#?}");

@@ -180,7 +180,6 @@ impl World {
         self
     }
 
-    /// Changes a package.
     pub fn package(mut self, catalog: &str, package: &str, change: impl FnOnce(&mut PackageDraft)) -> Self {
         change(self.draft(catalog).packages.get_mut(package).unwrap());
         self

@@ -29,7 +29,6 @@ pub struct Plain<'a> {
     numbers: BTreeMap<Item, usize>,
     /// Without what operators that are there need.
     relaxed: Formula,
-    /// With it.
     strict: Formula,
 }
 

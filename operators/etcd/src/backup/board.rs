@@ -95,7 +95,6 @@ impl Board {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Unknown;
 
-/// The clusters that a backup is of.
 pub(crate) fn of_backup(backup: Guarded) -> Vec<ObjectRef<DeserializeGuard<EtcdCluster>>> {
     let Ok(backup) = backup.0 else { return Vec::new() };
     let namespace = backup.namespace().unwrap_or_default();

@@ -26,7 +26,6 @@ pub(crate) struct Policy {
     pub(crate) keep: usize,
 }
 
-/// When.
 #[derive(Debug, Clone)]
 pub(crate) enum Timetable {
     Once,
@@ -43,7 +42,6 @@ impl Timetable {
 /// The answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Now.
     Now,
     /// Not before.
     At(Timestamp),

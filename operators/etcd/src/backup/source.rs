@@ -108,7 +108,6 @@ pub(crate) struct Door<'a> {
     pub(crate) entry: Entry<'a>,
 }
 
-/// With what.
 pub(crate) enum Entry<'a> {
     /// The same for all members.
     Known(&'a Access),

@@ -71,7 +71,6 @@ impl Member<'_> {
     }
 }
 
-/// The image of a version.
 pub(crate) fn image(cluster: &Validated, version: &str) -> String {
     format!("{}:v{version}", cluster.repository)
 }

@@ -86,7 +86,6 @@ pub struct Context {
     pub etcd: Etcd,
     /// How clusters with TLS are entered.
     pub tls: Arc<tls::Keeper>,
-    /// Budgets of disruptions.
     pub budgets: disruption::Budgets,
     /// Who tells events.
     pub recorder: Recorder,

@@ -5,6 +5,7 @@
 
 // Printer columns of the same type look alike to the lint.
 #![allow(clippy::duplicated_attributes)]
+#![deny(missing_docs)]
 
 pub mod backup;
 mod limits;

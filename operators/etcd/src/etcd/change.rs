@@ -8,7 +8,6 @@ use crate::observed::LOG_IN;
 /// A change that etcd made, or had made before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Changed {
-    /// Now.
     Now,
     /// It was like that already: an earlier answer was lost.
     Before,
@@ -23,21 +22,16 @@ pub enum ChangeError {
     /// It cannot be reached or has another reason.
     #[error("failed to {verb}: {source}")]
     Failed {
-        /// What.
         verb: &'static str,
         /// Why.
         source: Box<etcd_client::Error>,
     },
     /// It asked who we are, and nobody told us.
     #[error("failed to {verb}: {}", LOG_IN)]
-    Nobody {
-        /// What.
-        verb: &'static str,
-    },
+    Nobody { verb: &'static str },
     /// The connection could not be made.
     #[error("failed to {verb}: request to {endpoint} timed out")]
     TimedOut {
-        /// What.
         verb: &'static str,
         /// Whom.
         endpoint: String,

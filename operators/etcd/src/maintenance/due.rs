@@ -35,7 +35,6 @@ pub(crate) struct MemberFacts {
     pub(crate) used: u64,
 }
 
-/// What is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     Nothing,

@@ -24,7 +24,6 @@ use crate::crd::MaintenanceStatus;
 pub enum Step {
     /// Forget everything before a revision.
     Compact {
-        /// The revision.
         revision: i64,
         /// Pod of the member that is asked.
         via: String,

@@ -9,7 +9,6 @@ pub enum Action {
     Remember(Box<Memory>),
     /// Start the first member as a new cluster. Happens only while no cluster id is remembered.
     CreateSeed {
-        /// Name.
         name: String,
         /// etcd version.
         version: String,
@@ -18,14 +17,12 @@ pub enum Action {
     },
     /// Tell etcd of a new member without a vote.
     AddLearner {
-        /// Name.
         name: String,
         /// Pod of the member that is asked.
         via: String,
     },
     /// Start the pod of a member that etcd knows already: a new one, or one whose pod was lost and whose volume was not.
     CreateMember {
-        /// Name.
         name: String,
         /// Id; none when nobody answers who could tell.
         id: Option<u64>,
@@ -40,16 +37,13 @@ pub enum Action {
     },
     /// From now on the member does not start without its data.
     Seal {
-        /// Name.
         name: String,
         /// Uid of the pod.
         uid: String,
     },
     /// Give a learner its vote.
     Promote {
-        /// Id.
         id: u64,
-        /// Name.
         name: String,
         /// Pod of the member that is asked.
         via: String,
@@ -58,25 +52,20 @@ pub enum Action {
     MoveLeader {
         /// Id of the member that shall lead.
         id: u64,
-        /// Its name.
         name: String,
         /// Pod of the leader, which alone can do it.
         via: String,
     },
     /// Take a member out of etcd.
     RemoveMember {
-        /// Id.
         id: u64,
-        /// Name.
         name: String,
         /// Pod of the member that is asked.
         via: String,
-        /// Why.
         why: Removal,
     },
     /// Let a member run another version: its container is restarted in place, with its data.
     SetVersion {
-        /// Name.
         name: String,
         /// Uid of the pod.
         uid: String,
@@ -89,29 +78,17 @@ pub enum Action {
     },
     /// Restart a member: its pod is deleted and made again with its volume.
     Restart {
-        /// Name.
         name: String,
         /// Uid of the pod.
         uid: String,
-        /// Why.
         why: String,
     },
     /// Delete a pod that is no member, or that ended and whose data is on a volume.
-    DeletePod {
-        /// Name.
-        name: String,
-        /// Uid.
-        uid: String,
-    },
+    DeletePod { name: String, uid: String },
     /// Look after the database.
     Maintain(crate::maintenance::Step),
     /// Let go of the volume of a member that is none any more: as the policy says, it is deleted or set aside.
-    ReleaseClaim {
-        /// Name.
-        name: String,
-        /// Uid.
-        uid: String,
-    },
+    ReleaseClaim { name: String, uid: String },
 }
 
 /// Why a member is taken out.

@@ -52,7 +52,6 @@ pub(super) struct Claim {
     pub(super) data: Option<Data>,
 }
 
-/// The world.
 #[derive(Clone, Debug)]
 pub(super) struct World {
     pub(super) goal: Goal,

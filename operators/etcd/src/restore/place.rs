@@ -42,7 +42,6 @@ impl Place {
         Self { advertise, port, image, pod, found: OnceCell::new() }
     }
 
-    /// Where it is.
     pub(crate) async fn find(&self, client: &Client) -> Result<Found, String> {
         self.found.get_or_try_init(|| self.look(client)).await.cloned()
     }

@@ -12,7 +12,6 @@ use crate::observed::LOG_IN;
 /// The seed's containers were started so often: it will not get better by itself.
 pub(super) const SEED_TRIES: i32 = 5;
 
-/// What is seen.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seen {
     /// What is remembered.
@@ -74,7 +73,6 @@ pub(crate) struct ClusterSeen {
     pub(crate) revision: Option<i64>,
 }
 
-/// A pod.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PodSeen {
     pub(crate) name: String,

@@ -23,7 +23,6 @@ const REGION: &str = "us-east-1";
 pub struct SecretFault {
     /// Its name.
     pub secret: String,
-    /// What.
     pub what: String,
 }
 
@@ -54,7 +53,6 @@ impl<'a> Given<'a> {
         self.text(key)?.ok_or_else(|| self.fault(format!("key {key} is missing or empty")))
     }
 
-    /// S3.
     pub(super) fn s3(
         &self,
         endpoint: Option<&str>,

@@ -11,9 +11,7 @@ const TIME_LENGTH: usize = 19;
 /// What the name of a periodic backup says. Ordered by time first: a cluster that was restored counts its revisions anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Periodic {
-    /// When.
     pub time: DateTime,
-    /// Revision.
     pub revision: i64,
 }
 
@@ -29,7 +27,6 @@ impl Periodic {
         Self { time, revision }
     }
 
-    /// Its key.
     #[must_use]
     pub fn key(&self, path: &str) -> String {
         format!("{}{}_{}", prefix(path), self.revision, self.time.strftime(TIME))

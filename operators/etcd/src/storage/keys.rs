@@ -18,7 +18,6 @@ pub(super) const ID: usize = 8;
 /// What is hashed before a key for its name, so that the name is no hash that anything else knows the key by.
 const ID_OF: &[u8] = b"etcd backup key\0";
 
-/// One key.
 #[derive(Clone)]
 pub struct Key {
     pub(super) bytes: [u8; KEY],

@@ -20,7 +20,6 @@ pub struct Snapshot {
     size: u64,
 }
 
-/// A snapshot that is whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Whole {
     /// Size in bytes, with the trailer.
@@ -38,7 +37,6 @@ pub enum Damage {
     /// Not a database.
     #[error("not an etcd database (bolt's magic number is missing)")]
     Magic,
-    /// The hash.
     #[error("SHA-256 is {found}, expected {expected} as written by etcd: truncated or modified")]
     Hash {
         /// Of what was read.

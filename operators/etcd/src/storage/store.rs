@@ -52,7 +52,6 @@ pub struct Stored {
 
 /// An object that is being read.
 pub struct Found {
-    /// What it is.
     pub stored: Stored,
     /// Its bytes, decrypted where they are encrypted. The end comes after all of it came.
     pub pieces: BoxStream<'static, Result<Bytes, Failure>>,

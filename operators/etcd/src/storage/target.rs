@@ -36,7 +36,6 @@ pub struct Target {
     pub kind: Kind,
     /// Bucket, container or first folder.
     pub bucket: String,
-    /// Key in it.
     pub key: String,
     /// Name of the Secret with the credentials; none for those of the environment.
     pub secret: Option<String>,
@@ -187,7 +186,6 @@ fn split(path: &str) -> Result<(String, String), &'static str> {
 /// What may stand behind the host of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Behind {
-    /// Nothing.
     Nothing,
     /// The account's name, where it is not part of the host.
     Account,

@@ -27,7 +27,6 @@ pub enum Failure {
     Store {
         /// What was tried.
         verb: &'static str,
-        /// With what.
         what: String,
         /// In the store's own words.
         words: String,
@@ -36,12 +35,7 @@ pub enum Failure {
     },
     /// Keys that no store takes.
     #[error("unusable key {key:?}: {why}")]
-    Key {
-        /// Which.
-        key: String,
-        /// Why.
-        why: String,
-    },
+    Key { key: String, why: String },
     /// The source broke off.
     #[error("failed to read the snapshot: {0}")]
     Source(String),
@@ -64,11 +58,9 @@ pub enum Failure {
     /// What arrived has another size than what was sent.
     #[error("the store has {found} bytes of {what}, expected {sent}")]
     Size {
-        /// What.
         what: String,
         /// In the store.
         found: u64,
-        /// Sent.
         sent: u64,
     },
     /// The operator ends.

@@ -80,7 +80,6 @@ impl Access {
         Ok(Self::tls(&files, server.to_owned()))
     }
 
-    /// The same, as a user.
     #[must_use]
     pub fn with_user(&self, name: &str, password: &str) -> Self {
         let inner = Inner { tls: self.inner.tls.clone(), user: Some((name.to_owned(), password.to_owned())) };

@@ -47,7 +47,6 @@ pub enum Insecure {
     Kubernetes {
         /// What was tried.
         verb: &'static str,
-        /// On which.
         name: String,
         /// Why it failed.
         source: Box<kube::Error>,

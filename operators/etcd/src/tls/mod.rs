@@ -96,7 +96,6 @@ impl Goal {
         self.peer.is_some() || self.client.is_some()
     }
 
-    /// The Secret of a part.
     pub(crate) fn secret(&self, part: Part) -> Option<&str> {
         match part {
             Part::Peer => self.peer.as_deref(),
@@ -208,7 +207,6 @@ impl Names {
 pub struct Fault {
     /// Its name.
     pub secret: String,
-    /// The key in it, when it is one.
     pub key: Option<&'static str>,
     /// In one word.
     pub reason: &'static str,

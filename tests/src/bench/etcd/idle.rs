@@ -23,7 +23,6 @@ use super::{
     member,
 };
 
-/// Clusters.
 const CLUSTERS: usize = 500;
 /// In so many namespaces.
 const NAMESPACES: usize = 50;

@@ -22,7 +22,6 @@ pub(super) use settled::Settled;
 
 /// Namespaces of the table.
 pub(crate) const NAMESPACES: usize = 1_000;
-/// Operators in each.
 const OPERATORS: usize = 10;
 
 /// Nothing that is on its way takes this long, not even on a busy machine.

@@ -36,7 +36,6 @@ pub enum Problem {
          digits, `-` and `.`"
     )]
     BadName(String),
-    /// There is no such Deployment.
     #[error("there is no deployment `{0}`; name one of spec.install.spec.deployments")]
     NoDeployment(String),
     /// No Service can be named after the Deployment.
@@ -75,7 +74,6 @@ pub enum Problem {
     /// Such a webhook could keep itself from being removed.
     #[error("rules must not be for webhook configurations; leave admissionregistration.k8s.io out")]
     RulesForWebhooks,
-    /// It converts nothing.
     #[error("it converts nothing; list CustomResourceDefinitions")]
     ConvertsNothing,
     /// A CustomResourceDefinition belongs to the whole cluster.

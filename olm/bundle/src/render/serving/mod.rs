@@ -29,11 +29,8 @@ const DEFAULT_PORT: i32 = 443;
 /// A Deployment that the API server calls, with what it needs for that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
-    /// The Deployment.
     pub deployment: String,
-    /// Its namespace.
     pub namespace: String,
-    /// The Service by which it is called.
     pub service: String,
     /// The Secret with its certificate.
     pub secret: String,
@@ -57,7 +54,6 @@ impl Endpoint {
 pub struct CaPlace {
     /// `apiVersion` of the object.
     pub api_version: &'static str,
-    /// Its kind.
     pub kind: &'static str,
     /// Its name; objects with CA bundles live in no namespace.
     pub name: String,

@@ -42,7 +42,6 @@ pub fn render_one(
     format.write(out, document.to_string().as_bytes())
 }
 
-/// The bundle itself.
 pub fn read(opened: &OpenedBundle) -> Result<Bundle, Failure> {
     Bundle::from_dir(&opened.path).map_err(|error| unreadable(&opened.origin, &error))
 }

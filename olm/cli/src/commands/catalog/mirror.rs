@@ -30,7 +30,6 @@ const NAME: &str = "localhost/catalog:latest";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Kind {
-    /// A catalog.
     Catalog,
     /// A bundle, which is read at every install.
     Bundle,

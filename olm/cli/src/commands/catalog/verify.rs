@@ -87,7 +87,6 @@ fn read(path: &Path) -> Result<String, Failure> {
     })
 }
 
-/// The flag of a field.
 fn flag(field: &str) -> &'static str {
     match field {
         "identity.issuer" => "--certificate-oidc-issuer",

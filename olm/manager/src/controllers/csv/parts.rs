@@ -70,7 +70,6 @@ struct DefinitionSeen {
 /// The rules of a role. Roles of one operator in many namespaces have the same, and share them.
 pub(super) type Rules = Arc<Vec<Rule>>;
 
-/// A ClusterRole.
 #[derive(Debug, Clone, PartialEq)]
 struct ClusterRoleSeen {
     rules: Rules,
@@ -92,7 +91,6 @@ impl ClusterRoleSeen {
     }
 }
 
-/// Which there are.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
     pub(super) deployments: Ledger<Workload>,

@@ -65,7 +65,6 @@ pub(super) enum HoldReason {
 /// What to do.
 pub(super) enum Next {
     Hold(HoldReason),
-    /// Have this plan.
     Plan(Arc<Change>),
     /// A plan for that very version is approved and about to be carried out.
     Keep {

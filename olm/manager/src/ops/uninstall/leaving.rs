@@ -139,7 +139,6 @@ impl Leaving {
         Ok(self)
     }
 
-    /// What is installed.
     #[must_use]
     pub fn installed(&self) -> &Installed {
         &self.installed

@@ -110,7 +110,6 @@ impl From<DeletionPolicy> for UninstallOptions {
 pub struct UninstallReport {
     /// Namespace of the operator.
     pub namespace: String,
-    /// The package.
     pub package: String,
     /// Digest of the plan that was carried out.
     pub digest: String,
@@ -179,7 +178,6 @@ pub(crate) enum Progress {
     Waiting(String),
     /// A Subscription that goes along is held.
     HeldAlong {
-        /// Its reason.
         reason: String,
         /// It, what it says, and what that means for this one.
         message: String,

@@ -21,7 +21,6 @@ type Answer = io::Result<Response<Body>>;
 
 /// Who may come in.
 pub const ACCESS_KEY: &str = "AK";
-/// With what.
 pub const SECRET_KEY: &str = "SK";
 
 /// What the server does wrong.
@@ -62,7 +61,6 @@ pub trait Observer: Send + Sync {
 
 /// The server, with the bucket `bucket`.
 pub struct S3 {
-    /// What it has.
     pub dir: tempfile::TempDir,
     url: String,
     fault: watch::Sender<Option<Fault>>,
@@ -128,7 +126,6 @@ impl S3 {
         Ok(Self { dir, url, fault, server })
     }
 
-    /// Where it is.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url

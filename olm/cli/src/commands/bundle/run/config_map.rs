@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use crate::exit::{Code, Failure};
 
-/// The one channel.
 pub const CHANNEL: &str = "bundle-run";
 
 /// A ConfigMap holds 1 MiB; some of it is for its metadata.

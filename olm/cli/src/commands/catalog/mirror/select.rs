@@ -133,7 +133,6 @@ impl Chosen {
         Self { package, channels, bundles }
     }
 
-    /// Its bundles.
     pub fn bundles(&self) -> impl Iterator<Item = &BundleEntry> {
         self.bundles.iter().filter_map(|name| self.package.bundles.get(name))
     }
