@@ -8,7 +8,7 @@ use kube::{
     api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams},
     core::GroupVersionKind,
 };
-use olm_manager::ops::{self, doctor};
+use olm_ops::doctor;
 use olm_tests::inprocess::{Catalog, OLM, World, text};
 use serde_json::{Value, json};
 
@@ -391,7 +391,7 @@ fn beside_an_olm_that_runs_nothing_is_done() {
             "{}",
             subscription["status"]
         );
-        let rival = ops::rival(&world.client).await?.context("it is to be seen by others too")?;
+        let rival = olm_ops::rival(&world.client).await?.context("it is to be seen by others too")?;
         ensure!(rival.deployments == ["old-olm/olm-operator"], "{rival:?}");
         let report = doctor::examine(&world.client, None).await;
         ensure!(

@@ -54,7 +54,7 @@ fn an_approval_carries_the_name_of_whoever_made_it() {
         let refused = patch(&world, "joe", plan, &as_somebody("joe")).await;
         ensure!(refused.is_err(), "joe took it over");
         world.installed("ns", "a", "a.v1.0.0").await?;
-        let history = olm_manager::ops::history(&world.client, Some("ns"), "a").await?;
+        let history = olm_ops::history(&world.client, Some("ns"), "a").await?;
         let by: Vec<Option<&str>> = history.iter().map(|r| r.approval.by.as_deref()).collect();
         ensure!(by == [Some("jane")], "{by:?}");
         Ok(())

@@ -3,7 +3,6 @@
 
 use anyhow::{Context as _, Result, ensure};
 use olm_devcluster::api::Identity;
-use olm_manager::ops;
 use olm_tests::inprocess::{Catalog, Operator, Snapshot, World, condition, text};
 use serde_json::{Value, json};
 
@@ -46,7 +45,7 @@ fn says(message: &str, names: &[&str]) -> Result<()> {
 
 /// The sentence that `olm why`, `olm list` and `olm status` have about it.
 async fn why(world: &World, names: &[&str]) -> Result<()> {
-    let installed = ops::find_installed(&world.client, Some("ns"), "a").await?;
+    let installed = olm_ops::find_installed(&world.client, Some("ns"), "a").await?;
     says(&installed.reason, names)
 }
 
@@ -168,9 +167,9 @@ fn an_approval_without_the_right() {
         world.subscribe_with("ns", "a", |spec| spec["installPlanApproval"] = "Manual".into()).await?;
         let plan = world.waiting_plan("ns", &[]).await?;
         let visitor = world.client_of(Identity::user("visitor", []));
-        let refused = ops::approve(&visitor, Some("ns"), "a", None).await;
+        let refused = olm_ops::approve(&visitor, Some("ns"), "a", None).await;
         let error = refused.err().context("a visitor approved a plan")?;
-        ensure!(error.kind() == ops::Kind::Forbidden, "{error}");
+        ensure!(error.kind() == olm_ops::Kind::Forbidden, "{error}");
         says(&error.to_string(), &["visitor"])?;
         // one who may look, and not approve
         let view = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": "looks" },
@@ -180,9 +179,11 @@ fn an_approval_without_the_right() {
             "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "visitor" }] });
         world.apply(&view).await?;
         world.apply(&bound).await?;
-        let error =
-            ops::approve(&visitor, Some("ns"), "a", None).await.err().context("a visitor approved a plan")?;
-        ensure!(error.kind() == ops::Kind::Forbidden, "{error}");
+        let error = olm_ops::approve(&visitor, Some("ns"), "a", None)
+            .await
+            .err()
+            .context("a visitor approved a plan")?;
+        ensure!(error.kind() == olm_ops::Kind::Forbidden, "{error}");
         says(&error.to_string(), &["visitor", "installplans"])?;
         world.quiet().await?;
         let plan = world.get("InstallPlan", "ns", text(&plan, "/metadata/name")).await?;

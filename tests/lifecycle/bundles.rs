@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use olm_catalog::{BundleEntry, Catalog, Channel, Package, build};
-use olm_manager::ops::{Operands, UninstallOptions, uninstall};
+use olm_ops::{Operands, UninstallOptions, uninstall};
 use olm_tests::inprocess::{Fate, OLM, PATIENCE, Snapshot, World, condition, crd, text};
 use serde_json::{Value, json};
 

@@ -3,12 +3,9 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, ensure};
-use olm_manager::{
-    Options,
-    catalogs::LoadedCatalog,
-    manifests::METRICS_READER_ROLE,
-    ops::{self, InstallRequest},
-};
+use olm_engine::catalogs::LoadedCatalog;
+use olm_manager::Options;
+use olm_ops::{InstallRequest, manifests::METRICS_READER_ROLE};
 use olm_tests::inprocess::{Catalog, Fault, OLM, World, condition, objects, text};
 use serde_json::{Value, json};
 
@@ -187,8 +184,8 @@ fn a_group_shuts_out_the_catalogs_of_everybody() {
             (everybodys.served_as(OLM, "catalog"), Catalog::chain(&[&op("1.0.0")]).served_as("ns", "ours"));
         let request = InstallRequest::new("a", "ns");
         let preview = async |catalogs: &[LoadedCatalog]| {
-            let chosen = ops::wanted(&world.client, catalogs, &request).await.map(|s| s.spec.source)?;
-            ops::preview_install(&world.client, catalogs, &request).await.map(|_| chosen)
+            let chosen = olm_ops::wanted(&world.client, catalogs, &request).await.map(|s| s.spec.source)?;
+            olm_ops::preview_install(&world.client, catalogs, &request).await.map(|_| chosen)
         };
         let both = [everybodys.clone(), own];
         let only = std::slice::from_ref(&everybodys);
@@ -199,7 +196,7 @@ fn a_group_shuts_out_the_catalogs_of_everybody() {
         ensure!(preview(&both).await.is_ok_and(|chosen| chosen == "ours"), "its own may be used");
         let refused = preview(only).await.err().context("it was planned")?;
         ensure!(
-            matches!(&refused, ops::Error::Refused { code, .. } if code == "CatalogOutOfSight"),
+            matches!(&refused, olm_ops::Error::Refused { code, .. } if code == "CatalogOutOfSight"),
             "{refused}"
         );
         let b = olm_tests::inprocess::Operator::new("b", "1.0.0").needs("as", "a.example.com", "A", "v1");

@@ -1,7 +1,7 @@
 //! Subscriptions that are deleted and held by their policy: what somebody does meanwhile, and those that meet each other.
 
 use anyhow::{Context as _, Result, ensure};
-use olm_manager::ops::{self, Operands, UninstallOptions};
+use olm_ops::{Operands, UninstallOptions};
 use olm_tests::inprocess::{Catalog, OLM, Operator, World, condition, text};
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ fn along_of(package: &str) -> String {
 
 /// What a person does with the command that `DeletionHeld` names.
 async fn uninstall(world: &World, options: &UninstallOptions) -> Result<Vec<String>> {
-    let report = ops::uninstall(&world.client, Some("ns"), "a", options).await;
+    let report = olm_ops::uninstall(&world.client, Some("ns"), "a", options).await;
     Ok(report.map_err(|error| anyhow::anyhow!("{error}"))?.removed)
 }
 

@@ -2,9 +2,9 @@
 
 use anyhow::{Context as _, Result, ensure};
 use olm_devcluster::api::Identity;
-use olm_manager::{
+use olm_ops::{
+    doctor::{self, Ailment, Code, Report, Severity},
     manifests::{self, ManifestOptions},
-    ops::doctor::{self, Ailment, Code, Report, Severity},
 };
 use olm_tests::inprocess::{Catalog, Manager, OLM, World};
 use serde_json::json;

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, ensure};
 use kube::Client;
 use olm_devcluster::api::Identity;
-use olm_manager::manifests::{ManifestOptions, manifests};
+use olm_ops::manifests::{ManifestOptions, manifests};
 use olm_tests::inprocess::{Catalog, Manager, OLM, World, local_address, text};
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@
 use anyhow::{Context as _, Result, ensure};
 use kube::Client;
 use olm_devcluster::api::Identity;
-use olm_manager::ops::{self, Subject, Verdict, doctor};
+use olm_ops::{Subject, Verdict, doctor};
 use olm_tests::inprocess::{Catalog, Operator, World, text};
 use serde_json::{Value, json};
 
@@ -548,9 +548,9 @@ fn the_effect_of_a_policy_is_shown_before_it_is_applied() {
             [Catalog::chain(&[&op("1.0.0")]).and_chain(&[&high("b", "1.0.0")]).served_as("olm", "catalog")];
         let test = async |client: &Client, namespace: Option<&str>, spec: Value| {
             let new = vec![serde_json::from_value(policy("new", spec))?];
-            anyhow::Ok(ops::test_policies(client, namespace, &catalogs, new).await?)
+            anyhow::Ok(olm_ops::test_policies(client, namespace, &catalogs, new).await?)
         };
-        let results = |tested: &ops::PolicyTest| -> Vec<(String, Subject, Verdict)> {
+        let results = |tested: &olm_ops::PolicyTest| -> Vec<(String, Subject, Verdict)> {
             tested.effects.iter().map(|e| (e.name.clone(), e.what, e.result)).collect()
         };
 

@@ -7,7 +7,8 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use olm_manager::{Options, catalogs::Registries};
+use olm_engine::catalogs::Registries;
+use olm_manager::Options;
 use olm_tests::inprocess::{
     Catalog, Manager, OLM, Operator, Registry, World, condition, entry, of_cluster, text,
 };

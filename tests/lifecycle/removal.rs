@@ -2,10 +2,8 @@
 
 use anyhow::{Context as _, Result, bail, ensure};
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
-use olm_manager::{
-    manifests::MANAGER,
-    ops::{self, Operands, UninstallOptions},
-};
+use olm_engine::site::MANAGER;
+use olm_ops::{Operands, UninstallOptions};
 use olm_tests::inprocess::{Catalog, Fault, Faults, OLM, Operator, World, condition, crd, text};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -275,7 +273,7 @@ fn an_interrupted_uninstall_goes_on() {
             let client = faults.client(world.client.clone(), dead.clone());
             let first = options();
             let done = tokio::select! {
-                done = ops::uninstall(&client, Some("ns"), "a", &first) => Some(done),
+                done = olm_ops::uninstall(&client, Some("ns"), "a", &first) => Some(done),
                 () = dead.cancelled() => None,
             };
             if let Some(done) = done {
@@ -284,8 +282,8 @@ fn an_interrupted_uninstall_goes_on() {
                 done.map(drop).map_err(|error| anyhow::anyhow!("{error}"))?;
             } else {
                 // then the same command goes on
-                match ops::uninstall(&world.client, Some("ns"), "a", &options()).await {
-                    Ok(_) | Err(ops::Error::NotFound { .. }) => {}
+                match olm_ops::uninstall(&world.client, Some("ns"), "a", &options()).await {
+                    Ok(_) | Err(olm_ops::Error::NotFound { .. }) => {}
                     Err(error) => bail!("after write {at}: {error}"),
                 }
             }
@@ -327,14 +325,14 @@ fn crds_of_earlier_versions_go_too() {
         world.apply(&left).await?;
         // then its objects stand in the way as those of the others do
         let all = |operands| UninstallOptions { operands, delete_crds: true, ..UninstallOptions::default() };
-        let refused = ops::uninstall(&world.client, Some("ns"), "a", &all(Operands::Keep)).await;
+        let refused = olm_ops::uninstall(&world.client, Some("ns"), "a", &all(Operands::Keep)).await;
         let error = refused.err().context("an object would have gone without a word")?;
         ensure!(error.to_string().contains("1 Old object"), "{error}");
         let options = all(Operands::Delete);
-        let plan = ops::preview_uninstall(&world.client, Some("ns"), "a", &options).await?;
+        let plan = olm_ops::preview_uninstall(&world.client, Some("ns"), "a", &options).await?;
         let counted: Vec<_> = plan.operands.iter().map(|o| (o.crd.as_str(), o.count)).collect();
         ensure!(counted == [("as.a.example.com", Some(0)), ("olds.a.example.com", Some(1))], "{counted:?}");
-        let report = ops::uninstall(&world.client, Some("ns"), "a", &options).await?;
+        let report = olm_ops::uninstall(&world.client, Some("ns"), "a", &options).await?;
         let crds: Vec<&String> = report.removed.iter().filter(|o| o.starts_with("CustomResource")).collect();
         ensure!(crds.len() == 2, "{crds:?}");
         world.gone("CustomResourceDefinition", "", "as.a.example.com").await?;
@@ -358,7 +356,7 @@ fn crds_go_with_the_last_who_needs_them() {
         let options =
             UninstallOptions { operands: Operands::Keep, delete_crds: true, ..UninstallOptions::default() };
         // when the first goes, then its CRD is needed in the other
-        let report = ops::uninstall(&world.client, Some("one"), "a", &options).await?;
+        let report = olm_ops::uninstall(&world.client, Some("one"), "a", &options).await?;
         let kept: Vec<&String> =
             report.kept.iter().filter(|kept| kept.contains("as.a.example.com")).collect();
         ensure!(
@@ -368,7 +366,7 @@ fn crds_go_with_the_last_who_needs_them() {
         let crd = world.get("CustomResourceDefinition", "", "as.a.example.com").await?;
         ensure!(crd["metadata"]["labels"].get("operators.coreos.com/a.one").is_some(), "{}", crd["metadata"]);
         // when the second goes, then nobody needs it, whatever the label of the first says
-        let report = ops::uninstall(&world.client, Some("two"), "a", &options).await?;
+        let report = olm_ops::uninstall(&world.client, Some("two"), "a", &options).await?;
         ensure!(report.removed.iter().any(|gone| gone.contains("as.a.example.com")), "{report:?}");
         world.gone("CustomResourceDefinition", "", "as.a.example.com").await
     });
@@ -389,7 +387,7 @@ fn what_was_installed_for_it_goes_with_it() {
         world.patch("Subscription", "ns", "base", &made_for).await?;
         // when it is to stay, the plan says so
         let plan =
-            ops::preview_uninstall(&world.client, Some("ns"), "a", &UninstallOptions::default()).await?;
+            olm_ops::preview_uninstall(&world.client, Some("ns"), "a", &UninstallOptions::default()).await?;
         ensure!(
             plan.dependencies[0].satisfied_by.starts_with("retained, although no longer required"),
             "{:?}",
@@ -397,7 +395,7 @@ fn what_was_installed_for_it_goes_with_it() {
         );
         // and when it is to go, it goes
         let options = UninstallOptions { delete_dependencies: true, ..UninstallOptions::default() };
-        ops::uninstall(&world.client, Some("ns"), "a", &options).await?;
+        olm_ops::uninstall(&world.client, Some("ns"), "a", &options).await?;
         world.gone("Subscription", "ns", "base").await?;
         world.gone("ClusterServiceVersion", "ns", "base.v1.0.0").await?;
         world.gone("ClusterServiceVersion", "ns", "a.v1.0.0").await

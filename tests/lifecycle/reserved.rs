@@ -1,12 +1,10 @@
 //! What no bundle and no version may write: the objects of olm and of Kubernetes. The ids are those of the threat model.
 
 use anyhow::{Context as _, Result, ensure};
-use olm_manager::{
+use olm_ops::{
+    InstallRequest,
+    doctor::{self, Code},
     manifests::{self, ManifestOptions},
-    ops::{
-        self, InstallRequest,
-        doctor::{self, Code},
-    },
 };
 use olm_tests::inprocess::{Catalog, OLM, Operator, World, crd, text};
 use serde_json::{Value, json};
@@ -123,7 +121,7 @@ fn t06_a_role_that_adds_to_view_is_high_in_the_plan() {
         world.home("ns").await?;
         let request = InstallRequest::new("a", "ns");
         let plan =
-            ops::preview_install(&world.client, &[catalog.served_as(OLM, "catalog")], &request).await?;
+            olm_ops::preview_install(&world.client, &[catalog.served_as(OLM, "catalog")], &request).await?;
         let first = plan.permissions.added.first().context("no right")?;
         ensure!(first.level == olm_plan::Level::High, "{:?}", plan.permissions.added);
         ensure!(first.rule == "* everything, for everybody with ClusterRole view", "{first:?}");

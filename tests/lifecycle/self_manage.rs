@@ -4,10 +4,8 @@
 use std::{collections::BTreeSet, process::Output};
 
 use anyhow::{Context as _, Result, ensure};
-use olm_manager::manifests::{
-    CONSOLE, MANAGER, ManifestOptions, NAMESPACE_VARIABLE, VERSION, for_server,
-    installation::OPTIONS_ANNOTATION, manifests,
-};
+use olm_engine::site::{CONSOLE, MANAGER, NAMESPACE_VARIABLE};
+use olm_ops::manifests::{ManifestOptions, VERSION, for_server, installation::OPTIONS_ANNOTATION, manifests};
 use olm_tests::{
     bin_dir, cluster,
     inprocess::{Faults, OLM, Served, World, text},

@@ -5,10 +5,8 @@ use std::net::SocketAddr;
 use anyhow::{Context as _, Result, ensure};
 use kube::Client;
 use olm_devcluster::api::Identity;
-use olm_manager::{
-    Options,
-    manifests::{ManifestOptions, manifests, served},
-};
+use olm_manager::Options;
+use olm_ops::manifests::{ManifestOptions, manifests, served};
 use olm_tests::inprocess::{Catalog, MANAGER, Manager, OLM, World, local_address, text};
 use serde_json::{Value, json};
 

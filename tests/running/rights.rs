@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::ensure;
-use olm_manager::manifests::{ManifestOptions, manifests};
+use olm_ops::manifests::{ManifestOptions, manifests};
 use olm_tests::inprocess::{Call, Catalog, Operator, World, crd};
 use serde_json::{Value, json};
 

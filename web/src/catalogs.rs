@@ -9,7 +9,7 @@ use std::{
 
 use jiff::Timestamp;
 use olm_catalog::{Catalog, CsvMetadata, Icon, Summary};
-use olm_manager::catalogs::{FetchError, Fetcher, LoadedCatalog, ReadError};
+use olm_engine::catalogs::{FetchError, Fetcher, LoadedCatalog, ReadError};
 
 use crate::{api_server::Identity, links::clean, markdown, session::hash};
 

@@ -207,9 +207,9 @@ impl WebError {
     }
 }
 
-impl From<olm_manager::ops::Error> for WebError {
-    fn from(error: olm_manager::ops::Error) -> Self {
-        use olm_manager::ops::{Error, Kind, PLAN_CHANGED};
+impl From<olm_ops::Error> for WebError {
+    fn from(error: olm_ops::Error) -> Self {
+        use olm_ops::{Error, Kind, PLAN_CHANGED};
         if let Error::Kube { what, source } = &error
             && let kube::Error::Api(status) = source.as_ref()
         {

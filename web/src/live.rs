@@ -121,14 +121,14 @@ impl Subject {
             Self::List => {
                 let (snapshot, list) = tokio::join!(
                     app.catalogs.read(&caller.identity),
-                    olm_manager::ops::list_installed(&caller.client, None)
+                    olm_ops::list_installed(&caller.client, None)
                 );
                 let html = installed::view(&list?, &snapshot, caller.csrf()).into_string();
                 Ok(Drawn { html, say: String::new() })
             }
             Self::Operator { namespace, name } => {
                 let snapshot = app.catalogs.read(&caller.identity).await;
-                let view = olm_manager::ops::overview(&caller.client, namespace, name).await?;
+                let view = olm_ops::overview(&caller.client, namespace, name).await?;
                 let html = operator::render(&view, &snapshot, caller.csrf()).into_string();
                 Ok(Drawn { html, say: operator::say(&view) })
             }

@@ -43,7 +43,7 @@ pub struct Options {
 pub enum Error {
     /// The catalog address is none.
     #[error("failed to set up the console: {0}")]
-    Catalogs(#[from] olm_manager::catalogs::FetchError),
+    Catalogs(#[from] olm_engine::catalogs::FetchError),
     /// An option of OpenID Connect cannot be used.
     #[error(transparent)]
     OpenId(#[from] olm_oidc::Error),

@@ -16,7 +16,7 @@ use http::{Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
 use kube::Client;
 use olm_catalog::Catalog;
-use olm_manager::catalogs::{CatalogRef, LoadedCatalog};
+use olm_engine::catalogs::{CatalogRef, LoadedCatalog};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;

@@ -56,6 +56,8 @@ pub const ANNOTATION_EXCLUDE_GLOBAL: &str = "olm.operatorframework.io/exclude-gl
 pub const ANNOTATION_INSTALLED_ALONGSIDE: &str = "operatorframework.io/installed-alongside";
 /// Annotation on InstallPlan and approved objects: digest of the plan that was approved (ours).
 pub const ANNOTATION_PLAN_DIGEST: &str = "olm.planDigest";
+/// Annotation of an InstallPlan: one line on what it changes.
+pub const ANNOTATION_PLAN_SUMMARY: &str = "olm.planSummary";
 /// Annotation on InstallPlan: digests of the parts of the plan, as JSON, by which a later plan can be compared (ours).
 pub const ANNOTATION_PLAN_PARTS: &str = "olm.planParts";
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use clap::Parser as _;
-use olm_manager::catalogs::{Fetcher, LoadedCatalog};
+use olm_engine::catalogs::{Fetcher, LoadedCatalog};
 use serde::{Deserialize, Serialize};
 
 use crate::{

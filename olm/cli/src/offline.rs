@@ -6,14 +6,12 @@ use olm_api::{Subscription, SubscriptionSpec};
 use olm_bundle::Bundle;
 use olm_catalog::{BundleEntry, Package};
 use olm_catalog_sources::Source;
-use olm_manager::{
+use olm_engine::{
+    Refusal,
     catalogs::{CatalogRef, LoadedCatalog},
-    engine::{
-        Refusal,
-        offline::{Draft, Supposed, step},
-    },
-    ops::UninstallOptions,
+    offline::{Draft, Supposed, step},
 };
+use olm_ops::UninstallOptions;
 use olm_plan::{Finding, FindingCode, Plan, Severity, wanted_along};
 use olm_resolver::Resolved;
 

@@ -139,7 +139,7 @@ mod tests {
     fn every_reason_has_a_page_and_every_page_a_reason() {
         let resolver = olm_resolver::Code::ALL.iter().map(ToString::to_string);
         // A catalog that may not be used is not shown to the resolver.
-        let engine = [olm_manager::engine::CATALOG_OUT_OF_SIGHT.to_owned()];
+        let engine = [olm_engine::CATALOG_OUT_OF_SIGHT.to_owned()];
         compare("reasons", Kind::Reason, resolver.chain(engine).collect());
     }
 
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn every_ailment_has_a_row_and_every_row_an_ailment() {
-        use olm_manager::ops::doctor::CODES;
+        use olm_ops::doctor::CODES;
         let known: BTreeSet<String> = CODES.iter().map(ToString::to_string).collect();
         assert_eq!(codes(Kind::Ailment), known, "keep the table of docs/doctor.md as the codes are");
         for code in CODES {

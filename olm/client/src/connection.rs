@@ -29,7 +29,7 @@ const TIMES: u32 = 3;
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// What [`Client::try_from`] makes, with a connector that keeps watch. Proxies are left to that one.
-pub(crate) fn open(config: Config) -> Result<Client, kube::Error> {
+pub fn open(config: Config) -> Result<Client, kube::Error> {
     if config.proxy_url.is_some() {
         return Client::try_from(config);
     }

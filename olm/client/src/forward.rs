@@ -9,7 +9,7 @@ pub const FORWARDED_AUTHORIZATION: HeaderName = HeaderName::from_static("x-olm-a
 pub const FORWARD: HeaderValue = HeaderValue::from_static("forward");
 
 /// Fills the header in. `Authorization` is there by now.
-pub(crate) fn token<B>(mut request: Request<B>) -> Request<B> {
+pub fn token<B>(mut request: Request<B>) -> Request<B> {
     if request.headers().get(FORWARDED_AUTHORIZATION) == Some(&FORWARD) {
         let token = request.headers().get(header::AUTHORIZATION).cloned();
         match token {

@@ -3,12 +3,16 @@
 //! * [`connection`]: connections that end when nobody answers any more
 //! * [`forward`]: the caller's token, for a Service behind the API server's proxy
 //! * [`events`]: events, each with the text that was told
+//! * [`lists`](mod@lists): lists page by page, without `managedFields`
+//! * [`metadata`]: watches and lists of metadata
 //! * [`statuses`]: errors that are a `Status`, whoever wrote them
 //! * [`watch`]: watches that wait after an error, longer each time
 
 mod connection;
 pub mod events;
 mod forward;
+mod lists;
+mod metadata;
 mod statuses;
 mod unanswered;
 mod watch;
@@ -16,6 +20,8 @@ mod watch;
 use kube::{Client, Config};
 
 pub use forward::{FORWARD, FORWARDED_AUTHORIZATION};
+pub use lists::lists;
+pub use metadata::{is_watch, metadata_only};
 pub use statuses::with_statuses;
 pub use watch::patient;
 

@@ -8,14 +8,14 @@ use tower::BoxError;
 /// A request that had no answer. The HTTP client says of it where in its layers that came to pass, and in its sources alone why; here
 /// it is one text, with the server's address.
 #[derive(Debug)]
-pub(crate) struct Unanswered {
+pub struct Unanswered {
     server: String,
     why: BoxError,
 }
 
 impl Unanswered {
     /// For the requests to the server of a configuration.
-    pub(crate) fn by<E: Into<BoxError>>(config: &Config) -> impl Fn(E) -> BoxError + Clone + use<E> {
+    pub fn by<E: Into<BoxError>>(config: &Config) -> impl Fn(E) -> BoxError + Clone + use<E> {
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         move |why| Self { server: server.clone(), why: why.into() }.into()
     }

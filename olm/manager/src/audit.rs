@@ -3,8 +3,9 @@
 
 use kube::{Api, ResourceExt};
 use olm_api::{InstallPlan, install_plan::Step, names};
+use olm_ops::authority::Authority;
 
-use crate::{authority::Authority, context::Ctx, ops};
+use crate::context::Ctx;
 
 const TARGET: &str = "olm::audit";
 
@@ -72,5 +73,5 @@ async fn program(plan: &InstallPlan, ctx: &Ctx) -> Option<String> {
     }
     // The fields of managers are not kept in memory.
     let api = Api::<InstallPlan>::namespaced(ctx.client.clone(), &plan.namespace()?);
-    ops::approval(&api.get(&plan.name_any()).await.ok()?).with
+    olm_ops::approval(&api.get(&plan.name_any()).await.ok()?).with
 }

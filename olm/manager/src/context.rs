@@ -11,7 +11,15 @@ use kube::{
         reflector::ObjectRef,
     },
 };
+use olm_api::OperatorGroup;
 use olm_client::events::Recorder;
+use olm_engine::{
+    ChangeCache, Refusal,
+    accounts::{self, AccountError},
+    catalogs::{BundleImages, Cache, CacheError, CatalogStore, Refresh, Registries, SignatureCache},
+    limits::{NOTE, truncate},
+    resources::{ResourceError, Resources, short},
+};
 use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
@@ -20,15 +28,11 @@ use crate::{
     adoption::Standby,
     authority::Authorities,
     backoff::Backoff,
-    catalogs::{BundleImages, Cache, CacheError, CatalogStore, Refresh, Registries, SignatureCache},
     controllers::{catalog_source::Jobs, csv},
-    engine::{ChangeCache, Refusal},
     fence::Fence,
     guard::guarded,
     health::Health,
-    limits::{NOTE, truncate},
     metrics::Metrics,
-    resources::{ResourceError, Resources, short},
     reviews::Reviews,
     run::Options,
     runner::{Action, Controller},
@@ -81,7 +85,7 @@ pub(crate) enum Error {
     #[error(transparent)]
     Refused(#[from] Refusal),
     #[error(transparent)]
-    Account(Box<crate::attenuated::AccountError>),
+    Account(Box<AccountError>),
     #[error("failed to read the bundle {name}: {text}")]
     Bundle { name: String, text: String },
     /// It was written, and does not come to what it is for.
@@ -110,7 +114,25 @@ impl Error {
     }
 }
 
+impl From<AccountError> for Error {
+    fn from(error: AccountError) -> Self {
+        Self::Account(Box::new(error))
+    }
+}
+
 impl Ctx {
+    /// Access with the permissions that a plan of the group's namespace is applied with: the manager's own, or those of the
+    /// ServiceAccount that the group names.
+    pub(crate) async fn resources_for(
+        &self,
+        group: Option<&OperatorGroup>,
+    ) -> Result<Resources, AccountError> {
+        match accounts::account(group, &self.client).await? {
+            None => Ok(self.resources.clone()),
+            Some(user) => Ok(self.resources.acting_with(accounts::acting_as(self.client.clone(), user))),
+        }
+    }
+
     pub(crate) fn new(client: Client, options: &Options) -> Result<Self, CacheError> {
         let Options { namespace, identity, .. } = options;
         let cache = Arc::new(Cache::open(options.cache_dir.as_deref())?);

@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     /// Text in quotes that stands where an event's reason stands, in all sources of controllers.
-    fn told() -> Vec<(std::path::PathBuf, String)> {
+    fn emitted() -> Vec<(std::path::PathBuf, String)> {
         let mut out = Vec::new();
         let mut folders = vec![std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
         while let Some(folder) = folders.pop() {
@@ -215,10 +215,10 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_told_that_the_table_does_not_have() {
-        let told = told();
-        assert!(told.len() >= 4, "the scan finds no calls: {told:?}");
-        for (path, reason) in told {
+    fn every_emitted_reason_is_in_the_table() {
+        let emitted = emitted();
+        assert!(emitted.len() >= 4, "the scan finds no calls: {emitted:?}");
+        for (path, reason) in emitted {
             assert!(REASONS.iter().any(|known| known.reason == reason), "{}: {reason}", path.display());
         }
     }
@@ -233,6 +233,6 @@ mod tests {
             "| object | reason | type | meaning |\n| --- | --- | --- | --- |\n{}",
             rows.collect::<String>()
         );
-        crate::testing::documented("monitoring.md", "events", &table);
+        olm_testing::documented("monitoring.md", "events", &table);
     }
 }

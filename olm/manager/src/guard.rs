@@ -5,8 +5,10 @@ use std::{sync::Arc, time::Duration};
 use axum::body::HttpBody as _;
 use http::{Method, Request, Response, header};
 use kube::{Client, client::Body};
+use olm_client::is_watch;
+use olm_engine::limits;
 
-use crate::{fence::Fence, limits, metadata::is_watch, metrics::Metrics};
+use crate::{fence::Fence, metrics::Metrics};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 

@@ -19,15 +19,11 @@ use axum::{
 };
 pub(crate) use listener::{Connections, Peer};
 use olm_catalog::BundleEntry;
+use olm_engine::catalogs::{LoadedCatalog, NoBundle, ReadError};
 use serde::Deserialize;
 use tokio::sync::Semaphore;
 
-use crate::{
-    catalogs::{LoadedCatalog, NoBundle, ReadError},
-    context::Ctx,
-    metrics::Seen,
-    reviews::User,
-};
+use crate::{context::Ctx, metrics::Seen, reviews::User};
 
 /// Bundles that are handed out at a time: each may wait for a registry. Whoever comes on top is sent away at once.
 const BUNDLES: usize = 16;

@@ -1,22 +1,13 @@
-//! Controllers that turn subscriptions into running operators, and the one engine behind every change.
-//!
-//! * [`run`](mod@run): all controllers and the HTTP port, until shutdown
-//! * [`manifests`]: everything that puts `olm` on a cluster
-//! * [`engine`]: what a Subscription would change, as a plan
-//! * [`ops`]: what console buttons and commands do: install, approve, upgrade, uninstall, list, status
-//! * [`catalogs`]: catalogs, their bundles, and reading both from outside the manager
+//! The manager: the controllers of `operators.coreos.com`, and the port that serves catalogs, metrics and webhooks.
 
 mod adoption;
-mod attenuated;
 mod audit;
-pub mod authority;
+mod authority;
 mod backoff;
-pub mod catalogs;
 mod certs;
 mod clock;
 mod context;
 mod controllers;
-pub mod engine;
 #[cfg(test)]
 mod events;
 mod fence;
@@ -24,15 +15,8 @@ mod guard;
 mod health;
 mod http;
 mod lease;
-mod limits;
-mod lists;
-pub mod manifests;
-mod metadata;
 mod metrics;
-pub mod ops;
-mod ownership;
 mod packages;
-mod resources;
 mod reviews;
 mod run;
 mod runner;
@@ -40,7 +24,5 @@ mod secure;
 mod stores;
 #[cfg(test)]
 mod testing;
-mod undeclared;
 
-pub use resources::ResourceError;
 pub use run::{Error, Options, run};

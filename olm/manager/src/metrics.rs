@@ -19,11 +19,9 @@ use std::{
 
 use jiff::Timestamp;
 use olm_api::{Subscription, csv::CsvPhase, install_plan::InstallPlanPhase, names};
+use olm_engine::catalogs::{CatalogStore, Entry};
 
-use crate::{
-    catalogs::{CatalogStore, Entry},
-    stores::Stores,
-};
+use crate::stores::Stores;
 use page::Page;
 use syncs::Syncs;
 

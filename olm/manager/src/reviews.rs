@@ -17,9 +17,8 @@ use k8s_openapi::api::{
     },
 };
 use kube::{Api, Client, api::PostParams};
+use olm_engine::{catalogs::CatalogRef, site::MANAGER};
 use sha2::{Digest as _, Sha256};
-
-use crate::{catalogs::CatalogRef, manifests::MANAGER};
 
 /// The default of `k8s.io/apiserver` for delegated authentication and authorization. A deleted account or a revoked role
 /// takes effect after this time at the latest.

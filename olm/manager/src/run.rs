@@ -12,17 +12,19 @@ use std::{
 
 use kube::{Api, Client, ResourceExt, api::ListParams};
 use olm_api::CatalogSource;
+use olm_engine::{
+    catalogs::{CacheError, Registries},
+    site::{HTTP_PORT, MANAGER, home},
+};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     adoption,
-    catalogs::{CacheError, Registries},
     context::Ctx,
     controllers,
     http::{Connections, Peer, Serving, router},
     lease::Elector,
-    manifests::{HTTP_PORT, MANAGER, home},
     secure,
 };
 

@@ -20,12 +20,12 @@ use olm_api::{
     install_plan::InstallPlanPhase, names,
 };
 
+use olm_client::{lists, metadata_only};
+use olm_engine::{Snapshot, Watched, resources::Resources};
 use olm_plan::Policies;
 
-use crate::{lists::lists, metadata::metadata_only};
 pub(crate) use cached::{Cached, Parts, text};
 pub(crate) use kind::Kind;
-pub(crate) use trim::described;
 
 /// A ClusterServiceVersion as it is kept in memory.
 pub(crate) type Version = ClusterServiceVersion;
@@ -131,6 +131,18 @@ impl Stores {
             self.namespaces.filled(),
             self.policies.filled(),
         );
+    }
+
+    /// The objects of a namespace for a decision. They may lag behind the cluster.
+    pub(crate) async fn snapshot(&self, resources: &Resources, namespace: &str) -> Snapshot {
+        let objects = Watched {
+            csvs: self.versions.in_namespace(namespace),
+            groups: self.groups.in_namespace(namespace),
+            conditions: self.conditions.in_namespace(namespace),
+            subscriptions: self.subscriptions.in_namespace(namespace),
+            policies: self.policies_in(namespace),
+        };
+        Snapshot::watched(resources, objects).await
     }
 
     /// The policies that hold in a namespace.

@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use anyhow::{Context as _, Result};
-use olm_manager::catalogs::{CatalogRef, LoadedCatalog};
+use olm_engine::catalogs::{CatalogRef, LoadedCatalog};
 use serde_json::{Value, json};
 
 use super::operator::Operator;

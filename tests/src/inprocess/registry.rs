@@ -16,7 +16,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use olm_manager::catalogs::Registries;
+use olm_engine::catalogs::Registries;
 use rcgen::{KeyPair, SigningKey as _};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};

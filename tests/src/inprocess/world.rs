@@ -18,10 +18,8 @@ use olm_devcluster::{
     api::Identity,
     controllers::{self, ControllerConfig},
 };
-use olm_manager::{
-    Options,
-    manifests::{self, ManifestOptions},
-};
+use olm_manager::Options;
+use olm_ops::manifests::{self, ManifestOptions};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -32,8 +30,8 @@ use super::{
 };
 
 /// The manager's namespace.
-pub const OLM: &str = manifests::NAMESPACE;
-pub const MANAGER: &str = manifests::MANAGER;
+pub const OLM: &str = olm_engine::site::NAMESPACE;
+pub const MANAGER: &str = olm_engine::site::MANAGER;
 /// Where pods run.
 const NODE: &str = "olm-node";
 

@@ -7,7 +7,7 @@ use axum::{
     response::Response,
 };
 use maud::{Markup, html};
-use olm_manager::ops::{self, Installed};
+use olm_ops::Installed;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -82,7 +82,7 @@ pub(crate) async fn page(
     Query(query): Query<CatalogQuery>,
 ) -> Response {
     let (snapshot, installed) =
-        tokio::join!(app.catalogs.read(&caller.identity), ops::list_installed(&caller.client, None));
+        tokio::join!(app.catalogs.read(&caller.identity), olm_ops::list_installed(&caller.client, None));
     // Who may not list what is installed may browse all the same.
     let model = model(&snapshot, query.q.trim(), installed.as_deref().unwrap_or_default());
     let body = view(&model, &snapshot);
@@ -254,7 +254,7 @@ fn card(tile: &Tile) -> Markup {
                         @let (tone, glyph) = parts::look(&first.status);
                         // The version is the one that is there; what waits for approval may be an older one.
                         @let text = match (first.status, version) {
-                            (ops::Status::Healthy, version) => format!("Installed {version}"),
+                            (olm_ops::Status::Healthy, version) => format!("Installed {version}"),
                             (other, "") => other.word().to_owned(),
                             (other, version) => format!("Installed {version}: {}", other.word()),
                         };

@@ -8,7 +8,7 @@ use axum::{
 };
 use http::StatusCode;
 use maud::{Markup, html};
-use olm_manager::ops::{self, Foreseen, SettingChange};
+use olm_ops::{Foreseen, SettingChange};
 use olm_plan::PlanAction;
 use serde_json::json;
 
@@ -122,7 +122,7 @@ pub(crate) async fn submit(
     let Posted { caller, fields } = posted;
     let change = read(&fields)?;
     let snapshot = app.catalogs.read(&caller.identity).await;
-    match ops::set(&caller.client, &snapshot.loaded, Some(&namespace), &target, &change).await {
+    match olm_ops::set(&caller.client, &snapshot.loaded, Some(&namespace), &target, &change).await {
         Ok(setting) if caller.wants_json => Ok(axum::Json(json!(setting)).into_response()),
         Ok(_) => Ok(Redirect::to(&home(&namespace, &target)).into_response()),
         Err(error) => {
@@ -145,7 +145,7 @@ async fn show(
 ) -> Result<Response, WebError> {
     let snapshot = app.catalogs.read(&caller.identity).await;
     let (foreseen, missing) = tokio::join!(
-        ops::preview_set(&caller.client, &snapshot.loaded, Some(namespace), target, change),
+        olm_ops::preview_set(&caller.client, &snapshot.loaded, Some(namespace), target, change),
         rights::missing(&caller.client, "patch", "subscriptions", namespace)
     );
     let foreseen = match foreseen {

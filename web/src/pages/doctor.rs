@@ -3,7 +3,7 @@
 use axum::response::{IntoResponse, Redirect, Response};
 use http::StatusCode;
 use maud::{Markup, html};
-use olm_manager::ops::doctor::{self, Ailment, Report, Severity};
+use olm_ops::doctor::{self, Ailment, Report, Severity};
 use serde_json::json;
 
 use crate::{

@@ -8,10 +8,8 @@ use axum::{
 };
 use http::StatusCode;
 use maud::{Markup, html};
-use olm_manager::{
-    catalogs::CatalogRef,
-    ops::{self, InstallRequest},
-};
+use olm_engine::catalogs::CatalogRef;
+use olm_ops::InstallRequest;
 use olm_plan::{Plan, PlanAction};
 use serde::Serialize;
 use serde_json::json;
@@ -90,7 +88,7 @@ pub(crate) async fn submit(
     let request = request(&found, &form, &caller).await;
     let done = match check(&request) {
         Err(error) => Err(error),
-        Ok(()) => ops::install(&caller.client, &snapshot.loaded, &request).await.map_err(WebError::from),
+        Ok(()) => olm_ops::install(&caller.client, &snapshot.loaded, &request).await.map_err(WebError::from),
     };
     match done {
         Ok(result) => {
@@ -159,7 +157,7 @@ async fn show(
     let request = request(&found, form, caller).await;
     let preview = async {
         check(&request)?;
-        ops::preview_install(&caller.client, &snapshot.loaded, &request).await.map_err(WebError::from)
+        olm_ops::preview_install(&caller.client, &snapshot.loaded, &request).await.map_err(WebError::from)
     };
     let (preview, namespaces) = tokio::join!(preview, dynamic::namespaces(&caller.client));
     if let Err(error) = &preview

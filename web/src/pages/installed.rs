@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{extract::State, response::Response};
 use http::StatusCode;
 use maud::{Markup, html};
-use olm_manager::ops::{self, Installed, Status};
+use olm_ops::{Installed, Status};
 use serde_json::json;
 
 use crate::{
@@ -33,7 +33,7 @@ pub(crate) fn home(namespace: &str, target: &str) -> String {
 /// `GET /installed`
 pub(crate) async fn page(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, WebError> {
     let (snapshot, installed) =
-        tokio::join!(app.catalogs.read(&caller.identity), ops::list_installed(&caller.client, None));
+        tokio::join!(app.catalogs.read(&caller.identity), olm_ops::list_installed(&caller.client, None));
     let installed = installed?;
     let body = html! {
         (parts::live_row(&html! {}))

@@ -13,7 +13,7 @@ use axum::{
 };
 use maud::{Markup, html};
 use olm_api::{ClusterServiceVersion, Subscription, condition, names};
-use olm_manager::ops::{self, Overview, Status, StepState, Timeline};
+use olm_ops::{Overview, Status, StepState, Timeline};
 use serde_json::json;
 
 use super::installed::{href, name, versions};
@@ -56,8 +56,10 @@ pub(crate) async fn page(
     caller: Caller,
     Path((namespace, target)): Path<(String, String)>,
 ) -> Result<Response, WebError> {
-    let (snapshot, view) =
-        tokio::join!(app.catalogs.read(&caller.identity), ops::overview(&caller.client, &namespace, &target));
+    let (snapshot, view) = tokio::join!(
+        app.catalogs.read(&caller.identity),
+        olm_ops::overview(&caller.client, &namespace, &target)
+    );
     let view = view?;
     let title = name(&view.timeline.installed);
     let events = format!("/api/v1/events?installed={}/{}", encode(&namespace), encode(&target));
@@ -82,7 +84,7 @@ pub(crate) async fn approve(
     })?;
     let target = fields.text("plan").unwrap_or(&name);
     let approved =
-        ops::approve(&caller.client, Some(&namespace), target, Some(digest)).await.map_err(|error| {
+        olm_ops::approve(&caller.client, Some(&namespace), target, Some(digest)).await.map_err(|error| {
             let error = WebError::from(error);
             if error.status == http::StatusCode::CONFLICT {
                 return WebError { what: "The plan changed".into(), ..error }
@@ -166,7 +168,7 @@ fn create(view: &Overview) -> Markup {
 }
 
 /// Where a new object is seen by its operator.
-fn instance_namespace(one: &ops::Installed) -> &str {
+fn instance_namespace(one: &olm_ops::Installed) -> &str {
     match one.watches.as_slice() {
         [only] if !only.is_empty() => only,
         [] | [_] => "default",

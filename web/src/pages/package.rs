@@ -10,10 +10,8 @@ use http::StatusCode;
 use maud::{Markup, PreEscaped, html};
 use olm_api::csv::CrdDescription;
 use olm_catalog::{BundleEntry, Channel, CsvMetadata, Package};
-use olm_manager::{
-    catalogs::{CatalogImage, LoadedCatalog, ReadError},
-    ops::{self, Installed},
-};
+use olm_engine::catalogs::{CatalogImage, LoadedCatalog, ReadError};
+use olm_ops::Installed;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -125,7 +123,7 @@ impl<'a> Found<'a> {
 
     /// Where it is installed when nobody says where; the command line says the same.
     pub(crate) fn default_namespace(&self) -> String {
-        let name = ops::suggested_namespace(std::slice::from_ref(self.loaded), &self.package.name);
+        let name = olm_ops::suggested_namespace(std::slice::from_ref(self.loaded), &self.package.name);
         // A package may have a name that no namespace can have.
         if is_label(&name) { name } else { "operators".into() }
     }
@@ -205,7 +203,7 @@ pub(crate) async fn page(
     Query(pick): Query<Pick>,
 ) -> Result<Response, WebError> {
     let (snapshot, installed) =
-        tokio::join!(app.catalogs.read(&caller.identity), ops::list_installed(&caller.client, None));
+        tokio::join!(app.catalogs.read(&caller.identity), olm_ops::list_installed(&caller.client, None));
     let whole = read(&snapshot, &source, &package).await?;
     let found = Found::find(&snapshot, &source, &whole, &pick)?;
     let metadata = found.bundle.csv_metadata().unwrap_or_default();
@@ -352,7 +350,7 @@ fn view(model: &Model, found: &Found<'_>) -> Markup {
             div.stack-s.notes {
                 @for text in &model.deprecated { (parts::note(Tone::Warn, &html! { strong { "Deprecated. " } (text) })) }
                 @for one in &model.installed {
-                    (parts::note(if one.status == ops::Status::Healthy { Tone::Good } else { Tone::Info }, &html! {
+                    (parts::note(if one.status == olm_ops::Status::Healthy { Tone::Good } else { Tone::Info }, &html! {
                         (one.version.as_deref().unwrap_or("A version")) " is installed in namespace "
                         a href=(super::installed::href(one)) { (one.namespace) } " (" (one.status.word()) ")."
                     }))

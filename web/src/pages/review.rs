@@ -7,7 +7,7 @@ use axum::{
     response::Response,
 };
 use maud::{Markup, html};
-use olm_manager::ops::{self, Installed};
+use olm_ops::Installed;
 use olm_plan::{Plan, PlanAction};
 use serde::Serialize;
 
@@ -47,8 +47,8 @@ pub(crate) async fn page(
     let snapshot = app.catalogs.read(&caller.identity).await;
     let client = &caller.client;
     let (installed, plan, missing) = tokio::join!(
-        ops::find_installed(client, Some(&namespace), &target),
-        ops::preview_upgrade(client, &snapshot.loaded, Some(&namespace), &target),
+        olm_ops::find_installed(client, Some(&namespace), &target),
+        olm_ops::preview_upgrade(client, &snapshot.loaded, Some(&namespace), &target),
         rights::missing(client, "patch", "installplans", &namespace)
     );
     let installed = installed?;

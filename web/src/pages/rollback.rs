@@ -8,7 +8,7 @@ use axum::{
 };
 use http::StatusCode;
 use maud::{Markup, html};
-use olm_manager::ops::{self, RolledBack};
+use olm_ops::RolledBack;
 use serde_json::json;
 
 use super::installed::{cannot, home};
@@ -51,7 +51,8 @@ pub(crate) async fn submit(
     })?;
     let snapshot = app.catalogs.read(&caller.identity).await;
     let done =
-        ops::rollback(&caller.client, &snapshot.loaded, Some(&namespace), &target, to, Some(digest)).await;
+        olm_ops::rollback(&caller.client, &snapshot.loaded, Some(&namespace), &target, to, Some(digest))
+            .await;
     match done {
         Ok(back) if caller.wants_json => Ok((StatusCode::ACCEPTED, axum::Json(json!(back))).into_response()),
         Ok(_) => Ok(Redirect::to(&home(&namespace, &target)).into_response()),
@@ -74,7 +75,7 @@ async fn show(
 ) -> Result<Response, WebError> {
     let snapshot = app.catalogs.read(&caller.identity).await;
     let (back, missing) = tokio::join!(
-        ops::preview_rollback(&caller.client, &snapshot.loaded, Some(namespace), target, to),
+        olm_ops::preview_rollback(&caller.client, &snapshot.loaded, Some(namespace), target, to),
         rights::missing(&caller.client, "patch", "subscriptions", namespace)
     );
     let back = match back {

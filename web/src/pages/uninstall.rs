@@ -8,7 +8,7 @@ use axum::{
 };
 use http::StatusCode;
 use maud::{Markup, html};
-use olm_manager::ops::{self, Installed, Instance, Leaving, Operands, UninstallOptions, UninstallReport};
+use olm_ops::{Installed, Instance, Leaving, Operands, UninstallOptions, UninstallReport};
 use olm_plan::Plan;
 use serde::Serialize;
 
@@ -227,7 +227,7 @@ pub(crate) async fn submit(
         };
     }
     let options = UninstallOptions { digest: choice.reviewed(&fields), ..choice.options() };
-    match ops::uninstall(&caller.client, Some(&namespace), &target, &options).await {
+    match olm_ops::uninstall(&caller.client, Some(&namespace), &target, &options).await {
         Ok(report) => {
             let title = format!("{} uninstalled", name(&model.installed));
             Ok(caller.answer(Page::new(&title, Section::Installed, done(&title, &report)), &report))

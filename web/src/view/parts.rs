@@ -1,7 +1,7 @@
 //! Chips, notes, empty states and the like.
 
 use maud::{Markup, html};
-use olm_manager::ops::Status;
+use olm_ops::Status;
 
 use super::{glyph::Glyph, layout::initial};
 use crate::error::sentence;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, ValueEnum};
-use olm_manager::ops::Operands;
+use olm_ops::Operands;
 
 use super::{OutputArgs, WaitArgs, complete, duration, version_or_range};
 

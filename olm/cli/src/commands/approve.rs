@@ -1,7 +1,5 @@
 //! `olm approve`.
 
-use olm_manager::ops;
-
 use super::wait;
 use crate::{
     args::{ApproveArgs, Global},
@@ -12,7 +10,7 @@ use crate::{
 
 pub async fn run(global: &Global, args: ApproveArgs) -> Result<(), Failure> {
     let client = context::connect(global).await?;
-    let approved = ops::approve(&client, global.namespace.as_deref(), &args.name, args.digest.as_deref())
+    let approved = olm_ops::approve(&client, global.namespace.as_deref(), &args.name, args.digest.as_deref())
         .await
         .map_err(wait::failure)?;
     if args.wait.wait {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use olm_catalog::Package;
-use olm_manager::catalogs::{CatalogRef, Fetcher, LoadedCatalog};
+use olm_engine::catalogs::{CatalogRef, Fetcher, LoadedCatalog};
 
 use super::catalog;
 use crate::{

@@ -2,10 +2,7 @@
 
 use std::fmt::Write as _;
 
-use olm_manager::ops::{
-    self,
-    doctor::{self, Ailment, Report, Severity},
-};
+use olm_ops::doctor::{self, Ailment, Report, Severity};
 use serde::Serialize;
 
 use super::wait;
@@ -62,7 +59,7 @@ async fn fix(client: &kube::Client, report: &Report, yes: bool) -> Result<Vec<St
     let mut removed = Vec::new();
     for ailment in curable {
         let Some(cure) = &ailment.cure else { continue };
-        if doctor::cure(client, cure).await.map_err(|error: ops::Error| wait::failure(error))? {
+        if doctor::cure(client, cure).await.map_err(|error: olm_ops::Error| wait::failure(error))? {
             removed.extend(ailment.object.clone());
         }
     }
@@ -118,7 +115,7 @@ fn text(outcome: &Outcome<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use olm_manager::ops::doctor::Code as Ill;
+    use olm_ops::doctor::Code as Ill;
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! `olm graph`: the upgrades of a package, with what is installed and the way that an upgrade takes.
 
 use olm_catalog::{Package, graph::Picture};
-use olm_manager::engine::Refusal;
+use olm_engine::Refusal;
 use olm_resolver::Resolved;
 
 use super::{

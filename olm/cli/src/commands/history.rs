@@ -1,7 +1,5 @@
 //! `olm history`.
 
-use olm_manager::ops;
-
 use super::wait;
 use crate::{
     args::{Global, HistoryArgs},
@@ -13,7 +11,7 @@ use crate::{
 pub async fn run(global: &Global, args: HistoryArgs) -> Result<(), Failure> {
     let client = context::connect(global).await?;
     let items =
-        ops::history(&client, global.namespace.as_deref(), &args.name).await.map_err(wait::failure)?;
+        olm_ops::history(&client, global.namespace.as_deref(), &args.name).await.map_err(wait::failure)?;
     Listing {
         header: &["VERSION", "AGE", "PLAN", "CATALOG", "APPROVED BY", "WHAT"],
         items: &items,

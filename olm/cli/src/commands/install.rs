@@ -2,10 +2,8 @@
 
 use std::fmt::Write as _;
 
-use olm_manager::{
-    catalogs::{Fetcher, LoadedCatalog},
-    ops::{self, InstallRequest},
-};
+use olm_engine::catalogs::{Fetcher, LoadedCatalog};
+use olm_ops::InstallRequest;
 
 use super::{catalogs, plan::plan_text, wait};
 use crate::{
@@ -22,17 +20,17 @@ pub async fn run(global: &Global, args: InstallArgs) -> Result<(), Failure> {
     })?;
     let mut request = request(global, &args, &catalogs)?;
     if args.approval.is_none()
-        && let Ok(existing) = ops::find_installed(&client, Some(&request.namespace), &args.package).await
+        && let Ok(existing) = olm_ops::find_installed(&client, Some(&request.namespace), &args.package).await
     {
         // Asking again changes only what is asked for.
         request.manual = existing.approval == "Manual";
     }
 
     if args.dry_run {
-        let plan = ops::preview_install(&client, &catalogs, &request).await.map_err(wait::failure)?;
+        let plan = olm_ops::preview_install(&client, &catalogs, &request).await.map_err(wait::failure)?;
         return print_one(&plan, args.out.output, &plan.digest, || plan_text(&plan));
     }
-    let result = ops::install(&client, &catalogs, &request).await.map_err(wait::failure)?;
+    let result = olm_ops::install(&client, &catalogs, &request).await.map_err(wait::failure)?;
     for created in &result.created {
         eprintln!("created {created}");
     }
@@ -62,7 +60,7 @@ fn request(
     let catalog = args.catalog.as_deref().map(|wanted| catalogs::reference(catalogs, wanted)).transpose()?;
     let namespace = match &global.namespace {
         Some(namespace) => namespace.clone(),
-        None => ops::suggested_namespace(catalogs, &args.package),
+        None => olm_ops::suggested_namespace(catalogs, &args.package),
     };
     Ok(InstallRequest {
         catalog,

@@ -1,7 +1,5 @@
 //! `olm list`.
 
-use olm_manager::ops;
-
 use super::wait;
 use crate::{
     args::{Global, ListArgs},
@@ -13,7 +11,7 @@ use crate::{
 pub async fn run(global: &Global, args: ListArgs) -> Result<(), Failure> {
     let client = context::connect(global).await?;
     let namespace = if args.all_namespaces { None } else { global.namespace.as_deref() };
-    let items = ops::list_installed(&client, namespace).await.map_err(wait::failure)?;
+    let items = olm_ops::list_installed(&client, namespace).await.map_err(wait::failure)?;
     Listing {
         header: &["NAMESPACE", "NAME", "PACKAGE", "STATUS", "VERSION", "NEXT", "CHANNEL", "REASON"],
         items: &items,

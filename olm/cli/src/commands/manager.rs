@@ -1,6 +1,7 @@
 //! `olm manager`: the controllers, in their pod.
 
-use olm_manager::{Options, catalogs::Registries};
+use olm_engine::catalogs::Registries;
+use olm_manager::Options;
 use tokio_util::sync::CancellationToken;
 
 use crate::{

@@ -3,10 +3,8 @@
 use std::{fmt::Write as _, path::Path};
 
 use olm_api::InstallPolicy;
-use olm_manager::{
-    catalogs::Fetcher,
-    ops::{self, PolicyTest, Subject, Verdict},
-};
+use olm_engine::catalogs::Fetcher;
+use olm_ops::{PolicyTest, Subject, Verdict};
 use serde::Deserialize as _;
 use serde_json::Value;
 
@@ -34,7 +32,7 @@ async fn test(global: &Global, args: PolicyTestArgs) -> Result<(), Failure> {
         Ok(catalogs) => (catalogs, None),
         Err(error) => (Vec::new(), Some(format!("catalogs: {error}"))),
     };
-    let tested = ops::test_policies(&client, global.namespace.as_deref(), &catalogs, policies).await;
+    let tested = olm_ops::test_policies(&client, global.namespace.as_deref(), &catalogs, policies).await;
     let mut tested = tested.map_err(wait::failure)?;
     tested.not_checked.splice(0..0, unreadable);
     print_one(&tested, args.out.output, "policies", || text(&tested, !args.out.no_headers))?;
@@ -158,7 +156,7 @@ fn text(tested: &PolicyTest, headers: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use olm_manager::ops::{Effect, TestedPolicy};
+    use olm_ops::{Effect, TestedPolicy};
 
     use super::*;
 

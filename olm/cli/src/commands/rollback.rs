@@ -1,6 +1,6 @@
 //! `olm rollback`.
 
-use olm_manager::{catalogs::Fetcher, ops};
+use olm_engine::catalogs::Fetcher;
 
 use super::wait;
 use crate::{
@@ -16,7 +16,7 @@ pub async fn run(global: &Global, args: RollbackArgs) -> Result<(), Failure> {
         Failure::new(Code::Unexpected, e.to_string()).hint("check the manager: olm self status")
     })?;
     let namespace = global.namespace.as_deref();
-    let back = ops::rollback(&client, &catalogs, namespace, &args.name, args.to.as_deref(), None)
+    let back = olm_ops::rollback(&client, &catalogs, namespace, &args.name, args.to.as_deref(), None)
         .await
         .map_err(wait::failure)?;
     if args.wait.wait {

@@ -1,4 +1,4 @@
-//! `olm self`: the product itself on a cluster. Everything goes through the objects of `olm_manager::manifests`, which `olm up`
+//! `olm self`: the product itself on a cluster. Everything goes through the objects of `olm_ops::manifests`, which `olm up`
 //! applies as well.
 
 mod choose;
@@ -7,10 +7,8 @@ mod manifests;
 mod status;
 mod uninstall;
 
-use olm_manager::{
-    ResourceError,
-    manifests::{home, installation},
-};
+use olm_engine::{resources::ResourceError, site::home};
+use olm_ops::manifests::installation;
 
 use crate::{
     args::{Global, SelfArgs, SelfCommand},

@@ -1,9 +1,7 @@
 //! `olm skip`, `pause`, `resume`, `unpin`, `snooze` and `set-channel`: each changes one field of the Subscription.
 
-use olm_manager::{
-    catalogs::Fetcher,
-    ops::{self, SettingChange},
-};
+use olm_engine::catalogs::Fetcher;
+use olm_ops::SettingChange;
 
 use super::wait;
 use crate::{
@@ -46,7 +44,7 @@ async fn say(global: &Global, name: &str, change: &SettingChange, out: &OutputAr
         })?,
         _ => Vec::new(),
     };
-    let said = ops::set(&client, &catalogs, global.namespace.as_deref(), name, change).await;
+    let said = olm_ops::set(&client, &catalogs, global.namespace.as_deref(), name, change).await;
     let said = said.map_err(wait::failure)?;
     print_one(&said, out.output, &said.subscription, || {
         let already = if said.changed { "" } else { " (unchanged)" };

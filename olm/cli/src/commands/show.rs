@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use olm_catalog::{Channel, Package};
-use olm_manager::catalogs::CatalogImage;
+use olm_engine::catalogs::CatalogImage;
 use serde::Serialize;
 
 use super::catalogs;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use olm_manager::ops::{self, StepState, Timeline};
+use olm_ops::{StepState, Timeline};
 
 use super::wait;
 use crate::{
@@ -14,10 +14,11 @@ use crate::{
 
 pub async fn run(global: &Global, args: StatusArgs) -> Result<(), Failure> {
     let client = context::connect(global).await?;
-    let installed =
-        ops::find_installed(&client, global.namespace.as_deref(), &args.name).await.map_err(wait::failure)?;
+    let installed = olm_ops::find_installed(&client, global.namespace.as_deref(), &args.name)
+        .await
+        .map_err(wait::failure)?;
     let timeline =
-        ops::timeline(&client, &installed.namespace, &installed.name).await.map_err(wait::failure)?;
+        olm_ops::timeline(&client, &installed.namespace, &installed.name).await.map_err(wait::failure)?;
     print_one(&timeline, args.out.output, &installed.name, || text(&timeline))
 }
 

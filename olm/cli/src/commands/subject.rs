@@ -6,14 +6,12 @@ use std::sync::Arc;
 use kube::{Api, Client};
 use olm_api::{Subscription, subscription::UpgradeConstraintPolicy};
 use olm_catalog::{BundleEntry, Package};
-use olm_manager::{
+use olm_engine::{
+    Refusal,
     catalogs::{Fetcher, LoadedCatalog},
-    engine::{
-        self, Refusal,
-        offline::{Draft, Supposed},
-    },
-    ops::{self, InstallRequest, Installed, Kind},
+    offline::{Draft, Supposed},
 };
+use olm_ops::{InstallRequest, Installed, Kind};
 use olm_plan::Plan;
 use olm_resolver::Resolved;
 
@@ -91,7 +89,7 @@ impl Subject {
             Failure::new(Code::Unexpected, e.to_string()).hint("check the manager: kubectl get pods -n olm")
         })?;
         names::keep(global, &catalogs);
-        let found = ops::find_installed(&client, global.namespace.as_deref(), query.package).await;
+        let found = olm_ops::find_installed(&client, global.namespace.as_deref(), query.package).await;
         let installed = match found {
             Ok(installed) => Some(installed),
             Err(error) if error.kind() == Kind::NotFound => None,
@@ -112,10 +110,10 @@ impl Subject {
                     channel: query.channel.map(str::to_owned),
                     ..InstallRequest::new(
                         package,
-                        namespace.unwrap_or_else(|| ops::suggested_namespace(&catalogs, package)),
+                        namespace.unwrap_or_else(|| olm_ops::suggested_namespace(&catalogs, package)),
                     )
                 };
-                ops::wanted(&client, &catalogs, &request).await.map_err(wait::failure)?
+                olm_ops::wanted(&client, &catalogs, &request).await.map_err(wait::failure)?
             }
         };
         Ok(Self { ground: Ground::Cluster { client, catalogs }, subscription, installed })
@@ -172,7 +170,7 @@ impl Subject {
     pub async fn resolve(&self) -> Result<Resolved, Refusal> {
         match &self.ground {
             Ground::Cluster { client, catalogs } => {
-                engine::explain(client, catalogs, &self.subscription).await
+                olm_engine::explain(client, catalogs, &self.subscription).await
             }
             Ground::Offline(offline) => offline.resolve(&self.subscription).await,
         }
@@ -190,7 +188,7 @@ impl Subject {
     pub async fn plan(&self) -> Result<Plan, Failure> {
         match &self.ground {
             Ground::Cluster { client, catalogs } => {
-                let planned = engine::preview(client, catalogs, &self.subscription).await;
+                let planned = olm_engine::preview(client, catalogs, &self.subscription).await;
                 planned.map_err(|refusal| self.refused(refusal))
             }
             Ground::Offline(offline) => offline.plan(&self.subscription).await,

@@ -5,7 +5,7 @@ use std::{
     io::{BufRead as _, IsTerminal as _},
 };
 
-use olm_manager::ops::{self, Operands, UninstallOptions, UninstallReport};
+use olm_ops::{Operands, UninstallOptions, UninstallReport};
 use olm_plan::Plan;
 
 use super::{plan::plan_text, wait};
@@ -25,7 +25,7 @@ pub async fn run(global: &Global, args: UninstallArgs) -> Result<(), Failure> {
         delete_dependencies: args.delete_dependencies,
         ..UninstallOptions::default()
     };
-    let planned = ops::preview_uninstall(&client, namespace, &args.name, &options).await;
+    let planned = olm_ops::preview_uninstall(&client, namespace, &args.name, &options).await;
     let plan = planned.map_err(wait::failure)?;
     if args.dry_run {
         print_one(&plan, args.out.output, &plan.digest, || plan_text(&plan))?;
@@ -39,7 +39,7 @@ pub async fn run(global: &Global, args: UninstallArgs) -> Result<(), Failure> {
     }
     // What was shown is what goes.
     options.digest = Some(plan.digest);
-    let removing = ops::uninstall(&client, namespace, &args.name, &options);
+    let removing = olm_ops::uninstall(&client, namespace, &args.name, &options);
     let report = tokio::time::timeout(args.timeout, removing)
         .await
         .map_err(|_| {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kube::Client;
-use olm_manager::ops::{self, Error, Installed, Kind, Progress, StepState, WaitOptions};
+use olm_ops::{Error, Installed, Kind, Progress, StepState, WaitOptions};
 
 use crate::{
     exit::{Code, Failure},
@@ -38,7 +38,7 @@ pub async fn installed(
     timeout: Duration,
 ) -> Result<Installed, Failure> {
     let options = WaitOptions { timeout, csv };
-    ops::wait_installed(client, namespace, target, &options, tell).await.map_err(failure)
+    olm_ops::wait_installed(client, namespace, target, &options, tell).await.map_err(failure)
 }
 
 /// One line on standard error for each change that there is something to say of.

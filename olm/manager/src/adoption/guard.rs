@@ -12,16 +12,17 @@ use kube::{
     },
 };
 use olm_client::patient;
+use olm_ops::{RIVAL_SELECTOR, Rival, rival};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{Rival, rival, rival::SELECTOR, take_over::take_over};
-use crate::{
-    context::Ctx,
+use super::take_over::take_over;
+use olm_engine::{
     limits::{NOTE, truncate},
-    manifests::MANAGER,
-    ops,
+    site::MANAGER,
 };
+
+use crate::context::Ctx;
 
 /// When to look again while another OLM runs, whether a watch told something or not: its API service is not watched.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
@@ -70,7 +71,7 @@ where
     Fut: Future<Output = ()>,
 {
     let api = Api::<Deployment>::all(ctx.client.clone());
-    let config = watcher::Config::default().labels(SELECTOR);
+    let config = watcher::Config::default().labels(RIVAL_SELECTOR);
     let changes = patient(watcher(api, config)).map(drop);
     let mut changes = Box::pin(changes);
     while alone(&ctx, &mut changes, &stop).await && taken_over(&ctx, &stop).await {
@@ -104,7 +105,7 @@ async fn alone(ctx: &Ctx, changes: &mut (impl Stream<Item = ()> + Unpin), stop: 
             }
             Ok(Some(rival)) => tell(ctx, &rival).await,
             // To look is a right that its manifests give it; without it, nobody can say.
-            Err(error @ ops::Error::Forbidden { .. }) => {
+            Err(error @ olm_ops::Error::Forbidden { .. }) => {
                 tracing::warn!(%error, "failed to check for another OLM");
                 return true;
             }

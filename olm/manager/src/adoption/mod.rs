@@ -1,6 +1,5 @@
 //! Taking over from OLM v0: in place, and never beside one that runs.
 //!
-//! * [`rival`](mod@rival): whether another OLM runs (pure over what it leaves to see)
 //! * [`guard`]: controllers run only while none does
 //! * [`take_over`]: what it left becomes ours: rights under our names, then those under its names away, then the fields that
 //!   it owned
@@ -9,12 +8,10 @@
 
 mod fields;
 mod guard;
-mod rival;
 mod take_over;
 mod traces;
 
 pub(crate) use guard::{Standby, guarded};
-pub use rival::{Rival, rival};
 
 /// Field managers of OLM v0: the names of its programs.
 pub(crate) const LEGACY_MANAGERS: [&str; 3] = ["olm", "catalog", "olm.install"];

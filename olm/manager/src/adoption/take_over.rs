@@ -21,12 +21,14 @@ use olm_plan::ObjectRef;
 use serde_json::{Value, json};
 
 use super::{fields::taken_over, traces};
-use crate::{
-    context::{Ctx, Error},
-    engine::{self, bundle_of, targets},
+use olm_engine::{
+    bundle_of,
     ownership::{Owned, Owner, OwnerKey, labelled, own},
     resources::Id,
+    targets,
 };
+
+use crate::context::{Ctx, Error};
 
 /// Label that OLM v0 puts on the roles and bindings that it makes, and we do not.
 const MADE_BY_OLM: &str = "olm.permissions.hash";
@@ -87,7 +89,7 @@ async fn version(csv: &ClusterServiceVersion, left: Left, ctx: &Ctx) -> Result<(
     let subscriptions = Api::<Subscription>::namespaced(ctx.client.clone(), &namespace);
     let subscriptions = subscriptions.list(&ListParams::default()).await;
     let subscriptions = subscriptions.map_err(Error::kube("list Subscriptions"))?;
-    let package = engine::package_of(csv);
+    let package = olm_engine::package_of(csv);
     let config = subscriptions.iter().find(|s| Some(&s.spec.name) == package.as_ref());
     let objects = match objects(csv, &groups.items, config.and_then(|s| s.spec.config.as_ref())) {
         Ok(objects) => objects,

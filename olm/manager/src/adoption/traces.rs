@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::{LEGACY_MANAGERS, fields::taken_over};
-use crate::ownership::{OwnerKey, each_listed};
+use olm_engine::ownership::{OwnerKey, each_listed};
 
 /// An object as far as it says whose it is and who wrote it.
 #[derive(Deserialize, Clone)]

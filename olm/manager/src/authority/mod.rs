@@ -1,9 +1,8 @@
 //! In whose name the manager changes the cluster, and whether they may.
 //!
-//! The API server records who asks and who approves ([`policies`]). Before the manager applies anything, it proves with
+//! The API server records who requests and who approves ([`olm_ops::authority`]). Before the manager applies anything, it proves with
 //! SubjectAccessReviews that this user holds every right that is used or granted ([`review`]).
 
-pub mod policies;
 mod review;
 pub(crate) mod second;
 pub(crate) mod webhook;
@@ -11,52 +10,11 @@ pub(crate) mod webhook;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{Api, Client, ResourceExt, api::PostParams};
 use olm_api::{InstallPlan, OperatorGroup, names};
+use olm_ops::authority::{Authority, record};
 use olm_plan::{AccessRequest, Demands, Plan, Who};
 use tokio::sync::OnceCell;
 
 use crate::{context::Error, stores::Stores};
-
-/// A user or an account, as the API server recorded it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Authority {
-    user: String,
-    groups: Vec<String>,
-}
-
-impl Authority {
-    /// The user who last changed what an object asks for.
-    pub(crate) fn requested(object: &impl ResourceExt) -> Option<Self> {
-        Self::recorded(object, names::ANNOTATION_REQUESTED_BY, names::ANNOTATION_REQUESTED_BY_GROUPS)
-    }
-
-    fn recorded(object: &impl ResourceExt, user: &str, groups: &str) -> Option<Self> {
-        let user = object.annotations().get(user).filter(|user| !user.is_empty())?.clone();
-        let groups = object.annotations().get(groups).map(String::as_str).unwrap_or_default();
-        // Not `lines`: a group that ends in a carriage return is not the one without it.
-        let groups = groups.split('\n').filter(|group| !group.is_empty());
-        Some(Self { user, groups: groups.map(str::to_owned).collect() })
-    }
-
-    /// The annotations that record it on what is requested in its name.
-    pub(crate) fn annotations(&self) -> [(&'static str, String); 2] {
-        [
-            (names::ANNOTATION_REQUESTED_BY, self.user.clone()),
-            (names::ANNOTATION_REQUESTED_BY_GROUPS, self.groups.join("\n")),
-        ]
-    }
-
-    pub(crate) fn user(&self) -> &str {
-        &self.user
-    }
-
-    pub(crate) fn groups(&self) -> &[String] {
-        &self.groups
-    }
-
-    pub(crate) fn who(&self) -> Who {
-        Who::named(&self.user)
-    }
-}
 
 /// In whose name something is applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,7 +57,7 @@ impl Authorities {
         let approver =
             Authority::recorded(plan, names::ANNOTATION_APPROVED_BY, names::ANNOTATION_APPROVED_BY_GROUPS);
         match approver {
-            Some(approver) if !self.is_own(&approver.user).await? => Ok(Named::By(approver)),
+            Some(approver) if !self.is_own(approver.user()).await? => Ok(Named::By(approver)),
             Some(_) => Ok(Self::of_request(subscription)),
             None => Ok(Named::NoRecord),
         }
@@ -268,35 +226,5 @@ impl Asking<'_> {
                 approve the plan, or record yourself as the author: {}",
             record(kind, namespace, name)
         )
-    }
-}
-
-/// The command that records the caller as the author of an object: whatever value is written, the API server stores the name of the
-/// requester there.
-pub(crate) fn record(kind: &str, namespace: &str, name: &str) -> String {
-    let place = if namespace.is_empty() { String::new() } else { format!(" -n {namespace}") };
-    format!(
-        "kubectl annotate {} {name}{place} {}=me --overwrite",
-        kind.to_lowercase(),
-        names::ANNOTATION_REQUESTED_BY
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use olm_api::{Subscription, SubscriptionSpec};
-
-    use super::*;
-
-    #[test]
-    fn t21_a_group_is_what_was_recorded_to_the_last_character() {
-        let mut subscription = Subscription::new("a", SubscriptionSpec::default());
-        let recorded = [
-            (names::ANNOTATION_REQUESTED_BY.to_owned(), "eve".to_owned()),
-            (names::ANNOTATION_REQUESTED_BY_GROUPS.to_owned(), "system:masters\r\nteam".to_owned()),
-        ];
-        subscription.annotations_mut().extend(recorded);
-        let authority = Authority::requested(&subscription).unwrap();
-        assert_eq!(authority.groups, ["system:masters\r", "team"]);
     }
 }

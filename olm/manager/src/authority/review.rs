@@ -11,8 +11,8 @@ use kube::{Api, Client, api::PostParams};
 use olm_plan::{AccessRequest, Answers, Demands, Grant, Missing, Rule, Verdict};
 use serde_json::json;
 
-use super::Authority;
 use crate::context::Error;
+use olm_ops::authority::Authority;
 
 /// Members of this group may do everything; Kubernetes' own authorizers are not asked about them.
 const MASTERS: &str = "system:masters";
@@ -25,7 +25,7 @@ pub(super) async fn missing(
     authority: &Authority,
     demands: &Demands,
 ) -> Result<Vec<Missing>, Error> {
-    if authority.groups.iter().any(|group| group == MASTERS) {
+    if authority.groups().iter().any(|group| group == MASTERS) {
         return Ok(Vec::new());
     }
     let mut demands = demands.clone();
@@ -55,7 +55,7 @@ pub(super) async fn any<const N: usize>(
     authority: &Authority,
     requests: [AccessRequest; N],
 ) -> Result<bool, Error> {
-    if authority.groups.iter().any(|group| group == MASTERS) {
+    if authority.groups().iter().any(|group| group == MASTERS) {
         return Ok(true);
     }
     let reviews = requests.map(|request| review(client, authority, request));
@@ -89,8 +89,8 @@ async fn review(
     request: AccessRequest,
 ) -> Result<(AccessRequest, bool), Error> {
     let mut spec = SubjectAccessReviewSpec {
-        user: Some(authority.user.clone()),
-        groups: Some(authority.groups.clone()).filter(|groups| !groups.is_empty()),
+        user: Some(authority.user().to_owned()),
+        groups: Some(authority.groups().to_vec()).filter(|groups| !groups.is_empty()),
         ..SubjectAccessReviewSpec::default()
     };
     match &request {
@@ -119,6 +119,6 @@ async fn review(
     let review = api
         .create(&PostParams::default(), &review)
         .await
-        .map_err(Error::kube(format!("review the access of {}", authority.user)))?;
+        .map_err(Error::kube(format!("review the access of {}", authority.user())))?;
     Ok((request, review.status.is_some_and(|status| status.allowed && status.denied != Some(true))))
 }

@@ -5,12 +5,12 @@
 
 use kube::ResourceExt;
 use olm_api::{InstallPlan, names};
+use olm_engine::recorded_along;
 use olm_plan::{FindingCode, Plan};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     context::{Ctx, Error},
-    controllers::install_plan::remembered,
     stores::is_over,
 };
 
@@ -81,7 +81,7 @@ async fn comes_along(digest: &str, namespace: &str, ctx: &Ctx) -> Result<bool, E
     let brings = |plan: &InstallPlan| {
         plan.spec.approved
             && !is_over(plan)
-            && remembered(plan).iter().any(|along| along.digest == digest)
+            && recorded_along(plan).iter().any(|along| along.digest == digest)
             && by_two(plan, manager)
     };
     Ok(ctx.stores.plans.in_namespace(namespace).iter().any(|plan| brings(plan)))

@@ -2,8 +2,7 @@
 
 use jiff::Timestamp;
 use olm_api::{Condition, condition, names};
-
-use crate::limits::truncate;
+use olm_engine::limits::truncate;
 
 /// How an object stands.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -15,10 +15,9 @@ use kube::{
     runtime::watcher::{self, Event},
 };
 use olm_api::names;
+use olm_engine::ownership::{OwnerKey, out_of_reach};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::UnboundedReceiverStream;
-
-use crate::ownership::{OwnerKey, out_of_reach};
 
 /// Deletions that are remembered, so that the answer to a write that was under way meanwhile brings nothing back. Far more than
 /// there are writes at a time.

@@ -33,10 +33,11 @@ use tokio_util::sync::CancellationToken;
 
 use self::summary::{Summary, digest, is_compared};
 use super::ledger::components;
+use olm_client::lists;
+use olm_engine::limits::{COMPONENTS, within};
+
 use crate::{
     context::{Ctx, Error, SAFETY_NET, drive},
-    limits::{COMPONENTS, within},
-    lists::lists,
     runner::Action,
     stores::{Cached, Kind, is_over},
 };

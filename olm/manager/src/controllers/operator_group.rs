@@ -19,7 +19,6 @@ use olm_api::OperatorGroup;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    attenuated,
     context::{Ctx, Error, SAFETY_NET, drive},
     runner::Action,
 };
@@ -84,7 +83,7 @@ async fn reconcile(group: Arc<OperatorGroup>, ctx: Arc<Ctx>) -> Result<Action, E
         }
     };
     let groups = ctx.stores.groups.in_namespace(&namespace).len();
-    let account = match attenuated::account(Some(&group), &ctx.client).await {
+    let account = match olm_engine::accounts::account(Some(&group), &ctx.client).await {
         Ok(None) => Account::NotAsked,
         Ok(Some(_)) => Account::Found,
         Err(error) if error.is_users() => Account::Unusable(error.to_string()),

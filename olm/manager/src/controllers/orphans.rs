@@ -8,22 +8,16 @@
 use std::{collections::BTreeSet, fmt::Debug, sync::Arc, time::Duration};
 
 use futures::{StreamExt, future, stream};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{Api, Client, Resource, ResourceExt, runtime::reflector::ObjectRef};
-use olm_api::{ClusterServiceVersion, OperatorGroup, names};
-use serde::de::DeserializeOwned;
+use kube::{Api, Client, ResourceExt, runtime::reflector::ObjectRef};
+use olm_api::{ClusterServiceVersion, OperatorGroup};
+use olm_engine::ownership::{
+    CSV, GROUP, OWNED_KINDS, Owned, OwnerKey, Released, is_orphan, labelled, orphans, orphans_of, release,
+    selector_of,
+};
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    context::{Ctx, Error},
-    ownership::{
-        OWNED_KINDS, Owned, OwnedKind, OwnerKey, Released, each_metadata, is_orphan, labelled, labelled_if,
-        release, selector_of,
-    },
-};
+use crate::context::{Ctx, Error};
 
-const VERSION: &str = "ClusterServiceVersion";
-const GROUP: &str = "OperatorGroup";
 /// The API group of roles and bindings.
 const RBAC: &str = "rbac.authorization.k8s.io";
 
@@ -89,7 +83,7 @@ fn gone(ctx: &Ctx) -> stream::BoxStream<'static, OwnerKey> {
     let stores = Arc::clone(&ctx.stores);
     // What is made or changed after its version went.
     let late = ctx.parts.owned().filter_map(move |touched| {
-        let owner = touched.owner.filter(|owner| !touched.gone && owner.kind == VERSION);
+        let owner = touched.owner.filter(|owner| !touched.gone && owner.kind == CSV);
         let late = owner.filter(|owner| !stores.versions.has(&owner.namespace, &owner.name));
         future::ready(late)
     });
@@ -98,7 +92,7 @@ fn gone(ctx: &Ctx) -> stream::BoxStream<'static, OwnerKey> {
             OwnerKey::new(kind, &namespace.unwrap_or_default(), &name)
         }
     };
-    let (version, group) = (key(VERSION), key(GROUP));
+    let (version, group) = (key(CSV), key(GROUP));
     stream::select_all([
         versions.map(move |gone| version(gone.namespace, gone.name)).boxed(),
         groups.map(move |gone| group(gone.namespace, gone.name)).boxed(),
@@ -138,7 +132,7 @@ async fn sweep(look: &Search, far: &BTreeSet<OwnerKey>, ctx: &Ctx) -> Result<(),
 /// Whether an owner is there, as far as the stores know; of kinds that are not ours nothing is known.
 fn is_there(owner: &OwnerKey, ctx: &Ctx) -> bool {
     match owner.kind.as_str() {
-        VERSION => ctx.stores.versions.has(&owner.namespace, &owner.name),
+        CSV => ctx.stores.versions.has(&owner.namespace, &owner.name),
         GROUP => ctx.stores.groups.has(&owner.namespace, &owner.name),
         _ => true,
     }
@@ -160,45 +154,4 @@ async fn left_of(owner: &OwnerKey, client: &Client) -> Result<Vec<Owned>, kube::
     let alive = BTreeSet::from_iter(there.then(|| owner.clone()));
     owned.retain(|object| is_orphan(&object.metadata, &alive));
     Ok(owned)
-}
-
-/// Everything that labels say is owned by what is not there. The objects are listed before their owners: an owner that
-/// was made in between counts.
-pub(crate) async fn orphans(client: &Client) -> Result<Vec<Owned>, kube::Error> {
-    orphans_of(OWNED_KINDS, client, |_| true).await
-}
-
-/// Those of some kinds, of owners that may be gone.
-async fn orphans_of(
-    kinds: &[OwnedKind],
-    client: &Client,
-    may_be_gone: impl Fn(&OwnerKey) -> bool,
-) -> Result<Vec<Owned>, kube::Error> {
-    let selector = format!("{},{}", names::LABEL_OWNER, names::LABEL_OWNER_KIND);
-    // With nobody alive: whatever could be one.
-    let nobody = BTreeSet::new();
-    let wanted = |metadata: &ObjectMeta| {
-        is_orphan(metadata, &nobody) && OwnerKey::of(metadata).is_some_and(|owner| may_be_gone(&owner))
-    };
-    let mut owned = labelled_if(client, kinds, &selector, wanted).await?;
-    if owned.is_empty() {
-        return Ok(owned);
-    }
-    let mut alive = keys::<ClusterServiceVersion>(client, VERSION).await?;
-    alive.extend(keys::<OperatorGroup>(client, GROUP).await?);
-    owned.retain(|object| is_orphan(&object.metadata, &alive));
-    Ok(owned)
-}
-
-async fn keys<K>(client: &Client, kind: &str) -> Result<BTreeSet<OwnerKey>, kube::Error>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
-{
-    let mut keys = BTreeSet::new();
-    each_metadata(&Api::<K>::all(client.clone()), "", |metadata| {
-        let (namespace, name) = (metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default());
-        keys.insert(OwnerKey::new(kind, &namespace, &name));
-    })
-    .await?;
-    Ok(keys)
 }

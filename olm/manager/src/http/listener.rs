@@ -11,6 +11,7 @@ use axum::{
     serve::{IncomingStream, Listener},
 };
 use jiff::Timestamp;
+use olm_engine::site::MANAGER;
 use rustls::{
     ServerConfig,
     crypto::ring,
@@ -24,7 +25,7 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use crate::{certs::mint, manifests::MANAGER};
+use crate::certs::mint;
 
 /// A client must start its request or its TLS handshake within this time.
 const HANDSHAKE: Duration = Duration::from_secs(10);

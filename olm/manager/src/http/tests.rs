@@ -8,10 +8,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::{
-    catalogs::{BundleImages, CatalogRef, Entry, Home, LoadedCatalog, Own},
-    testing::{Mood, Registry},
-};
+use olm_engine::catalogs::{BundleImages, CatalogRef, Entry, Home, LoadedCatalog, Own};
+use olm_testing::{Mood, Registry};
 
 struct World {
     router: Router,
@@ -35,7 +33,7 @@ async fn world() -> World {
     let registry = Registry::start().await;
     let folder = tempfile::tempdir().unwrap();
     let image = registry.push_bundle(&etcd_bundle());
-    let text = crate::testing::catalog("etcd", "0.10.1")
+    let text = olm_testing::catalog("etcd", "0.10.1")
         .replace("etcd.v0.10.1", "etcdoperator.v0.10.1")
         .replace("example.invalid/etcd:v0.10.1", &image);
     let ctx = Arc::new(Ctx::new(reviewer(), &crate::Options::new("test")).unwrap());
@@ -46,7 +44,7 @@ async fn world() -> World {
             catalog: reference.clone(),
             images: BundleImages::new(folder.path().join(name)),
             signatures: Arc::default(),
-            access: registry.access("olm"),
+            access: crate::testing::access(&registry),
             refresh: Arc::default(),
         };
         let home = Home::Own(Arc::new(own));

@@ -25,7 +25,7 @@ fn has(page: &str, lines: &[&str]) {
 fn of_a_catalog_that_failed_it_is_known_since_when_and_why() {
     let (metrics, catalogs) = (Metrics::default(), CatalogStore::default());
     metrics.fetched("AccessDenied", Duration::from_millis(500));
-    let problem = crate::catalogs::Problem::new("RegistryServerError", "AccessDenied", "401");
+    let problem = olm_engine::catalogs::Problem::new("RegistryServerError", "AccessDenied", "401");
     let last_success = jiff::Timestamp::from_second(1_700_000_000).ok();
     let entry = Entry { problem: Some(problem), last_success, ..Entry::default() };
     catalogs.put("olm", "community", entry);
@@ -145,7 +145,7 @@ fn table() -> String {
 
 #[test]
 fn the_documentation_has_every_metric_and_no_other() {
-    crate::testing::documented("monitoring.md", "metrics", &table());
+    olm_testing::documented("monitoring.md", "metrics", &table());
 }
 
 #[test]

@@ -21,8 +21,9 @@ use super::{
     selector::Wanted,
     table::{self, Form},
 };
+use olm_engine::catalogs::{CatalogVisibility, Key, LoadedCatalog};
+
 use crate::{
-    catalogs::{CatalogVisibility, Key, LoadedCatalog},
     context::Ctx,
     reviews::{Act, Refusal, User},
     secure::Caller,

@@ -14,7 +14,7 @@ use super::{
     selector::Wanted,
     table::{self, Form},
 };
-use crate::catalogs::LoadedCatalog;
+use olm_engine::catalogs::LoadedCatalog;
 
 /// A catalog, with what its CatalogSource says.
 pub(super) struct Catalog {

@@ -7,7 +7,7 @@ use olm_catalog::{BundleEntry, Channel, CsvMetadata, Package};
 use serde_json::{Map, Value, json};
 
 use super::{KIND, api_version};
-use crate::catalogs::LoadedCatalog;
+use olm_engine::catalogs::LoadedCatalog;
 
 /// What a CatalogSource says that its content does not.
 #[derive(Debug, Clone, Default)]

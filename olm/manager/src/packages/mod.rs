@@ -18,10 +18,8 @@ mod tests;
 
 pub(crate) use access::Front;
 pub(crate) use answers::router;
+use olm_ops::manifests::packages::{GROUP, VERSION};
 
-/// Group of the API.
-pub(crate) const GROUP: &str = "packages.operators.coreos.com";
-pub(crate) const VERSION: &str = "v1";
 const RESOURCE: &str = "packagemanifests";
 /// Kind of its objects.
 const KIND: &str = "PackageManifest";

@@ -11,11 +11,9 @@ use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
 use super::{Front, answers};
-use crate::{
-    catalogs::{CatalogRef, Entry, LoadedCatalog},
-    context::Ctx,
-    secure::Caller,
-};
+use olm_engine::catalogs::{CatalogRef, Entry, LoadedCatalog};
+
+use crate::{context::Ctx, secure::Caller};
 
 const ALL: &str = "/apis/packages.operators.coreos.com/v1/packagemanifests";
 

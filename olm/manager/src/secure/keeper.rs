@@ -30,11 +30,15 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::listener::{Current, Settings};
-use crate::{
+use olm_engine::site::MANAGER;
+use olm_ops::{
     authority::policies::REQUESTS,
+    manifests::{PACKAGES, PACKAGES_API},
+};
+
+use crate::{
     certs::{Authority, Certificates, Held, Step, mint, next},
     context::{Ctx, Error},
-    manifests::{MANAGER, PACKAGES, PACKAGES_API},
     packages::Front,
 };
 

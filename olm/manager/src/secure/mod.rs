@@ -18,10 +18,11 @@ use axum::{
     routing::post,
 };
 pub(crate) use listener::Caller;
+use olm_engine::site::manager_user;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::{authority::webhook, context::Ctx, manifests::manager_user, packages, run::Error};
+use crate::{authority::webhook, context::Ctx, packages, run::Error};
 
 /// The longest review in bytes: it has the object twice, and the API server takes 3 MiB for one.
 const LONGEST_REVIEW: usize = 8 << 20;
@@ -55,7 +56,10 @@ fn admission(namespace: &str) -> Router {
         }
     };
     Router::new()
-        .route(webhook::PATH, post(move |review| webhook::answer(review, manager.clone())))
+        .route(
+            olm_ops::authority::webhook::PATH,
+            post(move |review| webhook::answer(review, manager.clone())),
+        )
         .layer(DefaultBodyLimit::max(LONGEST_REVIEW))
         .layer(from_fn(one_of_few))
 }

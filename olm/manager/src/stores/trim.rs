@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kube::{ResourceExt, api::ObjectMeta};
+use kube::api::ObjectMeta;
 use olm_api::{
     ClusterServiceVersion, InstallPlan, OperatorCondition, Shared, install_plan::InstallPlanPhase, names,
 };
@@ -67,18 +67,13 @@ pub(super) fn tools(metadata: &mut ObjectMeta) {
     }
 }
 
-/// A version with all its annotations where they belong, and nothing of what became of it.
-pub(crate) fn described(csv: &ClusterServiceVersion) -> ClusterServiceVersion {
-    let (metadata, spec) = (csv.metadata.clone(), csv.spec.clone());
-    let mut csv = ClusterServiceVersion { metadata, spec, status: None };
-    let aside = std::mem::take(&mut csv.spec.aside);
-    csv.annotations_mut().extend(aside.iter().map(|(key, value)| (key.clone(), value.clone())));
-    csv
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+
+    use olm_engine::described;
+
+    use kube::ResourceExt;
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! What was installed before, and the way back.
 
 use maud::{Markup, html};
-use olm_manager::ops::{Approval, Installed, Overview, Revision};
+use olm_ops::{Approval, Installed, Overview, Revision};
 
 use crate::{
     links::{clean, encode},

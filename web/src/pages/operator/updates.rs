@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use olm_api::{Subscription, subscription::SubscriptionState};
-use olm_manager::ops::{Installed, Overview};
+use olm_ops::{Installed, Overview};
 
 use crate::{
     links::{clean, encode},

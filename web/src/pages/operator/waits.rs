@@ -1,7 +1,7 @@
 //! What an operator waits for, what of it needs the user, and what to do.
 
 use maud::{Markup, html};
-use olm_manager::ops::{Overview, Status, Wait};
+use olm_ops::{Overview, Status, Wait};
 use olm_plan::AlongRef;
 
 use crate::{

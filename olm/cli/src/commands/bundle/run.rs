@@ -13,10 +13,8 @@ use olm_api::{
     CatalogSource, CatalogSourceSpec, OperatorGroup, OperatorGroupSpec, Subscription, catalog_source, names,
 };
 use olm_bundle::Bundle;
-use olm_manager::{
-    catalogs::{CatalogRef, Fetcher, LoadedCatalog},
-    ops::{self, InstallRequest, Installed},
-};
+use olm_engine::catalogs::{CatalogRef, Fetcher, LoadedCatalog};
+use olm_ops::{InstallRequest, Installed};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
@@ -90,7 +88,7 @@ pub async fn run(global: &Global, args: BundleRunArgs) -> Result<(), Failure> {
         channel: Some(config_map::CHANNEL.to_owned()),
         ..InstallRequest::new(&package, &namespace)
     };
-    let result = ops::install(&client, &catalogs, &request).await.map_err(wait::failure)?;
+    let result = olm_ops::install(&client, &catalogs, &request).await.map_err(wait::failure)?;
     for created in &result.created {
         eprintln!("created {created}");
     }
@@ -134,7 +132,7 @@ async fn installed(
     package: &str,
     catalog: &CatalogRef,
 ) -> Result<Option<Installed>, Failure> {
-    let all = ops::list_installed(client, Some(namespace)).await.map_err(wait::failure)?;
+    let all = olm_ops::list_installed(client, Some(namespace)).await.map_err(wait::failure)?;
     let Some(found) = all.into_iter().find(|installed| installed.package == package) else { return Ok(None) };
     let from = found.catalog.as_deref().unwrap_or_default();
     if from == catalog.name || from == format!("{}/{}", catalog.namespace, catalog.name) {

@@ -3,7 +3,7 @@
 mod text;
 
 use olm_catalog::Package;
-use olm_manager::ops::{self, UninstallOptions};
+use olm_ops::UninstallOptions;
 use olm_plan::{Op, Plan};
 
 use super::{
@@ -94,7 +94,7 @@ async fn uninstall(global: &Global, args: &PlanUninstallArgs) -> Result<(), Fail
         }
         None => {
             let client = context::connect(global).await?;
-            let planned = ops::preview_uninstall(&client, namespace, &args.package, &options).await;
+            let planned = olm_ops::preview_uninstall(&client, namespace, &args.package, &options).await;
             planned.map_err(wait::failure)?
         }
     };

@@ -1,7 +1,7 @@
 //! From flags to the choices of an installation: what is given replaces what was chosen before.
 
 use clap::Parser as _;
-use olm_manager::manifests::ManifestOptions;
+use olm_ops::manifests::ManifestOptions;
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 

@@ -4,10 +4,7 @@
 use std::time::{Duration, Instant};
 
 use kube::Client;
-use olm_manager::{
-    manifests::{self, ManifestOptions, VERSION, installation},
-    ops,
-};
+use olm_ops::manifests::{self, ManifestOptions, VERSION, installation};
 
 use super::{choose::choose, failure, found, namespace, not_installed};
 use crate::{
@@ -29,7 +26,7 @@ pub(super) enum Task {
 
 pub(super) async fn run(global: &Global, args: SelfInstallArgs, task: Task) -> Result<(), Failure> {
     let client = context::connect(global).await?;
-    if let Some(rival) = ops::rival(&client).await.map_err(wait::failure)? {
+    if let Some(rival) = olm_ops::rival(&client).await.map_err(wait::failure)? {
         return Err(Failure::new(Code::Refused, format!("{rival}; two managers of one API conflict"))
             .hint(format!("stop it with `{}`", rival.fix()))
             .hint("its installed operators are adopted unchanged; `olm doctor` checks them"));
@@ -60,7 +57,7 @@ pub(super) async fn run(global: &Global, args: SelfInstallArgs, task: Task) -> R
         ready(&client, &progress, &options, args.timeout).await?;
     }
     println!("olm {VERSION} is installed in namespace {}.", options.namespace);
-    if options.namespace != manifests::home() {
+    if options.namespace != olm_engine::site::home() {
         println!("Set OLM_NAMESPACE={} for the other commands.", options.namespace);
     }
     Ok(())
@@ -115,8 +112,8 @@ async fn ready(
     timeout: Duration,
 ) -> Result<(), Failure> {
     let (start, namespace) = (Instant::now(), options.namespace.as_str());
-    let console = options.console_image.is_some().then_some(manifests::CONSOLE);
-    for name in [manifests::MANAGER].into_iter().chain(console) {
+    let console = options.console_image.is_some().then_some(olm_engine::site::CONSOLE);
+    for name in [olm_engine::site::MANAGER].into_iter().chain(console) {
         // In whole seconds, as it was said and will be told.
         let left = timeout.saturating_sub(Duration::from_secs(start.elapsed().as_secs()));
         progress

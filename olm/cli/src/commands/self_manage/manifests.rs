@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, path::Path};
 
-use olm_manager::manifests::{ManifestOptions, containerfile, helm, manifests, served};
+use olm_ops::manifests::{ManifestOptions, containerfile, helm, manifests, served};
 
 use serde_json::Value;
 

@@ -4,10 +4,8 @@ use std::fmt::Write as _;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use olm_manager::{
-    manifests::{MANAGER, VERSION, for_server, installation, manifests},
-    ops,
-};
+use olm_engine::site::MANAGER;
+use olm_ops::manifests::{VERSION, for_server, installation, manifests};
 use serde::Serialize;
 
 use super::{failure, found, not_installed};
@@ -34,7 +32,7 @@ struct Status {
     missing: Vec<String>,
     /// An OLM of another kind that runs beside it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    rival: Option<ops::Rival>,
+    rival: Option<olm_ops::Rival>,
 }
 
 pub(super) async fn run(global: &Global, out: OutputArgs) -> Result<(), Failure> {
@@ -55,7 +53,7 @@ pub(super) async fn run(global: &Global, out: OutputArgs) -> Result<(), Failure>
         workloads,
         objects: objects.len(),
         missing,
-        rival: ops::rival(&client).await.map_err(wait::failure)?,
+        rival: olm_ops::rival(&client).await.map_err(wait::failure)?,
         namespace,
     };
     print_one(&status, out.output, &status.namespace, || text(&status))
@@ -108,7 +106,7 @@ fn text(status: &Status) -> String {
 
 #[cfg(test)]
 mod tests {
-    use olm_manager::manifests::ManifestOptions;
+    use olm_ops::manifests::ManifestOptions;
 
     use super::*;
 
@@ -138,7 +136,7 @@ mod tests {
             }],
             objects: 20,
             missing: vec!["Service olm/olm-manager".into()],
-            rival: Some(ops::Rival { deployments: vec!["olm/olm-operator".into()], api_service: None }),
+            rival: Some(olm_ops::Rival { deployments: vec!["olm/olm-operator".into()], api_service: None }),
         };
         let text = text(&status);
         for line in [

@@ -8,7 +8,7 @@ use std::{
 };
 
 use kube::Client;
-use olm_manager::manifests::installation::{self, Object};
+use olm_ops::manifests::installation::{self, Object};
 use serde::Serialize;
 
 use super::{failure, found, namespace, not_installed};

@@ -7,13 +7,15 @@ use kube::{
     Api, Client, ResourceExt as _,
     api::{ApiResource, AttachParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams},
 };
-use olm_manager::{catalogs::Fetcher, ops};
+use olm_engine::catalogs::Fetcher;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
 
-use crate::commands::progress::{Progress, Seen, pod_state};
 use crate::{
-    commands::wait,
+    commands::{
+        progress::{Progress, Seen, pod_state},
+        wait,
+    },
     exit::{Code, Failure},
     output,
 };
@@ -30,9 +32,11 @@ pub async fn run(progress: &Progress, client: &Client, etcd_version: &str) -> Re
         .fetch()
         .await
         .map_err(|e| Failure::new(Code::Unexpected, e.to_string()))?;
-    let request =
-        ops::InstallRequest { create_namespace: true, ..ops::InstallRequest::new(PACKAGE, NAMESPACE) };
-    let result = ops::install(client, &catalogs, &request).await.map_err(wait::failure)?;
+    let request = olm_ops::InstallRequest {
+        create_namespace: true,
+        ..olm_ops::InstallRequest::new(PACKAGE, NAMESPACE)
+    };
+    let result = olm_ops::install(client, &catalogs, &request).await.map_err(wait::failure)?;
     progress.done(&format!("subscribed to package {PACKAGE} on its default channel"));
     let installed =
         wait::installed(client, &result.namespace, &result.subscription, None, Duration::from_secs(60))

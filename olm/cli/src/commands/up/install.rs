@@ -4,15 +4,15 @@ use std::{path::PathBuf, time::Duration};
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::{Api, Client, ResourceExt as _, api::ListParams};
-use olm_manager::{
-    ResourceError,
-    manifests::{ManifestOptions, for_server, manifests},
-};
+use olm_engine::resources::ResourceError;
+use olm_ops::manifests::{ManifestOptions, for_server, manifests};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::commands::progress::{Progress, Seen, pod_state};
-use crate::exit::{Code, Failure};
+use crate::{
+    commands::progress::{Progress, Seen, pod_state},
+    exit::{Code, Failure},
+};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -27,20 +27,20 @@ pub async fn apply(
         package_manifests,
         console_args: console_args.to_vec(),
         extra_catalogs: catalogs.iter().map(|(name, dir)| directory_catalog(name, dir)).collect(),
-        namespace: olm_manager::manifests::home().into(),
+        namespace: olm_engine::site::home().into(),
         ..ManifestOptions::default()
     };
     let failed = |error: ResourceError| Failure::new(Code::Unexpected, error.to_string());
     let mut objects = for_server(client, manifests(&options)).await.map_err(failed)?;
     mount_directories(&mut objects, catalogs);
-    olm_manager::manifests::apply(client, &objects).await.map_err(failed)
+    olm_ops::manifests::apply(client, &objects).await.map_err(failed)
 }
 
 fn directory_catalog(name: &str, dir: &std::path::Path) -> Value {
     json!({
         "apiVersion": "operators.coreos.com/v1alpha1",
         "kind": "CatalogSource",
-        "metadata": {"name": name, "namespace": olm_manager::manifests::home()},
+        "metadata": {"name": name, "namespace": olm_engine::site::home()},
         "spec": {
             "sourceType": "directory",
             "directory": format!("/catalogs/{name}"),
@@ -53,11 +53,11 @@ fn directory_catalog(name: &str, dir: &std::path::Path) -> Value {
 /// The manager reads directories in its own file system: the host's are mounted there. Its namespace takes no pods with
 /// hostPath (Pod Security level restricted), so each directory is a PersistentVolume.
 fn mount_directories(objects: &mut Vec<Value>, catalogs: &[(String, PathBuf)]) {
-    let home = olm_manager::manifests::home();
+    let home = olm_engine::site::home();
     let mut made = Vec::new();
     let manager = objects
         .iter_mut()
-        .find(|o| o["kind"] == "Deployment" && o["metadata"]["name"] == olm_manager::manifests::MANAGER);
+        .find(|o| o["kind"] == "Deployment" && o["metadata"]["name"] == olm_engine::site::MANAGER);
     let Some(manager) = manager else { return };
     let pod = &mut manager["spec"]["template"]["spec"];
     for (name, dir) in catalogs {
@@ -103,7 +103,7 @@ fn push(object: &mut Value, list: &str, item: Value) {
 
 /// Waits until a Deployment of ours is available.
 pub async fn available(progress: &Progress, client: &Client, name: &str) -> Result<(), Failure> {
-    let namespace = olm_manager::manifests::home();
+    let namespace = olm_engine::site::home();
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     progress

@@ -9,7 +9,7 @@ use k8s_openapi::api::{
 };
 use kube::{Api, Client, api::PostParams};
 use olm_devcluster::{DevCluster, node::tied_command};
-use olm_manager::manifests::{CONSOLE, MANAGER, NAMESPACE_VARIABLE, home};
+use olm_engine::site::{CONSOLE, MANAGER, NAMESPACE_VARIABLE, home};
 use tokio::{
     process::{Child, Command},
     task::JoinSet,

@@ -83,8 +83,8 @@ async fn serve(
     let console = match cluster.pods_unavailable() {
         None => {
             let (manager, console) = tokio::join!(
-                install::available(progress, &client, olm_manager::manifests::MANAGER),
-                install::available(progress, &client, olm_manager::manifests::CONSOLE),
+                install::available(progress, &client, olm_engine::site::MANAGER),
+                install::available(progress, &client, olm_engine::site::CONSOLE),
             );
             manager.and(console)?;
             ConsoleAccess::in_cluster(cluster, args.console).await?

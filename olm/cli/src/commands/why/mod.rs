@@ -4,7 +4,8 @@ mod text;
 
 use kube::{Api, ResourceExt as _};
 use olm_api::InstallPlan;
-use olm_manager::{engine::Refusal, ops::Installed};
+use olm_engine::Refusal;
+use olm_ops::Installed;
 use olm_resolver::{Explanation, Resolved};
 use serde::Serialize;
 
@@ -182,7 +183,7 @@ async fn state(subject: &Subject, installed: &Installed) -> State {
         status: installed.status.to_string(),
         reason: installed.reason.clone(),
         plan: installed.plan.clone(),
-        waiting: installed.status == olm_manager::ops::Status::NeedsApproval,
+        waiting: installed.status == olm_ops::Status::NeedsApproval,
         since,
     }
 }

@@ -17,7 +17,7 @@ use olm_signatures::{Requirement, Verifier};
 use sha2::{Digest, Sha256};
 
 use super::source::Wanted;
-use crate::catalogs::{Access, Cache, Key, Problem, hex, store_key};
+use olm_engine::catalogs::{Access, Cache, Key, Problem, hex, store_key};
 
 /// A registry that sends a byte now and then keeps no fetch for ever. The largest catalogs take a minute or two on a
 /// slow line.

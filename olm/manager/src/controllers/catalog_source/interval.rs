@@ -5,7 +5,7 @@ use std::time::Duration;
 use olm_api::CatalogSourceSpec;
 
 use super::source::Wanted;
-use crate::catalogs::Problem;
+use olm_engine::catalogs::Problem;
 
 /// When the interval cannot be read, as upstream, and of servers for which none is set.
 const DEFAULT: Duration = Duration::from_secs(15 * 60);

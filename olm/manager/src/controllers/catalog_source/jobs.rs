@@ -20,10 +20,9 @@ use super::{
     interval::{back_off, jittered},
     source::Wanted,
 };
-use crate::{
-    catalogs::{Access, Cache, Key, Problem, Record, Refresh, store_key},
-    metrics::Metrics,
-};
+use olm_engine::catalogs::{Access, Cache, Key, Problem, Record, Refresh, store_key};
+
+use crate::metrics::Metrics;
 
 /// Looks at a time. What takes memory and cores, reading into the store, is done one by one there; the rest mostly waits
 /// for registries, so a few that hang leave room for the others.

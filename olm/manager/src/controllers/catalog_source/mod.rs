@@ -17,11 +17,11 @@ use jiff::Timestamp;
 use kube::{Api, ResourceExt, runtime::watcher};
 use olm_api::CatalogSource;
 use olm_client::patient;
+use olm_engine::catalogs::{Access, CatalogImage, CatalogRef, Entry, Home, Key, LoadedCatalog, Own, Problem};
 use tokio_stream::wrappers::WatchStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    catalogs::{Access, CatalogImage, CatalogRef, Entry, Home, Key, LoadedCatalog, Own, Problem},
     context::{Ctx, Error, SAFETY_NET, drive},
     runner::Action,
     stores::Kind,

@@ -3,13 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use olm_api::{CatalogSourceSpec, catalog_source};
+use olm_engine::catalogs::{Problem, hex};
+use olm_ops::manifests::SHIPPED_CATALOG_IMAGE;
 use olm_signatures::{Requirement, Verifier};
 use sha2::{Digest, Sha256};
-
-use crate::{
-    catalogs::{Problem, hex},
-    manifests::SHIPPED_CATALOG_IMAGE,
-};
 
 /// A source.
 #[derive(Debug, Clone, PartialEq, Eq)]

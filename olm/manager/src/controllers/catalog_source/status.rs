@@ -12,12 +12,13 @@ use olm_api::{
 };
 
 use super::{jobs::View, source::Wanted, template::Template};
-use crate::{
+use olm_engine::{
     catalogs::Problem,
-    controllers::health::{self, Health},
     limits::{TEXT, truncate},
-    manifests::{HTTP_PORT, MANAGER},
+    site::{HTTP_PORT, MANAGER},
 };
+
+use crate::controllers::health::{self, Health};
 
 /// Problems that are listed one by one; the condition says how many there are.
 const LISTED_PROBLEMS: usize = 20;

@@ -8,8 +8,10 @@ use olm_plan::{Demands, Finding, FindingCode, Policies, rights_of};
 use serde_json::Value;
 
 use super::observe::subscription_of;
+use olm_ops::authority::Authority;
+
 use crate::{
-    authority::{Authority, Permission},
+    authority::Permission,
     context::{Ctx, Error},
 };
 
@@ -90,7 +92,7 @@ async fn permit<'a>(
 
 /// Fails if an object that is created for a version has another owner.
 pub(super) async fn owned(csv: &ClusterServiceVersion, object: &Value, ctx: &Ctx) -> Result<(), Error> {
-    let id = crate::resources::Id::of(object)?;
+    let id = olm_engine::resources::Id::of(object)?;
     let Some(live) = ctx.resources.get(&id).await? else { return Ok(()) };
     let owners = live["metadata"]["ownerReferences"].as_array();
     let by_reference = owners.into_iter().flatten().any(|owner| {

@@ -6,11 +6,11 @@ use kube::{
     api::{ListParams, Patch, PatchParams},
 };
 use olm_api::{ClusterServiceVersion, names::FINALIZER_CSV_CLEANUP};
+use olm_engine::ownership::{OwnerKey, Released, labelled, leave, out_of_reach, release, selector};
 use serde_json::json;
 
 use crate::{
     context::{Ctx, Error},
-    ownership::{OwnerKey, Released, labelled, leave, out_of_reach, release, selector},
     runner::Action,
 };
 

@@ -18,7 +18,7 @@ use olm_plan::Rule;
 use serde_json::Value;
 
 use super::workload::Workload;
-use crate::engine::targets::Targets;
+use olm_engine::targets::Targets;
 
 pub(super) struct Observed<'a> {
     pub(super) csv: &'a ClusterServiceVersion,

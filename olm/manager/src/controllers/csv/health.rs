@@ -1,7 +1,5 @@
 //! What keeps a version's Deployments from being rolled out: pure.
 
-use k8s_openapi::api::apps::v1::Deployment;
-
 use super::{facts::Observed, workload::Workload};
 
 pub(super) struct Trouble {
@@ -41,13 +39,4 @@ fn trouble(observed: &Observed<'_>, name: &str) -> Option<Trouble> {
         format!("deployment {name} to become ready: {have} of {wanted} replicas available ({why})")
     };
     Some(Trouble { text, available, stuck: late.is_some() })
-}
-
-/// Ready and wanted replicas of the newest template; shared with the report of an installation's progress.
-pub(crate) fn replicas(deployment: &Deployment) -> (i32, i32) {
-    let wanted = deployment.spec.replicas.unwrap_or(1);
-    let status = deployment.status.as_ref();
-    let ready = status.and_then(|s| s.ready_replicas).unwrap_or(0);
-    let updated = status.and_then(|s| s.updated_replicas).unwrap_or(0);
-    (ready.min(updated), wanted)
 }

@@ -47,10 +47,8 @@ use crate::{
 };
 use decide::{Act, Decision, INSTALL_FAILED};
 use facts::Observed;
-pub(crate) use health::replicas;
 use observe::{Memory, Seen};
 pub(crate) use parts::Parts;
-pub(crate) use requirements::fix as requirement_fix;
 use serving::Serving;
 
 type Reference = ObjectRef<ClusterServiceVersion>;

@@ -31,14 +31,15 @@ use super::{
     serving::{self, Known, Serving, Wants},
     workload::Workload,
 };
-use crate::{
-    context::{Ctx, Error},
-    engine::{
-        bundle_of,
-        targets::{self, Targets},
-    },
+use olm_engine::{
+    bundle_of,
     ownership::{Owner, own},
     resources::ResourceError,
+    targets::{self, Targets},
+};
+
+use crate::{
+    context::{Ctx, Error},
     stores::Stores,
 };
 

@@ -29,12 +29,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{facts::ApiService, workload::Workload};
+use olm_client::{lists, metadata_only};
+use olm_engine::ownership::OwnerKey;
+
 use crate::{
     context::{Ctx, Error},
     controllers::ledger::{Ledger, Touched, components},
-    lists::lists,
-    metadata::metadata_only,
-    ownership::OwnerKey,
 };
 
 /// Versions that went in an orderly way and are remembered: more than go at a time. One that is forgotten is looked after in vain.

@@ -61,7 +61,7 @@ pub(super) fn unmet(requirements: &[RequirementStatus]) -> Vec<String> {
         .filter(|r| !is_met(r))
         .map(|r| {
             let name = if r.name.is_empty() { format!("{}/{}", r.group, r.version) } else { r.name.clone() };
-            match fix(r) {
+            match olm_ops::requirement_fix(r) {
                 "" => format!("{} {name}: {}", r.kind, r.message),
                 fix => format!("{} {name}: {} ({fix})", r.kind, r.message),
             }
@@ -74,28 +74,6 @@ pub(super) fn are_watched(requirements: &[RequirementStatus]) -> bool {
     let watched =
         |r: &RequirementStatus| matches!(r.kind.as_str(), "CustomResourceDefinition" | "APIService");
     requirements.iter().filter(|r| !is_met(r)).all(watched)
-}
-
-/// What a user can do about it. Upstream's words stay in `requirementStatus`.
-pub(crate) fn fix(requirement: &RequirementStatus) -> &'static str {
-    match (requirement.kind.as_str(), requirement.status) {
-        ("CustomResourceDefinition", RequirementState::NotPresent) => "install the operator that provides it",
-        ("CustomResourceDefinition", RequirementState::PresentNotSatisfied) => {
-            "upgrade the operator that provides it to a version that serves this version"
-        }
-        ("APIService", RequirementState::NotPresent) => "install the operator that serves it",
-        ("APIService", RequirementState::DeploymentNotFound) => {
-            "set its deploymentName to a Deployment of spec.install.spec.deployments"
-        }
-        ("ServiceAccount", RequirementState::NotPresent) => {
-            "its InstallPlan creates it; create it manually for a version that was applied with kubectl"
-        }
-        ("ServiceAccount", RequirementState::PresentNotSatisfied) => {
-            "bind the account to a role with this rule; an InstallPlan does this"
-        }
-        ("ClusterServiceVersion", _) => "upgrade the cluster, or choose an older version",
-        _ => "",
-    }
 }
 
 fn requirement(

@@ -15,11 +15,13 @@ use olm_bundle::Phase;
 use serde_json::Value;
 
 use super::{authority, facts::name_of};
-use crate::{
-    context::{Ctx, Error},
-    engine::{bundle_of, targets::Targets},
+use olm_engine::{
+    bundle_of,
     ownership::{Owner, own},
+    targets::Targets,
 };
+
+use crate::context::{Ctx, Error};
 
 /// Makes the rights of a version those of its targets, with no more rights than the group grants. The annotation of the version says for
 /// which they were made last; it is written after this, so that what is interrupted is done again.

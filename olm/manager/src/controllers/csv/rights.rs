@@ -19,10 +19,9 @@ use super::{
     facts::{Account, WantedRule},
     parts::{Parts, Rules, rules_of},
 };
-use crate::{
-    context::{Ctx, Error},
-    resources::{Id, ResourceError},
-};
+use olm_engine::resources::{Id, ResourceError};
+
+use crate::context::{Ctx, Error};
 
 /// Single reads at a time.
 const READS: usize = 8;

@@ -8,10 +8,9 @@ use olm_api::{
 };
 
 use super::{decide::Decision, facts::Observed, requirements::is_met};
-use crate::{
-    controllers::health::{self, Health},
-    limits::{REQUIREMENTS, TEXT, truncate, within},
-};
+use olm_engine::limits::{REQUIREMENTS, TEXT, truncate, within};
+
+use crate::controllers::health::{self, Health};
 
 /// Upstream keeps as many.
 const HISTORY: usize = 20;

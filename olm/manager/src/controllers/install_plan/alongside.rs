@@ -4,13 +4,9 @@ use std::sync::Arc;
 
 use kube::ResourceExt;
 use olm_api::names;
+use olm_engine::{Change, Snapshot, catalogs::hex};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-
-use crate::{
-    catalogs::hex,
-    engine::{Change, Snapshot},
-};
 
 /// Digits that tell the annotations of one CRD apart.
 const DIGITS: usize = 16;

@@ -28,12 +28,15 @@ use super::{
     status::{is_done, set_step},
     wait,
 };
-use crate::{
-    authority::Authority,
-    context::{Ctx, Error},
-    engine::{Change, Snapshot},
+use olm_engine::{
+    Change, Snapshot,
     ownership::{Owner, own},
     resources::{Created, ResourceError, Resources},
+};
+use olm_ops::authority::Authority;
+
+use crate::{
+    context::{Ctx, Error},
     stores::Stores,
 };
 

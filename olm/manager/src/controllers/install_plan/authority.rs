@@ -6,18 +6,22 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use olm_api::{InstallPlan, Subscription, install_plan::InstallPlanPhase, names};
+use olm_engine::{
+    Snapshot,
+    limits::{TEXT, truncate},
+};
+use olm_ops::authority::Authority;
 use olm_plan::{FindingCode, Plan};
 use serde_json::json;
 
 use crate::{
     audit,
-    authority::{
-        Asking, Authority, Lender, Named, Permission,
-        second::{self, Missing},
-    },
+    authority::Asking,
+    authority::Lender,
+    authority::Named,
+    authority::Permission,
+    authority::second::{self, Missing},
     context::{Ctx, Error},
-    engine::Snapshot,
-    limits::{TEXT, truncate},
     runner::Action,
 };
 

@@ -2,9 +2,8 @@
 
 use kube::ResourceExt;
 use olm_api::{InstallPlan, install_plan::InstallPlanPhase, names};
+use olm_ops::PLAN_CHANGED;
 use olm_plan::{Parts, Plan, what_changed};
-
-use crate::ops::PLAN_CHANGED;
 
 /// Reason of the condition and of the event; [`PLAN_CHANGED`] is the same for programs.
 pub(super) const REASON: &str = "PlanChanged";

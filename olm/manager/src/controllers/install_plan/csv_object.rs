@@ -2,13 +2,11 @@
 
 use kube::Resource;
 use olm_api::{ClusterServiceVersion, names};
+use olm_engine::{Change, Snapshot};
 use olm_plan::ObjectRef;
 use serde_json::{Value, json};
 
-use crate::{
-    controllers::csv::apis,
-    engine::{Change, Snapshot},
-};
+use crate::controllers::csv::apis;
 
 pub(super) fn reference(change: &Change) -> ObjectRef {
     ObjectRef::new(

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use kube::ResourceExt;
-use olm_api::{Subscription, names};
+use olm_api::Subscription;
+use olm_engine::{Change, Snapshot};
 use olm_plan::{Finding, FindingCode, Severity};
-
-use crate::engine::{Change, Snapshot};
 
 /// Most of what holds a plan back is watched (catalogs, OperatorConditions, Subscriptions); objects of the operator's own
 /// kinds and rights are not.
@@ -47,7 +46,10 @@ pub(super) fn may_go_on(
     subscription: &Subscription,
     snapshot: &Snapshot,
 ) -> Result<(), Held> {
-    if !begun && subscription.spec.paused && !going_back(subscription, &change.resolved.chosen.name) {
+    if !begun
+        && subscription.spec.paused
+        && !olm_ops::rolls_back_to(subscription, &change.resolved.chosen.name)
+    {
         let message = format!(
             "Subscription {} is paused (spec.paused); run `olm resume {}`",
             subscription.name_any(),
@@ -81,9 +83,4 @@ pub(super) fn denied(change: &Change) -> Option<String> {
     let denies = change.plan.findings.iter().filter(|finding| finding.code.is_denial());
     let texts: Vec<&str> = denies.map(|finding| finding.text.as_str()).collect();
     (!texts.is_empty()).then(|| texts.join("; "))
-}
-
-/// Whether the pause only holds from that version on.
-pub(crate) fn going_back(subscription: &Subscription, csv: &str) -> bool {
-    subscription.annotations().get(names::ANNOTATION_ROLLBACK_TO).is_some_and(|to| to == csv)
 }

@@ -25,23 +25,24 @@ use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
 use olm_api::{
     Condition, InstallPlan, InstallPlanStatus, Subscription, condition, install_plan::InstallPlanPhase, names,
 };
-use olm_plan::{AlongRef, Fact};
+use olm_engine::{
+    Basis, Change, Outcome, Refusal, Snapshot,
+    catalogs::{CatalogVisibility, LoadedCatalog},
+    limits::{TEXT, truncate},
+};
+use olm_ops::authority::Authority;
+use olm_plan::Fact;
 use olm_resolver::Code;
 use tokio_stream::wrappers::WatchStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     audit,
-    authority::Authority,
-    catalogs::{CatalogVisibility, LoadedCatalog},
     context::{Ctx, Error, SAFETY_NET, drive},
-    engine::{self, Basis, Change, Outcome, Refusal, Snapshot},
-    limits::{TEXT, truncate},
     runner::Action,
     stores::{OPEN_PLANS, Stores},
 };
 use apply::{Progress, Warnings};
-pub(crate) use gate::going_back;
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     let stores = Arc::clone(&ctx.stores);
@@ -128,17 +129,17 @@ async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Erro
     let visibility = CatalogVisibility::of(&namespace, &ctx.namespace, groups);
     let catalogs = ctx.catalogs.within(&visibility);
     let bundle = plan.spec.cluster_service_version_names.first().cloned().unwrap_or_default();
-    let remembered = remembered(&plan);
+    let along = olm_engine::recorded_along(&plan);
     let carry_on =
-        || engine::change_to(&ctx.resources, &catalogs, &subscription, &snapshot, &bundle, remembered);
-    let change = if let Err(refusal) = engine::in_sight(&subscription, &visibility) {
+        || olm_engine::change_to(&ctx.resources, &catalogs, &subscription, &snapshot, &bundle, along);
+    let change = if let Err(refusal) = olm_engine::in_sight(&subscription, &visibility) {
         Err(refusal)
     } else if begun {
         carry_on().await.map(Arc::new)
     } else if let Some(change) = cached_change(&plan, &subscription, &snapshot, &catalogs, &ctx) {
         Ok(change)
     } else {
-        match engine::evaluate(&ctx.resources, &catalogs, &subscription, &snapshot).await {
+        match olm_engine::evaluate(&ctx.resources, &catalogs, &subscription, &snapshot).await {
             Ok(Outcome::Change(change)) => Ok(Arc::from(change)),
             // Its version is there, and not everything that belongs to it: a plan before this one did not come to its end.
             Ok(Outcome::UpToDate(resolved)) if resolved.chosen.name == bundle => {
@@ -209,12 +210,6 @@ fn cached_change(
 ) -> Option<Arc<Change>> {
     let basis = Basis::of(subscription, snapshot, catalogs);
     ctx.change_cache.take(&plan.namespace().unwrap_or_default(), plan.spec.plan_digest.as_deref()?, basis)
-}
-
-/// What the plan says that it brings along. That it is the one that was approved is for the digests to say.
-pub(crate) fn remembered(plan: &InstallPlan) -> Vec<AlongRef> {
-    let text = plan.annotations().get(names::ANNOTATION_PLAN_ALONG);
-    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
 /// Applies the plan and reports how far it got; an error is reported and then tried again.
@@ -376,7 +371,7 @@ async fn seen(
         snapshot.subscriptions.iter().find(is_ours).cloned()
     };
     if begun {
-        let snapshot = Snapshot::kept(&ctx.resources, &ctx.stores, &namespace).await;
+        let snapshot = ctx.stores.snapshot(&ctx.resources, &namespace).await;
         if let Some(subscription) = ours(&snapshot) {
             return Ok(Some((snapshot, subscription)));
         }

@@ -7,13 +7,11 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use olm_api::{Subscription, names};
+use olm_engine::{Change, Snapshot};
 use olm_resolver::{Resolved, SatisfiedBy};
 use serde_json::json;
 
-use crate::{
-    context::{Ctx, Error},
-    engine::{Change, Snapshot},
-};
+use crate::context::{Ctx, Error};
 
 /// Adds this Subscription to those that need what is there already.
 pub(super) async fn record(

@@ -8,13 +8,15 @@ use olm_api::{
     install_plan::{InstallPlanPhase, Step, StepResource, StepStatus},
     names,
 };
+use olm_engine::{
+    Change,
+    limits::{TEXT, truncate},
+};
 use olm_plan::{ObjectRef, Op, Phase, PlannedObject};
 
 use crate::{
     context::Error,
     controllers::health::{Health, conditions},
-    engine::Change,
-    limits::{TEXT, truncate},
 };
 
 /// Steps that are listed; a step takes some 300 bytes, and no object of more than 900 KB is written.

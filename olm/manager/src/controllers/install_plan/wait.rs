@@ -4,9 +4,8 @@ use std::borrow::Borrow;
 
 use kube::ResourceExt;
 use olm_api::{ClusterServiceVersion, Subscription, csv::CsvPhase, names};
+use olm_engine::Snapshot;
 use olm_plan::AlongRef;
-
-use crate::engine::Snapshot;
 
 /// The first operator that has to run before this Subscription's, and does not yet: those that its own plan installs along,
 /// and those that the plan that installed it along said.

@@ -5,12 +5,12 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use olm_api::{ClusterServiceVersion, OperatorGroup, names};
+use olm_engine::resources::Id;
 use serde_json::{Value, json};
 
 use crate::{
     context::{Ctx, Error},
     controllers::csv::apis,
-    resources::Id,
 };
 
 /// Brings the annotation of a group up to its members; returns whether anything changed. A group with

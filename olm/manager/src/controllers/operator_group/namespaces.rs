@@ -11,14 +11,11 @@ use kube::{
     runtime::watcher,
 };
 use olm_api::{OperatorGroup, names};
-use olm_client::patient;
+use olm_client::{metadata_only, patient};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    context::{Ctx, Error},
-    metadata::metadata_only,
-};
+use crate::context::{Ctx, Error};
 
 /// Names of the namespaces that match.
 pub(super) fn selected(selector: &Selector, ctx: &Ctx) -> BTreeSet<String> {

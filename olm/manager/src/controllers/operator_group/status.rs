@@ -9,11 +9,9 @@ use k8s_openapi::{
 };
 use kube::{ResourceExt, core::SelectorExt};
 use olm_api::{Condition, OperatorGroup, OperatorGroupStatus, condition, names};
+use olm_engine::limits::{TARGETS, fit};
 
-use crate::{
-    controllers::health::{self, Health},
-    limits::{TARGETS, fit},
-};
+use crate::controllers::health::{self, Health};
 
 /// The account that installs are limited to.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -95,7 +95,7 @@ fn a_group_of_too_many_namespaces_chooses_none_and_says_so() {
     // one that lists them is no other
     let mut listing = super::tests::group(&[]);
     listing.spec.target_namespaces = names(11_000).into_iter().collect();
-    assert!(crate::engine::targets::of_group(&listing).is_empty());
+    assert!(olm_engine::targets::of_group(&listing).is_empty());
 }
 
 /// What Flux and Argo CD make of a group.

@@ -12,13 +12,15 @@ use olm_plan::Plan;
 use serde_json::json;
 
 use super::{decide::Observed, plan_object};
+use olm_engine::limits::{TEXT, truncate};
+
 use crate::{
-    authority::{
-        Asking, Authorities, Lender, Permission,
-        second::{self, Missing},
-    },
+    authority::Asking,
+    authority::Authorities,
+    authority::Lender,
+    authority::Permission,
+    authority::second::{self, Missing},
     context::{Ctx, Error},
-    limits::{TEXT, truncate},
 };
 
 /// How soon a plan goes on when its author was given the rights that it takes.

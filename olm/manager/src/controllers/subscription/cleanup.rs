@@ -15,12 +15,14 @@ use olm_api::{
     Condition, Subscription, condition,
     names::{CONDITION_DELETION_HELD, FINALIZER_SUBSCRIPTION_CLEANUP},
 };
+use olm_engine::{
+    limits::{TEXT, truncate},
+    site::MANAGER,
+};
+use olm_ops::Removal;
 
 use crate::{
     context::{Ctx, Error},
-    limits::{TEXT, truncate},
-    manifests::MANAGER,
-    ops::{self, Removal},
     runner::Action,
 };
 
@@ -52,7 +54,7 @@ pub(super) async fn on_deletion(subscription: &Subscription, ctx: &Ctx) -> Resul
         // One that is being carried out at this moment is through with its call then.
         return Ok(Action::requeue(GOING));
     }
-    let (reason, message, again) = match ops::advance(&ctx.client, subscription).await {
+    let (reason, message, again) = match olm_ops::advance(&ctx.client, subscription).await {
         Ok(Removal::Done) => {
             set_finalizer(subscription, false, ctx).await?;
             return Ok(Action::await_change());
@@ -70,19 +72,19 @@ pub(super) async fn on_deletion(subscription: &Subscription, ctx: &Ctx) -> Resul
 
 /// What stands in the way, for the one who can change it; what passes by itself is an error that is tried again.
 fn held(
-    error: ops::Error,
+    error: olm_ops::Error,
     subscription: &Subscription,
     namespace: &str,
 ) -> Result<(String, String, Duration), Error> {
-    let by_hand = format!("run `{}`, which uses your permissions", ops::uninstall_command(subscription));
+    let by_hand = format!("run `{}`, which uses your permissions", olm_ops::uninstall_command(subscription));
     match error {
-        ops::Error::Refused { code, text, fix } => {
+        olm_ops::Error::Refused { code, text, fix } => {
             let fix = fix.map_or(String::new(), |fix| format!(": {fix}"));
             // That may be less than there was: some of it may have gone by now.
             Ok((code, format!("{text}{fix}; or set spec.deletionPolicy to null to retain the objects"), HELD))
         }
         // Reading and deleting custom resources, and deleting CRDs, are rights that the manager does not have by default.
-        ops::Error::Forbidden { text } => {
+        olm_ops::Error::Forbidden { text } => {
             let grant = format!(
                 "grant ServiceAccount {namespace}/{MANAGER} that permission (for custom resources: `kubectl \
                     create clusterrolebinding NAME --clusterrole=CRD-VERSION-admin \
@@ -90,7 +92,7 @@ fn held(
             );
             Ok(("ManagerLacksRights".into(), format!("{text}: {by_hand}, or {grant}"), HELD))
         }
-        ops::Error::Kube { what, source } => Err(Error::Kube { what, source }),
+        olm_ops::Error::Kube { what, source } => Err(Error::Kube { what, source }),
         other => Ok(("Error".into(), format!("{other}: {by_hand}"), HELD)),
     }
 }
@@ -138,7 +140,7 @@ mod tests {
 
     #[test]
     fn what_stands_in_the_way_says_who_can_change_it() {
-        let refused = ops::Error::Refused {
+        let refused = olm_ops::Error::Refused {
             code: "OperandsPresent".into(),
             text: "2 Thing objects would be left".into(),
             fix: Some("olm uninstall thing -n ns --instances keep".into()),
@@ -152,13 +154,13 @@ mod tests {
         assert_eq!(reason, "OperandsPresent");
         assert!(message.contains("olm uninstall thing -n ns --instances keep; or set"), "{message}");
         let forbidden =
-            ops::Error::Forbidden { text: "failed to delete Thing ns/a: things is forbidden".into() };
+            olm_ops::Error::Forbidden { text: "failed to delete Thing ns/a: things is forbidden".into() };
         let (reason, message, _) = held(forbidden, &subscription, "olm").unwrap();
         assert_eq!(reason, "ManagerLacksRights");
         assert!(message.contains("`olm uninstall a -n ns --instances delete --delete-crds`"), "{message}");
         assert!(message.contains("--serviceaccount=olm:olm-manager"), "{message}");
         // what passes by itself is tried again and bothers nobody
         let source = Box::new(kube::Error::LinesCodecMaxLineLengthExceeded);
-        assert!(held(ops::Error::Kube { what: "list".into(), source }, &subscription, "olm").is_err());
+        assert!(held(olm_ops::Error::Kube { what: "list".into(), source }, &subscription, "olm").is_err());
     }
 }

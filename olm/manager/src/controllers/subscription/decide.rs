@@ -8,10 +8,9 @@ use olm_api::{
     ClusterServiceVersion, Condition, InstallPlan, Subscription, condition, csv::CsvPhase,
     install_plan::InstallPlanPhase, names,
 };
+use olm_engine::{Change, Outcome, Refusal};
 use olm_plan::Finding;
 use olm_resolver::{Action, Resolved};
-
-use crate::engine::{Change, Outcome, Refusal};
 
 /// How long a version that is neither up nor failed holds back the next one.
 const SETTLE: SignedDuration = SignedDuration::from_mins(5);

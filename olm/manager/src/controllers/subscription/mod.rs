@@ -22,6 +22,10 @@ use kube::{
     runtime::reflector::ObjectRef,
 };
 use olm_api::{InstallPlan, Subscription, names};
+use olm_engine::{
+    Basis, Outcome, Refusal, Snapshot, Snapshots,
+    catalogs::{CatalogVisibility, LoadedCatalog},
+};
 use olm_plan::Severity;
 use olm_resolver::Code;
 use tokio_stream::wrappers::WatchStream;
@@ -29,16 +33,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     audit,
-    catalogs::{CatalogVisibility, LoadedCatalog},
     context::{Ctx, Error, SAFETY_NET, drive},
-    engine::{self, Basis, Outcome, Refusal, Snapshot, Snapshots},
     runner::Action,
     stores::Stores,
 };
 use decide::{Catalog, HoldReason, Next, Observed};
 #[cfg(test)]
 pub(crate) use plan_object::parts;
-pub(crate) use plan_object::{SUMMARY, summary};
+pub(crate) use plan_object::summary;
 use settled::Settled;
 use sources::Sources;
 
@@ -140,7 +142,7 @@ async fn decide_and_act(
 ) -> Result<Action, Error> {
     let settled = &memory.settled;
     let namespace = subscription.namespace().unwrap_or_default();
-    let snapshot = memory.snapshots.share(Snapshot::kept(&ctx.resources, &ctx.stores, &namespace).await);
+    let snapshot = memory.snapshots.share(ctx.stores.snapshot(&ctx.resources, &namespace).await);
     let visibility = CatalogVisibility::of(&namespace, &ctx.namespace, &snapshot.groups);
     let catalogs = ctx.catalogs.within(&visibility);
     let plans = plans_of(subscription, &ctx.stores);
@@ -150,9 +152,9 @@ async fn decide_and_act(
     if settled.holds(subscription, whole, &catalogs, &snapshot).await {
         return Ok(Action::requeue(SAFETY_NET));
     }
-    let source = engine::source_of(&catalogs, subscription).ok();
+    let source = olm_engine::source_of(&catalogs, subscription).ok();
     let package = match source {
-        Some(source) => engine::prepared(source, &subscription.spec.name).await?,
+        Some(source) => olm_engine::prepared(source, &subscription.spec.name).await?,
         None => None,
     };
     let observed = Observed {
@@ -176,13 +178,13 @@ async fn decide_and_act(
         Some(_) => None,
         None => {
             let asked = std::time::Instant::now();
-            let chosen = engine::choose(&ctx.resources, &catalogs, subscription, &snapshot).await;
+            let chosen = olm_engine::choose(&ctx.resources, &catalogs, subscription, &snapshot).await;
             let answer = match chosen {
                 Ok(resolved) => match decide::at_work(&observed, &resolved, &upgradeable) {
                     // What it changes is known, and was said.
                     Some(plan) => return follow(&observed, plan, ctx).await,
                     None => {
-                        engine::build_change(&ctx.resources, &catalogs, subscription, &snapshot, resolved)
+                        olm_engine::build_change(&ctx.resources, &catalogs, subscription, &snapshot, resolved)
                             .await
                     }
                 },
@@ -333,7 +335,7 @@ async fn completed(
     };
     let (subscription, name) = (observed.subscription, csv.name_any());
     let change =
-        engine::change_to(&ctx.resources, catalogs, subscription, snapshot, &name, Vec::new()).await?;
+        olm_engine::change_to(&ctx.resources, catalogs, subscription, snapshot, &name, Vec::new()).await?;
     Ok(Outcome::Change(Box::new(change)))
 }
 
@@ -424,10 +426,14 @@ async fn apply(observed: &Observed<'_>, next: &Next, ctx: &Ctx) -> Result<Option
             match api.create(&PostParams::default(), &wanted).await {
                 Ok(created) => {
                     ctx.stores.plans.wrote(created.clone());
-                    let author = crate::authority::Authority::requested(observed.subscription);
+                    let author = olm_ops::authority::Authority::requested(observed.subscription);
                     let needed = created.annotations().get(names::ANNOTATION_APPROVAL_NEEDED);
                     audit::planned(&created, author.as_ref(), needed.map(String::as_str));
-                    let note = created.annotations().get(plan_object::SUMMARY).cloned().unwrap_or_default();
+                    let note = created
+                        .annotations()
+                        .get(names::ANNOTATION_PLAN_SUMMARY)
+                        .cloned()
+                        .unwrap_or_default();
                     ctx.event(observed.subscription, false, "InstallPlanCreated", &format!("{name}: {note}"))
                         .await;
                     Ok(Some(Arc::new(created)))
@@ -489,7 +495,7 @@ pub(super) fn resolution_reason(refusal: &Refusal) -> &'static str {
 }
 
 /// Tells the two answers of the engine apart without its payload.
-pub(super) fn change_of(outcome: Outcome) -> Result<Box<engine::Change>, Box<olm_resolver::Resolved>> {
+pub(super) fn change_of(outcome: Outcome) -> Result<Box<olm_engine::Change>, Box<olm_resolver::Resolved>> {
     match outcome {
         Outcome::Change(change) => Ok(change),
         Outcome::UpToDate(resolved) => Err(resolved),

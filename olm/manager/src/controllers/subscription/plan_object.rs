@@ -6,10 +6,9 @@ use olm_api::{InstallPlan, InstallPlanSpec, names, subscription::Approval};
 use olm_plan::Plan;
 
 use super::decide::Observed;
-use crate::{authority::second::Missing, engine::Change};
+use olm_engine::Change;
 
-/// Annotation: what the plan does, in one line.
-pub(crate) const SUMMARY: &str = "olm.planSummary";
+use crate::authority::second::Missing;
 
 /// Name of the InstallPlan: the same plan cannot exist twice.
 pub(crate) fn name(digest: &str) -> String {
@@ -76,7 +75,7 @@ pub(super) fn plan_object(observed: &Observed<'_>, change: &Change, needed: Opti
         object.annotations_mut().extend(first);
         object.annotations_mut().insert(names::ANNOTATION_APPROVAL_NEEDED.into(), why);
     }
-    object.annotations_mut().insert(SUMMARY.into(), summary(plan));
+    object.annotations_mut().insert(names::ANNOTATION_PLAN_SUMMARY.into(), summary(plan));
     if let Some(parts) = parts(plan) {
         object.annotations_mut().insert(names::ANNOTATION_PLAN_PARTS.into(), parts);
     }

@@ -9,12 +9,9 @@ use std::{
 
 use kube::{ResourceExt, runtime::reflector::ObjectRef};
 use olm_api::Subscription;
+use olm_engine::{Basis, Snapshot, catalogs::LoadedCatalog};
 
-use crate::{
-    catalogs::LoadedCatalog,
-    context::SAFETY_NET,
-    engine::{self, Basis, Snapshot},
-};
+use crate::context::SAFETY_NET;
 
 /// How long a decision is relied on. Everything that it was made on is in the digests, but for the kinds that the cluster serves: those
 /// of CRDs are heard of, those of aggregated APIs are not.
@@ -51,7 +48,7 @@ impl Settled {
             return true;
         }
         // Another edition of a catalog, and most packages are in it as they were.
-        if engine::extent(catalogs, subscription, snapshot).await != Some(packages) {
+        if olm_engine::extent(catalogs, subscription, snapshot).await != Some(packages) {
             return false;
         }
         if let Some(decision) = self.all().get_mut(&key) {
@@ -75,7 +72,7 @@ impl Settled {
         catalogs: &[LoadedCatalog],
         snapshot: &Snapshot,
     ) {
-        if let Some(packages) = engine::extent(catalogs, subscription, snapshot).await {
+        if let Some(packages) = olm_engine::extent(catalogs, subscription, snapshot).await {
             let mut all = self.all();
             // Of what is gone without a word; now and then suffices.
             if all.len().is_power_of_two() {
@@ -132,7 +129,7 @@ mod tests {
     use olm_resolver::CatalogRef;
 
     use super::*;
-    use crate::testing::catalog;
+    use olm_testing::catalog;
 
     fn edition(packages: &[(&str, &str)]) -> Vec<LoadedCatalog> {
         let text: Vec<String> = packages.iter().map(|(name, version)| catalog(name, version)).collect();

@@ -12,11 +12,12 @@ use olm_api::{
 };
 
 use super::decide::{self, Catalog, HoldReason, Next, Observed};
-use crate::{
-    controllers::health::{self, Health},
-    engine::CATALOG_OUT_OF_SIGHT,
+use olm_engine::{
+    CATALOG_OUT_OF_SIGHT,
     limits::{TEXT, truncate},
 };
+
+use crate::controllers::health::{self, Health};
 
 /// `current` is the plan that counts now: the one that waits, is at work, or was carried out last.
 pub(super) fn status(

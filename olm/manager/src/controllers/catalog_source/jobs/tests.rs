@@ -1,10 +1,10 @@
 use serde_json::json;
 
 use super::*;
-use crate::{
-    catalogs::{BundleImages, CatalogRef, Home, LoadedCatalog, Own},
-    testing::{Mood, Registry, catalog, client},
-};
+use olm_engine::catalogs::{BundleImages, CatalogRef, Home, LoadedCatalog, Own};
+use olm_testing::{Mood, Registry, catalog, client};
+
+use crate::testing::{access, registries};
 
 /// Short, so that a test need not wait, and long enough to look in between.
 const EVERY: Duration = Duration::from_millis(50);
@@ -50,7 +50,7 @@ impl World {
             secrets: Vec::new(),
             every: Some(EVERY),
             client: client(Vec::new()),
-            access: self.registry.access("olm"),
+            access: access(&self.registry),
         }
     }
 
@@ -210,12 +210,12 @@ async fn a_registry_that_hangs_holds_up_nobody_else_and_another_spec_ends_the_wa
     assert!(world.look("slow", image(&slow)).await.running);
     // when another catalog is wanted, then it comes
     let mut wakes = world.refresh.wakes();
-    let request = || Request { access: fast.access("olm"), ..world.request("fast", image(&reference)) };
+    let request = || Request { access: access(&fast), ..world.request("fast", image(&reference)) };
     world.jobs.look(request()).await;
     tokio::time::timeout(Duration::from_secs(60), wakes.changed()).await.unwrap().unwrap();
     assert!(has("fast")(&world.jobs.look(request()).await));
     // when the slow one's spec is changed, then the wait is over
-    let request = || Request { access: fast.access("olm"), ..world.request("slow", image(&reference)) };
+    let request = || Request { access: access(&fast), ..world.request("slow", image(&reference)) };
     let mut wakes = world.refresh.wakes();
     assert!(world.jobs.look(request()).await.running);
     tokio::time::timeout(Duration::from_secs(60), wakes.changed()).await.unwrap().unwrap();
@@ -263,7 +263,7 @@ async fn damage_on_the_disk_is_repaired_from_the_source() {
             catalog: CatalogRef::new("olm", "cat"),
             images: BundleImages::new(world.folder.path().join("bundles")),
             signatures: Arc::default(),
-            access: world.registry.access("olm"),
+            access: access(&world.registry),
             refresh: Arc::clone(&world.refresh),
         })),
         ..LoadedCatalog::new(CatalogRef::new("olm", "cat"), view.catalog.unwrap())
@@ -292,7 +292,7 @@ async fn a_missing_pull_secret_is_told_when_the_registry_refuses() {
     let request = || Request {
         access: Access::new(
             client(Vec::new()),
-            world.registry.registries(),
+            registries(&world.registry),
             "olm",
             std::slice::from_ref(&secret),
         ),
@@ -324,7 +324,7 @@ async fn a_pull_secret_opens_a_registry_that_wants_a_log_in() {
     let request = || {
         let api = client(vec![("/namespaces/olm/secrets/pull", secret.clone())]);
         let secrets = vec!["pull".to_owned()];
-        let access = Access::new(api, world.registry.registries(), "olm", &secrets);
+        let access = Access::new(api, registries(&world.registry), "olm", &secrets);
         Request { access, secrets, ..world.request("cat", image(&reference)) }
     };
     // when it is used, then the catalog is there

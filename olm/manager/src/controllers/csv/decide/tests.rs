@@ -16,7 +16,7 @@ use super::{
     },
     *,
 };
-use crate::engine::targets::Targets;
+use olm_engine::targets::Targets;
 
 pub(super) fn csv(name: &str, phase: CsvPhase, reason: &str) -> ClusterServiceVersion {
     let mut csv = ClusterServiceVersion::new(name, ClusterServiceVersionSpec::default());

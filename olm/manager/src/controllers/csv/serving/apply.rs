@@ -15,10 +15,11 @@ use olm_bundle::CaPlace;
 use serde_json::{Value, json};
 
 use super::{Known, Serving, Wanted, live, secret};
+use olm_engine::resources::{Resources, short};
+
 use crate::{
     certs::{Authority, Pair, Step, mint},
     context::{Ctx, Error},
-    resources::{Resources, short},
 };
 
 /// Objects that are written at a time.

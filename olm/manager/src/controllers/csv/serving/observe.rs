@@ -14,12 +14,15 @@ use olm_plan::{ObjectRef, is_reserved};
 use serde_json::Value;
 
 use super::{Conversion, Known, Served, Serving, Stale, Wanted, requirement, roles, secret};
+use olm_engine::{
+    ownership::{Owner, own, selector},
+    resources::Id,
+};
+
 use crate::{
     certs::Held,
     context::{Ctx, Error},
     controllers::csv::facts::Needs,
-    ownership::{Owner, own, selector},
-    resources::Id,
 };
 
 /// Objects that are read at a time.

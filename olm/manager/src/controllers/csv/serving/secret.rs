@@ -11,10 +11,11 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::{ANNOTATION_CA_HASH, Served};
+use olm_engine::resources::Resources;
+
 use crate::{
     certs::Held,
     context::{Ctx, Error},
-    resources::Resources,
 };
 
 /// A Secret of the cluster.

@@ -4,7 +4,9 @@ use olm_bundle::{Bundle, RenderOptions, Rendered, render};
 use serde_json::json;
 
 use super::*;
-use crate::{certs::mint, ownership::Owner};
+use olm_engine::ownership::Owner;
+
+use crate::certs::mint;
 
 fn now() -> Timestamp {
     "2026-01-01T00:00:00Z".parse().unwrap()
@@ -57,7 +59,7 @@ fn absent(change: impl FnOnce(&mut Value)) -> Serving {
     let mut serving = Serving { now: now(), ..Serving::default() };
     for (phase, object) in rendered.objects() {
         let mut manifest = object.clone();
-        crate::ownership::own(&mut manifest, &owner);
+        olm_engine::ownership::own(&mut manifest, &owner);
         let wanted = Wanted { manifest: manifest.clone(), live: None };
         match phase {
             olm_bundle::Phase::Endpoints if object["kind"] == "Secret" => serving.endpoints.push(Served {

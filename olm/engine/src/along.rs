@@ -1,0 +1,116 @@
+//! The change to what was chosen, with the operators that are installed along.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use futures::future::try_join_all;
+use kube::ResourceExt;
+use olm_api::{InstallPlan, OperatorGroup, OperatorGroupSpec, Subscription, names, subscription::Approval};
+use olm_bundle::Bundle;
+use olm_plan::{Along, AlongRef, FindingCode, Wanted, along_subscription, wanted_along};
+use olm_resolver::Resolved;
+
+use crate::{
+    Change, Refusal,
+    build::{self, Loaded, Place, load},
+    catalogs::LoadedCatalog,
+    request,
+    resources::Resources,
+    snapshot::Snapshot,
+    targets::{self, Targets},
+};
+
+/// Works out the change to a choice and to all that comes along with it.
+pub(super) async fn build_change(
+    resources: &Resources,
+    catalogs: &[LoadedCatalog],
+    subscription: &Subscription,
+    snapshot: &Snapshot,
+    resolved: Resolved,
+) -> Result<Change, Refusal> {
+    let namespace = request::namespace(subscription);
+    let wanted = wanted_along(&resolved);
+    let root = load(catalogs, &resolved).await?;
+    let others = try_join_all(wanted.iter().map(|wanted| load(catalogs, &wanted.resolved))).await?;
+    let bundles: Vec<&Bundle> = std::iter::once(&root).chain(&others).map(|loaded| &loaded.bundle).collect();
+    let targets = targets::common(&namespace, &bundles, &snapshot.groups);
+    let place = Place { targets: &targets, groups: &snapshot.groups, second: false };
+    let mut change = build::build(resources, subscription, snapshot, root, &place, resolved).await?;
+    if wanted.is_empty() {
+        return Ok(change);
+    }
+    let approval = subscription.spec.install_plan_approval;
+    let groups = if snapshot.groups.is_empty() {
+        vec![Arc::new(group_to_be(&namespace, &targets))]
+    } else {
+        snapshot.groups.clone()
+    };
+    let place = Place { targets: &targets, groups: &groups, second: true };
+    let pairs = wanted.iter().zip(others);
+    let plans: Vec<_> =
+        pairs.map(|pair| second(resources, snapshot, pair, &place, &namespace, approval)).collect();
+    let along = try_join_all(plans).await?;
+    let taken: BTreeSet<String> = snapshot.subscriptions.iter().map(|s| s.name_any()).collect();
+    change.plan = change.plan.with_along(along, approval, &taken);
+    change.along = change.plan.entries();
+    Ok(change)
+}
+
+/// The change of a plan that was begun: what it brings along is what it was begun with.
+pub(super) async fn carry_on(
+    resources: &Resources,
+    catalogs: &[LoadedCatalog],
+    subscription: &Subscription,
+    snapshot: &Snapshot,
+    resolved: Resolved,
+    along: Vec<AlongRef>,
+) -> Result<Change, Refusal> {
+    let namespace = request::namespace(subscription);
+    let root = load(catalogs, &resolved).await?;
+    let targets = targets::targets(&namespace, &root.bundle, &snapshot.groups);
+    let place = Place { targets: &targets, groups: &snapshot.groups, second: false };
+    let change = build::build(resources, subscription, snapshot, root, &place, resolved).await?;
+    let plan = change.plan.resumed(&along, subscription.spec.install_plan_approval);
+    Ok(Change { plan, along, ..change })
+}
+
+/// The change that the Subscription of an operator that comes along will make.
+async fn second(
+    resources: &Resources,
+    snapshot: &Snapshot,
+    (wanted, loaded): (&Wanted, Loaded<'_>),
+    place: &Place<'_>,
+    namespace: &str,
+    approval: Approval,
+) -> Result<Along, Refusal> {
+    let entry = AlongRef {
+        subscription: wanted.subscription.clone(),
+        bundle: wanted.resolved.chosen.clone(),
+        required_by: wanted.required_by.clone(),
+        after: wanted.after.clone(),
+        digest: String::new(),
+    };
+    let subscription: Subscription = serde_json::from_value(along_subscription(&entry, namespace, approval))
+        .map_err(|error| Refusal::Internal {
+            text: format!("invalid Subscription of a dependency: {error}"),
+        })?;
+    let resolved = wanted.resolved.clone();
+    let mut change = build::build(resources, &subscription, snapshot, loaded, place, resolved).await?;
+    // It comes before that is looked for.
+    change.plan.findings.retain(|f| f.code != FindingCode::NamespaceMissing);
+    Ok(Along::new(wanted, change.plan))
+}
+
+/// The OperatorGroup as the first plan makes it.
+fn group_to_be(namespace: &str, targets: &Targets) -> OperatorGroup {
+    let target_namespaces = targets.namespaces.iter().filter(|n| !n.is_empty()).cloned().collect();
+    let spec = OperatorGroupSpec { target_namespaces, ..OperatorGroupSpec::default() };
+    let mut group = OperatorGroup::new(&targets.group, spec);
+    group.metadata.namespace = Some(namespace.to_owned());
+    group
+}
+
+/// The operators that an InstallPlan records as installed along with it. Its digests prove that they are those approved.
+pub fn recorded_along(plan: &InstallPlan) -> Vec<AlongRef> {
+    let text = plan.annotations().get(names::ANNOTATION_PLAN_ALONG);
+    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}

@@ -1,0 +1,146 @@
+//! From a choice to its plan: the bundle is read, rendered, and compared with what is there.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use kube::ResourceExt;
+use olm_api::{OperatorGroup, Subscription, names};
+use olm_bundle::Bundle;
+use olm_catalog::Package;
+use olm_plan::{CatalogRisk, ClusterFacts, Fact, ObjectRef, Phase, PlanInput, claim, make_plan, reads};
+use olm_resolver::{Action, Resolved};
+use serde_json::{Value, json};
+
+use crate::{
+    Change, Refusal, bundle_of,
+    catalogs::LoadedCatalog,
+    channel, request,
+    resources::Resources,
+    signatures,
+    snapshot::{self, Snapshot},
+    surroundings,
+    targets::Targets,
+};
+
+/// A bundle that was chosen, with where it comes from.
+pub(super) struct Loaded<'a> {
+    source: &'a LoadedCatalog,
+    package: Arc<Package>,
+    pub(super) bundle: Bundle,
+}
+
+/// Reads the bundle of a choice.
+pub(super) async fn load<'a>(
+    catalogs: &'a [LoadedCatalog],
+    resolved: &Resolved,
+) -> Result<Loaded<'a>, Refusal> {
+    let chosen = &resolved.chosen;
+    let gone = || Refusal::BundleGone { bundle: chosen.name.clone(), catalog: chosen.catalog.to_string() };
+    let source = catalogs.iter().find(|c| c.reference == chosen.catalog).ok_or_else(gone)?;
+    let package = request::read(source, &chosen.package).await?.ok_or_else(gone)?;
+    let entry = package.bundles.get(&chosen.name).ok_or_else(gone)?;
+    let bundle =
+        source.bundle(entry).await.map_err(|error| Refusal::bundle(&entry.name, &source.reference, error))?;
+    Ok(Loaded { source, package, bundle })
+}
+
+/// Where the operator is put.
+pub(super) struct Place<'a> {
+    pub(super) targets: &'a Targets,
+    /// The OperatorGroups of the namespace, those included that another plan makes first.
+    pub(super) groups: &'a [Arc<OperatorGroup>],
+    /// Whether another plan comes first, and makes the namespace where there is none.
+    pub(super) second: bool,
+}
+
+/// The CRDs that the namespace's other operators own.
+fn owned_by_others(snapshot: &Snapshot, resolved: &Resolved) -> BTreeSet<String> {
+    let of_this = |name: &str| {
+        resolved.chosen.name == name || resolved.from.as_ref().is_some_and(|from| from.name == name)
+    };
+    let others = snapshot.csvs.iter().filter(|csv| {
+        csv.metadata.deletion_timestamp.is_none()
+            && !csv.labels().contains_key(names::LABEL_COPIED_FROM)
+            && !of_this(&csv.name_any())
+    });
+    others.flat_map(|csv| csv.spec.owned_crds()).map(|crd| crd.name.clone()).collect()
+}
+
+/// The change to what was chosen, and to nothing beside it.
+pub(super) async fn build(
+    resources: &Resources,
+    subscription: &Subscription,
+    snapshot: &Snapshot,
+    loaded: Loaded<'_>,
+    place: &Place<'_>,
+    resolved: Resolved,
+) -> Result<Change, Refusal> {
+    let namespace = request::namespace(subscription);
+    let Loaded { source, package, bundle } = &loaded;
+    let config = subscription.spec.config.as_ref();
+    let mut rendered = place.targets.render(&namespace, bundle, config);
+    if let Ok(rendered) = &mut rendered {
+        claim(rendered, &resolved, &namespace);
+    }
+    let replaced = snapshot.csv(resolved.from.as_ref().map(|from| from.name.as_str()).unwrap_or_default());
+    // The installed version is rendered from the cluster's copy: the catalog may have dropped it.
+    let previous = replaced
+        .filter(|_| resolved.action == Action::Upgrade)
+        .and_then(|csv| place.targets.render(&namespace, &bundle_of(csv), config).ok())
+        .map(|mut rendered| {
+            rendered.phases.retain(|(phase, _)| *phase != Phase::Crds);
+            rendered
+        });
+
+    let groups: Vec<Value> =
+        place.groups.iter().filter_map(|group| serde_json::to_value(group.as_ref()).ok()).collect();
+    let facts = ClusterFacts {
+        kubernetes: snapshot.kubernetes.clone(),
+        from_channel: channel::before(subscription, &snapshot.subscriptions, package, &resolved),
+        catalog_risk: Some(CatalogRisk::of(&source.catalog)),
+        owned_crds: Fact::Known(owned_by_others(snapshot, &resolved)),
+        policies: snapshot.policies.clone(),
+        ..ClusterFacts::default()
+    };
+    let subscription_name = subscription.name_any();
+    let input = PlanInput {
+        namespace: &namespace,
+        subscription: &subscription_name,
+        approval: subscription.spec.install_plan_approval,
+        resolved: &resolved,
+        catalog_digest: &source.catalog.digest,
+        bundle,
+        rendered: rendered.as_ref(),
+        previous: previous.as_ref(),
+        operator_groups: &groups,
+        target_namespaces: &place.targets.namespaces,
+        facts: &facts,
+    };
+    let verified = async {
+        let entry = package.bundles.get(&resolved.chosen.name).filter(|_| resolved.action != Action::None);
+        match (snapshot.policies.known(), entry, &rendered) {
+            (Some(policies), Some(entry), Ok(rendered)) => {
+                signatures::verify(policies, source, entry, rendered).await
+            }
+            _ => Vec::new(),
+        }
+    };
+    let (seen, mut facts, verified) = tokio::join!(
+        snapshot::look(resources, reads(&input)),
+        surroundings::ahead(resources, snapshot.asker, &input),
+        verified,
+    );
+    facts.signatures = verified;
+    let (mut live, unreadable) = seen?;
+    if place.second {
+        let made = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } });
+        live.entry(ObjectRef::new("v1", "Namespace", None, &namespace)).or_insert(made);
+    }
+    facts.unreadable = unreadable;
+    surroundings::behind(resources.client(), &mut facts, &input, &live).await;
+    let plan = make_plan(&PlanInput { facts: &facts, ..input }, &live);
+    let replaces = replaced
+        .filter(|_| resolved.action == Action::Upgrade)
+        .map(ResourceExt::name_any)
+        .filter(|name| *name != resolved.chosen.name);
+    Ok(Change { plan, resolved, replaces, along: Vec::new(), bundle: loaded.bundle })
+}

@@ -1,0 +1,163 @@
+use std::path::Path;
+
+use super::*;
+use olm_testing::{Mood, Registry};
+
+use crate::catalogs::access::tests::access;
+
+const VERSION: &str = "0.10.1";
+
+struct World {
+    registry: Registry,
+    images: Arc<BundleImages>,
+    folder: tempfile::TempDir,
+    image: String,
+}
+
+impl World {
+    async fn new() -> Self {
+        let registry = Registry::start().await;
+        let bundle = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bundles/etcd").join(VERSION);
+        let image = registry.push_bundle(&bundle);
+        let folder = tempfile::tempdir().unwrap();
+        let images = BundleImages::new(folder.path().join("bundles"));
+        Self { registry, images, folder, image }
+    }
+
+    fn wanted(&self, namespace: &str, bundle: &str) -> Wanted {
+        Wanted {
+            catalog: CatalogRef::new(namespace, "cat"),
+            package: "etcd".into(),
+            bundle: bundle.into(),
+            image: self.image.clone(),
+        }
+    }
+
+    async fn document(&self, namespace: &str, bundle: &str) -> Result<Arc<[u8]>, BundleImageError> {
+        self.images.document(&self.wanted(namespace, bundle), &access(&self.registry, namespace)).await
+    }
+}
+
+fn etcd() -> String {
+    format!("etcdoperator.v{VERSION}")
+}
+
+#[tokio::test]
+async fn whoever_needs_the_same_bundle_shares_the_pull_and_finds_it_later() {
+    let world = World::new().await;
+    // when several need it at once
+    let name = etcd();
+    let all = futures::future::join_all((0..8).map(|_| world.document("olm", &name))).await;
+    // then all have it, from one pull
+    for document in all {
+        let bundle = document::bundle(&document.unwrap()).unwrap();
+        assert_eq!((bundle.name(), bundle.package()), (name.as_str(), Some("etcd")));
+    }
+    assert_eq!(world.registry.asked("GET bundle/manifests"), 1);
+    // and it is there after a restart, without the registry
+    world.registry.mood(Mood::Denies);
+    let images = BundleImages::new(world.folder.path().join("bundles"));
+    assert!(images.document(&world.wanted("olm", &name), &access(&world.registry, "olm")).await.is_ok());
+    assert_eq!(world.registry.asked("GET bundle/manifests"), 1);
+}
+
+#[tokio::test]
+async fn what_one_catalog_may_pull_is_not_for_another() {
+    let world = World::new().await;
+    world.document("olm", &etcd()).await.unwrap();
+    world.registry.mood(Mood::Denies);
+    let error = world.document("elsewhere", &etcd()).await.unwrap_err();
+    assert_eq!(error.code, DENIED);
+}
+
+#[tokio::test]
+async fn a_failure_is_told_again_without_asking_the_registry_again() {
+    let world = World::new().await;
+    world.registry.mood(Mood::Denies);
+    let first = world.document("olm", &etcd()).await.unwrap_err();
+    assert_eq!((first.code, first.image.as_str()), (DENIED, world.image.as_str()));
+    assert!(first.text.contains("access denied"), "{}", first.text);
+    let asked = world.registry.asked("");
+    let second = world.document("olm", &etcd()).await.unwrap_err();
+    assert_eq!((second.code, &second.text), (first.code, &first.text));
+    assert!(second.retry <= FIRST_WAIT && second.retry > Duration::ZERO);
+    assert_eq!(world.registry.asked(""), asked);
+}
+
+#[tokio::test]
+async fn an_image_with_another_bundle_is_refused() {
+    let world = World::new().await;
+    let error = world.document("olm", "etcdoperator.v9.9.9").await.unwrap_err();
+    assert_eq!(error.code, INVALID);
+    assert!(error.text.contains("etcdoperator.v9.9.9") && error.text.contains(&etcd()), "{}", error.text);
+}
+
+#[tokio::test]
+async fn an_image_that_is_not_there_says_so() {
+    let world = World::new().await;
+    let wanted = Wanted { image: format!("{}/none:v1", world.registry.host), ..world.wanted("olm", &etcd()) };
+    let error = world.images.document(&wanted, &access(&world.registry, "olm")).await.unwrap_err();
+    assert_eq!(error.code, NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_document_that_was_damaged_is_pulled_again() {
+    let world = World::new().await;
+    world.document("olm", &etcd()).await.unwrap();
+    for entry in fs::read_dir(world.folder.path().join("bundles/documents")).unwrap().flatten() {
+        fs::write(entry.path(), "{}").unwrap();
+    }
+    let document = world.document("olm", &etcd()).await.unwrap();
+    assert!(document::bundle(&document).is_ok());
+    assert_eq!(world.registry.asked("GET bundle/manifests"), 2);
+}
+
+#[test]
+fn what_was_used_longest_ago_goes_first() {
+    // given room for two documents
+    let folder = tempfile::tempdir().unwrap();
+    let images = BundleImages::bounded(folder.path().to_owned(), 25);
+    let wanted = |image: &str| Wanted {
+        catalog: CatalogRef::new("olm", "cat"),
+        package: "p".into(),
+        bundle: "b".into(),
+        image: format!("{image}@sha256:1"),
+    };
+    let keep = |image: &str, text: &[u8]| {
+        images.keep(&wanted(image).name(), &wanted(image), text).unwrap();
+        fs::File::options().append(true).open(images.reference(&wanted(image).name())).unwrap()
+    };
+    let old = SystemTime::now() - Duration::from_secs(100);
+    keep("a", b"aaaaaaaaaa").set_modified(old).unwrap();
+    keep("b", b"bbbbbbbbbb").set_modified(old + Duration::from_secs(1)).unwrap();
+    // when the older one is used, and a third comes
+    assert!(images.kept(&wanted("a").name(), &wanted("a")).is_some());
+    keep("c", b"cccccccccc");
+    // then the one in between is gone, with its document
+    assert!(images.kept(&wanted("a").name(), &wanted("a")).is_some());
+    assert!(images.kept(&wanted("b").name(), &wanted("b")).is_none());
+    assert_eq!(fs::read_dir(folder.path().join("documents")).unwrap().count(), 2);
+}
+
+#[test]
+fn a_tag_is_not_taken_for_what_it_was_for_ever() {
+    let folder = tempfile::tempdir().unwrap();
+    let images = BundleImages::bounded(folder.path().to_owned(), 100);
+    let mut wanted = Wanted {
+        catalog: CatalogRef::new("olm", "cat"),
+        package: "p".into(),
+        bundle: "b".into(),
+        image: "a/b:v1".into(),
+    };
+    images.keep("name", &wanted, b"text").unwrap();
+    assert!(images.kept("name", &wanted).unwrap().fresh);
+    // when it was pulled long ago
+    let path = images.reference("name");
+    let mut reference: Reference = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    reference.pulled = jiff::Timestamp::UNIX_EPOCH;
+    fs::write(&path, serde_json::to_vec(&reference).unwrap()).unwrap();
+    // then it is looked at again, unless it is a digest
+    assert!(!images.kept("name", &wanted).unwrap().fresh);
+    wanted.image = "a/b@sha256:1".into();
+    assert!(images.kept("name", &wanted).unwrap().fresh);
+}

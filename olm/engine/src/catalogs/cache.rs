@@ -1,0 +1,218 @@
+//! The manager's folder: catalogs, bundles of images, and what both were made of.
+//!
+//! ```text
+//! store/           the catalogs ([`olm_catalog::Store`])
+//! sources/KEY.json what a CatalogSource's catalog was made of, so that a restart serves and polls on from there
+//! work/KEY         what is being fetched; worthless after a restart
+//! bundles/         bundles of images
+//! ```
+
+use std::{
+    fs,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use jiff::Timestamp;
+use olm_catalog::{Store, StoreError, hex};
+use olm_catalog_sources::Revision;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::Key;
+
+/// The folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CacheError {
+    /// Made or opened it cannot be.
+    #[error("failed to {what} {path}: {source}; set --cache-dir to a writable folder")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// The folder.
+        path: PathBuf,
+        source: io::Error,
+    },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What a catalog was made of.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    pub namespace: String,
+    pub name: String,
+    /// Of the CatalogSource: one that was deleted and made again under the same name is another one.
+    pub uid: String,
+    /// Of the part of the spec that says where the content is.
+    pub identity: String,
+    pub revision: Option<Revision>,
+    pub resolved: Option<String>,
+    pub last_success: Option<Timestamp>,
+    /// Who signed it, where that is required.
+    #[serde(default)]
+    pub signer: Option<String>,
+    /// What of the source could not be made part of the catalog.
+    #[serde(default)]
+    pub notes: Vec<String>,
+    /// Of the files that were read.
+    #[serde(default)]
+    pub bytes: u64,
+}
+
+/// The folder.
+#[derive(Debug)]
+pub struct Cache {
+    root: PathBuf,
+    store: Store,
+    /// Removed at the end, when nobody named a folder.
+    _temporary: Option<tempfile::TempDir>,
+}
+
+impl Cache {
+    /// Opens the folder, or a fresh one that goes with this process.
+    pub fn open(root: Option<&Path>) -> Result<Self, CacheError> {
+        let io = |what, path: &Path| {
+            let path = path.to_owned();
+            move |source| CacheError::Io { what, path, source }
+        };
+        let temporary = match root {
+            Some(_) => None,
+            None => {
+                let made = tempfile::Builder::new().prefix("olm-cache-").tempdir();
+                Some(made.map_err(io("create a folder in", &std::env::temp_dir()))?)
+            }
+        };
+        let root = root.or(temporary.as_ref().map(tempfile::TempDir::path)).unwrap_or(Path::new("."));
+        let store = Store::open(&root.join("store"))?;
+        // Under the store's lock: nobody else is at work here.
+        let work = root.join("work");
+        match fs::remove_dir_all(&work) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io("empty", &work)(error)),
+            _ => {}
+        }
+        for folder in ["sources", "work", "bundles"] {
+            let path = root.join(folder);
+            fs::create_dir_all(&path).map_err(io("make", &path))?;
+        }
+        Ok(Self { root: root.to_owned(), store, _temporary: temporary })
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub fn bundles(&self) -> PathBuf {
+        self.root.join("bundles")
+    }
+
+    /// Where a CatalogSource's content is fetched to. Each run has its own: the one before it may still be ending.
+    pub fn work(&self, key: &Key, run: u64) -> PathBuf {
+        self.root.join("work").join(format!("{}-{run}", file_name(key)))
+    }
+
+    pub fn record(&self, key: &Key) -> Option<Record> {
+        self.read(&self.path(key)).filter(|record| (&record.namespace, &record.name) == (&key.0, &key.1))
+    }
+
+    /// One that is damaged counts as none: the content is fetched again.
+    fn read(&self, path: &Path) -> Option<Record> {
+        serde_json::from_slice(&fs::read(path).ok()?).ok()
+    }
+
+    /// Every CatalogSource that there is something of.
+    pub fn keys(&self) -> Vec<Key> {
+        let Ok(entries) = fs::read_dir(self.root.join("sources")) else { return Vec::new() };
+        let records = entries.flatten().filter_map(|entry| self.read(&entry.path()));
+        records.map(|record| (record.namespace, record.name)).collect()
+    }
+
+    /// Written as a whole or not at all.
+    pub fn write(&self, record: &Record) -> io::Result<()> {
+        let key = (record.namespace.clone(), record.name.clone());
+        let mut file = tempfile::NamedTempFile::new_in(self.root.join("work"))?;
+        file.write_all(&serde_json::to_vec(record)?)?;
+        file.persist(self.path(&key)).map_err(|error| error.error)?;
+        Ok(())
+    }
+
+    /// Forgets a CatalogSource and its catalog.
+    pub fn remove(&self, key: &Key) {
+        let path = self.path(key);
+        let removed = match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.to_string()),
+            _ => self.store.remove(&store_key(key)).map_err(|error| error.to_string()),
+        };
+        if let Err(error) = removed {
+            tracing::warn!(namespace = key.0, name = key.1, error, "failed to remove a deleted catalog");
+        }
+    }
+
+    fn path(&self, key: &Key) -> PathBuf {
+        self.root.join("sources").join(format!("{}.json", file_name(key)))
+    }
+}
+
+/// The key of a CatalogSource in the store.
+pub fn store_key((namespace, name): &Key) -> String {
+    format!("{namespace}/{name}")
+}
+
+/// Namespaces have no dots, so that no two CatalogSources share a file. Long names are cut to what file systems take.
+fn file_name(key: &Key) -> String {
+    let name = format!("{}.{}", key.0, key.1);
+    if name.len() <= 128 { name } else { hex(&Sha256::digest(name.as_bytes())) }
+}
+
+/// A cache for tests.
+#[cfg(test)]
+pub fn temporary() -> std::sync::Arc<Cache> {
+    std::sync::Arc::new(Cache::open(None).expect("a temporary folder"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key() -> Key {
+        ("olm".into(), "community".into())
+    }
+
+    #[test]
+    fn what_was_written_is_there_after_a_restart() {
+        // given a catalog in a folder
+        let folder = tempfile::tempdir().unwrap();
+        let record = Record { namespace: "olm".into(), name: "community".into(), ..Record::default() };
+        {
+            let cache = Cache::open(Some(folder.path())).unwrap();
+            cache.write(&record).unwrap();
+            fs::create_dir(cache.work(&key(), 1)).unwrap();
+            // and the folder in use: nobody else may have it
+            assert!(matches!(Cache::open(Some(folder.path())), Err(CacheError::Store(_))));
+        }
+        // when it is opened again
+        let cache = Cache::open(Some(folder.path())).unwrap();
+        // then the record is there, and what was being fetched is not
+        assert_eq!(cache.record(&key()), Some(record));
+        assert_eq!(cache.keys(), [key()]);
+        assert!(!cache.work(&key(), 1).exists());
+        // when it is removed, then nothing is left
+        cache.remove(&key());
+        assert_eq!(cache.record(&key()), None);
+        assert!(cache.keys().is_empty());
+    }
+
+    #[test]
+    fn a_damaged_record_counts_as_none() {
+        let cache = temporary();
+        fs::write(cache.path(&key()), "{").unwrap();
+        assert_eq!(cache.record(&key()), None);
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_says_what_to_do() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let error = Cache::open(Some(file.path())).unwrap_err().to_string();
+        assert!(error.contains(&file.path().display().to_string()), "{error}");
+    }
+}

@@ -1,0 +1,243 @@
+//! Catalogs in memory: what is loaded, in which order it counts, and how others read it.
+
+mod access;
+mod bundles;
+mod cache;
+mod document;
+mod fetch;
+mod own;
+mod registries;
+mod remote;
+mod signatures;
+mod store;
+mod visibility;
+
+use std::sync::Arc;
+
+use olm_bundle::Bundle;
+use olm_catalog::{BundleEntry, Catalog, ContentError, Icon, Package};
+use olm_catalog_sources::FoundSignatures;
+use serde::{Deserialize, Serialize};
+
+pub use access::Access;
+pub use bundles::BundleImageError;
+pub use bundles::BundleImages;
+pub use cache::CacheError;
+pub use cache::{Cache, Record, store_key};
+pub use fetch::{FetchError, Fetcher};
+pub use olm_catalog::hex;
+pub use olm_resolver::CatalogRef;
+pub use own::{Own, Refresh};
+pub use registries::Registries;
+pub use remote::NoBundle;
+use remote::Remote;
+pub use signatures::{SignatureCache, names_image};
+pub use store::{CatalogStore, Entry, Problem};
+pub use visibility::CatalogVisibility;
+
+/// Namespace and name of a CatalogSource.
+pub type Key = (String, String);
+
+/// A catalog with what its CatalogSource says about it.
+#[derive(Debug, Clone)]
+pub struct LoadedCatalog {
+    /// The CatalogSource.
+    pub reference: CatalogRef,
+    /// For people.
+    pub display_name: String,
+    /// For people.
+    pub publisher: String,
+    /// Higher is preferred where several catalogs could provide a dependency.
+    pub priority: i32,
+    /// What is in it: to list and to search. [`Self::package`] reads a package.
+    pub catalog: Arc<Catalog>,
+    /// The image that it was read from.
+    pub image: Option<CatalogImage>,
+    /// Where its packages and bundles are read.
+    pub home: Home,
+}
+
+/// The image that a catalog was read from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CatalogImage {
+    /// The image, by digest.
+    pub reference: String,
+    /// Who signed it, where `spec.signedBy` of the CatalogSource requires a signature.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub signer: Option<String>,
+}
+
+/// Where the packages and bundles of a catalog are read.
+#[derive(Debug, Clone)]
+pub enum Home {
+    /// From the catalog itself; bundles that are images are out of reach.
+    Here,
+    /// The manager's own: packages from its store, bundles that are images from their registries.
+    Own(Arc<Own>),
+    /// From the manager, by another process.
+    Remote(Arc<Remote>),
+}
+
+/// A package or a bundle cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// From this process's own store.
+    #[error(transparent)]
+    Content(#[from] ContentError),
+    /// From the manager.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    /// The bundle's image.
+    #[error(transparent)]
+    Image(#[from] BundleImageError),
+    /// The bundle is not what a bundle should be.
+    #[error("{0}")]
+    Bundle(String),
+}
+
+impl LoadedCatalog {
+    /// A catalog that this process has.
+    #[must_use]
+    pub fn new(reference: CatalogRef, catalog: Arc<Catalog>) -> Self {
+        let display_name = reference.name.clone();
+        Self {
+            reference,
+            display_name,
+            publisher: String::new(),
+            priority: 0,
+            catalog,
+            image: None,
+            home: Home::Here,
+        }
+    }
+
+    /// A package of it; `None` when it has none of that name.
+    ///
+    /// # Errors
+    /// [`ReadError`]
+    pub async fn package(&self, name: &str) -> Result<Option<Arc<Package>>, ReadError> {
+        match &self.home {
+            Home::Remote(remote) => Ok(remote.package(&self.catalog, name).await?),
+            Home::Here => Ok(self.catalog.package(name)?),
+            Home::Own(own) => {
+                let read = self.catalog.package(name);
+                if read.is_err() {
+                    own.damaged();
+                }
+                Ok(read?)
+            }
+        }
+    }
+
+    /// The bundle of an entry of one of its packages: the manifests inside the catalog, or those of its image.
+    ///
+    /// # Errors
+    /// [`ReadError`]
+    pub async fn bundle(&self, entry: &BundleEntry) -> Result<Bundle, ReadError> {
+        if entry.is_inline() {
+            return entry.bundle().map_err(|error| ReadError::Bundle(error.to_string()));
+        }
+        let document = self.document(entry).await?;
+        document::bundle(&document).map_err(ReadError::Bundle)
+    }
+
+    /// The document of a bundle that is an image, with the manifests inside.
+    pub async fn document(&self, entry: &BundleEntry) -> Result<Arc<[u8]>, ReadError> {
+        let Some(image) = &entry.image else {
+            return Err(ReadError::Bundle("it has neither inline manifests nor an image".into()));
+        };
+        match &self.home {
+            Home::Remote(remote) => remote.document(entry, image).await,
+            Home::Own(own) => Ok(own.document(entry, image).await?),
+            Home::Here => Err(ReadError::Bundle(format!(
+                "its manifests are in image {image}, which only a manager pulls, and this catalog is not \
+                    served by a manager"
+            ))),
+        }
+    }
+
+    /// The signatures of an image that the catalog or one of its bundles names by digest.
+    ///
+    /// # Errors
+    /// Why they cannot be read.
+    pub async fn signatures(&self, entry: &BundleEntry, image: &str) -> Result<FoundSignatures, String> {
+        match &self.home {
+            Home::Remote(remote) => remote.signatures(entry, image).await,
+            Home::Own(own) => own.signatures(image).await,
+            Home::Here => {
+                Err("signatures are read only by the manager, which does not serve this catalog".to_owned())
+            }
+        }
+    }
+
+    /// Whether an image is the catalog's, or one that a bundle of it names.
+    ///
+    /// # Errors
+    /// [`ReadError`], where the bundle cannot be read.
+    pub async fn names_image(&self, entry: &BundleEntry, image: &str) -> Result<bool, ReadError> {
+        let of_catalog = self.image.as_ref().is_some_and(|own| own.reference == image);
+        if of_catalog || entry.image.as_deref() == Some(image) {
+            return Ok(true);
+        }
+        let bundle = self.bundle(entry).await?;
+        Ok(names_image(&bundle.csv_raw, image)
+            || bundle.objects.iter().any(|object| names_image(object, image)))
+    }
+
+    /// The icon of a package.
+    ///
+    /// # Errors
+    /// [`ReadError`]
+    pub async fn icon(&self, package: &str) -> Result<Option<Icon>, ReadError> {
+        match &self.home {
+            Home::Remote(remote) => Ok(remote.icon(package).await?),
+            Home::Here | Home::Own(_) => {
+                Ok(self.package(package).await?.and_then(|package| package.icon.clone()))
+            }
+        }
+    }
+}
+
+/// One line of the manager's `GET /catalogs`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct IndexEntry {
+    /// Namespace of the CatalogSource.
+    pub namespace: String,
+    /// Name of the CatalogSource.
+    pub name: String,
+    /// For people.
+    pub display_name: String,
+    /// For people.
+    pub publisher: String,
+    /// Higher is preferred.
+    pub priority: i32,
+    /// Digest of the content that is being served.
+    pub digest: String,
+    /// The image that it was read from.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub image: Option<CatalogImage>,
+    /// How many packages it has.
+    pub packages: usize,
+    /// How many problems were found in it.
+    pub problems: usize,
+    /// Why the content could not be refreshed; empty when it is current.
+    pub stale: String,
+}
+
+impl IndexEntry {
+    /// The CatalogSource.
+    #[must_use]
+    pub fn reference(&self) -> CatalogRef {
+        CatalogRef { namespace: self.namespace.clone(), name: self.name.clone() }
+    }
+}
+
+/// Best first: by priority, then by namespace and name, so that the order never depends on chance.
+fn sort(catalogs: &mut [LoadedCatalog]) {
+    catalogs.sort_by(|a, b| {
+        let key = |c: &LoadedCatalog| (c.reference.namespace.clone(), c.reference.name.clone());
+        b.priority.cmp(&a.priority).then_with(|| key(a).cmp(&key(b)))
+    });
+}

@@ -1,0 +1,141 @@
+//! The manager's own catalogs: the last good content of each CatalogSource.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use jiff::Timestamp;
+use olm_catalog::Catalog;
+use tokio::sync::watch;
+
+use super::{CatalogVisibility, IndexEntry, Key, LoadedCatalog};
+
+/// What is known of one CatalogSource after it was looked at.
+#[derive(Debug, Clone, Default)]
+pub struct Entry {
+    /// The last good content; `None` when there never was any.
+    pub loaded: Option<LoadedCatalog>,
+    /// Why the last look brought no content.
+    pub problem: Option<Problem>,
+    /// When the source was last read or found unchanged.
+    pub last_success: Option<Timestamp>,
+    /// Of the files that were read.
+    pub bytes: u64,
+}
+
+/// Why a CatalogSource cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// As upstream has it in `status.reason`.
+    pub reason: &'static str,
+    /// The cause in particular, as the condition has it.
+    pub code: &'static str,
+    pub message: String,
+}
+
+impl Problem {
+    pub fn new(reason: &'static str, code: &'static str, message: impl Into<String>) -> Self {
+        Self { reason, code, message: message.into() }
+    }
+}
+
+/// Last good content by CatalogSource. Readers get a snapshot and never wait for a load.
+#[derive(Debug)]
+pub struct CatalogStore {
+    entries: RwLock<BTreeMap<Key, Entry>>,
+    /// Counts changes of content.
+    changes: watch::Sender<u64>,
+}
+
+impl Default for CatalogStore {
+    fn default() -> Self {
+        Self { entries: RwLock::default(), changes: watch::Sender::new(0) }
+    }
+}
+
+impl CatalogStore {
+    pub fn get(&self, namespace: &str, name: &str) -> Option<Entry> {
+        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+        entries.get(&(namespace.to_owned(), name.to_owned())).cloned()
+    }
+
+    /// The content alone, for serving.
+    pub fn content(&self, namespace: &str, name: &str) -> Option<Arc<Catalog>> {
+        self.get(namespace, name)?.loaded.map(|loaded| loaded.catalog)
+    }
+
+    /// Replaces what is known of a CatalogSource; whoever listens hears of it only when the content, the priority
+    /// or its health changed.
+    pub fn put(&self, namespace: &str, name: &str, entry: Entry) {
+        let key = (namespace.to_owned(), name.to_owned());
+        let mark = |entry: &Entry| {
+            let content = entry.loaded.as_ref().map(|l| (l.catalog.digest.clone(), l.priority));
+            (content, entry.problem.clone())
+        };
+        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        let same = entries.get(&key).is_some_and(|old| mark(old) == mark(&entry));
+        entries.insert(key, entry);
+        drop(entries);
+        if !same {
+            self.changes.send_modify(|n| *n += 1);
+        }
+    }
+
+    /// Every CatalogSource that something is known of.
+    pub fn keys(&self) -> Vec<Key> {
+        self.entries.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+    }
+
+    /// Everything that is known.
+    pub fn all(&self) -> BTreeMap<Key, Entry> {
+        self.entries.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn remove(&self, namespace: &str, name: &str) {
+        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        let removed = entries.remove(&(namespace.to_owned(), name.to_owned()));
+        drop(entries);
+        if removed.is_some() {
+            self.changes.send_modify(|n| *n += 1);
+        }
+    }
+
+    /// Says when content changed.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// The catalogs that a namespace may use, best first.
+    pub fn within(&self, visibility: &CatalogVisibility<'_>) -> Vec<LoadedCatalog> {
+        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+        let mut out: Vec<LoadedCatalog> = entries
+            .iter()
+            .filter(|((namespace, _), _)| visibility.reaches(namespace))
+            .filter_map(|(_, entry)| entry.loaded.clone())
+            .collect();
+        super::sort(&mut out);
+        out
+    }
+
+    /// The index that is served at `/catalogs`.
+    pub fn index(&self) -> Vec<IndexEntry> {
+        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+        let line = |((namespace, name), entry): (&Key, &Entry)| {
+            let loaded = entry.loaded.as_ref()?;
+            Some(IndexEntry {
+                namespace: namespace.clone(),
+                name: name.clone(),
+                display_name: loaded.display_name.clone(),
+                publisher: loaded.publisher.clone(),
+                priority: loaded.priority,
+                digest: loaded.catalog.digest.clone(),
+                image: loaded.image.clone(),
+                packages: loaded.catalog.len(),
+                problems: loaded.catalog.problems.len(),
+                stale: entry.problem.as_ref().map(|p| p.message.clone()).unwrap_or_default(),
+            })
+        };
+        entries.iter().filter_map(line).collect()
+    }
+}

@@ -1,0 +1,43 @@
+//! The plan engine: what a Subscription would change on a cluster, as a plan.
+//!
+//! * [`preview`], [`explain`], [`evaluate`]: request, snapshot, resolution, rendered objects, plan
+//! * [`offline`]: the same without a cluster
+//! * [`catalogs`]: catalogs, their bundles, and reading both through the manager
+//! * [`ownership`]: which objects a version owns; [`resources`]: any kind of object by its manifest
+//! * [`site`]: names of an installation of olm
+//! * [`limits`]: bounds of what is written
+
+pub mod accounts;
+mod along;
+mod basis;
+mod build;
+pub mod catalogs;
+mod change_cache;
+mod channel;
+pub mod installed;
+pub mod limits;
+pub mod offline;
+pub mod ownership;
+pub mod policies;
+mod prepared;
+mod preview;
+mod refusal;
+mod request;
+pub mod resources;
+pub mod signatures;
+pub mod site;
+mod snapshot;
+mod surroundings;
+pub mod targets;
+mod undeclared;
+
+pub use along::recorded_along;
+pub use basis::Basis;
+pub use change_cache::ChangeCache;
+pub use prepared::prepared;
+pub use preview::{
+    Change, Outcome, build_change, bundle_of, change_to, choose, described, evaluate, explain, extent,
+    in_sight, preview, preview_under, source_of,
+};
+pub use refusal::{CATALOG_OUT_OF_SIGHT, Refusal};
+pub use snapshot::{Snapshot, Snapshots, Watched, look, package_of};

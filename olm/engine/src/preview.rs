@@ -1,0 +1,298 @@
+//! The change that a Subscription leads to: request, snapshot, resolution, rendered objects, plan.
+//!
+//! The command line, the console and the controllers call [`preview`] or [`evaluate`]; the plan that they return is what is
+//! applied. The deciding parts are pure ([`olm_resolver`], [`olm_bundle`], [`olm_plan`], [`installed`], [`targets`]).
+
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
+
+use kube::{Client, ResourceExt};
+use olm_api::{ClusterServiceVersion, Subscription, names};
+use olm_bundle::Bundle;
+use olm_plan::{AlongRef, Fact, Plan, Policies};
+use olm_resolver::{Action, ChosenBundle, Request, Resolved, resolve_one};
+
+use crate::{
+    Refusal, Snapshot, along,
+    catalogs::{CatalogVisibility, LoadedCatalog},
+    installed, policies, prepared, request,
+    resources::Resources,
+    site::home,
+    snapshot,
+};
+
+/// What the engine says about a Subscription.
+pub enum Outcome {
+    /// A change, worked out. Boxed because it is by far the larger one.
+    Change(Box<Change>),
+    /// What is installed is what is wanted.
+    UpToDate(Box<Resolved>),
+}
+
+/// A change with what is needed to carry it out.
+pub struct Change {
+    pub plan: Plan,
+    pub resolved: Resolved,
+    /// The ClusterServiceVersion that goes.
+    pub replaces: Option<String>,
+    /// The operators that are installed along.
+    pub along: Vec<AlongRef>,
+    /// What is installed.
+    pub bundle: Bundle,
+}
+
+/// Works out what a Subscription (one that exists, or one that is about to be created) would change.
+///
+/// When nothing needs to change, the plan has [`olm_plan::PlanAction::None`] and no objects. Objects that the caller
+/// may not read count as absent in the diff; the digest does not depend on them.
+///
+/// # Errors
+/// [`Refusal`] when no version can be chosen or its bundle cannot be read. A plan that a finding blocks is not an
+/// error: it is returned with its findings.
+pub async fn preview(
+    client: &Client,
+    catalogs: &[LoadedCatalog],
+    subscription: &Subscription,
+) -> Result<Plan, Refusal> {
+    let policies = policies::read(client, &request::namespace(subscription)).await;
+    preview_under(client, catalogs, subscription, policies).await
+}
+
+/// The same under other InstallPolicies than those of the cluster.
+pub async fn preview_under(
+    client: &Client,
+    catalogs: &[LoadedCatalog],
+    subscription: &Subscription,
+    policies: Fact<Policies>,
+) -> Result<Plan, Refusal> {
+    let resources = Resources::new(client.clone());
+    let namespace = request::namespace(subscription);
+    let snapshot = Snapshot::read(&resources, &namespace).await?.asked_by_user().held_to(policies);
+    let visibility = CatalogVisibility::of(&namespace, home(), &snapshot.groups);
+    in_sight(subscription, &visibility)?;
+    let catalogs = &visibility.among(catalogs);
+    match evaluate(&resources, catalogs, subscription, &snapshot).await? {
+        Outcome::Change(change) => Ok(change.plan),
+        Outcome::UpToDate(resolved) => {
+            // The installed bundle is rendered all the same: its rights and its place in the catalog are of interest,
+            // and whoever shows a plan needs no second case.
+            let change =
+                along::build_change(&resources, catalogs, subscription, &snapshot, *resolved).await?;
+            Ok(change.plan)
+        }
+    }
+}
+
+/// What a Subscription would get, without what that changes.
+///
+/// # Errors
+/// [`Refusal`] when no version can be chosen.
+pub async fn explain(
+    client: &Client,
+    catalogs: &[LoadedCatalog],
+    subscription: &Subscription,
+) -> Result<Resolved, Refusal> {
+    let resources = Resources::new(client.clone());
+    let namespace = request::namespace(subscription);
+    let (snapshot, policies) =
+        tokio::join!(Snapshot::read(&resources, &namespace), policies::read(client, &namespace));
+    let snapshot = snapshot?.held_to(policies);
+    let visibility = CatalogVisibility::of(&namespace, home(), &snapshot.groups);
+    in_sight(subscription, &visibility)?;
+    choose(&resources, &visibility.among(catalogs), subscription, &snapshot).await
+}
+
+/// That the catalog which a Subscription names may be used in its namespace.
+pub fn in_sight(subscription: &Subscription, visibility: &CatalogVisibility<'_>) -> Result<(), Refusal> {
+    let spec = &subscription.spec;
+    visibility
+        .refuses(&spec.source_namespace, &spec.source)
+        .map_or(Ok(()), |(text, fix)| Err(Refusal::CatalogOutOfSight { text, fix }))
+}
+
+/// What a Subscription would change, given a snapshot.
+pub async fn evaluate(
+    resources: &Resources,
+    catalogs: &[LoadedCatalog],
+    subscription: &Subscription,
+    snapshot: &Snapshot,
+) -> Result<Outcome, Refusal> {
+    let resolved = choose(resources, catalogs, subscription, snapshot).await?;
+    build_change(resources, catalogs, subscription, snapshot, resolved).await
+}
+
+/// What a choice would change.
+pub async fn build_change(
+    resources: &Resources,
+    catalogs: &[LoadedCatalog],
+    subscription: &Subscription,
+    snapshot: &Snapshot,
+    resolved: Resolved,
+) -> Result<Outcome, Refusal> {
+    if resolved.action == Action::None {
+        return Ok(Outcome::UpToDate(Box::new(resolved)));
+    }
+    let change = along::build_change(resources, catalogs, subscription, snapshot, resolved).await?;
+    Ok(Outcome::Change(Box::new(change)))
+}
+
+/// The change to a bundle that is already decided upon: for carrying on where a plan was interrupted. `along` is what its
+/// InstallPlan remembers of the operators that are installed along.
+pub async fn change_to(
+    resources: &Resources,
+    catalogs: &[LoadedCatalog],
+    subscription: &Subscription,
+    snapshot: &Snapshot,
+    bundle: &str,
+    along: Vec<AlongRef>,
+) -> Result<Change, Refusal> {
+    let spec = &subscription.spec;
+    let source = source_of(catalogs, subscription)?;
+    let missing = || Refusal::BundleGone {
+        bundle: bundle.to_owned(),
+        catalog: format!("{}/{}", source.reference.namespace, source.reference.name),
+    };
+    let package = prepared(source, &spec.name).await?.ok_or_else(missing)?;
+    let entry = package.bundle(bundle).ok_or_else(missing)?;
+    let chosen = ChosenBundle {
+        catalog: source.reference.clone(),
+        package: spec.name.clone(),
+        channel: spec
+            .channel
+            .clone()
+            .unwrap_or_else(|| policies::channel_of(&package, bundle, &source.reference, &snapshot.policies)),
+        name: bundle.to_owned(),
+        version: entry.version.clone(),
+    };
+    // What was installed before: the new ClusterServiceVersion may be there already.
+    let installed = snapshot.installed_before(subscription, Some(&package), bundle);
+    let resolved = Resolved {
+        subscription: request::id(subscription),
+        action: if installed.is_some() { Action::Upgrade } else { Action::Install },
+        chosen,
+        from: installed.map(installed::reference),
+        path: Vec::new(),
+        why: "continuing an approved plan".into(),
+        rejected: Vec::new(),
+        dependencies: Vec::new(),
+        deprecations: Vec::new(),
+    };
+    along::carry_on(resources, catalogs, subscription, snapshot, resolved, along).await
+}
+
+/// The version that a Subscription gets.
+pub async fn choose(
+    resources: &Resources,
+    catalogs: &[LoadedCatalog],
+    subscription: &Subscription,
+    snapshot: &Snapshot,
+) -> Result<Resolved, Refusal> {
+    let source = source_of(catalogs, subscription)?;
+    let package = prepared(source, &subscription.spec.name).await?;
+    let installed = snapshot.installed(subscription, package.as_deref());
+    let mut requests = vec![request::request(subscription, installed)?];
+    requests.extend(others(catalogs, subscription, snapshot).await);
+    let universe = request::universe(catalogs, &requests).await?;
+    let facts = snapshot::facts(resources, &universe, &requests, snapshot).await?;
+    resolve_one(&universe, &requests, &facts, 0)
+        .map_err(|explanation| Refusal::Unresolvable(Box::new(Arc::unwrap_or_clone(explanation))))
+}
+
+/// A digest of what of the catalogs a decision about a Subscription is made on; `None` where that cannot be read. Of a catalog that
+/// comes in a new edition most packages are as they were.
+pub async fn extent(
+    catalogs: &[LoadedCatalog],
+    subscription: &Subscription,
+    snapshot: &Snapshot,
+) -> Option<u64> {
+    let mut requests = vec![request::request(subscription, None).ok()?];
+    requests.extend(others(catalogs, subscription, snapshot).await);
+    let universe = request::universe(catalogs, &requests).await.ok()?;
+    let mut extent = DefaultHasher::new();
+    for catalog in catalogs {
+        (&catalog.reference, catalog.priority).hash(&mut extent);
+        let content = universe.catalogs().get(&catalog.reference)?;
+        for name in content.packages.keys() {
+            (name, prepared::edition(catalog, name)?).hash(&mut extent);
+        }
+    }
+    Some(extent.finish())
+}
+
+/// What the namespace's other Subscriptions ask for: one that needs the same things has a say. What is wrong with one
+/// of them is not this one's concern; its operator then counts as one that stays.
+async fn others(
+    catalogs: &[LoadedCatalog],
+    subscription: &Subscription,
+    snapshot: &Snapshot,
+) -> Vec<Request> {
+    let mut requests = Vec::new();
+    for other in snapshot.subscriptions.iter().filter(|s| s.name_any() != subscription.name_any()) {
+        let Ok(source) = source_of(catalogs, other) else { continue };
+        let Ok(Some(package)) = prepared(source, &other.spec.name).await else { continue };
+        let installed = snapshot.installed(other, Some(&package));
+        requests.extend(request::request(other, installed));
+    }
+    requests
+}
+
+/// The catalog that a Subscription names, or what is wrong with that name.
+pub fn source_of<'a>(
+    catalogs: &'a [LoadedCatalog],
+    subscription: &Subscription,
+) -> Result<&'a LoadedCatalog, Refusal> {
+    let spec = &subscription.spec;
+    let same = |c: &&LoadedCatalog| {
+        c.reference.namespace == spec.source_namespace && c.reference.name == spec.source
+    };
+    catalogs.iter().find(same).ok_or_else(|| {
+        let known: Vec<String> =
+            catalogs.iter().map(|c| format!("{}/{}", c.reference.namespace, c.reference.name)).collect();
+        let wanted = format!("{}/{}", spec.source_namespace, spec.source);
+        let nearest = olm_version::suggest(&wanted, &known, 3);
+        Refusal::UnknownCatalog { catalog: wanted, nearest }
+    })
+}
+
+/// A ClusterServiceVersion of the cluster as a bundle: enough to render what it runs.
+pub fn bundle_of(csv: &ClusterServiceVersion) -> Bundle {
+    let csv = described(csv);
+    let mut raw = serde_json::to_value(&csv).unwrap_or_default();
+    // Every annotation of the ClusterServiceVersion becomes one of its pods; those that tools and admission policies add on the
+    // cluster are not the author's and would roll the Deployment out for nothing.
+    if let Some(annotations) = raw.pointer_mut("/metadata/annotations").and_then(|a| a.as_object_mut()) {
+        let recorded = [names::ANNOTATION_REQUESTED_BY, names::ANNOTATION_REQUESTED_BY_GROUPS];
+        annotations
+            .retain(|key, _| !key.starts_with("kubectl.kubernetes.io/") && !recorded.contains(&key.as_str()));
+    }
+    // Its CRDs are on the cluster already; a bundle without them counts as broken, so their names stand in. A CRD is
+    // listed once for each of its versions.
+    let mut crds: BTreeMap<&str, serde_json::Value> = BTreeMap::new();
+    for crd in csv.spec.owned_crds() {
+        let stand_in = crds.entry(&crd.name).or_insert_with(|| {
+            serde_json::json!({
+                "apiVersion": "apiextensions.k8s.io/v1",
+                "kind": "CustomResourceDefinition",
+                "metadata": { "name": crd.name },
+                "spec": { "group": crd.group(), "versions": [], "names": { "kind": crd.kind } },
+            })
+        });
+        if let Some(versions) = stand_in["spec"]["versions"].as_array_mut() {
+            versions.push(serde_json::json!({ "name": crd.version }));
+        }
+    }
+    let crds = crds.into_values().collect();
+    Bundle::from_installed(csv, raw, crds)
+}
+
+/// A version with all its annotations where they belong, and nothing of what became of it.
+pub fn described(csv: &ClusterServiceVersion) -> ClusterServiceVersion {
+    let (metadata, spec) = (csv.metadata.clone(), csv.spec.clone());
+    let mut csv = ClusterServiceVersion { metadata, spec, status: None };
+    let aside = std::mem::take(&mut csv.spec.aside);
+    csv.annotations_mut().extend(aside.iter().map(|(key, value)| (key.clone(), value.clone())));
+    csv
+}

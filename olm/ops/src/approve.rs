@@ -1,0 +1,402 @@
+//! Approving plans, and upgrading by it.
+
+use std::time::Duration;
+
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use kube::{
+    Api, Client, ResourceExt,
+    api::{Patch, PatchParams, PostParams},
+};
+use olm_api::{InstallPlan, names};
+use olm_plan::Plan;
+use serde::Serialize;
+
+use crate::{
+    choose::patch_spec,
+    error::Error,
+    list::{World, version_in},
+    settings::unmanaged,
+    status::{Status, View, plan_summary},
+};
+use olm_engine::catalogs::LoadedCatalog;
+
+/// The code with which a plan is refused that is not the one that was reviewed.
+pub const PLAN_CHANGED: &str = "plan-changed";
+
+/// How long the manager may take to make a plan for a new Subscription, or for another version.
+const PLANNING: Duration = Duration::from_secs(10);
+/// Between two looks whether there is one.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A plan that is approved now.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Approved {
+    /// Namespace of the InstallPlan.
+    pub namespace: String,
+    /// Name of the InstallPlan.
+    pub plan: String,
+    pub package: String,
+    /// The ClusterServiceVersion that it brings.
+    pub csv: String,
+    pub digest: String,
+    /// What the plan does, in one line.
+    pub summary: String,
+    /// Whether it was approved before.
+    pub already: bool,
+}
+
+/// What an upgrade did.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase", tag = "result")]
+pub enum Upgraded {
+    /// The plan that waited is approved.
+    Approved(Approved),
+    /// A plan is being carried out already.
+    InProgress {
+        /// The InstallPlan.
+        plan: String,
+        /// The ClusterServiceVersion that it brings.
+        csv: String,
+    },
+    /// There is nothing newer.
+    Latest {
+        /// The version that is installed.
+        version: String,
+    },
+}
+
+/// Approves a plan by its name, or the waiting plan of a Subscription or package; that of one that is new is waited for.
+///
+/// With a `digest`, exactly that content is approved; approving twice is fine.
+///
+/// # Errors
+/// [`Error::NotFound`] when no plan waits; [`Error::Refused`] with code `plan-changed` when the digest is not the
+/// plan's, or somebody changed the plan at the same moment.
+pub async fn approve(
+    client: &Client,
+    namespace: Option<&str>,
+    target: &str,
+    digest: Option<&str>,
+) -> Result<Approved, Error> {
+    let deadline = tokio::time::Instant::now() + PLANNING;
+    let mut world = World::read(client, namespace).await?;
+    while is_being_planned(&world, target) && tokio::time::Instant::now() < deadline {
+        tokio::time::sleep(LOOK).await;
+        world = World::read(client, namespace).await?;
+    }
+    let by_name: Vec<&InstallPlan> = world.plans.iter().filter(|p| p.name_any() == target).collect();
+    let plan = match by_name.as_slice() {
+        [plan] => (*plan).clone(),
+        [] => waiting_plan(&world, target, digest)?,
+        several => {
+            let places: Vec<String> = several.iter().filter_map(|p| p.namespace()).collect();
+            return Err(Error::Refused {
+                code: "Ambiguous".into(),
+                text: format!("InstallPlan {target} is in namespaces {}", places.join(", ")),
+                fix: Some("choose one with --namespace".into()),
+            });
+        }
+    };
+    approve_plan(client, &world, &plan, digest).await
+}
+
+/// Whether it is a Subscription for which the manager has chosen nothing yet.
+fn is_being_planned(world: &World, target: &str) -> bool {
+    let new = |view: View| view.plan.is_none() && view.csv.is_none() && view.status().0 == Status::Installing;
+    world.find(target).is_ok_and(new)
+}
+
+fn waiting_plan(world: &World, target: &str, digest: Option<&str>) -> Result<InstallPlan, Error> {
+    if target.starts_with("install-") {
+        // It was reviewed under that name, and is gone: another plan took its place.
+        let names: Vec<String> =
+            world.plans.iter().filter(|p| !p.spec.approved).map(ResourceExt::name_any).collect();
+        return Err(match digest {
+            Some(_) => changed(target, "superseded"),
+            None => Error::NotFound {
+                what: "plan",
+                name: target.to_owned(),
+                within: None,
+                nearest: olm_version::suggest(target, &names, 3),
+            },
+        });
+    }
+    let view = world.find(target)?;
+    view.plan.ok_or_else(|| Error::NotFound {
+        what: "plan",
+        name: target.to_owned(),
+        within: Some("the plans that are waiting for approval".into()),
+        nearest: Vec::new(),
+    })
+}
+
+async fn approve_plan(
+    client: &Client,
+    world: &World,
+    plan: &InstallPlan,
+    digest: Option<&str>,
+) -> Result<Approved, Error> {
+    let name = plan.name_any();
+    let namespace = plan.namespace().unwrap_or_default();
+    let has = plan.spec.plan_digest.clone().unwrap_or_default();
+    if let Some(reviewed) = digest
+        && !same_digest(reviewed, &has)
+    {
+        return Err(changed(&name, &format!("reviewed {reviewed}, now {has}")));
+    }
+    let already = plan.spec.approved;
+    if !already {
+        let mut patch = serde_json::json!({ "metadata": {}, "spec": { "approved": true } });
+        if let Some(who) = whoami(client).await {
+            let (user, groups) = who;
+            patch["metadata"]["annotations"] = serde_json::json!({
+                names::ANNOTATION_APPROVED_BY: user,
+                names::ANNOTATION_APPROVED_BY_GROUPS: groups.join("\n"),
+            });
+        }
+        // Only the plan that was read: the precondition makes approving one content of it.
+        let mut exactly = patch.clone();
+        exactly["metadata"]["resourceVersion"] = serde_json::json!(plan.resource_version());
+        let params =
+            PatchParams { field_manager: Some(names::FIELD_MANAGER_CLI.into()), ..PatchParams::default() };
+        let api = Api::<InstallPlan>::namespaced(client.clone(), &namespace);
+        match api.patch(&name, &params, &Patch::Merge(&exactly)).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.is_conflict() => {
+                // Its status moved, or somebody else approved: what counts is whether it is still the same plan.
+                let now = api
+                    .get(&name)
+                    .await
+                    .map_err(Error::kube(format!("get InstallPlan {namespace}/{name}")))?;
+                if now.spec.plan_digest != plan.spec.plan_digest {
+                    return Err(changed(&name, "it changed concurrently"));
+                }
+                api.patch(&name, &params, &Patch::Merge(&patch))
+                    .await
+                    .map_err(Error::kube(format!("approve InstallPlan {namespace}/{name}")))?;
+            }
+            Err(kube::Error::Api(status)) if status.is_not_found() => {
+                return Err(changed(&name, "superseded"));
+            }
+            Err(error) => return Err(Error::kube(format!("approve InstallPlan {namespace}/{name}"))(error)),
+        }
+    }
+    let owner = plan.owner_references().first().map(|o| o.name.clone()).unwrap_or_default();
+    let subscription = world
+        .subscriptions
+        .iter()
+        .find(|s| s.name_any() == owner && s.namespace().as_deref() == Some(&namespace));
+    Ok(Approved {
+        namespace,
+        plan: name,
+        package: subscription.map(|s| s.spec.name.clone()).unwrap_or_default(),
+        csv: plan.spec.cluster_service_version_names.first().cloned().unwrap_or_default(),
+        digest: has,
+        summary: plan_summary(plan),
+        already,
+    })
+}
+
+/// The user and the groups as whom the API server knows the caller; `None` where it does not say. What is written from it is a claim; the
+/// admission policies of [`crate::authority::policies`] refuse every other.
+async fn whoami(client: &Client) -> Option<(String, Vec<String>)> {
+    let api = Api::<SelfSubjectReview>::all(client.clone());
+    let review = api.create(&PostParams::default(), &SelfSubjectReview::default()).await.ok()?;
+    let user = review.status?.user_info?;
+    Some((user.username?, user.groups.unwrap_or_default()))
+}
+
+/// A digest, with or without its algorithm, in full or as the first twelve digits or more.
+pub(super) fn same_digest(reviewed: &str, has: &str) -> bool {
+    let bare = |text: &str| text.trim().trim_start_matches("sha256:").to_ascii_lowercase();
+    let (reviewed, has) = (bare(reviewed), bare(has));
+    reviewed.len() >= 12 && has.starts_with(&reviewed)
+}
+
+pub(super) fn changed(plan: &str, how: &str) -> Error {
+    Error::Refused {
+        code: PLAN_CHANGED.into(),
+        text: format!("plan {plan} changed since it was reviewed: {how}"),
+        fix: Some("review and approve the new plan".into()),
+    }
+}
+
+/// Brings an installed operator to the next version: approves the plan that waits for it. A pin (`spec.version`) is moved
+/// to `to`, because that is what asking for another version means.
+///
+/// # Errors
+/// As [`approve`]; [`Error::Refused`] when `to` is not the version that waits, or when a pin holds it where it is.
+pub async fn upgrade(
+    client: &Client,
+    namespace: Option<&str>,
+    target: &str,
+    to: Option<&str>,
+) -> Result<Upgraded, Error> {
+    let mut world = World::read(client, namespace).await?;
+    let mut view = world.find(target)?;
+    let pin = view.subscription.as_ref().and_then(|s| s.spec.version.clone());
+    match (pin, to) {
+        (Some(pin), Some(to)) if pin != to => {
+            let installed = world.describe(&view);
+            let pin = serde_json::json!({ "version": to });
+            patch_spec(client, &installed.namespace, &installed.name, &pin).await?;
+            (world, view) = planned(client, namespace, target, to).await?;
+        }
+        (Some(pin), None) if view.plan.is_none() => {
+            return Err(Error::Refused {
+                code: "Pinned".into(),
+                text: format!("{target} is pinned to {pin} (spec.version of its Subscription)"),
+                fix: Some(format!("run `olm upgrade {target} --to VERSION` to move the pin")),
+            });
+        }
+        _ => {}
+    }
+    let installed = world.describe(&view);
+    let View { plan: Some(plan), .. } = &view else {
+        let version = installed.version.clone().unwrap_or_default();
+        if let Some(to) = to.filter(|to| to.trim_start_matches('v') != version) {
+            return Err(Error::Refused {
+                code: "NoUpgradePath".into(),
+                text: format!(
+                    "{} {version} has no plan for the upgrade to {to} ({})",
+                    installed.package, installed.reason
+                ),
+                fix: Some(format!("run `olm status {target}` to show the blocker")),
+            });
+        }
+        return Ok(Upgraded::Latest { version });
+    };
+    let csv = plan.spec.cluster_service_version_names.first().cloned().unwrap_or_default();
+    if let Some(to) = to
+        && to != csv
+        && to.trim_start_matches('v') != version_in(&csv)
+    {
+        return Err(Error::Refused {
+            code: "NoUpgradePath".into(),
+            text: format!("the next version of {} is {}, not {to}", installed.package, version_in(&csv)),
+            fix: Some(format!("upgrade to {} first", version_in(&csv))),
+        });
+    }
+    if plan.spec.approved {
+        return Ok(Upgraded::InProgress { plan: plan.name_any(), csv });
+    }
+    approve_plan(client, &world, plan, None).await.map(Upgraded::Approved)
+}
+
+/// What the controllers do next for an installed operator: where a plan waits it is that plan, unless something changed
+/// since it was made, which the digest tells.
+///
+/// # Errors
+/// [`Error::NotFound`]; [`Error::Refused`] for an operator without a Subscription; [`Error::Unresolvable`],
+/// [`Error::Forbidden`].
+pub async fn preview_upgrade(
+    client: &Client,
+    catalogs: &[LoadedCatalog],
+    namespace: Option<&str>,
+    target: &str,
+) -> Result<Plan, Error> {
+    let world = World::read(client, namespace).await?;
+    let view = world.find(target)?;
+    let package = world.describe(&view).package;
+    let subscription = view.subscription.ok_or_else(|| unmanaged(target, &package))?;
+    Ok(olm_engine::preview(client, catalogs, &subscription).await?)
+}
+
+/// What is there once the manager has seen the new pin: a plan for that version or, when it cannot be reached, none
+/// after [`PLANNING`].
+async fn planned(
+    client: &Client,
+    namespace: Option<&str>,
+    target: &str,
+    to: &str,
+) -> Result<(World, View), Error> {
+    let deadline = tokio::time::Instant::now() + PLANNING;
+    let wanted = to.trim_start_matches('v');
+    loop {
+        let world = World::read(client, namespace).await?;
+        let view = world.find(target)?;
+        let csv = view.plan.as_ref().and_then(|p| p.spec.cluster_service_version_names.first());
+        let there = csv.is_some_and(|csv| csv == to || version_in(csv) == wanted)
+            || world.describe(&view).version.as_deref() == Some(wanted);
+        if there || tokio::time::Instant::now() > deadline {
+            return Ok((world, view));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_digest_may_be_short_but_not_too_short() {
+        let full = "sha256:0123456789abcdef0123456789abcdef";
+        assert!(same_digest(full, full));
+        assert!(same_digest("0123456789ab", full));
+        assert!(!same_digest("0123", full));
+        assert!(!same_digest("fff456789abc", full));
+    }
+
+    /// An API server with one plan that waits. It knows no way to change it: whoever tries gets a 404.
+    fn cluster(digest: &str) -> Client {
+        let list =
+            |items: Vec<Value>| json!({ "apiVersion": "v1", "kind": "List", "metadata": {}, "items": items });
+        let plan = json!({
+            "apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
+            "metadata": { "name": "install-a", "namespace": "ns", "resourceVersion": "1" },
+            "spec": { "approval": "Manual", "approved": false, "clusterServiceVersionNames": ["a.v1"], "planDigest": digest },
+        });
+        olm_testing::client(vec![
+            ("/subscriptions", list(vec![])),
+            ("/clusterserviceversions", list(vec![])),
+            ("/installplans", list(vec![plan])),
+            ("/operatorgroups", list(vec![])),
+        ])
+    }
+
+    #[tokio::test]
+    async fn the_plan_of_a_new_subscription_is_waited_for_and_that_of_one_that_cannot_be_installed_is_not() {
+        let list = |items: Vec<Value>| json!({ "kind": "List", "metadata": {}, "items": items });
+        let cluster = |subscription: Value| {
+            olm_testing::client(vec![
+                ("/subscriptions", list(vec![subscription])),
+                ("/clusterserviceversions", list(vec![])),
+                ("/installplans", list(vec![])),
+                ("/operatorgroups", list(vec![])),
+            ])
+        };
+        let new = json!({
+            "metadata": { "name": "a", "namespace": "ns" }, "spec": { "name": "a", "source": "c", "sourceNamespace": "olm" },
+        });
+        let mut refused = new.clone();
+        refused["status"] =
+            json!({ "conditions": [{ "type": "ResolutionFailed", "status": "True", "reason": "no" }] });
+        for (subscription, waits) in [(new, true), (refused, false)] {
+            let world = World::read(&cluster(subscription), Some("ns")).await.unwrap();
+            assert_eq!((is_being_planned(&world, "a"), is_being_planned(&world, "b")), (waits, false));
+        }
+    }
+
+    async fn refused(target: &str, digest: &str) -> (String, String) {
+        let error =
+            approve(&cluster("sha256:aaaaaaaaaaaaaaaa"), Some("ns"), target, Some(digest)).await.unwrap_err();
+        let Error::Refused { code, text, .. } = error else { panic!("{error:?}") };
+        (code, text)
+    }
+
+    #[tokio::test]
+    async fn another_plan_than_the_one_that_was_reviewed_is_refused() {
+        let (code, text) = refused("install-a", "sha256:bbbbbbbbbbbbbbbb").await;
+        assert_eq!(code, PLAN_CHANGED);
+        assert!(text.contains("reviewed sha256:bbbb") && text.contains("now sha256:aaaa"), "{text}");
+        // one that was superseded since
+        assert_eq!(refused("install-b", "sha256:bbbbbbbbbbbbbbbb").await.0, PLAN_CHANGED);
+        // and one that goes away at that very moment
+        let (code, text) = refused("install-a", "sha256:aaaaaaaaaaaaaaaa").await;
+        assert_eq!((code.as_str(), text.contains("superseded")), (PLAN_CHANGED, true), "{text}");
+    }
+}

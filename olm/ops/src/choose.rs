@@ -1,0 +1,70 @@
+//! Choices that are made for a user who makes none.
+
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams},
+};
+use olm_api::{Subscription, names};
+
+use crate::error::Error;
+use olm_engine::catalogs::LoadedCatalog;
+
+/// The namespace for a package when nobody names one: what its newest version suggests
+/// (`operatorframework.io/suggested-namespace`), else the package's own name.
+#[must_use]
+pub fn suggested_namespace(catalogs: &[LoadedCatalog], package: &str) -> String {
+    let summary = catalogs.iter().find_map(|c| c.catalog.summary(package));
+    summary
+        .and_then(|summary| summary.suggested_namespace.clone())
+        .filter(|namespace| is_dns_label(namespace))
+        .unwrap_or_else(|| package.to_owned())
+}
+
+/// Text from a catalog is not trusted to be a name.
+fn is_dns_label(text: &str) -> bool {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    !text.is_empty()
+        && text.len() <= 63
+        && text.chars().all(inner)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+/// Changes fields of a Subscription's spec, and no others.
+pub(super) async fn patch_spec(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    spec: &serde_json::Value,
+) -> Result<(), Error> {
+    patch_subscription(client, namespace, name, &serde_json::json!({ "spec": spec })).await
+}
+
+/// Changes what a merge patch names of a Subscription.
+pub(super) async fn patch_subscription(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    patch: &serde_json::Value,
+) -> Result<(), Error> {
+    let params =
+        PatchParams { field_manager: Some(names::FIELD_MANAGER_CLI.into()), ..PatchParams::default() };
+    Api::<Subscription>::namespaced(client.clone(), namespace)
+        .patch(name, &params, &Patch::Merge(patch))
+        .await
+        .map_err(Error::kube(format!("change Subscription {namespace}/{name}")))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_suggestion_that_is_no_name_is_not_taken() {
+        assert!(is_dns_label("etcd") && is_dns_label("my-ns-2"));
+        for bad in ["", "-a", "a-", "A", "a/b", "../x", &"a".repeat(64)] {
+            assert!(!is_dns_label(bad), "{bad}");
+        }
+    }
+}

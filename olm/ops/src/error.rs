@@ -1,0 +1,271 @@
+//! Why an operation did not happen, in the classes that callers act on.
+
+use std::fmt;
+
+use olm_engine::{CATALOG_OUT_OF_SIGHT, Refusal};
+use olm_resolver::Explanation;
+
+use crate::Diagnosis;
+
+/// The class of an [`Error`]; each has one exit code on the command line and one HTTP status in the console.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Something that should not happen: a bug, a broken connection.
+    Unexpected,
+    /// A package, channel, version, catalog or install that does not exist.
+    NotFound,
+    /// Refused by a preflight check or by policy.
+    Refused,
+    /// No version satisfies what was asked for.
+    Unresolvable,
+    /// It was started, and is not finished in the time given.
+    Timeout,
+    /// The caller lacks a right.
+    Forbidden,
+    /// Nothing more happens until somebody approves.
+    AwaitingApproval,
+}
+
+impl Kind {
+    /// The exit code of the command line.
+    #[must_use]
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Unexpected => 1,
+            Self::NotFound => 3,
+            Self::Refused => 4,
+            Self::Unresolvable => 5,
+            Self::Timeout => 6,
+            Self::Forbidden => 7,
+            Self::AwaitingApproval => 8,
+        }
+    }
+
+    /// The HTTP status of the console and its JSON twins.
+    #[must_use]
+    pub fn http_status(self) -> u16 {
+        match self {
+            Self::Unexpected => 502,
+            Self::NotFound => 404,
+            Self::Refused | Self::AwaitingApproval => 409,
+            Self::Unresolvable => 422,
+            Self::Timeout => 504,
+            Self::Forbidden => 403,
+        }
+    }
+}
+
+/// An operation did not happen.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// What was named does not exist.
+    #[error("{what} `{name}` not found{}", within.as_deref().map(|w| format!(" in {w}")).unwrap_or_default())]
+    NotFound {
+        /// `package`, `channel`, `version`, `catalog`, `install`, `plan`, `namespace`.
+        what: &'static str,
+        /// The name that was asked for.
+        name: String,
+        /// Where it was looked for, in words.
+        within: Option<String>,
+        /// The nearest names that exist.
+        nearest: Vec<String>,
+    },
+    /// A check or a policy says no.
+    #[error("{text}")]
+    Refused {
+        /// Stable code, for example `plan-changed`, `OperandsPresent`.
+        code: String,
+        /// What is refused, on which object, why.
+        text: String,
+        /// What to do next.
+        fix: Option<String>,
+    },
+    /// No version satisfies the request.
+    #[error("{0}")]
+    Unresolvable(Box<Explanation>),
+    /// Not finished in time; the work goes on in the cluster.
+    #[error("{0}")]
+    Timeout(Box<Diagnosis>),
+    /// The caller lacks a right.
+    #[error("{text}")]
+    Forbidden {
+        /// The API server's words.
+        text: String,
+    },
+    /// The plan waits for approval.
+    #[error("plan `{namespace}/{plan}` is waiting for approval: {summary}")]
+    AwaitingApproval {
+        /// Namespace of the InstallPlan.
+        namespace: String,
+        /// Name of the InstallPlan.
+        plan: String,
+        /// The package, for the command that approves.
+        package: String,
+        /// What it would do, in one line.
+        summary: String,
+    },
+    /// Talking to the API server failed.
+    #[error("failed to {what}: {source}")]
+    Kube {
+        /// What was being done.
+        what: String,
+        source: Box<kube::Error>,
+    },
+    /// Anything else that went wrong.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl Error {
+    /// The class of this error.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::NotFound { .. } => Kind::NotFound,
+            Self::Refused { .. } => Kind::Refused,
+            Self::Unresolvable(explanation) if explanation.code.is_not_found() => Kind::NotFound,
+            Self::Unresolvable(_) => Kind::Unresolvable,
+            Self::Timeout(_) => Kind::Timeout,
+            Self::Forbidden { .. } => Kind::Forbidden,
+            Self::AwaitingApproval { .. } => Kind::AwaitingApproval,
+            Self::Kube { .. } | Self::Other(_) => Kind::Unexpected,
+        }
+    }
+
+    /// Whether the plan is not the one that was reviewed.
+    #[must_use]
+    pub fn is_plan_changed(&self) -> bool {
+        matches!(self, Self::Refused { code, .. } if code == super::PLAN_CHANGED)
+    }
+
+    /// What to do next, apart from the message.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NotFound { nearest, .. } if !nearest.is_empty() => {
+                Some(format!("did you mean {}?", in_words(nearest)))
+            }
+            Self::NotFound { what: "package", .. } => {
+                Some("run `olm search` to list the available packages".into())
+            }
+            Self::Unresolvable(explanation) => match explanation.fixes.first() {
+                Some(fix) => Some(format!("{}: `{}`", fix.text, fix.command)),
+                None if explanation.nearest.is_empty() => None,
+                None => Some(format!("did you mean {}?", in_words(&explanation.nearest))),
+            },
+            Self::Refused { fix, .. } => fix.clone(),
+            Self::AwaitingApproval { namespace, package, .. } => {
+                Some(format!("run `olm approve {package} -n {namespace}`"))
+            }
+            Self::Timeout(diagnosis) => diagnosis.next.clone(),
+            Self::Forbidden { text } => missing_right(text),
+            _ => None,
+        }
+    }
+
+    /// Wraps a client error; a missing right becomes [`Error::Forbidden`].
+    pub fn kube(what: impl fmt::Display) -> impl FnOnce(kube::Error) -> Self {
+        let what = what.to_string();
+        move |source| match source {
+            kube::Error::Api(status) if status.is_forbidden() => {
+                Self::Forbidden { text: format!("failed to {what}: {}", status.message) }
+            }
+            source => Self::Kube { what, source: Box::new(source) },
+        }
+    }
+}
+
+/// How an administrator gives the right that is missing, read from the API server's words. Admission plugins refuse in words of their
+/// own: what they miss cannot be given so.
+fn missing_right(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once("User \"")?;
+    let (user, rest) = rest.split_once("\" cannot ")?;
+    let (verb, rest) = rest.split_once(" resource \"")?;
+    let (resource, rest) = rest.split_once("\" in API group \"")?;
+    let (group, rest) = rest.split_once('"')?;
+    let namespace = rest.strip_prefix(" in the namespace \"").and_then(|rest| rest.split_once('"'));
+    let namespace = namespace.map(|(namespace, _)| namespace);
+    // It becomes a command: only words that a shell takes as they are.
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._:@/".contains(c);
+    let mut words = [user, verb, resource, group].into_iter().chain(namespace);
+    if !words.all(|word| word.chars().all(plain)) {
+        return Some("ask an administrator for this permission".into());
+    }
+    let name = format!("{verb}-{}", resource.replace('/', "-"));
+    let (plural, subresource) = resource.split_at(resource.find('/').unwrap_or(resource.len()));
+    let group = if group.is_empty() { String::new() } else { format!(".{group}") };
+    let (role, place) = match namespace {
+        Some(namespace) => ("role", format!(" -n {namespace}")),
+        None => ("clusterrole", String::new()),
+    };
+    Some(format!(
+        "an administrator can grant this permission: `kubectl create {role} {name}{place} --verb={verb} \
+            --resource={plural}{group}{subresource} && kubectl create {role}binding {name}{place} \
+            --{role}={name} --user={user}`"
+    ))
+}
+
+fn in_words(names: &[String]) -> String {
+    let quoted: Vec<String> = names.iter().map(|n| format!("`{n}`")).collect();
+    match quoted.as_slice() {
+        [] => String::new(),
+        [one] => one.clone(),
+        [init @ .., last] => format!("{} or {last}", init.join(", ")),
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Unresolvable(explanation) => Self::Unresolvable(explanation),
+            Refusal::UnknownCatalog { catalog, nearest } => {
+                Self::NotFound { what: "catalog", name: catalog, within: None, nearest }
+            }
+            Refusal::CatalogOutOfSight { text, fix } => {
+                Self::Refused { code: CATALOG_OUT_OF_SIGHT.into(), text, fix: Some(fix) }
+            }
+            Refusal::Resource(error) if error.is_forbidden() => Self::Forbidden { text: error.to_string() },
+            Refusal::Resource(error) => Self::Other(error.to_string()),
+            Refusal::Internal { text } => Self::Other(format!("internal error: {text}")),
+            other => Self::Refused { code: other.code().into(), text: other.to_string(), fix: None },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_right_is_answered_with_how_it_is_given() {
+        let hint = |text: &str| Error::Forbidden { text: text.into() }.hint();
+        let words = "pods is forbidden: User \"ada\" cannot get resource \"pods/log\" in API group \"\"";
+        assert_eq!(
+            hint(&format!("{words} in the namespace \"ns\"")).as_deref(),
+            Some(
+                "an administrator can grant this permission: `kubectl create role get-pods-log -n ns \
+                    --verb=get --resource=pods/log && kubectl create rolebinding get-pods-log -n ns \
+                    --role=get-pods-log --user=ada`"
+            )
+        );
+        let everywhere = hint(&format!("{words} at the cluster scope")).unwrap_or_default();
+        assert!(everywhere.contains("create clusterrolebinding get-pods-log --clusterrole=get-pods-log"));
+        // nobody's name runs a command
+        let hostile = words.replace("ada", "`rm`");
+        assert_eq!(hint(&hostile).as_deref(), Some("ask an administrator for this permission"));
+        assert_eq!(hint("admission webhook \"x\" denied the request"), None);
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_nearest() {
+        let error = Error::NotFound {
+            what: "package",
+            name: "etdc".into(),
+            within: Some("catalog olm/community".into()),
+            nearest: vec!["etcd".into(), "etc".into()],
+        };
+        assert_eq!(error.to_string(), "package `etdc` not found in catalog olm/community");
+        assert_eq!(error.hint().as_deref(), Some("did you mean `etcd` or `etc`?"));
+        assert_eq!(error.kind().exit_code(), 3);
+    }
+}

@@ -1,0 +1,386 @@
+//! Installing a package: the namespace if asked for, and a Subscription. The rest is the controllers' work.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ListParams, ObjectMeta, PostParams},
+};
+use olm_api::{OperatorGroup, Subscription, SubscriptionSpec, names, subscription::Approval};
+use olm_plan::{Plan, Severity};
+use olm_resolver::CatalogRef;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{choose::patch_subscription, error::Error, list::list};
+use olm_engine::{
+    catalogs::{CatalogVisibility, LoadedCatalog},
+    site::home,
+};
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct InstallRequest {
+    pub package: String,
+    /// Where the operator runs.
+    pub namespace: String,
+    /// Name of the Subscription; the package's name when absent.
+    pub name: Option<String>,
+    /// The catalog; the first one that has the package when absent.
+    pub catalog: Option<CatalogRef>,
+    /// The channel; the package's default channel when absent.
+    pub channel: Option<String>,
+    /// A version or a range to stay in.
+    pub version: Option<String>,
+    /// The version to begin with, by name of its ClusterServiceVersion.
+    pub starting_csv: Option<String>,
+    /// Whether plans wait for approval.
+    pub manual: bool,
+    /// Whether to create the namespace.
+    pub create_namespace: bool,
+    /// Settings for the operator's Deployments (`Subscription.spec.config`).
+    pub config: Option<Value>,
+}
+
+/// What an install did.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InstallResult {
+    /// Namespace of the Subscription.
+    pub namespace: String,
+    /// Name of the Subscription.
+    pub subscription: String,
+    pub package: String,
+    /// What was created, as `Kind name`.
+    pub created: Vec<String>,
+    /// Whether anything was created or changed; `false` when all was as asked for already.
+    pub changed: bool,
+    /// What the controllers will do; its digest is the InstallPlan's.
+    pub plan: Plan,
+}
+
+impl InstallRequest {
+    /// With all defaults: newest version of the default channel, kept up to date.
+    #[must_use]
+    pub fn new(package: impl Into<String>, namespace: impl Into<String>) -> Self {
+        Self { package: package.into(), namespace: namespace.into(), ..Self::default() }
+    }
+
+    /// The Subscription that says so.
+    #[must_use]
+    pub fn subscription(&self, catalog: &CatalogRef) -> Subscription {
+        let spec = SubscriptionSpec {
+            name: self.package.clone(),
+            source: catalog.name.clone(),
+            source_namespace: catalog.namespace.clone(),
+            channel: self.channel.clone(),
+            starting_csv: self.starting_csv.clone(),
+            install_plan_approval: if self.manual { Approval::Manual } else { Approval::Automatic },
+            config: self.config.clone(),
+            version: self.version.clone(),
+            ..SubscriptionSpec::default()
+        };
+        let mut subscription = Subscription::new(self.name.as_deref().unwrap_or(&self.package), spec);
+        subscription.metadata.namespace = Some(self.namespace.clone());
+        subscription
+            .labels_mut()
+            .insert(names::component_label(&self.package, &self.namespace), String::new());
+        subscription
+    }
+
+    /// The catalog to install from: the one asked for, else the best that has the package and that the namespace may use as its
+    /// OperatorGroups are.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] with the nearest names.
+    pub fn catalog_in(
+        &self,
+        catalogs: &[LoadedCatalog],
+        groups: &[Arc<OperatorGroup>],
+    ) -> Result<CatalogRef, Error> {
+        let id = |c: &LoadedCatalog| format!("{}/{}", c.reference.namespace, c.reference.name);
+        if let Some(wanted) = &self.catalog {
+            let found = catalogs.iter().find(|c| c.reference == *wanted);
+            let known: Vec<String> = catalogs.iter().map(id).collect();
+            let wanted = format!("{}/{}", wanted.namespace, wanted.name);
+            let nearest = olm_version::suggest(&wanted, &known, 3);
+            return found.map(|c| c.reference.clone()).ok_or(Error::NotFound {
+                what: "catalog",
+                name: wanted,
+                within: None,
+                nearest,
+            });
+        }
+        // Catalogs come best first. One that is out of sight cannot be used; where only such a one has the package, the refusal that
+        // follows names it.
+        let with = |c: &&LoadedCatalog| c.catalog.summary(&self.package).is_some();
+        let visibility = CatalogVisibility::of(&self.namespace, home(), groups);
+        let visible = |c: &&LoadedCatalog| visibility.reaches(&c.reference.namespace);
+        let found = catalogs.iter().filter(visible).find(with).or_else(|| catalogs.iter().find(with));
+        found.map(|c| c.reference.clone()).ok_or_else(|| {
+            let mut known: Vec<String> =
+                catalogs.iter().flat_map(|c| c.catalog.summaries().map(|s| s.name.clone())).collect();
+            known.sort();
+            known.dedup();
+            let nearest = olm_version::suggest(&self.package, &known, 3);
+            let names: Vec<String> = catalogs.iter().map(id).collect();
+            let within = match names.as_slice() {
+                [] => "any catalog (no catalog is served)".to_owned(),
+                [one] => format!("catalog {one}"),
+                many => format!("catalogs {}", many.join(", ")),
+            };
+            Error::NotFound { what: "package", name: self.package.clone(), within: Some(within), nearest }
+        })
+    }
+}
+
+/// What an install would do. A plan that a finding blocks is returned, not refused: it is there to be read.
+///
+/// # Errors
+/// [`Error::NotFound`], [`Error::Unresolvable`], [`Error::Forbidden`] and the like.
+pub async fn preview_install(
+    client: &Client,
+    catalogs: &[LoadedCatalog],
+    request: &InstallRequest,
+) -> Result<Plan, Error> {
+    let subscription = wanted(client, catalogs, request).await?;
+    olm_engine::preview(client, catalogs, &subscription).await.map_err(Into::into)
+}
+
+/// Installs a package. Asking again for what is there already changes nothing.
+///
+/// # Errors
+/// As [`preview_install`]; [`Error::Refused`] when a finding blocks the plan, when the namespace does not exist, or
+/// when the package has a Subscription in the namespace that says something else.
+pub async fn install(
+    client: &Client,
+    catalogs: &[LoadedCatalog],
+    request: &InstallRequest,
+) -> Result<InstallResult, Error> {
+    let subscription = wanted(client, catalogs, request).await?;
+    let plan = olm_engine::preview(client, catalogs, &subscription).await?;
+    if let Some(finding) = plan.findings.iter().find(|f| f.severity == Severity::Block) {
+        return Err(Error::Refused {
+            code: finding.code.to_string(),
+            text: format!("failed to install {}: {}", request.package, finding.text),
+            fix: finding.fix.clone(),
+        });
+    }
+    let mut created = Vec::new();
+    ensure_namespace(client, request, &mut created).await?;
+    let name = subscription.name_any();
+    let changed = subscribe(client, subscription, &mut created).await?;
+    Ok(InstallResult {
+        namespace: request.namespace.clone(),
+        subscription: name,
+        package: request.package.clone(),
+        changed: changed || !created.is_empty(),
+        created,
+        plan,
+    })
+}
+
+/// The Subscription as it should be: under the name that the package's Subscription has already, where there is one.
+///
+/// # Errors
+/// [`Error::NotFound`] with the nearest names; [`Error::Refused`] when the package has a Subscription of another name;
+/// [`Error::Forbidden`].
+pub async fn wanted(
+    client: &Client,
+    catalogs: &[LoadedCatalog],
+    request: &InstallRequest,
+) -> Result<Subscription, Error> {
+    let api = Api::<Subscription>::namespaced(client.clone(), &request.namespace);
+    let list = api
+        .list(&ListParams::default())
+        .await
+        .map_err(Error::kube(format!("list Subscriptions in namespace {}", request.namespace)))?;
+    let existing = list.items.into_iter().find(|s| s.spec.name == request.package);
+    let mut request = request.clone();
+    if request.catalog.is_none()
+        && let Some(existing) = &existing
+    {
+        request.catalog = Some(CatalogRef::new(&existing.spec.source_namespace, &existing.spec.source));
+    }
+    let groups = match request.catalog {
+        // It was chosen.
+        Some(_) => Vec::new(),
+        None => groups(client, &request.namespace).await?,
+    };
+    let catalog = request.catalog_in(catalogs, &groups)?;
+    if let Some(channel) = &request.channel {
+        has_channel(catalogs, &catalog, &request.package, channel)?;
+    } else {
+        // Written down, so that the installation keeps following it when the catalog's default moves on. A Subscription
+        // without a channel means all channels, as upstream, and is left as it is.
+        request.channel = match &existing {
+            Some(existing) => existing.spec.channel.clone(),
+            None => default_channel(catalogs, &catalog, &request.package),
+        };
+    }
+    let mut subscription = request.subscription(&catalog);
+    if let Some(existing) = existing {
+        if let Some(name) = request.name.as_ref().filter(|name| **name != existing.name_any()) {
+            return Err(Error::Refused {
+                code: "AlreadySubscribed".into(),
+                text: format!(
+                    "package {} already has Subscription {} in namespace {}; a second Subscription {name} \
+                        would conflict",
+                    request.package,
+                    existing.name_any(),
+                    request.namespace
+                ),
+                fix: Some("omit the name to change the existing Subscription".into()),
+            });
+        }
+        subscription.metadata.name.clone_from(&existing.metadata.name);
+        subscription.metadata.uid.clone_from(&existing.metadata.uid);
+        subscription.status = existing.status;
+    }
+    Ok(subscription)
+}
+
+/// The OperatorGroups of a namespace, which may shut catalogs out. Whoever may not look installs as if there were none: the plan is
+/// made with the same groups and says what is in the way.
+async fn groups(client: &Client, namespace: &str) -> Result<Vec<Arc<OperatorGroup>>, Error> {
+    match list(client, Some(namespace)).await {
+        Ok(groups) => Ok(groups.into_iter().map(Arc::new).collect()),
+        Err(Error::Forbidden { .. }) => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// A typing error is answered before anything is made.
+fn has_channel(
+    catalogs: &[LoadedCatalog],
+    catalog: &CatalogRef,
+    package: &str,
+    channel: &str,
+) -> Result<(), Error> {
+    let found = catalogs.iter().find(|c| c.reference == *catalog).and_then(|c| c.catalog.summary(package));
+    match found {
+        Some(found) if !found.channels.iter().any(|known| known == channel) => {
+            let known = &found.channels;
+            let nearest = match olm_version::suggest(channel, known, 3) {
+                nearest if nearest.is_empty() && known.len() <= 3 => known.clone(),
+                nearest => nearest,
+            };
+            let within = Some(format!("package {package}"));
+            Err(Error::NotFound { what: "channel", name: channel.to_owned(), within, nearest })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn default_channel(catalogs: &[LoadedCatalog], catalog: &CatalogRef, package: &str) -> Option<String> {
+    let catalog = catalogs.iter().find(|c| c.reference == *catalog)?;
+    catalog.catalog.summary(package).map(|p| p.default_channel.clone())
+}
+
+async fn ensure_namespace(
+    client: &Client,
+    request: &InstallRequest,
+    created: &mut Vec<String>,
+) -> Result<(), Error> {
+    let name = &request.namespace;
+    let api = Api::<Namespace>::all(client.clone());
+    match api.get_opt(name).await {
+        Ok(Some(_)) => return Ok(()),
+        Ok(None) => {}
+        // Whoever may not look at namespaces may still be allowed to work in one.
+        Err(kube::Error::Api(status)) if status.is_forbidden() && !request.create_namespace => return Ok(()),
+        Err(error) => return Err(Error::kube(format!("get namespace {name}"))(error)),
+    }
+    if !request.create_namespace {
+        return Err(Error::Refused {
+            code: "NamespaceMissing".into(),
+            text: format!("namespace {name} does not exist"),
+            fix: Some(format!("run `kubectl create namespace {name}`, or omit --no-create-namespace")),
+        });
+    }
+    let metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };
+    match api.create(&PostParams::default(), &Namespace { metadata, ..Namespace::default() }).await {
+        Ok(_) => created.push(format!("Namespace {name}")),
+        Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+        Err(error) => return Err(Error::kube(format!("create namespace {name}"))(error)),
+    }
+    Ok(())
+}
+
+/// Creates the Subscription, or makes the one that is there say what is asked for; `true` when that was a change.
+async fn subscribe(
+    client: &Client,
+    mut subscription: Subscription,
+    created: &mut Vec<String>,
+) -> Result<bool, Error> {
+    let name = subscription.name_any();
+    let namespace = subscription.namespace().unwrap_or_default();
+    let api = Api::<Subscription>::namespaced(client.clone(), &namespace);
+    let existing =
+        api.get_opt(&name).await.map_err(Error::kube(format!("get Subscription {namespace}/{name}")))?;
+    subscription.status = None;
+    subscription.metadata.uid = None;
+    let Some(existing) = existing else {
+        let params =
+            PostParams { field_manager: Some(names::FIELD_MANAGER_CLI.into()), ..PostParams::default() };
+        api.create(&params, &subscription)
+            .await
+            .map_err(Error::kube(format!("create Subscription {namespace}/{name}")))?;
+        created.push(format!("Subscription {name}"));
+        return Ok(true);
+    };
+    // Only what was asked for: settings that somebody made elsewhere stay.
+    let mut patch = serde_json::to_value(&subscription.spec).unwrap_or_default();
+    let before = serde_json::to_value(&existing.spec).unwrap_or_default();
+    if let Some(patch) = patch.as_object_mut() {
+        patch.retain(|key, value| before.get(key) != Some(value));
+        // Automatic is written as absence.
+        if existing.spec.install_plan_approval != subscription.spec.install_plan_approval {
+            let approval = subscription.spec.install_plan_approval.as_str();
+            patch.insert("installPlanApproval".into(), approval.into());
+        }
+    }
+    // Somebody asks for it by name: from now on it is not there for others alone.
+    let along = existing.annotations().contains_key(names::ANNOTATION_REQUIRED_BY);
+    if !along && patch.as_object().is_none_or(serde_json::Map::is_empty) {
+        return Ok(false);
+    }
+    let mut patch = serde_json::json!({ "spec": patch });
+    if along {
+        patch["metadata"] = serde_json::json!({ "annotations": { names::ANNOTATION_REQUIRED_BY: null } });
+    }
+    patch_subscription(client, &namespace, &name, &patch).await?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_catalog_of_another_namespace_is_not_chosen_where_one_that_can_be_used_has_the_package() {
+        let catalog = |namespace: &str| {
+            let text = "---\n{schema: olm.package, name: p, defaultChannel: c}\n---\n{schema: olm.channel, package: p, name: c, entries: [{name: p.v1}]}\n";
+            let content = std::sync::Arc::new(olm_catalog::Catalog::from_bytes("test", text.as_bytes()));
+            LoadedCatalog::new(CatalogRef::new(namespace, "catalog"), content)
+        };
+        let among = |catalogs: &[LoadedCatalog], groups: &[Arc<OperatorGroup>]| {
+            InstallRequest::new("p", "mine")
+                .catalog_in(catalogs, groups)
+                .map(|catalog| catalog.namespace)
+                .ok()
+        };
+        let chosen = |catalogs: &[LoadedCatalog]| among(catalogs, &[]);
+        assert_eq!(chosen(&[catalog("theirs"), catalog(home())]).as_deref(), Some(home()));
+        assert_eq!(chosen(&[catalog("theirs"), catalog("mine")]).as_deref(), Some("mine"));
+        assert_eq!(chosen(&[catalog("theirs")]).as_deref(), Some("theirs"));
+        assert_eq!(chosen(&[]), None);
+        // a group may shut out those of everybody
+        let mut group = OperatorGroup::new("g", olm_api::OperatorGroupSpec::default());
+        group.annotations_mut().insert(names::ANNOTATION_EXCLUDE_GLOBAL.into(), "true".into());
+        let all = [catalog(home()), catalog("mine")];
+        assert_eq!(chosen(&all).as_deref(), Some(home()));
+        assert_eq!(among(&all, &[Arc::new(group)]).as_deref(), Some("mine"));
+    }
+}

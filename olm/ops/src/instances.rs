@@ -1,0 +1,203 @@
+//! The custom resources of an operator.
+
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ApiResource, DynamicObject, ListParams},
+    core::GroupVersionKind,
+};
+use olm_api::{ClusterServiceVersion, csv::CrdDescription};
+use olm_plan::{ObjectRef, is_reserved};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    error::Error,
+    list::{Installed, World},
+};
+
+/// One custom resource of an operator.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Instance {
+    /// `group/version`.
+    pub api_version: String,
+    pub kind: String,
+    /// Plural name of the kind.
+    pub plural: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    pub name: String,
+    /// When it was created, in RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created: Option<String>,
+    /// What it says about itself: `status.phase`, `status.state`, or its newest condition; empty when nothing.
+    pub state: String,
+    pub object: Value,
+}
+
+/// The custom resources that an installed operator looks after, in the namespaces that it watches.
+///
+/// # Errors
+/// [`Error::NotFound`], [`Error::Forbidden`].
+pub async fn list_instances(client: &Client, namespace: &str, target: &str) -> Result<Vec<Instance>, Error> {
+    let world = World::read(client, Some(namespace)).await?;
+    let view = world.find(target)?;
+    match &view.csv {
+        Some(csv) => Ok(in_its_care(list_instances_of(client, csv).await?, &world.describe(&view))),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Those of an operator's kinds that it looks after: another installation of the same operator may serve the others, in
+/// namespaces of its own. Without an OperatorGroup nobody knows, and only the operator's own namespace is taken for its.
+pub(super) fn in_its_care<I: std::borrow::Borrow<Instance>>(
+    mut instances: Vec<I>,
+    operator: &Installed,
+) -> Vec<I> {
+    let watches = watched(operator);
+    let everywhere = watches.iter().any(String::is_empty);
+    instances.retain(|instance| {
+        let namespace = instance.borrow().namespace.as_ref();
+        everywhere || namespace.is_none_or(|namespace| watches.contains(namespace))
+    });
+    instances
+}
+
+/// The namespaces that an operator watches; an empty name stands for all.
+fn watched(operator: &Installed) -> Vec<String> {
+    if operator.watches.is_empty() { vec![operator.namespace.clone()] } else { operator.watches.clone() }
+}
+
+/// The custom resources of the CRDs that a version owns, in all namespaces.
+///
+/// # Errors
+/// [`Error::Forbidden`] when a kind may not be listed: a count that leaves some out would be a lie.
+pub async fn list_instances_of(client: &Client, csv: &ClusterServiceVersion) -> Result<Vec<Instance>, Error> {
+    let mut out = Vec::new();
+    for crd in csv.spec.owned_crds() {
+        out.extend(list_of(client, crd).await?);
+    }
+    out.sort_by(|a, b| (&a.kind, &a.namespace, &a.name).cmp(&(&b.kind, &b.namespace, &b.name)));
+    Ok(out)
+}
+
+/// The same kind by kind; `None` for a kind that the caller may not list.
+pub(super) async fn list_by_crd(
+    client: &Client,
+    csv: &ClusterServiceVersion,
+) -> Result<Vec<(CrdDescription, Option<Vec<Instance>>)>, Error> {
+    let mut out = Vec::new();
+    for crd in csv.spec.owned_crds() {
+        out.push((crd.clone(), list_of_crd(client, crd).await?));
+    }
+    Ok(out)
+}
+
+/// Those of one CRD; `None` when the caller may not list them.
+pub(super) async fn list_of_crd(
+    client: &Client,
+    crd: &CrdDescription,
+) -> Result<Option<Vec<Instance>>, Error> {
+    match list_of(client, crd).await {
+        Ok(list) => Ok(Some(list)),
+        Err(Error::Forbidden { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The custom resources of one CRD in the namespaces that an operator watches; `None` when the caller may not list them there, or
+/// it watches all.
+pub(super) async fn list_watched(
+    client: &Client,
+    crd: &CrdDescription,
+    operator: &Installed,
+) -> Result<Option<Vec<Instance>>, Error> {
+    let Some((plural, resource)) = resource_of(crd) else { return Ok(Some(Vec::new())) };
+    let watches = watched(operator);
+    let mut out = Vec::new();
+    for namespace in &watches {
+        if namespace.is_empty() {
+            return Ok(None);
+        }
+        let api = Api::<DynamicObject>::namespaced_with(client.clone(), namespace, &resource);
+        match api.list(&ListParams::default()).await {
+            Ok(list) => out.extend(list.items.into_iter().map(|object| instance(&resource, object))),
+            // A kind without namespaces is not found in one.
+            Err(kube::Error::Api(status)) if status.is_forbidden() || status.is_not_found() => {
+                return Ok(None);
+            }
+            Err(error) => return Err(Error::kube(format!("list {plural} in namespace {namespace}"))(error)),
+        }
+    }
+    Ok(Some(out))
+}
+
+/// The custom resources of a CRD, by namespace and name.
+async fn list_of(client: &Client, crd: &CrdDescription) -> Result<Vec<Instance>, Error> {
+    let Some((plural, resource)) = resource_of(crd) else { return Ok(Vec::new()) };
+    let list = Api::<DynamicObject>::all_with(client.clone(), &resource).list(&ListParams::default()).await;
+    let list = match list {
+        Ok(list) => list,
+        // The CRD is gone, and with it everything of its kind.
+        Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(Vec::new()),
+        Err(error) => return Err(Error::kube(format!("list {plural} in all namespaces"))(error)),
+    };
+    let mut out: Vec<Instance> = list.items.into_iter().map(|object| instance(&resource, object)).collect();
+    out.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+    Ok(out)
+}
+
+/// Objects of olm's own kinds are not operands, whatever kinds a version claims.
+fn resource_of(crd: &CrdDescription) -> Option<(String, ApiResource)> {
+    let definition = ObjectRef::new("apiextensions.k8s.io/v1", "CustomResourceDefinition", None, &crd.name);
+    let (plural, group) = crd.name.split_once('.').filter(|_| !is_reserved(&definition, None))?;
+    let gvk = GroupVersionKind::gvk(group, &crd.version, &crd.kind);
+    Some((plural.to_owned(), ApiResource::from_gvk_with_plural(&gvk, plural)))
+}
+
+fn instance(resource: &ApiResource, object: DynamicObject) -> Instance {
+    Instance {
+        api_version: resource.api_version.clone(),
+        kind: resource.kind.clone(),
+        plural: resource.plural.clone(),
+        namespace: object.namespace(),
+        name: object.name_any(),
+        created: object.creation_timestamp().map(|t| t.0.to_string()),
+        state: state(&object.data),
+        object: serde_json::to_value(&object).unwrap_or_default(),
+    }
+}
+
+/// What an object says about itself, whatever convention its author followed.
+fn state(data: &Value) -> String {
+    for pointer in ["/status/phase", "/status/state"] {
+        if let Some(text) = data.pointer(pointer).and_then(Value::as_str).filter(|t| !t.is_empty()) {
+            return text.to_owned();
+        }
+    }
+    let conditions = data.pointer("/status/conditions").and_then(Value::as_array);
+    let ready =
+        conditions.into_iter().flatten().find(|c| matches!(c["type"].as_str(), Some("Ready" | "Available")));
+    match ready {
+        Some(c) if c["status"] == "True" => c["type"].as_str().unwrap_or_default().to_owned(),
+        Some(c) => c["reason"].as_str().unwrap_or("NotReady").to_owned(),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::state;
+
+    #[test]
+    fn the_state_is_what_the_object_says_of_itself() {
+        assert_eq!(state(&json!({ "status": { "phase": "Running" } })), "Running");
+        let ready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } });
+        assert_eq!(state(&ready), "Ready");
+        let not = json!({ "status": { "conditions": [{ "type": "Available", "status": "False", "reason": "NoQuorum" }] } });
+        assert_eq!(state(&not), "NoQuorum");
+        assert_eq!(state(&json!({})), "");
+    }
+}

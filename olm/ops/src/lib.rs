@@ -1,0 +1,48 @@
+//! The operations that the console and the command line share: install, approve, upgrade, roll back, uninstall, list,
+//! diagnose.
+//!
+//! Every function uses the caller's client and permissions, and is idempotent.
+//!
+//! * [`doctor`]: what is wrong on a cluster, and the next step
+//! * [`manifests`]: the objects of an installation of olm
+//! * [`authority`]: who requested and who approved, as the API server records it
+
+mod approve;
+pub mod authority;
+mod choose;
+pub mod doctor;
+mod error;
+mod install;
+mod instances;
+mod list;
+pub mod manifests;
+mod overview;
+mod policy;
+mod revisions;
+mod rival;
+mod settings;
+mod status;
+mod timeline;
+mod uninstall;
+mod wait;
+mod waits;
+
+pub use approve::{Approved, PLAN_CHANGED, Upgraded, approve, preview_upgrade, upgrade};
+pub use choose::suggested_namespace;
+pub use error::{Error, Kind};
+pub use install::{InstallRequest, InstallResult, install, preview_install, wanted};
+pub use instances::{Instance, list_instances, list_instances_of};
+pub use list::{Installed, find_installed, list_installed};
+pub use overview::{Overview, overview};
+pub use policy::{Effect, PolicyTest, Subject, TestedPolicy, Verdict, test_policies};
+pub use revisions::{Approval, Revision, RolledBack, approval, history, preview_rollback, rollback};
+pub use rival::{RIVAL_SELECTOR, Rival, rival};
+pub use settings::{Foreseen, Setting, SettingChange, preview_set, set};
+pub use status::{Status, rolls_back_to};
+pub use timeline::{EventLine, Step, StepState, Timeline, timeline};
+pub use uninstall::{
+    Leaving, Operands, Progress as Removal, UninstallOptions, UninstallReport, advance,
+    command as uninstall_command, preview_uninstall, uninstall,
+};
+pub use wait::{Diagnosis, Progress, WaitOptions, wait_installed};
+pub use waits::{Wait, requirement_fix};

@@ -1,0 +1,267 @@
+//! What is installed.
+
+use std::fmt::Debug;
+
+use kube::{Api, Client, Resource, ResourceExt, api::ListParams, core::NamespaceResourceScope};
+use olm_api::{
+    ClusterServiceVersion, InstallPlan, OperatorGroup, Subscription, csv::CsvPhase,
+    install_plan::InstallPlanPhase, names,
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    error::Error,
+    status::{Status, View},
+};
+use olm_engine::{installed, targets};
+
+/// One installed operator, or one that is on its way.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Installed {
+    /// Namespace of the operator.
+    pub namespace: String,
+    /// Name of the Subscription; of the ClusterServiceVersion where there is none.
+    pub name: String,
+    pub package: String,
+    /// For people.
+    pub display_name: String,
+    /// One word.
+    pub status: Status,
+    /// Why that word; empty when all is well.
+    pub reason: String,
+    /// The version on the cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Its ClusterServiceVersion.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub csv: Option<String>,
+    /// The version that a plan waits with or is bringing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+    /// The channel; absent is the default channel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub channel: Option<String>,
+    /// The catalog as `namespace/name`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub catalog: Option<String>,
+    /// `Automatic` or `Manual`.
+    pub approval: String,
+    /// The InstallPlan that waits or is at work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
+    /// Its digest, which is what is approved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan_digest: Option<String>,
+    /// Namespaces that it watches; one empty string is all.
+    pub watches: Vec<String>,
+    /// When it was asked for, in RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created: Option<String>,
+}
+
+/// Everything that is installed in a namespace, or in all of them; worst first, then by namespace and name.
+///
+/// # Errors
+/// [`Error::Forbidden`] when Subscriptions or ClusterServiceVersions may not be listed.
+pub async fn list_installed(client: &Client, namespace: Option<&str>) -> Result<Vec<Installed>, Error> {
+    let world = World::read(client, namespace).await?;
+    let mut out: Vec<Installed> = world.views().into_iter().map(|view| world.describe(&view)).collect();
+    out.sort_by(|a, b| (a.status, &a.namespace, &a.name).cmp(&(b.status, &b.namespace, &b.name)));
+    Ok(out)
+}
+
+/// One installed operator by its package, its Subscription or its ClusterServiceVersion.
+///
+/// # Errors
+/// [`Error::NotFound`] with the nearest names; [`Error::Refused`] when the name fits several namespaces.
+pub async fn find_installed(
+    client: &Client,
+    namespace: Option<&str>,
+    target: &str,
+) -> Result<Installed, Error> {
+    let world = World::read(client, namespace).await?;
+    world.find(target).map(|view| world.describe(&view))
+}
+
+/// The objects that all of this is read from.
+pub(super) struct World {
+    pub(super) namespace: Option<String>,
+    pub(super) subscriptions: Vec<Subscription>,
+    pub(super) csvs: Vec<ClusterServiceVersion>,
+    pub(super) plans: Vec<InstallPlan>,
+    pub(super) groups: Vec<OperatorGroup>,
+}
+
+impl World {
+    pub(super) async fn read(client: &Client, namespace: Option<&str>) -> Result<Self, Error> {
+        let (subscriptions, csvs, plans, groups) = tokio::try_join!(
+            list(client, namespace),
+            list(client, namespace),
+            list(client, namespace),
+            list(client, namespace)
+        )?;
+        Ok(Self { namespace: namespace.map(str::to_owned), subscriptions, csvs, plans, groups })
+    }
+
+    pub(super) fn views(&self) -> Vec<View> {
+        let mut out: Vec<View> = self.subscriptions.iter().map(|s| self.view_of(s)).collect();
+        let taken: Vec<String> =
+            out.iter().flat_map(|v| [&v.csv, &v.old]).flatten().filter_map(ResourceExt::uid).collect();
+        for csv in &self.csvs {
+            let phase = csv.status.as_ref().map(|s| s.phase).unwrap_or_default();
+            let passing = matches!(phase, CsvPhase::Replacing | CsvPhase::Deleting);
+            let copied = csv.labels().contains_key(names::LABEL_COPIED_FROM);
+            if !passing && !copied && !csv.uid().is_some_and(|uid| taken.contains(&uid)) {
+                out.push(View { csv: Some(csv.clone()), ..View::default() });
+            }
+        }
+        out
+    }
+
+    pub(super) fn view_of(&self, subscription: &Subscription) -> View {
+        let namespace = subscription.namespace();
+        let csvs: Vec<ClusterServiceVersion> =
+            self.csvs.iter().filter(|c| c.namespace() == namespace).cloned().collect();
+        let csv = installed::installed(subscription, &csvs, |_| false);
+        let csv = csv.or_else(|| installed::leaving(subscription, &csvs)).cloned();
+        let old = csv
+            .as_ref()
+            .and_then(|c| c.spec.replaces.clone())
+            .and_then(|name| csvs.iter().find(|c| c.name_any() == name).cloned());
+        let uid = subscription.uid();
+        let plan = self
+            .plans
+            .iter()
+            .filter(|p| p.namespace() == namespace && p.metadata.deletion_timestamp.is_none())
+            .filter(|p| p.owner_references().iter().any(|o| Some(&o.uid) == uid.as_ref()))
+            .filter(|p| {
+                let phase = p.status.as_ref().map(|s| s.phase).unwrap_or_default();
+                !matches!(phase, InstallPlanPhase::Complete | InstallPlanPhase::Failed)
+            })
+            .max_by_key(|p| p.spec.generation)
+            .cloned();
+        View { subscription: Some(subscription.clone()), csv, old, plan }
+    }
+
+    /// By package, Subscription or ClusterServiceVersion.
+    pub(super) fn find(&self, target: &str) -> Result<View, Error> {
+        let views = self.views();
+        let hits: Vec<&View> =
+            views.iter().filter(|view| names_of(view).iter().any(|n| n == target)).collect();
+        match hits.as_slice() {
+            [one] => Ok((*one).clone()),
+            [] => {
+                let mut known: Vec<String> = views.iter().flat_map(names_of).collect();
+                known.sort();
+                known.dedup();
+                Err(Error::NotFound {
+                    what: "operator",
+                    name: target.to_owned(),
+                    within: Some(match &self.namespace {
+                        Some(namespace) => format!("namespace {namespace}"),
+                        None => "any namespace".into(),
+                    }),
+                    nearest: olm_version::suggest(target, &known, 3),
+                })
+            }
+            several => {
+                let mut places: Vec<String> = several
+                    .iter()
+                    .map(|view| {
+                        let described = self.describe(view);
+                        format!("{}/{}", described.namespace, described.name)
+                    })
+                    .collect();
+                places.sort();
+                Err(Error::Refused {
+                    code: "Ambiguous".into(),
+                    text: format!("`{target}` is installed more than once: {}", places.join(", ")),
+                    fix: Some("choose one with --namespace or by the Subscription's name".into()),
+                })
+            }
+        }
+    }
+
+    pub(super) fn describe(&self, view: &View) -> Installed {
+        let (status, reason) = view.status();
+        let subscription = view.subscription.as_ref();
+        let csv = view.csv.as_ref();
+        let namespace = subscription
+            .and_then(ResourceExt::namespace)
+            .or_else(|| csv.and_then(ResourceExt::namespace))
+            .unwrap_or_default();
+        let mut groups = self.groups.iter().filter(|g| g.namespace().as_deref() == Some(&namespace));
+        let created = subscription
+            .and_then(|s| s.creation_timestamp())
+            .or_else(|| csv.and_then(|c| c.creation_timestamp()));
+        let plan = view.plan.as_ref();
+        let from_csv = csv.and_then(olm_engine::package_of);
+        Installed {
+            name: subscription
+                .map(ResourceExt::name_any)
+                .or_else(|| csv.map(ResourceExt::name_any))
+                .unwrap_or_default(),
+            package: subscription.map(|s| s.spec.name.clone()).or(from_csv).unwrap_or_default(),
+            display_name: csv
+                .map(|c| c.spec.display_name.clone())
+                .filter(|n| !n.is_empty())
+                .unwrap_or_else(|| subscription.map(|s| s.spec.name.clone()).unwrap_or_default()),
+            status,
+            reason,
+            version: csv.and_then(|c| c.spec.version.clone()),
+            csv: csv.map(ResourceExt::name_any),
+            next: plan
+                .and_then(|p| p.spec.cluster_service_version_names.first().cloned())
+                .filter(|name| csv.map(ResourceExt::name_any).as_ref() != Some(name))
+                .map(|name| version_in(&name)),
+            channel: subscription.and_then(|s| s.spec.channel.clone()),
+            catalog: subscription.map(|s| format!("{}/{}", s.spec.source_namespace, s.spec.source)),
+            approval: subscription.map(|s| s.spec.install_plan_approval.to_string()).unwrap_or_default(),
+            plan: plan.map(ResourceExt::name_any),
+            plan_digest: plan.and_then(|p| p.spec.plan_digest.clone()),
+            watches: groups.next().map(targets::of_group).unwrap_or_default(),
+            created: created.map(|time| time.0.to_string()),
+            namespace,
+        }
+    }
+}
+
+fn names_of(view: &View) -> Vec<String> {
+    let mut out = Vec::new();
+    if let Some(subscription) = &view.subscription {
+        out.push(subscription.name_any());
+        out.push(subscription.spec.name.clone());
+    }
+    if let Some(csv) = &view.csv {
+        out.push(csv.name_any());
+        out.extend(olm_engine::package_of(csv));
+    }
+    out
+}
+
+/// The version in a ClusterServiceVersion's name (`etcdoperator.v0.10.1`), or the name itself.
+pub(super) fn version_in(name: &str) -> String {
+    let version = name.split_once('.').map(|(_, version)| version.trim_start_matches('v'));
+    match version {
+        Some(version) if olm_version::parse_lenient(version).is_ok() => version.to_owned(),
+        _ => name.to_owned(),
+    }
+}
+
+pub(super) async fn list<K>(client: &Client, namespace: Option<&str>) -> Result<Vec<K>, Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+{
+    let (api, place) = match namespace {
+        Some(namespace) => {
+            (Api::<K>::namespaced(client.clone(), namespace), format!("in namespace {namespace}"))
+        }
+        None => (Api::<K>::all(client.clone()), "in all namespaces".to_owned()),
+    };
+    let list = api
+        .list(&ListParams::default())
+        .await
+        .map_err(Error::kube(format!("list {} {place}", K::plural(&()))))?;
+    Ok(list.items)
+}

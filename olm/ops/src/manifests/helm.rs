@@ -1,0 +1,362 @@
+//! The same objects as a Helm chart: each field that a value decides is a mark in the object, and the marks become
+//! template expressions.
+
+use std::fmt::Write as _;
+
+use olm_engine::site::{CONSOLE, MANAGER};
+use serde_json::{Value, json};
+
+use super::{
+    CATALOG_READER_ROLE, ManifestOptions, VERSION,
+    installation::OPTIONS_ANNOTATION,
+    manifests,
+    packages::{PACKAGES, PACKAGES_API},
+    stands_in,
+};
+
+/// Fields that a value decides, as they stand in the objects, and the expression that takes their place. YAML leaves the marks
+/// unquoted, so that an expression decides the type.
+const MARKS: [(&str, &str); 8] = [
+    ("markNamespace", "{{ include \"olm.namespace\" . }}"),
+    ("markManagerImage", "{{ .Values.image | quote }}"),
+    ("markConsoleImage", "{{ .Values.console.image | default .Values.image | quote }}"),
+    ("markPullPolicy", "{{ .Values.imagePullPolicy }}"),
+    ("markReplicas", "{{ .Values.replicas }}"),
+    ("markScheme", "{{ .Values.console.tls | ternary \"HTTPS\" \"HTTP\" }}"),
+    ("markResources", "{{- toYaml .Values.resources | nindent INDENT }}"),
+    ("markPorts", "{{- range .Values.networkPolicy.apiServerPorts }}"),
+];
+
+/// An item of a list that is there only where the console serves TLS, before its number.
+const ITEM: &str = "markItem";
+const CONSOLE_TLS: &str = ".Values.console.tls";
+/// The console's further arguments.
+const ARGUMENTS: &str = "markArguments";
+
+/// A file of the chart: its path below the chart's folder, and its text.
+pub type File = (String, String);
+
+/// The chart. Its objects are those of [`manifests`] with the same choices.
+///
+/// # Errors
+/// When an object cannot be written as YAML, which objects that come from JSON always can.
+pub fn chart() -> Result<Vec<File>, serde_yaml::Error> {
+    let mut files = vec![
+        ("Chart.yaml".to_owned(), head()),
+        ("values.yaml".to_owned(), values()?),
+        ("templates/_helpers.tpl".to_owned(), HELPERS.to_owned()),
+        ("templates/NOTES.txt".to_owned(), NOTES.to_owned()),
+    ];
+    for object in super::crds() {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        files.push((format!("crds/{name}.yaml"), serde_yaml::to_string(&object)?));
+    }
+    for part in parts() {
+        files.push((format!("templates/{}.yaml", part.file), part.text()?));
+    }
+    Ok(files)
+}
+
+/// Objects that one value switches on.
+struct Part {
+    file: &'static str,
+    condition: Option<&'static str>,
+    objects: Vec<Value>,
+}
+
+fn parts() -> Vec<Part> {
+    let marked = marked();
+    let of = |file, condition, wanted: fn(&Value) -> bool| Part {
+        file,
+        condition,
+        objects: manifests(&marked).into_iter().filter(wanted).map(unchosen).collect(),
+    };
+    let mut spread = of("manager", None, |o| is(o, &["Deployment", "Service"], MANAGER));
+    // What only several replicas have is written by the template.
+    for object in &mut spread.objects {
+        if let Some(spec) = object["spec"].as_object_mut() {
+            spec.remove("strategy");
+        }
+    }
+    vec![
+        of("rbac", None, |o| {
+            o["metadata"]["name"] != CONSOLE
+                && !is_of_packages(o)
+                && !is(o, &["RoleBinding"], CATALOG_READER_ROLE)
+                && ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]
+                    .iter()
+                    .any(|kind| o["kind"] == *kind)
+        }),
+        spread,
+        of("console", Some(".Values.console.enabled"), |o| {
+            is(o, &["ServiceAccount", "Deployment", "Service"], CONSOLE)
+        }),
+        of("networkpolicy", Some(".Values.networkPolicy.enabled"), |o| is(o, &["NetworkPolicy"], MANAGER)),
+        of("networkpolicy-console", Some("and .Values.networkPolicy.enabled .Values.console.enabled"), |o| {
+            is(o, &["NetworkPolicy"], CONSOLE)
+        }),
+        of("approvals", Some(VALIDATES), |o| {
+            o["kind"].as_str().is_some_and(|kind| kind.starts_with("ValidatingAdmissionPolicy"))
+        }),
+        of("requests", Some(MUTATES), |o| {
+            o["kind"].as_str().is_some_and(|kind| kind.starts_with("MutatingAdmissionPolicy"))
+        }),
+        of("requests-webhook", Some(DOES_NOT_MUTATE), stands_in),
+        of("packages", Some(".Values.packageManifests.enabled"), is_of_packages),
+        of("poddisruptionbudget", Some("gt (int .Values.replicas) 1"), |o| {
+            o["kind"] == "PodDisruptionBudget"
+        }),
+        of("servicemonitor", Some(".Values.serviceMonitor.enabled"), |o| o["kind"] == "ServiceMonitor"),
+        of("public-catalogs", Some(".Values.catalogs.public"), |o| {
+            is(o, &["RoleBinding"], CATALOG_READER_ROLE)
+        }),
+        of("catalogs", Some(".Values.catalogs.shipped"), |o| o["kind"] == "CatalogSource"),
+    ]
+}
+
+/// What the API of PackageManifests needs, and nothing else does.
+fn is_of_packages(object: &Value) -> bool {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    name.starts_with(PACKAGES) || name == PACKAGES_API
+}
+
+fn is(object: &Value, kinds: &[&str], name: &str) -> bool {
+    object["metadata"]["name"] == name && kinds.iter().any(|kind| object["kind"] == *kind)
+}
+
+/// Helm keeps the values of a release itself.
+fn unchosen(mut object: Value) -> Value {
+    if let Some(metadata) = object["metadata"].as_object_mut()
+        && metadata.get("annotations").is_some_and(|a| a.get(OPTIONS_ANNOTATION).is_some())
+    {
+        metadata.remove("annotations");
+    }
+    object
+}
+
+/// Options whose every choice is a mark, with everything switched on.
+fn marked() -> ManifestOptions {
+    ManifestOptions {
+        namespace: "markNamespace".into(),
+        image: "markManagerImage".into(),
+        console_image: Some("markConsoleImage".into()),
+        image_pull_policy: "markPullPolicy".into(),
+        // Any number above one; the template has the value's.
+        replicas: 2,
+        resources: "markResources".into(),
+        console_args: vec![ARGUMENTS.into()],
+        console_tls: true,
+        service_monitor: true,
+        package_manifests: true,
+        ..ManifestOptions::default()
+    }
+}
+
+impl Part {
+    fn text(&self) -> Result<String, serde_yaml::Error> {
+        let mut out = String::new();
+        if let Some(condition) = self.condition {
+            let _ = writeln!(out, "{{{{- if {condition} }}}}");
+        }
+        for object in &self.objects {
+            let mut object = object.clone();
+            if object["kind"] == "Deployment" && object["metadata"]["name"] == MANAGER {
+                object["spec"]["replicas"] = "markReplicas".into();
+            }
+            if object["kind"] == "Deployment" && object["metadata"]["name"] == CONSOLE {
+                for probe in ["readinessProbe", "livenessProbe"] {
+                    let path = format!("/spec/template/spec/containers/0/{probe}/httpGet/scheme");
+                    if let Some(scheme) = object.pointer_mut(&path) {
+                        *scheme = "markScheme".into();
+                    }
+                }
+            }
+            if let Some(rules) = object.pointer_mut("/spec/egress").and_then(Value::as_array_mut) {
+                mark_ports(rules);
+            }
+            let mut items = Vec::new();
+            set_apart(&mut object, &mut items);
+            let items =
+                items.iter().map(|item| serde_yaml::to_string(&[item])).collect::<Result<Vec<_>, _>>()?;
+            let _ = write!(out, "---\n{}", templated(&serde_yaml::to_string(&object)?, &items));
+        }
+        if self.condition.is_some() {
+            out.push_str("{{- end }}\n");
+        }
+        if self.file == "catalogs" {
+            out.push_str(EXTRA_CATALOGS);
+        }
+        Ok(out)
+    }
+}
+
+/// The rule that only names ports is the one for the API server, unless it is that for DNS.
+fn mark_ports(rules: &mut [Value]) {
+    for rule in rules {
+        let only_ports = rule.as_object().is_some_and(|rule| rule.len() == 1 && rule.contains_key("ports"));
+        if only_ports && rule["ports"].as_array().is_some_and(|ports| ports.iter().all(|p| p["port"] != 53)) {
+            rule["ports"] = "markPorts".into();
+        }
+    }
+}
+
+/// Takes the items of lists that are there only where the console serves TLS out of an object, and leaves marks.
+fn set_apart(value: &mut Value, items: &mut Vec<Value>) {
+    match value {
+        Value::Array(list) => {
+            for item in list {
+                let argument = item.as_str().is_some_and(|text| text.starts_with("--tls-"));
+                if argument || item["name"] == "tls" {
+                    let mark = format!("{ITEM}{}", items.len());
+                    items.push(std::mem::replace(item, mark.into()));
+                } else {
+                    set_apart(item, items);
+                }
+            }
+        }
+        Value::Object(fields) => fields.values_mut().for_each(|field| set_apart(field, items)),
+        _ => {}
+    }
+}
+
+/// The text with an expression in the place of each mark, and items of lists in the place of theirs.
+fn templated(text: &str, items: &[String]) -> String {
+    let mut out = String::with_capacity(text.len());
+    for line in text.lines() {
+        let indent = line.len() - line.trim_start().len();
+        let key = line.trim_end_matches("markPorts").trim_end_matches("markResources").trim_end();
+        // An item of a list begins with a dash, and its fields stand behind it.
+        let inner = indent + if line.trim_start().starts_with("- ") { 2 } else { 0 };
+        let item = line.trim().strip_prefix("- ").and_then(|text| text.strip_prefix(ITEM));
+        if let Some(item) = item.and_then(|number| items.get(number.parse::<usize>().ok()?)) {
+            let pad = " ".repeat(indent);
+            let _ = writeln!(out, "{pad}{{{{- if {CONSOLE_TLS} }}}}");
+            for line in item.lines() {
+                let _ = writeln!(out, "{pad}{line}");
+            }
+            let _ = writeln!(out, "{pad}{{{{- end }}}}");
+        } else if line.trim() == format!("- {ARGUMENTS}") {
+            let pad = " ".repeat(indent);
+            let _ = writeln!(
+                out,
+                "{pad}{{{{- range .Values.console.args }}}}\n{pad}- {{{{ . | quote }}}}\n{pad}{{{{- end }}}}"
+            );
+        } else if line.ends_with("markResources") {
+            let _ = writeln!(out, "{key} {}", MARKS[6].1.replace("INDENT", &(inner + 2).to_string()));
+        } else if line.ends_with("markPorts") {
+            let pad = " ".repeat(inner);
+            let _ = writeln!(
+                out,
+                "{key}\n{pad}{}\n{pad}- protocol: TCP\n{pad}  port: {{{{ . }}}}\n{pad}{{{{- end }}}}",
+                MARKS[7].1
+            );
+        } else {
+            let mut line = line.to_owned();
+            for (mark, expression) in &MARKS[..6] {
+                line = line.replace(mark, expression);
+            }
+            let _ = writeln!(out, "{line}");
+            if line.trim() == "replicas: {{ .Values.replicas }}" {
+                out.push_str(STRATEGY);
+            }
+        }
+    }
+    out
+}
+
+fn head() -> String {
+    format!(
+        "apiVersion: v2\nname: olm\ndescription: Installs, upgrades, explains and removes operators from catalogs.\n\
+         type: application\nversion: {VERSION}\nappVersion: \"{VERSION}\"\nkubeVersion: \">=1.27.0-0\"\n"
+    )
+}
+
+fn values() -> Result<String, serde_yaml::Error> {
+    let defaults = ManifestOptions::default();
+    let resources = serde_yaml::to_string(&json!({ "resources": defaults.resources }))?;
+    let ports: Vec<String> = defaults.api_server_ports.iter().map(u16::to_string).collect();
+    Ok(format!(
+        "# Image of the manager and the console; `olm self manifests --containerfile` prints how to build it.\n\
+         image: {image}\n\
+         imagePullPolicy: {policy}\n\
+         # Managers: one leads, the others are warm and take over. Two or more bring a PodDisruptionBudget.\n\
+         replicas: {replicas}\n\
+         # Where it all is; the release's namespace when empty.\n\
+         namespace: \"\"\n\
+         # Of the manager.\n\
+         {resources}\
+         console:\n  enabled: true\n  # The manager's when empty.\n  image: \"\"\n  \
+         # Further arguments, such as --oidc-issuer=URL; `olm console --help` lists them.\n  args: []\n  \
+         # Serve TLS, with the certificate of Secret olm-console-tls.\n  tls: false\n\
+         networkPolicy:\n  enabled: {network}\n  # At which the console reaches the API server and an OpenID Connect provider.\n  \
+         apiServerPorts: [{ports}]\n\
+         # Needs the kinds of the Prometheus operator.\n\
+         serviceMonitor:\n  enabled: false\n\
+         # OLM v0's aggregated API (`kubectl get packagemanifests`), served by the managers.\n\
+         packageManifests:\n  enabled: false\n\
+         catalogs:\n  # Every authenticated user may read the catalogs of the namespace.\n  public: true\n  \
+         # The catalog that is part of the image, as CatalogSource `community`.\n  shipped: true\n  \
+         # Further CatalogSources: a list of name and spec.\n  extra: []\n",
+        image = defaults.image,
+        policy = defaults.image_pull_policy,
+        replicas = defaults.replicas,
+        network = defaults.network_policy,
+        ports = ports.join(", "),
+    ))
+}
+
+const VALIDATES: &str =
+    ".Capabilities.APIVersions.Has \"admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy\"";
+const MUTATES: &str =
+    ".Capabilities.APIVersions.Has \"admissionregistration.k8s.io/v1/MutatingAdmissionPolicy\"";
+
+const DOES_NOT_MUTATE: &str =
+    "not (.Capabilities.APIVersions.Has \"admissionregistration.k8s.io/v1/MutatingAdmissionPolicy\")";
+
+const HELPERS: &str = "\
+{{- define \"olm.namespace\" -}}
+{{ .Values.namespace | default .Release.Namespace }}
+{{- end -}}
+";
+
+/// One manager is replaced by stopping it first; of several, one after the other.
+const STRATEGY: &str = "\
+  {{- if gt (int .Values.replicas) 1 }}
+  strategy:
+    type: RollingUpdate
+    rollingUpdate:
+      maxUnavailable: 1
+      maxSurge: 1
+  {{- else }}
+  strategy:
+    type: Recreate
+  {{- end }}
+";
+
+const EXTRA_CATALOGS: &str = "\
+{{- range .Values.catalogs.extra }}
+---
+apiVersion: operators.coreos.com/v1alpha1
+kind: CatalogSource
+metadata:
+  name: {{ .name }}
+  namespace: {{ include \"olm.namespace\" $ }}
+spec:
+  {{- toYaml .spec | nindent 2 }}
+{{- end }}
+";
+
+const NOTES: &str = "\
+The manager and the console are in namespace {{ include \"olm.namespace\" . }}.
+
+  kubectl -n {{ include \"olm.namespace\" . }} rollout status deployment/olm-manager
+  olm list
+
+Helm installs the CustomResourceDefinitions once and never changes them. Before `helm upgrade`:
+
+  kubectl apply --server-side -f crds/
+{{- if ne (include \"olm.namespace\" .) \"olm\" }}
+
+Commands find it by OLM_NAMESPACE={{ include \"olm.namespace\" . }}.
+{{- end }}
+";

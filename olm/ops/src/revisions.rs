@@ -1,0 +1,387 @@
+//! What was installed before, and the way back to it.
+
+use jiff::Timestamp;
+use kube::{Client, ResourceExt};
+use olm_api::{
+    InstallPlan, Subscription, condition, install_plan::InstallPlanPhase, names,
+    subscription::UpgradeConstraintPolicy,
+};
+use olm_plan::{FindingCode, Plan, PlanAction, Severity};
+use olm_resolver::Version;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::{
+    approve::{changed, same_digest},
+    error::Error,
+    list::{World, version_in},
+    settings::{unmanaged, write},
+    status::plan_summary,
+};
+use olm_engine::catalogs::LoadedCatalog;
+
+/// A plan that was carried out.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Revision {
+    /// Its InstallPlan.
+    pub plan: String,
+    /// The ClusterServiceVersion that it brought.
+    pub csv: String,
+    pub version: String,
+    /// The catalog that it came from, as `namespace/name`.
+    pub catalog: String,
+    /// What was approved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// What it did, in one line.
+    pub summary: String,
+    /// When it was done, in RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    /// Who approved it, and when.
+    pub approval: Approval,
+    /// Whether that is what is installed.
+    pub current: bool,
+    /// Whether it is older than what is installed.
+    pub older: bool,
+}
+
+/// What is on record of an approval.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Approval {
+    /// `Automatic`, `Manual`.
+    pub policy: String,
+    /// The user, as the annotation says; docs/lifecycle.md says where the API server vouches for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// The program, as it called itself to the API server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub with: Option<String>,
+    /// When, by the API server's clock, in RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+}
+
+impl Approval {
+    /// The user where one is on record, else the program.
+    #[must_use]
+    pub fn who(&self) -> String {
+        match (&self.by, &self.with) {
+            (Some(user), _) => user.clone(),
+            (None, _) if self.policy == "Automatic" => "automatic".to_owned(),
+            (None, Some(program)) => format!("an unknown user with {program}"),
+            (None, None) => "unknown".to_owned(),
+        }
+    }
+}
+
+/// A rollback that was asked for.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RolledBack {
+    /// Namespace of the Subscription.
+    pub namespace: String,
+    /// Name of the Subscription.
+    pub subscription: String,
+    pub package: String,
+    /// The version that was there.
+    pub from: String,
+    /// The version that it goes back to.
+    pub to: String,
+    /// Its ClusterServiceVersion.
+    pub csv: String,
+    /// Whether the Subscription says something new.
+    pub changed: bool,
+    /// What the controllers will do.
+    pub plan: Plan,
+}
+
+/// The revisions of an installed operator, newest first.
+///
+/// # Errors
+/// [`Error::NotFound`], [`Error::Refused`] for an operator without a Subscription, [`Error::Forbidden`].
+pub async fn history(client: &Client, namespace: Option<&str>, target: &str) -> Result<Vec<Revision>, Error> {
+    let world = World::read(client, namespace).await?;
+    let view = world.find(target)?;
+    let installed = world.describe(&view);
+    let subscription = view.subscription.ok_or_else(|| unmanaged(target, &installed.package))?;
+    Ok(revisions(&world.plans, &subscription, installed.csv.as_deref()))
+}
+
+/// Pure.
+pub(super) fn revisions(
+    plans: &[InstallPlan],
+    subscription: &Subscription,
+    installed: Option<&str>,
+) -> Vec<Revision> {
+    let uid = subscription.uid();
+    let ours = |plan: &&InstallPlan| {
+        plan.namespace() == subscription.namespace()
+            && plan.owner_references().iter().any(|o| Some(&o.uid) == uid.as_ref())
+            && plan.status.as_ref().is_some_and(|s| s.phase == InstallPlanPhase::Complete)
+    };
+    let mut plans: Vec<&InstallPlan> = plans.iter().filter(ours).collect();
+    plans.sort_by_key(|plan| std::cmp::Reverse((plan.spec.generation, plan.creation_timestamp())));
+    let mut list: Vec<Revision> = plans.into_iter().map(revision).collect();
+    if let Some(current) = list.iter_mut().find(|r| Some(r.csv.as_str()) == installed) {
+        current.current = true;
+    }
+    let parse = |version: &str| olm_version::parse_lenient(version).ok();
+    let there = installed.and_then(|csv| parse(&version_in(csv)));
+    for revision in &mut list {
+        let older = |there| parse(&revision.version).map(|v| olm_version::precedence(&v, there).is_lt());
+        revision.older = there.as_ref().and_then(older).unwrap_or(false);
+    }
+    list
+}
+
+fn revision(plan: &InstallPlan) -> Revision {
+    let csv = plan.spec.cluster_service_version_names.first().cloned().unwrap_or_default();
+    let conditions = plan.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
+    let done = condition::find(conditions, names::CONDITION_INSTALLED).filter(|c| c.is_true());
+    let source = |text: &Option<String>| text.clone().unwrap_or_default();
+    Revision {
+        plan: plan.name_any(),
+        version: version_in(&csv),
+        csv,
+        catalog: format!("{}/{}", source(&plan.spec.source_namespace), source(&plan.spec.source)),
+        digest: plan.spec.plan_digest.clone(),
+        summary: plan_summary(plan),
+        at: done.and_then(|c| c.last_transition_time.as_ref()).map(|t| t.0.to_string()),
+        approval: approval(plan),
+        current: false,
+        older: false,
+    }
+}
+
+/// Who approved: the annotation, and what the API server itself keeps of who wrote the field.
+pub fn approval(plan: &InstallPlan) -> Approval {
+    let managers = plan.metadata.managed_fields.iter().flatten();
+    let wrote = |entry: &&k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry| {
+        let fields = entry.fields_v1.as_ref().map(|fields| &fields.0);
+        entry.subresource.as_deref().unwrap_or_default().is_empty()
+            && fields.is_some_and(|f| f.pointer("/f:spec/f:approved").is_some())
+    };
+    let entry = managers.filter(wrote).max_by_key(|entry| entry.time.as_ref().map(|t| t.0));
+    Approval {
+        policy: plan.spec.approval.to_string(),
+        by: plan.annotations().get(names::ANNOTATION_APPROVED_BY).cloned(),
+        with: entry.and_then(|entry| entry.manager.clone()),
+        at: entry.and_then(|entry| entry.time.as_ref()).map(|t| t.0.to_string()),
+    }
+}
+
+/// Goes back to an older version: pins it, lets it go against the catalog's edges, and pauses it there. The plan is looked
+/// at first, and what would lose data is refused, as is any other plan than the one that was `reviewed`, where a digest of
+/// one is given.
+///
+/// Without a version it is the newest revision that is older than what is installed, else what the installed version
+/// replaces in the catalog.
+///
+/// # Errors
+/// [`Error::NotFound`]; [`Error::Refused`] with the code of the finding that stands in the way, or `plan-changed`;
+/// [`Error::Unresolvable`].
+pub async fn rollback(
+    client: &Client,
+    catalogs: &[LoadedCatalog],
+    namespace: Option<&str>,
+    target: &str,
+    to: Option<&str>,
+    reviewed: Option<&str>,
+) -> Result<RolledBack, Error> {
+    let Way { subscription, wanted, back } = way(client, catalogs, namespace, target, to).await?;
+    if let Some(reviewed) = reviewed.filter(|reviewed| !same_digest(reviewed, &back.plan.digest)) {
+        let how = format!("reviewed {reviewed}, now {}", back.plan.digest);
+        return Err(changed(&format!("to roll back to {}", back.csv), &how));
+    }
+    let blocks = || back.plan.findings.iter().filter(|f| f.severity == Severity::Block);
+    // Others say what else is wrong with that version; this one, that there is no way back.
+    let impossible = blocks().find(|f| f.code == FindingCode::RollbackImpossible);
+    if let Some(finding) = impossible.or_else(|| blocks().next()) {
+        return Err(Error::Refused {
+            code: finding.code.to_string(),
+            text: format!("failed to roll back to {}: {}", back.csv, finding.text),
+            fix: finding.fix.clone(),
+        });
+    }
+    if back.changed {
+        let patch = json!({
+            "metadata": { "annotations": { names::ANNOTATION_ROLLBACK_TO: back.csv } },
+            "spec": {
+                "version": wanted.spec.version,
+                "upgradeConstraintPolicy": "SelfCertified",
+                "paused": true,
+                "snooze": null,
+            },
+        });
+        write(client, &subscription, patch).await?;
+    }
+    Ok(back)
+}
+
+/// What [`rollback`] would do. A plan that a finding blocks is returned, not refused: it is there to be read.
+///
+/// # Errors
+/// As [`rollback`].
+pub async fn preview_rollback(
+    client: &Client,
+    catalogs: &[LoadedCatalog],
+    namespace: Option<&str>,
+    target: &str,
+    to: Option<&str>,
+) -> Result<RolledBack, Error> {
+    way(client, catalogs, namespace, target, to).await.map(|way| way.back)
+}
+
+/// The way back: the Subscription as it is, and as it would be.
+struct Way {
+    subscription: Subscription,
+    wanted: Subscription,
+    back: RolledBack,
+}
+
+async fn way(
+    client: &Client,
+    catalogs: &[LoadedCatalog],
+    namespace: Option<&str>,
+    target: &str,
+    to: Option<&str>,
+) -> Result<Way, Error> {
+    let world = World::read(client, namespace).await?;
+    let view = world.find(target)?;
+    let installed = world.describe(&view);
+    let subscription = view.subscription.ok_or_else(|| unmanaged(target, &installed.package))?;
+    let csv = installed.csv.clone().ok_or_else(|| Error::Refused {
+        code: "NothingInstalled".into(),
+        text: format!("{target} is not installed yet, so a rollback is not possible"),
+        fix: Some(format!("run `olm status {target}`")),
+    })?;
+    let package = package(catalogs, &subscription).await?;
+    let revisions = revisions(&world.plans, &subscription, Some(&csv));
+    let name = goal(&package, &revisions, &csv, to).ok_or_else(|| no_goal(&package, target, to))?;
+    let version =
+        package.bundles.get(&name).and_then(|b| b.version.clone()).ok_or_else(|| Error::Refused {
+            code: "BundleGone".into(),
+            text: format!(
+                "{name} was installed before and is no longer in catalog {}/{}",
+                subscription.spec.source_namespace, subscription.spec.source
+            ),
+            fix: Some(format!(
+                "run `olm show {}` to list the versions, or use an older catalog",
+                package.name
+            )),
+        })?;
+    let wanted = gone_back(&subscription, &version, &name);
+    let plan = olm_engine::preview(client, catalogs, &wanted).await?;
+    if plan.bundle != name && plan.action != PlanAction::None {
+        return Err(Error::Refused {
+            code: "NoWayBack".into(),
+            text: format!("the rollback to {name} would install {} instead", plan.bundle),
+            fix: Some(format!("run `olm plan rollback {target} --version {version}`")),
+        });
+    }
+    let changed = wanted.spec != subscription.spec
+        || wanted.annotations().get(names::ANNOTATION_ROLLBACK_TO)
+            != subscription.annotations().get(names::ANNOTATION_ROLLBACK_TO);
+    let back = RolledBack {
+        namespace: installed.namespace,
+        subscription: installed.name,
+        package: installed.package,
+        from: installed.version.unwrap_or_default(),
+        to: version.to_string(),
+        csv: name,
+        changed,
+        plan,
+    };
+    Ok(Way { subscription, wanted, back })
+}
+
+/// The Subscription as it says that it goes back.
+fn gone_back(subscription: &Subscription, version: &Version, csv: &str) -> Subscription {
+    let mut wanted = subscription.clone();
+    // Build metadata does not count, and may not be in a range.
+    let bare = Version { build: Default::default(), ..version.clone() };
+    wanted.spec.version = Some(format!("={bare}"));
+    wanted.spec.upgrade_constraint_policy = Some(UpgradeConstraintPolicy::SelfCertified);
+    wanted.spec.paused = true;
+    wanted.spec.snooze = None;
+    wanted.annotations_mut().insert(names::ANNOTATION_ROLLBACK_TO.into(), csv.to_owned());
+    wanted
+}
+
+async fn package(
+    catalogs: &[LoadedCatalog],
+    subscription: &Subscription,
+) -> Result<std::sync::Arc<olm_catalog::Package>, Error> {
+    let source = olm_engine::source_of(catalogs, subscription)?;
+    let name = &subscription.spec.name;
+    let found = source.package(name).await.map_err(|error| Error::Other(error.to_string()))?;
+    found.ok_or_else(|| Error::NotFound {
+        what: "package",
+        name: name.clone(),
+        within: Some(format!("catalog {}", source.reference)),
+        nearest: Vec::new(),
+    })
+}
+
+/// The bundle to go back to: pure.
+fn goal(
+    package: &olm_catalog::Package,
+    revisions: &[Revision],
+    installed: &str,
+    to: Option<&str>,
+) -> Option<String> {
+    let version = |name: &str| package.bundles.get(name).and_then(|b| b.version.as_ref());
+    if let Some(to) = to {
+        let parsed = olm_version::parse_lenient(to.trim_start_matches('v')).ok();
+        let fits = |v: &Version| parsed.as_ref().is_some_and(|p| olm_version::precedence(v, p).is_eq());
+        let known = package.bundles.values().find(|b| b.name == to || b.version.as_ref().is_some_and(fits));
+        let was = || revisions.iter().find(|r| r.csv == to || r.version == to.trim_start_matches('v'));
+        return known.map(|b| b.name.clone()).or_else(|| was().map(|r| r.csv.clone()));
+    }
+    let older = |name: &str| match (version(name), version(installed)) {
+        (Some(a), Some(b)) => olm_version::precedence(a, b).is_lt(),
+        // What the catalog has forgotten is told as that.
+        _ => true,
+    };
+    let before = revisions.iter().map(|r| r.csv.as_str()).find(|csv| *csv != installed && older(csv));
+    let entries = || package.channels.values().flat_map(|channel| &channel.entries);
+    let replaced = || entries().filter(|e| e.name == installed).find_map(|e| e.replaces.clone());
+    before.map(str::to_owned).or_else(replaced)
+}
+
+fn no_goal(package: &olm_catalog::Package, target: &str, to: Option<&str>) -> Error {
+    match to {
+        Some(to) => {
+            let versions: Vec<String> = package
+                .bundles
+                .values()
+                .map(|b| b.version.as_ref().map_or_else(|| b.name.clone(), ToString::to_string))
+                .collect();
+            Error::NotFound {
+                what: "version",
+                name: to.to_owned(),
+                within: Some(format!("package {}", package.name)),
+                nearest: olm_version::suggest(to, versions, 3),
+            }
+        }
+        None => Error::Refused {
+            code: "NoRevision".into(),
+            text: format!("{} has no known version older than the installed version", package.name),
+            fix: Some(format!("set a version with `olm rollback {target} --to VERSION`")),
+        },
+    }
+}
+
+/// Since when a revision is there, for people.
+impl Revision {
+    #[must_use]
+    pub fn done(&self) -> Option<Timestamp> {
+        self.at.as_ref().and_then(|at| at.parse().ok())
+    }
+}
+
+#[cfg(test)]
+mod tests;

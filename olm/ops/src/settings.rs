@@ -1,0 +1,327 @@
+//! What a user says about upgrades of an installed operator: fields of its Subscription, and nothing else.
+
+use kube::{
+    Api, Client, ResourceExt,
+    api::{Patch, PatchParams},
+};
+use olm_api::{Subscription, names};
+use olm_plan::Plan;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::{
+    error::Error,
+    list::{Installed, World},
+};
+use olm_engine::catalogs::LoadedCatalog;
+
+/// How often a change is made again over what somebody else wrote at the same moment.
+const ATTEMPTS: usize = 3;
+
+/// What a Subscription says now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Setting {
+    /// Namespace of the Subscription.
+    pub namespace: String,
+    /// Name of the Subscription.
+    pub subscription: String,
+    pub package: String,
+    /// Whether that is new.
+    pub changed: bool,
+    /// What it says, in words.
+    pub text: String,
+}
+
+/// One thing to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SettingChange {
+    /// Never install these versions (`spec.skipVersions`); the one that is offered when none is named.
+    Skip(Vec<String>),
+    /// They may be installed again.
+    Unskip(Vec<String>),
+    /// Offer no upgrade until something newer can be reached than now (`spec.snooze`).
+    Snooze,
+    /// Offer upgrades again.
+    Unsnooze,
+    /// Change nothing any more (`spec.paused`).
+    Pause,
+    /// Go on.
+    Resume,
+    /// Take the pin and the leave to go against the catalog's edges away (`spec.version`, `spec.upgradeConstraintPolicy`).
+    Unpin,
+    /// Follow another channel (`spec.channel`). Whether there is a way from the installed version is for the resolver to
+    /// say: in the plan that follows, or in the Subscription's conditions.
+    Channel(String),
+}
+
+/// What to write, and what it means.
+struct Wanted {
+    /// A merge patch; `None` when it is said already.
+    patch: Option<Value>,
+    text: String,
+}
+
+/// Says it. Catalogs are needed to snooze, and for nothing else.
+///
+/// # Errors
+/// [`Error::NotFound`]; [`Error::Refused`] for an operator without a Subscription, and when nothing is offered that could be
+/// skipped or snoozed; [`Error::Unresolvable`] when nobody can say what is newest; [`Error::Forbidden`].
+pub async fn set(
+    client: &Client,
+    catalogs: &[LoadedCatalog],
+    namespace: Option<&str>,
+    target: &str,
+    change: &SettingChange,
+) -> Result<Setting, Error> {
+    let newest = newest(client, catalogs, namespace, target, change).await?;
+    let mut attempt = 0;
+    loop {
+        attempt += 1;
+        let (subscription, installed) = look(client, namespace, target).await?;
+        let Wanted { patch, text } = wanted(change, &subscription, &installed, target, newest.as_deref())?;
+        let changed = patch.is_some();
+        if let Some(patch) = patch {
+            match write(client, &subscription, patch).await {
+                Err(Error::Kube { source, .. }) if is_conflict(&source) && attempt < ATTEMPTS => continue,
+                other => other?,
+            }
+        }
+        return Ok(setting(installed, changed, text));
+    }
+}
+
+/// Effect of a change.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Foreseen {
+    /// What the Subscription will say.
+    #[serde(flatten)]
+    pub setting: Setting,
+    /// What the controllers would do next; absent for a change that pauses them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Plan>,
+    /// Why there is no plan where there should be one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// Whether nothing of the plan is done, because the Subscription is paused.
+    pub paused: bool,
+}
+
+/// What [`set`] would lead to. It changes nothing.
+///
+/// # Errors
+/// As [`set`]. That no version can be chosen afterwards is no error.
+pub async fn preview_set(
+    client: &Client,
+    catalogs: &[LoadedCatalog],
+    namespace: Option<&str>,
+    target: &str,
+    change: &SettingChange,
+) -> Result<Foreseen, Error> {
+    let newest = newest(client, catalogs, namespace, target, change).await?;
+    let (subscription, installed) = look(client, namespace, target).await?;
+    let Wanted { patch, text } = wanted(change, &subscription, &installed, target, newest.as_deref())?;
+    let changed = patch.is_some();
+    let after = match &patch {
+        Some(patch) => patched(&subscription, patch)?,
+        None => subscription,
+    };
+    let quiet = matches!(change, SettingChange::Pause | SettingChange::Snooze);
+    let (plan, problem) = match quiet {
+        true => (None, None),
+        false => match olm_engine::preview(client, catalogs, &after).await {
+            Ok(plan) => (Some(plan), None),
+            Err(refusal) => (None, Some(Error::from(refusal).to_string())),
+        },
+    };
+    Ok(Foreseen { setting: setting(installed, changed, text), plan, problem, paused: after.spec.paused })
+}
+
+/// A Subscription as a merge patch leaves it.
+fn patched(subscription: &Subscription, patch: &Value) -> Result<Subscription, Error> {
+    let read =
+        |error: serde_json::Error| Error::Other(format!("failed to parse the changed Subscription: {error}"));
+    let mut value = serde_json::to_value(subscription).map_err(read)?;
+    json_patch::merge(&mut value, patch);
+    serde_json::from_value(value).map_err(read)
+}
+
+/// The patch of a change to a Subscription, and its message: pure.
+fn wanted(
+    change: &SettingChange,
+    subscription: &Subscription,
+    installed: &Installed,
+    target: &str,
+    newest: Option<&str>,
+) -> Result<Wanted, Error> {
+    match change {
+        SettingChange::Skip(versions) => skip(subscription, installed, target, versions, true),
+        SettingChange::Unskip(versions) => skip(subscription, installed, target, versions, false),
+        SettingChange::Snooze | SettingChange::Unsnooze => Ok(snooze(subscription, installed, newest)),
+        SettingChange::Pause => Ok(pause(subscription, installed, target, true)),
+        SettingChange::Resume => Ok(pause(subscription, installed, target, false)),
+        SettingChange::Unpin => Ok(unpin(subscription, installed, target)),
+        SettingChange::Channel(channel) => Ok(follow(subscription, installed, channel)),
+    }
+}
+
+fn skip(
+    subscription: &Subscription,
+    installed: &Installed,
+    target: &str,
+    versions: &[String],
+    skipped: bool,
+) -> Result<Wanted, Error> {
+    let offered = || installed.next.clone().ok_or_else(|| nothing_offered(target, &installed.package));
+    let versions = if versions.is_empty() { vec![offered()?] } else { versions.to_vec() };
+    let before = &subscription.spec.skip_versions;
+    let bare = |text: &str| text.trim_start_matches('v').to_owned();
+    let mut after = before.clone();
+    for version in &versions {
+        after.retain(|known| bare(known) != bare(version));
+        if skipped {
+            after.push(bare(version));
+        }
+    }
+    let list = versions.join(", ");
+    let text = match skipped {
+        true => format!("{} skips {list}", installed.package),
+        false => format!("{} no longer skips {list}", installed.package),
+    };
+    let patch = (after != *before).then(|| json!({ "spec": { "skipVersions": after } }));
+    Ok(Wanted { patch, text })
+}
+
+fn pause(subscription: &Subscription, installed: &Installed, target: &str, paused: bool) -> Wanted {
+    let pin = subscription.spec.version.as_deref().filter(|_| !paused);
+    let text = match (paused, pin) {
+        (true, _) => format!("{} is paused; resume it with `olm resume {target}`", installed.package),
+        (false, None) => format!("{} is resumed", installed.package),
+        (false, Some(pin)) => format!(
+            "{} is resumed and pinned to {pin} (spec.version); unpin it with `olm unpin {target}`",
+            installed.package
+        ),
+    };
+    let marked = subscription.annotations().contains_key(names::ANNOTATION_ROLLBACK_TO);
+    let patch = (subscription.spec.paused != paused || (!paused && marked)).then(|| {
+        json!({
+            "metadata": { "annotations": { names::ANNOTATION_ROLLBACK_TO: null } },
+            "spec": { "paused": if paused { json!(true) } else { Value::Null } },
+        })
+    });
+    Wanted { patch, text }
+}
+
+fn unpin(subscription: &Subscription, installed: &Installed, target: &str) -> Wanted {
+    let spec = &subscription.spec;
+    let said = spec.version.is_some() || spec.upgrade_constraint_policy.is_some();
+    let patch = said.then(|| json!({ "spec": { "version": null, "upgradeConstraintPolicy": null } }));
+    let but = if spec.paused { format!(" after `olm resume {target}`") } else { String::new() };
+    Wanted { patch, text: format!("{} follows its channel{but}", installed.package) }
+}
+
+/// Without a `newest` upgrades are offered again.
+fn snooze(subscription: &Subscription, installed: &Installed, newest: Option<&str>) -> Wanted {
+    let before = subscription.spec.snooze.as_ref().map(|snooze| snooze.newest.as_str());
+    let text = match newest {
+        Some(newest) => {
+            format!(
+                "upgrades of {} are hidden until a version newer than {newest} appears",
+                installed.package
+            )
+        }
+        None => format!("upgrades of {} are shown again", installed.package),
+    };
+    let wanted = newest.map(|newest| json!({ "newest": newest }));
+    let patch = (before != newest).then(|| json!({ "spec": { "snooze": wanted } }));
+    Wanted { patch, text }
+}
+
+fn follow(subscription: &Subscription, installed: &Installed, channel: &str) -> Wanted {
+    let patch = (subscription.spec.channel.as_deref() != Some(channel))
+        .then(|| json!({ "spec": { "channel": channel } }));
+    Wanted { patch, text: format!("{} follows channel {channel}", installed.package) }
+}
+
+/// The newest bundle that can be reached, for a change that records it.
+async fn newest(
+    client: &Client,
+    catalogs: &[LoadedCatalog],
+    namespace: Option<&str>,
+    target: &str,
+    change: &SettingChange,
+) -> Result<Option<String>, Error> {
+    if *change != SettingChange::Snooze {
+        return Ok(None);
+    }
+    let (subscription, installed) = look(client, namespace, target).await?;
+    let resolved = olm_engine::explain(client, catalogs, &subscription).await?;
+    if resolved.action != olm_resolver::Action::Upgrade {
+        return Err(nothing_offered(target, &installed.package));
+    }
+    Ok(Some(resolved.path.last().map_or(resolved.chosen.name, |hop| hop.name.clone())))
+}
+
+fn nothing_offered(target: &str, package: &str) -> Error {
+    Error::Refused {
+        code: "NothingOffered".into(),
+        text: format!("{package} has no available upgrade"),
+        fix: Some(format!("run `olm why {target}`, or specify a version")),
+    }
+}
+
+pub(super) fn unmanaged(target: &str, package: &str) -> Error {
+    Error::Refused {
+        code: "Unmanaged".into(),
+        text: format!("{target} has no Subscription, which stores this setting"),
+        fix: Some(format!("run `olm install {package}` to create one")),
+    }
+}
+
+/// A Subscription as it is: what somebody else writes at the same moment is not written over.
+async fn look(
+    client: &Client,
+    namespace: Option<&str>,
+    target: &str,
+) -> Result<(Subscription, Installed), Error> {
+    let world = World::read(client, namespace).await?;
+    let view = world.find(target)?;
+    let installed = world.describe(&view);
+    let subscription = view.subscription.ok_or_else(|| unmanaged(target, &installed.package))?;
+    Ok((subscription, installed))
+}
+
+fn setting(installed: Installed, changed: bool, text: String) -> Setting {
+    Setting {
+        namespace: installed.namespace,
+        subscription: installed.name,
+        package: installed.package,
+        changed,
+        text,
+    }
+}
+
+fn is_conflict(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.is_conflict())
+}
+
+/// Writes a merge patch over exactly the Subscription that was read.
+pub(super) async fn write(
+    client: &Client,
+    subscription: &Subscription,
+    mut patch: Value,
+) -> Result<(), Error> {
+    let (namespace, name) = (subscription.namespace().unwrap_or_default(), subscription.name_any());
+    patch["metadata"]["resourceVersion"] = json!(subscription.resource_version());
+    let params =
+        PatchParams { field_manager: Some(names::FIELD_MANAGER_CLI.into()), ..PatchParams::default() };
+    Api::<Subscription>::namespaced(client.clone(), &namespace)
+        .patch(&name, &params, &Patch::Merge(&patch))
+        .await
+        .map_err(Error::kube(format!("change Subscription {namespace}/{name}")))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,423 @@
+//! How far an installation is, step by step, and what holds it up.
+
+use jiff::Timestamp;
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{Event, Pod},
+};
+use kube::{Api, Client, ResourceExt, api::ListParams};
+use olm_api::{
+    csv::CsvPhase,
+    install_plan::{InstallPlanPhase, StepStatus},
+    names,
+};
+use serde::Serialize;
+
+use crate::{
+    error::Error,
+    list::{Installed, World},
+    status::{View, condition_of, plan_summary},
+    waits::{Wait, waits},
+};
+
+/// Events that are shown.
+const EVENTS: usize = 20;
+
+/// How far an installation is.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Timeline {
+    /// The operator.
+    pub installed: Installed,
+    /// Steps in order.
+    pub steps: Vec<Step>,
+    /// What it waits for or fails at, what comes first holding up what follows; empty when it waits for nothing, or only for
+    /// an approval.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<Wait>,
+    /// What happened lately to its objects, oldest first.
+    pub events: Vec<EventLine>,
+}
+
+/// One step of an installation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Step {
+    /// `resolved`, `plan`, `crds`, `rbac`, `rollout`, `healthy`.
+    pub id: &'static str,
+    /// For people.
+    pub title: &'static str,
+    /// How far it is.
+    pub state: StepState,
+    /// When it was done, in RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    /// What was done, what is being waited for, or what went wrong.
+    pub text: String,
+    /// The object that holds it up, as `Kind namespace/name`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub object: Option<String>,
+}
+
+/// How far a step is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum StepState {
+    /// Its turn has not come.
+    Pending,
+    /// At work.
+    Running,
+    /// Somebody has to do something.
+    Waiting,
+    Done,
+    /// It went wrong; it is tried again.
+    Failed,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EventLine {
+    /// When it was last seen, in RFC 3339.
+    pub time: String,
+    /// `Normal` or `Warning`.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// A stable word.
+    pub reason: String,
+    /// `Kind name`.
+    pub object: String,
+    /// For people.
+    pub message: String,
+}
+
+impl Timeline {
+    /// The first step that is not done.
+    #[must_use]
+    pub fn current(&self) -> Option<&Step> {
+        self.steps.iter().find(|step| step.state != StepState::Done)
+    }
+}
+
+/// How far the installation of a package, Subscription or ClusterServiceVersion is.
+///
+/// Deployments, pods and events that the caller may not read are left out.
+///
+/// # Errors
+/// [`Error::NotFound`], [`Error::Forbidden`].
+pub async fn timeline(client: &Client, namespace: &str, target: &str) -> Result<Timeline, Error> {
+    let world = World::read(client, Some(namespace)).await?;
+    let view = world.find(target)?;
+    Ok(timeline_of(client, &world, &view).await)
+}
+
+/// The same of an operator that was found already.
+pub(super) async fn timeline_of(client: &Client, world: &World, view: &View) -> Timeline {
+    let installed = world.describe(view);
+    let workload = Workload::read(client, &installed.namespace, view).await;
+    let last = world
+        .plans
+        .iter()
+        .filter(|p| {
+            let csv = view.csv.as_ref().map(ResourceExt::name_any);
+            csv.is_some() && p.spec.cluster_service_version_names.first() == csv.as_ref()
+        })
+        .max_by_key(|p| p.spec.generation)
+        .cloned();
+    let steps = steps(view, last.as_ref(), &workload);
+    let waits = waits(view, workload.blocking(), Timestamp::now());
+    let events = workload.events(view);
+    Timeline { installed, steps, waits, events }
+}
+
+/// What runs, as far as the caller may see it.
+#[derive(Default)]
+struct Workload {
+    deployments: Vec<Deployment>,
+    pods: Vec<Pod>,
+    events: Vec<Event>,
+}
+
+impl Workload {
+    async fn read(client: &Client, namespace: &str, view: &View) -> Self {
+        let events = Api::<Event>::namespaced(client.clone(), namespace);
+        let everything = ListParams::default();
+        let mut out = Self {
+            events: events.list(&everything).await.map(|list| list.items).unwrap_or_default(),
+            ..Self::default()
+        };
+        let Some(csv) = &view.csv else { return out };
+        let owned = ListParams::default().labels(&format!("{}={}", names::LABEL_OWNER, csv.name_any()));
+        let api = Api::<Deployment>::namespaced(client.clone(), namespace);
+        out.deployments = api.list(&owned).await.map(|list| list.items).unwrap_or_default();
+        let pods = Api::<Pod>::namespaced(client.clone(), namespace);
+        for deployment in &out.deployments {
+            let labels = deployment.spec.selector.match_labels.clone();
+            let selector: Vec<String> =
+                labels.unwrap_or_default().iter().map(|(key, value)| format!("{key}={value}")).collect();
+            let found = pods.list(&ListParams::default().labels(&selector.join(","))).await;
+            out.pods.extend(found.map(|list| list.items).unwrap_or_default());
+        }
+        out
+    }
+
+    /// Replicas that are ready, and that are wanted.
+    fn replicas(&self) -> (i32, i32) {
+        let count = self.deployments.iter().map(replicas);
+        count.fold((0, 0), |(ready, wanted), (r, w)| (ready + r, wanted + w))
+    }
+
+    /// The pod that holds the rollout up, and why.
+    fn blocking(&self) -> Option<(String, String)> {
+        self.pods.iter().find_map(|pod| {
+            let place = format!("Pod {}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
+            pod_trouble(pod).map(|why| (place, why))
+        })
+    }
+
+    fn events(&self, view: &View) -> Vec<EventLine> {
+        let mut known: Vec<String> = Vec::new();
+        known.extend(view.subscription.as_ref().map(ResourceExt::name_any));
+        known.extend(view.csv.as_ref().map(ResourceExt::name_any));
+        known.extend(view.plan.as_ref().map(ResourceExt::name_any));
+        known.extend(self.deployments.iter().map(ResourceExt::name_any));
+        known.extend(self.pods.iter().map(ResourceExt::name_any));
+        let of_deployment = |name: &str| {
+            // ReplicaSets carry their Deployment's name.
+            self.deployments.iter().any(|d| name.starts_with(&format!("{}-", d.name_any())))
+        };
+        let time = |e: &Event| -> Option<Timestamp> {
+            let series = e.series.as_ref().and_then(|s| s.last_observed_time.as_ref()).map(|t| t.0);
+            let last = e.last_timestamp.as_ref().map(|t| t.0);
+            series.or(last).or(e.event_time.as_ref().map(|t| t.0)).or(e.first_timestamp.as_ref().map(|t| t.0))
+        };
+        let mut events: Vec<(Option<Timestamp>, &Event)> = self
+            .events
+            .iter()
+            .filter(|e| {
+                let name = e.involved_object.name.as_deref().unwrap_or_default();
+                known.iter().any(|k| k == name) || of_deployment(name)
+            })
+            .map(|e| (time(e), e))
+            .collect();
+        events.sort_by_key(|(time, _)| *time);
+        let skip = events.len().saturating_sub(EVENTS);
+        let line = |(time, e): (Option<Timestamp>, &Event)| EventLine {
+            time: time.map(|t| t.to_string()).unwrap_or_default(),
+            type_: e.type_.clone().unwrap_or_default(),
+            reason: e.reason.clone().unwrap_or_default(),
+            object: format!(
+                "{} {}",
+                e.involved_object.kind.as_deref().unwrap_or_default(),
+                e.involved_object.name.as_deref().unwrap_or_default()
+            ),
+            message: e.message.clone().unwrap_or_default(),
+        };
+        events.into_iter().skip(skip).map(line).collect()
+    }
+}
+
+/// Why a pod is not ready: what its containers say, else what the pod says.
+fn pod_trouble(pod: &Pod) -> Option<String> {
+    let status = pod.status.as_ref()?;
+    let conditions = status.conditions.as_deref().unwrap_or_default();
+    if conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True") {
+        return None;
+    }
+    let containers =
+        status.init_container_statuses.iter().flatten().chain(status.container_statuses.iter().flatten());
+    for container in containers {
+        let state = container.state.as_ref();
+        if let Some(waiting) = state.and_then(|s| s.waiting.as_ref()) {
+            let reason = waiting.reason.as_deref().unwrap_or("waiting");
+            let message = waiting.message.as_deref().map(|m| format!(": {m}")).unwrap_or_default();
+            return Some(format!("container {} {reason}{message}", container.name));
+        }
+        if let Some(ended) = state.and_then(|s| s.terminated.as_ref()).filter(|t| t.exit_code != 0) {
+            let message = ended.message.as_deref().map(|m| format!(": {m}")).unwrap_or_default();
+            return Some(format!(
+                "container {} exited with code {}{message}",
+                container.name, ended.exit_code
+            ));
+        }
+    }
+    if let Some(c) = conditions.iter().find(|c| c.status != "True" && c.message.is_some()) {
+        let reason = c.reason.as_deref().unwrap_or(&c.type_);
+        return Some(format!("{reason}: {}", c.message.as_deref().unwrap_or_default()));
+    }
+    Some(format!("phase {}", status.phase.as_deref().unwrap_or("unknown")))
+}
+
+/// The steps: pure. `last` is the plan that brought what is installed.
+fn steps(view: &View, last: Option<&olm_api::InstallPlan>, workload: &Workload) -> Vec<Step> {
+    let step = |id, title, state, at: Option<Timestamp>, text: String| Step {
+        id,
+        title,
+        state,
+        at: at.map(|t| t.to_string()),
+        text,
+        object: None,
+    };
+    let plan = view.plan.as_ref().or(last);
+    let plan_status = plan.and_then(|p| p.status.clone()).unwrap_or_default();
+    let csv_status = view.csv.as_ref().and_then(|c| c.status.clone()).unwrap_or_default();
+    // Of an update under way the steps are those of the new version: the old one is not part of them.
+    let target = plan.and_then(|p| p.spec.cluster_service_version_names.first().cloned());
+    let arrived = view.csv.as_ref().filter(|c| target.is_none() || Some(c.name_any()) == target);
+    let by_hand = view.subscription.is_none() || plan.is_none() && arrived.is_some();
+
+    let mut out = Vec::new();
+    let created = plan.and_then(|p| p.creation_timestamp()).map(|t| t.0);
+    let failed = view.subscription.as_ref().and_then(|s| {
+        condition_of(s, names::CONDITION_RESOLUTION_FAILED)
+            .or_else(|| condition_of(s, names::CONDITION_CATALOG_SOURCES_UNHEALTHY))
+    });
+    out.push(match (&target, failed) {
+        (Some(csv), _) => step("resolved", "Resolved", StepState::Done, created, csv.clone()),
+        (None, _) if by_hand => {
+            step("resolved", "Resolved", StepState::Done, None, "installed manually or previously".into())
+        }
+        (None, Some((reason, message))) => {
+            step("resolved", "Resolved", StepState::Failed, None, format!("{reason}: {message}"))
+        }
+        (None, None) => {
+            step("resolved", "Resolved", StepState::Running, None, "resolving the version".into())
+        }
+    });
+    out.push(match plan {
+        None if by_hand => step("plan", "Plan", StepState::Done, None, String::new()),
+        None => step("plan", "Plan", StepState::Pending, None, String::new()),
+        Some(plan) if !plan.spec.approved => {
+            let mut waiting = step(
+                "plan",
+                "Plan",
+                StepState::Waiting,
+                None,
+                format!("waiting for approval: {}", plan_summary(plan)),
+            );
+            waiting.object =
+                Some(format!("InstallPlan {}/{}", plan.namespace().unwrap_or_default(), plan.name_any()));
+            waiting
+        }
+        Some(plan) => {
+            let at = plan_status.start_time.as_ref().map(|t| t.0);
+            step("plan", "Plan", StepState::Done, at, plan_summary(plan))
+        }
+    });
+    let applying = plan.is_some_and(|p| p.spec.approved);
+    let complete = plan_status.phase == InstallPlanPhase::Complete || by_hand;
+    let csv_created = arrived.and_then(|c| c.creation_timestamp()).map(|t| t.0);
+    let of_kind = |crd: bool| {
+        let steps: Vec<&olm_api::install_plan::Step> = plan_status
+            .plan
+            .iter()
+            .filter(|s| (s.resource.kind == "CustomResourceDefinition") == crd)
+            .collect();
+        let done =
+            steps.iter().filter(|s| matches!(s.status, StepStatus::Created | StepStatus::Present)).count();
+        (done, steps.len())
+    };
+    let trouble = olm_api::condition::find(&plan_status.conditions, names::CONDITION_INSTALLED)
+        .filter(|c| !c.is_true())
+        .and_then(|c| c.message.clone());
+    let completed = olm_api::condition::find(&plan_status.conditions, names::CONDITION_INSTALLED)
+        .filter(|c| c.is_true())
+        .and_then(|c| c.last_transition_time.as_ref())
+        .map(|t| t.0);
+    for (id, title, crd, at) in [
+        ("crds", "CRDs established", true, csv_created),
+        ("rbac", "Permissions and settings", false, completed),
+    ] {
+        let (done, all) = of_kind(crd);
+        let text = if all > 0 { format!("{done} of {all}") } else { String::new() };
+        out.push(if complete || (crd && arrived.is_some()) {
+            step(id, title, StepState::Done, at, text)
+        } else if !applying {
+            step(id, title, StepState::Pending, None, String::new())
+        } else if let Some(message) = trouble.clone().filter(|_| crd || arrived.is_some()) {
+            step(id, title, StepState::Failed, None, message)
+        } else {
+            step(id, title, StepState::Running, None, text)
+        });
+    }
+    let phase = arrived.map(|_| csv_status.phase).unwrap_or_default();
+    let (ready, wanted) = workload.replicas();
+    let healthy_at = csv_status.last_transition_time.as_ref().map(|t| t.0);
+    out.push(match phase {
+        CsvPhase::Succeeded => {
+            step("rollout", "Rollout", StepState::Done, healthy_at, format!("{ready}/{wanted}"))
+        }
+        CsvPhase::Installing | CsvPhase::Failed => {
+            let state = if phase == CsvPhase::Failed { StepState::Failed } else { StepState::Running };
+            let mut rollout = step("rollout", "Rollout", state, None, format!("{ready}/{wanted}"));
+            if let Some((pod, why)) = workload.blocking() {
+                rollout.text = format!("{ready}/{wanted}; {why}");
+                rollout.object = Some(pod);
+            } else if let Some(message) = &csv_status.message {
+                rollout.text = format!("{ready}/{wanted}; {message}");
+            }
+            rollout
+        }
+        CsvPhase::Pending if complete => step(
+            "rollout",
+            "Rollout",
+            StepState::Waiting,
+            None,
+            csv_status.message.clone().unwrap_or_default(),
+        ),
+        _ => step("rollout", "Rollout", StepState::Pending, None, String::new()),
+    });
+    out.push(match phase {
+        CsvPhase::Succeeded => step(
+            "healthy",
+            "Healthy",
+            StepState::Done,
+            healthy_at,
+            csv_status.message.clone().unwrap_or_default(),
+        ),
+        _ => step("healthy", "Healthy", StepState::Pending, None, String::new()),
+    });
+    out
+}
+
+/// Ready and wanted replicas of the newest template.
+fn replicas(deployment: &Deployment) -> (i32, i32) {
+    let wanted = deployment.spec.replicas.unwrap_or(1);
+    let status = deployment.status.as_ref();
+    let ready = status.and_then(|s| s.ready_replicas).unwrap_or(0);
+    let updated = status.and_then(|s| s.updated_replicas).unwrap_or(0);
+    (ready.min(updated), wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_pod_says_what_it_waits_for() {
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": { "name": "p" },
+            "status": {
+                "phase": "Pending",
+                "conditions": [{ "type": "Ready", "status": "False" }],
+                "containerStatuses": [{
+                    "name": "main", "image": "x", "imageID": "", "ready": false, "restartCount": 0,
+                    "state": { "waiting": { "reason": "ErrImagePull", "message": "not in the table" } }
+                }]
+            }
+        }))
+        .unwrap();
+        assert_eq!(pod_trouble(&pod).unwrap(), "container main ErrImagePull: not in the table");
+    }
+
+    #[test]
+    fn a_new_subscription_is_being_resolved() {
+        let subscription = olm_api::Subscription::new("etcd", olm_api::SubscriptionSpec::default());
+        let view = View { subscription: Some(subscription), ..View::default() };
+        let steps = steps(&view, None, &Workload::default());
+        let states: Vec<StepState> = steps.iter().map(|s| s.state).collect();
+        assert_eq!(states[0], StepState::Running);
+        assert!(states[1..].iter().all(|s| *s == StepState::Pending));
+    }
+}

@@ -1,0 +1,339 @@
+//! An operator that is to go, as it is on the cluster.
+
+use std::collections::BTreeSet;
+
+use kube::{Client, ResourceExt};
+use olm_api::{Subscription, csv::CrdDescription, names};
+use olm_plan::{
+    CarriesOut, Dependency, Live, OPERATOR_GROUP_NAME, ObjectRef, Operand, Plan, Requester, UninstallInput,
+    make_uninstall_plan, no_longer_needed, uninstall_reads,
+};
+use olm_resolver::Gvk;
+use serde_json::Value;
+
+use super::{
+    UninstallOptions,
+    elsewhere::forget_traces,
+    owned::{Owned, known},
+    remains::Remains,
+};
+use olm_engine::resources::Resources;
+
+use crate::{
+    error::Error,
+    instances::{Instance, in_its_care},
+    list::{Installed, World},
+    status::View,
+};
+
+/// Instances that a finding names.
+const EXAMPLES: usize = 5;
+
+/// An operator that is to go, as it is on the cluster: enough to plan its removal in every way.
+pub struct Leaving {
+    installed: Installed,
+    csv: Option<Value>,
+    replaced: Option<String>,
+    subscription: Option<String>,
+    operator_group: Option<String>,
+    owned: Owned,
+    dependencies: Vec<Needed>,
+    live: Live,
+    unreadable: BTreeSet<ObjectRef>,
+}
+
+/// An operator that was installed for it.
+struct Needed {
+    installed: Installed,
+    subscription: String,
+    csv: Option<Value>,
+    by: Vec<String>,
+    owned: Owned,
+}
+
+impl Leaving {
+    /// Looks at everything that an uninstall may touch.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Forbidden`]. Single objects and kinds that the caller may not look at are no error;
+    /// the plan says so.
+    pub async fn read(client: &Client, namespace: Option<&str>, target: &str) -> Result<Self, Error> {
+        let world = World::read(client, namespace).await?;
+        let view = world.find(target)?;
+        Self::of(client, &world, view).await
+    }
+
+    /// The same for a Subscription that is deleted already, whatever other operators the namespace has.
+    pub async fn of_subscription(client: &Client, subscription: &Subscription) -> Result<Self, Error> {
+        let mut world = World::read(client, subscription.namespace().as_deref()).await?;
+        let uid = subscription.uid();
+        world.subscriptions.retain(|s| s.uid() != uid);
+        world.subscriptions.push(subscription.clone());
+        let view = world.view_of(subscription);
+        Self::of(client, &world, view).await
+    }
+
+    /// What an uninstall that was interrupted left behind: the CRDs and the generated OperatorGroup of an operator of which
+    /// nothing else is there.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is no trace of it either.
+    pub(super) async fn remains(
+        client: &Client,
+        namespace: Option<&str>,
+        target: &str,
+    ) -> Result<Self, Error> {
+        let world = World::read(client, namespace).await?;
+        let not_found = match world.find(target) {
+            Ok(view) => return Self::of(client, &world, view).await,
+            Err(error @ Error::NotFound { .. }) => error,
+            Err(error) => return Err(error),
+        };
+        let Some(remains) = Remains::find(client, namespace, target).await? else { return Err(not_found) };
+        let installed = remains.installed(target);
+        let this = Self {
+            csv: None,
+            replaced: None,
+            subscription: None,
+            operator_group: lonely_group(&world, &installed.namespace, &[], None),
+            owned: Owned::left(client, &remains).await?,
+            dependencies: Vec::new(),
+            installed,
+            live: Live::new(),
+            unreadable: BTreeSet::new(),
+        };
+        this.looked_at(client).await
+    }
+
+    async fn of(client: &Client, world: &World, view: View) -> Result<Self, Error> {
+        let installed = world.describe(&view);
+        let owned = Owned::read(client, world, &installed, &view).await?;
+        let dependencies = dependencies(client, world, &view).await?;
+        let going = dependencies.iter().filter(|needed| needed.by.is_empty());
+        let going: Vec<&str> = going.map(|needed| needed.subscription.as_str()).collect();
+        let this = Self {
+            csv: view.csv.as_ref().and_then(|csv| serde_json::to_value(csv).ok()),
+            replaced: view.old.as_ref().map(ResourceExt::name_any),
+            subscription: view.subscription.as_ref().map(ResourceExt::name_any),
+            operator_group: lonely_group(world, &installed.namespace, &going, Some(&view)),
+            installed,
+            owned,
+            dependencies,
+            live: Live::new(),
+            unreadable: BTreeSet::new(),
+        };
+        this.looked_at(client).await
+    }
+
+    /// With the live state of everything that its plans may name.
+    async fn looked_at(mut self, client: &Client) -> Result<Self, Error> {
+        let everything = UninstallOptions { delete_crds: true, ..UninstallOptions::default() };
+        let wanted = self.with_input(&everything, uninstall_reads);
+        let seen = olm_engine::look(&Resources::new(client.clone()), wanted).await;
+        (self.live, self.unreadable) = seen.map_err(olm_engine::Refusal::from)?;
+        let dependencies = self.dependencies.iter().map(|needed| needed.installed.package.as_str());
+        let packages = dependencies.chain([self.installed.package.as_str()]).collect();
+        forget_traces(client, &mut self.live, &packages, &self.installed.namespace).await?;
+        Ok(self)
+    }
+
+    #[must_use]
+    pub fn installed(&self) -> &Installed {
+        &self.installed
+    }
+
+    /// The custom resources in its care, those that may be listed.
+    #[must_use]
+    pub fn instances(&self) -> Vec<&Instance> {
+        in_its_care(known(self.owned.kinds(false)).collect(), &self.installed)
+    }
+
+    /// The CRD of a kind whose custom resources may not be listed, if there is one.
+    #[must_use]
+    pub fn unlisted(&self) -> Option<&str> {
+        self.owned.kinds(false).find(|(_, list)| list.is_none()).map(|(crd, _)| crd.name.as_str())
+    }
+
+    /// Whether all CRDs of what goes are known, those that only an earlier version of it had included.
+    pub(super) fn knows_all_crds(&self, options: &UninstallOptions) -> bool {
+        self.going(options).map(|needed| &needed.owned).chain([&self.owned]).all(|owned| owned.complete)
+    }
+
+    /// What an uninstall does to the cluster.
+    #[must_use]
+    pub fn plan(&self, options: &UninstallOptions) -> Plan {
+        self.with_input(options, |input| make_uninstall_plan(input, &self.live))
+    }
+
+    /// The plural name of a custom resource's kind.
+    pub(super) fn plural_of(&self, object: &ObjectRef) -> Option<&str> {
+        let all = self.dependencies.iter().map(|needed| &needed.owned).chain([&self.owned]);
+        let same = |i: &&Instance| i.api_version == object.api_version && i.kind == object.kind;
+        all.flat_map(|owned| known(owned.kinds(true).chain(owned.kinds(false))))
+            .find(same)
+            .map(|instance| instance.plural.as_str())
+    }
+
+    /// The version that goes, as `olm.owner` names it.
+    pub(super) fn versions(&self, options: &UninstallOptions) -> Vec<String> {
+        let name = |csv: &Value| csv.pointer("/metadata/name")?.as_str().map(str::to_owned);
+        let own = self.csv.iter().filter_map(name).chain(self.replaced.clone());
+        own.chain(self.going(options).filter_map(|needed| needed.csv.as_ref().and_then(name))).collect()
+    }
+
+    fn going(&self, options: &UninstallOptions) -> impl Iterator<Item = &Needed> {
+        let go = options.delete_dependencies;
+        self.dependencies.iter().filter(move |needed| go && needed.by.is_empty())
+    }
+
+    fn with_input<T>(&self, options: &UninstallOptions, f: impl FnOnce(&UninstallInput<'_>) -> T) -> T {
+        let crds = options.delete_crds;
+        let mut instances: Vec<&Instance> = Vec::new();
+        let mut operands: Vec<Operand> = Vec::new();
+        let dependencies = self.going(options).map(|needed| (&needed.owned, &needed.installed));
+        for (owned, operator) in [(&self.owned, &self.installed)].into_iter().chain(dependencies) {
+            let all: Vec<&Instance> = known(owned.kinds(crds)).collect();
+            // Without its CRDs no object of its kinds is left anywhere, whoever looks after it.
+            let own = if crds { all } else { in_its_care(all, operator) };
+            operands.extend(owned.kinds(crds).map(|(crd, listed)| operand(crd, listed.is_some(), &own)));
+            instances.extend(own);
+        }
+        let references: Vec<ObjectRef> = instances.iter().map(|i| reference(i)).collect();
+        let dependencies: Vec<Dependency<'_>> = self
+            .dependencies
+            .iter()
+            .map(|needed| Dependency {
+                subscription: &needed.subscription,
+                package: &needed.installed.package,
+                csv: needed.csv.as_ref(),
+                rendered: needed.owned.rendered(crds),
+                needed_by: &needed.by,
+            })
+            .collect();
+        f(&UninstallInput {
+            namespace: &self.installed.namespace,
+            subscription: self.subscription.as_deref(),
+            package: &self.installed.package,
+            csv: self.csv.as_ref(),
+            replaced: self.replaced.as_deref(),
+            rendered: self.owned.rendered(crds),
+            operands: &operands,
+            instances: &references,
+            // Where dependencies stay, so does the group that they run in.
+            operator_group: self
+                .operator_group
+                .as_deref()
+                .filter(|_| self.dependencies.len() == self.going(options).count()),
+            dependencies: &dependencies,
+            unreadable: &self.unreadable,
+            policy: options.policy(),
+        })
+    }
+}
+
+/// What was installed for it, in the order in which it would go.
+async fn dependencies(client: &Client, world: &World, view: &View) -> Result<Vec<Needed>, Error> {
+    let Some(subscription) = &view.subscription else { return Ok(Vec::new()) };
+    let namespace = subscription.namespace();
+    let views: Vec<View> = world
+        .views()
+        .into_iter()
+        .filter(|v| v.subscription.as_ref().is_some_and(|s| s.namespace() == namespace))
+        .collect();
+    let csvs: Vec<Option<Value>> =
+        views.iter().map(|v| v.csv.as_ref().and_then(|csv| serde_json::to_value(csv).ok())).collect();
+    let names: Vec<String> = views
+        .iter()
+        .map(|v| v.subscription.as_ref().map(ResourceExt::name_any).unwrap_or_default())
+        .collect();
+    let requesters: Vec<Requester<'_>> = views
+        .iter()
+        .zip(&csvs)
+        .zip(&names)
+        .map(|((view, csv), name)| Requester {
+            subscription: name,
+            required_by: view.subscription.as_ref().and_then(required_by),
+            csv: csv.as_ref(),
+            leaving: view.subscription.as_ref().and_then(carries_out),
+        })
+        .collect();
+    let mut out = Vec::new();
+    for (name, by) in no_longer_needed(&subscription.name_any(), &requesters) {
+        let Some(at) = names.iter().position(|n| n == name) else { continue };
+        let view = &views[at];
+        let installed = world.describe(view);
+        out.push(Needed {
+            subscription: name.to_owned(),
+            csv: csvs[at].clone(),
+            owned: match by.as_slice() {
+                [] => Owned::read(client, world, &installed, view).await?,
+                // It stays.
+                _ => Owned::default(),
+            },
+            installed,
+            by,
+        });
+    }
+    Ok(out)
+}
+
+/// The Subscriptions that one was made for; `None` when somebody wanted it for itself.
+fn required_by(subscription: &Subscription) -> Option<BTreeSet<&str>> {
+    let text = subscription.annotations().get(names::ANNOTATION_REQUIRED_BY)?;
+    Some(text.split(',').map(str::trim).filter(|name| !name.is_empty()).collect())
+}
+
+/// What a Subscription that is deleted does by itself, if anything.
+fn carries_out(subscription: &Subscription) -> Option<CarriesOut> {
+    let since = subscription.metadata.deletion_timestamp.as_ref()?;
+    let policy = subscription.spec.deletion_policy?;
+    let held = subscription.finalizers().iter().any(|f| f == names::FINALIZER_SUBSCRIPTION_CLEANUP);
+    held.then(|| CarriesOut { since: since.0.as_second(), dependencies: policy.dependencies })
+}
+
+/// Refers to an instance as plans do.
+pub(super) fn reference(instance: &Instance) -> ObjectRef {
+    ObjectRef::new(&instance.api_version, &instance.kind, instance.namespace.as_deref(), &instance.name)
+}
+
+fn operand(crd: &CrdDescription, listed: bool, instances: &[&Instance]) -> Operand {
+    let of_it = instances
+        .iter()
+        .filter(|i| i.kind == crd.kind && i.api_version.starts_with(&format!("{}/", crd.group())));
+    let names: Vec<String> = of_it
+        .map(|instance| match &instance.namespace {
+            Some(namespace) => format!("{namespace}/{}", instance.name),
+            None => instance.name.clone(),
+        })
+        .collect();
+    Operand {
+        gvk: Gvk::new(crd.group(), &crd.version, &crd.kind),
+        crd: crd.name.clone(),
+        count: listed.then_some(names.len()),
+        examples: names.into_iter().take(EXAMPLES).collect(),
+    }
+}
+
+/// The OperatorGroup that a plan made, when the operators that go are the last in the namespace. Of two Subscriptions that are deleted
+/// at once each would stay for the other: what counts of them is whether a version is there.
+fn lonely_group(world: &World, namespace: &str, going: &[&str], view: Option<&View>) -> Option<String> {
+    let here = |ns: Option<String>| ns.as_deref() == Some(namespace);
+    let goes = |s: &Subscription| {
+        let own = view.and_then(|v| v.subscription.as_ref()).and_then(ResourceExt::uid);
+        own.is_some() && s.uid() == own || going.contains(&s.name_any().as_str())
+    };
+    let stays = |s: &&Subscription| here(s.namespace()) && !goes(s) && carries_out(s).is_none();
+    let mut versions: Vec<String> =
+        view.into_iter().flat_map(|v| [&v.old, &v.csv]).flatten().filter_map(ResourceExt::uid).collect();
+    for subscription in world.subscriptions.iter().filter(|s| here(s.namespace()) && goes(s)) {
+        let view = world.view_of(subscription);
+        versions.extend([view.old, view.csv].iter().flatten().filter_map(ResourceExt::uid));
+    }
+    let others = world.subscriptions.iter().any(|s| stays(&s))
+        || world
+            .csvs
+            .iter()
+            .any(|c| here(c.namespace()) && !c.uid().is_some_and(|uid| versions.contains(&uid)));
+    let group = world.groups.iter().find(|g| here(g.namespace()) && g.name_any() == OPERATOR_GROUP_NAME)?;
+    (!others).then(|| group.name_any())
+}

@@ -1,0 +1,236 @@
+//! What an operator waits for or fails at, said by its own objects, with what to do about it: pure.
+
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
+use olm_api::{
+    ClusterServiceVersion, Condition, InstallPlan, Subscription, condition,
+    condition::ConditionStatus,
+    csv::{CsvPhase, RequirementState, RequirementStatus},
+    install_plan::InstallPlanPhase,
+    names,
+};
+use olm_plan::FINDING_CODES;
+use serde::Serialize;
+
+use crate::{status::View, uninstall};
+use olm_engine::CATALOG_OUT_OF_SIGHT;
+
+/// One thing that an operator waits for or fails at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Wait {
+    /// The object that says so or that is missing, as `Kind namespace/name`.
+    pub object: String,
+    /// A stable word.
+    pub reason: String,
+    /// What is missing or went wrong.
+    pub text: String,
+    /// What to do about it; absent where it is tried again and nothing else helps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}
+
+/// A version that comes up is not said to wait for anything before this: most are up by then.
+const COMING_UP: SignedDuration = SignedDuration::from_secs(10);
+
+/// What an operator waits for; what comes first holds up what follows. `pod` is one that does not come up, and why.
+pub(super) fn waits(view: &View, pod: Option<(String, String)>, now: Timestamp) -> Vec<Wait> {
+    let mut out = Vec::new();
+    if let Some(subscription) = &view.subscription {
+        out.extend(held(subscription));
+        out.extend(unresolved(subscription));
+        out.extend(view.plan.as_ref().and_then(|plan| stuck(plan, subscription)));
+        let told = out.iter().any(|wait| wait.reason == NOT_UPGRADEABLE);
+        out.extend(not_upgradeable(subscription).filter(|_| !told));
+    }
+    let Some(csv) = &view.csv else { return out };
+    let missing: Vec<Wait> = unmet(csv).map(|r| requirement(&r, csv)).collect();
+    match (is_up(csv) || is_coming_up(csv, now), pod) {
+        (true, _) => {}
+        (false, _) if !missing.is_empty() => out.extend(missing),
+        (false, Some((pod, why))) => {
+            out.push(Wait { fix: Some(describe(&pod)), object: pod, reason: "PodNotReady".into(), text: why })
+        }
+        (false, None) => out.extend(phase(csv)),
+    }
+    out
+}
+
+/// A deletion that cannot be carried out.
+pub(super) fn held(subscription: &Subscription) -> Option<Wait> {
+    subscription.metadata.deletion_timestamp.as_ref()?;
+    let held = holds(subscription, names::CONDITION_DELETION_HELD)?;
+    let fix = format!("run `{}`", uninstall::command(subscription));
+    Some(of_condition(named("Subscription", subscription), held, Some(fix)))
+}
+
+/// No version can be chosen.
+pub(super) fn unresolved(subscription: &Subscription) -> Option<Wait> {
+    let object = named("Subscription", subscription);
+    let unhealthy = holds(subscription, names::CONDITION_CATALOG_SOURCES_UNHEALTHY);
+    // Nothing is asked of a catalog then: what it said before is not what is in the way. The message ends with what to do.
+    if let Some(hidden) = unhealthy.filter(|c| c.reason.as_deref() == Some(CATALOG_OUT_OF_SIGHT)) {
+        let message = hidden.message.as_deref().unwrap_or_default();
+        let (text, fix) = message.rsplit_once("; ").unwrap_or((message, "set spec.sourceNamespace"));
+        let wait = of_condition(object, hidden, Some(fix.to_owned()));
+        return Some(Wait { text: text.to_owned(), ..wait });
+    }
+    if let Some(failed) = holds(subscription, names::CONDITION_RESOLUTION_FAILED) {
+        let fix = format!("run `olm why {}`", place(subscription));
+        return Some(of_condition(object, failed, Some(fix)));
+    }
+    let unhealthy = unhealthy?;
+    let (namespace, catalog) = (&subscription.spec.source_namespace, &subscription.spec.source);
+    let fix = format!("run `kubectl describe catalogsource {catalog} -n {namespace}`");
+    Some(of_condition(object, unhealthy, Some(fix)))
+}
+
+/// The requirements of a version that are not met.
+pub(super) fn unmet(csv: &ClusterServiceVersion) -> impl Iterator<Item = RequirementStatus> + use<> {
+    let met = [RequirementState::Present, RequirementState::DeploymentFound];
+    let all = csv.status.as_ref().map(|status| status.requirement_status.read()).unwrap_or_default();
+    all.into_iter().filter(move |r| !met.contains(&r.status))
+}
+
+const NOT_UPGRADEABLE: &str = "OperatorConditionNotUpgradeable";
+
+/// The operator asks not to be replaced.
+fn not_upgradeable(subscription: &Subscription) -> Option<Wait> {
+    let pending = holds(subscription, names::CONDITION_INSTALL_PLAN_PENDING)
+        .filter(|c| c.reason.as_deref() == Some(NOT_UPGRADEABLE))?;
+    let fix = let_it(subscription);
+    Some(of_condition(named("Subscription", subscription), pending, Some(fix)))
+}
+
+fn let_it(subscription: &Subscription) -> String {
+    let csv = subscription.status.as_ref().and_then(|s| s.installed_csv.clone()).unwrap_or_default();
+    let namespace = subscription.namespace().unwrap_or_default();
+    format!(
+        "wait until the operator allows the upgrade, or set `spec.overrides` with `kubectl edit \
+            operatorcondition {csv} -n {namespace}`"
+    )
+}
+
+/// A plan that was approved and does not get on.
+fn stuck(plan: &InstallPlan, subscription: &Subscription) -> Option<Wait> {
+    let status = plan.status.as_ref()?;
+    if !plan.spec.approved || status.phase == InstallPlanPhase::Complete {
+        return None;
+    }
+    let failed = condition::find(&status.conditions, names::CONDITION_INSTALLED)
+        .filter(|c| c.status == ConditionStatus::False)?;
+    let fix = match failed.reason.as_deref().unwrap_or_default() {
+        "Paused" => Some(format!("run `olm resume {}`", place(subscription))),
+        NOT_UPGRADEABLE => Some(let_it(subscription)),
+        "InstallCheckFailed" => {
+            Some("create the ServiceAccount, or remove it from the namespace's OperatorGroup".into())
+        }
+        "DependenciesNotReady" => {
+            let namespace = subscription.namespace().unwrap_or_default();
+            Some(format!("no action required; `olm list -n {namespace}` shows the progress"))
+        }
+        "InstallComponentFailed" => Some("fix the cause above; the manager retries automatically".into()),
+        code if FINDING_CODES.iter().any(|known| known.as_str() == code) => {
+            Some(format!("run `olm explain {code}`"))
+        }
+        _ => None,
+    };
+    Some(of_condition(named("InstallPlan", plan), failed, fix))
+}
+
+fn requirement(requirement: &RequirementStatus, csv: &ClusterServiceVersion) -> Wait {
+    let fix = requirement_fix(requirement);
+    let text = if requirement.message.is_empty() { "not met" } else { &requirement.message };
+    Wait {
+        object: match requirement.name.as_str() {
+            "" => format!("{} {}/{}", requirement.kind, requirement.group, requirement.version),
+            name if requirement.kind == "ServiceAccount" => {
+                format!("ServiceAccount {}/{name}", csv.namespace().unwrap_or_default())
+            }
+            name => format!("{} {name}", requirement.kind),
+        },
+        reason: requirement.status.to_string(),
+        text: text.to_owned(),
+        fix: Some(fix.to_owned()).filter(|fix| !fix.is_empty()),
+    }
+}
+
+/// A version that does not run says why.
+fn phase(csv: &ClusterServiceVersion) -> Option<Wait> {
+    let status = csv.status.as_ref()?;
+    let text = status.message.clone().filter(|message| !message.is_empty())?;
+    let object = named("ClusterServiceVersion", csv);
+    Some(Wait {
+        fix: Some(describe(&object)),
+        object,
+        reason: status.reason.clone().unwrap_or_default(),
+        text,
+    })
+}
+
+fn is_up(csv: &ClusterServiceVersion) -> bool {
+    let phase = csv.status.as_ref().map(|status| status.phase).unwrap_or_default();
+    matches!(phase, CsvPhase::Succeeded | CsvPhase::Replacing | CsvPhase::Deleting)
+}
+
+fn is_coming_up(csv: &ClusterServiceVersion, now: Timestamp) -> bool {
+    let Some(status) = &csv.status else { return true };
+    let since = status.last_transition_time.as_ref().map(|time| time.0);
+    status.phase != CsvPhase::Failed && since.is_some_and(|since| now.duration_since(since) < COMING_UP)
+}
+
+fn holds<'a>(subscription: &'a Subscription, type_: &str) -> Option<&'a Condition> {
+    let conditions = &subscription.status.as_ref()?.conditions;
+    condition::find(conditions, type_).filter(|c| c.is_true())
+}
+
+fn of_condition(object: String, condition: &Condition, fix: Option<String>) -> Wait {
+    Wait {
+        object,
+        reason: condition.reason.clone().unwrap_or_default(),
+        text: condition.message.clone().unwrap_or_default(),
+        fix,
+    }
+}
+
+/// `Kind namespace/name`.
+fn named<K: kube::Resource>(kind: &str, object: &K) -> String {
+    format!("{kind} {}/{}", object.namespace().unwrap_or_default(), object.name_any())
+}
+
+/// As the commands of `olm` take it.
+fn place(subscription: &Subscription) -> String {
+    format!("{} -n {}", subscription.name_any(), subscription.namespace().unwrap_or_default())
+}
+
+/// `Kind namespace/name` as a command that tells more of it.
+fn describe(object: &str) -> String {
+    let (kind, place) = object.split_once(' ').unwrap_or((object, ""));
+    let (namespace, name) = place.split_once('/').unwrap_or(("", place));
+    format!("run `kubectl describe {} {name} -n {namespace}`", kind.to_lowercase())
+}
+
+/// What a user can do about it. Upstream's words stay in `requirementStatus`.
+pub fn requirement_fix(requirement: &RequirementStatus) -> &'static str {
+    match (requirement.kind.as_str(), requirement.status) {
+        ("CustomResourceDefinition", RequirementState::NotPresent) => "install the operator that provides it",
+        ("CustomResourceDefinition", RequirementState::PresentNotSatisfied) => {
+            "upgrade the operator that provides it to a version that serves this version"
+        }
+        ("APIService", RequirementState::NotPresent) => "install the operator that serves it",
+        ("APIService", RequirementState::DeploymentNotFound) => {
+            "set its deploymentName to a Deployment of spec.install.spec.deployments"
+        }
+        ("ServiceAccount", RequirementState::NotPresent) => {
+            "its InstallPlan creates it; create it manually for a version that was applied with kubectl"
+        }
+        ("ServiceAccount", RequirementState::PresentNotSatisfied) => {
+            "bind the account to a role with this rule; an InstallPlan does this"
+        }
+        ("ClusterServiceVersion", _) => "upgrade the cluster, or choose an older version",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests;
