@@ -98,6 +98,15 @@ fn versions(up_to: usize, port: u16) -> Catalog {
     Catalog::chain(&all.iter().take(up_to).collect::<Vec<_>>()).and_chain(&[&slow])
 }
 
+/// Publishes a version beside those before it, once nothing of an upgrade is left: a plan that is made in the middle of one is
+/// made again when that changes what it is about.
+async fn publish(world: &World, version: usize, port: u16) -> Result<()> {
+    if version > 2 {
+        world.gone("ClusterServiceVersion", "ns", &format!("a.v{}.0.0", version - 2)).await?;
+    }
+    world.publish("catalog", &versions(version, port)).await
+}
+
 /// Wakes everything that looks at a clock.
 async fn look_again(world: &World) -> Result<()> {
     for (kind, namespace) in
@@ -136,7 +145,7 @@ fn a_clock_that_jumps_stops_nothing() {
         led_by(&world, "first").await?;
         manager.ready(PATIENCE).await?;
         let port = Endpoint::start(world.client.clone(), "ns", "a-service-cert").await?.port;
-        world.publish("catalog", &versions(1, port)).await?;
+        publish(&world, 1, port).await?;
         for (namespace, package) in [("ns", "a"), ("slow", "slow")] {
             world.home(namespace).await?;
             world.subscribe(namespace, package).await?;
@@ -154,7 +163,7 @@ fn a_clock_that_jumps_stops_nothing() {
         ensure!(text(&late, "/status/reason") == "InstallCheckFailed", "{}", late["status"]);
         ensure!(off(&world, "slow", "slow.v1.0.0").await? > HOUR, "the clock did not jump");
         // an upgrade goes its way, with the certificate that is there
-        world.publish("catalog", &versions(2, port)).await?;
+        publish(&world, 2, port).await?;
         world.installed("ns", "a", "a.v2.0.0").await?;
         webhook_answers(&world).await?;
         ensure!(certificate(&world).await? == made, "a new certificate after a day");
@@ -174,13 +183,13 @@ fn a_clock_that_jumps_stops_nothing() {
         // then it is replaced, and the webhook is reached
         webhook_answers(&world).await?;
         ensure!(certificate(&world).await? != ahead, "a certificate that has not begun is kept");
-        world.publish("catalog", &versions(3, port)).await?;
+        publish(&world, 3, port).await?;
         world.installed("ns", "a", "a.v3.0.0").await?;
 
         // when the clock is a day behind
         clock.jump("-1d")?;
         look_again(&world).await?;
-        world.publish("catalog", &versions(4, port)).await?;
+        publish(&world, 4, port).await?;
         world.installed("ns", "a", "a.v4.0.0").await?;
         ensure!(off(&world, "ns", "a.v4.0.0").await? < -HOUR, "the clock did not jump");
         webhook_answers(&world).await?;
@@ -195,7 +204,8 @@ fn a_clock_that_jumps_stops_nothing() {
         world.gone("ClusterServiceVersion", "ns", "a.v3.0.0").await?;
         let csvs = world.names("ClusterServiceVersion", "ns").await?;
         ensure!(csvs == ["a.v4.0.0"], "{csvs:?}");
-        ensure!(world.list("InstallPlan", "ns").await?.len() <= 4, "plans were made twice");
+        let plans = world.list("InstallPlan", "ns").await?;
+        ensure!(plans.len() <= 4, "plans were made twice: {plans:#?}");
         Ok(())
     });
 }
