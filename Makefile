@@ -20,12 +20,12 @@ test-long: deps
 
 ## bench: speed and memory, as a table
 bench: deps
-	$(CARGO) build --release --workspace --bins
-	target/release/olm-bench
+	$(CARGO) build --profile dist --workspace --bins
+	target/dist/olm-bench
 
-## build: the binaries, optimised
+## build: the binaries as they are shipped, in target/dist
 build: deps
-	$(CARGO) build --release --workspace --bins
+	$(CARGO) build --profile dist --workspace --bins
 
 ## crds: write the CustomResourceDefinitions in olm/api/crds, from the types in olm/api
 crds: deps

@@ -1,4 +1,4 @@
-//! The rules of the house that a machine can hold: layers, licences, banned crates, file sizes.
+//! Machine-checkable rules of the workspace: layers, licences, banned crates, file sizes.
 
 use std::{
     collections::BTreeSet,
@@ -77,7 +77,7 @@ const ONLY: &[(&str, &[&str])] = &[
     ("etcd-operator", &["olm-api", "olm-client"]),
 ];
 
-/// Crates whose decisions are pure: no runtime, no client, in their normal dependencies.
+/// Crates with pure decisions: no runtime, no client, in their normal dependencies.
 const PURE: &[(&str, &[&str])] = &[
     ("olm-version", &["tokio", "kube", "axum", "reqwest"]),
     ("olm-crd", &["tokio", "kube", "axum", "reqwest"]),
@@ -124,7 +124,7 @@ fn layers_point_down() {
     assert!(wrong.is_empty(), "layers:\n  {}", wrong.join("\n  "));
 }
 
-/// The strings in the array that follows `key = [` in deny.toml; enough TOML for a file of ours.
+/// The strings in the array that follows `key = [` in deny.toml; enough TOML for that file.
 fn deny_list(text: &str, key: &str) -> Vec<String> {
     let start = text.find(&format!("\n{key} = [")).expect("key in deny.toml");
     let body = &text[start..];
@@ -186,7 +186,7 @@ fn licences_and_sources_are_allowed_and_banned_crates_are_absent() {
     assert!(wrong.is_empty(), "deny.toml:\n  {}", wrong.join("\n  "));
 }
 
-/// `A OR (B AND C)`, `A/B`: true when some choice of it is allowed altogether.
+/// `A OR (B AND C)`, `A/B`: true when some choice of it is allowed completely.
 fn satisfied(expression: &str, allowed: &BTreeSet<String>) -> bool {
     let expression = expression.replace('/', " OR ");
     let flat = expression.replace(['(', ')'], " ");
@@ -207,7 +207,7 @@ fn files_stay_readable() {
     let mut wrong = Vec::new();
     for file in String::from_utf8_lossy(&out.stdout).lines() {
         let Ok(text) = std::fs::read_to_string(root().join(file)) else { continue };
-        // Tests at the end of a file do not make the code harder to find one's way in.
+        // Tests at the end of a file do not count: they do not obscure the code.
         let code = text.lines().take_while(|l| l.trim() != "#[cfg(test)]").count();
         if code > 700 && !REASONS.iter().any(|(f, _)| *f == file) {
             wrong.push(format!("{file}: {code} lines"));

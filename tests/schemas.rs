@@ -1,5 +1,5 @@
-//! The CRD schemas of the etcd operator, validated with `olm-crd`. They are tested here because `operators/*` use nothing of this
-//! workspace that other operator authors could not use.
+//! The CRD schemas of the etcd operator, validated with `olm-crd`. They are tested here because `operators/*`
+//! use nothing of this workspace that other operator authors could not use.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use croner::parser::{CronParser, Seconds, Year};
@@ -38,13 +38,13 @@ fn names_that_are_not_dns_labels_are_refused_for_all_kinds() {
         for bad in ["dot.name", "-a", "a-", "Orders", "a_b", "", &"a".repeat(64)] {
             let found = errors(schema, &object(kind, bad, spec));
             assert!(found.contains("metadata.name: expected a DNS label"), "{kind} {bad}: {found}");
-            // One that was stored before gets its status all the same.
+            // An object stored before still gets its status.
             let mut stored = object(kind, bad, spec);
             stored["status"] = json!({ "reason": "metadata.name" });
             assert_eq!(errors(schema, &stored), "", "{kind} {bad}");
         }
     }
-    // A cluster gives its name to Services; a backup and a restore may start with a digit.
+    // A cluster's name is used for Services; a backup and a restore may start with a digit.
     let digit = |(schema, kind, spec): &(Schema, &str, Value)| errors(schema, &object(kind, "1digit", spec));
     assert!(digit(&cluster).contains("metadata.name"), "{}", digit(&cluster));
     assert_eq!((digit(&backup), digit(&restore)), (String::new(), String::new()));
@@ -216,8 +216,8 @@ fn definitions_are_accepted_by_an_api_server() {
     }
 }
 
-/// API servers multiply the cost of a rule by the number of values that it visits at the most: a text or list without
-/// a bound in front of a rule would make the definition invalid there.
+/// API servers multiply the cost of a rule by the maximum number of values that it visits: an unbounded text
+/// or list would make the definition invalid there.
 #[test]
 fn rules_visit_bounded_lists_alone() {
     fn walk(schema: &Value, path: &str, bounded: bool) {

@@ -1,4 +1,4 @@
-//! Turns `proto/registry.proto` into Rust, and keeps its descriptor for server reflection.
+//! Generates Rust from `proto/registry.proto`, and its descriptor for server reflection.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! From the documents of a package to the package. What does not fit becomes a flaw and is left out; the rest stays.
+//! Assembles a package from its documents. Invalid parts become flaws and are left out; the rest stays.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -18,29 +18,29 @@ use crate::shape::{GlancedDoc, PropertyDoc};
 #[derive(Debug, Clone)]
 pub(crate) struct Document {
     pub header: Header,
-    /// Where it is in the text.
+    /// Its range in the text.
     pub range: Range<usize>,
-    /// Which of the documents that were read it is; what flaws refer to.
+    /// Index among the read documents; flaws refer to it.
     pub source: usize,
 }
 
-/// A problem whose place is not settled: it moves with the document when others around it change.
+/// A problem without a final place: it moves with the document when others around it change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Flaw {
     pub document: Option<usize>,
-    /// Another document that it is about.
+    /// Another affected document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other: Option<usize>,
     pub problem: Problem,
 }
 
 impl Flaw {
-    /// Puts it to the others.
+    /// Adds it to a list.
     pub fn list(self, flaws: &mut Vec<Self>) {
         problem::list(flaws, self, |flaw| &mut flaw.problem);
     }
 
-    /// The problem, now that it is known where the documents are.
+    /// The problem, with the places of the documents.
     pub fn at(&self, place: impl Fn(usize) -> Option<Place>) -> Problem {
         let mut problem = self.problem.clone();
         if let Some(place) = self.document.and_then(&place) {
@@ -53,27 +53,27 @@ impl Flaw {
     }
 }
 
-/// A package in the making.
+/// A package being assembled.
 pub(crate) struct Assembly {
-    /// As the documents say, whether there is such a package or not.
+    /// From the documents, whether the package exists or not.
     pub name: String,
     pub package: Option<Package>,
     pub flaws: Vec<Flaw>,
     text: Arc<String>,
-    /// Where channels and bundles were written.
+    /// Source documents of channels and bundles.
     places: BTreeMap<(&'static str, String), usize>,
     deprecated: bool,
     depth: Depth,
 }
 
-/// How much is made of the documents.
+/// How thoroughly documents are processed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
-    /// Everything, of content that was checked before.
+    /// Completely, for content that was checked before.
     Open,
-    /// Everything, and problems are looked for.
+    /// Completely, with checks.
     Check,
-    /// Problems are looked for; what only a reader would want to know is passed over.
+    /// Only checks; content without influence on them is skipped.
     Glance,
 }
 
@@ -117,7 +117,7 @@ struct BundleDoc<P> {
     related_images: Option<Vec<RelatedImage>>,
 }
 
-/// A type parameter would have to have a default for serde's own.
+/// A type parameter would need a default for serde's own.
 fn none<P>() -> Option<Vec<P>> {
     None
 }
@@ -145,8 +145,8 @@ struct ReferenceDoc {
 }
 
 impl Assembly {
-    /// Makes a package of its documents, which are in canonical order. Content that was checked before is not checked
-    /// again.
+    /// Assembles a package from its documents in canonical order. Content that was checked before is not
+    /// checked again.
     pub fn of(name: &str, text: &Arc<String>, documents: &[Document], depth: Depth) -> Self {
         let mut assembly = Self {
             name: name.to_owned(),
@@ -170,12 +170,11 @@ impl Assembly {
         assembly
     }
 
-    /// Whether problems are looked for.
     pub fn checks(&self) -> bool {
         self.depth != Depth::Open
     }
 
-    /// A problem at the place of a package, channel or bundle.
+    /// Reports a problem at the place of a package, channel or bundle.
     pub fn report(
         &mut self,
         subject: &Subject<'_>,
@@ -232,7 +231,7 @@ impl Assembly {
         self.flaw(&Subject::new(kind, name), Some(document.source), None, what);
     }
 
-    /// A second definition of what there is already.
+    /// Reports a duplicate definition.
     fn twice(&mut self, document: &Document, kind: &'static str, code: &'static str, fix: &'static str) {
         let name = &document.header.name;
         let other = self.places.get(&(kind, name.clone())).copied();
@@ -418,21 +417,21 @@ impl Assembly {
                     properties.map(|list| list.into_iter().filter_map(|glanced| glanced.0).collect());
                 Some(BundleDoc { image, properties, related_images })
             }
-            // Also where a glance found a mistake: what it is needs a closer look.
+            // Also where a glance found a mistake: a full parse identifies it.
             None => self.parse::<BundleDoc<PropertyDoc<'_>>>(document, &text),
         };
         let Some(doc) = doc else { return };
         self.place(BUNDLE, document);
         let mut properties = Vec::new();
         for property in doc.properties.unwrap_or_default() {
-            // A value is a slice of the package's own text: where it is cut out is all there is to keep.
+            // A value is a slice of the package's own text: only its range is stored.
             let value = property.value.map_or("", RawValue::get);
             let type_ = property.type_.unwrap_or_default();
             if !type_.is_empty() && !value.is_empty() {
                 properties.push(Property::new(type_, Arc::clone(&text), range_in(&text, value)));
                 continue;
             }
-            // `opm validate` lets a property without a type pass, and refuses one without a value.
+            // `opm validate` accepts a property without a type, and rejects one without a value.
             let (missing, severity) = match type_.is_empty() {
                 true => ("type", Severity::Warning),
                 false => ("value", Severity::Error),
@@ -505,7 +504,7 @@ impl Assembly {
     }
 }
 
-/// What a problem is about.
+/// The subject of a problem.
 pub(crate) struct Subject<'a> {
     pub kind: &'static str,
     pub name: &'a str,
@@ -524,7 +523,7 @@ pub(crate) const PACKAGE: &str = "package";
 pub(crate) const CHANNEL: &str = "channel";
 pub(crate) const BUNDLE: &str = "bundle";
 
-/// Packages first, then their channels, bundles, deprecations, and whatever else they have.
+/// Sort order: packages, then their channels, bundles, deprecations, and all others.
 pub(crate) fn order<'a>(header: &'a Header, json: &'a str) -> (u8, &'a str, &'a str, &'a str) {
     let rank = match header.schema.as_str() {
         "olm.package" => 0,
@@ -536,7 +535,7 @@ pub(crate) fn order<'a>(header: &'a Header, json: &'a str) -> (u8, &'a str, &'a 
     (rank, &header.schema, &header.name, json)
 }
 
-/// Where a slice stands in the text that it was cut out of.
+/// The range of a slice within its text.
 fn range_in(text: &str, slice: &str) -> Range<usize> {
     if slice.is_empty() {
         return 0..0;

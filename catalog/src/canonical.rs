@@ -1,7 +1,6 @@
-//! Canonical JSON: keys in order, no white space, each key once.
-//!
-//! Written in one pass while the text is being read, from JSON and YAML alike, without a tree in between:
-//! catalogs have a hundred megabytes, nearly all of it text that nobody looks at while they are loaded.
+//! Canonical JSON: sorted keys, no white space, each key once.
+//! Written in one pass while the text is being parsed, from JSON and YAML alike, without an intermediate
+//! tree: catalogs have a hundred megabytes, nearly all of it text that loading does not inspect.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,21 +11,21 @@ use serde::de::{
 
 use crate::spelling;
 
-/// What was noticed on the way.
+/// Findings of the pass.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Remarks {
-    /// Keys that a map has twice, as paths; the last one counts, as upstream has it.
+    /// Duplicate keys of maps, as paths; the last one counts, as upstream.
     pub duplicates: Vec<String>,
     /// A merge key (`<<`) of YAML, which only a tree can resolve.
     pub merges: bool,
-    /// A key is spelled as a field in another case ([`spelling::differs`]).
+    /// A key has the spelling of a field in another case ([`spelling::differs`]).
     pub respelled: bool,
 }
 
-/// More of them say nothing new.
+/// Maximum number of listed duplicates.
 const LISTED_DUPLICATES: usize = 20;
 
-/// Writes canonical JSON behind `out`, at most `limit` bytes of it.
+/// Appends canonical JSON to `out`, at most `limit` bytes of it.
 pub(crate) fn write<'de, D>(deserializer: D, out: &mut Vec<u8>, limit: usize) -> Result<Remarks, D::Error>
 where
     D: Deserializer<'de>,
@@ -45,7 +44,7 @@ impl<'de> Inspector<'de> {
         Self(Writer::new(None))
     }
 
-    /// Goes into the value of a key.
+    /// Inspects the value of a key.
     pub fn value(&mut self, key: Cow<'de, str>) -> impl DeserializeSeed<'de, Value = ()> + '_ {
         self.0.path.clear();
         self.key(key.clone());
@@ -53,7 +52,7 @@ impl<'de> Inspector<'de> {
         Seed(&mut self.0)
     }
 
-    /// Notes a key whose value is of no interest.
+    /// Records a key whose value is skipped.
     pub fn key(&mut self, key: Cow<'de, str>) {
         self.0.remarks.respelled |= spelling::differs(&key);
         self.0.entries.push((key, 0));
@@ -68,7 +67,7 @@ impl<'de> Inspector<'de> {
 
 struct Writer<'de, 'o> {
     out: Option<Out<'o>>,
-    /// Keys of the maps that are open, innermost last, with the start of each entry in the text.
+    /// Keys of the open maps, innermost last, with the start of each entry in the text.
     entries: Vec<(Cow<'de, str>, usize)>,
     path: Vec<Cow<'de, str>>,
     remarks: Remarks,
@@ -76,7 +75,7 @@ struct Writer<'de, 'o> {
 
 struct Out<'o> {
     text: &'o mut Vec<u8>,
-    /// The length that the text may not go beyond: aliases of YAML can make little text very large.
+    /// Maximum length of the text: YAML aliases can expand a small text greatly.
     end: usize,
     scratch: Vec<u8>,
 }
@@ -112,7 +111,7 @@ impl<'de, 'o> Writer<'de, 'o> {
         self.out.as_ref().map_or(0, |out| out.text.len())
     }
 
-    /// Takes back the comma behind the last entry or element.
+    /// Removes the comma after the last entry or element.
     fn close(&mut self, start: usize) {
         if let Some(out) = &mut self.out
             && out.text.len() > start
@@ -121,13 +120,13 @@ impl<'de, 'o> Writer<'de, 'o> {
         }
     }
 
-    /// Puts the entries of the map that ends here in order; they were written with a comma behind each.
+    /// Sorts the entries of the closed map; each was written with a trailing comma.
     fn close_map(&mut self, first: usize, start: usize) {
         let entries = &self.entries[first..];
         if !entries.windows(2).all(|pair| pair[0].0 < pair[1].0) {
             let length = self.length();
             let end = |entry: usize| entries.get(entry + 1).map_or(length, |next| next.1);
-            // Stable: of equal keys the later one stays behind the earlier.
+            // Stable: of equal keys the later one stays after the earlier.
             let mut order: Vec<usize> = (0..entries.len()).collect();
             order.sort_by(|a, b| entries[*a].0.cmp(&entries[*b].0));
             let is_twin = |pair: &[usize]| entries[pair[0]].0 == entries[pair[1]].0;
@@ -182,7 +181,7 @@ impl<'de> Visitor<'de> for Seed<'_, 'de, '_> {
         self.0.json(&value)
     }
 
-    /// Beyond 64 bits a number is as exact as JSON readers take it: a floating-point one.
+    /// Beyond 64 bits a number is as exact as in JSON parsers: floating-point.
     fn visit_u128<E: de::Error>(self, value: u128) -> Result<(), E> {
         self.visit_f64(value as f64)
     }
@@ -191,7 +190,7 @@ impl<'de> Visitor<'de> for Seed<'_, 'de, '_> {
         self.visit_f64(value as f64)
     }
 
-    /// A tag of YAML says nothing to JSON; what it stands at is what counts.
+    /// JSON has no tags; only the tagged value counts.
     fn visit_enum<A: EnumAccess<'de>>(self, tagged: A) -> Result<(), A::Error> {
         let (_, value) = tagged.variant_seed(KeySeed)?;
         value.newtype_variant_seed(self)
@@ -324,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_keys_the_last_counts_and_it_is_said() {
+    fn of_equal_keys_the_last_counts_and_it_is_reported() {
         let (text, remarks) = json(r#"{"a":{"k":1,"b":2,"k":3},"a":{"k":4,"k":5,"k":6}}"#);
         assert_eq!(text, r#"{"a":{"k":6}}"#);
         assert_eq!(remarks.duplicates, ["a.k", "a.k", "a.k", "a"]);

@@ -1,4 +1,4 @@
-//! What a catalog must be like, beyond the shape of its documents.
+//! Rules for a catalog beyond the shape of its documents.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,12 +22,12 @@ use crate::shape::{MetadataShape, ObjectShape};
 struct PackageProperty {
     package_name: String,
     version: String,
-    /// Which packaging of the version it is.
+    /// The release, which distinguishes packagings of one version.
     #[serde(default)]
     release: Option<String>,
 }
 
-/// Finds the version of a bundle, and checks it by itself.
+/// Determines the version of a bundle, and checks the bundle alone.
 pub(crate) fn bundle(assembly: &mut Assembly, bundle: &BundleEntry) -> Option<Version> {
     if !assembly.checks() {
         let property = bundle.property("olm.package")?.parse::<PackageProperty>().ok()?;
@@ -117,7 +117,7 @@ pub(crate) fn bundle(assembly: &mut Assembly, bundle: &BundleEntry) -> Option<Ve
 
 const IMAGE_FIX: &str = "use HOST/NAME:TAG or HOST/NAME@sha256:DIGEST, without a scheme";
 
-/// What `opm validate` lets pass and users stumble over.
+/// Findings that `opm validate` accepts and that cause trouble for users.
 fn doubts(bundle: &BundleEntry) -> Vec<(Severity, &'static str, String, &'static str)> {
     let name = &bundle.name;
     let mut doubts = Vec::new();
@@ -151,7 +151,8 @@ fn doubts(bundle: &BundleEntry) -> Vec<(Severity, &'static str, String, &'static
     doubts
 }
 
-/// The rules for a bundle with a release: it is part of the bundle's name, so that each is a bundle of its own.
+/// The rules for a bundle with a release: it is part of the bundle's name, so that each release is a separate
+/// bundle.
 fn released(
     bundle: &BundleEntry,
     version: &Version,
@@ -176,7 +177,7 @@ fn released(
     })
 }
 
-/// The field of a bundle that a rule is about.
+/// The field of a bundle that a rule concerns.
 fn field_of(code: &str) -> Option<&'static str> {
     Some(match code {
         "bundle-package-property"
@@ -194,7 +195,7 @@ fn field_of(code: &str) -> Option<&'static str> {
     })
 }
 
-/// Checks what holds a package together, and leaves it out when nobody could install from it.
+/// Checks the consistency of a package, and drops it when nothing in it can be installed.
 pub(crate) fn package(assembly: &mut Assembly) {
     let Some(mut package) = assembly.package.take() else { return };
     if assembly.checks() {
@@ -213,7 +214,7 @@ pub(crate) fn package(assembly: &mut Assembly) {
     }
 }
 
-/// Chooses a default channel where the package has none; false when there is no channel at all.
+/// Selects a default channel where the package has none; false without any channel.
 fn default_channel(assembly: &mut Assembly, package: &mut Package) -> bool {
     let name = package.name.clone();
     let subject = Subject { field: Some("defaultChannel"), ..Subject::new(PACKAGE, &name) };
@@ -274,7 +275,7 @@ fn membership(assembly: &mut Assembly, package: &Package) {
     }
 }
 
-/// Two bundles of one version cannot be told apart. Here build metadata counts, as upstream.
+/// Two bundles of one version are ambiguous. Here build metadata counts, as upstream.
 fn versions(assembly: &mut Assembly, package: &Package) {
     let mut by_version: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for bundle in package.bundles.values() {
@@ -330,7 +331,7 @@ fn channel_graph(assembly: &mut Assembly, channel: &Channel) {
     }
 }
 
-/// Ranges that do not parse, say something else than they seem to, or lead back from newer entries.
+/// Ranges that do not parse, have an unintended meaning, or include newer entries.
 fn skip_ranges(assembly: &mut Assembly, package: &Package, channel: &Channel) {
     let name = &channel.name;
     for entry in &channel.entries {
@@ -364,7 +365,7 @@ fn skip_ranges(assembly: &mut Assembly, package: &Package, channel: &Channel) {
     }
 }
 
-/// The entry itself and newer ones, where its own range contains them: an upgrade could lead back to it.
+/// The entry itself or a newer one contained in its own range: an upgrade could lead back to it.
 fn covered(package: &Package, channel: &Channel, name: &str, range: &Range) -> Option<String> {
     let version = |name: &str| package.bundles.get(name)?.version.as_ref();
     let own = version(name)?;
@@ -385,13 +386,12 @@ fn covered(package: &Package, channel: &Channel, name: &str, range: &Range) -> O
     (!parts.is_empty()).then(|| parts.join(" and "))
 }
 
-/// The icon of the default channel's head, for packages that leave theirs to the bundle.
+/// The icon of the default channel's head, for packages without an icon of their own.
 fn inline_icon(package: &Package) -> Option<icon::Icon> {
     let csv = package.head()?.inline_csv()?;
     icon::decode(csv.pointer("/spec/icon/0")?).ok().map(|(icon, _)| icon)
 }
 
-/// A DNS-1123 label.
 pub(crate) fn is_dns_label(name: &str) -> bool {
     let letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     !name.is_empty()

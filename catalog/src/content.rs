@@ -1,4 +1,4 @@
-//! The texts of a catalog's packages, wherever they are kept.
+//! The texts of a catalog's packages, in memory or on disk.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, Range};
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crate::model::{Catalog, Group, Package};
 use crate::store::StoreFiles;
 
-/// Where the texts are.
+/// Storage of the texts.
 #[derive(Debug, Clone)]
 pub(crate) enum Content {
     /// By name of the package.
@@ -20,40 +20,28 @@ pub(crate) enum Content {
     Nowhere,
 }
 
-/// A package's text cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ContentError {
-    /// The catalog was loaded to be checked.
+    /// The catalog was only loaded for a check.
     #[error("content of package {package} not stored: the catalog was only checked")]
     NotKept { package: String },
-    /// The file is not readable.
     #[error(
         "failed to read package {package} from {path}: {source}; the next refresh of the catalog reads it \
          again"
     )]
-    Read {
-        package: String,
-        /// The file.
-        path: String,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The file is not what was written.
+    Read { package: String, path: String, source: std::io::Error },
+    /// The file differs from what was written.
     #[error(
         "failed to read package {package} from {path}: file corrupted and set aside; the next refresh of \
          the catalog reads it again"
     )]
-    Damaged {
-        package: String,
-        /// The file.
-        path: String,
-    },
+    Damaged { package: String, path: String },
 }
 
-/// Packages that were read last are kept up to this many bytes of their texts.
+/// Total text size of the cached packages.
 const KEPT: usize = 8 << 20;
 
-/// The packages that were read last.
+/// The most recently read packages.
 #[derive(Debug, Default)]
 pub(crate) struct Recent(Mutex<Vec<(Arc<Package>, usize)>>);
 
@@ -76,7 +64,7 @@ impl Recent {
     }
 }
 
-/// Which documents are wanted; the default is all.
+/// Selects documents; by default all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     pub schema: Option<String>,
@@ -90,14 +78,13 @@ pub struct Documents<'a> {
     catalog: &'a Catalog,
     groups: std::collections::btree_map::Range<'a, String, Group>,
     filter: Filter,
-    /// What is wanted of the current package, last first.
+    /// Remaining documents of the current package, last first.
     ranges: Vec<Range<usize>>,
     text: Bytes,
 }
 
 impl Catalog {
-    /// A package with everything in it, read from where the catalog's content is kept; `None` when there is none.
-    ///
+    /// A complete package, read from the catalog's storage; `None` when it does not exist.
     /// # Errors
     /// [`ContentError`] when the content cannot be read.
     pub fn package(&self, name: &str) -> Result<Option<Arc<Package>>, ContentError> {
@@ -117,7 +104,6 @@ impl Catalog {
         Ok(package)
     }
 
-    /// The documents that a filter lets pass.
     #[must_use]
     pub fn documents(&self, filter: &Filter) -> Documents<'_> {
         let bound = || filter.package.as_deref().map_or(Bound::Unbounded, Bound::Included);

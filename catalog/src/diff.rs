@@ -1,4 +1,4 @@
-//! What changed from one catalog to another.
+//! Differences between two catalogs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,59 +8,52 @@ use serde::{Deserialize, Serialize};
 use crate::content::ContentError;
 use crate::model::{BundleEntry, Catalog, Channel, Package};
 
-/// What happened to something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
-    /// It is new.
     Added,
-    /// It is gone.
     Removed,
-    /// It was there and is different.
     Changed,
 }
 
-/// Of what kind it is.
+/// Kind of the changed object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Subject {
     Package,
     Channel,
-    /// A bundle's place in a channel, with its edges.
+    /// A bundle's entry in a channel, with its edges.
     Entry,
     Bundle,
     /// A deprecation of a package, channel or bundle.
     Deprecation,
 }
 
-/// One difference.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Change {
     pub package: String,
     pub subject: Subject,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
-    /// Bundle it is about.
+    /// The affected bundle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bundle: Option<String>,
-    /// What happened.
     pub action: Action,
-    /// Which part of it changed, such as `defaultChannel`, `replaces` or `properties olm.gvk`.
+    /// The changed part, such as `defaultChannel`, `replaces` or `properties olm.gvk`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
-    /// What it was, where that is short.
+    /// The old value, where it is short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub old: Option<String>,
-    /// What it is, where that is short.
+    /// The new value, where it is short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new: Option<String>,
 }
 
-/// Every difference, by package; a package that was added or removed is one change. Packages of equal content
-/// are not read.
-///
+/// All differences, by package; an added or removed package is one change. Packages of equal content are not
+/// read.
 /// # Errors
-/// [`ContentError`] when a package cannot be read from where its catalog is kept.
+/// [`ContentError`] when a package cannot be read.
 pub fn diff(old: &Catalog, new: &Catalog) -> Result<Vec<Change>, ContentError> {
     let names: BTreeSet<&str> =
         old.summaries().chain(new.summaries()).map(|summary| summary.name.as_str()).collect();
@@ -76,7 +69,6 @@ pub fn diff(old: &Catalog, new: &Catalog) -> Result<Vec<Change>, ContentError> {
     Ok(changes)
 }
 
-/// The differences of one package.
 #[must_use]
 pub fn diff_packages(name: &str, old: Option<&Package>, new: Option<&Package>) -> Vec<Change> {
     let mut report = Report { package: name, changes: Vec::new() };
@@ -110,7 +102,7 @@ impl Report<'_> {
         self.changes.push(change);
     }
 
-    /// A field that holds a short text.
+    /// Compares a field with a short text.
     fn field(
         &mut self,
         subject: Subject,
@@ -245,7 +237,7 @@ fn images(bundle: &BundleEntry) -> BTreeSet<(&str, &str)> {
     bundle.related_images.iter().map(|related| (related.image.as_str(), related.name.as_str())).collect()
 }
 
-/// What is in either map, with what each has of it.
+/// The keys of both maps, with their values.
 fn pairs<'a, V>(
     old: &'a BTreeMap<String, V>,
     new: &'a BTreeMap<String, V>,

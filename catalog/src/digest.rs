@@ -6,8 +6,8 @@ use sha2::{Digest, Sha256};
 
 use crate::model::Group;
 
-/// `sha256:…` over the packages and the digests of their canonical texts. File names, the order of files and
-/// documents, formatting, key order, and YAML or JSON do not change it.
+/// `sha256:…` over the packages and the digests of their canonical texts. It does not depend on file names,
+/// the order of files and documents, formatting, key order, or YAML versus JSON.
 pub(crate) fn of(groups: &BTreeMap<String, Group>) -> String {
     let mut hasher = Sha256::new();
     for (name, group) in groups {
@@ -19,7 +19,7 @@ pub(crate) fn of(groups: &BTreeMap<String, Group>) -> String {
     format!("sha256:{}", hex(&hasher.finalize()))
 }
 
-/// Bytes as text: two digits each, in small letters.
+/// Bytes in lower-case hexadecimal.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;

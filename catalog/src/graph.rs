@@ -1,7 +1,6 @@
-//! The upgrade graph of a package as a picture or a text.
-//!
-//! Arrows lead from what is installed to what it is upgraded to. [`graph`] is a pure function; every name in
-//! it comes from a stranger and is escaped for its format.
+//! Renders the upgrade graph of a package as a picture or text.
+//! Arrows lead from an installed bundle to its upgrade. [`graph`] is a pure function; every name in it is
+//! untrusted and is escaped for its format.
 
 mod dot;
 mod mermaid;
@@ -15,10 +14,9 @@ use olm_version::Version;
 
 use crate::model::{Channel, ChannelEntry, Package};
 
-/// How a graph is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// For Markdown pages that draw it.
+    /// For Markdown pages that render it.
     Mermaid,
     /// For Graphviz.
     Dot,
@@ -33,56 +31,52 @@ pub enum Format {
 #[serde(rename_all = "camelCase")]
 pub struct Picture {
     pub package: String,
-    /// Why the package should not be used any more.
+    /// Deprecation message of the package.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<String>,
-    /// The upgrade path with its start; empty when none is marked. Serialized under its first name, which programs read.
+    /// The upgrade path with its start; empty when none is marked. Serialized under its first name, which
+    /// programs read.
     #[serde(rename = "way", skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<String>,
     /// By name.
     pub channels: Vec<Lane>,
 }
 
-/// A channel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Lane {
-    /// Channel.
     pub name: String,
-    /// Whether an install without a choice follows it.
+    /// Whether an install without a selected channel uses it.
     pub default: bool,
-    /// Why the channel should not be used any more.
+    /// Deprecation message of the channel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<String>,
-    /// Its bundles, the head first, then along `replaces`, then those that are off the chain.
+    /// Its bundles, the head first, then along `replaces`, then those off the chain.
     pub bundles: Vec<Stop>,
-    /// Its edges, in the order of the bundles that they lead to.
+    /// Its edges, in the order of their target bundles.
     pub edges: Vec<Edge>,
 }
 
-/// A bundle in a channel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Stop {
-    /// Bundle.
     pub name: String,
     /// Its version, where the catalog has the bundle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Where it is in the channel.
+    /// Its place in the channel.
     pub role: Role,
-    /// Why the bundle should not be used any more.
+    /// Deprecation message of the bundle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<String>,
-    /// Whether it is installed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub installed: bool,
-    /// Which hop of the path leads here, from 1.
+    /// Number of the hop of the path that leads here, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hop: Option<usize>,
 }
 
-/// Where a bundle is in a channel.
+/// Place of a bundle in a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Role {
@@ -92,9 +86,9 @@ pub enum Role {
     Chain,
     /// Skipped by another one.
     Skipped,
-    /// Named by an edge only.
+    /// Only named by an edge.
     Missing,
-    /// Nothing leads from it to the head, which a validator refuses.
+    /// No path leads from it to the head; validators reject this.
     Stranded,
 }
 
@@ -102,18 +96,18 @@ pub enum Role {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Edge {
-    /// A bundle; for [`EdgeKind::SkipRange`] the range of versions as it is written.
+    /// A bundle; for [`EdgeKind::SkipRange`] the range of versions as written.
     pub from: String,
     /// A bundle.
     pub to: String,
-    /// Which field says so.
+    /// The field that defines it.
     pub kind: EdgeKind,
-    /// Which hop of the path takes it, from 1.
+    /// Number of the hop of the path that uses it, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hop: Option<usize>,
 }
 
-/// The field that an edge is from.
+/// The field that defines an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum EdgeKind {
@@ -167,7 +161,7 @@ impl Picture {
         }
     }
 
-    /// Marks what is installed, and the upgrade path.
+    /// Marks the installed bundle and the upgrade path.
     pub fn mark(&mut self, installed: Option<&str>, path: &[String]) {
         self.path = path.to_vec();
         let hop_to = |name: &str| path.iter().skip(1).position(|on| on == name).map(|at| at + 1);
@@ -185,7 +179,7 @@ impl Picture {
             for edge in &mut lane.edges {
                 edge.hop = hop_to(&edge.to).filter(|hop| {
                     let from = &path[hop - 1];
-                    // A range is taken where no edge names the bundle.
+                    // A range applies where no edge names the bundle.
                     match edge.kind {
                         EdgeKind::SkipRange => !named.contains(&(from.clone(), edge.to.clone())),
                         _ => edge.from == *from,
@@ -195,7 +189,8 @@ impl Picture {
         }
     }
 
-    /// Leaves out what is neither on the marked path nor of a version between its ends, and channels that it does not take.
+    /// Drops bundles that are neither on the marked path nor of a version between its ends, and channels that
+    /// it does not use.
     pub fn narrow(&mut self) {
         let version = |stop: &Stop| stop.version.as_deref().and_then(|text| Version::parse(text).ok());
         let stops = self.channels.iter().flat_map(|lane| &lane.bundles);
@@ -273,7 +268,7 @@ fn lane(package: &Package, channel: &Channel) -> Lane {
 }
 
 impl Stop {
-    /// What is said of it beside its name.
+    /// Annotations after its name.
     fn remark(&self) -> String {
         let role = match self.role {
             Role::Head => Some("head"),

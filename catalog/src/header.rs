@@ -1,4 +1,4 @@
-//! What a document is filed by.
+//! The lookup keys of a document.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,19 +8,18 @@ use serde_json::value::RawValue;
 
 use crate::canonical::{Inspector, Remarks};
 
-/// The three keys that every document of a catalog is looked up by.
+/// The three lookup keys of every document of a catalog.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Header {
     pub schema: String,
     /// For a package, its own name.
     pub package: String,
     pub name: String,
-    /// Whether the document is a map at all.
     pub is_map: bool,
 }
 
 impl Header {
-    /// The header of the JSON document at the start of a text, and how long that document is.
+    /// The header of the JSON document at the start of a text, and the document's length.
     pub fn read(text: &[u8]) -> Result<(Self, usize), serde_json::Error> {
         let mut stream = serde_json::Deserializer::from_slice(text).into_iter::<Self>();
         match stream.next() {
@@ -29,7 +28,7 @@ impl Header {
         }
     }
 
-    /// As [`Self::read`], and inspects all of the document.
+    /// As [`Self::read`], and inspects the whole document.
     pub fn inspect(text: &[u8]) -> Result<(Self, usize, Remarks), serde_json::Error> {
         let mut stream = serde_json::Deserializer::from_slice(text).into_iter::<Inspected>();
         match stream.next() {
@@ -45,7 +44,7 @@ impl<'de> Deserialize<'de> for Header {
     }
 }
 
-/// A header, with the remarks about all of the document.
+/// A header, with the remarks about the whole document.
 pub(crate) struct Inspected {
     header: Header,
     remarks: Remarks,
@@ -70,7 +69,7 @@ impl<'de> Visitor<'de> for HeaderVisitor<'_, 'de> {
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Header, A::Error> {
         let mut header = Header { is_map: true, ..Header::default() };
-        // What is not text is left to the check of the document's shape, which can say more about it.
+        // The check of the document's shape reports values that are not text, with more detail.
         let text = |value: &RawValue| serde_json::from_str::<String>(value.get()).unwrap_or_default();
         while let Some(key) = map.next_key::<Cow<'de, str>>()? {
             let is = |field: &str| key.eq_ignore_ascii_case(field);
@@ -132,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_finds_keys_that_are_there_twice() {
+    fn duplicate_keys_are_found() {
         let text =
             br#"{"schema":"s","a":{"k":1,"b":[{"c":1,"c":2}],"k":3},"name":"n","a":1,"name":"m"} {"x":1}"#;
         let (header, length, remarks) = Header::inspect(text).unwrap();

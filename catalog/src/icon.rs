@@ -4,21 +4,20 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-/// The largest icon that is kept, in bytes. Real ones have a few kilobytes; pages load many of them.
+/// Maximum size of an icon in bytes. Real ones have a few kilobytes; pages load many of them.
 const LARGEST: usize = 512 * 1024;
 
-/// A picture that is one: its bytes were looked at.
+/// An image with a verified format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Icon {
-    /// As the bytes say, whatever the catalog says: `image/png`, `image/jpeg`, `image/gif`,
-    /// `image/svg+xml` or `image/vnd.microsoft.icon`.
+    /// Detected from the bytes, not from the catalog: `image/png`, `image/jpeg`, `image/gif`, `image/svg+xml`
+    /// or `image/vnd.microsoft.icon`.
     pub mediatype: String,
-    /// The picture.
     pub data: Vec<u8>,
 }
 
 impl Icon {
-    /// A picture, if the bytes are one.
+    /// An image, if the bytes are one.
     #[must_use]
     pub fn of(data: Vec<u8>) -> Option<Self> {
         let kind = olm_bundle::sniff(&data)?;
@@ -34,7 +33,6 @@ pub(crate) struct NoIcon {
 }
 
 /// Decodes an icon of a package or ClusterServiceVersion (`base64data`, `mediatype`).
-///
 /// `Ok` with a remark is an icon that is usable although strict validators complain.
 pub(crate) fn decode(icon: &Value) -> Result<(Icon, Option<NoIcon>), NoIcon> {
     let text = |key: &str| icon.get(key).and_then(Value::as_str).unwrap_or_default();

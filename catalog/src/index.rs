@@ -13,14 +13,14 @@ pub(crate) enum Disorder {
     NoHead,
     /// More than one entry is at the top.
     SeveralHeads(Vec<String>),
-    /// The chain of replacements from the head comes back to where it was.
+    /// The `replaces` chain from the head has a cycle.
     Cycle(Vec<String>),
     /// Entries that are neither skipped nor on the chain from the head.
     Stranded(Vec<String>),
 }
 
 impl Channel {
-    /// The newest entry: the one that no other replaces or skips. `None` when there is not exactly one.
+    /// The newest entry: the one that no other replaces or skips. `None` unless there is exactly one.
     #[must_use]
     pub fn head(&self) -> Option<&ChannelEntry> {
         match self.heads().as_slice() {
@@ -29,13 +29,12 @@ impl Channel {
         }
     }
 
-    /// The entry of a bundle.
     #[must_use]
     pub fn entry(&self, name: &str) -> Option<&ChannelEntry> {
         self.entries.iter().find(|entry| entry.name == name)
     }
 
-    /// The entries from the head along `replaces`, skipped ones left out; empty without a single head.
+    /// The entries from the head along `replaces`, without skipped ones; empty without a single head.
     #[must_use]
     pub fn chain(&self) -> Vec<&ChannelEntry> {
         let Some(head) = self.head() else { return Vec::new() };
@@ -52,8 +51,8 @@ impl Channel {
         self.entries.iter().flat_map(|entry| entry.skips.iter().map(String::as_str)).collect()
     }
 
-    /// Follows `replaces` from an entry until it leaves the channel, meets a skipped entry, or comes
-    /// back; the second value is the name it came back to.
+    /// Follows `replaces` from an entry until it leaves the channel, meets a skipped entry, or has a cycle;
+    /// the second value is the repeated name.
     fn walk<'a>(&'a self, from: &'a ChannelEntry) -> (Vec<&'a ChannelEntry>, Option<&'a str>) {
         let by_name: BTreeMap<&str, &ChannelEntry> =
             self.entries.iter().map(|entry| (entry.name.as_str(), entry)).collect();
@@ -72,7 +71,7 @@ impl Channel {
         (chain, None)
     }
 
-    /// What keeps the channel from having an order, if anything.
+    /// Why the channel has no order, if it has none.
     pub(crate) fn disorder(&self) -> Option<Disorder> {
         if self.entries.is_empty() {
             return Some(Disorder::Empty);
@@ -113,7 +112,7 @@ mod tests {
 
     use super::*;
 
-    /// `a<b` says that a replaces b, `a/b` that a skips b.
+    /// `a<b`: a replaces b, `a/b`: a skips b.
     fn channel(entries: &[&str]) -> Channel {
         let entry = |text: &&str| {
             let name = text.split(['<', '/']).next().unwrap_or_default().to_owned();
@@ -141,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn every_disorder_is_told() {
+    fn every_disorder_is_reported() {
         let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
         for (entries, expected) in [
             (&[][..], Disorder::Empty),

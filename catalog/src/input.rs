@@ -1,19 +1,18 @@
-//! What a catalog is read from: files, or text in memory.
+//! Inputs of a catalog: files, or text in memory.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-/// Something to read.
 pub(crate) struct Input<'a> {
-    /// As people know it.
+    /// For messages.
     pub path: String,
     pub text: Text<'a>,
 }
 
 pub(crate) enum Text<'a> {
-    /// A file that is open already, or is opened whenever it is read.
+    /// A file that is open, or is opened on every read.
     Disk {
         path: PathBuf,
         file: Option<File>,
@@ -30,7 +29,7 @@ impl Text<'_> {
         }
     }
 
-    /// A reader from a place on, with a position of its own.
+    /// A reader from an offset on, with its own position.
     pub fn reader(&self, offset: u64) -> io::Result<Reader<'_>> {
         Ok(match self {
             Self::Disk { file: Some(file), .. } => Reader::Open(file, offset),

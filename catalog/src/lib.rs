@@ -1,12 +1,12 @@
 //! Catalogs: file-based catalog model, loader, checks, store, search and build.
 //!
-//! - [`Catalog::load_dir`] and [`Catalog::from_bytes`] read one, leniently: what is wrong becomes a
-//!   [`Problem`], everything else loads; [`Catalog::check`] only looks for problems;
+//! - [`Catalog::load_dir`] and [`Catalog::from_bytes`] read one, leniently: each defect becomes a [`Problem`],
+//!   everything else loads; [`Catalog::check`] only reports problems;
 //! - [`Store`] keeps catalogs on disk, so that memory holds no more than their indexes;
-//! - [`Catalog::summaries`], [`Catalog::search`] and the `nearest_*` functions find things in it,
-//!   [`Catalog::package`] reads one package;
-//! - [`build`] makes one of a folder of bundles;
-//! - [`shipped`](mod@shipped) is the one in this program.
+//! - [`Catalog::summaries`], [`Catalog::search`] and the `nearest_*` functions find packages,
+//!   [`Catalog::package`] reads one;
+//! - [`build`] builds one from a directory of bundles;
+//! - [`shipped`](mod@shipped) is built into this program.
 
 mod assemble;
 pub mod build;

@@ -1,4 +1,4 @@
-//! Reading catalogs: files to documents, documents to packages.
+//! Reads catalogs: files to documents, documents to packages.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -24,40 +24,38 @@ use crate::spelling;
 use crate::store::StoreFiles;
 use crate::summary::Summary;
 
-/// The whole community catalog has 87 MB; a file beyond this is not read.
+/// Maximum file size: the whole community catalog has 87 MB.
 const LARGEST_FILE: u64 = 4 << 30;
 
-/// Folders nested deeper than this are not a catalog but a loop of links.
+/// Maximum depth of directories: deeper ones indicate a loop of links.
 const DEEPEST: usize = 32;
 
-/// Files that are held open while a catalog is read.
+/// Maximum number of open files while a catalog is read.
 const MOST_OPEN: usize = 256;
 
-/// More do not help: the disk is the limit then.
+/// Maximum number of threads: beyond it the disk is the limit.
 const MOST_THREADS: usize = 8;
 
 impl Catalog {
-    /// Reads every file of a folder and its subfolders, except what `.indexignore` names. Its content is kept in
-    /// memory; [`crate::Store`] keeps it on disk.
+    /// Reads every file of a directory and its subdirectories, except those in `.indexignore`. Its content is
+    /// kept in memory; [`crate::Store`] keeps it on disk.
     #[must_use]
     pub fn load_dir(dir: &Path) -> Self {
         Self::load(&dir.display().to_string(), Files::of_dir(dir, false), &Keep::memory())
     }
 
-    /// Reads a single file.
     #[must_use]
     pub fn load_file(path: &Path) -> Self {
         Self::load(&path.display().to_string(), Files::of_file(path), &Keep::memory())
     }
 
-    /// Reads a stream of JSON or YAML documents.
     #[must_use]
     pub fn from_bytes(origin: &str, bytes: &[u8]) -> Self {
         Self::load(origin, Files::of_bytes(origin, bytes), &Keep::memory())
     }
 
-    /// Reads a folder or file only to see what is wrong with it: the result has no digest, its packages cannot be
-    /// read, and no more than a few of them are in memory at a time.
+    /// Reads a directory or file only for its problems: the result has no digest, its packages cannot be
+    /// read, and only a few of them are in memory at a time.
     #[must_use]
     pub fn check(path: &Path) -> Self {
         let files = if path.is_file() { Files::of_file(path) } else { Files::of_dir(path, false) };
@@ -76,7 +74,7 @@ impl Catalog {
     }
 }
 
-/// What becomes of the packages' texts.
+/// Storage of the packages' texts.
 pub(crate) enum Keep<'a> {
     Memory(Mutex<BTreeMap<String, Arc<String>>>),
     Disk(&'a StoreFiles),
@@ -101,18 +99,17 @@ impl Keep<'_> {
     }
 }
 
-/// A catalog that was read.
 pub(crate) struct Loaded {
     pub groups: BTreeMap<String, Group>,
     pub digest: String,
     pub problems: Vec<Problem>,
-    /// How many packages were not the same as before.
+    /// Number of packages that differ from before.
     pub reread: usize,
-    /// Why what was read could not be kept.
+    /// Why the result could not be stored.
     pub failure: Option<(PathBuf, io::Error)>,
 }
 
-/// Reads files; a package that is as `old` says it was is taken from there.
+/// Reads files; packages unchanged since `old` are reused.
 pub(crate) fn load<'o>(
     files: Files<'_>,
     old: impl Fn(&str) -> Option<&'o Group> + Sync,
@@ -156,7 +153,6 @@ pub(crate) fn load<'o>(
     loaded
 }
 
-/// A package that was read.
 struct Read {
     group: Group,
     anew: bool,
@@ -227,7 +223,7 @@ fn read(scan: &Scan<'_>, name: &str, entries: &[&Entry], old: Option<&Group>, ke
     Read { group, anew: true, failure }
 }
 
-/// Digest of documents as they were read.
+/// Digest of documents as read.
 fn digest_of(texts: &[(usize, &Entry, Vec<u8>)]) -> String {
     let mut hasher = Sha256::new();
     for (_, _, text) in texts {
@@ -237,8 +233,7 @@ fn digest_of(texts: &[(usize, &Entry, Vec<u8>)]) -> String {
     hex(&hasher.finalize())
 }
 
-/// A document as JSON, when it is one that a catalog may hold: in canonical form where it is kept, else as it was
-/// written.
+/// A valid document as JSON: in canonical form where it is kept, otherwise as written.
 fn document(
     source: usize,
     entry: &Entry,
@@ -262,13 +257,13 @@ fn document(
         return refuse("schema-missing", "document has no schema".into(), fix);
     }
     let read = || -> Result<_, Box<dyn std::error::Error>> {
-        // Where nothing is kept, the document was looked at already.
+        // Without storage, the document was inspected already.
         if !canonical && !entry.irregular {
             return Ok((String::from_utf8(text)?, Remarks::default()));
         }
         let mut reader = serde_json::Deserializer::from_slice(&text);
         let mut json = Vec::with_capacity(text.len());
-        // JSON cannot grow, but a number may be written in more digits than it had.
+        // JSON cannot grow, but a number may be written with more digits.
         let remarks = canonical::write(&mut reader, &mut json, text.len() * 16 + 1024)?;
         if remarks.respelled {
             let mut value: serde_json::Value = serde_json::from_slice(&json)?;
@@ -315,7 +310,6 @@ pub(crate) fn open(package: &str, group: &Group, text: &Arc<String>) -> Option<P
     Assembly::of(package, text, &documents, Depth::Open).package
 }
 
-/// The files of a catalog.
 pub(crate) struct Files<'a> {
     origin: String,
     inputs: Vec<Input<'a>>,
@@ -334,7 +328,8 @@ impl<'a> Files<'a> {
         files
     }
 
-    /// Every file of a folder that is not ignored. `relative` leaves the folder's own name out of all places.
+    /// Every file of a directory that is not ignored. `relative` omits the directory's own name in all
+    /// places.
     pub fn of_dir(dir: &Path, relative: bool) -> Self {
         let mut files = Self::empty(dir);
         files.folder(dir, &mut Vec::new(), relative.then_some(dir));
@@ -345,7 +340,7 @@ impl<'a> Files<'a> {
         Self { origin: path.display().to_string(), inputs: Vec::new(), problems: Vec::new() }
     }
 
-    /// Reads a folder; `ignores` holds the rules of the folders above it.
+    /// Reads a directory; `ignores` has the rules of its parent directories.
     fn folder(&mut self, dir: &Path, ignores: &mut Vec<Gitignore>, root: Option<&Path>) {
         let entries = match fs::read_dir(dir).and_then(Iterator::collect::<Result<Vec<_>, _>>) {
             Ok(entries) => entries,
@@ -390,7 +385,8 @@ impl<'a> Files<'a> {
             if metadata.len() > LARGEST_FILE {
                 return Err(io::Error::other(format!("larger than {LARGEST_FILE} bytes")));
             }
-            // Each open file counts against the process's limit; behind the first ones they are opened when read.
+            // Each open file counts against the process's limit; after the first ones they are opened when
+            // read.
             let file = File::open(path)?;
             let file = (self.inputs.len() < MOST_OPEN).then_some(file);
             Ok(Text::Disk { path: path.to_owned(), file, length: metadata.len() })
@@ -413,7 +409,7 @@ fn shown(path: &Path, root: Option<&Path>) -> String {
     root.and_then(|root| path.strip_prefix(root).ok()).unwrap_or(path).display().to_string()
 }
 
-/// The rules of the nearest folder decide.
+/// The rules of the nearest directory decide.
 fn is_ignored(path: &Path, ignores: &[Gitignore]) -> bool {
     let is_folder = path.is_dir();
     let verdict =

@@ -1,4 +1,4 @@
-//! What a catalog is.
+//! The catalog model.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -20,22 +20,21 @@ use crate::problem::Problem;
 use crate::search::SearchIndex;
 use crate::summary::Summary;
 
-/// A catalog: what is in each package in short, and the packages themselves where they are kept.
-///
-/// Only the index is in memory; [`Catalog::package`] reads a package when it is asked for.
+/// A catalog: a summary of each package, and access to the packages in their storage.
+/// Only the index is in memory; [`Catalog::package`] reads a package on demand.
 #[derive(Debug)]
 pub struct Catalog {
-    /// Where it came from: a folder, or what the caller named it.
+    /// Its source: a directory, or a name given by the caller.
     pub origin: String,
     /// Digest of its content, `sha256:…`: independent of file names, order and formatting.
     pub digest: String,
-    /// Everything that is wrong with it, in order of place.
+    /// All problems, in order of place.
     pub problems: Vec<Problem>,
-    /// By name of the package; documents that are of no package are under the empty name.
+    /// By name of the package; documents without a package are under the empty name.
     pub(crate) groups: BTreeMap<String, Group>,
     pub(crate) content: Content,
     pub(crate) recent: Recent,
-    /// Made at the first search.
+    /// Built by the first search.
     pub(crate) search_index: OnceLock<SearchIndex>,
 }
 
@@ -65,30 +64,30 @@ struct IndexLine<'a> {
     words: Cow<'a, str>,
 }
 
-/// The documents that name the same package.
+/// The documents of a package.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Group {
-    /// Digest of the documents as they were read, to know them again.
+    /// Digest of the documents as read, to detect changes.
     pub source: String,
     /// Digest of the canonical text, in hex.
     pub digest: String,
     /// Length of the canonical text.
     pub bytes: u64,
-    /// CRC-32 of the canonical text: enough to notice what a disk has lost, at a tenth of the digest's time.
+    /// CRC-32 of the canonical text: sufficient to detect disk corruption, at a tenth of the digest's time.
     pub checksum: u32,
     /// The documents in the text, one a line: by schema, name and length without the line's end.
     pub documents: Vec<(String, Vec<(String, usize)>)>,
-    /// `None` when the documents do not make a package that could be installed from.
+    /// `None` when the documents do not form an installable package.
     pub summary: Option<Summary>,
-    /// What the package is found by, besides its summary.
+    /// Search text in addition to the summary.
     pub words: String,
-    /// The names that its channels replace or skip, as [`Package::replaced`] has them.
+    /// The names that its channels replace or skip, as in [`Package::replaced`].
     pub replaced: Vec<u32>,
     pub flaws: Vec<Flaw>,
 }
 
 impl Group {
-    /// Schema, name and place of each document in the text.
+    /// Schema, name and range of each document in the text.
     pub fn documents(&self) -> impl Iterator<Item = (&str, &str, Range<usize>)> {
         let mut start = 0;
         let all = self.documents.iter().flat_map(|(schema, named)| {
@@ -103,32 +102,30 @@ impl Group {
 }
 
 impl Catalog {
-    /// The packages in short, by name.
     pub fn summaries(&self) -> impl Iterator<Item = &Summary> {
         self.groups.values().filter_map(|group| group.summary.as_ref())
     }
 
-    /// A package in short.
     #[must_use]
     pub fn summary(&self, package: &str) -> Option<&Summary> {
         self.groups.get(package)?.summary.as_ref()
     }
 
-    /// How many packages can be installed from.
+    /// The number of installable packages.
     #[must_use]
     pub fn len(&self) -> usize {
         self.summaries().count()
     }
 
-    /// The packages whose channels may replace or skip a bundle, in the order of their names: one that does is among
-    /// them, and hardly any other.
+    /// The packages whose channels may replace or skip a bundle, in the order of their names: all that do,
+    /// and hardly any other.
     pub fn replacing(&self, bundle: &str) -> impl Iterator<Item = &str> {
         let hash = crc32fast::hash(bundle.as_bytes());
         let groups = self.groups.values().filter(move |group| group.replaced.binary_search(&hash).is_ok());
         groups.filter_map(|group| group.summary.as_ref()).map(|summary| summary.name.as_str())
     }
 
-    /// All that is known of its packages without reading them, for another process: see [`Self::from_index`].
+    /// The index of its packages, for another process: see [`Self::from_index`].
     #[must_use]
     pub fn index(&self) -> Vec<u8> {
         let packages = self.groups.values().filter_map(|group| {
@@ -141,10 +138,9 @@ impl Catalog {
         serde_json::to_vec(&index).unwrap_or_default()
     }
 
-    /// A catalog that another process keeps: it can be listed and searched; its packages are read from there.
-    ///
+    /// A catalog stored by another process: it can be listed and searched; its packages are read from there.
     /// # Errors
-    /// When the text is not what [`Self::index`] makes.
+    /// When the text does not come from [`Self::index`].
     pub fn from_index(origin: &str, index: &[u8]) -> Result<Self, serde_json::Error> {
         let Index { digest, packages } = serde_json::from_slice(index)?;
         let group = |line: IndexLine<'_>| {
@@ -161,7 +157,6 @@ impl Catalog {
         })
     }
 
-    /// Whether there is no package at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.summaries().next().is_none()
@@ -172,14 +167,13 @@ impl Catalog {
 #[derive(Debug, Clone, Default)]
 pub struct Package {
     pub name: String,
-    /// The channel that an install without a choice follows. It names a channel of the package;
-    /// when the catalog does not, the first channel stands in and a problem says so.
+    /// The channel of an install without a selected channel. It is a channel of the package; when the catalog
+    /// names none, it is the first channel, with a problem.
     pub default_channel: String,
-    /// For people.
     pub description: String,
-    /// The package's icon, else that of the default channel's head.
+    /// The package's icon, otherwise that of the default channel's head.
     pub icon: Option<Icon>,
-    /// Why the whole package should not be used any more.
+    /// Deprecation message of the package.
     pub deprecated: Option<String>,
     /// By name.
     pub channels: BTreeMap<String, Channel>,
@@ -188,8 +182,9 @@ pub struct Package {
 }
 
 impl Package {
-    /// CRC-32 of the names that entries replace or skip, sorted; an entry that replaces nothing replaces the empty name.
-    /// A catalog of 7,000 bundles keeps 30 KB of them in memory, where the names would be half a megabyte.
+    /// CRC-32 of the names that entries replace or skip, sorted; an entry that replaces nothing replaces the
+    /// empty name. A catalog of 7,000 bundles keeps 30 KB of them in memory, where the names would be half a
+    /// megabyte.
     pub(crate) fn replaced(&self) -> Vec<u32> {
         let entries = self.channels.values().flat_map(|channel| &channel.entries);
         let names = entries.flat_map(|entry| {
@@ -209,14 +204,13 @@ pub struct Channel {
     pub name: String,
     /// The bundles in it, in the order of the document.
     pub entries: Vec<ChannelEntry>,
-    /// Why the channel should not be used any more.
+    /// Deprecation message of the channel.
     pub deprecated: Option<String>,
 }
 
-/// A bundle's place in a channel.
+/// A bundle's entry in a channel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChannelEntry {
-    /// The bundle.
     pub name: String,
     /// The bundle it upgrades from.
     pub replaces: Option<String>,
@@ -238,18 +232,15 @@ pub struct BundleEntry {
     pub version: Option<Version>,
     /// Properties, parsed on demand.
     pub properties: Vec<Property>,
-    /// Images that the operator uses.
     pub related_images: Vec<RelatedImage>,
-    /// Why this bundle should not be used any more.
+    /// Deprecation message of the bundle.
     pub deprecated: Option<String>,
 }
 
-/// An image that an operator uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct RelatedImage {
     pub name: String,
-    /// Image reference.
     pub image: String,
 }
 
@@ -267,7 +258,6 @@ impl Property {
         Self { type_, document, range }
     }
 
-    /// The value as JSON text.
     #[must_use]
     pub fn json(&self) -> &str {
         &self.document[self.range.clone()]
@@ -278,8 +268,7 @@ impl Property {
         serde_json::from_str(self.json()).expect("the slice was cut out of a document that parsed")
     }
 
-    /// The value as a type.
-    ///
+    /// Parses the value.
     /// # Errors
     /// When it does not have that type's shape.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
@@ -287,8 +276,8 @@ impl Property {
     }
 }
 
-/// What people are shown of a bundle: the property `olm.csv.metadata`, or the same fields of the
-/// inline ClusterServiceVersion.
+/// Display metadata of a bundle: the property `olm.csv.metadata`, or the same fields of the inline
+/// ClusterServiceVersion.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CsvMetadata {
@@ -300,11 +289,9 @@ pub struct CsvMetadata {
     pub api_service_definitions: Value,
     /// Markdown.
     pub description: String,
-    /// For people.
     pub display_name: String,
     /// `installModes` of the ClusterServiceVersion.
     pub install_modes: Value,
-    /// Search words.
     pub keywords: Vec<String>,
     /// Labels, among them `operatorframework.io/arch.*`.
     pub labels: BTreeMap<String, String>,
@@ -314,21 +301,19 @@ pub struct CsvMetadata {
     pub maintainers: Vec<Person>,
     /// Such as `alpha`.
     pub maturity: String,
-    /// The oldest Kubernetes it runs on.
+    /// Minimum Kubernetes version.
     pub min_kube_version: Option<String>,
-    /// APIs of the cluster that it needs.
+    /// Required APIs of the cluster.
     #[serde(rename = "nativeAPIs")]
     pub native_apis: Vec<Gvk>,
-    /// Who makes it.
     pub provider: Provider,
 }
 
-/// A name with an address on the web.
+/// A name with a web address.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Provider {
     pub name: String,
-    /// Address.
     pub url: String,
 }
 
@@ -336,12 +321,10 @@ pub struct Provider {
 #[serde(default)]
 pub struct Person {
     pub name: String,
-    /// Mail address.
     pub email: String,
 }
 
 impl BundleEntry {
-    /// The first property of a type.
     #[must_use]
     pub fn property(&self, type_: &str) -> Option<&Property> {
         self.properties.iter().find(|property| property.type_ == type_)
@@ -375,11 +358,10 @@ impl BundleEntry {
         self.property("olm.bundle.object").is_some()
     }
 
-    /// The bundle itself, made from its inline manifests.
-    ///
+    /// The bundle built from its inline manifests.
     /// # Errors
-    /// [`BundleError`] when there are no inline manifests (it is an image, which is pulled elsewhere),
-    /// or when they are no bundle.
+    /// [`BundleError`] without inline manifests (an image, which is pulled elsewhere), or when they do not
+    /// form a bundle.
     pub fn bundle(&self) -> Result<Bundle, BundleError> {
         let mut objects = Vec::new();
         for (index, property) in self.properties_of("olm.bundle.object").enumerate() {
@@ -393,7 +375,8 @@ impl BundleEntry {
             })?);
         }
         let mut bundle = Bundle::from_objects(objects)?;
-        // What else a bundle's folder says is in the other properties; the package is its identity.
+        // The other properties have the remaining metadata of a bundle's directory; the package is its
+        // identity.
         bundle.annotations.insert(PACKAGE_ANNOTATION.to_owned(), self.package.clone());
         Ok(bundle)
     }
@@ -405,7 +388,7 @@ impl BundleEntry {
         objects.find(|object| object.get("kind").and_then(Value::as_str) == Some("ClusterServiceVersion"))
     }
 
-    /// What people are shown of it; `None` when the catalog has nothing on it.
+    /// Display metadata; `None` when the catalog has none.
     #[must_use]
     pub fn csv_metadata(&self) -> Option<CsvMetadata> {
         if let Some(property) = self.property("olm.csv.metadata") {
@@ -454,7 +437,7 @@ impl Package {
         self.bundles.get(&self.channels.get(channel)?.head()?.name)
     }
 
-    /// The bundle that an install without any choice installs.
+    /// The bundle of an install without a selected channel or version.
     #[must_use]
     pub fn head(&self) -> Option<&BundleEntry> {
         self.head_of(&self.default_channel)

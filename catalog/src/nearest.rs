@@ -1,14 +1,13 @@
-//! What was probably meant by a name that is not there.
+//! Suggestions for an unknown name.
 
 use crate::model::{Catalog, Package};
 
-/// Something that a catalog does not have, with the nearest names that it does have.
+/// An unknown name, with the nearest known names.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} {name:?} {place}{}", hint(nearest, known))]
 pub struct Unknown {
     /// `package`, `channel` or `version`.
     pub what: &'static str,
-    /// The name that was asked for.
     pub name: String,
     /// `is not in catalog x`, `is not in package x`.
     pub place: String,
@@ -37,7 +36,6 @@ impl Unknown {
 }
 
 impl Catalog {
-    /// The error for a package that is not there.
     #[must_use]
     pub fn nearest_package(&self, name: &str) -> Unknown {
         Unknown::new(
@@ -50,14 +48,13 @@ impl Catalog {
 }
 
 impl Package {
-    /// The error for a channel that is not there.
     #[must_use]
     pub fn nearest_channel(&self, name: &str) -> Unknown {
         let place = format!("is not in package {}", self.name);
         Unknown::new("channel", name, place, self.channels.keys().cloned().collect())
     }
 
-    /// The error for a version that is not there; a bundle's name counts as its version.
+    /// The error for an unknown version; a bundle's name counts as its version.
     #[must_use]
     pub fn nearest_version(&self, version: &str) -> Unknown {
         let place = format!("is not in package {}", self.name);

@@ -1,4 +1,4 @@
-//! What is wrong with a catalog.
+//! Problems of a catalog.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,42 +7,40 @@ use serde::{Deserialize, Serialize};
 
 use crate::header::Header;
 
-/// How much of the catalog a problem costs.
+/// Consequence of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Strict validators accept it; an author would want to know.
+    /// Strict validators accept it; authors should fix it.
     Warning,
-    /// Strict validators refuse the catalog for it.
+    /// Strict validators reject the catalog.
     Error,
 }
 
 /// A place in a catalog file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct Place {
-    /// File, or where the catalog came from.
+    /// File, or the catalog's source.
     pub path: String,
-    /// Counted from 1; 0 when the problem is not at one place.
+    /// Counted from 1; 0 without a single place.
     pub line: usize,
-    /// Counted from 1; 0 when the problem is not at one place.
+    /// Counted from 1; 0 without a single place.
     pub column: usize,
 }
 
-/// One thing that is wrong with a catalog. The rest of the catalog is loaded all the same.
+/// A defect of a catalog. The rest of the catalog is loaded nevertheless.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
-    /// How bad it is.
     pub severity: Severity,
-    /// The start of the document that it is in, or the mistake itself where that is known.
+    /// The start of its document, or the defect itself where that is known.
     #[serde(flatten)]
     pub place: Place,
-    /// Package it is about, where that is known.
+    /// The affected package, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub package: Option<String>,
-    /// Channel it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
-    /// Bundle or entry of a channel that it is about.
+    /// The affected bundle or entry of a channel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<String>,
     /// Field of the document, as a path.
@@ -50,9 +48,7 @@ pub struct Problem {
     pub field: Option<String>,
     /// Stable name of the rule, such as `channel-no-head`.
     pub code: Cow<'static, str>,
-    /// What is wrong.
     pub text: String,
-    /// What to do about it.
     pub fix: Cow<'static, str>,
 }
 
@@ -91,11 +87,11 @@ impl Problem {
     }
 }
 
-/// So many problems of a package, or of a part of a file, are listed: nobody reads more, and a file of a megabyte
-/// could have a hundred thousand.
+/// Maximum number of listed problems of a package, or of a part of a file: a file of a megabyte could have a
+/// hundred thousand.
 pub(crate) const LISTED: usize = 1_000;
 
-/// Puts a problem to the others as long as they are few; then one says that there are more.
+/// Adds a problem up to the limit; then one problem reports that there are more.
 pub(crate) fn list<T>(problems: &mut Vec<T>, new: T, of: impl Fn(&mut T) -> &mut Problem) {
     if problems.len() < LISTED {
         return problems.push(new);
@@ -114,13 +110,13 @@ pub(crate) fn list<T>(problems: &mut Vec<T>, new: T, of: impl Fn(&mut T) -> &mut
     }
 }
 
-/// A name as problems have it: no real one is longer.
+/// A truncated name for problems: no real one is longer.
 pub(crate) fn name(name: &str) -> Option<String> {
     const LONGEST: usize = 253;
     (!name.is_empty()).then(|| cut(name, LONGEST))
 }
 
-/// Names come from strangers: one line that every terminal can show, and not longer than anybody reads.
+/// Names are untrusted: one line of limited length that every terminal can show.
 fn printable(text: &str) -> String {
     cut(text, LONGEST_TEXT)
 }
@@ -128,7 +124,7 @@ fn printable(text: &str) -> String {
 fn cut(text: &str, longest: usize) -> String {
     let mut out = String::with_capacity(text.len().min(longest));
     for c in text.chars() {
-        // What `Debug` escapes is what does not show: control, format and unassigned characters.
+        // `Debug` escapes invisible characters: control, format and unassigned ones.
         match c.escape_debug() {
             shown if shown.len() > 1 && !matches!(c, '"' | '\'' | '\\') => out.extend(shown),
             _ => out.push(c),

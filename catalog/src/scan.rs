@@ -1,7 +1,6 @@
-//! The first pass over a catalog: which documents there are, and where.
-//!
-//! JSON is only passed over, and read again by package when the catalog is put together. YAML is turned into JSON
-//! here, for reading it is ten times the work. Large files are read by several threads.
+//! The first pass over a catalog: locates documents.
+//! JSON is only skipped, and read again by package when the catalog is assembled. YAML is converted to JSON
+//! here, as parsing it is ten times the work. Several threads read large files.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -14,47 +13,47 @@ use crate::problem::{self, Place, Problem, Severity};
 use crate::spool::Spool;
 use crate::window::Window;
 
-/// A document beyond this is left out: the largest real ones have 7 MB.
+/// Maximum size of a document: the largest real ones have 7 MB.
 const LARGEST_DOCUMENT: usize = 32 << 20;
 
-/// A document of YAML may grow by its aliases to this many times its text (and a little, for small ones).
+/// Maximum growth of a YAML document by its aliases, as a multiple of its text (plus a little, for small
+/// ones).
 const LARGEST_GROWTH: usize = 16;
 
-/// Brackets that are open at a time in a document of YAML, of which 128 levels are read at the most.
+/// Maximum number of brackets open at a time in a YAML document, of which at most 128 levels are parsed.
 const DEEPEST_FLOW: usize = 500;
 
-/// Files beyond this are read in several parts at once.
+/// Larger files are read in several parts concurrently.
 const LARGE_FILE: u64 = 4 << 20;
 
-/// A document, not read yet.
+/// A located document.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub header: Header,
     pub input: usize,
     pub line: usize,
     pub column: usize,
-    /// Whether a map in it has a key twice, or a field in another case, as far as was inspected.
+    /// Whether a map in it has a duplicate key, or a field in another case, as far as was inspected.
     pub irregular: bool,
-    /// In the spool, or else in the input.
+    /// In the spool, otherwise in the input.
     spooled: bool,
     offset: u64,
     length: usize,
 }
 
-/// Where everything is.
+/// All located documents.
 pub(crate) struct Scan<'a> {
     inputs: &'a [Input<'a>],
     inspect: bool,
     spool: Spool,
     /// In order of input and place.
     pub entries: Vec<Entry>,
-    /// What could not be read.
     pub problems: Vec<Problem>,
 }
 
 impl<'a> Scan<'a> {
-    /// Goes through all inputs. With `inspect`, what is wrong inside of documents is found, too, for those who will not
-    /// put them into canonical form.
+    /// Scans all inputs. `inspect` also reports defects inside of documents, for callers that do not
+    /// canonicalize them.
     pub fn of(inputs: &'a [Input<'a>], threads: usize, inspect: bool) -> Self {
         let spool = Spool::default();
         let units = units(inputs, threads);
@@ -71,8 +70,8 @@ impl<'a> Scan<'a> {
         scan
     }
 
-    /// Puts the parts of one input together. Where a part did not end at the start of the next, the cut was not between
-    /// two documents, and the input is read again as one.
+    /// Joins the parts of one input. Where a part did not end at the start of the next, the cut was not
+    /// between two documents, and the input is read again as one.
     fn join(&mut self, input: usize, parts: Vec<Part>) {
         let fits = parts.windows(2).all(|pair| pair[0].end == pair[1].start);
         let parts = if fits {
@@ -105,7 +104,7 @@ impl<'a> Scan<'a> {
         packages
     }
 
-    /// The text of a document: JSON, as it was written.
+    /// The text of a document: JSON, as written.
     pub fn text(&self, entry: &Entry) -> io::Result<Vec<u8>> {
         let mut text = vec![0; entry.length];
         if entry.spooled {
@@ -153,19 +152,19 @@ fn is_json(text: &Text<'_>) -> bool {
     matches!(window.skip_space(), Ok(true)) && window.text().starts_with(b"{")
 }
 
-/// The start of the first document behind an offset, most likely.
+/// The likely start of the first document after an offset.
 fn cut(text: &Text<'_>, offset: u64) -> Option<u64> {
     let mut window = Window::new(text.reader(offset).ok()?, offset, text.len() - offset);
     matches!(window.skip_to_next_object(), Ok(true)).then(|| window.offset())
 }
 
-/// What was found in a part of an input.
+/// Result of a part of an input.
 #[derive(Default)]
 struct Part {
     entries: Vec<Entry>,
     problems: Vec<Problem>,
     start: u64,
-    /// Where the last document ended, behind the white space that follows it.
+    /// End of the last document and the white space after it.
     end: u64,
     lines: usize,
 }
@@ -175,8 +174,7 @@ impl Part {
         let Input { path, text } = &inputs[unit.input];
         let mut part = Self { start: unit.start, end: unit.end, ..Self::default() };
         let read = text.reader(unit.start).and_then(|reader| {
-            // A part goes on behind its end, where a document does: that the ends do not meet shows that it was cut
-            // badly.
+            // A part continues beyond its end, where a document does: non-matching ends reveal a bad cut.
             let mut window = Window::new(reader, unit.start, text.len() - unit.start);
             let read = match is_json(text) {
                 true => part.json(&mut window, unit, path, inspect),
@@ -212,7 +210,7 @@ impl Part {
         }
     }
 
-    /// A stream of JSON documents. Behind a mistake, reading goes on at the next line that begins one.
+    /// A stream of JSON documents. After an error, reading resumes at the next line that starts one.
     fn json<R: Read>(
         &mut self,
         window: &mut Window<R>,
@@ -260,7 +258,7 @@ impl Part {
                     (error, window.text().len())
                 }
             };
-            // What follows is another document.
+            // The rest is another document.
             let end = memchr::memmem::find(window.text(), b"\n{").unwrap_or(window.text().len());
             let package = package_in(&window.text()[..end]);
             let lines = memchr::memchr_iter(b'\n', &window.text()[..end]).count() + 1;
@@ -291,7 +289,8 @@ impl Part {
         Ok(())
     }
 
-    /// A stream of YAML documents: a broken one does not hide the others, for no scalar may hold a line `---`.
+    /// A stream of YAML documents: a broken one does not hide the others, as no scalar may contain a line
+    /// `---`.
     fn yaml<R: Read>(
         &mut self,
         window: &mut Window<R>,
@@ -398,8 +397,8 @@ fn without_place(message: &str) -> String {
     message.split(" at line ").next().unwrap_or_default().to_owned()
 }
 
-/// Where more brackets are open than any document needs: the parser's time grows with the square of their number.
-/// Brackets in texts count, too; there, nearly all of them are closed again.
+/// Position where more brackets are open than any document needs: the parser's time grows with the square of
+/// their number. Brackets in texts count, too; there, nearly all of them are closed again.
 fn too_deep(text: &str) -> Option<usize> {
     let mut open = 0_usize;
     text.bytes().position(|byte| {
@@ -419,7 +418,7 @@ fn to_json(text: &str) -> Result<(Vec<u8>, Remarks), serde_yaml::Error> {
     if !remarks.merges {
         return Ok((json, remarks));
     }
-    // Merge keys need the tree. It was measured above that it does not grow beyond bounds.
+    // Merge keys need the tree. Its growth was bounded above.
     let mut tree: serde_yaml::Value = serde_yaml::from_str(text)?;
     tree.apply_merge()?;
     json.clear();
@@ -427,7 +426,7 @@ fn to_json(text: &str) -> Result<(Vec<u8>, Remarks), serde_yaml::Error> {
     Ok((json, Remarks { duplicates: remarks.duplicates, ..merged }))
 }
 
-/// The length of the first document, up to the marker of the next; `None` when more text is needed to tell.
+/// The length of the first document, up to the marker of the next; `None` when more text is needed.
 fn document_length(text: &[u8], ended: bool) -> Option<usize> {
     let is_marker = |line: &[u8], marker: &[u8]| {
         line.strip_prefix(marker).map(|rest| match rest.first() {
@@ -467,7 +466,7 @@ fn has_content(line: &str) -> bool {
     !(line.is_empty() || line == "---" || line == "..." || line.starts_with(['#', '%']))
 }
 
-/// The package that broken text is about: its `package`, or its `name` where it is a package itself.
+/// The package of a broken document: its `package`, or its `name` where it is a package itself.
 fn package_in(text: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(&text[..text.len().min(64 << 10)]);
     let value = |key: &str| {

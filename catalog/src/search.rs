@@ -1,21 +1,21 @@
-//! Finding packages by what people remember of them.
+//! Search for packages.
 
 use std::collections::BTreeSet;
 
 use crate::model::{Catalog, Group};
 use crate::summary::Summary;
 
-/// A package that fits a search.
+/// A package that matches a search.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Hit {
     pub package: String,
-    /// Higher fits better.
+    /// Higher matches better.
     pub score: u32,
-    /// What fits, for people: `name`, `provides EtcdCluster`, `keyword database`.
+    /// The matching text, for users: `name`, `provides EtcdCluster`, `keyword database`.
     pub why: String,
 }
 
-/// What packages are found by, in small letters; made once per catalog.
+/// Search texts of packages, in lower case; computed once per catalog.
 #[derive(Debug, Default)]
 pub(crate) struct SearchIndex {
     packages: Vec<Indexed>,
@@ -28,18 +28,17 @@ struct Indexed {
     provider: String,
     keywords: Vec<String>,
     categories: Vec<String>,
-    /// Kinds as written, and in small letters.
+    /// Kinds as written, and in lower case.
     kinds: Vec<(String, String)>,
     capability: String,
     text: String,
 }
 
 impl Catalog {
-    /// The packages that fit a text, best first; every package by name for an empty text.
-    ///
-    /// Every word of the text must fit somewhere. A word fits a name, a display name, a provided kind,
-    /// a keyword, a category, the provider, the capability level or the description, in this order of worth; words of four
-    /// letters and more may have a typing error (of eight and more, two).
+    /// The packages that match a text, best first; every package by name for an empty text.
+    /// Every word of the text must match. A word matches a name, a display name, a provided kind, a keyword,
+    /// a category, the provider, the capability level or the description, in this order of weight; words of
+    /// four letters and more may have a typing error (of eight and more, two).
     #[must_use]
     pub fn search(&self, text: &str) -> Vec<Hit> {
         let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
@@ -108,14 +107,14 @@ impl Indexed {
         if self.text.contains(word) {
             fits.push((5, "description".to_owned()));
         }
-        // A word that fits in several places is what the package is about, not a thing it also does.
+        // A word that matches in several places describes the package's main purpose.
         let places: BTreeSet<&str> = fits.iter().filter_map(|(_, why)| why.split(' ').next()).collect();
         let several = 2 * u32::try_from(places.len()).unwrap_or_default();
         fits.into_iter().max_by_key(|(score, _)| *score).map(|(score, why)| (score + several, why))
     }
 }
 
-/// 10 for the same, 8 for a beginning, 7 for a word in it, 5 for a part, 4 with a typing error.
+/// 10 for equality, 8 for a prefix, 7 for a word in it, 5 for a part, 4 with a typing error.
 fn closeness(word: &str, text: &str) -> Option<u32> {
     if text.is_empty() {
         return None;

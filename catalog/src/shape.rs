@@ -1,4 +1,4 @@
-//! What the values of properties must be like, for values that are only passed over.
+//! Shapes of property values, checked while they are skipped.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// What `olm.csv.metadata` must be like. It is most of a catalog, so that it is only passed over.
+/// Shape of `olm.csv.metadata`. It is most of a catalog, so it is only skipped.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[allow(dead_code)] // fields that are only read for their types
@@ -26,7 +26,7 @@ pub(crate) struct MetadataShape {
     provider: Option<Texts>,
 }
 
-/// What `olm.bundle.object` must be like.
+/// Shape of `olm.bundle.object`.
 #[derive(Deserialize)]
 #[allow(dead_code)] // read for its type
 pub(crate) struct ObjectShape {
@@ -45,7 +45,6 @@ impl<'de> Deserialize<'de> for Base64 {
     }
 }
 
-/// A map of texts.
 struct Texts;
 
 impl<'de> Deserialize<'de> for Texts {
@@ -81,7 +80,6 @@ impl<'de> Deserialize<'de> for Text {
     }
 }
 
-/// A property of a bundle.
 #[derive(Default)]
 pub(crate) struct PropertyDoc<'a> {
     pub type_: Option<String>,
@@ -89,8 +87,8 @@ pub(crate) struct PropertyDoc<'a> {
     pub value: Option<&'a RawValue>,
 }
 
-/// A property of a bundle of which nothing is kept that is not needed to check the catalog: metadata is nearly all of
-/// a catalog, and has its shape checked while it is passed over, once.
+/// A property of a bundle, reduced to the parts that the checks of a catalog need: metadata is nearly all of
+/// a catalog, and its shape is checked once while it is skipped.
 pub(crate) struct GlancedDoc<'a>(pub Option<PropertyDoc<'a>>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for PropertyDoc<'a> {

@@ -1,15 +1,15 @@
-//! The catalog in this program.
+//! The catalog built into this program.
 
 use std::sync::{Arc, OnceLock};
 
 use crate::model::Catalog;
 
-/// The image reference that stands for the shipped catalog in a CatalogSource.
+/// The image reference of the shipped catalog in a CatalogSource.
 pub const SHIPPED_IMAGE: &str = "localhost/olm/catalog:0.1.0";
 
 const ETCD: &str = include_str!("../data/etcd/catalog.yaml");
 
-/// The catalog that is built into this program: package `etcd`.
+/// The built-in catalog: package `etcd`.
 #[must_use]
 pub fn shipped() -> Arc<Catalog> {
     static SHIPPED: OnceLock<Arc<Catalog>> = OnceLock::new();

@@ -1,10 +1,10 @@
-//! The spelling of fields in documents of catalogs: upstream's decoder takes `Schema` for `schema` (see
+//! Spelling of fields in catalog documents: upstream's decoder accepts `Schema` for `schema` (see
 //! [`olm_bundle::fields`]).
 
 use olm_bundle::fields::{self, Ambiguous, Shape};
 use serde_json::Value;
 
-/// The fields that every document has.
+/// The fields of every document.
 static META: Shape = Shape(&[("schema", None), ("package", None), ("name", None)]);
 
 static PACKAGE: Shape = Shape(&[
@@ -77,10 +77,9 @@ pub(crate) static PACKAGE_MANIFEST: Shape =
     Shape(&[("packageName", None), ("defaultChannel", None), ("channels", Some(&MANIFEST_CHANNEL))]);
 static MANIFEST_CHANNEL: Shape = Shape(&[("name", None), ("currentCSV", None)]);
 
-/// Gives the fields of a document of a catalog their spelling.
-///
+/// Corrects the spelling of the fields of a catalog document.
 /// # Errors
-/// [`Ambiguous`] when a field is there in two spellings.
+/// [`Ambiguous`] when a field occurs in two spellings.
 pub(crate) fn correct(document: &mut Value) -> Result<(), Ambiguous> {
     fields::rename(document, &META)?;
     let shape = match document.get("schema").and_then(Value::as_str) {
@@ -102,8 +101,8 @@ pub(crate) fn correct(document: &mut Value) -> Result<(), Ambiguous> {
     Ok(())
 }
 
-/// Whether a key is one of the fields above in another case. It may be a false alarm, as the same name may be data in
-/// another place: [`correct`] decides.
+/// Whether a key is one of the fields above in another case. It may be a false positive, as the same name may
+/// be data in another place: [`correct`] decides.
 pub(crate) fn differs(key: &str) -> bool {
     let fields: &[&str] = match key.len() {
         3 => &["ref"],
@@ -131,7 +130,7 @@ mod tests {
 
     use super::*;
 
-    /// Every field of the shapes, so that none is missing from the table of [`differs`].
+    /// Every field of the shapes, to verify that the table of [`differs`] is complete.
     fn all<'a>(shape: &'a Shape, found: &mut Vec<&'a str>) {
         for (name, inner) in shape.0 {
             found.push(name);

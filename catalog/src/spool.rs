@@ -1,4 +1,4 @@
-//! Text that is made while a catalog is read, for the second pass.
+//! Text generated while a catalog is read, for the second pass.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -7,10 +7,10 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::input::Text;
 
-/// JSON made of YAML goes to a file beyond this.
+/// Size of JSON from YAML beyond which it is stored in a file.
 const LARGE_SPOOL: usize = 8 << 20;
 
-/// JSON that was made of YAML: in memory as long as it is little, else in a file without a name.
+/// JSON converted from YAML: in memory while it is small, otherwise in an unnamed file.
 #[derive(Default)]
 pub(crate) struct Spool(Mutex<SpoolText>);
 
@@ -26,7 +26,7 @@ impl Spool {
         let mut spool = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let offset = spool.length;
         if spool.file.is_none() && spool.memory.len() + json.len() > LARGE_SPOOL {
-            // Without a folder for such files, memory has to do.
+            // Without a temporary directory, memory is used.
             if let Ok(mut file) = tempfile::tempfile() {
                 file.write_all(&spool.memory)?;
                 spool.memory = Vec::new();

@@ -1,13 +1,13 @@
 //! Catalogs on disk: packages by the digest of their content, and for each catalog an index that names them.
 //!
 //! ```text
-//! packages/DIGEST      the documents of a package, canonical JSON, one a line; never changed
+//! packages/DIGEST      the documents of a package, canonical JSON, one a line; immutable
 //! catalogs/KEY.json    the index of a catalog; replaced as a whole, by renaming
 //! lock                 held by the process that uses the store
 //! ```
 //!
-//! A process that is killed leaves the old index or the new one, never half of one. A file that power loss has
-//! damaged is found by its checksum, when it is read, and is read anew from its source at the next refresh.
+//! A killed process leaves the old index or the new one, never a partial one. A file damaged by power loss is
+//! detected by its checksum when it is read, and is read anew from its source at the next refresh.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -24,62 +24,49 @@ use crate::load::{self, Files, Keep};
 use crate::model::{Catalog, Group};
 use crate::problem::Problem;
 
-/// Raised when an older index means something else; the catalogs are then read anew.
+/// Incremented when the format changes; catalogs with an older index are then read anew.
 const VERSION: u32 = 2;
 
-/// The store cannot do what it should.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Another process has it.
+    /// Another process uses it.
     #[error("catalog store {path} is in use by another process; use a separate directory for each")]
-    Used {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// There was a catalog, and what is to take its place has nothing that could be used.
+    Used { path: PathBuf },
+    /// A stored catalog would be replaced by one without usable content.
     #[error("{origin} contains no valid package{}", problem.as_ref().map(|problem| format!("; {problem}")).unwrap_or_default())]
     Unusable {
-        /// Where it came from.
+        /// Source of the catalog.
         origin: String,
-        /// The first thing that is wrong with it.
+        /// Its first problem.
         problem: Option<Box<Problem>>,
     },
-    /// A file or folder cannot be used.
     #[error("failed to {what} {path} of the catalog store: {source}")]
-    Io {
-        /// What was tried.
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Io { what: &'static str, path: PathBuf, source: io::Error },
 }
 
-/// Catalogs on disk. Cheap to share; one process at a time.
+/// Catalogs on disk. Cheap to clone; one process at a time.
 #[derive(Debug, Clone)]
 pub struct Store {
     disk: Arc<StoreFiles>,
-    /// Of each key, the catalog that was given out last. Held while a catalog is refreshed: one at a time.
+    /// The last catalog of each key. Locked during a refresh: one at a time.
     catalogs: Arc<Mutex<BTreeMap<String, Weak<Catalog>>>>,
 }
 
 #[derive(Debug)]
 pub(crate) struct StoreFiles {
     root: PathBuf,
-    /// Every catalog that is in use by digests of its packages; garbage collection spares these.
+    /// The catalogs in use; garbage collection keeps their packages.
     used: Mutex<Vec<Weak<Catalog>>>,
     _lock: File,
 }
 
-/// What a refresh did.
+/// Result of a refresh.
 #[derive(Debug)]
 pub struct Refreshed {
-    /// The catalog as it is now.
     pub catalog: Arc<Catalog>,
-    /// Whether its content is another than before.
+    /// Whether its content differs from before.
     pub changed: bool,
-    /// Packages that were read and checked; all others were the same as before.
+    /// Packages that were read and checked; all others are unchanged.
     pub reread: usize,
 }
 
@@ -94,10 +81,9 @@ struct Index {
 }
 
 impl Store {
-    /// Opens a store, which is made when there is none.
-    ///
+    /// Opens a store, or creates it.
     /// # Errors
-    /// When the folder cannot be made or written to, or another process uses it.
+    /// When the directory cannot be created or written to, or another process uses it.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
         for folder in ["packages", "catalogs"] {
             let path = root.join(folder);
@@ -113,7 +99,7 @@ impl Store {
                 return Err(StoreError::Io { what: "lock", path, source });
             }
         }
-        // What a process that was killed did not finish.
+        // Leftovers of a killed process.
         for folder in ["packages", "catalogs"] {
             for path in files_in(&root.join(folder))?.iter().filter(|path| is_partial(path)) {
                 fs::remove_file(path).map_err(failed("remove", path))?;
@@ -123,16 +109,13 @@ impl Store {
         Ok(Self { disk: Arc::new(disk), catalogs: Arc::default() })
     }
 
-    /// The folder.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.disk.root
     }
 
-    /// A catalog as it was stored last: only its index is read.
-    ///
-    /// An index that cannot be understood counts as none: the next refresh makes it anew.
-    ///
+    /// The last stored catalog: only its index is read.
+    /// An unreadable index counts as missing: the next refresh writes it anew.
     /// # Errors
     /// When the file cannot be read.
     pub fn get(&self, key: &str) -> Result<Option<Arc<Catalog>>, StoreError> {
@@ -184,13 +167,12 @@ impl Store {
         catalog
     }
 
-    /// Reads a folder into the store. Packages that did not change are neither parsed nor checked nor written again.
-    /// The catalog under `key` is the old one until all of the new one is there, and stays when the new one has nothing
-    /// that could be used.
-    ///
+    /// Reads a directory into the store. Unchanged packages are neither parsed nor checked nor written again.
+    /// The catalog under `key` stays the old one until the new one is complete, and also when the new one has
+    /// no usable content.
     /// # Errors
-    /// When the store cannot be written, or the content would empty the catalog. What else is wrong with the content is
-    /// in the catalog's problems.
+    /// When the store cannot be written, or the content would empty the catalog. The catalog's problems have
+    /// all other defects of the content.
     pub fn refresh_dir(&self, key: &str, origin: &str, dir: &Path) -> Result<Refreshed, StoreError> {
         let files = Files::of_dir(dir, true);
         let mut catalogs = self.catalogs.lock().unwrap_or_else(PoisonError::into_inner);
@@ -232,8 +214,7 @@ impl Store {
         Ok(Refreshed { catalog, changed, reread: loaded.reread })
     }
 
-    /// Forgets a catalog and what only it needed. Those who still use it keep it.
-    ///
+    /// Removes a catalog and the packages that only it uses. Current users keep it.
     /// # Errors
     /// When the files cannot be removed.
     pub fn remove(&self, key: &str) -> Result<(), StoreError> {
@@ -250,19 +231,18 @@ impl Store {
         self.collect_garbage().map(drop)
     }
 
-    /// Removes the packages that no index names and nobody uses; returns how many.
-    ///
+    /// Removes packages that no index names and no catalog in use needs; returns their number.
     /// # Errors
-    /// When the folders cannot be read or a file cannot be removed. Nothing is removed while an index cannot be read:
-    /// what it names is not known.
+    /// When the directories cannot be read or a file cannot be removed. Nothing is removed while an index is
+    /// unreadable: its packages are unknown.
     pub fn collect_garbage(&self) -> Result<usize, StoreError> {
-        // Nobody writes packages meanwhile.
+        // The lock blocks writers of packages.
         let _catalogs = self.catalogs.lock().unwrap_or_else(PoisonError::into_inner);
         let mut needed = BTreeSet::new();
         let folder = self.disk.root.join("catalogs");
         for path in files_in(&folder)? {
             let text = fs::read(&path).map_err(failed("read", &path))?;
-            // A damaged index or one of another version is made anew, and needs nothing.
+            // A damaged index or one of another version is written anew, and needs no packages.
             if let Ok(index) = serde_json::from_slice::<Index>(&text) {
                 needed.extend(index.groups.into_values().map(|group| group.digest));
             }
@@ -285,7 +265,7 @@ impl Store {
 }
 
 impl StoreFiles {
-    /// Keys hold what file names may not.
+    /// Keys contain characters that file names may not.
     fn index(&self, key: &str) -> PathBuf {
         self.root.join("catalogs").join(format!("{}.json", &hex(&Sha256::digest(key.as_bytes()))[..32]))
     }
@@ -294,7 +274,7 @@ impl StoreFiles {
         self.root.join("packages").join(digest)
     }
 
-    /// Whether a package's file is there, as far as its length tells.
+    /// Whether a package's file exists, with the right length.
     fn has(&self, group: &Group) -> bool {
         fs::metadata(self.path(&group.digest)).is_ok_and(|file| file.len() == group.bytes)
     }
@@ -311,7 +291,7 @@ impl StoreFiles {
         match String::from_utf8(text) {
             Ok(text) if whole => Ok(Arc::new(text)),
             _ => {
-                // Out of the way, so that the next refresh does not take it for good.
+                // Removed, so that the next refresh does not reuse it.
                 _ = fs::remove_file(&path);
                 Err(ContentError::Damaged { package: package.to_owned(), path: shown() })
             }
@@ -323,7 +303,7 @@ impl StoreFiles {
         if fs::metadata(&path).is_ok_and(|file| file.len() == text.len() as u64) {
             return Ok(());
         }
-        // A cut-off file has another name than a whole one.
+        // A truncated file has another name than a complete one.
         let partial = path.with_extension(PARTIAL);
         let written = fs::write(&partial, text).and_then(|()| fs::rename(&partial, &path));
         written.map_err(|error| (path, error))

@@ -1,4 +1,4 @@
-//! What is known of a package without reading it: enough for lists, for search, and to find who provides an API.
+//! Summary of a package: sufficient for lists, for search, and to find providers of an API.
 
 use std::collections::BTreeSet;
 
@@ -14,14 +14,12 @@ use crate::model::{CsvMetadata, Package};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Summary {
-    /// Name of the package.
     pub name: String,
-    /// For people; the package's name where the bundle has none.
+    /// The package's name where the bundle has none.
     pub display_name: String,
     /// One line, without markup.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// Who makes it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub provider: String,
     /// Such as `Seamless Upgrades`.
@@ -30,23 +28,22 @@ pub struct Summary {
     /// Such as `Database`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub categories: Vec<String>,
-    /// Search words of the author.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub keywords: Vec<String>,
     /// Such as `alpha`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub maturity: String,
-    /// The channel that an install without a choice follows.
+    /// The channel of an install without a selected channel.
     pub default_channel: String,
-    /// What it installs.
+    /// The bundle that it installs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head: Option<Head>,
-    /// The namespace that its author suggests (`operatorframework.io/suggested-namespace`).
+    /// The namespace suggested by its author (`operatorframework.io/suggested-namespace`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suggested_namespace: Option<String>,
     /// All channels, by name.
     pub channels: Vec<String>,
-    /// How many bundles there are.
+    /// Number of bundles.
     pub versions: usize,
     /// The APIs that any of its bundles provides, each once.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -54,10 +51,11 @@ pub struct Summary {
     /// Digest of its icon, in hex, where it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub icon: Option<String>,
-    /// How much the head may do ([`olm_bundle::permissions::risk`]); `None` where the catalog does not hold its manifests.
+    /// Risk score of the head's permissions ([`olm_bundle::permissions::risk`]); `None` where the catalog
+    /// does not contain its manifests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub risk: Option<u32>,
-    /// Why the package should not be used any more.
+    /// Deprecation message of the package.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<String>,
 }
@@ -74,14 +72,14 @@ pub struct Head {
     pub kinds: Vec<String>,
 }
 
-/// A one-line description has at most this many characters.
+/// Maximum length of a one-line description in characters.
 const LONGEST_LINE: usize = 160;
 
-/// More of a description says nothing about what it is.
+/// Maximum length of a description for search.
 const LONGEST_TEXT: usize = 4_000;
 
 impl Summary {
-    /// How much there is in a package, for who only checks it.
+    /// Only the counts, for checks.
     pub(crate) fn counts(package: &Package) -> (Self, String) {
         let summary = Self {
             name: package.name.clone(),
@@ -93,7 +91,7 @@ impl Summary {
         (summary, String::new())
     }
 
-    /// A package's summary, and the words of its descriptions for search, in small letters.
+    /// A package's summary, and the words of its descriptions for search, in lower case.
     pub(crate) fn of(package: &Package) -> (Self, String) {
         let head = package.head();
         let metadata = head.and_then(|bundle| bundle.csv_metadata()).unwrap_or_default();
@@ -143,7 +141,7 @@ impl Summary {
     }
 }
 
-/// What the head provides, as its ClusterServiceVersion and its properties say.
+/// Provided kinds of the head, from its ClusterServiceVersion and its properties.
 fn kinds(provided: Vec<Gvk>, metadata: &CsvMetadata) -> Vec<String> {
     let owned = metadata.crd_descriptions.get("owned").and_then(Value::as_array);
     let owned = owned.into_iter().flatten().filter_map(|crd| crd.get("kind")?.as_str().map(str::to_owned));
@@ -151,7 +149,7 @@ fn kinds(provided: Vec<Gvk>, metadata: &CsvMetadata) -> Vec<String> {
     kinds.into_iter().collect()
 }
 
-/// The first sentence or line that says something, without the marks of Markdown.
+/// The first meaningful sentence or line, without Markdown markup.
 fn first_line(text: &str) -> String {
     let plain =
         |line: &str| line.trim().trim_start_matches(['#', '*', '>', '-', '=']).trim().replace(['*', '`'], "");
@@ -224,13 +222,13 @@ mod tests {
             let catalog = crate::Catalog::from_bytes("test", text.as_bytes());
             catalog.summary("p").unwrap_or_else(|| panic!("{:?}", catalog.problems)).risk
         };
-        // then it is known of the first one alone: one reason of level HIGH
+        // then only the first one has a score: one reason of level HIGH
         assert_eq!(risk("image: \"\""), Some(10_000));
         assert_eq!(risk("image: localhost/p@sha256:0"), None);
     }
 
     #[test]
-    fn words_are_kept_once() {
+    fn strings_are_stored_once() {
         assert_eq!(words(&["An etcd, etcd store", "Store of keys"]), "etcd store keys ");
     }
 }

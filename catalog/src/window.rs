@@ -1,19 +1,19 @@
-//! A text that is read piece by piece: a catalog may be larger than the memory that it is worth.
+//! A text read piece by piece: a catalog may exceed a reasonable amount of memory.
 
 use std::io::{self, Read};
 
-/// How much is read at a time.
+/// Minimum read size.
 const PIECE: usize = 1 << 20;
 
 /// The part of a text that is in memory.
 pub(crate) struct Window<R> {
     reader: R,
     buffer: Vec<u8>,
-    /// Start of what is not consumed yet.
+    /// Start of the unconsumed text.
     start: usize,
-    /// Offset in the text of `start`.
+    /// Offset of `start` in the text.
     offset: u64,
-    /// Bytes that may still be read.
+    /// Remaining bytes to read.
     left: u64,
     ended: bool,
     line: usize,
@@ -21,17 +21,17 @@ pub(crate) struct Window<R> {
 }
 
 impl<R: Read> Window<R> {
-    /// A window over the next `length` bytes of a reader that stands at `offset` of its text.
+    /// A window over the next `length` bytes of a reader at `offset` of its text.
     pub fn new(reader: R, offset: u64, length: u64) -> Self {
         Self { reader, buffer: Vec::new(), start: 0, offset, left: length, ended: false, line: 1, column: 1 }
     }
 
-    /// What is in memory and not consumed.
+    /// The unconsumed text in memory.
     pub fn text(&self) -> &[u8] {
         &self.buffer[self.start..]
     }
 
-    /// Where `text` starts in the whole.
+    /// Offset of `text` in the whole.
     pub fn offset(&self) -> u64 {
         self.offset
     }
@@ -41,18 +41,18 @@ impl<R: Read> Window<R> {
         (self.line, self.column)
     }
 
-    /// Whether `text` goes to the end.
+    /// Whether `text` reaches the end.
     pub fn ended(&self) -> bool {
         self.ended
     }
 
-    /// Reads more behind `text`.
+    /// Reads more text.
     pub fn grow(&mut self) -> io::Result<()> {
         if self.start > 0 {
             self.buffer.drain(..self.start);
             self.start = 0;
         }
-        // Doubling: a document that does not fit is looked at again from its start.
+        // Doubling: a document that does not fit is inspected again from its start.
         let piece = PIECE.max(self.buffer.len()) as u64;
         let read = (&mut self.reader).take(piece.min(self.left)).read_to_end(&mut self.buffer)? as u64;
         self.left -= read;
@@ -60,7 +60,7 @@ impl<R: Read> Window<R> {
         Ok(())
     }
 
-    /// Goes on behind the first `length` bytes of `text`.
+    /// Consumes the first `length` bytes of `text`.
     pub fn consume(&mut self, length: usize) {
         let gone = &self.buffer[self.start..self.start + length];
         let lines = memchr::memchr_iter(b'\n', gone).count();
@@ -73,7 +73,7 @@ impl<R: Read> Window<R> {
         self.offset += length as u64;
     }
 
-    /// Goes on behind white space and a byte order mark at the very start; false at the end.
+    /// Skips white space, and a byte order mark at the very start; false at the end.
     pub fn skip_space(&mut self) -> io::Result<bool> {
         loop {
             if self.offset == 0 && self.text().starts_with(b"\xef\xbb\xbf") {
@@ -92,15 +92,15 @@ impl<R: Read> Window<R> {
         }
     }
 
-    /// Goes on at the next line that starts with `{`: in JSON lines every document does, in indented JSON
-    /// only documents do. False when there is none.
+    /// Skips to the next line that starts with `{`: in JSON lines every document does, in indented JSON only
+    /// documents do. False when there is none.
     pub fn skip_to_next_object(&mut self) -> io::Result<bool> {
         loop {
             if let Some(position) = memchr::memmem::find(self.text(), b"\n{") {
                 self.consume(position + 1);
                 return Ok(true);
             }
-            // The last byte may be the first half of what is looked for.
+            // The last byte may be the first half of the pattern.
             self.consume(self.text().len().saturating_sub(1));
             if self.ended {
                 return Ok(false);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_where_it_was_told_to() {
+    fn it_ends_at_its_limit() {
         let mut window = Window::new(&b"   abcdef"[..], 0, 5);
         assert!(window.skip_space().unwrap());
         assert_eq!(window.text(), b"ab");

@@ -1,4 +1,4 @@
-//! Package manifests of 2017 to 2021: folders of real ones, and the ConfigMaps that catalogs were served from.
+//! Package manifests of 2017 to 2021: directories of real ones, and ConfigMaps of catalogs.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a helper of a test may fail it
 
@@ -33,7 +33,7 @@ fn real_package_manifests_become_packages() {
     let Some(dir) = data("bundles/packagemanifests") else { return };
     // when
     let built = build::from_bundle_repository(&dir, &Options::default()).unwrap();
-    // then: every package, each channel from its head down to what is there
+    // then: every package is there, each channel from its head down to the existing bundles
     let catalog = built.catalog();
     let package = |name: &str| catalog.package(name).unwrap().unwrap();
     let names: Vec<&str> = built.packages.iter().map(|package| package.name.as_str()).collect();
@@ -64,7 +64,7 @@ fn real_package_manifests_become_packages() {
     );
     assert_eq!(package("postgresql").default_channel, "stable");
 
-    // and: the heads that were not copied are named, and nothing else is wrong
+    // and: the missing heads are reported, and there is no other error
     let missing: Vec<String> = texts(&built, Severity::Error)
         .into_iter()
         .filter(|text| !text.ends_with("[channel-head-missing]"))
@@ -89,7 +89,7 @@ fn upstreams_own_package_manifests_load() {
     let built = build::from_bundle_repository(&dir, &Options::default()).unwrap();
     let catalog = built.catalog();
     let package = |name: &str| catalog.package(name).unwrap().unwrap();
-    // Several ClusterServiceVersions lie in one folder, and each is a bundle.
+    // Several ClusterServiceVersions are in one directory, and each is a bundle.
     assert_eq!(package("strimzi-kafka-operator").bundles.len(), 4);
     assert_eq!(package("etcd").default_channel, "alpha");
     assert!(package("etcd").bundles.contains_key("etcdoperator.v0.9.0"));
@@ -125,7 +125,7 @@ fn a_config_map_is_a_catalog() {
 }
 
 #[test]
-fn what_is_wrong_in_a_config_map_is_told_and_the_rest_is_there() {
+fn errors_in_a_config_map_are_reported_and_the_rest_is_loaded() {
     let Some(dir) = data("upstream-testdata/operator-lifecycle-manager/test/e2e/data") else { return };
     let data = config_map(&dir.join("catalog.old.yaml"));
     let built = |change: &dyn Fn(&mut BTreeMap<String, String>)| {
@@ -140,9 +140,9 @@ fn what_is_wrong_in_a_config_map_is_told_and_the_rest_is_there() {
     let no_list = built(&|data| {
         data.insert("customResourceDefinitions".into(), "a: b".into());
     });
-    let told = texts(&no_list, Severity::Error);
-    assert_eq!(told[0], "key customResourceDefinitions is not a list [config-map]");
-    assert!(told[1].ends_with("missing from customResourceDefinitions [crd-missing]"), "{told:?}");
+    let reported = texts(&no_list, Severity::Error);
+    assert_eq!(reported[0], "key customResourceDefinitions is not a list [config-map]");
+    assert!(reported[1].ends_with("missing from customResourceDefinitions [crd-missing]"), "{reported:?}");
     assert_eq!(no_list.packages.len(), 2);
     let broken = built(&|data| {
         data.insert("clusterServiceVersions".into(), "- [".into());

@@ -1,9 +1,8 @@
-//! `from_bundle_repository` on real bundles gives what upstream's tools made of the same repository.
-//!
-//! `data/catalogs/community-dev.json` was made of the whole repository and then cut down to the packages and
-//! bundles in `data/bundles`: edges through bundles that are not there were led on to the next one that is.
-//! What cannot be known from the bundles that are there is listed in [`EXPLAINED`], line by line, with its
-//! reason, and each reason is verified. Any other difference fails.
+//! `from_bundle_repository` on real bundles gives the result of upstream's tools for the same repository.
+//! `data/catalogs/community-dev.json` was built from the whole repository and then reduced to the packages
+//! and bundles in `data/bundles`: edges through missing bundles were continued to the next existing one.
+//! Differences that cannot be derived from the existing bundles are listed in [`EXPLAINED`], line by line,
+//! with a reason, and each reason is verified. Any other difference fails.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a helper of a test may fail it
 
@@ -18,22 +17,22 @@ use olm_catalog::build::{self, Built, Options};
 use olm_catalog::{Filter, Severity, diff, graph};
 use serde_json::Value;
 
-/// Why a difference is none of the builder's.
+/// Why a difference is not a defect of the builder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Why {
     /// The lowest bundle replaces one that was not selected: its version, and with it the edge of a
-    /// semver-mode channel, is in the whole repository only.
+    /// semver-mode channel, is only in the whole repository.
     Tail,
-    /// The edge leads through bundles that were not selected to one that does not name the channel, and
-    /// `bridge_gaps` bridges within a channel only; what is below it is missing with it.
+    /// The edge passes through unselected bundles to one that does not name the channel, and `bridge_gaps`
+    /// bridges within a channel only; the bundles below it are missing too.
     Spliced,
-    /// No bundle that was selected names the channel.
+    /// No selected bundle names the channel.
     ChannelOfOthers,
-    /// The default channel is named by a bundle that was not selected.
+    /// The default channel is named by an unselected bundle.
     DefaultOfOthers,
-    /// `opm registry add` keeps the last default channel that was named (SemverPackageManifest, also where
-    /// bundles are added one by one). The recording's graphs were synthesized, as data/README.md says under
-    /// "Limits of the recordings", and take the first channel of the newest bundle.
+    /// `opm registry add` keeps the last named default channel (SemverPackageManifest, also where bundles are
+    /// added one by one). The recording's graphs were synthesized, as data/README.md describes under "Limits
+    /// of the recordings", and take the first channel of the newest bundle.
     Recording,
 }
 
@@ -148,11 +147,11 @@ const EXPLAINED: &[(Why, &str)] = &[
     (Recording, "mercury-operator: default channel dev, ours 1.0.x"),
 ];
 
-/// The packages whose bundles' images the recording knows from their own templates: by digest, which nothing
-/// in a folder of manifests says.
+/// The packages whose bundle images the recording has from their own templates: by digest, which a directory
+/// of manifests does not record.
 const IMAGES_BY_DIGEST: [&str; 3] = ["hive-operator", "kube-green", "nfs-provisioner-operator"];
 
-/// The packages whose head of the whole repository was not selected and has another icon.
+/// The packages whose head in the whole repository was not selected and has another icon.
 const ICONS_OF_OTHERS: [&str; 1] = ["percona-server-mongodb-operator"];
 
 /// Package, then channel, then bundle, with `replaces`, `skips` and `skipRange`.
@@ -205,7 +204,7 @@ fn recorded(data: &Path) -> Catalog {
     Catalog::of(documents.iter())
 }
 
-/// Made once for all tests.
+/// Computed once for all tests.
 fn built(data: &Path) -> &'static Built {
     static BUILT: OnceLock<Built> = OnceLock::new();
     BUILT.get_or_init(|| build_all(data))
@@ -220,7 +219,7 @@ fn build_all(data: &Path) -> Built {
     build::from_bundle_repository(&data.join("bundles"), &options).unwrap()
 }
 
-/// Every difference of the graphs, in one line each.
+/// Every difference of the graphs, one line each.
 fn differences(theirs: &Catalog, ours: &Catalog) -> BTreeSet<String> {
     let mut lines = BTreeSet::new();
     let packages: BTreeSet<_> = theirs.defaults.keys().chain(ours.defaults.keys()).collect();
@@ -292,7 +291,7 @@ fn graphs_are_those_of_upstream() {
     }
 }
 
-/// Whether a reason is the reason.
+/// Verifies a reason.
 fn holds(why: Why, line: &str, theirs: &Catalog, ours: &Catalog, data: &Path) -> bool {
     let (place, what) = line.split_once(": ").unwrap();
     let (channel, entry) = place.split_once(' ').unwrap_or((place, ""));
@@ -368,7 +367,7 @@ fn bundles_have_the_properties_and_images_of_upstream() {
     assert_eq!(different, Vec::<String>::new());
 }
 
-/// The images beside the bundle's own.
+/// The related images except the bundle's own.
 fn related(bundle: &Value) -> BTreeSet<(String, String)> {
     let images = bundle["relatedImages"].as_array().into_iter().flatten();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -415,7 +414,7 @@ fn packages_have_the_icon_of_their_head() {
 #[test]
 fn a_checkout_is_a_catalog_without_any_image() {
     let Some(data) = data("") else { return };
-    // when: nothing is said of the layout
+    // when: the layout is detected
     let catalog = build::load(&data.join("bundles")).unwrap();
     // then
     assert_eq!(catalog.summaries().count(), 43);
@@ -430,7 +429,7 @@ fn a_checkout_is_a_catalog_without_any_image() {
             assert!(bundle.image.is_none() && bundle.is_inline(), "{}", bundle.name);
         }
     }
-    // a file-based catalog in a folder stays what it is
+    // a file-based catalog in a directory stays unchanged
     let fbc = build::load(&data.join("bundles/catalogs")).unwrap();
     assert!(fbc.package("kube-green").unwrap().is_some());
     // one operator, and one bundle
@@ -453,7 +452,7 @@ fn what_is_written_loads_without_errors() {
     let problems =
         build::write_bundle_repository(&data.join("bundles"), &options, out.path(), build::Format::Json)
             .unwrap();
-    // What is wrong with the selection is told: a gap in a channel, a default channel that is not there.
+    // Defects of the selection are reported: a gap in a channel, a missing default channel.
     assert!(problems.iter().any(|problem| problem.code == "replaces-missing"), "{problems:?}");
     let catalog = olm_catalog::Catalog::load_dir(out.path());
     let errors: Vec<_> =
@@ -478,6 +477,6 @@ fn graphs_of_real_packages_fit_a_terminal() {
             assert!(picture.contains(head.as_str()), "{head} in {format:?}");
         }
     }
-    // A catalog differs from itself in nothing.
+    // A catalog does not differ from itself.
     assert_eq!(diff::diff(&catalog, &built(&data).catalog()).unwrap(), []);
 }

@@ -1,4 +1,4 @@
-//! A process that is killed while it refreshes a catalog leaves the old content or the new one.
+//! A process killed during a refresh leaves the old content or the new one.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a helper of a test may fail it
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use olm_catalog::{Catalog, Filter, Store};
 
-/// Where the store and the two contents are, for the process that is to be killed.
+/// Paths of the store and of the two contents, for the child process.
 const CHILD: &str = "OLM_TEST_REFRESH_FOR_EVER";
 const PACKAGES: usize = 40;
 
@@ -37,7 +37,7 @@ fn a_kill_leaves_the_old_content_or_the_new() {
     if let Some(root) = std::env::var_os(CHILD) {
         refresh_for_ever(Path::new(&root));
     }
-    // given two contents that a process changes between, without end
+    // given two contents that a process alternates between, without end
     let root = tempfile::tempdir().unwrap();
     for (name, version) in [("one", "1.0.0"), ("two", "2.0.0")] {
         std::fs::create_dir(root.path().join(name)).unwrap();
@@ -57,18 +57,18 @@ fn a_kill_leaves_the_old_content_or_the_new() {
             assert!(child.try_wait().unwrap().is_none(), "the process ended by itself");
             std::thread::yield_now();
         }
-        // when it is killed, somewhere in the next turn
+        // when it is killed at some time in the next refresh
         std::thread::sleep(Duration::from_micros(700 * round));
         child.kill().unwrap();
         child.wait().unwrap();
-        // then what is there is one of the two, whole
+        // then the store has one of the two, complete
         let store = Store::open(&root.path().join("store")).unwrap();
         let catalog = store.get("key").unwrap().unwrap();
         assert!(digests.contains(&catalog.digest), "round {round}: {}", catalog.digest);
         assert_eq!(catalog.len(), PACKAGES);
         let documents: Vec<_> = catalog.documents(&Filter::default()).map(Result::unwrap).collect();
         assert_eq!(documents.len(), 3 * PACKAGES, "round {round}");
-        // and nothing is left that nobody needs
+        // and no unneeded file is left
         drop(catalog);
         store.collect_garbage().unwrap();
         let files = std::fs::read_dir(root.path().join("store/packages")).unwrap().count();

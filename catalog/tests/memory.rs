@@ -1,5 +1,4 @@
-//! What reading a catalog takes in memory: never more than a stated multiple of its size, whatever is in it.
-//!
+//! Memory usage of reading a catalog: never more than a stated multiple of its size, for any content.
 //! One test in a program of its own, because it counts every allocation of the program.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a helper of a test may fail it
@@ -13,25 +12,25 @@ use peak_alloc::PeakAlloc;
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// The multiple for whatever strangers may write. What comes near it is YAML that is nothing but punctuation, of which the
-/// parser makes some 300 bytes of events for every two; and thousands of packages of a line each, which have an index
+/// The multiple for arbitrary content. The worst cases are YAML of punctuation only, for which the parser
+/// allocates some 300 bytes of events for every two; and thousands of packages of a line each, with an index
 /// entry each.
 const MULTIPLE: usize = 192;
 
-/// The multiple for catalogs without mistakes, most of which is text: there three times for a moment, as it was read, in
+/// The multiple for valid catalogs, which are mostly text: it exists three times for a moment, as read, in
 /// canonical form, and as the text of its package.
 const SOUND: usize = 8;
 
-/// What reading takes at all: windows on the files, one for each thread.
+/// Constant overhead: windows on the files, one for each thread.
 const BASE: usize = 4 << 20;
 
-/// What a file takes that is larger than any document may be: it is read in windows, which grow up to the largest document.
+/// Overhead of a file larger than any allowed document: it is read in windows, which grow up to the largest
+/// document.
 const WINDOW: usize = 256 << 20;
 
-/// Size of the inputs.
 const SIZE: usize = 512 << 10;
 
-/// The most that was allocated at one time while something was done, beyond what was there before.
+/// Peak of allocations during the work, beyond those before.
 fn peak<T>(work: impl FnOnce() -> T) -> usize {
     MEMORY.reset_peak_usage();
     let before = MEMORY.current_usage();
@@ -123,7 +122,7 @@ fn inputs() -> Vec<(&'static str, String)> {
             "a bundle of many wrong properties",
             format!("{PACKAGE}{CHANNEL}{}", around(&format!("{bundle}{property}"), |_| ",{}".into(), "]}")),
         ),
-        // Small enough to leave the machine alive where each problem has a copy of the name.
+        // Small enough for the machine even if each problem has a copy of the name.
         (
             "a long name and many wrong properties",
             format!(
@@ -165,7 +164,7 @@ fn no_input_takes_more_than_a_multiple_of_its_size() {
         fs::write(folder.join("c"), &text).unwrap();
         let size = text.len();
         drop(text);
-        // when it is checked, loaded into memory, or stored, then that takes no more than the multiple of its size
+        // when it is checked, loaded into memory, or stored, then memory stays below the multiple of its size
         held(what, "checked", size, peak(|| Catalog::check(&folder)));
         held(what, "loaded", size, peak(|| Catalog::load_dir(&folder)));
         held(
@@ -179,7 +178,7 @@ fn no_input_takes_more_than_a_multiple_of_its_size() {
         );
         fs::remove_dir_all(&root).unwrap();
     }
-    // given a file of 1 GiB of nothing, then that is told, and takes a fraction of its size
+    // given a sparse file of 1 GiB, then that is reported, and memory stays at a fraction of its size
     sparse(&folder.join("c"));
     let taken = peak(|| assert!(!Catalog::check(&folder).problems.is_empty()));
     println!("1 GiB of nothing, checked: {:.1} MB", taken as f64 / 1e6);

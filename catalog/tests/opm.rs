@@ -1,4 +1,4 @@
-//! Compared with `opm validate` on its 60 recorded cases, and with whole real catalogs.
+//! Comparison with `opm validate` on its 60 recorded cases, and with whole real catalogs.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a helper of a test may fail it
 
@@ -16,7 +16,7 @@ fn errors(catalog: &Catalog) -> Vec<&Problem> {
     catalog.problems.iter().filter(|problem| problem.severity == Severity::Error).collect()
 }
 
-/// Cases that opm accepts and its data's README says it should warn of.
+/// Cases that opm accepts with a warning, by the README of the data.
 const WARNED: [(&str, &str); 6] = [
     ("icon-no-mediatype", "icon-"),
     ("icon-bad-type", "icon-"),

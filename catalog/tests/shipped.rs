@@ -1,6 +1,6 @@
-//! The shipped catalog is what its bundles make, and continues the package that it is named after.
-//!
-//! `UPDATE=1 cargo test -p olm-catalog --test shipped` writes it anew; run it twice, the program holds a copy.
+//! The shipped catalog equals the build of its bundles, and continues the package of the same name.
+//! `UPDATE=1 cargo test -p olm-catalog --test shipped` writes it anew; run it twice, as the program contains
+//! a copy.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a helper of a test may fail it
 
@@ -61,7 +61,7 @@ fn the_shipped_catalog_is_right() {
     );
 }
 
-/// The channels that have an entry for a bundle, with the entry of ours that upgrades from it.
+/// The channels with an entry for a bundle, with the shipped entry that upgrades from it.
 fn edges<'a>(ours: &'a Package, channel: &str, installed: &str) -> Vec<&'a str> {
     let entries = ours.channels.get(channel).into_iter().flat_map(|channel| &channel.entries);
     let leads = entries.filter(|entry| {
@@ -72,12 +72,12 @@ fn edges<'a>(ours: &'a Package, channel: &str, installed: &str) -> Vec<&'a str> 
 
 #[test]
 fn every_upstream_version_has_an_edge_to_ours_in_its_own_channel() {
-    // given: the package as it was published, as bundles and as package manifests (where 0.6.1 has another name)
+    // given: the published package, as bundles and as package manifests (where 0.6.1 has another name)
     for folder in ["bundles/operators/etcd", "bundles/packagemanifests/etcd"] {
         let Some(dir) = data(folder) else { return };
         let upstream = build::load(&dir).unwrap().package("etcd").unwrap().unwrap();
         let ours = olm_catalog::shipped().package("etcd").unwrap().unwrap();
-        // then: every channel is there, and whatever is installed from it can be upgraded in it
+        // then: every channel exists, and every installed version of it has an upgrade in it
         assert!(upstream.channels.keys().all(|name| ours.channels.contains_key(name)));
         assert_eq!(upstream.default_channel, ours.default_channel);
         for channel in upstream.channels.values() {
@@ -86,7 +86,7 @@ fn every_upstream_version_has_an_edge_to_ours_in_its_own_channel() {
                 let to = edges(&ours, &channel.name, &entry.name);
                 let at = format!("{folder}: {} in {}: {to:?}", entry.name, channel.name);
                 assert!(to.contains(&"etcdoperator.v0.10.0"), "{at}");
-                // and: who is subscribed to the operator of the whole cluster gets at once the one that is it too
+                // and: subscribers of the cluster-wide operator get its cluster-wide successor directly
                 let clusterwide = channel.name == "clusterwide-alpha" && entry.name != "etcdoperator.v0.6.1";
                 assert_eq!(to.contains(&"etcdoperator.v0.11.0-clusterwide"), clusterwide, "{at}");
             }
@@ -113,7 +113,7 @@ fn channels_lead_to_their_heads() {
     }
 }
 
-/// A repository that holds upstream's bundles and ours is one package with one head a channel.
+/// A repository with upstream's bundles and the shipped ones is one package with one head per channel.
 #[test]
 fn upstreams_bundles_and_ours_make_one_valid_package() {
     let Some(upstream) = data("bundles/operators/etcd") else { return };

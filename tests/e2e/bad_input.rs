@@ -1,4 +1,4 @@
-//! What bad input gets: the place, the cause, the next step, and an exit code.
+//! Results of bad input: the place, the cause, the next step, and an exit code.
 
 use std::time::Duration;
 
@@ -180,7 +180,7 @@ fn a_second_olm_up_and_a_taken_port_get_one_clear_line() {
     });
 }
 
-/// A full disk: a file system of a few megabytes, filled up. Writes are refused, nothing that was acknowledged is lost.
+/// A full disk: a full file system of a few megabytes. Writes are rejected, no acknowledged write is lost.
 #[test]
 fn a_full_disk_refuses_writes_and_loses_nothing() {
     const NAME: &str = "a_full_disk_refuses_writes_and_loses_nothing";
@@ -223,7 +223,7 @@ fn a_full_disk_refuses_writes_and_loses_nothing() {
         let refused = refused.context("the disk never filled up")?;
         ensure!(refused.to_lowercase().contains("space") || refused.contains("disk"), "{refused}");
         ensure!(!acknowledged.is_empty(), "nothing was acknowledged");
-        // Still reading.
+        // Reads still work.
         cluster.kubectl(&["get", "configmap", &acknowledged[0], "-n", "default"])?;
         up.signal("KILL")?;
         up.wait(Duration::from_secs(10))?;
@@ -247,7 +247,8 @@ fn a_full_disk_refuses_writes_and_loses_nothing() {
     result.expect(NAME);
 }
 
-/// kill -9 at any moment: the next start recovers, leaves nothing behind, and has every acknowledged write.
+/// kill -9 at any moment: the next start recovers, leaves no processes behind, and has every acknowledged
+/// write.
 #[test]
 fn kill_9_loses_no_acknowledged_write() {
     const NAME: &str = "kill_9_loses_no_acknowledged_write";

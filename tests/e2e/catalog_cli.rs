@@ -1,5 +1,5 @@
-//! What operator authors do, with the program as it was built: a repository of bundles becomes a catalog that is checked,
-//! compared, searched, mirrored; and what a shell completes on a cluster.
+//! Workflows of operator authors, with the built program: a repository of bundles becomes a catalog that is
+//! validated, compared, searched, mirrored; and shell completion on a cluster.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ fn bundles() -> Option<PathBuf> {
     Some(root.join("bundles/operators")).filter(|path| path.exists())
 }
 
-/// Runs `olm` away from any cluster; what it printed, where it ended as expected.
+/// Runs `olm` without a cluster; returns its output if it ends as expected.
 fn offline(args: &[&str], code: i32) -> Result<String> {
     let mut command = olm();
     command.args(args).env("HOME", "/nonexistent").env("NO_COLOR", "1");
@@ -43,7 +43,7 @@ fn a_repository_of_bundles_becomes_a_catalog_that_everything_reads() {
         let template = "--image-template=registry.example/{package}:v{version}";
         // given a catalog of a repository
         offline(&["catalog", "build", &repository, "-o", &catalog, template], 0)?;
-        // then it is valid, and what is made again
+        // then it is valid, and reproducible
         offline(&["catalog", "validate", &catalog, "-o", "json"], 0)?;
         offline(&["catalog", "build", &repository, "-o", &catalog, template, "--check"], 0)?;
         // and one stream of it is the same catalog, on disk and in an image
@@ -60,7 +60,7 @@ fn a_repository_of_bundles_becomes_a_catalog_that_everything_reads() {
             let shown = offline(&["show", "etcd", "--catalog-dir", source], 0)?;
             ensure!(shown.contains("etcdoperator.v0.9.4"), "{source}: {shown}");
         }
-        // and a change is seen
+        // and a change is detected
         let file = Path::new(&catalog).join("etcd/catalog.yaml");
         let changed = std::fs::read_to_string(&file)?.replace("etcdoperator.v0.9.2", "etcdoperator.v0.9.3");
         std::fs::write(&file, changed)?;
@@ -72,12 +72,11 @@ fn a_repository_of_bundles_becomes_a_catalog_that_everything_reads() {
     story().expect("the story holds");
 }
 
-/// A free port of this machine.
 fn free_port() -> Result<u16> {
     Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// An image with nothing in it but the program has no certificate authorities; a catalog without TLS needs none.
+/// An image with only the program has no certificate authorities; a catalog without TLS needs none.
 #[test]
 fn a_catalog_without_tls_is_read_where_there_are_no_authorities() {
     let story = || -> Result<()> {
@@ -109,7 +108,7 @@ fn a_catalog_without_tls_is_read_where_there_are_no_authorities() {
                 Ok(Some(String::from_utf8(out.stdout)?))
             }),
         );
-        // and with TLS nobody is trusted
+        // and with TLS no server is trusted
         let secret = ask(&format!("https://127.0.0.1:{http}/catalogs/catalog/api/v1/all"));
         server.kill()?;
         server.wait()?;
@@ -130,19 +129,19 @@ fn a_shell_completes_the_packages_of_the_cluster() {
             command.env("KUBECONFIG", &cluster.kubeconfig).env("XDG_CACHE_HOME", cache.path());
             command
         };
-        // given somebody who has searched
+        // given a cached search
         let mut search = command();
         search.args(["search", "-o", "name"]);
         let found = run(search, None)?;
         ensure!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
         let kept = std::fs::read_dir(cache.path().join("olm/names"))?.next().context("nothing is kept")??;
         ensure!(std::fs::read_to_string(kept.path())?.contains("etcd"), "etcd is not kept");
-        // when the shell asks for what begins so
+        // when the shell completes a prefix
         let mut complete = command();
         complete.env("OLM_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", "2").env("_CLAP_IFS", "\n");
         complete.args(["--", "olm", "install", "et"]);
         let out = run(complete, None)?;
-        // then it gets the package, and no other word
+        // then it gets only the package
         let text = String::from_utf8_lossy(&out.stdout).into_owned();
         ensure!(out.status.success() && out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
         ensure!(text.lines().any(|line| line.trim() == "etcd"), "{text}");
@@ -161,14 +160,14 @@ fn a_bundle_that_is_in_no_catalog_runs_upgrades_and_goes() {
         // given a bundle that runs
         let said = run("0.10.0")?;
         ensure!(said.contains("etcdoperator.v0.10.0 runs in namespace bundle-run"), "{said}");
-        // when it is run again, then nothing happens
+        // when it is run again, then nothing changes
         let said = run("0.10.0")?;
         ensure!(said.contains("already installed"), "{said}");
-        // when a newer one is run, then it takes the other's place
+        // when a newer one is run, then it replaces the other
         run("0.10.1")?;
         let csvs = cluster.kubectl(&["get", "csv", "-n", ns, "-o", "name"])?;
         ensure!(csvs.trim().ends_with("/etcdoperator.v0.10.1"), "{csvs}");
-        // when the package is installed elsewhere, then this catalog is not chosen for it
+        // when the package is installed elsewhere, then this catalog is not used
         let plan =
             cluster.olm_ok(&["install", "etcd", "-n", "bundle-run-other", "--dry-run", "-o", "json"])?;
         ensure!(plan.contains("etcdoperator.v"), "{plan}");

@@ -1,8 +1,8 @@
-//! Every source of a CatalogSource, with the real manager: a real registry, a ConfigMap, a web server, a catalog server.
-//!
-//! What the manager reads runs in the cluster as pods: its network is not the machine's. Docker's registry is a program of the
-//! machine, which every container of the dev cluster has; one on the machine's own network writes to the same folder, so
-//! that `skopeo` can push.
+//! Every source of a CatalogSource, with the real manager: a real registry, a ConfigMap, a web server, a
+//! catalog server.
+//! The manager's sources run in the cluster as pods: its network differs from the machine's. Docker's
+//! registry is a program of the machine, which every container of the dev cluster has; one on the machine's
+//! own network writes to the same directory, so that `skopeo` can push.
 
 use std::{
     fs,
@@ -22,7 +22,7 @@ use crate::{
     scenario,
 };
 
-/// What docs/catalog-sources.md shows is what is applied here.
+/// The manifests applied here are those of docs/catalog-sources.md.
 fn example(name: &str) -> Result<String> {
     let page = fs::read_to_string(root().join("docs/catalog-sources.md"))?;
     let mark = format!("<!-- example: {name} -->\n```yaml\n");
@@ -51,7 +51,7 @@ fn condition<'a>(status: &'a Value, type_: &str) -> Option<&'a Value> {
     status["conditions"].as_array()?.iter().find(|c| c["type"] == type_)
 }
 
-/// A pod that runs a program of the machine, and a Service for it.
+/// A pod with a program of the machine, and its Service.
 fn serve(
     cluster: &Cluster,
     ns: &str,
@@ -110,7 +110,7 @@ fn web_server(cluster: &Cluster, ns: &str) -> Result<()> {
     )
 }
 
-/// A registry on the machine's network that writes to the folder which the one in the cluster reads.
+/// A registry on the machine's network that writes to the directory of the one in the cluster.
 struct Pusher {
     child: Child,
     host: String,
@@ -152,7 +152,7 @@ impl Pusher {
         self.folder.path().join("data")
     }
 
-    /// Builds an image of a folder and pushes it with skopeo; returns its digest.
+    /// Builds an image of a directory and pushes it with skopeo; returns its digest.
     fn push(&self, name: &str, labels: Value, content: &Path) -> Result<String> {
         let layout = tempfile::tempdir()?;
         let mut archive = tar::Builder::new(Vec::new());
@@ -191,7 +191,8 @@ impl Pusher {
         Ok(format!("{REGISTRY}/bundle@{digest}"))
     }
 
-    /// A catalog whose bundles are images, newest last. The package is the one of all other scenarios: its CRD is the cluster's.
+    /// A catalog whose bundles are images, newest last. The package is that of all other scenarios: its CRD
+    /// is cluster-scoped.
     fn push_catalog(&self, bundles: &[(&str, String)]) -> Result<()> {
         let mut catalog = "schema: olm.package\nname: etcd\ndefaultChannel: stable\n---\nschema: olm.channel\npackage: etcd\nname: stable\nentries:\n".to_owned();
         let mut replaces = String::new();
@@ -213,7 +214,7 @@ impl Pusher {
     }
 }
 
-/// A policy for a namespace that requires signatures of a key which signed nothing.
+/// A policy for a namespace that requires signatures of a key without any signature.
 fn unmet_policy(ns: &str) -> Result<String> {
     let rule = json!({ "images": [REGISTRY, "localhost"], "anyOf": [{ "key": KeyPair::generate()?.public_key_pem() }] });
     let selector = json!({ "matchLabels": { "kubernetes.io/metadata.name": ns } });
@@ -222,7 +223,8 @@ fn unmet_policy(ns: &str) -> Result<String> {
     Ok(policy.to_string())
 }
 
-/// The machine does not reach the registry: the manager reads what it has of signatures, and the command line verifies them.
+/// The machine does not reach the registry: the manager downloads the signatures, and the command line
+/// verifies them.
 fn t22_a_plan_lists_the_images_and_what_each_lacks(cluster: &Cluster, ns: &str, catalog: &str) -> Result<()> {
     cluster.kubectl_in(&["apply", "--validate=strict", "-f", "-"], Some(&unmet_policy(ns)?))?;
     let out = cluster.olm(&["install", "etcd", "-n", ns, "--catalog", catalog, "--dry-run", "-o", "json"])?;
@@ -244,10 +246,10 @@ fn t22_what_a_policy_would_refuse_is_told_before_it_is_applied(cluster: &Cluster
     Ok(())
 }
 
-/// As the manager calls it.
+/// The registry's name for the manager.
 const REGISTRY: &str = "registry.catalog-image.svc.cluster.local:5000";
 
-/// An image in a real registry: read, installed from, polled, and kept when the registry goes.
+/// An image in a real registry: read, installed from, polled, and kept when the registry is gone.
 #[test]
 fn a_catalog_image_is_read_polled_and_kept() {
     const NAME: &str = "a_catalog_image_is_read_polled_and_kept";
@@ -286,13 +288,13 @@ fn a_catalog_image_is_read_polled_and_kept() {
         ];
         let command = ["docker-registry", "serve", "/config/config.yml"];
         serve(&cluster, ns, "registry", 5000, &command, &volumes)?;
-        // and settings that say that it has no TLS
+        // and settings for a registry without TLS
         cluster.kubectl_in(&["apply", "-f", "-"], Some(&example("registries")?))?;
 
         // when a CatalogSource names it
         cluster.kubectl_in(&["apply", "-f", "-"], Some(&example("image")?))?;
         let status = state(&cluster, ns, "images", "READY").await?;
-        // then its status says what was read
+        // then its status describes the content
         ensure!(status["packages"] == 1, "{status}");
         let resolved = status["resolvedSource"].as_str().unwrap_or_default();
         ensure!(resolved.starts_with(&format!("{REGISTRY}/catalog:latest@sha256:")), "{status}");
@@ -300,7 +302,7 @@ fn a_catalog_image_is_read_polled_and_kept() {
             status["latestImageRegistryPoll"].is_string() && status["lastSuccess"].is_string(),
             "{status}"
         );
-        // and no pod was made for it
+        // and no pod was created for it
         let pods = get(&cluster, &["pods", "-n", ns])?;
         ensure!(pods["items"].as_array().is_some_and(|pods| pods.len() == 1), "{pods}");
         let catalog = format!("{ns}/images");
@@ -309,7 +311,7 @@ fn a_catalog_image_is_read_polled_and_kept() {
 
         t22_a_plan_lists_the_images_and_what_each_lacks(&cluster, ns, &catalog)?;
 
-        // when it is installed, the bundle's image is pulled: by the manager, also for the plan that the command line shows
+        // when it is installed, the manager pulls the bundle's image, also for the plan of the command line
         let plan = cluster.olm_ok(&[
             "install",
             "etcd",
@@ -341,7 +343,7 @@ fn a_catalog_image_is_read_polled_and_kept() {
         pusher.push_catalog(&[("0.10.0", first), ("0.10.1", second)])?;
         csv_succeeded(&cluster, ns, "etcdoperator.v0.10.1").await?;
 
-        // when the registry goes, then the last good copy stays and the status says why
+        // when the registry is gone, then the last good copy stays and the status has the cause
         cluster.kubectl(&["delete", "pod", "registry", "-n", ns, "--wait=true"])?;
         let status = state(&cluster, ns, "images", "TRANSIENT_FAILURE").await?;
         ensure!(status["packages"] == 1 && status["reason"] == "RegistryServerError", "{status}");
@@ -351,7 +353,7 @@ fn a_catalog_image_is_read_polled_and_kept() {
         let out = cluster.olm_ok(&["search", "etcd", "--catalog", &catalog])?;
         ensure!(out.contains("etcd"), "{out}");
 
-        // when the manager is killed meanwhile, then it serves what it has on its disk
+        // when the manager is killed meanwhile, then it serves the copy on its disk
         let restarts = || -> Result<i64> {
             let pods = get(&cluster, &["pods", "-n", "olm", "-l", "app.kubernetes.io/name=olm-manager"])?;
             pods["items"][0]["status"]["containerStatuses"][0]["restartCount"]
@@ -368,12 +370,12 @@ fn a_catalog_image_is_read_polled_and_kept() {
         })
         .await?;
 
-        // when it is back, so is the state
+        // when it is back, the state recovers
         serve(&cluster, ns, "registry", 5000, &command, &volumes)?;
         let status = state(&cluster, ns, "images", "READY").await?;
         ensure!(condition(&status, "Stale").is_none() && status["message"].is_null(), "{status}");
 
-        // when the image is not there, the old content stays, and the cause is told with the image
+        // when the image does not exist, the old content stays, and the cause is reported with the image
         let patch = format!(r#"{{"spec":{{"image":"{REGISTRY}/none:v1"}}}}"#);
         cluster.kubectl(&["patch", "catalogsource", "images", "-n", ns, "--type=merge", "-p", &patch])?;
         let status = state(&cluster, ns, "images", "TRANSIENT_FAILURE").await?;
@@ -386,7 +388,7 @@ fn a_catalog_image_is_read_polled_and_kept() {
     });
 }
 
-/// Manifests of bundles in a ConfigMap, as before there were images of catalogs.
+/// Manifests of bundles in a ConfigMap, the format before catalog images.
 fn legacy_catalog(versions: &[&str]) -> Result<Value> {
     let read = |version: &str, part: &str| -> Result<Value> {
         let folder = root().join("bundles/etcd").join(version).join("manifests");
@@ -427,7 +429,7 @@ fn a_catalog_in_a_config_map_is_read_and_followed() {
             status["message"].as_str().is_some_and(|m| m.contains("operators") && m.contains(ns)),
             "{status}"
         );
-        // when it comes, then its packages are served
+        // when it is created, then its packages are served
         cluster.kubectl_in(&["create", "-f", "-"], Some(&legacy_catalog(&["0.10.0"])?.to_string()))?;
         let status = state(&cluster, ns, "in-a-map", "READY").await?;
         ensure!(status["packages"] == 1 && status["configMapReference"]["name"] == "operators", "{status}");
@@ -451,13 +453,13 @@ fn a_catalog_on_a_web_server_is_asked_for_by_etag() {
     scenario("a_catalog_on_a_web_server_is_asked_for_by_etag", async |cluster| {
         let ns = "catalog-web";
         namespace(&cluster, ns)?;
-        // given a catalog on a server that has entity tags
+        // given a catalog on a server with entity tags
         web_server(&cluster, ns)?;
         cluster.kubectl_in(&["apply", "-f", "-"], Some(&example("http")?))?;
         let status = state(&cluster, ns, "on-the-web", "READY").await?;
         ensure!(status["packages"] == 1, "{status}");
         cluster.olm_ok(&["show", "etcd", "--catalog", &format!("{ns}/on-the-web")])?;
-        // when it is asked again, then it is found unchanged
+        // when it is polled again, then it is unchanged
         let first = status["lastSuccess"].clone();
         eventually("another look", LIMIT, async || {
             let now = get(&cluster, &["catalogsource", "on-the-web", "-n", ns])?;
@@ -465,13 +467,13 @@ fn a_catalog_on_a_web_server_is_asked_for_by_etag() {
                 .then_some(()))
         })
         .await?;
-        // when the page goes, then that is said
+        // when the page is gone, then that is reported
         let patch = r#"{"spec":{"url":"http://server.catalog-web.svc:8080/catalogs/nothing/api/v1/all"}}"#;
         cluster.kubectl(&["patch", "catalogsource", "on-the-web", "-n", ns, "--type=merge", "-p", patch])?;
         let status = state(&cluster, ns, "on-the-web", "TRANSIENT_FAILURE").await?;
         ensure!(status["message"].as_str().is_some_and(|m| m.contains("not found")), "{status}");
         ensure!(status["packages"] == 1, "the last good copy is gone: {status}");
-        // when the CatalogSource is deleted, then so is what it served
+        // when the CatalogSource is deleted, then its packages are removed
         cluster.kubectl(&["delete", "catalogsource", "on-the-web", "-n", ns])?;
         eventually("the copy to go", LIMIT, async || {
             Ok(cluster
@@ -489,7 +491,7 @@ fn a_catalog_server_is_read_over_grpc() {
     scenario("a_catalog_server_is_read_over_grpc", async |cluster| {
         let ns = "catalog-grpc";
         namespace(&cluster, ns)?;
-        // given a catalog server in a pod of its own
+        // given a catalog server in its own pod
         let file = root().join("catalog/data/etcd/catalog.yaml");
         let from = format!("--from-file={}", file.display());
         cluster.kubectl(&["create", "configmap", "content", "-n", ns, &from])?;
@@ -548,7 +550,7 @@ fn what_is_wrong_with_a_spec_is_in_the_status() {
             ensure!(status["reason"] == reason, "{name}: {status}");
             ensure!(status["message"].as_str().is_some_and(|m| m.contains(part)), "{name}: {status}");
         }
-        // A folder that is not there is named, and so is what is wrong with it.
+        // A missing directory is named with the error.
         cluster.kubectl_in(&["apply", "-f", "-"], Some(&example("directory")?))?;
         let status = state(&cluster, "olm", "local", "TRANSIENT_FAILURE").await?;
         ensure!(
@@ -556,7 +558,7 @@ fn what_is_wrong_with_a_spec_is_in_the_status() {
             "{status}"
         );
         cluster.kubectl(&["delete", "catalogsource", "local", "-n", "olm"])?;
-        // One with an interval that is none is read all the same.
+        // One with an invalid interval is still read.
         web_server(&cluster, ns)?;
         let url = format!("http://server.{ns}.svc:8080/catalogs/catalog/api/v1/all");
         let source = json!({

@@ -1,4 +1,5 @@
-//! The browser's way: catalog → etcd → Install → Succeeded → create an EtcdCluster from the form → its members appear.
+//! The console in a browser: catalog → etcd → Install → Succeeded → create an EtcdCluster from the form → its
+//! members appear.
 
 use std::{
     collections::BTreeSet,
@@ -15,10 +16,11 @@ use crate::{
     scenario,
 };
 
-/// How long a step in the browser may take: as long as an etcd takes to come back on a busy machine. Speed is the bench's.
+/// Timeout of a step in the browser: as long as an etcd takes to return on a busy machine. The bench asserts
+/// speed.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Screenshots go here when a person wants to look at them.
+/// Directory for screenshots, if configured.
 fn shots() -> Option<PathBuf> {
     let dir = PathBuf::from(std::env::var_os("OLM_SCREENSHOTS")?);
     std::fs::create_dir_all(&dir).ok()?;
@@ -38,7 +40,7 @@ pub(crate) async fn shot(page: &mut Page, name: &str) -> Result<()> {
     page.resize(1280, 900).await
 }
 
-/// A browser that is signed in, and the console's address; `None` (and a line that says why) where there can be none.
+/// A signed-in browser, and the console's address; `None` (and a printed reason) where that is impossible.
 async fn signed_in(test: &str, cluster: &Cluster, scripts: bool) -> Result<Option<(Page, String)>> {
     let Some(link) = cluster.login_link().await? else {
         olm_tests::skipped(test, "there is no console on this cluster");
@@ -54,13 +56,13 @@ async fn signed_in(test: &str, cluster: &Cluster, scripts: bool) -> Result<Optio
     Ok(Some((page, base)))
 }
 
-/// The console's address, of a link that signs in.
+/// The console's address from a sign-in link.
 fn base(link: &str) -> &str {
     link.split("/login").next().unwrap_or_default()
 }
 
-/// Signs in, and waits until no catalog of the scenario before is on the page: the console asks for them every two seconds, and
-/// behind a card of one that has gone there is nothing.
+/// Signs in, and waits until no catalog of the previous scenario is on the page: the console polls them every
+/// two seconds, and the card of a deleted one leads nowhere.
 async fn catalog(cluster: &Cluster, page: &mut Page, link: &str) -> Result<()> {
     page.goto(link).await?;
     page.click("Sign in as").await?;
@@ -83,14 +85,14 @@ async fn catalog(cluster: &Cluster, page: &mut Page, link: &str) -> Result<()> {
     }
 }
 
-/// Waits until the page whose path begins so is there.
+/// Waits for a page whose path has this prefix.
 async fn at(page: &mut Page, path: &str) -> Result<()> {
     let there = format!("location.pathname.startsWith({path:?}) && document.readyState === 'complete'");
     page.wait_for(&there, PATIENCE).await.map(drop)
 }
 
-/// Waits until the page says so.
-async fn says(page: &mut Page, text: &str) -> Result<()> {
+/// Waits until the page contains a text.
+async fn shows(page: &mut Page, text: &str) -> Result<()> {
     page.wait_for(&format!("document.body.innerText.includes({text:?})"), PATIENCE).await.map(drop)
 }
 
@@ -138,10 +140,10 @@ async fn one_click(cluster: &Cluster, page: &mut Page, link: &str, version: &str
     let command = page.eval("document.querySelector('#copy-command').innerText").await?;
     let words = command.as_str().context("a command")?.split_whitespace().skip(1).chain(["--help"]);
     cluster.olm_ok(&words.collect::<Vec<_>>())?;
-    // One click means one: nothing is filled in here.
+    // Exactly one click: no field is filled in here.
     page.click("Install").await?;
     at(page, "/installed/").await?;
-    // Progress comes without a reload: this mark stays.
+    // Progress is shown without a reload: this mark stays.
     page.eval("document.body.dataset.mark = 'same page'").await?;
     page.wait_for("/Healthy/.test(document.querySelector('h1 + .row').innerText)", PATIENCE).await?;
     page.wait_for("/Create EtcdCluster/.test(document.body.innerText)", PATIENCE).await?;
@@ -154,7 +156,7 @@ async fn one_click(cluster: &Cluster, page: &mut Page, link: &str, version: &str
 
     page.click("Create EtcdCluster").await?;
     page.wait_for("document.querySelector('form input[name*=\"size\"]')", PATIENCE).await?;
-    // The example asks for the etcd that Debian 12 has; this machine may have another.
+    // The example uses the etcd of Debian 12; this machine may have another.
     page.eval(&format!(
         "(() => {{ const v = document.querySelector('form input[name*=\"version\"]'); if (v) v.value = {version:?}; return 1 }})()"
     ))
@@ -165,9 +167,9 @@ async fn one_click(cluster: &Cluster, page: &mut Page, link: &str, version: &str
     page.eval("document.body.dataset.mark = 'same page'").await?;
     let members = cluster.wait_members(&ns, "example-etcd-cluster", 3, PATIENCE).await?;
     for member in &members {
-        says(page, member).await?;
+        shows(page, member).await?;
     }
-    says(page, "3 members: 3 ready").await?;
+    shows(page, "3 members: 3 ready").await?;
     ensure!(page.eval("document.body.dataset.mark").await? == "same page", "the page was loaded again");
     shot(page, "6-instance").await?;
     page.goto(&format!("{}/installed", link.split("/login").next().unwrap_or_default())).await?;
@@ -184,7 +186,7 @@ async fn one_click(cluster: &Cluster, page: &mut Page, link: &str, version: &str
     delete_namespace(cluster, &ns)
 }
 
-/// The forms of the other kinds ask for what an author offers and no more; what an order says of itself is on its page.
+/// The forms of the other kinds have exactly the author's fields; the status of a request is on its page.
 async fn backups_and_restores(cluster: &Cluster, page: &mut Page, link: &str, ns: &str) -> Result<()> {
     let base = link.split("/login").next().unwrap_or_default();
     for (kind, field) in [("etcdbackups", "storageType"), ("etcdrestores", "backupStorageType")] {
@@ -200,12 +202,12 @@ async fn backups_and_restores(cluster: &Cluster, page: &mut Page, link: &str, ns
     );
     cluster.kubectl_in(&["apply", "-f", "-"], Some(&backup))?;
     page.goto(&format!("{base}/instances/etcdbackups.etcd.database.coreos.com/{ns}/save")).await?;
-    says(page, "this operator has no backup directory").await?;
+    shows(page, "this operator has no backup directory").await?;
     shot(page, "7-etcdbackups-page").await
 }
 
-/// A Manual subscription stops at its plan; the button approves that plan; the next version waits again; uninstalling
-/// what has data asks for a typed name.
+/// A Manual subscription stops at its plan; the button approves that plan; the next version waits again;
+/// uninstalling an operator with data requires a typed name.
 #[test]
 fn the_approve_button_approves_and_uninstall_asks_for_the_name() {
     const NAME: &str = "the_approve_button_approves_and_uninstall_asks_for_the_name";
@@ -222,7 +224,7 @@ fn the_approve_button_approves_and_uninstall_asks_for_the_name() {
             Some(&subscription(ns, "Manual", Some("etcdoperator.v0.10.1"))),
         )?;
         page.goto(&format!("{base}/installed/{ns}/etcd")).await?;
-        says(&mut page, "Plan requires approval").await?;
+        shows(&mut page, "Plan requires approval").await?;
         ensure!(
             get(&cluster, &["csv", "-n", ns])?["items"].as_array().is_some_and(Vec::is_empty),
             "installed unasked"
@@ -231,7 +233,7 @@ fn the_approve_button_approves_and_uninstall_asks_for_the_name() {
         page.click("Approve 0.10.1").await?;
         csv_succeeded(&cluster, ns, "etcdoperator.v0.10.1").await?;
 
-        says(&mut page, "Approve 0.11.0").await?;
+        shows(&mut page, "Approve 0.11.0").await?;
         shot(&mut page, "9-upgrade-waits").await?;
         page.click("Approve 0.11.0").await?;
         csv_succeeded(&cluster, ns, "etcdoperator.v0.11.0").await?;
@@ -245,11 +247,11 @@ fn the_approve_button_approves_and_uninstall_asks_for_the_name() {
         page.click("The operator and its 1 object").await?;
         shot(&mut page, "10-uninstall").await?;
         page.click("Uninstall").await?;
-        says(&mut page, "The name does not match").await?;
+        shows(&mut page, "The name does not match").await?;
         cluster.kubectl(&["get", "etcdcluster", "data", "-n", ns])?;
         page.eval("document.getElementById('confirm').value = 'etcd'").await?;
         page.click("Uninstall").await?;
-        says(&mut page, "etcd uninstalled").await?;
+        shows(&mut page, "etcd uninstalled").await?;
         shot(&mut page, "11-uninstalled").await?;
         let left = cluster.kubectl(&["get", "subscriptions,csv,etcdclusters", "-n", ns, "-o", "name"])?;
         ensure!(left.trim().is_empty(), "left over: {left}");
@@ -276,9 +278,9 @@ fn the_console_works_without_scripts() {
         at(&mut page, "/install/").await?;
         page.click("Install").await?;
         at(&mut page, "/installed/").await?;
-        // The page loads itself again until there is nothing to wait for.
+        // The page reloads until nothing is pending.
         let start = Instant::now();
-        says(&mut page, "Create EtcdCluster").await?;
+        shows(&mut page, "Create EtcdCluster").await?;
         println!("healthy after {:.1}s", start.elapsed().as_secs_f64());
         let path = page.eval("location.pathname").await?;
         let ns =
@@ -293,13 +295,13 @@ fn the_console_works_without_scripts() {
             .await?;
         page.eval("document.querySelector('input[name=\"/metadata/name\"]').value = 'No Name'").await?;
         page.click("Check").await?;
-        says(&mut page, "Not created: ").await?;
+        shows(&mut page, "Not created: ").await?;
 
         page.goto(&format!("{base}{}", path.as_str().unwrap_or_default())).await?;
         page.click("Uninstall").await?;
         at(&mut page, &format!("/installed/{ns}/etcd/uninstall")).await?;
         page.click("Uninstall").await?;
-        says(&mut page, "etcd uninstalled").await?;
+        shows(&mut page, "etcd uninstalled").await?;
         delete_namespace(&cluster, &ns)
     });
 }

@@ -1,4 +1,5 @@
-//! The life of an EtcdCluster: three members, one lost, five, three again, with a client that never stops writing.
+//! The life of an EtcdCluster: three members, one lost, five, three again, with a client that never stops
+//! writing.
 
 use std::time::{Duration, Instant};
 
@@ -59,7 +60,7 @@ fn a_lost_member_is_replaced_and_size_changes_one_at_a_time() {
             ensure!(count >= written, "{member} has {count} of {written} acknowledged keys");
         }
 
-        // Five, then three: one at a time, a voter majority of ready members at every look.
+        // Five, then three: one at a time, with a majority of ready voters in every observation.
         for size in [5_usize, 3] {
             cluster
                 .kubectl_in(&["apply", "-f", "-"], Some(&without_volumes(ns, name, size as i64, &version)))?;
@@ -91,7 +92,7 @@ fn a_lost_member_is_replaced_and_size_changes_one_at_a_time() {
         let value = cluster.etcdctl(ns, &kept[0], &["get", "before", "--print-value-only"])?;
         ensure!(value.trim() == "kept", "{value}");
 
-        // Deleting the object takes everything along.
+        // Deleting the object deletes everything that belongs to it.
         cluster.kubectl(&["delete", "etcdcluster", name, "-n", ns])?;
         olm_tests::eventually("members and services to go", LIMIT, async || {
             let left = get(&cluster, &["pods,services", "-n", ns, "-l", &format!("etcd_cluster={name}")])?;

@@ -1,4 +1,4 @@
-//! What scenarios of etcd share: the operator with a client pod, a client that writes, and what members hold.
+//! Shared parts of etcd scenarios: the operator with a client pod, a writing client, and the data of members.
 
 use std::{
     collections::BTreeMap,
@@ -15,10 +15,10 @@ use serde_json::Value;
 
 use crate::operator::{csv_succeeded, get, namespace, subscription};
 
-/// Members start one after the other, and a restore starts them all anew.
+/// Members start one after the other, and a restore restarts all of them.
 pub(crate) const LIMIT: Duration = Duration::from_secs(180);
 
-/// What a Subscription adds so that backups can be kept on a volume.
+/// Addition to a Subscription for backups on a volume.
 pub(crate) const BACKUP_VOLUME: &str = r#"  config:
     env: [{name: BACKUP_DIR, value: /backups}]
     volumes: [{name: backups, persistentVolumeClaim: {claimName: backups}}]
@@ -45,15 +45,16 @@ pub(crate) fn client_pod(ns: &str, version: &str) -> String {
     )
 }
 
-/// A cluster whose members have their data in their pods: a pod that is lost is a member that is lost.
+/// A cluster with member data in pods: a lost pod is a lost member.
 pub(crate) fn without_volumes(ns: &str, name: &str, size: i64, version: &str) -> String {
     format!("{}  storage: {{mode: Pod}}\n", etcd::manifest(ns, name, size, version))
 }
 
-/// How long a writer may take for its first keys.
+/// Time for a writer's first keys.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Writes one key after another through the client Service until told to stop; a failed write counts for its second.
+/// Writes one key after another through the client Service until stopped; a failed write counts as one
+/// second.
 pub(crate) struct Writer {
     stop: Arc<AtomicBool>,
     written: Arc<AtomicUsize>,
@@ -66,7 +67,7 @@ impl Writer {
         Self::with_pauses(cluster, ns, service, Duration::ZERO)
     }
 
-    /// With a pause after each key, where several write at the same time.
+    /// With a pause after each key, for several concurrent writers.
     pub(crate) fn with_pauses(cluster: &Cluster, ns: &str, service: &str, pause: Duration) -> Self {
         let (stop, written, worst) =
             (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -111,7 +112,7 @@ impl Writer {
         .await
     }
 
-    /// Number written, most failures in a row, and their messages. Ends when some keys are written.
+    /// Number of written keys, the longest run of failures, and their messages. Ends when some keys are written.
     pub(crate) fn finish(self) -> (usize, usize, Vec<String>) {
         let end = Instant::now() + PATIENCE;
         while self.written.load(Ordering::Relaxed) <= 3 && Instant::now() < end {
@@ -173,7 +174,7 @@ pub(crate) fn holds_all(cluster: &Cluster, ns: &str, member: &str, written: usiz
     Ok(())
 }
 
-/// Names and ids of the members, when there are so many, all of them ready.
+/// Names and ids of the members, when there are this many, all of them ready.
 pub(crate) async fn members(
     cluster: &Cluster,
     ns: &str,
@@ -209,7 +210,7 @@ pub(crate) async fn succeeded(cluster: &Cluster, ns: &str, kind: &str, name: &st
         let object = get(cluster, &[kind, name, "-n", ns])?;
         match object["status"]["phase"].as_str() {
             Some("Succeeded") if object["status"]["succeeded"] == true => Ok(Some(object)),
-            // A restore is tried once: nothing follows.
+            // A restore has one attempt: no other state follows.
             Some("Failed") if kind == "etcdrestore" => Ok(Some(object)),
             _ => bail!("{}", object["status"]),
         }

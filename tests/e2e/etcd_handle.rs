@@ -1,4 +1,4 @@
-//! A handle of an EtcdCluster, and the namespace with one operator in which several of them are played at the same time.
+//! A handle of an EtcdCluster, and the namespace with one operator for several concurrent scenarios.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -14,9 +14,9 @@ use crate::{
     scenario,
 };
 
-/// Several clients write at the same time.
+/// Several clients write concurrently.
 const PAUSE: Duration = Duration::from_millis(250);
-/// How long a cluster is watched that must not be changed.
+/// Observation time of a cluster that must stay unchanged.
 pub(crate) const WATCHED: Duration = Duration::from_secs(3);
 
 /// An EtcdCluster.
@@ -99,7 +99,7 @@ impl Handle<'_> {
         Writer::with_pauses(self.cluster, self.ns, &format!("{}-client", self.name), PAUSE)
     }
 
-    /// Ends a writer; all members hold what was acknowledged.
+    /// Stops a writer; all members hold the acknowledged keys.
     pub(crate) fn keeps(&self, writer: Writer) -> Result<()> {
         let (written, _, failures) = writer.finish();
         ensure!(written > 3, "{}: {written} keys written: {failures:?}", self.name);
@@ -123,7 +123,7 @@ impl Handle<'_> {
         self.cluster.olm_ok(&args).map(drop)
     }
 
-    /// Runs the command of a message: the EtcdRestore whose spec has a key is created, and succeeds.
+    /// Runs the command of a message: the EtcdRestore with a key in its spec is created, and succeeds.
     pub(crate) async fn restore(&self, message: &str, key: &str) -> Result<Value> {
         let mut manifests = message.split("<<<'").skip(1).filter_map(|rest| rest.split_once('\''));
         let has_key = |manifest: &str| {
@@ -139,7 +139,8 @@ impl Handle<'_> {
     }
 }
 
-/// Runs scenarios in a namespace with an operator that stores backups; skips elsewhere than on the dev cluster.
+/// Runs scenarios in a namespace with an operator that stores backups; skipped on clusters other than the dev
+/// cluster.
 pub(crate) fn under_one_operator(test: &str, ns: &str, body: impl AsyncFnOnce(&Cluster, &str) -> Result<()>) {
     let Some(version) = etcd::version() else {
         return olm_tests::skipped(test, "etcd is not installed");

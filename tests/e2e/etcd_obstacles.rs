@@ -1,6 +1,6 @@
-//! Scenarios of the etcd operator on the dev cluster's own node in which something is in the way: the cluster is deleted, a member
-//! does not start, the database is full, a person adds members. They share a namespace and run at the same time, as those of
-//! [`crate::etcd_scenarios`] do.
+//! Scenarios of the etcd operator on the dev cluster's own node with an obstacle: the cluster is deleted, a
+//! member does not start, the database is full, a user adds members. They share a namespace and run
+//! concurrently, like those of [`crate::etcd_scenarios`].
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::{
     operator::get,
 };
 
-/// What must not outlive an EtcdCluster, whatever its policy for claims says.
+/// Deleted with an EtcdCluster, whatever its policy for claims.
 const OWNED: &str = "pods,services,poddisruptionbudgets";
 
 impl Handle<'_> {
@@ -24,8 +24,8 @@ impl Handle<'_> {
         Ok(list["items"].as_array().context("items")?.clone())
     }
 
-    /// Sets the size to 7 and waits for the second member. Returns the uid of the EtcdCluster. A learner lives for less than a second: to
-    /// wait for one is to miss it.
+    /// Sets the size to 7 and waits for the second member. Returns the uid of the EtcdCluster. A learner
+    /// exists for less than a second, too short to be waited for.
     async fn in_the_middle_of_growth(&self) -> Result<String> {
         self.patch(&json!({ "size": 7 }))?;
         eventually(&format!("the second member of {}", self.name), LIMIT, async || {
@@ -72,7 +72,7 @@ impl Handle<'_> {
         Ok(list.iter().map(|m| (text(m, "name"), text(m, "role"))).collect())
     }
 
-    /// etcdctl by way of the Service: any member answers.
+    /// etcdctl through the Service: any member answers.
     fn etcdctl(&self, args: &[&str]) -> Result<String> {
         let endpoint = format!("http://{}-client:2379", self.name);
         let out = self.cluster.try_etcdctl(self.ns, "client", &endpoint, args)?;
@@ -82,8 +82,9 @@ impl Handle<'_> {
     }
 }
 
-/// S25: clusters that are deleted while they grow. The first one is followed at once by another one of its name, and its policy
-/// retains its claims; the second one is deleted in the foreground and takes its claims along.
+/// S25: clusters that are deleted while they grow. The first one is followed at once by another one of its
+/// name, and its policy retains its claims; the second one is deleted in the foreground together with its
+/// claims.
 async fn a_deleted_cluster_leaves_its_claims_by_policy(at: Handle<'_>, version: &str) -> Result<()> {
     let manifest = etcd::manifest(at.ns, at.name, 1, version);
     let ids = at.create(&format!("{manifest}  storage: {{retentionPolicy: Retain}}\n"), 1).await?;
@@ -128,8 +129,9 @@ async fn a_deleted_cluster_leaves_its_claims_by_policy(at: Handle<'_>, version: 
     Ok(())
 }
 
-/// S04: no node has what the next pod asks for. The voter keeps serving and is not restarted; the learner goes when the size is set
-/// back. The deadline of a learner, ten minutes, needs a clock of the test's own: `tests/etcd/resize.rs` has that.
+/// S04: no node has the requested resources for the next pod. The voter keeps serving and is not restarted;
+/// the learner is removed when the size is reverted. The deadline of a learner, ten minutes, needs a
+/// simulated clock: see `tests/etcd/resize.rs`.
 async fn a_member_that_never_starts_is_taken_out(at: Handle<'_>, version: &str) -> Result<()> {
     let ids = at.create(&without_volumes(at.ns, at.name, 1, version), 1).await?;
     let before = pods(at.cluster, at.ns, at.name)?;
@@ -166,7 +168,8 @@ async fn a_member_that_never_starts_is_taken_out(at: Handle<'_>, version: &str) 
     Ok(())
 }
 
-/// S24: the history of one key fills the database. It is compacted, all members are defragmented, and writes go on.
+/// S24: the history of one key fills the database. It is compacted, all members are defragmented, and writes
+/// continue.
 async fn a_full_database_takes_writes_again(at: Handle<'_>, version: &str) -> Result<()> {
     let small = without_volumes(at.ns, at.name, 3, version) + "  maintenance: {quota: 16Mi}\n";
     let ids = at.create(&small, 3).await?;
@@ -242,14 +245,15 @@ fn peer_url(ns: &str, name: &str) -> String {
     format!("http://{name}.{ns}.svc:2380")
 }
 
-/// S27: a person adds a member. Whether it never started, learns or votes, it is reported and left alone, and so is the size; when
-/// the person removed it, the cluster gets the size that was set meanwhile.
+/// S27: a user adds a member. Whether it never started, is a learner or a voter, it is reported and left
+/// unchanged, and so is the size; after its removal by the user, the cluster gets the size that was set
+/// meanwhile.
 async fn a_member_added_by_hand_is_left_alone(at: Handle<'_>, version: &str) -> Result<()> {
     let ids = at.create(&without_volumes(at.ns, at.name, 3, version), 3).await?;
     let writer = at.writer();
     let name = format!("{}-by-hand", at.name);
     let url = peer_url(at.ns, &name);
-    // The id of the added member, and whether it still learns.
+    // The id of the added member, and whether it is still a learner.
     let added = || -> Result<Option<(u64, bool)>> {
         let list = at.etcdctl(&["member", "list", "-w", "json"])?;
         let list: Value = serde_json::from_str(list.trim())?;
@@ -272,7 +276,7 @@ async fn a_member_added_by_hand_is_left_alone(at: Handle<'_>, version: &str) -> 
     let message = at.reports("Degraded", "True", "ForeignMember", &hex).await?;
     ensure!(message.contains(&format!("etcdctl member remove {hex}")), "no command: {message}");
 
-    // It starts, and gets its vote.
+    // It starts, and is promoted.
     let manifest = member_by_hand(&at, &name, &ids, version);
     at.cluster.kubectl_in(&["apply", "-f", "-"], Some(&manifest))?;
     eventually("the vote of the added member", LIMIT, async || {
@@ -290,7 +294,7 @@ async fn a_member_added_by_hand_is_left_alone(at: Handle<'_>, version: &str) -> 
     let before = at.roles()?;
     ensure!(before.len() == 4, "{before:?}");
 
-    // No member is added or removed for the size beside it.
+    // No member is added or removed for the size meanwhile.
     for size in [5, 2] {
         at.patch(&json!({ "size": size }))?;
         eventually("the size to be observed", LIMIT, async || {
@@ -323,7 +327,7 @@ async fn a_member_added_by_hand_is_left_alone(at: Handle<'_>, version: &str) -> 
     at.keeps(writer)
 }
 
-/// Something is in the way of an EtcdCluster.
+/// Scenarios with an obstacle.
 #[test]
 fn etcd_scenarios_with_something_in_the_way() {
     let ns = "obstacles";

@@ -1,9 +1,8 @@
-//! Scenarios of the etcd operator on the dev cluster's own node, seen as a user sees them: through the API and etcdctl. They
-//! share a namespace and run at the same time, because they wait more than they work.
-//!
-//! [`crate::etcd_obstacles`], [`crate::etcd_cluster`], [`crate::etcd_upgrade`] and [`crate::etcd_whole`] have the others: deleted
-//! clusters, members that do not start, a full database, members added by hand, a lost pod without a volume, 3 → 5 → 3, upgrades,
-//! emptied volumes, evictions, certificates and backups.
+//! Scenarios of the etcd operator on the dev cluster's own node, from a user's view: through the API and
+//! etcdctl. They share a namespace and run concurrently, because they mostly wait.
+//! [`crate::etcd_obstacles`], [`crate::etcd_cluster`], [`crate::etcd_upgrade`] and [`crate::etcd_whole`] have
+//! the others: deleted clusters, members that do not start, a full database, manually added members, a lost
+//! pod without a volume, 3 → 5 → 3, upgrades, emptied volumes, evictions, certificates and backups.
 
 use std::cell::Cell;
 
@@ -17,7 +16,7 @@ use crate::{
     operator::get,
 };
 
-/// A version of the same minor version as another, and one that is two minor versions later.
+/// An unavailable version of the same minor version, and one that is two minor versions later.
 fn unavailable(version: &str) -> Result<(String, String)> {
     let mut parts = version.split('.');
     let (major, minor) =
@@ -54,7 +53,7 @@ async fn processes_and_pods_return(at: Handle<'_>, version: &str) -> Result<()> 
     at.keeps(writer)
 }
 
-/// The leader stands still, then two of three: members are waited for, not replaced.
+/// The leader is paused, then two of three: members are waited for, not replaced.
 async fn members_that_stand_still_are_given_time(at: Handle<'_>, version: &str) -> Result<()> {
     let ids = at.create(&without_volumes(at.ns, at.name, 3, version), 3).await?;
     let writer = at.writer();
@@ -75,7 +74,7 @@ async fn members_that_stand_still_are_given_time(at: Handle<'_>, version: &str) 
     at.keeps(writer)
 }
 
-/// Nothing is done for a paused cluster; afterwards everything is.
+/// No change is made to a paused cluster; afterwards all are.
 async fn a_paused_cluster_is_left_alone(at: Handle<'_>, version: &str) -> Result<()> {
     let ids = at.create(&without_volumes(at.ns, at.name, 3, version), 3).await?;
     let writer = at.writer();
@@ -103,8 +102,8 @@ async fn a_paused_cluster_is_left_alone(at: Handle<'_>, version: &str) -> Result
     at.keeps(writer)
 }
 
-/// A version that no image has stops the upgrade at the first member, and the previous version undoes it. A version that cannot be
-/// reached is refused before that.
+/// A version without an image stops the upgrade at the first member, and the previous version reverts it. A
+/// version that cannot be reached is rejected before that.
 async fn a_failing_upgrade_stops_and_goes_back(at: Handle<'_>, version: &str) -> Result<()> {
     let ids = at.create(&without_volumes(at.ns, at.name, 3, version), 3).await?;
     let writer = at.writer();
@@ -165,8 +164,8 @@ async fn members_with_deleted_claims_are_replaced(at: Handle<'_>, version: &str)
     Ok(())
 }
 
-/// Two of three pods without volumes are deleted: the quorum and the data of two members are lost, and nothing is changed before the
-/// restore that the message offers.
+/// Two of three pods without volumes are deleted: the quorum and the data of two members are lost, and
+/// nothing is changed before the restore that the message offers.
 async fn lost_data_is_restored_from_the_last_backup(at: Handle<'_>, version: &str) -> Result<()> {
     let ids = at.create(&without_volumes(at.ns, at.name, 3, version), 3).await?;
     let local = format!("storageType: Local, local: {{path: etcd/{}.db}}", at.name);
@@ -196,7 +195,8 @@ async fn lost_data_is_restored_from_the_last_backup(at: Handle<'_>, version: &st
     Ok(())
 }
 
-/// Two of three members are lost with their volumes: the claim of the third brings back everything that was acknowledged.
+/// Two of three members are lost with their volumes: the claim of the third restores every acknowledged
+/// write.
 async fn the_claim_of_a_survivor_restores_all(at: Handle<'_>, version: &str) -> Result<()> {
     let ids = at.create(&etcd::manifest(at.ns, at.name, 3, version), 3).await?;
     let (written, _, failures) = {
@@ -205,7 +205,7 @@ async fn the_claim_of_a_survivor_restores_all(at: Handle<'_>, version: &str) -> 
         writer.finish()
     };
     ensure!(written > 3, "{written} keys written: {failures:?}");
-    // The leader has all that was acknowledged.
+    // The leader has every acknowledged write.
     let survivor = at.leader()?;
     let lost: Vec<&String> = ids.iter().map(|(name, _)| name).filter(|name| **name != survivor).collect();
     at.patch(&json!({ "paused": true }))?;
@@ -235,7 +235,7 @@ async fn the_claim_of_a_survivor_restores_all(at: Handle<'_>, version: &str) -> 
     Ok(())
 }
 
-/// Members return or are replaced while the data of a majority is there.
+/// Members return or are replaced while a majority has its data.
 #[test]
 fn etcd_scenarios_of_members_that_keep_a_quorum() {
     let ns = "kept";

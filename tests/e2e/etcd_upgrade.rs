@@ -38,7 +38,7 @@ fn an_etcd_upgrade_restarts_each_member_once_in_its_pod() {
         let members = three_members(&cluster, ns, NAME, &own).await?;
         cluster.etcdctl(ns, &members[0], &["put", "before", "kept"])?;
 
-        // A process that is killed comes back in its pod with its data.
+        // A killed process returns in its pod with its data.
         let killed = &members[1];
         cluster.olm_ok(&["dev", "fault", "kill", killed, "-n", ns])?;
         eventually("the killed member to restart", LIMIT, async || {
@@ -99,7 +99,7 @@ fn a_member_without_its_data_is_replaced_on_the_dev_cluster() {
         }
         let ns = "emptied";
         three_members(&cluster, ns, NAME, &version).await?;
-        // The status can be behind etcd: a list that is still being completed would look like a replaced member.
+        // The status can lag behind etcd: an incomplete list would look like a replaced member.
         let before = members(&cluster, ns, NAME, 3).await?;
         let (wiped, id) = &before[2];
         cluster.etcdctl(ns, &before[0].0, &["put", "before", "kept"])?;

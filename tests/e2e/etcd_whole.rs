@@ -1,5 +1,5 @@
-//! The etcd operator with the rights of its bundle and no others: volumes, certificates, budgets, faults, backups, restores; for one
-//! namespace and for the whole cluster.
+//! The etcd operator with exactly the permissions of its bundle: volumes, certificates, budgets, faults,
+//! backups, restores; for one namespace and for the whole cluster.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::{
     scenario,
 };
 
-/// A cluster whose members have volumes, and certificates of the operator's.
+/// A cluster with volumes, and certificates issued by the operator.
 fn whole(ns: &str, version: &str) -> String {
     format!(
         "{}  TLS: {{auto: {{}}}}\n  pod:\n    persistentVolumeClaimSpec:\n      accessModes: [ReadWriteOnce]\n      resources: {{requests: {{storage: 64Mi}}}}\n",
@@ -22,7 +22,7 @@ fn whole(ns: &str, version: &str) -> String {
     )
 }
 
-/// etcdctl in a member, with the certificate that the member has.
+/// etcdctl in a member, with the member's certificate.
 fn secure(cluster: &Cluster, ns: &str, pod: &str, args: &[&str]) -> Result<String> {
     const FOLDER: &str = "/etc/etcdtls/member/server-tls";
     let flags = ["cacert=%/server-ca.crt", "cert=%/server.crt", "key=%/server.key"]
@@ -37,7 +37,7 @@ fn secure(cluster: &Cluster, ns: &str, pod: &str, args: &[&str]) -> Result<Strin
     Ok(String::from_utf8(out.stdout)?)
 }
 
-/// Asks for a pod to go as `kubectl drain` does.
+/// Evicts a pod like `kubectl drain`.
 fn evict(cluster: &Cluster, ns: &str, pod: &str) -> Result<std::process::Output> {
     let body = format!(
         r#"{{"apiVersion":"policy/v1","kind":"Eviction","metadata":{{"name":"{pod}","namespace":"{ns}"}}}}"#
@@ -50,7 +50,7 @@ fn uid(cluster: &Cluster, ns: &str, pod: &str) -> Result<Value> {
     Ok(get(cluster, &["pod", pod, "-n", ns])?["metadata"]["uid"].clone())
 }
 
-/// The life of a cluster with everything that 0.11.0 brings, and then what the operator asked the API for.
+/// The life of a cluster with all features of 0.11.0, and then the operator's API calls.
 #[test]
 fn everything_of_the_etcd_operator_works_with_the_rights_of_its_bundle() {
     const NAME: &str = "everything_of_the_etcd_operator_works_with_the_rights_of_its_bundle";
@@ -71,7 +71,7 @@ fn everything_of_the_etcd_operator_works_with_the_rights_of_its_bundle() {
         cluster.kubectl_in(&["apply", "--validate=strict", "-f", "-"], Some(&manifest))?;
         csv_succeeded(&cluster, ns, "etcdoperator.v0.11.0").await?;
 
-        // Members with volumes and certificates; nobody without one gets an answer.
+        // Members with volumes and certificates; clients without a certificate are rejected.
         cluster.kubectl_in(&["apply", "--validate=strict", "-f", "-"], Some(&whole(ns, &version)))?;
         let first = members(&cluster, ns, "whole", 3).await?;
         let (one, two) = (first[0].0.clone(), first[1].0.clone());
@@ -81,7 +81,7 @@ fn everything_of_the_etcd_operator_works_with_the_rights_of_its_bundle() {
         let claims = get(&cluster, &["pvc", "-n", ns, "-l", "etcd_cluster=whole"])?;
         ensure!(claims["items"].as_array().is_some_and(|list| list.len() == 3), "{claims}");
 
-        // A drained node: one member at a time, which comes back as it was.
+        // A drained node: one member at a time, which returns unchanged.
         let was = uid(&cluster, ns, &one)?;
         let evicted = evict(&cluster, ns, &one)?;
         ensure!(evicted.status.success(), "{evicted:?}");
@@ -94,7 +94,7 @@ fn everything_of_the_etcd_operator_works_with_the_rights_of_its_bundle() {
         .await?;
         ensure!(members(&cluster, ns, "whole", 3).await? == first, "the evicted member is another one");
 
-        // A member that dies is started again.
+        // A terminated member is restarted.
         cluster.olm_ok(&["dev", "fault", "kill", &two, "-n", ns])?;
         eventually("the member to be started again", LIMIT, async || {
             let pod = get(&cluster, &["pod", &two, "-n", ns])?;
@@ -103,7 +103,7 @@ fn everything_of_the_etcd_operator_works_with_the_rights_of_its_bundle() {
         .await?;
         ensure!(members(&cluster, ns, "whole", 3).await? == first, "the killed member is another one");
 
-        // A backup on the volume, and the way back to it.
+        // A backup on the volume, and its restore.
         let local = "storageType: Local, local: {path: etcd/whole.db}";
         let backup = order("EtcdBackup", ns, "save", &format!("{{clusterName: whole, {local}}}"));
         cluster.kubectl_in(&["apply", "--validate=strict", "-f", "-"], Some(&backup))?;
@@ -121,7 +121,7 @@ fn everything_of_the_etcd_operator_works_with_the_rights_of_its_bundle() {
             let lost = secure(&cluster, ns, member, &["get", "after", "--print-value-only"])?;
             ensure!(lost.trim().is_empty(), "{member}: {lost}");
         }
-        // Into a cluster that is not there yet, as well.
+        // Into a new cluster, as well.
         let template = format!("clusterTemplate: {{size: 1, version: {version:?}}}");
         let copy =
             order("EtcdRestore", ns, "copy", &format!("{{etcdCluster: {{name: copy}}, {template}, {from}}}"));
@@ -131,7 +131,7 @@ fn everything_of_the_etcd_operator_works_with_the_rights_of_its_bundle() {
         let kept = cluster.etcdctl(ns, &members_of_copy[0].0, &["get", "before", "--print-value-only"])?;
         ensure!(kept.trim() == "kept", "{kept}");
 
-        // A smaller cluster, and no budget any more: what the operator made goes.
+        // A smaller cluster, and no budget any more: its object is deleted.
         let less = r#"{"spec":{"size":2,"podDisruptionBudget":false}}"#;
         cluster.kubectl(&["patch", "etcdcluster", "whole", "-n", ns, "--type=merge", "-p", less])?;
         members(&cluster, ns, "whole", 2).await?;
@@ -145,7 +145,7 @@ fn everything_of_the_etcd_operator_works_with_the_rights_of_its_bundle() {
     });
 }
 
-/// Objects with the annotation are looked after wherever they are, the others are left alone.
+/// Annotated objects are managed in every namespace, the others are left unchanged.
 #[test]
 fn the_cluster_wide_etcd_operator_serves_all_namespaces_with_the_rights_of_its_bundle() {
     const NAME: &str = "the_cluster_wide_etcd_operator_serves_all_namespaces";
@@ -192,7 +192,7 @@ fn the_cluster_wide_etcd_operator_serves_all_namespaces_with_the_rights_of_its_b
         succeeded(&cluster, far, "etcdbackup", "save").await?;
         let alone = get(&cluster, &["pods", "-n", far, "-l", "etcd_cluster=alone"])?;
         ensure!(alone["items"].as_array().is_some_and(Vec::is_empty), "looked after without the annotation");
-        // Which of its rights are used is judged by the scenario above: both bundles have the same.
+        // The scenario above checks the use of its permissions: both bundles have the same.
         let rights = granted(&cluster, ns, csv)?;
         for used in asked(&cluster, ns).await? {
             ensure!(rights.contains(&used), "{used:?} is not a right of the bundle");
@@ -205,7 +205,7 @@ fn the_cluster_wide_etcd_operator_serves_all_namespaces_with_the_rights_of_its_b
 /// Group, resource, verb.
 type Right = (String, String, String);
 
-/// Rights of the bundle that no scenario of a minute uses, with the reason why it has them.
+/// Permissions of the bundle without a use in these scenarios, with the reason for them.
 const UNUSED: &[(&str, &str, &str, &str)] = &[
     (
         "etcd.database.coreos.com",
@@ -217,7 +217,7 @@ const UNUSED: &[(&str, &str, &str, &str)] = &[
     ("events.k8s.io", "events", "patch", "counts an event that is told again soon"),
 ];
 
-/// What the bundle of an installed version gives its account.
+/// The permissions of an installed version's account.
 fn granted(cluster: &Cluster, ns: &str, csv: &str) -> Result<BTreeSet<Right>> {
     let csv = get(cluster, &["csv", csv, "-n", ns])?;
     let mut out = BTreeSet::new();
@@ -236,7 +236,7 @@ fn granted(cluster: &Cluster, ns: &str, csv: &str) -> Result<BTreeSet<Right>> {
     Ok(out)
 }
 
-/// What its account asked for; fails when the API refused any of it.
+/// The calls of its account; fails when the API rejected any of them.
 async fn asked(cluster: &Cluster, ns: &str) -> Result<BTreeSet<Right>> {
     let used = Rights::new(cluster.client().await?).of(ns, "etcd-operator").await?;
     let refused: Vec<_> = used.iter().filter(|used| used.forbidden > 0).collect();
@@ -244,7 +244,7 @@ async fn asked(cluster: &Cluster, ns: &str) -> Result<BTreeSet<Right>> {
     Ok(used.into_iter().map(|used| (used.right.group, used.right.resource, used.right.verb)).collect())
 }
 
-/// It asked for nothing that its bundle does not name, and its bundle names nothing that it does not ask for.
+/// Its calls and the permissions of its bundle are equal.
 async fn only_its_rights(
     cluster: &Cluster,
     ns: &str,

@@ -1,4 +1,4 @@
-//! kubectl as the only client: CRDs, explain, describe, a CRD of one's own.
+//! kubectl as the only client: CRDs, explain, describe, a custom CRD.
 
 use std::time::Duration;
 
@@ -118,7 +118,7 @@ spec:
     });
 }
 
-/// A `kind: List` is what `kubectl get -o yaml` prints; kubectl checks it by itself, with the server's OpenAPI v2.
+/// `kind: List` is the output of `kubectl get -o yaml`; kubectl validates it, with the server's OpenAPI v2.
 #[test]
 fn a_list_is_applied_as_kubectl_prints_it() {
     scenario("a_list_is_applied_as_kubectl_prints_it", async |cluster| {
@@ -156,14 +156,14 @@ fn a_list_is_applied_as_kubectl_prints_it() {
             Ok((!plans.is_empty()).then_some(()))
         })
         .await?;
-        // Everything as the cluster has it, with defaults, statuses and owners, is taken back.
+        // The complete objects of the cluster, with defaults, statuses and owners, are accepted again.
         let kinds = "configmaps,services,deployments,operatorgroups,subscriptions,installplans";
         let said = eventually("what was printed is applied", LIMIT, async || {
             let printed = cluster.kubectl(&["get", kinds, "-n", ns, "-o", "yaml"])?;
             ensure!(printed.contains("kind: List"), "{printed}");
             let out = cluster.try_kubectl(&["apply", "-f", "-"], Some(&printed))?;
             let text = String::from_utf8_lossy(&out.stderr);
-            // Somebody has written a status since: what is older is refused, and printed anew.
+            // A status was written meanwhile: the older version is rejected, and printed again.
             let older = text.contains("the object has been modified");
             ensure!(out.status.success() || older, "{text}");
             Ok(out.status.success().then(|| String::from_utf8_lossy(&out.stdout).into_owned()))

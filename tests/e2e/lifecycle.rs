@@ -1,4 +1,5 @@
-//! The life of an operator by the command line: not offered, offered, held, upgraded, taken back, removed at three levels.
+//! The life of an operator by the command line: hidden, offered, held, upgraded, rolled back, removed at
+//! three levels.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use olm_tests::{Cluster, etcd, eventually};
@@ -45,7 +46,8 @@ fn history(cluster: &Cluster, ns: &str) -> Result<Vec<(String, bool)>> {
         .collect())
 }
 
-/// What is offered is skipped, snoozed, held back, taken; what was taken is taken back; `history` and `doctor` tell it.
+/// An offered version is skipped, snoozed, held back, applied; an applied one is rolled back; `history` and
+/// `doctor` report it.
 #[test]
 fn an_upgrade_is_put_off_taken_and_taken_back() {
     scenario("an_upgrade_is_put_off_taken_and_taken_back", async |cluster| {
@@ -65,15 +67,15 @@ fn an_upgrade_is_put_off_taken_and_taken_back() {
         // not until there is a newer one
         cluster.olm_ok(&["snooze", "etcd", "-n", ns])?;
         offered(&cluster, ns, false).await?;
-        let told = cluster.olm_ok(&["status", "etcd", "-n", ns])?;
-        ensure!(told.contains("0.11.0"), "what it sleeps over is not named: {told}");
+        let reported = cluster.olm_ok(&["status", "etcd", "-n", ns])?;
+        ensure!(reported.contains("0.11.0"), "what it sleeps over is not named: {reported}");
         cluster.olm_ok(&["snooze", "etcd", "--undo", "-n", ns])?;
         offered(&cluster, ns, true).await?;
         // nothing at all
         cluster.olm_ok(&["pause", "etcd", "-n", ns])?;
         eventually("it to be paused", LIMIT, async || {
-            let told = cluster.olm_ok(&["status", "etcd", "-n", ns])?;
-            if told.to_lowercase().contains("paused") { Ok(Some(())) } else { bail!("{told}") }
+            let reported = cluster.olm_ok(&["status", "etcd", "-n", ns])?;
+            if reported.to_lowercase().contains("paused") { Ok(Some(())) } else { bail!("{reported}") }
         })
         .await?;
         let csvs = get(&cluster, &["csv", "-n", ns])?;
@@ -81,7 +83,7 @@ fn an_upgrade_is_put_off_taken_and_taken_back() {
         cluster.olm_ok(&["resume", "etcd", "-n", ns])?;
         offered(&cluster, ns, true).await?;
 
-        // taken
+        // applied
         cluster.olm_ok(&["upgrade", "etcd", "-n", ns, "--wait", "--timeout", "60s"])?;
         csv_succeeded(&cluster, ns, NEW).await?;
         gone_version(&cluster, ns, OLD).await?;
@@ -90,7 +92,7 @@ fn an_upgrade_is_put_off_taken_and_taken_back() {
             "{:?}",
             history(&cluster, ns)?
         );
-        // and taken back, as somebody has to approve here, to stay there
+        // and rolled back, with an approval required, to stay there
         cluster.olm_ok(&["rollback", "etcd", "-n", ns])?;
         offered(&cluster, ns, true).await?;
         cluster.olm_ok(&["approve", "etcd", "-n", ns, "--wait", "--timeout", "60s"])?;
@@ -107,7 +109,7 @@ fn an_upgrade_is_put_off_taken_and_taken_back() {
             .to_owned();
         ensure!(image.ends_with("etcd-operator:0.10.1"), "{image}");
 
-        // all of it is in order
+        // everything is healthy
         let out = cluster.olm(&["doctor", "-n", ns])?;
         let text =
             format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
@@ -124,7 +126,7 @@ async fn gone_version(cluster: &Cluster, ns: &str, csv: &str) -> Result<()> {
     .await
 }
 
-/// The operator alone; its instances first; its CRDs as well. Each says beforehand what goes, to the object.
+/// The operator alone; its instances first; its CRDs as well. Each lists the deleted objects beforehand.
 #[test]
 fn an_operator_is_removed_at_three_levels() {
     scenario("an_operator_is_removed_at_three_levels", async |cluster| {
@@ -160,7 +162,7 @@ fn an_operator_is_removed_at_three_levels() {
 
         // its CRDs
         cluster.olm_ok(&install)?;
-        let told = cluster.olm_ok(&[
+        let reported = cluster.olm_ok(&[
             "uninstall",
             "etcd",
             "-n",
@@ -171,9 +173,9 @@ fn an_operator_is_removed_at_three_levels() {
             "--yes",
         ])?;
         gone(&cluster, ns, &rest).await?;
-        // It is needed as long as somebody else has the operator: a scenario that failed before, perhaps.
+        // It is needed as long as another namespace has the operator, such as that of a failed scenario.
         let left = cluster.try_kubectl(&["get", "crd", CRD], None)?;
-        ensure!(!left.status.success(), "{CRD} is there, olm uninstall said:\n{told}");
+        ensure!(!left.status.success(), "{CRD} is there, olm uninstall said:\n{reported}");
         delete_namespace(&cluster, ns)
     });
 }

@@ -1,5 +1,5 @@
-//! The story of the README, line by line, on real clusters: the dev cluster that the first scenario starts, or the one that
-//! `KUBECONFIG` names. Each scenario has namespaces of its own.
+//! The commands of the README, line by line, on real clusters: the dev cluster that the first scenario
+//! starts, or the one that `KUBECONFIG` names. Each scenario has its own namespaces.
 
 #![allow(clippy::panic, reason = "a scenario that fails is a test that fails")]
 
@@ -33,7 +33,8 @@ use std::{
 use anyhow::Result;
 use olm_tests::Cluster;
 
-/// The machine has few cores and the scenarios start real etcds: one at a time keeps their waits short and their causes plain.
+/// The machine has few cores and the scenarios start real etcds: one at a time keeps their waits short and
+/// their failures clear.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn turn() -> MutexGuard<'static, ()> {
@@ -62,7 +63,8 @@ where
                     println!("--- {what}\n{}", String::from_utf8_lossy(&out.stdout));
                 }
             }
-            // What is left would fail the scenarios that follow: the operators of two of them can conflict.
+            // Remaining namespaces would fail the following scenarios: the operators of two of them can
+            // conflict.
             for left in namespaces(&cluster).difference(&before) {
                 let _ = cluster.try_kubectl(&["delete", "namespace", left, "--timeout=90s"], None);
             }

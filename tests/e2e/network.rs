@@ -80,7 +80,7 @@ fn host_and_pods_reach_each_other() {
             ensure!(answer.starts_with("HTTP/1.1 200"), "{target}: {answer}");
         }
 
-        // From a pod: the port of the host that `olm up` was given.
+        // From a pod: the port of the host passed to `olm up`.
         let script = format!("cat < /dev/tcp/host.olm.internal/{port}");
         let said = cluster.kubectl(&["exec", "deployment/web", "--", "bash", "-c", &script])?;
         ensure!(said == "hello from the host\n", "{said}");

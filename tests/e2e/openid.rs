@@ -1,5 +1,5 @@
-//! Signing in to the console with OpenID Connect: a browser, a certified provider (npm's `oidc-provider`), the real `olm console`, and
-//! an API server that accepts the provider's ID tokens and nothing else of the user.
+//! Sign-in to the console with OpenID Connect: a browser, a certified provider (npm's `oidc-provider`), the
+//! real `olm console`, and an API server that only accepts the provider's ID tokens from the user.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -22,7 +22,7 @@ use crate::{block_on, console::shot, turn};
 const NAME: &str = "a_browser_signs_in_with_openid_connect";
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The provider's process, and the ID tokens that it has renewed.
+/// The provider's process, and the number of renewed ID tokens.
 struct Provider(Child, Arc<AtomicUsize>);
 
 impl Provider {
@@ -34,7 +34,8 @@ impl Provider {
             .args([&port.to_string(), console])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // Of its own: node would make the pipe of the tests' output non-blocking, and what they print would be lost.
+            // A separate pipe: node would make the pipe of the tests' output non-blocking, and their output
+            // would be lost.
             .stderr(Stdio::piped())
             .spawn()
             .context("failed to start node")?;
@@ -65,7 +66,7 @@ impl Drop for Provider {
     }
 }
 
-/// Where npm has put the provider.
+/// Install directory of the provider.
 fn provider_folder() -> Option<PathBuf> {
     olm_tests::program("node")?;
     let out = Command::new(olm_tests::program("npm")?).args(["root", "--global"]).output().ok()?;
@@ -115,13 +116,13 @@ async fn walk(folder: &PathBuf) -> Result<()> {
     let link = cluster.login_link().await?.context("a console")?;
     let base = link.split("/login").next().unwrap_or_default().to_owned();
 
-    // when the provider is not there
+    // when the provider is down
     page.goto(&format!("{base}/installed")).await?;
     shot(&mut page, "sign-in").await?;
     page.click("Sign in with 127.0.0.1").await?;
-    says(&mut page, "Provider unreachable").await?;
+    shows(&mut page, "Provider unreachable").await?;
     shot(&mut page, "sign-in-provider-away").await?;
-    // and when it is, a moment later
+    // when the provider is back
     let provider = Provider::start(folder, port, &base)?;
     eventually("the console to ask the provider again", PATIENCE, async || {
         // The interval of the poll: the console limits sign-ins to 30 for each address, and then one in two seconds.
@@ -136,8 +137,8 @@ async fn walk(folder: &PathBuf) -> Result<()> {
 
     // when the user cancels
     page.click("[ Cancel ]").await?;
-    says(&mut page, "The provider rejected the sign-in").await?;
-    says(&mut page, "access_denied").await?;
+    shows(&mut page, "The provider rejected the sign-in").await?;
+    shows(&mut page, "access_denied").await?;
     shot(&mut page, "sign-in-refused").await?;
 
     // when the user signs in
@@ -148,7 +149,7 @@ async fn walk(folder: &PathBuf) -> Result<()> {
     let me = me(&mut page).await?;
     ensure!(me["name"] == "grace@example.org", "{me}");
     ensure!(me["groups"].as_array().is_some_and(|groups| groups.contains(&"id:dev".into())), "{me}");
-    // and no script sees a cookie, and no address a code or a token
+    // and no script can read a cookie, and no URL contains a code or a token
     ensure!(page.eval("document.cookie").await? == "", "cookies are for the server alone");
     let address = page.eval("location.href").await?;
     ensure!(address == format!("{base}/installed"), "{address}");
@@ -156,7 +157,7 @@ async fn walk(folder: &PathBuf) -> Result<()> {
     let catalogs = "fetch('/catalog', {headers: {accept: 'application/json'}}).then(r => r.text())";
     ensure!(page.eval(catalogs).await?.to_string().contains("etcd"), "the manager accepts the token");
 
-    // and the session outlives its ID token, which is valid for 10 seconds: the console has it renewed
+    // and the session outlives its ID token, which is valid for 10 seconds: the console renews it
     eventually("the ID token to be renewed", PATIENCE, async || {
         ensure!(self::me(&mut page).await?["name"] == "grace@example.org");
         Ok((provider.renewals() > 1).then_some(()))
@@ -167,14 +168,14 @@ async fn walk(folder: &PathBuf) -> Result<()> {
     page.goto(&format!("{base}/installed")).await?;
     page.eval("document.querySelector('#menu').open = true").await?;
     page.click("Sign out").await?;
-    says(&mut page, "sign-out").await?;
+    shows(&mut page, "sign-out").await?;
     page.click("Yes, sign me out").await?;
     at(&mut page, &format!("{base}/login")).await?;
     ensure!(
         page.eval("fetch('/me', {headers: {accept: 'application/json'}}).then(r => r.status)").await? == 401
     );
 
-    // and the way to the provider needs no scripts
+    // and sign-in needs no scripts
     page.scripts(false).await?;
     page.goto(&format!("{base}/login?next=/catalog")).await?;
     page.click("Sign in with 127.0.0.1").await?;
@@ -204,6 +205,6 @@ async fn at(page: &mut Page, address: &str) -> Result<()> {
     page.wait_for(&there, PATIENCE).await.map(drop)
 }
 
-async fn says(page: &mut Page, text: &str) -> Result<()> {
+async fn shows(page: &mut Page, text: &str) -> Result<()> {
     page.wait_for(&format!("document.body.innerText.includes({text:?})"), PATIENCE).await.map(drop)
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::scenario;
 
-/// How long an installation may take before a scenario gives up (the bench, not this, asserts speed).
+/// Timeout of an installation (speed is asserted by the bench).
 pub const LIMIT: Duration = Duration::from_secs(60);
 
 pub fn namespace(cluster: &Cluster, name: &str) -> Result<()> {
@@ -46,7 +46,8 @@ pub fn subscription(namespace: &str, approval: &str, starting_csv: Option<&str>)
     )
 }
 
-/// `kubectl apply` of an existing Subscription manifest leads to a running operator, and kubectl shows the road.
+/// `kubectl apply` of an existing Subscription manifest leads to a running operator, and kubectl shows the
+/// progress.
 #[test]
 fn the_road_shows_in_kubectl() {
     scenario("the_road_shows_in_kubectl", async |cluster| {
@@ -71,7 +72,7 @@ fn the_road_shows_in_kubectl() {
         for short in ["sub", "ip", "csv", "catsrc", "og"] {
             cluster.kubectl(&["get", short, "-n", ns])?;
         }
-        // One InstallPlan, carried out, owned by this Subscription alone.
+        // One InstallPlan, applied, owned by this Subscription alone.
         let plans = get(&cluster, &["installplans", "-n", ns])?;
         let plans = plans["items"].as_array().context("items")?;
         ensure!(plans.len() == 1, "{} plans", plans.len());
@@ -82,7 +83,8 @@ fn the_road_shows_in_kubectl() {
     });
 }
 
-/// Manual approval stops at the InstallPlan; the upgrade replaces the operator and leaves the etcd members alone.
+/// Manual approval stops at the InstallPlan; the upgrade replaces the operator and leaves the etcd members
+/// unchanged.
 #[test]
 fn an_upgrade_waits_for_approval_and_leaves_members_alone() {
     scenario("an_upgrade_waits_for_approval_and_leaves_members_alone", async |cluster| {
@@ -172,7 +174,7 @@ fn pod_identity(cluster: &Cluster, ns: &str, pod: &str) -> Result<(Value, Value)
     Ok((pod["metadata"]["uid"].clone(), pod["status"]["containerStatuses"][0]["containerID"].clone()))
 }
 
-/// Install, look, uninstall with `olm` alone.
+/// Install, inspect, uninstall with `olm` alone.
 #[test]
 fn the_command_line_installs_and_uninstalls() {
     scenario("the_command_line_installs_and_uninstalls", async |cluster| {
@@ -192,18 +194,18 @@ fn the_command_line_installs_and_uninstalls() {
         ensure!(cluster.kubectl(&["get", "namespace", ns]).is_err(), "a dry run made the namespace");
 
         cluster.olm_ok(&["install", "etcd", "-n", ns, "--wait", "--timeout", "60s"])?;
-        // Twice is once.
+        // Idempotent.
         cluster.olm_ok(&["install", "etcd", "-n", ns, "--wait", "--timeout", "60s"])?;
         let listed: Value = serde_json::from_str(&cluster.olm_ok(&["list", "-n", ns, "-o", "json"])?)?;
         ensure!(listed[0]["status"] == "Healthy" && listed[0]["version"] == "0.11.0", "{listed}");
         let status = cluster.olm_ok(&["status", "etcd", "-n", ns])?;
         ensure!(status.contains("etcdoperator.v0.11.0"), "{status}");
 
-        // A second installation elsewhere has nothing to do with these instances: it goes without touching them.
+        // A second installation elsewhere is unrelated to these instances: its removal does not touch them.
         let other = "by-cli-2";
         cluster.olm_ok(&["install", "etcd", "-n", other, "--wait", "--timeout", "60s"])?;
 
-        // With an instance the operator stays, and exit code 4 says refused.
+        // With an instance the operator stays, and exit code 4 reports the refusal.
         cluster.kubectl_in(&["apply", "-f", "-"], Some(&etcd::manifest(ns, "mine", 1, &version)))?;
         let refused = cluster.olm(&["uninstall", "etcd", "-n", ns])?;
         ensure!(refused.status.code() == Some(4), "{refused:?}");

@@ -1,5 +1,5 @@
-//! What users with the usual roles of a namespace may do, by command and by page: tried with real ServiceAccounts, and written down in
-//! docs/security.md (`UPDATE=1` writes it).
+//! Permissions of users with the usual roles of a namespace, by command and by page: tested with real
+//! ServiceAccounts, and documented in docs/security.md (`UPDATE=1` writes it).
 
 use std::{fmt::Write as _, path::PathBuf};
 
@@ -16,7 +16,7 @@ use crate::{
     scenario,
 };
 
-/// The columns: a title, and the ClusterRole that the account has, in the whole cluster or in its namespace.
+/// The columns: a title, and the ClusterRole of the account, in the whole cluster or in its namespace.
 const PERSONAS: [(&str, Option<(&str, bool)>); 5] = [
     ("cluster-admin", Some(("cluster-admin", true))),
     ("admin of the namespace", Some(("admin", false))),
@@ -28,7 +28,7 @@ const CSV: &str = "etcdoperator.v0.11.0";
 const BEGIN: &str = "<!-- written by the scenario personas -->\n";
 const END: &str = "<!-- end -->\n";
 
-/// A user with a namespace of its own.
+/// A user with its own namespace.
 struct Persona {
     cluster: Cluster,
     namespace: String,
@@ -66,7 +66,7 @@ impl Persona {
         Ok(Self { cluster, namespace: ns, token, _kubeconfig: file })
     }
 
-    /// How a command ends.
+    /// The outcome of a command.
     fn olm(&self, args: &[&str]) -> Result<String> {
         let mut all = args.to_vec();
         all.extend(["-n", &self.namespace]);
@@ -75,7 +75,7 @@ impl Persona {
             Some(0) => "yes".to_owned(),
             Some(7) => "no".to_owned(),
             Some(8) => "waits".to_owned(),
-            // It looked, and found something; the plan is shown, and what stands in its way.
+            // It reported findings; the plan is shown with its blockers.
             Some(1) if args == ["doctor"] => "yes".to_owned(),
             Some(4) if args[0] == "plan" => "yes".to_owned(),
             Some(4) if String::from_utf8_lossy(&out.stderr).contains("may not") => "no".to_owned(),
@@ -90,7 +90,7 @@ impl Persona {
         Ok(if self.cluster.try_kubectl(&all, None)?.status.success() { "yes" } else { "no" }.to_owned())
     }
 
-    /// How the console answers a page.
+    /// The console's response to a page.
     async fn page(&self, base: &str, path: &str) -> Result<String> {
         let mut config = Config::new(base.parse()?);
         // Plain HTTP: no certificate authority is needed.
@@ -107,7 +107,7 @@ impl Persona {
     }
 }
 
-/// What one persona may do, in the order of the rows.
+/// Outcomes for one persona, in the order of the rows.
 async fn tried(admin: &Cluster, console: &str, me: &Persona) -> Result<Vec<(&'static str, String)>> {
     let ns = me.namespace.as_str();
     let mut out = vec![
@@ -126,7 +126,7 @@ async fn tried(admin: &Cluster, console: &str, me: &Persona) -> Result<Vec<(&'st
             .await?;
             if outcome == "yes" { "waits".to_owned() } else { outcome }
         }
-        // Without a plan, the right alone.
+        // Without a plan, only the permission.
         false => me.kubectl(&["patch", "installplans"])?,
     };
     out.push(("`olm approve` of a plan with more rights", approved));
@@ -165,7 +165,8 @@ async fn tried(admin: &Cluster, console: &str, me: &Persona) -> Result<Vec<(&'st
     Ok(out)
 }
 
-/// A developer with `edit` in one namespace, and nothing else, searches, plans, asks, follows and removes there; what needs more waits.
+/// A developer with `edit` in one namespace, and nothing else, searches, plans, requests, follows and removes
+/// there; requests that need more wait.
 #[test]
 fn personas() {
     scenario("personas", async |cluster| {
@@ -181,7 +182,7 @@ fn personas() {
             let _ = cluster.try_kubectl(&["delete", "clusterrolebinding", &me.namespace], None);
             delete_namespace(&cluster, &me.namespace)?;
         }
-        // Who asked and who approved is in the audit log.
+        // Requester and approver are in the audit log.
         let log = cluster.kubectl(&["logs", "deployment/olm-manager", "-n", "olm", "--tail=-1"])?;
         let lines: Vec<Value> = log
             .lines()
@@ -189,16 +190,16 @@ fn personas() {
             .map(serde_json::from_str)
             .collect::<Result<_, _>>()?;
         let developer = "system:serviceaccount:persona-2:me";
-        let told = |action: &str, what: &dyn Fn(&Value) -> bool| {
+        let reported = |action: &str, what: &dyn Fn(&Value) -> bool| {
             let mut of =
                 lines.iter().filter(|line| line["action"] == action && line["namespace"] == "persona-2");
             ensure!(of.any(what), "no such {action} in {lines:#?}");
             Ok(())
         };
-        told("plan", &|line| line["user"] == developer && line["waits_for"].is_string())?;
-        told("take-back", &|line| line["approved_by"] == developer)?;
-        told("apply", &|line| line["program"] == "olm.cli" && line["user"] != developer)?;
-        told("object", &|line| line["kind"] == "CustomResourceDefinition")?;
+        reported("plan", &|line| line["user"] == developer && line["waits_for"].is_string())?;
+        reported("take-back", &|line| line["approved_by"] == developer)?;
+        reported("apply", &|line| line["program"] == "olm.cli" && line["user"] != developer)?;
+        reported("object", &|line| line["kind"] == "CustomResourceDefinition")?;
         let table = table(&columns)?;
         let odd =
             columns.iter().flatten().find(|(_, outcome)| !["yes", "no", "waits"].contains(&outcome.as_str()));

@@ -1,4 +1,4 @@
-//! plan, why, graph and diff on a cluster: what is said before a change is what the change does.
+//! plan, why, graph and diff on a cluster: the preview of a change equals the change.
 
 use anyhow::{Result, ensure};
 use olm_tests::{Cluster, eventually};
@@ -9,7 +9,7 @@ use crate::{
     scenario,
 };
 
-/// Runs `olm`; what it printed, where it ended as expected.
+/// Runs `olm`; returns its output if it ends as expected.
 fn olm(cluster: &Cluster, args: &[&str], code: i32) -> Result<String> {
     let out = cluster.olm(args)?;
     let (text, errors) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
@@ -21,7 +21,7 @@ fn olm(cluster: &Cluster, args: &[&str], code: i32) -> Result<String> {
 fn a_plan_is_read_before_it_is_carried_out() {
     scenario("a_plan_is_read_before_it_is_carried_out", async |cluster| {
         let ns = "plan-cli";
-        // given nothing but a wish
+        // given only a request
         let plan = olm(&cluster, &["plan", "install", "etcd", "-n", ns, "--version", "0.10.1"], 0)?;
         ensure!(plan.contains("install etcd 0.10.1 in namespace plan-cli"), "{plan}");
         olm(&cluster, &["plan", "install", "etcd", "-n", ns, "--exit-code"], 1)?;
@@ -31,7 +31,7 @@ fn a_plan_is_read_before_it_is_carried_out() {
         let why = olm(&cluster, &["why", "etcd", "-n", ns, "--version", "0.9.9"], 3)?;
         ensure!(why.contains("hint:"), "{why}");
 
-        // when it is carried out
+        // when it is applied
         let install = ["install", "etcd", "-n", ns, "--version", "0.10.1", "--approval", "manual"];
         cluster.olm_ok(&install)?;
         eventually("a plan that waits", LIMIT, async || {
@@ -46,7 +46,7 @@ fn a_plan_is_read_before_it_is_carried_out() {
         );
         cluster.olm_ok(&["approve", "etcd", "-n", ns, "--wait", "--timeout", "60s"])?;
 
-        // then the next one is said to be held back, and by what
+        // then the next one is reported as held back, with the cause
         let why = olm(&cluster, &["why", "etcd", "-n", ns], 0)?;
         for part in
             ["etcd 0.10.1 installed in namespace plan-cli", "updates: ask", "[Pinned]", "version 0.10.1"]
@@ -56,7 +56,7 @@ fn a_plan_is_read_before_it_is_carried_out() {
         let graph = olm(&cluster, &["graph", "etcd", "-n", ns, "-c", "singlenamespace-alpha"], 0)?;
         ensure!(graph.contains("etcdoperator.v0.10.1  installed"), "{graph}");
 
-        // and the upgrade can be looked at from every side
+        // and the upgrade can be previewed in every form
         let upgrade = ["plan", "upgrade", "etcd", "-n", ns, "--version", "0.11.0", "-o", "json"];
         let planned: Value = serde_json::from_str(&olm(&cluster, &upgrade, 0)?)?;
         ensure!(planned["from"] == "0.10.1" && planned["to"] == "0.11.0", "{planned}");
@@ -68,18 +68,18 @@ fn a_plan_is_read_before_it_is_carried_out() {
         let way = olm(&cluster, &["graph", "etcd", "-n", ns, "--from", "0.10.1", "--to", "0.11.0"], 0)?;
         ensure!(way.contains("path: etcdoperator.v0.10.1 -> etcdoperator.v0.11.0"), "{way}");
 
-        // and the plan that comes of it is the one that was shown
+        // and the resulting plan is the shown one
         cluster.olm_ok(&["upgrade", "etcd", "-n", ns, "--to", "0.11.0", "--wait", "--timeout", "60s"])?;
         let plans = cluster.kubectl(&["get", "installplans", "-n", ns, "-o", "json"])?;
         let digest = planned["digest"].as_str().unwrap_or_default();
         ensure!(!digest.is_empty() && plans.contains(digest), "{digest} is not in {plans}");
 
-        // and afterwards there is nothing left to do
+        // and afterwards nothing is left to do
         olm(&cluster, &["plan", "upgrade", "etcd", "-n", ns, "--exit-code"], 0)?;
         let back = olm(&cluster, &["plan", "rollback", "etcd", "-n", ns], 0)?;
         ensure!(back.contains("rollback etcd 0.11.0 -> 0.10.1"), "{back}");
 
-        // when it is to go, then what goes and what stays is said, and nothing is gone
+        // when it is to be removed, then deleted and retained objects are listed, and nothing is deleted
         let plan = olm(&cluster, &["plan", "uninstall", "etcd", "-n", ns], 0)?;
         ensure!(plan.contains("uninstall etcd 0.11.0") && plan.contains("- Deployment"), "{plan}");
         cluster.kubectl(&["get", "csv", "etcdoperator.v0.11.0", "-n", ns])?;

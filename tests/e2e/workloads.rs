@@ -95,7 +95,7 @@ fn a_deployment_is_scaled_healed_and_served() {
         let log = cluster.kubectl(&["logs", &pods[0], "-n", "staticweb"])?;
         ensure!(!log.trim().is_empty(), "an empty log");
 
-        // One pod dies: another takes its place.
+        // One pod is deleted: another replaces it.
         cluster.kubectl(&["delete", "pod", &pods[0], "-n", "staticweb"])?;
         let healed = available(&cluster, 3).await?;
         ensure!(!healed.contains(&pods[0]), "the deleted pod is still there");
@@ -105,7 +105,7 @@ fn a_deployment_is_scaled_healed_and_served() {
         cluster.kubectl(&["scale", "deployment/staticweb", "-n", "staticweb", "--replicas=4"])?;
         available(&cluster, 4).await?;
 
-        // Deleting the Deployment takes its pods along.
+        // Deleting the Deployment deletes its pods.
         cluster.kubectl(&["delete", "deployment", "staticweb", "-n", "staticweb"])?;
         eventually("the pods to go", LIMIT, async || {
             let pods = get(&cluster, &["pods,replicasets", "-n", "staticweb"])?;

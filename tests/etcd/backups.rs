@@ -1,4 +1,4 @@
-//! Backups into a real S3 server: which member they are read from, what stores do wrong, and which of them are kept.
+//! Backups into a real S3 server: source member, errors of stores, and retention.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -12,15 +12,15 @@ use crate::{
     tasks::{Task, fill, no_parts, object, objects, put, readable},
 };
 
-/// A stage on which one operator does everything, and a cluster `c`.
+/// A stage with one operator for everything, and a cluster `c`.
 async fn employed(stage: &Stage, size: usize) -> Result<(olm_tests::etcd_stage::Operator, Handle<'_>)> {
     stage.employ(Duties::ALL);
     stage.s3().await?;
     made(stage, size).await
 }
 
-/// S21: one backup, of a cluster whose members die: it is read from a follower, then from whoever is left; without a quorum it
-/// fails, and is made when there is one again.
+/// S21: one backup, of a cluster whose members die: it is read from a follower, then from any remaining
+/// member; without a quorum it fails, and is repeated when there is one again.
 #[test]
 fn s21_a_backup_is_read_from_any_healthy_member() {
     scenario("S21 members", async |stage| {
@@ -41,14 +41,14 @@ fn s21_a_backup_is_read_from_any_healthy_member() {
         let told = cluster.condition("BackedUp", "True", "BackedUp").await?;
         ensure!(told["message"].as_str().is_some_and(|text| text.contains("last backup at")), "{told}");
 
-        // Not from the leader, which has enough to do.
+        // Not from the leader, which has the most load.
         let followers = cluster.followers().await?;
         let from = status["endpoint"].as_str().context("an endpoint")?.to_owned();
         let is = |name: &String| from.starts_with(&format!("{}:", stage.net.outside(name)));
         let asked =
             followers.iter().find(|name| is(name)).with_context(|| format!("{from} is no follower"))?;
 
-        // That one is dead: the other follower is as good. By their URLs, without the EtcdCluster.
+        // That one is down: the other follower is used. By their URLs, without the EtcdCluster.
         stage.kubelet.down(asked)?;
         let urls: Vec<String> =
             cluster.names().await?.iter().map(|n| format!("http://{}:2379", stage.net.outside(n))).collect();
@@ -58,7 +58,7 @@ fn s21_a_backup_is_read_from_any_healthy_member() {
         ensure!(skipped.starts_with(&format!("{}:2379: ", stage.net.outside(asked))), "{second}");
         readable(s3, "bucket/second")?;
 
-        // Two of three: what the last one has may be old.
+        // Two of three: the data of the last one may be stale.
         let other = followers.iter().find(|name| *name != asked).context("another follower")?;
         stage.kubelet.down(other)?;
         let third = Task::backup(&cluster, "third", "bucket/third", json!({})).await?;
@@ -79,7 +79,8 @@ fn s21_a_backup_is_read_from_any_healthy_member() {
     });
 }
 
-/// S21, what stores and users do wrong: it is told in their own words, leaves nothing behind, and is tried again.
+/// S21, errors of stores and users: they are reported with the original message, leave nothing behind, and
+/// are retried.
 #[test]
 fn s21_a_backup_that_fails_is_told_and_tried_again() {
     scenario("S21 stores", async |stage| {
@@ -144,7 +145,8 @@ fn s21_a_backup_that_fails_is_told_and_tried_again() {
         }
         ensure!(objects(s3, "bucket").is_empty(), "{:?}", objects(s3, "bucket"));
 
-        // It is refused everything, then parts, then it is not answered in time; each time it goes on when it is let.
+        // The store rejects everything, then parts, then does not answer in time; each time the backup
+        // continues afterwards.
         for (name, fault, words) in [
             ("denied", Fault::Denied, "AccessDenied: Not for you"),
             ("full", Fault::Broken, "QuotaExceeded: The bucket is full"),
@@ -164,7 +166,7 @@ fn s21_a_backup_that_fails_is_told_and_tried_again() {
             ensure!(object(s3, &path).is_err(), "there is something of it");
             s3.fail(None);
             if fault == Fault::Stalled {
-                // Two seconds may be too few on a busy machine; a changed spec is tried at once.
+                // Two seconds may be too short on a busy machine; a changed spec is retried at once.
                 stage.patch("EtcdBackup", "ns", name, &json!({ "spec": bound(60) })).await?;
             }
             let done = task.succeeded().await?;
@@ -177,7 +179,7 @@ fn s21_a_backup_that_fails_is_told_and_tried_again() {
         }
         cluster.condition("BackedUp", "True", "BackedUp").await?;
 
-        // A store that is slow: while it runs one sees how far it is.
+        // A slow store: progress is visible while the backup runs.
         s3.fail(Some(Fault::Stalled));
         let slow = Task::backup(&cluster, "slow", "bucket/slow", json!({})).await?;
         let moves =
@@ -196,14 +198,14 @@ fn time(status: &Value, field: &str) -> Result<Timestamp> {
     Ok(status[field].as_str().with_context(|| format!("no {field}: {status}"))?.parse()?)
 }
 
-/// S22: periodic backups; the newest are kept, and nobody else's is touched; an operator that is stopped and one that takes over
-/// keep the pace.
+/// S22: periodic backups; the newest are retained, and foreign objects are not touched; a stopped operator
+/// and its successor keep the pace.
 #[test]
 fn s22_periodic_backups_keep_the_newest_and_leave_others_alone() {
     scenario("S22", async |stage| {
         let (operator, cluster) = employed(stage, 1).await?;
         let s3 = stage.s3().await?;
-        // Names like ours, and none of ours.
+        // Similar names, but foreign objects.
         let foreign = [
             "dir/etcd_v1_2020-01-01-00:00:00",
             "dir/etcd2_v1_2020-01-01-00:00:00",
@@ -217,7 +219,7 @@ fn s22_periodic_backups_keep_the_newest_and_leave_others_alone() {
         let every = Duration::from_secs(2);
         let policy =
             json!({ "backupPolicy": { "backupIntervalInSecond": every.as_secs(), "maxBackups": 2 } });
-        // Two that write to the very same path, each with its own two.
+        // Two writers on the very same path, each with its own two.
         let task = Task::backup(&cluster, "ours", "bucket/dir/etcd", policy.clone()).await?;
         task.succeeded().await?;
         let beside = Task::backup(&cluster, "beside", "bucket/dir/etcd", policy).await?;
@@ -248,7 +250,7 @@ fn s22_periodic_backups_keep_the_newest_and_leave_others_alone() {
         ensure!(revisions.first().is_some_and(|(first, _)| *first < 10), "{revisions:?}");
         ensure!(revisions.last().is_some_and(|(last, _)| *last > 100), "{revisions:?}");
 
-        // The operator is gone for less than an interval; the next one takes nothing twice and leaves nothing out.
+        // The operator is down for less than an interval; the next one repeats and skips none.
         beside.delete().await?;
         let before = time(&task.until("rest", |s| s["phase"] == "Succeeded").await?, "lastScheduleTime")?;
         operator.kill();
@@ -269,7 +271,7 @@ fn s22_periodic_backups_keep_the_newest_and_leave_others_alone() {
             .into_iter()
             .filter(|name| !foreign.contains(&format!("dir/{name}").as_str()))
             .collect();
-        // Two of each; one that was on its way when its EtcdBackup was deleted may have come after.
+        // Two of each; one in progress when its EtcdBackup was deleted may have completed.
         ensure!((4..=6).contains(&own.len()), "{own:?}");
         for name in &own {
             readable(s3, &format!("bucket/dir/{name}"))?;
@@ -278,8 +280,8 @@ fn s22_periodic_backups_keep_the_newest_and_leave_others_alone() {
     });
 }
 
-/// S21, in the hands of three programs: what the one for clusters tells of backups it reads from the API, as the one for
-/// backups writes it there.
+/// S21, with three programs: the cluster controller reads the backup state from the API, as the backup
+/// controller writes it there.
 #[test]
 fn s21_three_programs_tell_the_same_as_one() {
     scenario("S21 three programs", async |stage| {
@@ -306,7 +308,7 @@ fn s21_three_programs_tell_the_same_as_one() {
         s3.fail(None);
         task.succeeded().await?;
         let told = cluster.condition("BackedUp", "True", "BackedUp").await?;
-        // A new one knows as much, and does not say in between that there is none.
+        // A new one has the same information, and does not report a missing backup in between.
         clusters.kill();
         let from = stage.faults[0].count();
         stage.employ(Duties::CLUSTERS);
@@ -328,13 +330,13 @@ fn s21_three_programs_tell_the_same_as_one() {
             now["lastTransitionTime"] == told["lastTransitionTime"] && now["status"] == "True",
             "{told}, then {now}"
         );
-        // Without any, there is none.
+        // Without an EtcdBackup the condition is gone.
         task.delete().await?;
         cluster.condition("BackedUp", "False", "NoBackup").await.map(drop)
     });
 }
 
-/// A backup that is applied together with its cluster waits until there is something to back up, and nothing failed.
+/// A backup applied together with its cluster waits until there is something to back up, without a failure.
 #[test]
 fn a_backup_that_comes_with_its_cluster_waits_for_it() {
     scenario("backup with its cluster", async |stage| {

@@ -13,20 +13,20 @@ use crate::{
     scenario,
 };
 
-/// How often a monkey does something.
+/// Number of actions of a monkey.
 fn rounds() -> u64 {
     if long() { 40 } else { 3 }
 }
 
-/// What the first monkey does to one member.
+/// Tricks of the first monkey on one member.
 const TRICKS: u64 = 4;
 
-/// Level 1: one member at a time, in whatever way, and the next one when all are well again.
+/// Level 1: one member at a time, by any trick, and the next one when all are healthy again.
 async fn one_at_a_time(stage: &Stage, size: usize, seed: u64) -> Result<()> {
     let (_operator, cluster) = made(stage, size).await?;
     let clients = Clients::start(&cluster, 4, seed);
     let mut random = Random::new(seed);
-    // Each trick has its turn, in an order of the seed's.
+    // Each trick has its turn, in an order of the seed.
     let first = random.below(TRICKS);
     for round in 0..rounds() {
         let names: Vec<String> = cluster.names().await?.into_iter().collect();
@@ -62,7 +62,7 @@ fn s13_a_monkey_among_five() {
     scenario("S13 level 1, size 5", async |stage| one_at_a_time(stage, 5, 14).await);
 }
 
-/// Level 2: up to all members at once, with their data, and nobody waits for anything.
+/// Level 2: up to all members at once, with their data, without waiting.
 #[test]
 fn s13_many_monkeys_among_five() {
     scenario("S13 level 2, size 5", async |stage| {
@@ -73,7 +73,7 @@ fn s13_many_monkeys_among_five() {
             let names: Vec<String> = cluster.names().await?.into_iter().collect();
             for name in &names {
                 if random.percent(60) {
-                    // It may be down from the last time.
+                    // It may still be down.
                     let _ = stage.kubelet.kill(name);
                 }
             }

@@ -1,4 +1,5 @@
-//! Clients of a cluster, as they stand behind its Service: they use whoever is ready, and go on to the next when one fails.
+//! Clients of a cluster, as behind its Service: they use any ready member, and switch to the next when one
+//! fails.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -20,28 +21,27 @@ use crate::{
     random::Random,
 };
 
-/// A client waits this long for an answer.
 const ANSWER: Duration = Duration::from_secs(1);
-/// Between two tries when nobody is there.
+/// Delay between two attempts without a ready member.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Between two operations of a client that checks.
+/// Delay between two operations of a checking client.
 pub(crate) const THINK: Duration = Duration::from_millis(4);
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How an operation ended.
+/// Outcome of an operation.
 pub(crate) enum Ended<T> {
-    /// It was carried out, with this result.
+    /// It was applied, with this result.
     Done(T),
-    /// It was not.
+    /// It was not applied.
     Refused,
-    /// Nobody knows.
+    /// Its fate is unknown.
     Unknown,
 }
 
-/// One client with a connection to each member that it met.
+/// One client with a connection to each member that it has used.
 pub(crate) struct Caller {
     kubelet: Kubelet,
     entry: Entry,
@@ -61,19 +61,19 @@ impl Caller {
         }
     }
 
-    /// Goes on to another member.
+    /// Switches to another member.
     pub(crate) fn turn(&mut self) {
         self.turn += 1;
     }
 
-    /// Somebody who is ready, with a connection.
-    async fn somebody(&mut self) -> Option<(Ipv4Addr, Client)> {
+    /// A ready member, with a connection.
+    async fn ready_member(&mut self) -> Option<(Ipv4Addr, Client)> {
         let ready = self.kubelet.ready(&self.cluster);
         let (_, ip) = *ready.get(self.turn % ready.len().max(1)).as_ref()?;
         if let Some(client) = self.connections.get(ip) {
             return Some((*ip, client.clone()));
         }
-        // The library hides a refusal behind its own retries.
+        // The library hides a rejection behind its own retries.
         let here = tokio::time::timeout(ANSWER, tokio::net::TcpStream::connect((*ip, 2379))).await;
         match here {
             Ok(Ok(_)) => {
@@ -85,12 +85,12 @@ impl Caller {
         }
     }
 
-    /// One operation, with whoever is there.
+    /// One operation, with any ready member.
     pub(crate) async fn call<T>(
         &mut self,
         operation: impl AsyncFnOnce(Client) -> Result<T, etcd_client::Error>,
     ) -> Ended<T> {
-        let Some((ip, client)) = self.somebody().await else {
+        let Some((ip, client)) = self.ready_member().await else {
             self.turn();
             tokio::time::sleep(PAUSE).await;
             return Ended::Refused;
@@ -112,7 +112,7 @@ impl Caller {
     }
 }
 
-/// Words with which etcd says that it did nothing.
+/// Messages of etcd for an operation without effect.
 fn refused(text: &str) -> bool {
     [
         "etcdserver: no leader",
@@ -125,7 +125,7 @@ fn refused(text: &str) -> bool {
     .any(|words| text.contains(words))
 }
 
-/// Clients of one cluster that write, read and watch until they are told to stop.
+/// Clients of one cluster that write, read and watch until they are stopped.
 pub struct Clients {
     stop: Arc<AtomicBool>,
     writer: JoinHandle<Written>,
@@ -135,37 +135,36 @@ pub struct Clients {
     stalls: JoinHandle<Duration>,
 }
 
-/// What the writer did.
+/// Results of the writer.
 #[derive(Debug, Default)]
 pub struct Written {
-    /// What was acknowledged: keys with their values.
+    /// Acknowledged keys with their values.
     pub keys: BTreeMap<String, u64>,
     /// The longest time between two acknowledgements.
     pub gap: Duration,
-    /// Tries that failed, or whose fate nobody knows.
+    /// Attempts that failed, or with an unknown fate.
     pub failed: usize,
 }
 
-/// What the watcher saw: keys with the revision of their first write, in the order in which they came.
+/// Events of the watcher: keys with the revision of their first write, in the order of arrival.
 #[derive(Debug, Default)]
 struct Watched {
     events: Vec<(String, i64)>,
     compacted: bool,
 }
 
-/// What all of it comes to.
+/// Results of all clients.
 #[derive(Debug)]
 pub struct Seen {
-    /// The writer's part.
     pub written: Written,
-    /// The longest time for which this process itself had no turn: that much of a gap is the machine's.
+    /// The longest time without a turn for this process itself: that much of a gap is caused by the machine.
     pub stall: Duration,
     /// Operations of the checking clients.
     pub checked: usize,
 }
 
 impl Clients {
-    /// Starts them: a writer, a watcher, and so many clients that check.
+    /// Starts them: a writer, a watcher, and this many checking clients.
     pub fn start(cluster: &Handle<'_>, checkers: usize, seed: u64) -> Self {
         let (stop, history) = (Arc::new(AtomicBool::new(false)), Arc::new(History::default()));
         let caller = |turn| Caller::new(cluster, turn);
@@ -181,14 +180,13 @@ impl Clients {
         Self { stop, writer, watcher, checkers, history, stalls }
     }
 
-    /// Stops them, and checks what they saw: every acknowledged key is there (a), was seen by the watcher in order, and
-    /// all operations of the checking clients can be explained by one order.
-    ///
+    /// Stops them, and checks their results: every acknowledged key exists (a), was received by the watcher
+    /// in order, and all operations of the checking clients can be explained by one order.
     /// # Errors
-    /// What was wrong.
+    /// The violation.
     pub async fn finish(self, cluster: &Handle<'_>) -> Result<Seen> {
         let written = {
-            // The watcher and the checkers may go on a little; the writer is done.
+            // The watcher and the checkers may continue a little; the writer is done.
             self.stop.store(true, Ordering::Relaxed);
             self.writer.await?
         };
@@ -203,7 +201,7 @@ impl Clients {
     }
 }
 
-/// The longest time that a task which wants to go on every few milliseconds had to wait.
+/// The longest delay of a task that wakes every few milliseconds.
 async fn stalls(stop: Arc<AtomicBool>) -> Duration {
     let mut longest = Duration::ZERO;
     while !stop.load(Ordering::Relaxed) {
@@ -219,7 +217,7 @@ async fn write(mut caller: Caller, stop: Arc<AtomicBool>) -> Written {
     let (mut last, mut number) = (Instant::now(), 0);
     while !stop.load(Ordering::Relaxed) {
         number += 1;
-        // A key of its own for every try: one of unknown fate cannot be taken for another.
+        // A separate key for every attempt: one of unknown fate cannot be confused with another.
         let (key, value) = (format!("w/{number:07}"), number);
         let put =
             caller.call(async |client| client.kv_client().put(key.clone(), value.to_string(), None).await);
@@ -228,7 +226,7 @@ async fn write(mut caller: Caller, stop: Arc<AtomicBool>) -> Written {
                 written.gap = written.gap.max(last.elapsed());
                 last = Instant::now();
                 written.keys.insert(key, value);
-                // Every member in turn, as connections of many clients would be.
+                // Every member in turn, like the connections of many clients.
                 if number % 8 == 0 {
                     caller.turn();
                 }
@@ -241,8 +239,7 @@ async fn write(mut caller: Caller, stop: Arc<AtomicBool>) -> Written {
     written
 }
 
-/// Reads with a majority's word, by a client that waits until there is one.
-///
+/// Linearizable read, by a client that waits for a quorum.
 /// # Errors
 /// When there is none for a minute.
 pub async fn read_all(cluster: &Handle<'_>, prefix: &str) -> Result<BTreeMap<String, String>> {
@@ -284,7 +281,7 @@ async fn watch(mut caller: Caller, stop: Arc<AtomicBool>) -> Watched {
     let mut stopped: Option<Instant> = None;
     loop {
         let next = watched.events.last().map_or(1, |(_, revision)| revision + 1);
-        let Some((ip, client)) = caller.somebody().await else {
+        let Some((ip, client)) = caller.ready_member().await else {
             caller.turn();
             tokio::time::sleep(PAUSE).await;
             if stop.load(Ordering::Relaxed) {
@@ -304,7 +301,7 @@ async fn watch(mut caller: Caller, stop: Arc<AtomicBool>) -> Watched {
             continue;
         };
         loop {
-            // After the end it is given a moment for what is still under way: nothing comes any more then.
+            // After the end it waits a moment for pending events: none follow any more.
             if stop.load(Ordering::Relaxed) && stopped.get_or_insert_with(Instant::now).elapsed() > ANSWER {
                 return watched;
             }
@@ -320,7 +317,7 @@ async fn watch(mut caller: Caller, stop: Arc<AtomicBool>) -> Watched {
                         watched.events.push((key, pair.mod_revision()));
                     }
                 }
-                // A member without the others says nothing for ever: another one may.
+                // An isolated member never sends an event: another one may.
                 Err(_) if caller.kubelet.ready(&caller.cluster).iter().any(|(_, ready)| *ready == ip) => {}
                 Ok(Ok(None) | Err(_)) | Err(_) => {
                     caller.connections.remove(&ip);
@@ -334,7 +331,7 @@ async fn watch(mut caller: Caller, stop: Arc<AtomicBool>) -> Watched {
 }
 
 impl Watched {
-    /// It saw every acknowledged key once, in the order of revisions.
+    /// It received every acknowledged key once, in the order of revisions.
     fn agrees(&self, written: &Written) -> Result<()> {
         if self.compacted {
             return Ok(());
@@ -344,7 +341,7 @@ impl Watched {
         }
         let seen: BTreeSet<&String> = self.events.iter().map(|(key, _)| key).collect();
         ensure!(seen.len() == self.events.len(), "a key was seen twice");
-        // It may have been cut off at the end; what comes before its last event must be whole.
+        // It may have been cut off at the end; the events before its last one must be complete.
         let Some((last, _)) = self.events.last() else { return Ok(()) };
         let missing: Vec<&String> =
             written.keys.keys().filter(|key| *key < last && !seen.contains(key)).take(5).collect();

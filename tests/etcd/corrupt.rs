@@ -1,4 +1,4 @@
-//! Members whose disk changed what etcd had written: they serve what nobody wrote, and do not know it.
+//! Members with disk corruption: they serve data that was never written, without detecting it.
 
 use std::{
     os::unix::fs::FileExt as _,
@@ -17,21 +17,24 @@ use crate::{
     made, scenario,
 };
 
-/// An operator that lives for so long has compared the data of each of its clusters once: four minutes. Its clock is ahead by that only
-/// until it did: it is more than the minute that a pod has to end, and little less than the five for which members are waited for.
+/// An operator with this uptime has compared the data of each of its clusters once: four minutes. Its clock
+/// is ahead only until then: it is more than the termination grace of a pod, one minute, and little less than
+/// the five minutes for which members are waited for.
 const COMPARED: Duration = Duration::from_secs(245);
-/// What etcd has applied is in its database after a tenth of this.
+/// etcd writes applied entries to its database after a tenth of this.
 const WRITTEN: Duration = Duration::from_secs(1);
-/// So often, and between two times this long, it is seen whether a condition lasts.
+/// Number and interval of checks whether a condition lasts.
 const LOOKS: usize = 20;
 const BETWEEN: Duration = Duration::from_millis(500);
 
-/// What is found in a database by what it is: bbolt has no sums over its pages, so that etcd does not notice when it is changed.
+/// A recognizable value in the database file: bbolt has no checksums over its pages, so etcd does not detect
+/// the change.
 fn value() -> Vec<u8> {
     b"what was written. ".iter().copied().cycle().take(4096).collect()
 }
 
-/// Writes a value, and has it changed in the database of one member while that is down. No operator lives meanwhile.
+/// Writes a value, and changes it in the database of one member while that is down. No operator runs
+/// meanwhile.
 async fn spoil(cluster: &Handle<'_>, victim: &str) -> Result<()> {
     let (stage, size) = (cluster.stage, cluster.ids().await?.len());
     let mut client = facts::client(stage.net.inside(&cluster.leader().await?)).await?;
@@ -45,7 +48,7 @@ async fn spoil(cluster: &Handle<'_>, victim: &str) -> Result<()> {
             Ok(())
         })
         .await?;
-    // From then on it is not made again from the log: the database says up to where it was applied.
+    // From then on it is not restored from the log: the database records the applied index.
     tokio::time::sleep(WRITTEN).await;
     let data = stage.kubelet.data(victim)?;
     stage.kubelet.down(victim)?;
@@ -69,7 +72,7 @@ async fn spoil(cluster: &Handle<'_>, victim: &str) -> Result<()> {
     Ok(())
 }
 
-/// The database of the etcd whose data is somewhere below a folder.
+/// The database of the etcd whose data is below a directory.
 fn database(folder: &Path) -> Result<Option<PathBuf>> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
@@ -85,7 +88,7 @@ fn database(folder: &Path) -> Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// Writes something else wherever a file has these bytes; at how many places.
+/// Overwrites every occurrence of these bytes in a file; returns their number.
 fn overwrite(path: &Path, bytes: &[u8]) -> Result<usize> {
     let content = std::fs::read(path)?;
     let file = std::fs::File::options().write(true).open(path)?;
@@ -98,7 +101,7 @@ fn overwrite(path: &Path, bytes: &[u8]) -> Result<usize> {
     Ok(places)
 }
 
-/// Has a member lead.
+/// Transfers leadership to a member.
 async fn lead(cluster: &Handle<'_>, name: &str) -> Result<()> {
     let (leader, id) = (cluster.leader().await?, cluster.ids().await?[name]);
     if leader != name {
@@ -114,13 +117,13 @@ async fn lead(cluster: &Handle<'_>, name: &str) -> Result<()> {
         .await
 }
 
-/// An operator that compares now: it looked at the cluster once, and then so much time is over that its turn has come. Returns when it has
-/// found that a member is wrong.
+/// An operator that compares now: it observed the cluster once, and then its clock is advanced until the
+/// comparison is due. Returns when it has found a wrong member.
 async fn compares(cluster: &Handle<'_>, wrong: &str) -> Result<Operator> {
     let operator = cluster.stage.operator()?;
-    // That it looked is seen by what it writes down of a change.
+    // Its observation is visible by the record of a change.
     cluster.spec(json!({ "pod": { "labels": { "looked": "at" } } })).await?;
-    cluster.until("it to be looked at", looked_at).await?;
+    cluster.until("it to be looked at", is_observed).await?;
     cluster.stage.clock.set(COMPARED);
     cluster.poke().await?;
     let found = |object: &Value| {
@@ -133,7 +136,7 @@ async fn compares(cluster: &Handle<'_>, wrong: &str) -> Result<Operator> {
     Ok(operator)
 }
 
-fn looked_at(object: &Value) -> bool {
+fn is_observed(object: &Value) -> bool {
     object["status"]["observedGeneration"] == object["metadata"]["generation"]
 }
 
@@ -162,30 +165,33 @@ async fn of_three(stage: &Stage, leads: bool) -> Result<()> {
         "the others were {before:?}, and there are {after:?}"
     );
     let events = stage.list("Event", "ns").await?;
-    let told = events.iter().any(|event| {
+    let reported = events.iter().any(|event| {
         event["reason"] == "ReplacingCorruptMember"
             && event["note"].as_str().is_some_and(|text| text.contains(&victim))
     });
-    ensure!(told, "nobody told that {victim} was replaced for its data");
+    ensure!(reported, "nobody told that {victim} was replaced for its data");
     Ok(())
 }
 
-/// A follower whose data is another than that of the two others, which agree, is taken out and replaced; the others stay as they are.
+/// A follower whose data differs from that of the two others, which agree, is removed and replaced; the
+/// others stay unchanged.
 #[test]
 fn a_follower_that_holds_other_data_is_replaced() {
     scenario("corrupt follower", async |stage| of_three(stage, false).await);
 }
 
-/// A leader whose data is another hands over, and is then taken out and replaced at once: not a half hour later.
+/// A leader with different data transfers leadership, and is then removed and replaced at once: not half an
+/// hour later.
 #[test]
 fn a_leader_that_holds_other_data_hands_over_and_is_replaced() {
     scenario("corrupt leader", async |stage| of_three(stage, true).await);
 }
 
-/// Of two that do not hold the same nobody knows who is right: that is told for as long as it lasts, and nothing is done, whatever is
-/// asked for and whichever operator lives. When a person took one of them out, all goes on.
+/// With two differing members the correct data is unknown: that is reported for as long as it lasts, and
+/// nothing is done, whatever is requested and whichever operator runs. When a user removes one of them, work
+/// continues.
 #[test]
-fn of_two_that_differ_none_is_touched_and_it_is_told_until_a_person_decides() {
+fn of_two_that_differ_none_is_touched_and_it_is_reported_until_a_user_decides() {
     scenario("corrupt, no majority", async |stage| {
         let (operator, cluster) = made(stage, 2).await?;
         operator.stop().await;
@@ -198,11 +204,11 @@ fn of_two_that_differ_none_is_touched_and_it_is_told_until_a_person_decides() {
         let operator = compares(&cluster, wrong).await?;
         let first = cluster.condition("Degraded", "True", "Corrupt").await?;
         lasts(&cluster, &first).await?;
-        // The next one knows it from the status, and does not wait for its turn.
+        // The next one reads it from the status, and does not wait for its turn.
         operator.stop().await;
         let _operator = stage.operator()?;
         cluster.spec(json!({ "size": 3 })).await?;
-        cluster.until("the new size to be seen", looked_at).await?;
+        cluster.until("the new size to be seen", is_observed).await?;
         lasts(&cluster, &first).await?;
         let changes = stage.audit.membership_since(from);
         ensure!(changes.is_empty(), "membership was changed: {changes:?}");
@@ -213,16 +219,16 @@ fn of_two_that_differ_none_is_touched_and_it_is_told_until_a_person_decides() {
     });
 }
 
-/// Sees look after look that all is not said to be well again, since it was said first that the members differ; and that this is said
-/// at the end. In between a busy member may be missed for a moment, which is told first.
+/// Checks repeatedly that the cluster is not reported as healthy, from the first report of the difference to
+/// the end. In between a busy member may be unreachable for a moment, which is reported first.
 async fn lasts(cluster: &Handle<'_>, first: &Value) -> Result<()> {
     for _ in 0..LOOKS {
         cluster.poke().await?;
         tokio::time::sleep(BETWEEN).await;
         let object = cluster.object().await?;
-        let told = condition(&object, "Degraded");
-        let since = told["lastTransitionTime"] == first["lastTransitionTime"];
-        ensure!(told["status"] == "True" && since, "it was {first} and is {told}");
+        let reported = condition(&object, "Degraded");
+        let since = reported["lastTransitionTime"] == first["lastTransitionTime"];
+        ensure!(reported["status"] == "True" && since, "it was {first} and is {reported}");
     }
     cluster.condition("Degraded", "True", "Corrupt").await.map(drop)
 }

@@ -1,4 +1,4 @@
-//! Clusters that are created, as they should be and as nobody should want them.
+//! Creation of clusters, from valid and invalid specs.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use olm_tests::etcd_stage::{Stage, condition};
@@ -10,7 +10,8 @@ use crate::{
     scenario, spec,
 };
 
-/// S01: clusters of 1, 3, 5 and 7, all at the same time: one member begins each, the others join without a vote.
+/// S01: clusters of 1, 3, 5 and 7, all at the same time: one member bootstraps each, the others join as
+/// learners.
 #[test]
 fn s01_clusters_of_all_sizes_are_created() {
     scenario("S01", async |stage| {
@@ -20,7 +21,7 @@ fn s01_clusters_of_all_sizes_are_created() {
             clusters.push((size, stage.create(&format!("c{size}"), spec(size)).await?));
         }
         for (size, cluster) in &clusters {
-            // Its first member is there: from now on clients use it.
+            // Its first member exists: from now on clients use it.
             cluster.until("an id", |object| object["status"]["clusterID"].is_string()).await?;
             let clients = Clients::start(cluster, 1, *size as u64);
             judge(cluster, clients, Promise::of(*size)).await?;
@@ -39,13 +40,13 @@ fn s01_clusters_of_all_sizes_are_created() {
     });
 }
 
-/// S02: what nobody should want is refused by the API, or told, and no pod is made for it.
+/// S02: invalid specs are rejected by the API, or reported, and no pod is created.
 #[test]
 fn s02_wrong_specs_are_refused() {
     scenario("S02", async |stage| {
         let _operator = stage.operator()?;
         let long = "long".repeat(14);
-        // What a schema can say, with the field that an administrator must find in the answer.
+        // Rules of the schema, with the field that the answer must name.
         let by_the_api = [
             ("nosize", json!({}), "spec.size"),
             ("zero", json!({ "size": 0 }), "spec.size"),
@@ -92,14 +93,15 @@ fn s02_wrong_specs_are_refused() {
             let said = refusal(&error).with_context(|| format!("{name}: {error:#}"))?;
             ensure!(said.contains("EtcdCluster") && said.contains(field), "{name}, {field}: {said}");
         }
-        // A field that there is not, from a client that asks to be told, as kubectl does.
+        // An unknown field, from a strict client such as kubectl.
         let said = refusal(&misspelt(stage).await.err().context("a field that there is not was taken")?);
         let said = said.context("a field that there is not")?;
         ensure!(said.contains("unknown field") && said.contains("spec.sise"), "{said}");
         let left = stage.list("EtcdCluster", "ns").await?.len();
         ensure!(left == 0, "{left} clusters are there although each was refused");
 
-        // What only the operator can know, with the condition that says so: which versions it serves, and what is in Secrets.
+        // Rules that only the operator can check, with their condition: supported versions, and the content
+        // of Secrets.
         let by_the_operator = [
             ("ancient", json!({ "size": 3, "version": "3.2.13" }), "SpecAccepted"),
             (
@@ -110,12 +112,12 @@ fn s02_wrong_specs_are_refused() {
         ];
         for (name, spec, type_) in by_the_operator {
             let cluster = stage.create(name, spec).await.with_context(|| format!("{name} was not taken"))?;
-            let told = |object: &Value| condition(object, type_)["status"] == "False";
-            cluster.until("the mistake to be told", told).await?;
+            let reported = |object: &Value| condition(object, type_)["status"] == "False";
+            cluster.until("the mistake to be told", reported).await?;
             let pods = cluster.names().await?;
             ensure!(pods.is_empty(), "{name}: {pods:?} were made");
         }
-        // Beside them a good one goes its way.
+        // A valid cluster meanwhile is not affected.
         let cluster = stage.create("good", spec(1)).await?;
         cluster.steady(1).await?;
         if stage.create("good", spec(1)).await.is_ok() {
@@ -127,7 +129,7 @@ fn s02_wrong_specs_are_refused() {
     });
 }
 
-/// What the API says to a manifest that it does not take. Anything else that goes wrong is no refusal.
+/// The API's message for a rejected manifest. Any other error is not a rejection.
 fn refusal(error: &anyhow::Error) -> Option<String> {
     match error.downcast_ref::<kube::Error>()? {
         kube::Error::Api(status) if (400..500).contains(&status.code) => Some(status.message.clone()),
@@ -135,7 +137,8 @@ fn refusal(error: &anyhow::Error) -> Option<String> {
     }
 }
 
-/// Creates a cluster with a word in its spec that is none, strictly. The parameters of kube's own `create` cannot say that.
+/// Creates a cluster with an unknown field in its spec, strictly. The parameters of kube's own `create` do
+/// not support that.
 async fn misspelt(stage: &Stage) -> Result<()> {
     let object = json!({ "apiVersion": "etcd.database.coreos.com/v1beta2", "kind": "EtcdCluster",
         "metadata": { "name": "misspelt", "namespace": "ns" }, "spec": { "size": 3, "sise": 5 } });
@@ -145,7 +148,7 @@ async fn misspelt(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// Members that are not root fit a namespace that enforces the Pod Security level restricted.
+/// Non-root members are admitted by a namespace that enforces the Pod Security level restricted.
 #[test]
 fn members_fit_a_restricted_namespace() {
     scenario("members_fit_a_restricted_namespace", async |stage| {

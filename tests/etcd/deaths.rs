@@ -1,6 +1,7 @@
-//! Work in which the operator dies: a run for each of its calls to Kubernetes and to etcd, on a stage of its own.
-//!
-//! What a dead operator leaves is what it did, so one that dies right after a call stands for one that dies right before the next.
+//! Work in which the operator dies: a run for each of its calls to Kubernetes and to etcd, on a stage of its
+//! own.
+//! A dead operator leaves its completed calls, so a death right after a call is equivalent to one right
+//! before the next.
 
 use std::sync::{
     Arc,
@@ -15,39 +16,36 @@ use olm_tests::{
 
 use crate::{AT_ONCE, long, scenario};
 
-/// Work takes fewer calls than this; one that takes more goes in circles.
+/// Work takes fewer calls than this; more indicate a loop.
 const MOST_CALLS: usize = 400;
 
-/// Something that an operator is asked for, and that another one finishes when it dies.
+/// Work of an operator that another one completes after its death.
 pub(crate) trait Work: Sync {
-    /// In a word or two.
+    /// A short name.
     fn name(&self) -> String;
 
-    /// Calls (counted from 0, leases aside) at which the normal run kills. `make test-long` takes all that there are.
+    /// Calls (counted from 0, without leases) at which the normal run kills. `make test-long` takes all of
+    /// them.
     fn sample(&self) -> &[usize];
 
-    /// Makes what is there before, with the operator that did it; none when the work begins with the operator's start.
-    ///
+    /// Creates the initial state, with the operator that did it; none when the work starts with the operator.
     /// # Errors
-    /// What kept it from being there.
+    /// When it cannot be created.
     async fn before<'a>(&self, stage: &'a Stage) -> Result<(Option<Operator>, Handle<'a>)>;
 
-    /// Asks for the work, and waits for nothing: from here on calls are counted.
-    ///
+    /// Requests the work without waiting: from here on calls are counted.
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     async fn begin(&self, cluster: &Handle<'_>) -> Result<()>;
 
-    /// Waits until it is done: then calls are no longer counted.
-    ///
+    /// Waits for its completion: then calls are no longer counted.
     /// # Errors
-    /// What it hangs at.
+    /// The pending part.
     async fn done(&self, cluster: &Handle<'_>) -> Result<()>;
 
-    /// What has to hold in the end, in the hands of an operator that lives.
-    ///
+    /// Conditions of the final state, with a running operator.
     /// # Errors
-    /// What does not.
+    /// The violated one.
     async fn judge(&self, cluster: &Handle<'_>) -> Result<()>;
 }
 
@@ -84,7 +82,7 @@ async fn killed_at(stage: &Stage, work: &impl Work, n: usize) -> Result<bool> {
     Ok(died)
 }
 
-/// Kills at the calls of the sample, or in the long run at every one, a few runs at a time.
+/// Kills at the sampled calls, or in the long test at every call, a few runs concurrently.
 ///
 /// # Panics
 /// When a run fails, or a call of the sample does not happen.

@@ -1,4 +1,4 @@
-//! One member that is not as it should be.
+//! A single unhealthy member.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
     made, scenario,
 };
 
-/// What was done to the membership, of all that was asked for.
+/// Accepted membership changes among the requested ones.
 pub(crate) fn kinds(changes: &[Rpc]) -> Vec<&'static str> {
     changes
         .iter()
@@ -26,7 +26,7 @@ pub(crate) fn kinds(changes: &[Rpc]) -> Vec<&'static str> {
         .collect()
 }
 
-/// S05: processes that are killed, followers and the leader, come back as the members that they were.
+/// S05: killed processes, of followers and the leader, return as the same members.
 #[test]
 fn s05_a_killed_process_comes_back_as_the_same_member() {
     scenario("S05", async |stage| {
@@ -48,7 +48,7 @@ fn s05_a_killed_process_comes_back_as_the_same_member() {
     });
 }
 
-/// Waits until the process of a pod was started again so many times.
+/// Waits until the process of a pod was restarted this many times.
 async fn restarted(cluster: &Handle<'_>, name: &str, times: i64) -> Result<()> {
     cluster
         .stage
@@ -61,7 +61,7 @@ async fn restarted(cluster: &Handle<'_>, name: &str, times: i64) -> Result<()> {
         .await
 }
 
-/// S06: pods that go, with their data, are replaced: a follower's, and the leader's.
+/// S06: pods deleted with their data are replaced: a follower's, and the leader's.
 #[test]
 fn s06_a_member_that_lost_its_data_is_replaced() {
     scenario("S06", async |stage| {
@@ -80,7 +80,7 @@ fn s06_a_member_that_lost_its_data_is_replaced() {
     });
 }
 
-/// Waits until etcd does not know a member any more.
+/// Waits until a member is removed from etcd.
 pub(crate) async fn replaced(cluster: &Handle<'_>, name: &str) -> Result<()> {
     let what = format!("{name} to be out of etcd");
     cluster
@@ -93,7 +93,8 @@ pub(crate) async fn replaced(cluster: &Handle<'_>, name: &str) -> Result<()> {
         .await
 }
 
-/// S07: the member that began the cluster loses its data. It must not begin it again: nobody may see an empty cluster.
+/// S07: the member that bootstrapped the cluster loses its data. It must not bootstrap it again: no client
+/// may read an empty cluster.
 #[test]
 fn s07_the_first_member_without_its_data_does_not_begin_again() {
     scenario("S07", async |stage| {
@@ -102,10 +103,11 @@ fn s07_the_first_member_without_its_data_does_not_begin_again() {
         cluster.spec(serde_json::json!({ "size": 3 })).await?;
         cluster.steady(3).await?;
         let clients = Clients::start(&cluster, 4, 7);
-        // Its pod stays, so it starts with the command that it began with.
+        // Its pod stays, so it starts with the original command.
         stage.kubelet.wipe(&seed)?;
         replaced(&cluster, &seed).await?;
-        // The first start without data says why it ended; a second one may begin before the member is removed.
+        // The first start without data reports why it ended; a second one may begin before the member is
+        // removed.
         let starts = stage.kubelet.starts();
         let empty =
             starts.iter().filter(|start| start.pod == seed && start.empty && start.state == "existing");
@@ -115,7 +117,7 @@ fn s07_the_first_member_without_its_data_does_not_begin_again() {
     });
 }
 
-/// S08: a member whose files are damaged crashes again and again, and is replaced, because the others are a quorum.
+/// S08: a member with damaged files crashes repeatedly, and is replaced, because the others have the quorum.
 #[test]
 fn s08_a_member_with_damaged_files_is_replaced() {
     scenario("S08", async |stage| {
@@ -149,7 +151,8 @@ fn damage(folder: &std::path::Path) -> Result<usize> {
     Ok(damaged)
 }
 
-/// S09: a member that stands still, with all its connections open, is told of, and not replaced before its time.
+/// S09: a paused member, with all its connections open, is reported, and not replaced before its grace
+/// period.
 #[test]
 fn s09_a_member_that_stands_still_is_given_time() {
     scenario("S09", async |stage| {
@@ -158,11 +161,12 @@ fn s09_a_member_that_stands_still_is_given_time() {
         let (before, from) = (cluster.ids().await?, stage.audit.count());
         let still = cluster.leader().await?;
         stage.kubelet.pause(&still)?;
-        // On a busy machine another one may be told of first, for a moment.
+        // On a busy machine another one may be reported first, for a moment.
         cluster
             .until("Degraded to name the member that stands still", |object| {
-                let told = condition(object, "Degraded");
-                told["status"] == "True" && told["message"].as_str().is_some_and(|text| text.contains(&still))
+                let reported = condition(object, "Degraded");
+                reported["status"] == "True"
+                    && reported["message"].as_str().is_some_and(|text| text.contains(&still))
             })
             .await?;
         // Clients find the new leader.
@@ -183,7 +187,8 @@ fn s09_a_member_that_stands_still_is_given_time() {
     });
 }
 
-/// A leader that the others cannot reach, while clients and the operator can, is told from one that leads.
+/// A leader isolated from the others, while clients and the operator reach it, is detected as one without the
+/// quorum.
 #[test]
 fn a_leader_that_is_cut_off_does_not_answer_with_old_data() {
     scenario("partition", async |stage| {
@@ -212,7 +217,7 @@ fn a_leader_that_is_cut_off_does_not_answer_with_old_data() {
                 })
                 .await
                 .with_context(|| format!("round {round}"))?;
-            // Both sides stand for a while: this is the time in which old data could be read.
+            // Both sides stay isolated for a while: in this time stale data could be read.
             tokio::time::sleep(Duration::from_secs(2)).await;
             stage.audit.disturb();
             stage.wires.heal();

@@ -1,4 +1,4 @@
-//! Clients that write down what they did and saw, so that it can be checked.
+//! Clients that record their operations and results for a check.
 
 use std::{
     collections::BTreeMap,
@@ -17,27 +17,27 @@ use crate::{
     random::Random,
 };
 
-/// What the checking clients did.
+/// Operations of the checking clients.
 #[derive(Default)]
 pub(crate) struct History {
     clock: Clock,
     registers: Mutex<BTreeMap<u64, Vec<Timed<register::Op>>>>,
     adds: Mutex<Vec<set::Add>>,
     reads: Mutex<Vec<set::Read>>,
-    /// The register that is used now, how often it was, and how many fates are unknown.
+    /// The current register, its number of uses, and of unknown fates.
     epoch: AtomicU64,
     used: AtomicU64,
     unknown: AtomicU64,
     number: AtomicU64,
 }
 
-/// A register is left for a new one after so many operations, or so many unknown fates: searches stay small.
+/// A register is replaced after this many operations, or unknown fates: searches stay small.
 const USES: u64 = 120;
 const UNKNOWN: u64 = 8;
-/// The set is read whole, so it does not grow for ever.
+/// The set is read whole, so its size is bounded.
 const ELEMENTS: u64 = 400;
 
-/// A client that does this and that, and writes down what it did and saw.
+/// A client with mixed operations that records their results.
 pub(crate) async fn check(
     mut caller: Caller,
     history: Arc<History>,
@@ -128,7 +128,7 @@ impl History {
         lock(&self.registers).entry(epoch).or_default().push(Timed { called, returned, what });
     }
 
-    /// What was last known to be in a register: what a client expects when it swaps.
+    /// The last known value of a register: the expected one of a swap.
     fn last(&self, epoch: u64) -> Option<u64> {
         let registers = lock(&self.registers);
         registers.get(&epoch)?.iter().rev().find_map(|op| match op.what {
@@ -166,7 +166,7 @@ impl History {
         lock(&self.reads).push(Timed { called, returned, what });
     }
 
-    /// Whether one order explains all of it.
+    /// Whether one order explains all operations.
     pub(crate) fn verdict(&self) -> Result<usize> {
         let registers = lock(&self.registers);
         let mut checked = 0;

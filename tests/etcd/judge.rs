@@ -1,4 +1,4 @@
-//! What has to hold at the end of every scenario, whatever it did (reference, section 5.3, a to h).
+//! Invariants at the end of every scenario (reference, section 5.3, a to h).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,47 +19,47 @@ use serde_json::Value;
 
 use crate::clients::{Clients, Seen};
 
-/// A member that is asked for a sum over its data has this long.
+/// Timeout of a hash request to a member.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// What a scenario promises beyond what always holds.
+/// Promises of a scenario beyond the invariants.
 #[derive(Debug, Clone, Copy)]
 pub struct Promise {
     /// Members at the end.
     pub size: usize,
-    /// Clients wait no longer than this for a write.
+    /// The longest wait of clients for a write.
     pub outage: Duration,
-    /// Whether the operator lived all the time: then every change was told.
+    /// Whether the operator ran all the time: then every change was reported.
     pub told: bool,
 }
 
 impl Promise {
-    /// So many members, and no longer than it takes etcd to find a new leader, several times over: this finds what hangs; how
-    /// fast things are the bench says.
+    /// This many members, and an outage of several leader elections at most: this detects hangs; the bench
+    /// measures speed.
     pub const fn of(size: usize) -> Self {
         Self { size, outage: Duration::from_secs(8), told: true }
     }
 
-    /// A time in which clients had to wait.
+    /// An allowed wait of clients.
     pub const fn outage(self, seconds: u64) -> Self {
         Self { outage: Duration::from_secs(seconds), ..self }
     }
 
-    /// The operator was killed: it may have died between doing and telling.
+    /// The operator was killed: it may have died between a change and its report.
     pub const fn untold(self) -> Self {
         Self { told: false, ..self }
     }
 }
 
-/// Waits until all is as promised, stops the clients, and judges.
-///
+/// Waits for the promised state, stops the clients, and checks the invariants.
 /// # Errors
-/// What does not hold.
+/// The violated invariant.
 pub async fn judge(cluster: &Handle<'_>, clients: Clients, promise: Promise) -> Result<Seen> {
     cluster.steady(promise.size).await?;
     let seen = clients.finish(cluster).await?;
     let stage = cluster.stage;
-    // A look may fall into a moment in which a member is slow to answer; what holds, holds in one look as a whole.
+    // An observation may coincide with a slow answer of a member; the invariants must hold in one observation
+    // as a whole.
     stage
         .eventually("everything that holds at the end", async || {
             same_data(cluster).await.context("(b) the same data")?;
@@ -106,7 +106,7 @@ async fn same_data(cluster: &Handle<'_>) -> Result<()> {
     for name in cluster.names().await? {
         let mut client = cluster.stage.entry.client(cluster.stage.net.inside(&name), ANSWER).await?;
         let hash = match client.hash_kv(revision).await {
-            // All that is there was compacted away: there is nothing to compare before the next write.
+            // All revisions were compacted: there is nothing to compare before the next write.
             Err(error) if error.to_string().contains("compacted") => {
                 client.put("judged", revision.to_string(), None).await?;
                 bail!("revision {revision} is compacted");
@@ -120,7 +120,7 @@ async fn same_data(cluster: &Handle<'_>) -> Result<()> {
     Ok(())
 }
 
-/// (c) One cluster; its members are the pods; nobody is a learner or nameless.
+/// (c) One cluster; its members are the pods; none is a learner or unnamed.
 async fn one_cluster(cluster: &Handle<'_>, size: usize) -> Result<()> {
     let object = cluster.object().await?;
     let facts = cluster.facts().await;
@@ -144,7 +144,7 @@ async fn one_cluster(cluster: &Handle<'_>, size: usize) -> Result<()> {
     Ok(())
 }
 
-/// Members that began, without data, as a new cluster: the first one alone may.
+/// Members that bootstrapped a new cluster without data: only the first one may.
 pub fn begun_anew(cluster: &Handle<'_>) -> Vec<String> {
     let of = |name: &str| name.rsplit_once('-').is_some_and(|(of, _)| of == cluster.name);
     let starts = cluster.stage.kubelet.starts();
@@ -152,7 +152,7 @@ pub fn begun_anew(cluster: &Handle<'_>) -> Vec<String> {
     anew.map(|start| start.pod).collect()
 }
 
-/// (d) One leader, whom all follow.
+/// (d) One leader, followed by all.
 fn one_leader(facts: &Facts) -> Result<()> {
     let leaders: BTreeSet<u64> = facts.0.values().map(|said| said.leader).collect();
     ensure!(leaders.len() == 1, "{}", facts.brief());
@@ -161,7 +161,7 @@ fn one_leader(facts: &Facts) -> Result<()> {
     Ok(())
 }
 
-/// (e) Nobody reports an alarm or an error.
+/// (e) No member reports an alarm or an error.
 fn no_alarm(facts: &Facts) -> Result<()> {
     for (name, said) in &facts.0 {
         ensure!(said.errors.is_empty(), "{name}: {:?}", said.errors);
@@ -169,7 +169,7 @@ fn no_alarm(facts: &Facts) -> Result<()> {
     Ok(())
 }
 
-/// (f) One change of membership at a time, each after a look of its own, and none against the rules.
+/// (f) One membership change at a time, each after its own observation, and none against the rules.
 fn careful(cluster: &Handle<'_>, log: &[Rpc]) -> Result<()> {
     let wrong: Vec<String> = log
         .iter()
@@ -186,7 +186,8 @@ fn careful(cluster: &Handle<'_>, log: &[Rpc]) -> Result<()> {
         let changes: Vec<&Rpc> = log.iter().filter(own).collect();
         for pair in changes.windows(2) {
             let between = calls.get(pair[0].number..pair[1].number).unwrap_or_default();
-            let looked = between.iter().any(|call| looks(call) && call.query.contains(&cluster.name));
+            let looked =
+                between.iter().any(|call| is_observation(call) && call.query.contains(&cluster.name));
             ensure!(looked, "no look between {} and {}", pair[0].brief(), pair[1].brief());
         }
     }
@@ -201,39 +202,39 @@ fn careful(cluster: &Handle<'_>, log: &[Rpc]) -> Result<()> {
     Ok(())
 }
 
-/// Whether a call lists the pods: what every look begins with.
-fn looks(call: &Call) -> bool {
+/// Whether a call lists the pods: the begin of every observation.
+fn is_observation(call: &Call) -> bool {
     call.method == "GET" && call.path.ends_with("/pods") && !call.is_watch()
 }
 
-/// Events about one member that tell its id: of these somebody always knows it.
+/// Events about one member with its id, which is always known for them.
 const NUMBERED: [&str; 5] =
     ["LearnerPromoted", "LeaderMoved", "MemberRemoved", "MemberRestarted", "MemberDefragmented"];
 
-/// Whether an event tells an id, as etcdctl prints it, in parentheses.
-fn tells_an_id(event: &Value) -> bool {
+/// Whether an event has an id, as etcdctl prints it, in parentheses.
+fn has_id(event: &Value) -> bool {
     let note = event["note"].as_str().unwrap_or_default();
     let is_id = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_hexdigit());
     note.split('(').skip(1).any(|rest| rest.split_once(')').is_some_and(|(text, _)| is_id(text)))
 }
 
-/// (g) Every member that was added or removed was told of, with its id.
+/// (g) Every added or removed member was reported, with its id.
 async fn told(cluster: &Handle<'_>, log: &[Rpc]) -> Result<()> {
     let events = cluster.stage.list("Event", "ns").await?;
     let of = |reason: &str| -> Vec<&Value> {
         let own = |e: &&Value| e["regarding"]["name"] == *cluster.name && e["reason"] == reason;
         events.iter().filter(own).collect()
     };
-    // A repetition is counted in the event that was there.
+    // A repetition is counted in the existing event.
     let count = |reason: &str| {
         of(reason).into_iter().map(|e| e["series"]["count"].as_u64().unwrap_or(1)).sum::<u64>()
     };
     for reason in NUMBERED {
-        let nameless = of(reason).into_iter().find(|e| !tells_an_id(e));
+        let nameless = of(reason).into_iter().find(|e| !has_id(e));
         ensure!(nameless.is_none(), "{reason} without an id: {nameless:?}");
     }
-    // Nobody knows the id of the seed when its pod is made.
-    let nameless = of("MemberAdded").into_iter().filter(|e| !tells_an_id(e)).count();
+    // The id of the seed is unknown when its pod is created.
+    let nameless = of("MemberAdded").into_iter().filter(|e| !has_id(e)).count();
     ensure!(nameless <= 1, "{nameless} events MemberAdded without an id");
     let own = |rpc: &&Rpc| rpc.via.rsplit_once('-').is_some_and(|(name, _)| name == cluster.name);
     let made = |wanted: fn(&Change) -> bool| {
@@ -247,7 +248,7 @@ async fn told(cluster: &Handle<'_>, log: &[Rpc]) -> Result<()> {
         let found = count(reason);
         ensure!(found == expected, "{expected} times {reason} in etcd, {found} events");
     }
-    // The seed is made without etcd being asked.
+    // The seed is created without a call to etcd.
     let added = made(|change| matches!(change, Change::Add { .. }));
     ensure!(
         count("MemberAdded") > 0 && count("MemberAdded") <= added + 1,

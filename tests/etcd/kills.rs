@@ -1,9 +1,9 @@
 //! S14: the operator is killed before and after every change that it makes, to Kubernetes and to etcd.
-//!
-//! What a dead operator leaves is what it did, so a death between two reads is the death after the change before. In the normal
-//! run lives take turns: one dies right before its first change, the next right after it, so that one cluster sees a death on both
-//! sides of every change. Beside that an operator is killed at single calls ([`at_every_call`]): at a few of them, and in
-//! `make test-long` at each, every time with a cluster of its own.
+//! A dead operator leaves its completed calls, so a death between two reads is equivalent to one after the
+//! previous change. In the normal run lives alternate: one dies right before its first change, the next right
+//! after it, so that one cluster has a death on both sides of every change. In addition an operator is killed
+//! at single calls ([`at_every_call`]): at a few of them, and in `make test-long` at each, every time with a
+//! cluster of its own.
 
 use anyhow::{Context as _, Result, ensure};
 use olm_tests::{
@@ -20,15 +20,15 @@ use crate::{
     made, scenario, spec,
 };
 
-/// Lives are short; more of them would mean that nothing moves.
+/// Lives are short; more of them mean a lack of progress.
 const MOST_LIVES: usize = 400;
 
-/// Whether a death at a call tells something: leases and events are no part of what clusters are.
+/// Whether a death at a call is relevant: leases and events are not part of the clusters' state.
 fn counts(call: &Call) -> bool {
     call.is_write() && !call.is_lease() && !call.is_event()
 }
 
-/// Lets short lives follow each other until the cluster is as wanted, and a last one tell that it is.
+/// Runs short lives until the cluster is as specified, and a last one that reports it.
 async fn through_deaths(stage: &Stage, cluster: &Handle<'_>, size: usize) -> Result<usize> {
     let mut deaths = 0;
     loop {
@@ -51,7 +51,7 @@ async fn through_deaths(stage: &Stage, cluster: &Handle<'_>, size: usize) -> Res
     }
 }
 
-/// S14: a cluster is created, grows, and shrinks, in the hands of operators that all die at their first change.
+/// S14: a cluster is created, grows, and shrinks, by operators that all die at their first change.
 #[test]
 fn s14_an_operator_that_dies_at_every_change_makes_progress() {
     scenario("S14", async |stage| {
@@ -64,7 +64,7 @@ fn s14_an_operator_that_dies_at_every_change_makes_progress() {
         }
         println!("{deaths} deaths, {} calls", stage.faults[0].count());
         ensure!(deaths > 20, "only {deaths} deaths");
-        // The last word is that of an operator which lives.
+        // The last operator keeps running.
         let _operator = stage.operator()?;
         judge(&cluster, clients, Promise::of(1).untold()).await?;
         let pods = stage.list("Pod", "ns").await?.len();
@@ -73,13 +73,13 @@ fn s14_an_operator_that_dies_at_every_change_makes_progress() {
     });
 }
 
-/// What is asked of an operator that dies.
+/// Work for a dying operator.
 enum Asked {
     /// A cluster of two.
     Create,
     /// A second member.
     Grow,
-    /// One member less, which is the leader where it can be.
+    /// One member less, which is the leader where possible.
     Shrink,
     /// Another version, for two members.
     Upgrade(String),
@@ -144,7 +144,7 @@ impl Work for Asked {
     async fn judge(&self, cluster: &Handle<'_>) -> Result<()> {
         self.done(cluster).await?;
         let clients = Clients::start(cluster, 2, 14);
-        // Clusters of two stand still while one of them is taken to another version.
+        // Clusters of two are unavailable while one member changes its version.
         judge(cluster, clients, Promise::of(self.size()).untold()).await?;
         let pods = cluster.stage.list("Pod", "ns").await?.len();
         ensure!(pods == self.size(), "{pods} pods");
@@ -152,20 +152,20 @@ impl Work for Asked {
     }
 }
 
-/// S14, at single calls: a cluster that is created.
+/// S14, at single calls: creation of a cluster.
 #[test]
 fn s14_an_operator_dies_at_a_call_of_a_creation() {
     at_every_call(&Asked::Create);
 }
 
-/// S14, at single calls: a cluster that grows, and one that shrinks.
+/// S14, at single calls: scaling up and down.
 #[test]
 fn s14_an_operator_dies_at_a_call_of_a_change_of_size() {
     at_every_call(&Asked::Grow);
     at_every_call(&Asked::Shrink);
 }
 
-/// S14, at single calls: a cluster that is taken to another version.
+/// S14, at single calls: change of the version.
 #[test]
 fn s14_an_operator_dies_at_a_call_of_an_upgrade() {
     match next_version() {

@@ -1,13 +1,12 @@
-//! The etcd operator against real etcds: the scenarios S01 to S28 of the reference (section 5.3), each with a writer, a watcher and
-//! clients whose history must have one order, and at the end of each the same judgement ([`judge`]).
-//!
-//! The stage is in one process ([`olm_tests::etcd_stage`]): the API server and the controllers of the dev cluster, the operator, and
-//! a kubelet that runs pods as etcd processes at addresses of 127.0.0.0/8. What cannot be played yet is in [`SKIPPED`].
-//!
-//! Members run the etcd of this machine, or the one that `OLM_TEST_ETCD_VERSION` names: `scripts/test.sh` plays a handful of scenarios once
-//! more on the newest 3.5, and `scripts/test-long.sh` all of them.
-//!
-//! `OLM_TEST_LONG` (`make test-long`) lets the monkeys go on for longer, and kills the operator at every single call.
+//! The etcd operator with real etcds: the scenarios S01 to S28 of the reference (section 5.3), each with a
+//! writer, a watcher and clients whose history must have one order, and at the end of each the same checks
+//! ([`judge`]).
+//! The stage is in one process ([`olm_tests::etcd_stage`]): the API server and the controllers of the dev
+//! cluster, the operator, and a kubelet that runs pods as etcd processes at addresses of 127.0.0.0/8.
+//! Unsupported scenarios are in [`SKIPPED`].
+//! Members run the etcd of this machine, or the one in `OLM_TEST_ETCD_VERSION`: `scripts/test.sh` repeats a
+//! handful of scenarios with the newest 3.5, and `scripts/test-long.sh` all of them.
+//! `OLM_TEST_LONG` (`make test-long`) prolongs the monkeys, and kills the operator at every single call.
 
 #![allow(clippy::panic, reason = "a scenario that fails is a test that fails")]
 
@@ -46,18 +45,18 @@ use anyhow::Result;
 use olm_tests::etcd_stage::{Handle, Operator, Stage};
 use serde_json::{Value, json};
 
-/// Scenarios that cannot be played, and why.
+/// Unsupported scenarios, and why.
 const SKIPPED: &[(&str, &str)] = &[(
     "S19, no way back when all members run the new version",
     "the plan's tests have it; here nobody gets that far with a broken image",
 )];
 
-/// How many scenarios run at the same time: they wait for etcd's five seconds more than they work.
+/// Concurrent scenarios: they mostly wait for etcd's five seconds.
 const AT_ONCE: usize = 3;
 
 static RUNNING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
 
-/// A place among those that run.
+/// A slot among the running scenarios.
 struct Place;
 
 impl Place {
@@ -77,7 +76,7 @@ impl Drop for Place {
     }
 }
 
-/// Whether the long versions are wanted.
+/// Whether the long versions are enabled.
 fn long() -> bool {
     std::env::var_os("OLM_TEST_LONG").is_some()
 }
@@ -104,10 +103,10 @@ fn scenario(id: &str, body: impl AsyncFnOnce(&Stage) -> Result<()>) {
     }
 }
 
-/// A spec with a size, for the etcd of this run, with data that is in the pods alone: what is lost is lost.
+/// A spec with a size, for the etcd of this run, with data only in the pods: lost pods lose their data.
 fn spec(size: usize) -> Value {
     let version = olm_tests::etcd::version().unwrap_or_default();
-    // Twice etcd's own times: on a busy machine leaders shall not change for that alone.
+    // Twice etcd's own timeouts: leaders must not change only because the machine is busy.
     let env = [("ETCD_HEARTBEAT_INTERVAL", "200"), ("ETCD_ELECTION_TIMEOUT", "2000")];
     let env = env.map(|(name, value)| json!({ "name": name, "value": value }));
     json!({ "size": size, "version": version, "storage": { "mode": "Pod" }, "pod": { "etcdEnv": env } })
@@ -120,7 +119,7 @@ fn with_volumes(size: usize) -> Value {
     spec
 }
 
-/// An operator, and a cluster `c` of a size that it made.
+/// An operator, and a cluster `c` of a size that it created.
 async fn made(stage: &Stage, size: usize) -> Result<(Operator, Handle<'_>)> {
     let operator = stage.operator()?;
     let cluster = stage.create("c", spec(size)).await?;
@@ -129,12 +128,12 @@ async fn made(stage: &Stage, size: usize) -> Result<(Operator, Handle<'_>)> {
 }
 
 #[test]
-fn every_scenario_is_played_or_said_to_be_skipped() {
+fn every_scenario_is_run_or_reported_as_skipped() {
     let folder = olm_tests::root().join("tests/etcd");
     let files = std::fs::read_dir(folder).expect("this folder").flatten().map(|entry| entry.path());
     let texts: Vec<String> = files.filter_map(|path| std::fs::read_to_string(path).ok()).collect();
     for number in 1..=28 {
-        // Each names its id in the comment that begins it.
+        // The scenario's comment starts with its id.
         let id = format!("S{number:02}");
         let begins = |text: &String| {
             text.lines()

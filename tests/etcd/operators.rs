@@ -1,4 +1,4 @@
-//! The operator itself: two at once, told to wait, and with an API server that is not well; and clusters that are deleted.
+//! The operator itself: two at once, paused, and with a faulty API server; and deleted clusters.
 
 use std::{
     sync::{
@@ -18,8 +18,8 @@ use crate::{
     made, scenario, spec,
 };
 
-/// S15: two operators. The second does nothing while the first leads; the first is stopped in the middle of its work, the second takes over,
-/// and the first, when it goes on, does nothing of what it had begun.
+/// S15: two operators. The second does nothing while the first leads; the first is frozen in the middle of
+/// its work, the second takes over, and the first, when it resumes, completes nothing that it had started.
 #[test]
 fn s15_of_two_operators_one_works() {
     scenario("S15", async |stage| {
@@ -30,7 +30,7 @@ fn s15_of_two_operators_one_works() {
         cluster.steady(2).await?;
         ensure!(second.elected() == 0, "the second took the lease of one that lives");
         ensure!(stage.audit.log().iter().all(|rpc| rpc.slot == 0), "the second did something");
-        // The first stands still with work to do.
+        // The first is frozen with pending work.
         cluster.spec(json!({ "size": 3 })).await?;
         first.freeze().await;
         let frozen = Instant::now();
@@ -48,7 +48,8 @@ fn s15_of_two_operators_one_works() {
             .map(olm_tests::etcd_stage::Rpc::brief)
             .collect();
         ensure!(late.is_empty(), "the first went on after its lease was gone: {late:?}");
-        // What it had sent when it stood still arrives as it goes on: a status at most, which the other one's next look puts right.
+        // A request in flight when it was frozen arrives when it resumes: a status at most, which the other
+        // one's next reconciliation corrects.
         let mut written = stage.faults[0].writes_since(writes);
         if written.first().is_some_and(|call| call.path.ends_with("/status")) {
             written.remove(0);
@@ -56,7 +57,7 @@ fn s15_of_two_operators_one_works() {
         let written: Vec<String> = written.iter().map(ToString::to_string).collect();
         ensure!(written.is_empty(), "the first wrote after its lease was gone: {written:?}");
         judge(&cluster, clients, Promise::of(2).untold()).await?;
-        // Asked to go, the second hands over at once.
+        // On shutdown the second hands over at once.
         second.stop().await;
         cluster.spec(json!({ "size": 1 })).await?;
         cluster.steady(1).await?;
@@ -65,7 +66,7 @@ fn s15_of_two_operators_one_works() {
     });
 }
 
-/// S16: a cluster that is paused is left alone, whatever happens to it; then all of it is made up for.
+/// S16: a paused cluster is left unchanged, whatever happens to it; then everything is caught up.
 #[test]
 fn s16_a_paused_cluster_is_left_alone() {
     scenario("S16", async |stage| {
@@ -77,7 +78,7 @@ fn s16_a_paused_cluster_is_left_alone() {
         let lost = cluster.followers().await?.remove(0);
         stage.delete("Pod", "ns", &lost).await?;
         cluster.spec(json!({ "size": 4 })).await?;
-        // It sees all of it.
+        // It observes all of it.
         cluster
             .until("the lost member and the new size to be seen", |object| {
                 object["status"]["observedGeneration"] == object["metadata"]["generation"]
@@ -105,7 +106,8 @@ fn s16_a_paused_cluster_is_left_alone() {
     });
 }
 
-/// S28: conflicts, expired watches, errors and lost answers, every third call of all, while a cluster is created and resized.
+/// S28: conflicts, expired watches, errors and lost answers, at every third call, while a cluster is created
+/// and resized.
 #[test]
 fn s28_an_api_server_that_is_not_well_changes_nothing() {
     scenario("S28", async |stage| {
@@ -121,7 +123,7 @@ fn s28_an_api_server_that_is_not_well_changes_nothing() {
             for (nth, fault) in kinds.into_iter().enumerate() {
                 let count = Arc::new(AtomicUsize::new(0));
                 faults.add(fault, usize::MAX, move |call| {
-                    // The lease is a scenario of its own.
+                    // The lease has its own scenario.
                     !call.is_lease()
                         && (call.is_write() || matches!(fault, Fault::Status(500) | Fault::Broken))
                         && count.fetch_add(1, Ordering::Relaxed) % 15 == nth * 3
@@ -157,7 +159,8 @@ fn s28_an_api_server_that_is_not_well_changes_nothing() {
     });
 }
 
-/// S25: clusters that are deleted at an awkward moment leave nothing behind, and the next of that name is another one.
+/// S25: clusters deleted at an awkward moment leave nothing behind, and the next of that name is a different
+/// one.
 #[test]
 fn s25_a_cluster_deleted_in_the_middle_of_something_leaves_nothing() {
     scenario("S25", async |stage| {
@@ -182,14 +185,14 @@ fn s25_a_cluster_deleted_in_the_middle_of_something_leaves_nothing() {
                 Ok(())
             })
             .await?;
-        // The same name again is a new cluster, and the operator is well.
+        // The same name again is a new cluster, and the operator is healthy.
         let again = stage.create("c", spec(1)).await?;
         again.steady(1).await?;
         if again.object().await?["status"]["clusterID"] == id {
             bail!("the new cluster has the id of the old one: {id}");
         }
         let clients = Clients::start(&again, 2, 25);
-        // Members of the old one are no longer asked.
+        // Members of the old one are no longer queried.
         let facts = again.facts().await;
         ensure!(facts.0.len() == 1, "{}", facts.brief());
         let _ = clients.finish(&again).await?;

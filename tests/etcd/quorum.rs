@@ -1,4 +1,4 @@
-//! More members lost than a cluster can bear.
+//! More members lost than a cluster tolerates.
 
 use std::collections::BTreeSet;
 
@@ -12,13 +12,13 @@ use crate::{
     made, scenario,
 };
 
-/// What has to hold while there is no quorum: it is told, and nothing is changed.
+/// While there is no quorum: it is reported, and nothing is changed.
 async fn nothing_is_touched(cluster: &Handle<'_>, from: usize, reason: &str) -> Result<()> {
     let stage = cluster.stage;
-    let told = cluster.condition("Available", "False", reason).await?;
-    let message = told["message"].as_str().unwrap_or_default().to_owned();
+    let reported = cluster.condition("Available", "False", reason).await?;
+    let message = reported["message"].as_str().unwrap_or_default().to_owned();
     ensure!(message.contains("kubectl"), "the next command is missing: {message}");
-    // It looks again and again, and still does nothing.
+    // Repeated observations still change nothing.
     let pods: BTreeSet<String> = cluster.names().await?;
     for _ in 0..3 {
         let seen = stage.faults[0].count();
@@ -35,13 +35,14 @@ async fn nothing_is_touched(cluster: &Handle<'_>, from: usize, reason: &str) -> 
     let changes: Vec<String> =
         stage.audit.log().iter().skip(from).map(olm_tests::etcd_stage::Rpc::brief).collect();
     ensure!(changes.is_empty(), "etcd was asked for changes: {changes:?}");
-    // Those that were deleted may still go; none may come.
+    // Deleted ones may still disappear; none may be created.
     let now = cluster.names().await?;
     ensure!(now.is_subset(&pods), "the pods were {pods:?} and are {now:?}");
     Ok(())
 }
 
-/// S10: two of three processes are away, with their data: nothing is changed, and all goes on when they run again.
+/// S10: two of three processes are down, with their data: nothing is changed, and work continues when they
+/// run again.
 #[test]
 fn s10_two_of_three_away_come_back_with_their_data() {
     scenario("S10", async |stage| {
@@ -63,8 +64,8 @@ fn s10_two_of_three_away_come_back_with_their_data() {
     });
 }
 
-/// S11, up to the restore: two of three lose their data. Nothing is destroyed, no member begins a new cluster, and what
-/// the third has stays readable to whoever wants to rescue it.
+/// S11, up to the restore: two of three lose their data. Nothing is destroyed, no member bootstraps a new
+/// cluster, and the data of the third stays readable for a rescue.
 #[test]
 fn s11_two_of_three_without_their_data_are_for_a_person_to_decide() {
     scenario("S11", async |stage| {
@@ -93,7 +94,8 @@ fn s11_two_of_three_without_their_data_are_for_a_person_to_decide() {
     });
 }
 
-/// S12: all three processes die at once. With their data all is as before; without it nothing is made up.
+/// S12: all three processes die at once. With their data the cluster recovers; without it no data is
+/// invented.
 #[test]
 fn s12_all_members_die_at_once() {
     scenario("S12", async |stage| {
@@ -110,7 +112,7 @@ fn s12_all_members_die_at_once() {
         }
         judge(&cluster, clients, Promise::of(3).outage(60)).await?;
         ensure!(stage.audit.membership_since(from).is_empty(), "membership was changed");
-        // And now with all that they had.
+        // And now with all their data.
         let from = stage.audit.count();
         for name in &all {
             stage.delete("Pod", "ns", name).await?;

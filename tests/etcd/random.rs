@@ -1,4 +1,4 @@
-//! Numbers that look random and are the same for the same seed, so that a run that failed can be had again.
+//! Seeded pseudo-random numbers, so that a failed run can be repeated.
 
 /// A generator (SplitMix64).
 #[derive(Debug, Clone)]
@@ -9,7 +9,6 @@ impl Random {
         Self(seed)
     }
 
-    /// The next number.
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -18,17 +17,16 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// One of 0 to `below`, without that.
+    /// A number below `below`.
     pub fn below(&mut self, below: u64) -> u64 {
         self.next() % below.max(1)
     }
 
-    /// True in so many of a hundred cases.
+    /// True with this percentage.
     pub fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    /// One of several.
     pub fn one<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
         of.get(usize::try_from(self.below(of.len() as u64)).unwrap_or_default())
     }

@@ -13,7 +13,7 @@ use crate::{
     made, scenario,
 };
 
-/// S03: 1 → 3 → 5 → 3 → 2 → 1, one member at a time, with clients that notice little of it.
+/// S03: 1 → 3 → 5 → 3 → 2 → 1, one member at a time, almost unnoticed by clients.
 #[test]
 fn s03_sizes_change_one_member_at_a_time() {
     scenario("S03", async |stage| {
@@ -32,7 +32,7 @@ fn s03_sizes_change_one_member_at_a_time() {
     });
 }
 
-/// A learner that etcd knows and whose pod waits.
+/// A learner in etcd whose pod waits.
 async fn waiting_learner(cluster: &Handle<'_>) -> Result<String> {
     cluster
         .stage
@@ -47,8 +47,8 @@ async fn waiting_learner(cluster: &Handle<'_>) -> Result<String> {
         .await
 }
 
-/// S04: the next pod never starts: those with a vote go on, and the learner goes when the size is taken back, or after its ten
-/// minutes; then the next try follows a change of the spec.
+/// S04: the next pod never starts: the voters keep serving, and the learner is removed when the size is
+/// reverted, or after its ten minutes; then a change of the spec starts the next attempt.
 #[test]
 fn s04_a_new_member_that_never_starts_harms_nobody() {
     scenario("S04", async |stage| {
@@ -61,8 +61,8 @@ fn s04_a_new_member_that_never_starts_harms_nobody() {
         });
         cluster.spec(json!({ "size": 5 })).await?;
         let learner = waiting_learner(&cluster).await?;
-        let told = cluster.condition("Scaling", "True", "").await?;
-        ensure!(told["message"].as_str().is_some_and(|text| text.contains('5')), "{told}");
+        let reported = cluster.condition("Scaling", "True", "").await?;
+        ensure!(reported["message"].as_str().is_some_and(|text| text.contains('5')), "{reported}");
         let voters = cluster.facts().await.voters();
         ensure!(voters.len() == 3, "{voters:?}");
         cluster.spec(json!({ "size": 3 })).await?;
@@ -77,14 +77,17 @@ fn s04_a_new_member_that_never_starts_harms_nobody() {
                 .await
         };
         gone(&learner).await?;
-        // Once more, until its time is over.
+        // Once more, until its deadline.
         cluster.spec(json!({ "size": 4 })).await?;
         let learner = waiting_learner(&cluster).await?;
         stage.clock.set(Duration::from_secs(605));
-        let told = cluster.condition("Scaling", "False", "LearnerFailed").await?;
-        ensure!(told["message"].as_str().is_some_and(|text| text.contains("Insufficient cpu")), "{told}");
+        let reported = cluster.condition("Scaling", "False", "LearnerFailed").await?;
+        ensure!(
+            reported["message"].as_str().is_some_and(|text| text.contains("Insufficient cpu")),
+            "{reported}"
+        );
         gone(&learner).await?;
-        // Room again, and a change, so that it is not waited for the next try's time.
+        // Resources again, and a change, so that the next attempt does not wait for its delay.
         stage.clock.set(Duration::ZERO);
         stage.kubelet.accept();
         cluster.spec(json!({ "pod": { "labels": { "try": "another" } } })).await?;
@@ -92,7 +95,7 @@ fn s04_a_new_member_that_never_starts_harms_nobody() {
     });
 }
 
-/// S26: a learner that stands still again and again is not given its vote before it has caught up.
+/// S26: a learner that is paused repeatedly is not promoted before it is in sync.
 #[test]
 fn s26_a_slow_learner_waits_for_its_vote() {
     scenario("S26", async |stage| {
@@ -114,7 +117,7 @@ fn s26_a_slow_learner_waits_for_its_vote() {
             .await?;
         stage.wires.slow(&slow, Duration::from_millis(30));
         for _ in 0..6 {
-            // The pulse itself, not something that is waited for.
+            // The pulse itself, not a wait.
             stage.kubelet.pause(&slow)?;
             tokio::time::sleep(Duration::from_millis(400)).await;
             stage.kubelet.resume(&slow)?;
@@ -122,7 +125,7 @@ fn s26_a_slow_learner_waits_for_its_vote() {
         }
         stage.wires.heal();
         cluster.steady(2).await?;
-        // Whether the operator asked too early the audit knows, even where it is excused from knowing.
+        // The audit detects a premature promotion, even where it is excused.
         let early: Vec<String> = stage
             .audit
             .membership_since(begin)
@@ -135,7 +138,8 @@ fn s26_a_slow_learner_waits_for_its_vote() {
     });
 }
 
-/// The etcd of somebody else, at an address of its own, which joins the members of a cluster. It ends when it is dropped.
+/// A foreign etcd, at an address of its own, which joins the members of a cluster. It ends when it is
+/// dropped.
 async fn strangers_process(cluster: &Handle<'_>, name: &str) -> Result<tokio::process::Child> {
     let (stage, own) = (cluster.stage, cluster.stage.net.outside(name));
     let mut initial = vec![format!("{name}=http://{own}:2380")];
@@ -143,7 +147,7 @@ async fn strangers_process(cluster: &Handle<'_>, name: &str) -> Result<tokio::pr
         initial.push(format!("{}={}", member.name, member.peer_urls.join(",")));
     }
     let log = std::fs::File::create(stage.folder().join(format!("{name}.log")))?;
-    // In the version of the cluster that it joins.
+    // With the version of the cluster that it joins.
     let program =
         olm_tests::etcd::tool("etcd").context("there is no etcd of the version that members run")?;
     let mut command = tokio::process::Command::new(program);
@@ -168,8 +172,8 @@ async fn strangers_process(cluster: &Handle<'_>, name: &str) -> Result<tokio::pr
     command.spawn().context("failed to start etcd")
 }
 
-/// S27: a member that somebody else adds is told of and left alone, whether it never starts, learns, or votes; when it is gone
-/// all goes on.
+/// S27: a foreign member is reported and left unchanged, whether it never starts, is a learner, or a voter;
+/// when it is removed work continues.
 #[test]
 fn s27_members_of_somebody_else_are_left_alone() {
     scenario("S27", async |stage| {
@@ -178,7 +182,7 @@ fn s27_members_of_somebody_else_are_left_alone() {
         let leader = cluster.leader().await?;
         let mut client = facts::client(stage.net.inside(&leader)).await?;
         let url = format!("http://{}:2380", stage.net.outside("somebody-else"));
-        // etcd wants all members connected for five seconds.
+        // etcd requires all members to be connected for five seconds.
         let id = stage
             .eventually("etcd to take a member", async || {
                 let options = MemberAddOptions::new().with_is_learner();
@@ -188,9 +192,12 @@ fn s27_members_of_somebody_else_are_left_alone() {
             })
             .await?;
         let from = stage.audit.count();
-        let told = cluster.condition("Degraded", "True", "ForeignMember").await?;
-        ensure!(told["message"].as_str().is_some_and(|text| text.contains(&format!("{id:x}"))), "{told}");
-        // It starts, and gets a vote.
+        let reported = cluster.condition("Degraded", "True", "ForeignMember").await?;
+        ensure!(
+            reported["message"].as_str().is_some_and(|text| text.contains(&format!("{id:x}"))),
+            "{reported}"
+        );
+        // It starts, and is promoted.
         let _process = strangers_process(&cluster, "somebody-else").await?;
         stage
             .eventually("the member of somebody else to be given its vote", async || {
@@ -208,7 +215,7 @@ fn s27_members_of_somebody_else_are_left_alone() {
             object["status"]["size"] == 4 && condition(object, "Degraded")["reason"] == "ForeignMember"
         };
         cluster.until("the fourth voter to be told of", four).await?;
-        // Even when members are wanted.
+        // Even when members are required.
         cluster.spec(json!({ "size": 5 })).await?;
         cluster
             .until("the new size to be seen", |object| {

@@ -10,11 +10,11 @@ use crate::{
     tasks::{Task, fill, get, lacking, no_parts, object, put, readable},
 };
 
-/// What is asked of an operator that dies.
+/// Work for a dying operator.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Backup,
-    /// The way back, in place.
+    /// The restore in place.
     Restore,
 }
 

@@ -1,4 +1,4 @@
-//! Backups that take the place of what a cluster holds, and those that must not.
+//! Backups that replace the data of a cluster, and those that must not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,14 +37,14 @@ async fn made<'a>(stage: &'a Stage, name: &str, spec: Value) -> Result<Handle<'a
     Ok(cluster)
 }
 
-/// A cluster with a key that was there when it was backed up to `bucket/etcd`, and one that came after.
+/// A cluster with a key in its backup `bucket/etcd`, and one written later.
 async fn made_with_backup<'a>(stage: &'a Stage, spec: Value, more: Value) -> Result<(Handle<'a>, i64)> {
     let cluster = made(stage, "c", spec).await?;
     let revision = with_backup(&cluster, more).await?;
     Ok((cluster, revision))
 }
 
-/// Gives a cluster a backup at `bucket/etcd`, and data that came after it; the revision of what is in the backup.
+/// Creates a backup at `bucket/etcd`, and later data; returns the revision in the backup.
 pub async fn with_backup(cluster: &Handle<'_>, more: Value) -> Result<i64> {
     fill(cluster).await?;
     let revision = put(cluster, "precious", b"before").await?;
@@ -54,14 +54,14 @@ pub async fn with_backup(cluster: &Handle<'_>, more: Value) -> Result<i64> {
     Ok(revision)
 }
 
-/// The members of a cluster as etcd and Kubernetes know them: names with ids, and uids of pods.
+/// The members of a cluster in etcd and Kubernetes: names with ids, and uids of pods.
 async fn members(cluster: &Handle<'_>) -> Result<(BTreeMap<String, u64>, BTreeSet<String>)> {
     let ids = cluster.facts().await.0.into_iter().map(|(name, said)| (name, said.id)).collect();
     let pods = cluster.pods().await?;
     Ok((ids, pods.iter().map(|pod| pod["metadata"]["uid"].to_string()).collect()))
 }
 
-/// Waits for the end of a restore, and sees to it that no former member runs beside the first new one.
+/// Waits for the end of a restore, and checks that no former member runs together with the first new one.
 pub async fn followed(cluster: &Handle<'_>, restore: &Task<'_>, former: &BTreeSet<String>) -> Result<Value> {
     let stage = cluster.stage;
     let begun = std::time::Instant::now();
@@ -80,7 +80,7 @@ pub async fn followed(cluster: &Handle<'_>, restore: &Task<'_>, former: &BTreeSe
     }
 }
 
-/// What a restore leaves on the objects when it is over.
+/// The state of the objects after a restore.
 pub async fn released(cluster: &Handle<'_>, restore: &Task<'_>) -> Result<()> {
     cluster
         .stage
@@ -99,8 +99,8 @@ pub async fn released(cluster: &Handle<'_>, restore: &Task<'_>) -> Result<()> {
         .await
 }
 
-/// S23: a cluster of three with volumes goes back to its backup; the volumes of before are set aside; what it held is backed up
-/// first, and a new cluster is made of that.
+/// S23: a cluster of three with volumes is restored from its backup; the former volumes are set aside; its
+/// data is backed up first, and a new cluster is created from that.
 #[test]
 fn s23_a_cluster_goes_back_to_its_backup() {
     restoring("S23", async |stage| {
@@ -112,7 +112,7 @@ fn s23_a_cluster_goes_back_to_its_backup() {
         let status = followed(&cluster, &restore, &former).await?;
         ensure!(status["succeeded"] == true && status["snapshot"]["revision"] == revision, "{status}");
         ensure!(status["restoredRevision"].as_i64() >= Some(revision), "{status}");
-        // It is no success before all of them serve.
+        // It does not succeed before all of them serve.
         let (facts, running) = (cluster.facts().await, stage.kubelet.running("c").len());
         ensure!(
             facts.voters().len() == 3 && running == 3,
@@ -143,7 +143,7 @@ fn s23_a_cluster_goes_back_to_its_backup() {
         released(&cluster, &restore).await?;
         restore.told("RestoreSucceeded").await?;
 
-        // Volumes of before are kept for people.
+        // Former volumes are retained.
         let claims = stage.list("PersistentVolumeClaim", "ns").await?;
         let uid = restore.object().await?["metadata"]["uid"].clone();
         for name in &former {
@@ -154,7 +154,7 @@ fn s23_a_cluster_goes_back_to_its_backup() {
         }
         ensure!(claims.len() == 6, "{} claims", claims.len());
 
-        // What it held before is in the safety backup: a new cluster of that has the late key.
+        // The former data is in the safety backup: a new cluster from it has the late key.
         let safety = status["safetyBackup"]
             .as_str()
             .and_then(|uri| uri.strip_prefix("s3://"))
@@ -179,7 +179,8 @@ fn s23_a_cluster_goes_back_to_its_backup() {
     });
 }
 
-/// S11, the restore that heals: two of three lost their data; the message names the backup, and the backup brings all back.
+/// S11, the restore that heals: two of three lost their data; the message names the backup, and the backup
+/// restores all.
 #[test]
 fn s11_a_backup_heals_what_lost_its_data() {
     restoring("S11 restore", async |stage| {
@@ -192,7 +193,7 @@ fn s11_a_backup_heals_what_lost_its_data() {
         }
         let told = cluster.condition("Available", "False", "DataLost").await?;
         let message = told["message"].as_str().unwrap_or_default();
-        // The command in the message is taken as it is, and the API server finds the name.
+        // The command in the message is used unchanged, and the API server generates the name.
         let manifest = message.split_once("<<<'").and_then(|(_, rest)| rest.split_once('\''));
         let manifest = manifest.with_context(|| format!("no command: {message}"))?.0;
         let mut manifest: Value = serde_json::from_str(manifest).with_context(|| manifest.to_owned())?;
@@ -211,7 +212,7 @@ fn s11_a_backup_heals_what_lost_its_data() {
     });
 }
 
-/// A copy of the backup `bucket/etcd` under another key, with other bytes, or with a label that says something else.
+/// A copy of the backup `bucket/etcd` under another key, with other bytes, or with another label.
 fn copied(
     s3: &S3,
     key: &str,
@@ -223,7 +224,7 @@ fn copied(
     change(&mut bytes);
     let root = s3.dir.path();
     std::fs::write(root.join(&path), bytes)?;
-    // The server keeps labels beside the objects, under names of its own making.
+    // The server stores labels next to the objects, under generated names.
     let labels = |key: &str| {
         let encode = |text: &str| BASE64_URL_SAFE_NO_PAD.encode(text);
         root.join(format!(".bucket-{}.object-{}.metadata.json", encode("bucket"), encode(key)))
@@ -237,8 +238,8 @@ fn copied(
     Ok(path)
 }
 
-/// S23, what must not be restored: a backup that was changed or cut, one of a newer etcd, one of another cluster. Nothing is
-/// touched: members, pods and clients go on as if nobody had asked.
+/// S23, rejected restores: a changed or truncated backup, one of a newer etcd, one of another cluster.
+/// Nothing is changed: members, pods and clients continue as without the request.
 #[test]
 fn s23_what_does_not_fit_is_refused_before_anything_is_touched() {
     restoring("S23 refused", async |stage| {
@@ -274,7 +275,7 @@ fn s23_what_does_not_fit_is_refused_before_anything_is_touched() {
             ensure!(status["succeeded"] == false && status["safetyBackup"].is_null(), "{status}");
             task.told("RestoreFailed").await?;
         }
-        // What may get better is waited for, in the store's own words.
+        // Temporary errors are retried, with the store's own message.
         let wrong = [
             ("bucket", "nobucket/etcd", None, "NoSuchBucket: The specified bucket does not exist"),
             ("key", "bucket/nothing", None, "NoSuchKey"),
@@ -305,7 +306,7 @@ fn s23_what_does_not_fit_is_refused_before_anything_is_touched() {
     });
 }
 
-/// S25, a restore that is deleted in the middle: the cluster is given back, and another restore heals it.
+/// S25, a restore deleted in the middle: the cluster is released, and another restore heals it.
 #[test]
 fn s25_a_restore_deleted_in_the_middle_gives_the_cluster_back() {
     restoring("S25 restore", async |stage| {
@@ -337,7 +338,7 @@ fn s25_a_restore_deleted_in_the_middle_gives_the_cluster_back() {
     });
 }
 
-/// S23, encrypted: what lies in the store is unreadable, and comes back with its key alone.
+/// S23, encrypted: the stored backup is unreadable, and is restored only with its key.
 #[test]
 fn s23_an_encrypted_backup_comes_back_with_its_key_alone() {
     restoring("S23 encrypted", async |stage| {
@@ -395,7 +396,7 @@ fn s23_an_encrypted_backup_comes_back_with_its_key_alone() {
     });
 }
 
-/// S23, with etcd 3.5: its snapshots are put in place by etcdutl, and 3.4 refuses them.
+/// S23, with etcd 3.5: etcdutl restores its snapshots, and 3.4 rejects them.
 #[test]
 fn s23_a_backup_of_a_newer_minor_version_goes_back_with_its_own_tool() {
     let version = match newer() {
@@ -426,7 +427,7 @@ fn s23_a_backup_of_a_newer_minor_version_goes_back_with_its_own_tool() {
     });
 }
 
-/// S23, a store that is not heard of any more in the middle: only the long run has the minute.
+/// S23, a store that stops responding in the middle: only the long run has the minute.
 #[test]
 fn s23_a_store_that_stands_still_is_given_up() {
     if !long() {

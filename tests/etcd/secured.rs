@@ -1,7 +1,6 @@
-//! S20: members that talk TLS, with clients that are connected while certificates change.
-//!
-//! What an operator says to such members is between the two: the audit of changes does not see it. What comes of it is judged as
-//! everywhere.
+//! S20: members with TLS, with clients that stay connected while certificates change.
+//! The operator's requests to such members are encrypted: the audit does not see them. The result is checked
+//! as everywhere.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,22 +31,22 @@ use crate::{
     long, scenario, spec,
 };
 
-/// The name by which the test's clients know members.
+/// The test's server name for members.
 pub const SERVICE: &str = "c-client.ns.svc";
-/// Names and addresses of members: those of DNS, and those of the stage, where there is none.
+/// Names and addresses of members: those of DNS, and those of the stage, which has none.
 const NAMES: [&str; 5] =
     ["*.c.ns.svc", "*.c.ns.svc.cluster.local", SERVICE, "c-client.ns.svc.cluster.local", "localhost"];
 /// Members of one stage have addresses that end with numbers from 1.
 const MEMBERS: u8 = 12;
 
-/// Addresses that members of a stage have, and that they call from.
+/// Addresses of the members of a stage, for servers and clients.
 pub fn addresses(stage: &Stage) -> Vec<IpAddr> {
     let [a, b, c, _] = stage.net.outside("nobody").octets();
     let outside = (1..=MEMBERS).map(|d| IpAddr::from([a, b, c, d]));
     outside.chain([IpAddr::from([127, 0, 0, 1])]).collect()
 }
 
-/// An authority of the test's.
+/// A certificate authority of the test.
 struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
@@ -68,7 +67,7 @@ impl Authority {
         Ok(Self { issuer: CertifiedIssuer::self_signed(params, KeyPair::generate()?)? })
     }
 
-    /// A certificate for some names, or for a client when there are none; until the end of a year.
+    /// A certificate for some names, or for a client without names; valid until the end of a year.
     fn leaf(&self, names: &[String], year: i32) -> Result<Leaf> {
         let mut params = CertificateParams::new(names.to_vec())?;
         params.distinguished_name.push(DnType::CommonName, "etcd");
@@ -81,7 +80,7 @@ impl Authority {
         Ok(Leaf { certificate: certificate.pem(), der: certificate.der().to_vec(), key: key.serialize_pem() })
     }
 
-    /// Writes one of the three Secrets, with the keys that a part has.
+    /// Writes one of the three Secrets, with the keys of a part.
     async fn publish(&self, stage: &Stage, secret: &str, part: &str, leaf: &Leaf) -> Result<()> {
         let data = BTreeMap::from([
             (format!("{part}.crt"), STANDARD.encode(&leaf.certificate)),
@@ -95,11 +94,11 @@ impl Authority {
     }
 }
 
-/// The last year of certificates that are good, and of one that is not any more.
+/// The last year of a valid certificate, and of an expired one.
 const GOOD: i32 = 2100;
 const OVER: i32 = 2021;
 
-/// What members show to whoever calls, and the year and names that they have.
+/// What members present, and the year and names in it.
 struct Shown {
     peers: Authority,
     clients: Authority,
@@ -113,7 +112,7 @@ impl Shown {
         Ok(Self { peers: Authority::new("peers")?, clients: Authority::new("clients")?, names })
     }
 
-    /// New certificates in all three Secrets; those of the servers in the end.
+    /// New certificates in all three Secrets; returns that of the servers.
     async fn renew(&self, stage: &Stage) -> Result<Vec<u8>> {
         self.peers.publish(stage, "peer", "peer", &self.peers.leaf(&self.names, GOOD)?).await?;
         let operator = self.clients.leaf(&[], GOOD)?;
@@ -124,7 +123,7 @@ impl Shown {
     }
 }
 
-/// Takes whatever it is shown: what that was the connection says.
+/// Accepts any certificate: the connection has it.
 #[derive(Debug)]
 struct Anything;
 
@@ -163,7 +162,7 @@ impl ServerCertVerifier for Anything {
     }
 }
 
-/// The certificate that a member shows to clients now.
+/// The certificate that a member presents to clients now.
 async fn shown(cluster: &Handle<'_>, member: &str) -> Result<Vec<u8>> {
     let config = ClientConfig::builder().dangerous().with_custom_certificate_verifier(Arc::new(Anything));
     let connector = tokio_rustls::TlsConnector::from(Arc::new(config.with_no_client_auth()));
@@ -173,7 +172,7 @@ async fn shown(cluster: &Handle<'_>, member: &str) -> Result<Vec<u8>> {
     Ok(session.peer_certificates().and_then(|chain| chain.first()).context("no certificate")?.to_vec())
 }
 
-/// Waits until no member shows a certificate that is not meant.
+/// Waits until no member presents another certificate.
 async fn all_show(cluster: &Handle<'_>, meant: impl Fn(&[u8]) -> bool) -> Result<()> {
     cluster
         .stage
@@ -186,7 +185,7 @@ async fn all_show(cluster: &Handle<'_>, meant: impl Fn(&[u8]) -> bool) -> Result
         .await
 }
 
-/// A cluster with TLS, in whose members the test gets in with the operator's certificate.
+/// A cluster with TLS; the test uses the operator's certificate.
 pub async fn secured<'a>(stage: &'a Stage, mut spec: Value, tls: Value, secret: &str) -> Result<Handle<'a>> {
     spec["TLS"] = tls;
     let size = usize::try_from(spec["size"].as_u64().context("a size")?)?;
@@ -196,13 +195,14 @@ pub async fn secured<'a>(stage: &'a Stage, mut spec: Value, tls: Value, secret: 
     Ok(cluster)
 }
 
-/// How often members' processes were started.
+/// Number of starts of members' processes.
 fn starts(cluster: &Handle<'_>) -> usize {
     cluster.stage.kubelet.starts().len()
 }
 
-/// S20: certificates of the user's are renewed while clients are connected: nobody is restarted, and who comes later gets the new
-/// ones. One that has expired and one without the names are told, with Secret and key, and nothing is done until they are mended.
+/// S20: the user's certificates are renewed while clients are connected: no member is restarted, and new
+/// connections get the new ones. An expired one and one without the names are reported, with Secret and key,
+/// and nothing is done until they are fixed.
 #[test]
 fn s20_certificates_of_the_users_are_renewed_under_clients() {
     scenario("S20 static", async |stage| {
@@ -217,7 +217,7 @@ fn s20_certificates_of_the_users_are_renewed_under_clients() {
         let renewed = given.renew(stage).await?;
         all_show(&cluster, |certificate| certificate == renewed).await?;
         ensure!(starts(&cluster) == before, "somebody was restarted for a certificate");
-        // With them the third joins.
+        // Afterwards the third joins.
         cluster.spec(json!({ "size": 3 })).await?;
         cluster.steady(3).await?;
         judge(&cluster, clients, Promise::of(3).untold()).await?;
@@ -227,15 +227,15 @@ fn s20_certificates_of_the_users_are_renewed_under_clients() {
         given.clients.publish(stage, "server", "server", &over).await?;
         let nameless = given.peers.leaf(&["elsewhere.example.com".to_owned()], GOOD)?;
         given.peers.publish(stage, "peer", "peer", &nameless).await?;
-        let told = |object: &Value| {
-            let told = condition(object, "TLSReady");
-            let text = told["message"].as_str().unwrap_or_default().to_owned();
-            told["status"] == "False"
+        let reported = |object: &Value| {
+            let reported = condition(object, "TLSReady");
+            let text = reported["message"].as_str().unwrap_or_default().to_owned();
+            reported["status"] == "False"
                 && text.contains("Secret server, key server.crt: expired at 2021-12-31")
                 && text.contains("Secret peer, key peer.crt")
                 && text.contains("*.c.ns.svc")
         };
-        cluster.until("both mistakes to be told", told).await?;
+        cluster.until("both mistakes to be told", reported).await?;
         cluster.spec(json!({ "size": 2 })).await?;
         let blocked = |object: &Value| {
             object["status"]["observedGeneration"] == object["metadata"]["generation"]
@@ -252,8 +252,9 @@ fn s20_certificates_of_the_users_are_renewed_under_clients() {
     });
 }
 
-/// S20, with certificates of the operator's: a Secret that somebody deletes is made again, with clients connected and nobody
-/// restarted. In the long run the authorities are lost too: others are handed over to, one member after the other.
+/// S20, with certificates issued by the operator: a deleted Secret is recreated, with clients connected and
+/// without a restart. In the long run the authorities are lost too: new ones are rotated in, one member after
+/// the other.
 #[test]
 fn s20_certificates_of_the_operators_are_made_again_under_clients() {
     scenario("S20 auto", async |stage| {
@@ -280,8 +281,8 @@ fn s20_certificates_of_the_operators_are_made_again_under_clients() {
     });
 }
 
-/// The operator's controllers of clusters, backups and restores each make and renew what a cluster lacks. When they do at the same
-/// moment one of them writes, and the others take what it wrote: nobody is told a trouble for it.
+/// The operator's controllers of clusters, backups and restores each issue and renew missing certificates. At
+/// the same moment one of them writes, and the others use its result: no error is reported.
 #[test]
 fn controllers_that_renew_certificates_at_once_agree() {
     scenario("certificates renewed at once", async |stage| {
@@ -293,7 +294,7 @@ fn controllers_that_renew_certificates_at_once_agree() {
             cluster.spec(json!({ "TLS": { "auto": { "serverNames": [name] } } })).await?;
             let object: EtcdCluster = serde_json::from_value(cluster.object().await?)?;
             let valid = validate(&object)?;
-            // Each of them starts now, and has read nothing.
+            // Each of them starts now, without a cache.
             let keepers: [Keeper; 6] = Default::default();
             try_join_all(keepers.iter().map(|keeper| keeper.secure(&stage.client, &valid)))
                 .await
@@ -303,10 +304,12 @@ fn controllers_that_renew_certificates_at_once_agree() {
     });
 }
 
-/// By five minutes after it was made a kubelet has brought the next authority to its pods; then three members are replaced.
+/// Five minutes after its creation every kubelet has updated the next authority in its pods; then three
+/// members are replaced.
 const HANDED_OVER: Duration = Duration::from_secs(900);
 
-/// Takes the keys of the authorities away, and waits until others sign and every member has been replaced for it.
+/// Deletes the keys of the authorities, and waits until new ones sign and every member has been replaced for
+/// it.
 async fn handed_over(cluster: &Handle<'_>) -> Result<()> {
     let (stage, before) = (cluster.stage, cluster.names().await?);
     let old = shown(cluster, before.first().context("a member")?).await?;

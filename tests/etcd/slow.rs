@@ -1,5 +1,5 @@
-//! Members whose disk is slow, and members that the others do not hear: for a while they are as good as gone, and come back with all that
-//! they had. Whoever took them for lost would make things worse.
+//! Members with a slow disk, and isolated members: they are unavailable for a while, and return with all
+//! their data. Replacing them would make it worse.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -13,13 +13,14 @@ use crate::{
     made, scenario,
 };
 
-/// How often a disk takes nothing, for how long, and how long it works in between. Members of a scenario want a new leader when they heard
-/// nothing of theirs for two to four seconds: sometimes they do, sometimes the old one is back before.
+/// How often and how long a disk stalls, and how long it works in between. Members of a scenario elect a new
+/// leader after two to four seconds without a heartbeat: sometimes they do, sometimes the old one returns
+/// before.
 const PULSES: usize = 3;
 const STILL: Duration = Duration::from_secs(3);
 const WORKS: Duration = Duration::from_secs(1);
 
-/// Events of members that were added; and those of members that went, or were started anew by the operator.
+/// Events of added members; and of removed or restarted ones.
 const CAME: &str = "MemberAdded";
 const WENT: [&str; 6] = [
     "MemberRemoved",
@@ -30,7 +31,7 @@ const WENT: [&str; 6] = [
     "MemberRestarted",
 ];
 
-/// What must be the same afterwards.
+/// State that must not change.
 struct Before {
     ids: BTreeMap<String, u64>,
     changes: usize,
@@ -44,7 +45,7 @@ impl Before {
         Ok(Self { ids: cluster.ids().await?, changes, starts })
     }
 
-    /// The same members, each in the process in which it was, and nobody was told of another one.
+    /// The same members, each in the same process, and no event about another one.
     async fn holds(&self, cluster: &Handle<'_>) -> Result<()> {
         let stage = cluster.stage;
         let ids = cluster.ids().await?;
@@ -54,37 +55,38 @@ impl Before {
         let starts = stage.kubelet.starts();
         ensure!(starts.len() == self.starts, "processes were started: {:?}", &starts[self.starts..]);
         let events = stage.list("Event", "ns").await?;
-        let told = |reason: &str| {
+        let reported = |reason: &str| {
             let of =
                 events.iter().filter(|e| e["regarding"]["name"] == *cluster.name && e["reason"] == reason);
-            // A repetition is counted in the event that was there.
+            // A repetition is counted in the existing event.
             of.map(|e| e["series"]["count"].as_u64().unwrap_or(1)).sum::<u64>()
         };
-        // All that there are were added once: when the cluster was made.
-        let (came, members) = (told(CAME), ids.len());
+        // All existing ones were added once: when the cluster was created.
+        let (came, members) = (reported(CAME), ids.len());
         ensure!(came <= members as u64, "{came} times {CAME} for {members} members");
         for reason in WENT {
-            ensure!(told(reason) == 0, "{} times {reason}", told(reason));
+            ensure!(reported(reason) == 0, "{} times {reason}", reported(reason));
         }
         Ok(())
     }
 }
 
-/// Waits until the cluster says of a member that it is not healthy. The operator is asked to look: by itself it may take half a minute to
-/// look at a cluster in which nothing happens, and Kubernetes has nothing to tell while the pod is ready.
-async fn told_of(cluster: &Handle<'_>, name: &str) -> Result<()> {
+/// Waits until the cluster reports a member as unhealthy. The operator is triggered: otherwise it may take
+/// half a minute until it observes a quiet cluster, and Kubernetes sends no event while the pod is ready.
+async fn until_unhealthy(cluster: &Handle<'_>, name: &str) -> Result<()> {
     cluster.poke().await?;
-    // On a busy machine another one may be told of first, for a moment; and until there is a leader, that there is no quorum.
-    let told = |object: &Value| {
-        let told = condition(object, "Degraded");
-        let names = told["message"].as_str().is_some_and(|text| text.contains(name));
-        told["status"] == "True" && told["reason"] == "MembersUnhealthy" && names
+    // On a busy machine another one may be reported first, for a moment; and the lost quorum, until there is
+    // a leader.
+    let reported = |object: &Value| {
+        let reported = condition(object, "Degraded");
+        let names = reported["message"].as_str().is_some_and(|text| text.contains(name));
+        reported["status"] == "True" && reported["reason"] == "MembersUnhealthy" && names
     };
-    cluster.until(&format!("Degraded to name {name}"), told).await.map(drop)
+    cluster.until(&format!("Degraded to name {name}"), reported).await.map(drop)
 }
 
-/// A disk that takes nothing for seconds, again and again, under a follower and then under the leader. etcd writes its log in the loop in which
-/// it speaks to the others, so that for them such a member stands still: which is what its process does here.
+/// A disk that stalls for seconds, repeatedly, under a follower and then under the leader. etcd writes its
+/// log in the loop that also serves its peers, so to them such a member is paused: as its process is here.
 #[test]
 fn a_member_with_a_slow_disk_stays_a_member() {
     scenario("slow disk", async |stage| {
@@ -92,18 +94,18 @@ fn a_member_with_a_slow_disk_stays_a_member() {
         let clients = Clients::start(&cluster, 4, 30);
         let before = Before::of(&cluster).await?;
         for leads in [false, true] {
-            // given one of them, which may lead no longer after the first time: it is the same disk all the same
+            // given one of them, which may not lead any more after the first time: it is still the same disk
             let slow = if leads { cluster.leader().await? } else { cluster.followers().await?.remove(0) };
             for _ in 0..PULSES {
                 stage.kubelet.pause(&slow)?;
-                // The pulse itself, not something that is waited for.
+                // The pulse itself, not a wait.
                 tokio::time::sleep(STILL).await;
                 stage.kubelet.resume(&slow)?;
                 tokio::time::sleep(WORKS).await;
             }
-            // when it takes long enough to be seen, then it is told, and no more than that
+            // when it is long enough to be observed, then it is reported, and nothing else happens
             stage.kubelet.pause(&slow)?;
-            told_of(&cluster, &slow).await.with_context(|| format!("the leader's: {leads}"))?;
+            until_unhealthy(&cluster, &slow).await.with_context(|| format!("the leader's: {leads}"))?;
             stage.kubelet.resume(&slow)?;
             cluster.steady(3).await.with_context(|| format!("the leader's: {leads}"))?;
         }
@@ -112,8 +114,8 @@ fn a_member_with_a_slow_disk_stays_a_member() {
     });
 }
 
-/// A follower that the others cannot reach, nor it them, while clients and the operator reach all: it is told of, its pod is not ready, and when
-/// it is heard again it is the member that it was.
+/// A follower isolated from the others, while clients and the operator reach all: it is reported, its pod is
+/// not ready, and when the connection is back it is the same member.
 #[test]
 fn a_follower_that_is_cut_off_comes_back_as_the_same_member() {
     scenario("follower cut off", async |stage| {
@@ -121,7 +123,7 @@ fn a_follower_that_is_cut_off_comes_back_as_the_same_member() {
         let clients = Clients::start(&cluster, 4, 31);
         let before = Before::of(&cluster).await?;
         let away = cluster.followers().await?.remove(0);
-        // when nothing goes either way between it and the others
+        // when nothing passes between it and the others
         stage.audit.disturb();
         for other in before.ids.keys().filter(|name| **name != away) {
             stage.wires.cut(before.ids[&away], other);
@@ -135,8 +137,8 @@ fn a_follower_that_is_cut_off_comes_back_as_the_same_member() {
                 Ok(())
             })
             .await?;
-        // then it is told, and whoever comes through the Service is not led to it
-        told_of(&cluster, &away).await?;
+        // then it is reported, and the Service does not lead to it
+        until_unhealthy(&cluster, &away).await?;
         stage
             .eventually("its pod not to be ready", async || {
                 let ready = stage.kubelet.ready(&cluster.name);
@@ -144,7 +146,7 @@ fn a_follower_that_is_cut_off_comes_back_as_the_same_member() {
                 Ok(())
             })
             .await?;
-        // Both sides stand for a while: the time in which it could be taken for lost.
+        // Both sides stay isolated for a while, long enough for a wrong replacement.
         tokio::time::sleep(STILL).await;
         before.holds(&cluster).await.context("while it is cut off")?;
         stage.audit.disturb();

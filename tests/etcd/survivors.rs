@@ -1,4 +1,4 @@
-//! Clusters that lost their quorum for good, restored from the claim of the member that survived.
+//! Clusters with a permanently lost quorum, restored from the claim of the surviving member.
 
 use anyhow::{Context as _, Result, ensure};
 use olm_tests::etcd_stage::{Handle, Stage};
@@ -22,7 +22,7 @@ fn from_claim(name: &str, claim: &str, more: &Value) -> Value {
             "metadata": { "name": name, "namespace": "ns" }, "spec": spec })
 }
 
-/// All members but one go with their volumes, while no operator runs.
+/// All members but one are deleted with their volumes, while no operator runs.
 async fn lose_all_but(cluster: &Handle<'_>, survivor: &str) -> Result<()> {
     let stage = cluster.stage;
     let names = cluster.names().await?;
@@ -40,7 +40,7 @@ async fn lose_all_but(cluster: &Handle<'_>, survivor: &str) -> Result<()> {
         .await
 }
 
-/// What a restore from a claim refuses, with the words of the refusal. Nothing is changed.
+/// Invalid restores from a claim, with their messages. Nothing is changed.
 async fn refused(stage: &Stage, survivor: &str) -> Result<()> {
     let two =
         from_claim("two", survivor, &json!({ "backupStorageType": "Local", "local": { "path": "a/b" } }));
@@ -62,8 +62,9 @@ async fn refused(stage: &Stage, survivor: &str) -> Result<()> {
     stage.delete("PersistentVolumeClaim", "ns", "foreign").await
 }
 
-/// S11, the claim that heals: two of three are lost with their volumes. The message offers the claim of the third, with its
-/// revision next to that of the last backup; the restore brings back what came after the backup, and the claim stays.
+/// S11, the claim that heals: two of three are lost with their volumes. The message offers the claim of the
+/// third, with its revision next to that of the last backup; the restore includes what came after the backup,
+/// and the claim stays.
 #[test]
 fn s11_the_claim_of_a_survivor_brings_back_what_no_backup_has() {
     restoring("S11 claim", async |stage| {
@@ -73,7 +74,7 @@ fn s11_the_claim_of_a_survivor_brings_back_what_no_backup_has() {
         with_backup(&cluster, json!({})).await?;
         cluster.condition("BackedUp", "True", "BackedUp").await?;
         let backup = Task::known(stage, "EtcdBackup", "b").object().await?["status"]["etcdRevision"].clone();
-        // The leader has all that was acknowledged.
+        // The leader has every acknowledged write.
         let survivor = cluster.leader().await?;
         stage.apply(&from_claim("early", &survivor, &json!({}))).await?;
         Task::known(stage, "EtcdRestore", "early").failed("EtcdCluster c has a quorum").await?;
@@ -85,7 +86,7 @@ fn s11_the_claim_of_a_survivor_brings_back_what_no_backup_has() {
         lose_all_but(&cluster, &survivor).await?;
         let _operator = stage.operator()?;
 
-        // The manifest in the message is taken as it is, and the API server finds the name.
+        // The manifest in the message is used unchanged, and the API server generates the name.
         let message = stage
             .eventually("the offer of the claim", async || {
                 let told = cluster.condition("Available", "False", "DataLost").await?;
@@ -119,7 +120,7 @@ fn s11_the_claim_of_a_survivor_brings_back_what_no_backup_has() {
         released(&cluster, &restore).await?;
         restore.told("RestoreSucceeded").await?;
 
-        // The claim is the user's from now on.
+        // The claim belongs to the user from now on.
         let claim = stage.get("PersistentVolumeClaim", "ns", &survivor).await?["metadata"].clone();
         ensure!(claim["uid"] == uid && claim["deletionTimestamp"].is_null(), "{claim}");
         ensure!(claim["ownerReferences"].as_array().is_none_or(Vec::is_empty), "{claim}");

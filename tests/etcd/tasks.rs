@@ -1,4 +1,4 @@
-//! EtcdBackups and EtcdRestores of a stage, and the data that they are about.
+//! EtcdBackups and EtcdRestores of a stage, and their data.
 
 use std::time::Duration;
 
@@ -7,9 +7,8 @@ use etcd_client::{Client, GetOptions};
 use olm_tests::etcd_stage::{Handle, Stage, s3::S3};
 use serde_json::{Value, json};
 
-/// Larger than a part of an upload: then there are several.
+/// Larger than a part of an upload: there are several.
 const MEGABYTES: usize = 12;
-/// An answer is waited for so long.
 const WANT: Duration = Duration::from_secs(15);
 
 /// An EtcdBackup or EtcdRestore in namespace `ns`.
@@ -21,10 +20,9 @@ pub struct Task<'a> {
 }
 
 impl<'a> Task<'a> {
-    /// An EtcdBackup of a cluster into the stage's S3, with more of a spec.
-    ///
+    /// An EtcdBackup of a cluster into the stage's S3, with additional fields.
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn backup(cluster: &Handle<'a>, name: &str, path: &str, more: Value) -> Result<Self> {
         let stage = cluster.stage;
         let mut spec =
@@ -33,10 +31,9 @@ impl<'a> Task<'a> {
         Self::create(stage, "EtcdBackup", name, spec).await
     }
 
-    /// An EtcdRestore of a cluster from the stage's S3, with more of a spec.
-    ///
+    /// An EtcdRestore of a cluster from the stage's S3, with additional fields.
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn restore(
         stage: &'a Stage,
         cluster: &str,
@@ -70,10 +67,9 @@ impl<'a> Task<'a> {
         self.stage.get(self.kind, "ns", &self.name).await
     }
 
-    /// Waits until its status is as `wanted` says.
-    ///
+    /// Waits until its status is as `wanted`.
     /// # Errors
-    /// When the patience is over.
+    /// On time-out.
     pub async fn until(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Result<Value> {
         let what = format!("{} {}: {what}", self.kind, self.name);
         self.stage
@@ -85,10 +81,9 @@ impl<'a> Task<'a> {
             .await
     }
 
-    /// Waits until it succeeded. One that fails is not waited for to its end.
-    ///
+    /// Waits until it succeeded. A failure ends the wait.
     /// # Errors
-    /// Why it did not.
+    /// The cause of its failure.
     pub async fn succeeded(&self) -> Result<Value> {
         let over = |status: &Value| {
             status["succeeded"] == true || (self.kind == "EtcdRestore" && status["phase"] == "Failed")
@@ -98,8 +93,7 @@ impl<'a> Task<'a> {
         Ok(status)
     }
 
-    /// Waits until it failed, and its reason says so in these words.
-    ///
+    /// Waits until it failed with these words in its reason.
     /// # Errors
     /// When it does not.
     pub async fn failed(&self, words: &str) -> Result<Value> {
@@ -116,10 +110,9 @@ impl<'a> Task<'a> {
         self.stage.delete(self.kind, "ns", &self.name).await
     }
 
-    /// Waits until an event with a reason is told of it: that comes after the status.
-    ///
+    /// Waits for an event with a reason: it is sent after the status.
     /// # Errors
-    /// When the patience is over.
+    /// On time-out.
     pub async fn told(&self, reason: &str) -> Result<()> {
         let own = |event: &Value| {
             event["regarding"]["kind"] == self.kind && event["regarding"]["name"] == *self.name
@@ -144,7 +137,7 @@ fn merge(spec: &mut Value, more: Value) {
     }
 }
 
-/// Why scenarios that restore cannot be played: pods that are restored run the operator's own program.
+/// Why restore scenarios are unsupported: restored pods run the operator's own program.
 pub fn lacking() -> Option<String> {
     let program = olm_tests::bin_dir().join("etcd-operator");
     (!program.is_file()).then(|| format!("{} is not built", program.display()))
@@ -154,10 +147,9 @@ async fn entered(cluster: &Handle<'_>, member: &str) -> Result<Client> {
     cluster.stage.entry.client(cluster.stage.net.inside(member), WANT).await
 }
 
-/// Writes a key, with whoever leads. Gives the revision.
-///
+/// Writes a key to the leader; returns the revision.
 /// # Errors
-/// When nobody takes it.
+/// When no member accepts it.
 pub async fn put(cluster: &Handle<'_>, key: &str, value: &[u8]) -> Result<i64> {
     cluster
         .stage
@@ -170,10 +162,9 @@ pub async fn put(cluster: &Handle<'_>, key: &str, value: &[u8]) -> Result<i64> {
         .await
 }
 
-/// Reads a key, with the word of a majority.
-///
+/// Linearizable read of a key.
 /// # Errors
-/// When nobody answers.
+/// When no member answers.
 pub async fn get(cluster: &Handle<'_>, key: &str) -> Result<Option<String>> {
     cluster
         .stage
@@ -186,10 +177,9 @@ pub async fn get(cluster: &Handle<'_>, key: &str) -> Result<Option<String>> {
         .await
 }
 
-/// Writes so much that a backup goes in parts. Gives the revision.
-///
+/// Writes enough for a backup in several parts; returns the revision.
 /// # Errors
-/// When nobody takes it.
+/// When no member accepts it.
 pub async fn fill(cluster: &Handle<'_>) -> Result<i64> {
     let mut revision = 0;
     for n in 0..MEGABYTES {
@@ -198,15 +188,14 @@ pub async fn fill(cluster: &Handle<'_>) -> Result<i64> {
     Ok(revision)
 }
 
-/// What the S3 server has at a path below its root.
-///
+/// The content of an S3 object.
 /// # Errors
 /// When there is no such object.
 pub fn object(s3: &S3, path: &str) -> Result<Vec<u8>> {
     std::fs::read(s3.dir.path().join(path)).with_context(|| format!("{path} is not in the store"))
 }
 
-/// Names of objects in a folder of the S3 server, in their order.
+/// Names of objects in a directory of the S3 server, sorted.
 pub fn objects(s3: &S3, folder: &str) -> Vec<String> {
     let entries = std::fs::read_dir(s3.dir.path().join(folder)).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries
@@ -217,10 +206,9 @@ pub fn objects(s3: &S3, folder: &str) -> Vec<String> {
     names
 }
 
-/// Etcd's own tool reads it.
-///
+/// etcd's own tool reads it.
 /// # Errors
-/// What it has against it.
+/// Its message.
 pub fn readable(s3: &S3, path: &str) -> Result<()> {
     let tool =
         olm_tests::etcd::tool("etcdctl").context("there is no etcdctl of the version that members run")?;
@@ -234,10 +222,9 @@ pub fn readable(s3: &S3, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// No parts of an upload lie in the store. An upload that was begun in the moment of its operator's death has none.
-///
+/// No parts of an upload are in the store. An upload started at the moment of its operator's death has none.
 /// # Errors
-/// Those that do.
+/// The remaining parts.
 pub fn no_parts(s3: &S3) -> Result<()> {
     let parts: Vec<String> = s3.unfinished().into_iter().filter(|name| name.contains(".part-")).collect();
     ensure!(parts.is_empty(), "parts lie in the store: {parts:?}");

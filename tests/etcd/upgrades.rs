@@ -1,4 +1,4 @@
-//! Other versions of etcd.
+//! Upgrades of etcd.
 
 use std::collections::BTreeSet;
 
@@ -15,11 +15,11 @@ use crate::{
     made, scenario, spec,
 };
 
-/// Reasons for which a version is refused, the second with such a version.
+/// Reasons for a rejected version, the second with such a version.
 const SKEW: &str = "UnsupportedVersionSkew";
 const BAD: (&str, &str) = ("3.5.1", "KnownBadVersion");
 
-/// A scenario that needs a newer etcd than members run at first.
+/// A scenario that needs a newer etcd than the initial one.
 fn with_newer(id: &str, body: impl AsyncFnOnce(&olm_tests::etcd_stage::Stage, &str) -> Result<()>) {
     match next_version() {
         Ok(version) => scenario(id, async |stage| body(stage, &version).await),
@@ -34,8 +34,8 @@ fn starts(cluster: &Handle<'_>, version: &str) -> Vec<Start> {
     starts.into_iter().filter(|s| of(&s.pod) && s.image.ends_with(&format!(":v{version}"))).collect()
 }
 
-/// S17: from one minor to the next, with the leader at each place in the order of age: followers go first, and the
-/// leader hands over before it goes.
+/// S17: from one minor to the next, with the leader at each place in the order of age: followers are
+/// restarted first, and the leader transfers leadership before its restart.
 #[test]
 fn s17_an_upgrade_takes_the_leader_last() {
     with_newer("S17", async |stage, version| {
@@ -78,7 +78,7 @@ fn s17_an_upgrade_takes_the_leader_last() {
             let facts = cluster.facts().await;
             ensure!(facts.0.values().all(|said| said.version == version), "{:?}", facts);
             let minor: Vec<&str> = version.split('.').take(2).collect();
-            // The leader looks every few seconds what the members run.
+            // The leader polls the members' versions every few seconds.
             stage
                 .eventually("the members to agree on the version", async || {
                     let agreed = facts::cluster_version(stage.net.inside(&leader)).await?;
@@ -99,7 +99,7 @@ fn s17_an_upgrade_takes_the_leader_last() {
     });
 }
 
-/// Members in the order in which they were first started.
+/// Members in the order of their first start.
 fn starts_in_order(cluster: &Handle<'_>) -> Vec<String> {
     let of = |name: &str| name.rsplit_once('-').is_some_and(|(of, _)| of == cluster.name);
     let mut order: Vec<String> = Vec::new();
@@ -111,14 +111,14 @@ fn starts_in_order(cluster: &Handle<'_>) -> Vec<String> {
     order
 }
 
-/// S18: what etcd does not bear is refused with the reason, and no process is touched.
+/// S18: unsupported versions are rejected with the reason, and no process is touched.
 #[test]
 fn s18_versions_that_cannot_be_reached_are_refused() {
     scenario("S18", async |stage| {
         let (_operator, cluster) = made(stage, 1).await?;
         let before = stage.kubelet.starts().len();
         let own = olm_tests::etcd::version().unwrap_or_default();
-        // Another reason each time: what was told of the version before does not pass for this one.
+        // Another reason each time: a report about the previous version does not count.
         let refused: &[(&str, &str)] = match own.split('.').nth(1) {
             Some("4") => &[("3.6.4", SKEW), BAD],
             Some("5") => &[("3.7.0", SKEW), BAD, ("3.4.23", SKEW)],
@@ -126,13 +126,13 @@ fn s18_versions_that_cannot_be_reached_are_refused() {
         };
         for &(version, reason) in refused {
             cluster.spec(json!({ "version": version })).await?;
-            let told = cluster.condition("Upgrading", "False", reason).await.context(version)?;
-            ensure!(told["message"].as_str().is_some_and(|text| !text.is_empty()), "{told}");
+            let reported = cluster.condition("Upgrading", "False", reason).await.context(version)?;
+            ensure!(reported["message"].as_str().is_some_and(|text| !text.is_empty()), "{reported}");
         }
         cluster.spec(json!({ "version": own })).await?;
         cluster.steady(1).await?;
         if own.starts_with("3.4.") {
-            // Somebody switches authentication on by himself: its log has another form in 3.5.
+            // A user enables authentication: its log has another form in 3.5.
             let name = cluster.leader().await?;
             let client = facts::client(stage.net.inside(&name)).await?;
             let mut auth = client.auth_client();
@@ -149,7 +149,7 @@ fn s18_versions_that_cannot_be_reached_are_refused() {
     });
 }
 
-/// S19: the new version does not start: the upgrade stops at the first member, and the way back is open.
+/// S19: the new version does not start: the upgrade stops at the first member, and can be reverted.
 #[test]
 fn s19_an_upgrade_that_fails_stops_at_the_first_member_and_goes_back() {
     with_newer("S19", async |stage, version| {

@@ -1,4 +1,4 @@
-//! Clusters with TLS and users: their backups, what a restore makes of the users in them, and passwords that do not fit.
+//! Clusters with TLS and users: their backups, the users in a restored backup, and wrong passwords.
 
 use anyhow::{Context as _, Result, ensure};
 use olm_tests::etcd_stage::{Handle, Stage};
@@ -14,26 +14,26 @@ use crate::{
 const PASSWORD: &str = "s3cret";
 
 /// The Secret with the password of the user root.
-async fn say_password(stage: &Stage, password: &str) -> Result<()> {
+async fn apply_password(stage: &Stage, password: &str) -> Result<()> {
     let metadata = json!({ "name": "root", "namespace": "ns" });
     stage
         .apply(&json!({ "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": { "password": password } }))
         .await
 }
 
-/// TLS with certificates of the operator's, and authentication.
+/// TLS with certificates issued by the operator, and authentication.
 fn guarded(stage: &Stage) -> Value {
     let names: Vec<String> = addresses(stage).iter().map(ToString::to_string).collect();
     json!({ "TLS": { "auto": { "serverNames": names } }, "auth": { "rootSecret": "root" } })
 }
 
-/// A cluster with both, entered as root.
+/// A cluster with both, accessed as root.
 async fn cluster<'a>(stage: &'a Stage, size: usize) -> Result<Handle<'a>> {
-    say_password(stage, PASSWORD).await?;
+    apply_password(stage, PASSWORD).await?;
     let both = guarded(stage);
     let mut spec = spec(size);
     (spec["auth"], spec["TLS"]) = (both["auth"].clone(), both["TLS"].clone());
-    // Authentication is switched on as soon as it is whole: then newer etcds tell nobody else how they stand.
+    // Authentication is enabled once it is complete: newer etcds then require a login for status requests.
     stage.enter_through("c-client-tls", SERVICE);
     stage.enter_as_root(PASSWORD);
     let cluster = stage.create("c", spec).await?;
@@ -42,8 +42,8 @@ async fn cluster<'a>(stage: &'a Stage, size: usize) -> Result<Handle<'a>> {
     Ok(cluster)
 }
 
-/// Whoever is nobody is asked who it is.
-async fn nobody_gets_in(cluster: &Handle<'_>) -> Result<()> {
+/// Unauthenticated requests are rejected.
+async fn logins_are_required(cluster: &Handle<'_>) -> Result<()> {
     let stage = cluster.stage;
     stage.enter_as_root("a guess");
     let member = cluster.names().await?.into_iter().next().context("a member")?;
@@ -56,11 +56,12 @@ async fn nobody_gets_in(cluster: &Handle<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Somebody switches authentication off, for an upgrade perhaps, the operator makes new connections, and it is switched on again.
+/// A user disables authentication, for an upgrade perhaps, the operator makes new connections, and it is
+/// enabled again.
 async fn switched_off_and_on(cluster: &Handle<'_>) -> Result<()> {
     let stage = cluster.stage;
     let (leader, follower) = (cluster.leader().await?, cluster.followers().await?.remove(0));
-    // One that logged in before has nothing to say after it.
+    // An earlier login is invalid afterwards.
     let client =
         async || stage.entry.client(stage.net.inside(&leader), olm_tests::etcd_stage::PATIENCE).await;
     client().await?.auth_client().auth_disable().await?;
@@ -71,22 +72,23 @@ async fn switched_off_and_on(cluster: &Handle<'_>) -> Result<()> {
         Ok(())
     };
     stage.eventually("the member to be started again", again).await?;
-    // The operator asks every second.
+    // The operator polls every second.
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
     client().await?.auth_client().auth_enable().await?;
     Ok(())
 }
 
-/// S21 and S23, of a cluster with TLS and users: what is backed up has the users in it, and comes back with them.
+/// S21 and S23, of a cluster with TLS and users: its backup contains the users, and restores them.
 #[test]
 fn s23_a_cluster_with_tls_and_users_goes_back_to_its_backup() {
     restoring("S23 users", async |stage| {
         let _operator = stage.operator()?;
         let cluster = cluster(stage, 3).await?;
-        nobody_gets_in(&cluster).await?;
+        logins_are_required(&cluster).await?;
         switched_off_and_on(&cluster).await?;
         let revision = with_backup(&cluster, json!({})).await?;
-        // By URL, with the certificate that the operator gives to applications: etcd gives snapshots to root alone.
+        // By URL, with the application certificate issued by the operator: etcd only lets root read
+        // snapshots.
         let urls: Vec<String> =
             cluster.names().await?.iter().map(|n| format!("https://{}:2379", stage.net.outside(n))).collect();
         let by_url = json!({ "clusterName": null, "etcdEndpoints": urls, "clientTLSSecret": "c-client-tls" });
@@ -105,12 +107,12 @@ fn s23_a_cluster_with_tls_and_users_goes_back_to_its_backup() {
         ensure!(get(&cluster, "late").await?.is_none(), "what came after the backup is still there");
         released(&cluster, &restore).await?;
         cluster.until("authentication", |object| object["status"]["authEnabled"] == true).await?;
-        nobody_gets_in(&cluster).await
+        logins_are_required(&cluster).await
     });
 }
 
-/// The password of the Secret and that of etcd differ: that is told, nobody is touched for it, and it goes on when they are one. Also
-/// when the other password came with a backup.
+/// The password of the Secret and that of etcd differ: that is reported, no member is touched, and work
+/// continues when they are equal. Also when the other password came with a backup.
 #[test]
 fn s23_a_password_that_does_not_fit_is_told_and_nothing_is_done() {
     restoring("S23 passwords", async |stage| {
@@ -119,12 +121,12 @@ fn s23_a_password_that_does_not_fit_is_told_and_nothing_is_done() {
         with_backup(&cluster, json!({})).await?;
         let starts = stage.kubelet.starts().len();
 
-        say_password(stage, "changed").await?;
-        let told = cluster.condition("TLSReady", "False", "PasswordRefused").await?;
-        let message = told["message"].as_str().unwrap_or_default();
+        apply_password(stage, "changed").await?;
+        let reported = cluster.condition("TLSReady", "False", "PasswordRefused").await?;
+        let message = reported["message"].as_str().unwrap_or_default();
         ensure!(
             message.contains("Secret root, key password: etcd rejects this password for user root"),
-            "{told}"
+            "{reported}"
         );
         cluster.spec(json!({ "size": 2 })).await?;
         let seen =
@@ -135,7 +137,7 @@ fn s23_a_password_that_does_not_fit_is_told_and_nothing_is_done() {
             stage.kubelet.starts().len() == starts && cluster.names().await?.len() == 1,
             "something was done with a password that is refused"
         );
-        // As the message says.
+        // As in the message.
         let leader = stage.net.inside(&cluster.leader().await?);
         let client = stage.entry.client(leader, olm_tests::etcd_stage::PATIENCE).await?;
         client.auth_client().user_change_password("root", "changed").await?;
@@ -144,11 +146,11 @@ fn s23_a_password_that_does_not_fit_is_told_and_nothing_is_done() {
         cluster.steady(2).await?;
         put(&cluster, "precious", b"later").await?;
 
-        // In the backup the password is what it was.
+        // In the backup the password is the original one.
         let restore = Task::restore(stage, "c", "back", "bucket/etcd", json!({})).await?;
         cluster.condition("TLSReady", "False", "PasswordRefused").await?;
         stage.enter_as_root(PASSWORD);
-        say_password(stage, PASSWORD).await?;
+        apply_password(stage, PASSWORD).await?;
         restore.succeeded().await?;
         cluster.steady(2).await?;
         ensure!(get(&cluster, "precious").await?.as_deref() == Some("before"), "not the data of the backup");
@@ -156,8 +158,8 @@ fn s23_a_password_that_does_not_fit_is_told_and_nothing_is_done() {
     });
 }
 
-/// A backup with users in it, in a new cluster that was told of none: the first member has the data, and what the others wait for is
-/// told.
+/// A backup with users, in a new cluster without configured authentication: the first member has the data,
+/// and what the others wait for is reported.
 #[test]
 fn s23_users_of_a_backup_are_told_to_a_cluster_that_knows_none() {
     restoring("S23 users of another", async |stage| {
@@ -170,12 +172,12 @@ fn s23_users_of_a_backup_are_told_to_a_cluster_that_knows_none() {
         let more = json!({ "clusterTemplate": template });
         let restore = Task::restore(stage, "d", "other", "bucket/etcd", more).await?;
         let other = Handle { stage, name: "d".to_owned() };
-        let told = |object: &Value| {
+        let reported = |object: &Value| {
             object["status"]["conditions"]
                 .to_string()
                 .contains("set spec.auth.rootSecret to the Secret with the password of user root")
         };
-        other.until("the user to be asked for", told).await?;
+        other.until("the user to be asked for", reported).await?;
         other.spec(json!({ "auth": both["auth"] })).await?;
         restore.succeeded().await?;
         let whole =

@@ -1,4 +1,4 @@
-//! Members whose data is on volumes, and databases that are full.
+//! Members with data on volumes, and full databases.
 
 use anyhow::{Context as _, ensure};
 use olm_tests::etcd_stage::facts;
@@ -10,7 +10,8 @@ use crate::{
     scenario, spec, with_volumes,
 };
 
-/// S06 with volumes: a pod that goes, comes back as the same member with its data; volumes of members that left go with them.
+/// S06 with volumes: a deleted pod returns as the same member with its data; volumes of removed members are
+/// deleted with them.
 #[test]
 fn s06_a_pod_with_a_volume_comes_back_as_the_same_member() {
     scenario("S06 with volumes", async |stage| {
@@ -49,7 +50,7 @@ fn s06_a_pod_with_a_volume_comes_back_as_the_same_member() {
     });
 }
 
-/// S10 with volumes: all pods are deleted, as when every node is drained at once. All come back with their data.
+/// S10 with volumes: all pods are deleted, as when every node is drained at once. All return with their data.
 #[test]
 fn s12_all_pods_with_volumes_are_deleted() {
     scenario("S12 with volumes", async |stage| {
@@ -69,13 +70,15 @@ fn s12_all_pods_with_volumes_are_deleted() {
     });
 }
 
-/// S24: the database is full. Room is made: compacted, followers defragmented before the leader, the alarm taken back.
+/// S24: the database is full. It is compacted, followers are defragmented before the leader, and the alarm is
+/// disarmed.
 #[test]
 fn s24_a_full_database_takes_writes_again() {
     scenario("S24", async |stage| {
         let _operator = stage.operator()?;
         let mut small = spec(3);
-        // etcd takes 16 MB and no less without a warning; the writes below fill them with one key's history.
+        // etcd accepts 16 MB and no less without a warning; the writes below fill them with one key's
+        // history.
         small["maintenance"] = json!({ "quota": "16Mi" });
         let cluster = stage.create("c", small).await?;
         cluster.steady(3).await?;

@@ -1,4 +1,4 @@
-//! Taking over from OLM v0, and keeping away from one that runs.
+//! Adoption of OLM v0 installations, and coexistence with a running OLM.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -16,9 +16,9 @@ use crate::{a_crd, op, run};
 
 const NS: &str = "operators";
 const CSV: &str = "etcdoperator.v0.9.4";
-/// The plan that brought it.
+/// Its plan.
 const PLAN: &str = "install-t7pct";
-/// Statuses that whoever works on the object writes anew.
+/// Kinds with a status that their controllers rewrite.
 const OWN_STATUS: [&str; 3] = ["Deployment", "CustomResourceDefinition", "CatalogSource"];
 
 fn data() -> Option<PathBuf> {
@@ -48,7 +48,7 @@ fn api(client: &Client, object: &Value) -> Result<Api<DynamicObject>> {
     })
 }
 
-/// Puts recorded objects on the cluster as OLM's programs did, under their names, with UIDs of this cluster.
+/// Creates recorded objects as OLM's programs did, under their field managers, with UIDs of this cluster.
 async fn load(world: &World, objects: Vec<Value>, uids: &mut BTreeMap<String, String>) -> Result<()> {
     for mut object in objects {
         let old = text(&object, "/metadata/uid").to_owned();
@@ -80,7 +80,7 @@ async fn load(world: &World, objects: Vec<Value>, uids: &mut BTreeMap<String, St
     Ok(())
 }
 
-/// The recorded cluster, owners before what they own.
+/// The recorded cluster, owners before their objects.
 async fn recorded(world: &World, folder: &std::path::Path) -> Result<()> {
     world.namespace(NS).await?;
     let mut uids = BTreeMap::new();
@@ -99,7 +99,7 @@ async fn recorded(world: &World, folder: &std::path::Path) -> Result<()> {
     load(world, items(folder, "cluster-operators.yaml")?, &mut uids).await
 }
 
-/// The recorded catalog, with one more version when asked for.
+/// The recorded catalog, optionally with one more version.
 fn catalog(folder: &std::path::Path, newer: bool) -> Result<Catalog> {
     let text_of = std::fs::read_to_string(folder.join("catalog.json"))?;
     let mut documents: Vec<Value> = text_of.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
@@ -134,7 +134,7 @@ fn next(bundle: &str) -> Result<String> {
     Ok(bundle.to_string())
 }
 
-/// Whether the API server stores a change of who owns what and of nothing else, as Kubernetes does.
+/// Whether the API server stores a change of field ownership alone, as Kubernetes does.
 async fn stores_owners(world: &World) -> Result<bool> {
     let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "owners", "namespace": NS }, "data": { "a": "b" } });
     let api = api(&world.client, &object)?;
@@ -148,12 +148,12 @@ async fn stores_owners(world: &World) -> Result<bool> {
     Ok(now["metadata"]["managedFields"][0]["manager"] == "after")
 }
 
-/// The whole story: OLM stopped, our manager started, nothing restarted, and then upgraded.
+/// The whole migration: OLM stopped, our manager started, nothing restarted, and then upgraded.
 #[test]
 fn an_installation_of_olm_is_taken_over_in_place() {
     let Some(folder) = data() else { return };
     run(async move {
-        // given what OLM left, and its operator at work
+        // given OLM's objects, and its running operator
         let world = World::bare().await?;
         recorded(&world, &folder).await?;
         world.publish("etcd-cat", &catalog(&folder, false)?).await?;
@@ -167,7 +167,7 @@ fn an_installation_of_olm_is_taken_over_in_place() {
         world.event(NS, CSV, "Adopted").await?;
         world.until("Subscription", NS, "etcd", |s| s["status"]["state"] == "AtLatestKnown").await?;
         world.quiet().await?;
-        // then the version has been all right all the time, and no pod was touched
+        // then the version stayed healthy all the time, and no pod was touched
         let now = world.get("ClusterServiceVersion", NS, CSV).await?;
         ensure!(now["status"]["phase"] == "Succeeded", "{}", now["status"]);
         ensure!(
@@ -185,13 +185,13 @@ fn an_installation_of_olm_is_taken_over_in_place() {
             after["spec"]["template"]
         );
         ensure!(world.names("Pod", NS).await? == pods, "pods were restarted");
-        // the roles have our names, and OLM's are gone
+        // the roles have our names, and OLM's are deleted
         let roles = world.list("Role", NS).await?;
         let of_olm = roles.iter().filter(|r| r["metadata"]["labels"].get("olm.permissions.hash").is_some());
         ensure!(of_olm.count() == 0, "{roles:?}");
         let owned = roles.iter().filter(|r| r["metadata"]["labels"]["olm.owner"] == CSV);
         ensure!(owned.count() >= 1, "the operator has no role");
-        // and so are the fields, but for the annotations of pods
+        // and so are the fields, except for the annotations of pods
         if stores_owners(&world).await? {
             let entries = after["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
             let olm = entries.iter().filter(|e| e["manager"] == "olm" && e["subresource"].is_null());
@@ -206,9 +206,9 @@ fn an_installation_of_olm_is_taken_over_in_place() {
                 "this API server does not store a change of managedFields alone",
             );
         }
-        // no plan was made for what is there
+        // no plan was made for the existing version
         ensure!(world.names("InstallPlan", NS).await? == [PLAN], "a plan was made");
-        // when a newer version comes
+        // when a newer version is published
         world.publish("etcd-cat", &catalog(&folder, true)?).await?;
         // then it replaces the one that OLM installed, and nothing of that is left
         world.installed(NS, "etcd", "etcdoperator.v0.9.5").await?;
@@ -234,7 +234,8 @@ fn an_installation_of_olm_is_taken_over_in_place() {
     });
 }
 
-/// What OLM left when it was stopped while the recorded plan was open: that plan in a phase, and of what it makes the objects of these kinds.
+/// OLM's objects when it was stopped during the recorded plan: that plan in a phase, and the objects of these
+/// kinds.
 async fn left_open(
     world: &World,
     folder: &std::path::Path,
@@ -248,7 +249,7 @@ async fn left_open(
         load(world, items(folder, "crds.yaml")?, &mut uids).await?;
     }
     let all = items(folder, "operators.yaml")?;
-    // Owners before what they own.
+    // Owners before their objects.
     for kind in ["Subscription", "OperatorGroup", "ClusterServiceVersion", "InstallPlan"] {
         for mut object in all.iter().filter(|o| o["kind"] == kind).cloned() {
             match kind {
@@ -272,7 +273,7 @@ async fn left_open(
                         step["status"] = became.into();
                     }
                 }
-                // Its account and its rights are still to come.
+                // Its account and its rights are still missing.
                 "ClusterServiceVersion" => {
                     object["status"] = json!({ "phase": "Pending", "reason": "RequirementsNotMet",
                         "message": "one or more requirements couldn't be found" });
@@ -284,13 +285,14 @@ async fn left_open(
             }
         }
     }
-    // A digest is what plans of ours have.
+    // Only our plans have a digest.
     let plan = world.get("InstallPlan", NS, PLAN).await?;
     ensure!(plan["status"]["phase"] == phase && plan["spec"]["planDigest"].is_null(), "{plan}");
     world.publish("etcd-cat", &catalog(folder, false)?).await
 }
 
-/// Nobody approved what OLM would have done, and what that was nobody says: there is one of ours to approve, and nothing is done before.
+/// OLM's plan was not approved, and its content is unknown: our own plan needs approval, and nothing is done
+/// before.
 #[test]
 fn a_plan_of_olm_that_waits_is_replaced_by_one_of_ours() {
     let Some(folder) = data() else { return };
@@ -300,7 +302,7 @@ fn a_plan_of_olm_that_waits_is_replaced_by_one_of_ours() {
         left_open(&world, &folder, "Manual", "RequiresApproval", &[]).await?;
         // when
         let _manager = world.manager("manager-0")?;
-        // then a plan with a digest waits in its place, and it alone
+        // then only a plan with a digest waits, in its place
         let ours = world.waiting_plan(NS, &[PLAN]).await?;
         ensure!(text(&ours, "/spec/planDigest").starts_with("sha256:"), "{}", ours["spec"]);
         ensure!(ours["spec"]["clusterServiceVersionNames"] == json!([CSV]), "{}", ours["spec"]);
@@ -311,17 +313,18 @@ fn a_plan_of_olm_that_waits_is_replaced_by_one_of_ours() {
         world.quiet().await?;
         ensure!(world.names("InstallPlan", NS).await? == [name], "more than one plan");
         ensure!(world.list("ClusterServiceVersion", NS).await?.is_empty(), "installed without approval");
-        // when that is approved, then it is done
+        // when that is approved, then it is applied
         world.approve(NS, name).await?;
         world.installed(NS, "etcd", CSV).await
     });
 }
 
-/// A plan that OLM began has no approved digest: it is planned and approved anew. An existing version is not replaced.
+/// A plan started by OLM has no approved digest: it is planned and approved again. An existing version is not
+/// replaced.
 #[test]
 fn a_plan_that_olm_began_is_approved_anew() {
     let Some(folder) = data() else { return };
-    // Just begun, and in the middle.
+    // Just started, and in the middle.
     let stages: [&'static [&'static str]; 2] = [&[], &["CustomResourceDefinition", "ClusterServiceVersion"]];
     for made in stages {
         let folder = folder.clone();
@@ -361,11 +364,11 @@ fn olm_operator(replicas: i32) -> Value {
                 "spec": { "containers": [{ "name": "olm", "image": "example.invalid/olm:1" }] } } } })
 }
 
-/// Two that look after the same objects undo each other's work: ours waits, and says why.
+/// Two managers of the same objects revert each other's work: ours waits, and reports why.
 #[test]
 fn beside_an_olm_that_runs_nothing_is_done() {
     run(async {
-        // given an OLM that runs
+        // given a running OLM
         let world = World::bare().await?;
         world.namespace("old-olm").await?;
         world.apply(&olm_operator(1)).await?;
@@ -377,7 +380,7 @@ fn beside_an_olm_that_runs_nothing_is_done() {
         world.subscribe("ns", "a").await?;
         // when
         let _manager = world.manager("manager-0")?;
-        // then it says so, and does nothing
+        // then it is reported, and nothing is done
         let event = world.event(OLM, "olm-manager", "OtherOLMRunning").await?;
         ensure!(
             text(&event, "/note").contains("kubectl scale deployment -n old-olm olm-operator --replicas=0"),
@@ -399,10 +402,10 @@ fn beside_an_olm_that_runs_nothing_is_done() {
             "{:?}",
             report.ailments
         );
-        // when that is stopped, it begins
+        // when that is stopped, it starts
         world.apply(&olm_operator(0)).await?;
         world.installed("ns", "a", "a.v1.0.0").await?;
-        // and when it comes back, it stops
+        // and when it returns, it stops
         world.apply(&olm_operator(1)).await?;
         world
             .until("Deployment", "old-olm", "olm-operator", |d| d["status"]["availableReplicas"] == 1)
@@ -410,8 +413,8 @@ fn beside_an_olm_that_runs_nothing_is_done() {
         world
             .eventually("the manager to say so again", async || {
                 let events = world.list("Event", OLM).await?;
-                let told = events.iter().filter(|e| e["reason"] == "OtherOLMRunning");
-                let times: i64 = told.map(|e| e["series"]["count"].as_i64().unwrap_or(1)).sum();
+                let reported = events.iter().filter(|e| e["reason"] == "OtherOLMRunning");
+                let times: i64 = reported.map(|e| e["series"]["count"].as_i64().unwrap_or(1)).sum();
                 ensure!(times > 1, "{times}");
                 Ok(())
             })
@@ -427,7 +430,7 @@ fn beside_an_olm_that_runs_nothing_is_done() {
     });
 }
 
-/// `olm doctor` finds what nothing answers for, and takes that away and nothing else.
+/// `olm doctor` finds orphaned objects, and removes those and no others.
 #[test]
 fn the_doctor_finds_what_was_left_behind() {
     run(async {
@@ -468,7 +471,7 @@ fn the_doctor_finds_what_was_left_behind() {
         ] {
             ensure!(found.contains(&wanted), "{wanted:?} is not among {found:?}");
         }
-        // and what is safe is done
+        // and the safe fixes are applied
         for ailment in &report.ailments {
             if let Some(cure) = &ailment.cure {
                 doctor::cure(&world.client, cure).await?;

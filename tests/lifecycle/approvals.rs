@@ -1,4 +1,4 @@
-//! Who approved: said by the API server, whatever client approves.
+//! The approver: recorded by the API server, for any client.
 
 use anyhow::{Result, ensure};
 use kube::api::{Api, Patch, PatchParams};
@@ -19,7 +19,7 @@ pub(crate) async fn waiting(world: &World) -> Result<Value> {
     world.waiting_plan("ns", &[]).await
 }
 
-/// The request of somebody who may do everything.
+/// A request by a user with all rights.
 async fn patch(world: &World, who: &str, plan: &str, patch: &Value) -> Result<Value, kube::Error> {
     let client = world.client_of(Identity::user(who, ["system:masters"]));
     let api = Api::<InstallPlan>::namespaced(client, "ns");
@@ -28,7 +28,7 @@ async fn patch(world: &World, who: &str, plan: &str, patch: &Value) -> Result<Va
 }
 
 #[test]
-fn an_approval_carries_the_name_of_whoever_made_it() {
+fn an_approval_carries_the_name_of_its_author() {
     scenario(async |world, _manager| {
         // given a plan that waits
         let plan = waiting(&world).await?;
@@ -36,7 +36,7 @@ fn an_approval_carries_the_name_of_whoever_made_it() {
         let as_somebody =
             |name: &str| json!({ "metadata": { "annotations": { names::ANNOTATION_APPROVED_BY: name } } });
 
-        // then nobody can say that somebody approved it
+        // then a client cannot claim another approver
         for who in ["jane", "joe"] {
             let refused = patch(&world, "joe", plan, &as_somebody(who)).await;
             let refused = refused.err().map(|error| error.to_string()).unwrap_or_default();
@@ -49,7 +49,7 @@ fn an_approval_carries_the_name_of_whoever_made_it() {
         // when jane approves it, as kubectl does
         let approved = patch(&world, "jane", plan, &json!({ "spec": { "approved": true } })).await?;
 
-        // then it carries her name, for good
+        // then it has her name, immutable
         ensure!(text(&approved, BY) == "jane", "{approved}");
         let refused = patch(&world, "joe", plan, &as_somebody("joe")).await;
         ensure!(refused.is_err(), "joe took it over");
@@ -68,13 +68,13 @@ fn an_approval_in_the_name_of_another_is_made_in_the_own() {
         let plan = waiting(&world).await?;
         let plan = text(&plan, "/metadata/name");
 
-        // when joe approves and says that jane did
+        // when joe approves and claims that jane did
         let lie = json!({
             "metadata": { "annotations": { names::ANNOTATION_APPROVED_BY: "jane" } }, "spec": { "approved": true },
         });
         let approved = patch(&world, "joe", plan, &lie).await?;
 
-        // then it is his
+        // then he is the approver
         ensure!(text(&approved, BY) == "joe", "{approved}");
         Ok(())
     });

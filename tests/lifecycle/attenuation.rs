@@ -19,7 +19,8 @@ async fn scope(world: &World) -> Result<()> {
     world.apply(&group).await.map(drop)
 }
 
-/// What the objects of this bundle need in its own namespace and nothing else: it does not allow creating CRDs.
+/// The rights for the objects of this bundle in its own namespace and no others: they do not include creating
+/// CRDs.
 async fn grant(world: &World) -> Result<()> {
     let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({ "apiGroups": [group], "resources": resources, "verbs": verbs });
     let apply = ["get", "create", "patch"];
@@ -41,7 +42,7 @@ async fn grant(world: &World) -> Result<()> {
     world.apply(&binding).await.map(drop)
 }
 
-/// What the CRD of this bundle and the roles over its kind need, beside other rules.
+/// The rights for the CRD of this bundle and the roles over its kind, in addition to other rules.
 async fn grant_in_cluster(world: &World, others: &[Value]) -> Result<()> {
     let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({ "apiGroups": [group], "resources": resources, "verbs": verbs });
     let apply = ["get", "create", "patch"];
@@ -62,12 +63,12 @@ async fn grant_in_cluster(world: &World, others: &[Value]) -> Result<()> {
     world.apply(&binding).await.map(drop)
 }
 
-/// SA-1, SA-2, SA-3, SC-1, SC-2, IP-18, IP-19: the group's account limits what a plan may do, its CRDs too. What is forbidden is told, waits,
-/// and continues when the right is there.
+/// SA-1, SA-2, SA-3, SC-1, SC-2, IP-18, IP-19: the group's account limits what a plan may do, its CRDs too.
+/// Missing rights are reported, the plan waits, and continues when they are granted.
 #[test]
 fn the_groups_account_limits_its_installs() {
     scenario(async |world, _manager| {
-        // given an account that may do nothing
+        // given an account without rights
         scope(&world).await?;
         let settings = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a-settings" }, "data": {} });
         world
@@ -75,7 +76,7 @@ fn the_groups_account_limits_its_installs() {
             .await?;
         // when
         world.subscribe("ns", "a").await?;
-        // then what it lacks is told
+        // then its missing rights are reported
         world
             .eventually("a condition that names the account", async || {
                 let mut objects = world.list("InstallPlan", "ns").await?;
@@ -89,7 +90,7 @@ fn the_groups_account_limits_its_installs() {
                 Ok(())
             })
             .await?;
-        // and nothing of the bundle is there
+        // and nothing of the bundle exists
         let crds = world.names("CustomResourceDefinition", "").await?;
         ensure!(!crds.iter().any(|name| name == "as.a.example.com"), "a CRD without the right");
         for (kind, name) in [
@@ -143,7 +144,8 @@ async fn none_of(world: &World, kind: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// T02: a plan whose webhook the account may not write is refused with the right that is missing, before anything is written.
+/// T02: a plan whose webhook the account may not write is refused with the missing right, before anything is
+/// written.
 #[test]
 fn t02_a_plan_says_what_the_groups_account_lacks() {
     scenario(async |world, _manager| {
@@ -152,12 +154,12 @@ fn t02_a_plan_says_what_the_groups_account_lacks() {
         let operator = hooked(op("1.0.0").owns(a_crd(&["v1"])));
         world.publish("catalog", &Catalog::chain(&[&operator])).await?;
         world.subscribe("ns", "a").await?;
-        let told =
+        let reported =
             world.condition("Subscription", "ns", "a", "ResolutionFailed", "InstallerLacksRights").await?;
-        let told = text(&told, "/message");
-        ensure!(told.contains("ServiceAccount ns/installer may not"), "{told}");
+        let reported = text(&reported, "/message");
+        ensure!(reported.contains("ServiceAccount ns/installer may not"), "{reported}");
         for right in ["mutatingwebhookconfigurations", "customresourcedefinitions", "clusterroles"] {
-            ensure!(told.contains(right), "{right} is not among {told}");
+            ensure!(reported.contains(right), "{right} is not among {reported}");
         }
         none_of(&world, "MutatingWebhookConfiguration", "change.a.example.com").await?;
         none_of(&world, "CustomResourceDefinition", "as.a.example.com").await?;
@@ -166,8 +168,8 @@ fn t02_a_plan_says_what_the_groups_account_lacks() {
     });
 }
 
-/// T02: a version that was applied by hand gets its Service, certificate, webhook and the roles of its users with the rights of the
-/// account alone; what is missing is reported, and granting it is enough.
+/// T02: a manually applied version gets its Service, certificate, webhook and the roles of its users with the
+/// rights of the account alone; missing ones are reported, and granting them is sufficient.
 #[test]
 fn t02_webhooks_certificates_and_roles_are_the_accounts_to_write() {
     scenario(async |world, _manager| {
@@ -184,20 +186,20 @@ fn t02_webhooks_certificates_and_roles_are_the_accounts_to_write() {
                 })
                 .await
         };
-        // given an account without rights, then nothing is there
+        // given an account without rights, then nothing exists
         lacks("\"ns\"").await?;
         for (kind, name) in
             [("Service", "a-service"), ("Secret", "a-service-cert"), ("Role", "a-service-cert")]
         {
             ensure!(world.find(kind, "ns", name).await?.is_none(), "{kind} {name} without the right");
         }
-        // given the rights in the namespace, then the webhook and the roles are what is missing
+        // given the rights in the namespace, then the webhook and the roles are missing
         grant(&world).await?;
         lacks("at the cluster scope").await?;
         world.get("Secret", "ns", "a-service-cert").await?;
         none_of(&world, "MutatingWebhookConfiguration", "change.a.example.com").await?;
         none_of(&world, "ClusterRole", "as.a.example.com-v1-admin").await?;
-        // given these, it is done
+        // given these, it succeeds
         grant_in_cluster(
             &world,
             &[json!({ "apiGroups": [ADMISSION], "resources": ["mutatingwebhookconfigurations"],
@@ -212,7 +214,7 @@ fn t02_webhooks_certificates_and_roles_are_the_accounts_to_write() {
     });
 }
 
-/// T02: rights that follow the targets of the group are made with the rights of the account.
+/// T02: permissions that follow the targets of the group are created with the rights of the account.
 #[test]
 fn t02_rights_that_follow_the_group_are_the_accounts_to_write() {
     scenario(async |world, _manager| {
@@ -222,7 +224,7 @@ fn t02_rights_that_follow_the_group_are_the_accounts_to_write() {
         world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
         world.subscribe("ns", "a").await?;
         world.installed("ns", "a", "a.v1.0.0").await?;
-        // when the group takes in a namespace where the account has no rights
+        // when the group is extended to a namespace where the account has no rights
         let both = json!({ "spec": { "targetNamespaces": ["ns", "web"] } });
         world.patch("OperatorGroup", "ns", "own", &both).await?;
         world

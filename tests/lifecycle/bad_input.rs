@@ -1,5 +1,5 @@
-//! Input that is wrong: a condition with a stable reason, an event, and what `olm why` and `olm status` say, which name object,
-//! field and fix. Nothing is half applied.
+//! Invalid input: a condition with a stable reason, an event, and the messages of `olm why` and `olm status`,
+//! which name object, field and fix. Nothing is half applied.
 
 use anyhow::{Context as _, Result, ensure};
 use olm_devcluster::api::Identity;
@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use crate::{a_crd, op, scenario};
 
-/// What is there beside the Subscription and what it says.
+/// All objects except the Subscription and its events.
 async fn others(world: &World) -> Result<Snapshot> {
-    let told = ["Subscription.", "InstallPlan.", "CatalogSource.", "OperatorGroup."];
-    Ok(world.snapshot().await?.only(|key| !told.iter().any(|kind| key.starts_with(kind))))
+    let reported = ["Subscription.", "InstallPlan.", "CatalogSource.", "OperatorGroup."];
+    Ok(world.snapshot().await?.only(|key| !reported.iter().any(|kind| key.starts_with(kind))))
 }
 
-/// A Subscription to something wrong: `names` are the words that every account of it has.
+/// A Subscription to an invalid bundle: `names` are words that every message contains.
 fn refused(operator: Operator, reason: &'static str, names: &'static [&'static str]) {
     scenario(async move |world, _manager| {
         world.publish("catalog", &Catalog::chain(&[&operator])).await?;
@@ -22,41 +22,41 @@ fn refused(operator: Operator, reason: &'static str, names: &'static [&'static s
         world.quiet().await?;
         let before = others(&world).await?;
         world.subscribe("ns", "a").await?;
-        let told = world.condition("Subscription", "ns", "a", "ResolutionFailed", "").await?;
-        ensure!(text(&told, "/reason") == reason, "{told}");
-        says(text(&told, "/message"), names)?;
+        let reported = world.condition("Subscription", "ns", "a", "ResolutionFailed", "").await?;
+        ensure!(text(&reported, "/reason") == reason, "{reported}");
+        names_all(text(&reported, "/message"), names)?;
         let event = world.event("ns", "a", "ResolutionFailed").await?;
-        says(text(&event, "/note"), names)?;
+        names_all(text(&event, "/note"), names)?;
         why(&world, names).await?;
         world.quiet().await?;
         let half = before.differences(&others(&world).await?);
         ensure!(half.is_empty(), "half applied: {half:?}");
-        // and the way out
+        // and the fix
         world.publish("catalog", &Catalog::chain(&[&op("1.0.1")])).await?;
         world.installed("ns", "a", "a.v1.0.1").await
     });
 }
 
-fn says(message: &str, names: &[&str]) -> Result<()> {
+fn names_all(message: &str, names: &[&str]) -> Result<()> {
     let missing: Vec<&&str> = names.iter().filter(|name| !message.contains(**name)).collect();
     ensure!(missing.is_empty(), "{missing:?} is not in: {message}");
     Ok(())
 }
 
-/// The sentence that `olm why`, `olm list` and `olm status` have about it.
+/// The message of `olm why`, `olm list` and `olm status`.
 async fn why(world: &World, names: &[&str]) -> Result<()> {
     let installed = olm_ops::find_installed(&world.client, Some("ns"), "a").await?;
-    says(&installed.reason, names)
+    names_all(&installed.reason, names)
 }
 
-/// A right that is none: without a verb.
+/// An invalid right: without a verb.
 #[test]
 fn a_wrong_permission() {
     let wrong = op("1.0.0").permission("a", json!({ "apiGroups": [""], "resources": ["pods"], "verbs": [] }));
     refused(wrong, "BundleNotRenderable", &["verbs", "a.v1.0.0"]);
 }
 
-/// A webhook behind a Deployment that the version does not have.
+/// A webhook of a Deployment that the version does not have.
 #[test]
 fn a_missing_deployment() {
     let wrong = op("1.0.0")
@@ -66,7 +66,7 @@ fn a_missing_deployment() {
     refused(wrong, "BundleNotRenderable", &["nobody", "webhookdefinitions[0].deploymentName"]);
 }
 
-/// A kind that bundles may not bring.
+/// A kind that bundles may not contain.
 #[test]
 fn an_unsupported_kind() {
     let job = json!({ "apiVersion": "batch/v1", "kind": "Job", "metadata": { "name": "a-job" }, "spec": {} });
@@ -83,14 +83,13 @@ fn a_duplicate_webhook_name() {
     refused(wrong, "BundleNotRenderable", &["check.a.example.com"]);
 }
 
-/// A version that is none.
 #[test]
 fn an_invalid_version() {
     let wrong = op("1.0.0").csv(|csv| csv["spec"]["version"] = "one.two".into());
     refused(wrong, "BundleNotRenderable", &["one.two", "version"]);
 }
 
-/// A range in the Subscription that is none.
+/// An invalid range in the Subscription.
 #[test]
 fn an_invalid_range() {
     scenario(async |world, _manager| {
@@ -98,9 +97,9 @@ fn an_invalid_range() {
         world.home("ns").await?;
         world.subscribe_with("ns", "a", |spec| spec["version"] = "newest please".into()).await?;
         let names = &["spec.version", "newest"];
-        let told = world.condition("Subscription", "ns", "a", "ResolutionFailed", "").await?;
-        says(text(&told, "/message"), names)?;
-        says(text(&world.event("ns", "a", "ResolutionFailed").await?, "/note"), names)?;
+        let reported = world.condition("Subscription", "ns", "a", "ResolutionFailed", "").await?;
+        names_all(text(&reported, "/message"), names)?;
+        names_all(text(&world.event("ns", "a", "ResolutionFailed").await?, "/note"), names)?;
         why(&world, names).await?;
         world.patch("Subscription", "ns", "a", &json!({ "spec": { "version": "1.x" } })).await?;
         world.installed("ns", "a", "a.v1.0.0").await
@@ -120,10 +119,10 @@ fn two_operator_groups() {
         let before = others(&world).await?;
         world.subscribe("ns", "a").await?;
         let names = &["own", "second", "delete"];
-        let told =
+        let reported =
             world.condition("Subscription", "ns", "a", "ResolutionFailed", "TooManyOperatorGroups").await?;
-        says(text(&told, "/message"), names)?;
-        says(text(&world.event("ns", "a", "ResolutionFailed").await?, "/note"), names)?;
+        names_all(text(&reported, "/message"), names)?;
+        names_all(text(&world.event("ns", "a", "ResolutionFailed").await?, "/note"), names)?;
         why(&world, names).await?;
         world.quiet().await?;
         let half = before.differences(&others(&world).await?);
@@ -133,7 +132,7 @@ fn two_operator_groups() {
     });
 }
 
-/// A catalog that serves namespace `elsewhere`, and nobody else.
+/// A catalog that only serves namespace `elsewhere`.
 pub(super) async fn elsewhere(world: &World) -> Result<()> {
     world.namespace("elsewhere").await?;
     world.publish_in("elsewhere", "catalog", &[&op("1.0.0")]).await
@@ -147,18 +146,18 @@ fn a_catalog_of_another_namespace() {
         world.home("ns").await?;
         world.subscribe_with("ns", "a", |spec| spec["sourceNamespace"] = "elsewhere".into()).await?;
         let names = &["elsewhere/catalog", "namespace ns", "olm"];
-        let told = world
+        let reported = world
             .condition("Subscription", "ns", "a", "CatalogSourcesUnhealthy", "CatalogOutOfSight")
             .await?;
-        says(text(&told, "/message"), names)?;
-        says(text(&world.event("ns", "a", "CatalogSourcesUnhealthy").await?, "/note"), names)?;
+        names_all(text(&reported, "/message"), names)?;
+        names_all(text(&world.event("ns", "a", "CatalogSourcesUnhealthy").await?, "/note"), names)?;
         why(&world, names).await?;
         ensure!(world.list("InstallPlan", "ns").await?.is_empty(), "something was planned");
         Ok(())
     });
 }
 
-/// A plan that is approved by somebody without the right to: the API says no, in words that name the right.
+/// A plan approved by a user without permission: the API's error names the right.
 #[test]
 fn an_approval_without_the_right() {
     scenario(async |world, _manager| {
@@ -170,8 +169,8 @@ fn an_approval_without_the_right() {
         let refused = olm_ops::approve(&visitor, Some("ns"), "a", None).await;
         let error = refused.err().context("a visitor approved a plan")?;
         ensure!(error.kind() == olm_ops::Kind::Forbidden, "{error}");
-        says(&error.to_string(), &["visitor"])?;
-        // one who may look, and not approve
+        names_all(&error.to_string(), &["visitor"])?;
+        // a user who may read, and not approve
         let view = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": "looks" },
             "rules": [{ "apiGroups": ["operators.coreos.com"], "resources": ["*"], "verbs": ["get", "list", "watch"] }] });
         let bound = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": { "name": "looks", "namespace": "ns" },
@@ -184,7 +183,7 @@ fn an_approval_without_the_right() {
             .err()
             .context("a visitor approved a plan")?;
         ensure!(error.kind() == olm_ops::Kind::Forbidden, "{error}");
-        says(&error.to_string(), &["visitor", "installplans"])?;
+        names_all(&error.to_string(), &["visitor", "installplans"])?;
         world.quiet().await?;
         let plan = world.get("InstallPlan", "ns", text(&plan, "/metadata/name")).await?;
         ensure!(
@@ -196,7 +195,7 @@ fn an_approval_without_the_right() {
     });
 }
 
-/// The same things in a version that somebody applies by hand: phase Failed, a reason, an event.
+/// The same errors in a manually applied version: phase Failed, a reason, an event.
 #[test]
 fn a_version_applied_by_hand_that_is_wrong() {
     scenario(async |world, _manager| {
@@ -214,7 +213,7 @@ fn a_version_applied_by_hand_that_is_wrong() {
             let operator = Operator::new(package, "1.0.0").csv(crate::csvs::no_rights).csv(change);
             world.apply(&operator.manifest("ns")).await?;
             let csv = world.csv("ns", &operator.name, "Failed").await?;
-            says(text(&csv, "/status/message"), &[names])?;
+            names_all(text(&csv, "/status/message"), &[names])?;
             world.event("ns", &operator.name, text(&csv, "/status/reason")).await?;
             ensure!(world.find("Deployment", "ns", package).await?.is_none(), "half applied");
             ensure!(condition(&csv, "none").is_none());

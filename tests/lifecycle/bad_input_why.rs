@@ -1,5 +1,6 @@
-//! What `olm why` prints about input that is wrong: the object, the field, and what to do. The command is the one that cargo built, against
-//! the API of the scenario; conditions and events of the same input are in [`super::bad_input`].
+//! Output of `olm why` for invalid input: the object, the field, and the fix. The command is the one that
+//! cargo built, against the API of the scenario; [`super::bad_input`] has conditions and events of the same
+//! input.
 
 use std::{net::TcpListener, sync::mpsc};
 
@@ -15,7 +16,7 @@ use serde_json::json;
 
 use crate::{a_crd, bad_input::elsewhere, op, run};
 
-/// A cluster whose manager answers the administrator's programs.
+/// A cluster whose manager serves the administrator's programs.
 struct Desk {
     world: World,
     admin: Served,
@@ -33,7 +34,7 @@ impl Desk {
         Ok(Self { world, admin, manager, _manager: running })
     }
 
-    /// What `olm why a -n ns` prints, without the digest of the catalog.
+    /// The output of `olm why a -n ns`, without the digest of the catalog.
     async fn why(&self) -> Result<String> {
         let (out, error) = self.admin.olm(&["why", "a", "-n", "ns"]).await?;
         let mut text = out + &error;
@@ -45,7 +46,7 @@ impl Desk {
     }
 }
 
-/// Runs a scenario that has something to show; `None` where it cannot be shown.
+/// Runs a scenario with an output; `None` where it is skipped.
 fn shown<F>(name: &str, body: F) -> Option<String>
 where
     F: AsyncFnOnce(Desk) -> Result<String> + Send + 'static,
@@ -54,16 +55,16 @@ where
         skipped(name, "it needs the command `olm` that `cargo build` makes");
         return None;
     }
-    let (tell, told) = mpsc::channel();
+    let (tell, reported) = mpsc::channel();
     run(async move {
         let text = body(Desk::open().await?).await?;
         tell.send(text)?;
         Ok(())
     });
-    told.recv().ok()
+    reported.recv().ok()
 }
 
-/// What is printed of a Subscription to something wrong.
+/// The output for a Subscription to an invalid bundle.
 fn of(name: &str, wrong: Operator) -> Option<String> {
     shown(name, async move |desk| {
         let world = &desk.world;
@@ -226,7 +227,7 @@ fn a_catalog_of_another_namespace() {
     "#);
 }
 
-/// Somebody who may look, and not approve.
+/// A user who may read, and not approve.
 #[test]
 fn an_approval_without_the_right() {
     let text = shown("an_approval_without_the_right", async |desk| {
@@ -248,7 +249,7 @@ fn an_approval_without_the_right() {
         ensure!(plans.iter().all(|plan| plan["spec"]["approved"] == false), "{plans:?}");
         let text = format!("$ olm approve a -n ns\n{out}{error}$ olm why a -n ns\n{}", desk.why().await?);
         let plan = plans[0]["metadata"]["name"].as_str().unwrap_or_default();
-        // Its name ends as chance wants it.
+        // Its name ends randomly.
         Ok(text
             .replace(plan, "install-…")
             .lines()

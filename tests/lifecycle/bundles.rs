@@ -1,8 +1,9 @@
-//! Real bundles: each package of data/bundles installs from the first version of each of its channels, goes up the whole channel and
-//! is removed again, until the cluster is what it was, object for object. The run is summed up in a table.
-//!
-//! In the normal run these are a few packages chosen for variety; with `OLM_TEST_LONG` (`make test-long`) all of them, those in the form
-//! before bundles too, and of each every bundle: one that no way through a channel leads over is installed by itself.
+//! Real bundles: each package of data/bundles installs from the first version of each of its channels, is
+//! upgraded through the whole channel and is removed again, until the cluster equals its initial state,
+//! object for object. A table summarizes the run.
+//! In the normal run these are a few packages chosen for variety; with `OLM_TEST_LONG` (`make test-long`) all
+//! of them, those in the package-manifest format too, and every bundle of each: one that is on no upgrade
+//! path of a channel is installed alone.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,8 +19,8 @@ use serde_json::{Value, json};
 
 use crate::run;
 
-/// For the normal run: channels, skips, skipRange, webhooks, conversion, all-namespaces only, own-namespace only, native catalogs,
-/// the form before bundles.
+/// For the normal run: channels, skips, skipRange, webhooks, conversion, all-namespaces only, own-namespace
+/// only, native catalogs, package manifests.
 const SAMPLE: &[&str] = &[
     "etcd",
     "cockroachdb",
@@ -32,14 +33,14 @@ const SAMPLE: &[&str] = &[
     "enmasse",
 ];
 
-/// What is refused, and why that is right: package, bundle (`-` where the finding names none), code, reason. A refusal that is not
-/// here fails the run.
+/// Expected refusals, with the reason: package, bundle (`-` where the finding names none), code, reason. Any
+/// other refusal fails the run.
 const EXPLAINED: &str = include_str!("real_bundles.tsv");
 
-/// In the normal run the channels of one package that are tried: they differ in their last versions.
+/// Number of tested channels of one package in the normal run: they differ in their last versions.
 const CHANNELS: usize = 3;
 
-/// A refusal, as the Subscription or the version tells it.
+/// A refusal, as reported by the Subscription or the version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Refusal {
     bundle: String,
@@ -61,7 +62,7 @@ fn explained(package: &str, refusal: &Refusal) -> bool {
     EXPLAINED.lines().skip(1).any(|line| line.split('\t').take(3).eq(wanted))
 }
 
-/// What became of one channel.
+/// Result for one channel.
 struct Row {
     package: String,
     channel: String,
@@ -77,7 +78,7 @@ fn long() -> bool {
     std::env::var_os("OLM_TEST_LONG").is_some()
 }
 
-/// The folder of each package. Of one that is there in both forms the newer is the one for the normal run.
+/// The directory of each package. Of one in both formats the newer is used in the normal run.
 fn packages() -> Option<Vec<(String, PathBuf)>> {
     let mut all = Vec::new();
     for form in ["operators", "packagemanifests"] {
@@ -98,7 +99,7 @@ fn packages() -> Option<Vec<(String, PathBuf)>> {
     Some(all)
 }
 
-/// From the first to the last: each is what the one after replaces, or skips.
+/// From the first to the last: each is replaced or skipped by the next.
 fn road(package: &Package, channel: &Channel) -> Vec<String> {
     let replaced: Vec<&str> =
         channel.entries.iter().flat_map(|e| e.replaces.iter().chain(&e.skips).map(String::as_str)).collect();
@@ -118,7 +119,7 @@ fn road(package: &Package, channel: &Channel) -> Vec<String> {
     road
 }
 
-/// The install modes that every version of the road supports.
+/// The install modes that every version of the path supports.
 fn modes(package: &Package, road: &[String]) -> Vec<String> {
     let of = |bundle: &BundleEntry| -> Vec<String> {
         let csv = bundle.bundle().map(|b| b.csv_raw.clone()).unwrap_or_default();
@@ -137,7 +138,7 @@ fn modes(package: &Package, road: &[String]) -> Vec<String> {
     all.unwrap_or_default()
 }
 
-/// Installs, goes up, removes.
+/// Installs, upgrades, removes.
 async fn channel(
     world: &World,
     package: &Package,
@@ -155,14 +156,14 @@ async fn channel(
     world.group(ns, targets).await?;
     let head = way.last().context("an empty channel")?;
     let (mut refused, mut phase) = (Vec::new(), String::new());
-    // From the first version that a cluster of today can have.
+    // From the first version that a current cluster supports.
     for first in way {
         let mut subscription = json!({
             "apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
             "metadata": { "name": package.name, "namespace": ns },
             "spec": { "name": package.name, "channel": channel.name, "source": "catalog", "sourceNamespace": OLM, "startingCSV": first },
         });
-        // One that is beside the road stays what it is.
+        // One off the upgrade path stays installed.
         if way != road(package, channel) {
             let version = package.bundles.get(first).and_then(|bundle| bundle.version.as_ref());
             subscription["spec"]["version"] = format!("={}", version.context("no version")?).into();
@@ -196,7 +197,7 @@ async fn channel(
     })
 }
 
-/// Until the head is there, or something stands in the way: what does, and the phase.
+/// Until the head is installed, or blocked: the blocker, and the phase.
 async fn arrive(
     world: &World,
     ns: &str,
@@ -205,7 +206,7 @@ async fn arrive(
     fate: Fate,
 ) -> Result<(Option<Refusal>, String)> {
     let what = format!("{} to arrive at {head} or to be refused", package.name);
-    // A channel may be long: each of its versions has the whole patience.
+    // A channel may be long: each of its versions has the whole time-out.
     let mut installed = String::new();
     loop {
         let found = world.eventually(&what, async || step(world, ns, package, head, fate, &installed).await);
@@ -216,11 +217,10 @@ async fn arrive(
     }
 }
 
-/// What there is to see on the way.
+/// Progress of a channel.
 enum Step {
-    /// Another version is installed.
     Further(String),
-    /// It goes no further: what stands in the way, if it is not the head, and the phase.
+    /// It is settled: the blocker, unless it is the head, and the phase.
     There(Option<Refusal>, String),
 }
 
@@ -239,11 +239,11 @@ async fn step(
         Fate::Ready => phase == "Succeeded",
         _ => phase == "Installing" && text(&csv, "/status/reason") == "InstallWaiting",
     };
-    // A version without a Deployment runs at once.
+    // A version without a Deployment succeeds at once.
     if there || phase == "Succeeded" {
         return Ok(Step::There(None, phase));
     }
-    // A built-in API that the cluster does not have comes with no patience.
+    // A missing built-in API never appears.
     for csv in world.list("ClusterServiceVersion", ns).await? {
         let message = text(&csv, "/status/message");
         if text(&csv, "/status/reason") == "RequirementsNotMet" && message.contains("Native API") {
@@ -252,9 +252,9 @@ async fn step(
             return Ok(Step::There(Some(refusal), text(&csv, "/status/phase").to_owned()));
         }
     }
-    let told = condition(&subscription, "ResolutionFailed").filter(|c| c["status"] == "True");
-    if let Some(told) = told {
-        let refusal = Refusal::of(package, text(told, "/reason"), text(told, "/message"));
+    let reported = condition(&subscription, "ResolutionFailed").filter(|c| c["status"] == "True");
+    if let Some(reported) = reported {
+        let refusal = Refusal::of(package, text(reported, "/reason"), text(reported, "/message"));
         return Ok(Step::There(Some(refusal), phase));
     }
     let installed = text(&subscription, "/status/installedCSV");
@@ -262,7 +262,7 @@ async fn step(
     Ok(Step::Further(installed.to_owned()))
 }
 
-/// Uninstalls as a user does, with the CRDs, and takes the namespace away: what is still left of it then.
+/// Uninstalls as a user does, with the CRDs, and deletes the namespace: returns what is left of it.
 async fn remove(world: &World, ns: &str, package: &Package, before: &Snapshot) -> Result<Vec<String>> {
     let options =
         UninstallOptions { operands: Operands::Keep, delete_crds: true, ..UninstallOptions::default() };
@@ -281,14 +281,14 @@ async fn remove(world: &World, ns: &str, package: &Package, before: &Snapshot) -
 async fn package(name: &str, folder: &Path, fate: Fate) -> Result<Vec<Row>> {
     let (world, _manager) = World::start().await?;
     world.kubelet.set(move |_| fate);
-    // As a kubelet labels its node, and a cluster its control plane: Deployments choose by that.
+    // Labels from a kubelet, and of a control plane: Deployments select by them.
     let labels = json!({ "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
         "beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "amd64",
         "node-role.kubernetes.io/master": "", "node-role.kubernetes.io/control-plane": "" });
     for node in world.names("Node", "").await? {
         world.patch("Node", "", &node, &json!({ "metadata": { "labels": labels } })).await?;
     }
-    // As on most clusters, where the operator of Prometheus is; it brings them itself.
+    // As on most clusters, with the operator of Prometheus; it contains them itself.
     for (plural, kind) in [
         ("servicemonitors", "ServiceMonitor"),
         ("prometheusrules", "PrometheusRule"),
@@ -390,7 +390,7 @@ fn every_bundle_installs_upgrades_and_goes() {
     every_bundle(Fate::Ready);
 }
 
-/// No image can be pulled: all objects are there, and the version waits for its Deployment and says so.
+/// No image can be pulled: all objects exist, and the version waits for its Deployment and reports it.
 #[test]
 fn without_images_every_bundle_waits_for_them() {
     every_bundle(Fate::NoImage);

@@ -1,4 +1,4 @@
-//! CatalogSources: what changes in them reaches Subscriptions, and what goes wrong with them does not.
+//! CatalogSources: their changes reach Subscriptions, and their errors do not.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ fn ready(source: &Value) -> bool {
     text(source, "/status/connectionState/lastObservedState") == "READY"
 }
 
-/// CAT-1: a manager that starts again serves what it had before it has looked anew.
+/// CAT-1: a restarted manager serves the stored content before it has polled.
 #[test]
 fn catalogs_survive_a_restart() {
     scenario(async |world, manager| {
         world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
         let before = world.until("CatalogSource", OLM, "catalog", ready).await?;
         manager.stop().await?;
-        // The source is gone meanwhile: what is kept is all there is.
+        // The source is gone meanwhile: only the stored copy is left.
         let folder = text(&before, "/spec/directory").to_owned();
         std::fs::remove_dir_all(&folder)?;
         let _again = world.manager("manager-1")?;
@@ -32,7 +32,7 @@ fn catalogs_survive_a_restart() {
     });
 }
 
-/// CAT-3, CAT-9, SUB-7: new content of a catalog for everybody reaches Subscriptions of every namespace.
+/// CAT-3, CAT-9, SUB-7: new content of a global catalog reaches Subscriptions of every namespace.
 #[test]
 fn a_catalogs_news_reach_every_namespace() {
     scenario(async |world, _manager| {
@@ -52,7 +52,8 @@ fn a_catalogs_news_reach_every_namespace() {
     });
 }
 
-/// CAT-4, MC-1: a catalog in a ConfigMap is read, read again when the CatalogSource names another, and gone with it.
+/// CAT-4, MC-1: a catalog in a ConfigMap is read, read again when the CatalogSource names another, and
+/// removed with it.
 #[test]
 fn a_catalog_in_a_config_map() {
     scenario(async |world, _manager| {
@@ -97,7 +98,7 @@ fn a_catalog_in_a_config_map() {
     });
 }
 
-/// CAT-10: a dependency's version has what it replaces, so that it is an upgrade and no second install.
+/// CAT-10: a dependency's version has a `replaces`, so that it is an upgrade and not a second install.
 #[test]
 fn a_dependency_is_upgraded_like_any_operator() {
     scenario(async |world, _manager| {
@@ -114,9 +115,9 @@ fn a_dependency_is_upgraded_like_any_operator() {
     });
 }
 
-/// CAT-11: an interval that is none is told, the default taken, and all is well when it is right.
+/// CAT-11: an invalid interval is reported, the default used, and the condition cleared when it is valid.
 #[test]
-fn an_interval_that_is_none_is_told() {
+fn an_invalid_interval_is_reported() {
     scenario(async |world, _manager| {
         let catalog = Catalog::chain(&[&op("1.0.0")]);
         let every = |text: &'static str| {
@@ -139,7 +140,8 @@ fn an_interval_that_is_none_is_told() {
     });
 }
 
-/// CAT-15: what is installed runs on without its catalog, and the trouble with one catalog is nobody else's.
+/// CAT-15: installed operators keep running without their catalog, and an error of one catalog does not
+/// affect others.
 #[test]
 fn operators_run_on_without_their_catalog() {
     scenario(async |world, _manager| {
@@ -152,11 +154,11 @@ fn operators_run_on_without_their_catalog() {
         world.installed("ns", "a", "a.v1.0.0").await?;
         world.delete("CatalogSource", OLM, "catalog").await?;
         world.condition("Subscription", "ns", "a", "CatalogSourcesUnhealthy", "").await?;
-        // drift is still put right
+        // drift is still corrected
         world.delete("Deployment", "ns", "a").await?;
         world.until("Deployment", "ns", "a", |d| d["status"]["availableReplicas"] == 1).await?;
         world.csv("ns", "a.v1.0.0", "Succeeded").await?;
-        // a broken catalog beside it
+        // a broken catalog in addition
         world
             .apply(&json!({ "apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
                 "metadata": { "name": "broken", "namespace": OLM }, "spec": { "sourceType": "directory", "directory": "/nonexistent" } }))
@@ -166,8 +168,8 @@ fn operators_run_on_without_their_catalog() {
     });
 }
 
-/// EX-1: an OperatorGroup shuts the catalogs of the product's namespace out. Nothing is taken from them then, dependencies neither, and
-/// what is wrong with them is nobody's concern.
+/// EX-1: an OperatorGroup excludes the global catalogs. Nothing is installed from them then, dependencies
+/// neither, and their errors have no effect.
 #[test]
 fn a_group_shuts_out_the_catalogs_of_everybody() {
     scenario(async |world, _manager| {
@@ -179,7 +181,7 @@ fn a_group_shuts_out_the_catalogs_of_everybody() {
         let everybodys = Catalog::chain(&[&op("1.0.0").owns(a_crd(&["v1"]))]);
         world.publish("catalog", &everybodys).await?;
         world.until("CatalogSource", OLM, "catalog", ready).await?;
-        // The one for everybody comes first, whoever may use it.
+        // The global one would come first.
         let (everybodys, own) =
             (everybodys.served_as(OLM, "catalog"), Catalog::chain(&[&op("1.0.0")]).served_as("ns", "ours"));
         let request = InstallRequest::new("a", "ns");
@@ -192,7 +194,8 @@ fn a_group_shuts_out_the_catalogs_of_everybody() {
         ensure!(preview(only).await.is_ok_and(|chosen| chosen == "catalog"), "it may be used");
         ensure!(preview(&both).await.is_ok_and(|chosen| chosen == "catalog"), "the first may be used");
         world.patch("OperatorGroup", "ns", "own", &shut_out("true".into())).await?;
-        // where the namespace has a catalog of its own with the package, that is chosen; where it has none, the preview says why
+        // where the namespace has its own catalog with the package, that is chosen; where it has none, the
+        // preview has the reason
         ensure!(preview(&both).await.is_ok_and(|chosen| chosen == "ours"), "its own may be used");
         let refused = preview(only).await.err().context("it was planned")?;
         ensure!(
@@ -206,29 +209,29 @@ fn a_group_shuts_out_the_catalogs_of_everybody() {
             spec["sourceNamespace"] = "ns".into();
         };
         world.subscribe_with("ns", "b", from).await?;
-        let told = world.condition("Subscription", "ns", "b", "ResolutionFailed", "").await?;
-        ensure!(text(&told, "/message").contains("a.example.com"), "{told}");
-        // a Subscription to such a catalog says what is in the way
+        let reported = world.condition("Subscription", "ns", "b", "ResolutionFailed", "").await?;
+        ensure!(text(&reported, "/message").contains("a.example.com"), "{reported}");
+        // a Subscription to such a catalog reports the cause
         world.subscribe("ns", "a").await?;
-        let told = world
+        let reported = world
             .condition("Subscription", "ns", "a", "CatalogSourcesUnhealthy", "CatalogOutOfSight")
             .await?;
-        let message = text(&told, "/message");
+        let message = text(&reported, "/message");
         ensure!(message.contains("exclude-global-namespace-resolution"), "{message}");
         world.delete("Subscription", "ns", "a").await?;
         ensure!(world.list("InstallPlan", "ns").await?.is_empty(), "something was planned");
-        // and back
+        // and reverted
         world.patch("OperatorGroup", "ns", "own", &shut_out(Value::Null)).await?;
         world.installed("ns", "b", "b.v1.0.0").await?;
         world.csv("ns", "a.v1.0.0", "Succeeded").await.map(drop)
     });
 }
 
-/// A plan that was begun comes to its end, though the catalog that it was begun with is shut out meanwhile.
+/// A started plan completes, even if its catalog is excluded meanwhile.
 #[test]
 fn a_begun_plan_ends_though_its_catalog_is_shut_out() {
     crate::run(async {
-        // given a plan that was interrupted
+        // given an interrupted plan
         let world = World::bare().await?;
         world.publish("catalog", &Catalog::chain(&[&super::faults::rich("1.0.0")])).await?;
         world.home("ns").await?;
@@ -244,7 +247,7 @@ fn a_begun_plan_ends_though_its_catalog_is_shut_out() {
         let plans = world.names("InstallPlan", "ns").await?;
         ensure!(plans.len() == 1, "{plans:?}");
         world.until("InstallPlan", "ns", &plans[0], |p| p["status"]["phase"] == "Complete").await?;
-        // and nothing more is taken from there
+        // and nothing more is installed from there
         world
             .condition("Subscription", "ns", "a", "CatalogSourcesUnhealthy", "CatalogOutOfSight")
             .await
@@ -252,7 +255,7 @@ fn a_begun_plan_ends_though_its_catalog_is_shut_out() {
     });
 }
 
-/// What a manager does with nothing to do: watches, and nothing else.
+/// An idle manager: watches, and no other calls.
 #[test]
 fn idle_there_are_no_calls() {
     scenario(async |world, _manager| {
@@ -262,7 +265,7 @@ fn idle_there_are_no_calls() {
         world.installed("ns", "a", "a.v1.0.0").await?;
         world.quiet().await?;
         let calls = world.faults.count();
-        // No look at anything is due within this time.
+        // No periodic poll is due within this time.
         tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
         let new: Vec<String> = world.faults.calls().iter().skip(calls).map(ToString::to_string).collect();
         ensure!(new.is_empty(), "{new:#?}");
@@ -296,13 +299,12 @@ fn an_install_writes_each_object_once() {
             }
             let objects = objects(&writes);
             let differences = before.differences(&world.snapshot().await?);
-            // The APIService of a CRD is the cluster's own.
+            // The API server creates the APIService of a CRD.
             let made = differences
                 .iter()
                 .filter(|d| d.starts_with("+ ") && !d.contains(" v1.a.example.com"))
                 .count();
-            // Beside what is made the OperatorGroup is changed, and later the CRD that is there: the count is of things that
-            // there are.
+            // In addition to the created objects the OperatorGroup is changed, and later the existing CRD.
             let changed = if namespace == "first" { 1 } else { 2 };
             ensure!(
                 objects == made + changed,
@@ -327,7 +329,7 @@ fn an_install_writes_each_object_once() {
     });
 }
 
-/// MET-1, MET-2, MET-3: what the metrics say of catalogs, Subscriptions and versions.
+/// MET-1, MET-2, MET-3: metrics of catalogs, Subscriptions and versions.
 #[test]
 fn metrics_follow_the_objects() {
     crate::run(async {
@@ -378,9 +380,9 @@ fn metrics_follow_the_objects() {
     });
 }
 
-/// A conflict on the status of a CatalogSource is nothing that a Subscription hears of.
+/// A conflict on the status of a CatalogSource does not affect Subscriptions.
 #[test]
-fn a_status_that_cannot_be_written_holds_nobody_up() {
+fn a_status_that_cannot_be_written_blocks_no_other_object() {
     scenario(async |world, _manager| {
         world.faults.add(Fault::Status(409), 3, |c| c.path.ends_with("/catalogsources/catalog/status"));
         world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;

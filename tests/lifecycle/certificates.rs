@@ -1,4 +1,4 @@
-//! One certificate follows another while the webhook that shows them is asked all the time.
+//! Certificate rotation while the serving webhook is called all the time.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -18,14 +18,14 @@ const CSV: &str = "a.v1.0.0";
 const SECRET: &str = "a-service-cert";
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// An authority and a certificate of it, in PEM.
+/// An authority and its certificate, in PEM.
 struct Made {
     authority: String,
     certificate: String,
     key: String,
 }
 
-/// As the manager makes them, at another time.
+/// As the manager creates them, at another time.
 fn made(name: &str, age: Duration, left: Duration) -> Result<Made> {
     let now = SystemTime::now();
     let common = |params: &mut CertificateParams, name: &str| {
@@ -56,7 +56,7 @@ fn hooked(port: u16) -> Operator {
         .csv(|csv| csv["spec"]["webhookdefinitions"][0]["targetPort"] = port.into())
 }
 
-/// Asks the webhook once; whatever else it says than no is what is wrong.
+/// Calls the webhook once; any other result than a denial is an error.
 async fn asked(world: &World) -> Result<()> {
     let object = json!({ "apiVersion": "a.example.com/v1", "kind": "A", "metadata": { "name": "forbidden", "namespace": "ns" } });
     let refused = world.apply(&object).await.err().context("it was let in")?;
@@ -64,8 +64,8 @@ async fn asked(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// Changes the Secret, and wakes the manager, which does not watch it.
-async fn put(world: &World, parts: &[(&str, &str)]) -> Result<()> {
+/// Changes the Secret, and triggers the manager, which does not watch it.
+async fn patch_secret(world: &World, parts: &[(&str, &str)]) -> Result<()> {
     let data: serde_json::Map<String, Value> =
         parts.iter().map(|(key, pem)| ((*key).to_owned(), STANDARD.encode(pem).into())).collect();
     world.patch("Secret", "ns", SECRET, &json!({ "data": data })).await?;
@@ -78,7 +78,7 @@ async fn part(world: &World, key: &str) -> Result<String> {
     Ok(String::from_utf8(STANDARD.decode(found)?)?)
 }
 
-/// Waits until whoever calls the webhook trusts this authority.
+/// Waits until the callers of the webhook trust this authority.
 async fn trusted(world: &World, authority: &str) -> Result<String> {
     world
         .eventually("the authority to be trusted", async || {
@@ -92,25 +92,29 @@ async fn trusted(world: &World, authority: &str) -> Result<String> {
         .await
 }
 
-/// PEM without the ways to break its lines.
+/// PEM without line breaks.
 fn lines(pem: &str) -> String {
     pem.split_whitespace().collect()
 }
 
-/// WH-7: a certificate that ends soon is followed by another one. Both authorities are trusted before the new certificate is shown,
-/// and as long as the old one is valid: whoever shows it late is reached as well. Not one request goes wrong meanwhile.
+/// WH-7: a certificate that expires soon is replaced. Both authorities are trusted before the new certificate
+/// is served, and as long as the old one is valid: a server that switches late is still trusted. Not one
+/// request fails meanwhile.
 #[test]
 fn a_certificate_follows_another_without_a_gap() {
     scenario(async |world, _manager| {
-        // given an operator whose webhook is asked, with a certificate that ends in a month
+        // given an operator whose webhook is called, with a certificate that expires in a month
         let endpoint = Endpoint::start(world.client.clone(), "ns", SECRET).await?;
         world.publish("catalog", &Catalog::chain(&[&hooked(endpoint.port)])).await?;
         world.home("ns").await?;
         world.subscribe("ns", "a").await?;
         world.installed("ns", "a", CSV).await?;
         let old = made("old", 700 * DAY, 30 * DAY)?;
-        put(&world, &[("tls.crt", &old.certificate), ("tls.key", &old.key), ("olmCAKey", &old.authority)])
-            .await?;
+        patch_secret(
+            &world,
+            &[("tls.crt", &old.certificate), ("tls.key", &old.key), ("olmCAKey", &old.authority)],
+        )
+        .await?;
         trusted(&world, &old.authority).await?;
         world.eventually("the webhook to be reached", async || asked(&world).await).await?;
         let world = Arc::new(world);
@@ -129,7 +133,7 @@ fn a_certificate_follows_another_without_a_gap() {
             }
         });
 
-        // then a new one is made, and trusted, and not shown yet
+        // then a new one is created, and trusted, and not served yet
         world.eventually("the next certificate", async || part(&world, "next.crt").await).await?;
         let authorities = part(&world, "olmCAKey").await?;
         ensure!(authorities.matches("BEGIN CERTIFICATE").count() == 2, "{authorities}");
@@ -137,13 +141,13 @@ fn a_certificate_follows_another_without_a_gap() {
         ensure!(lines(&bundle).contains(&lines(&old.authority)), "the old one is not trusted any more");
         ensure!(lines(&part(&world, "tls.crt").await?) == lines(&old.certificate), "it was shown at once");
 
-        // when another one has been trusted for long enough, and the operator goes on showing what it has read
+        // when another one has been trusted for long enough, and the operator keeps serving the old one
         let new = made("new", DAY, 600 * DAY)?;
-        put(&world, &[("olmCAKey", &format!("{authorities}{}", new.authority))]).await?;
+        patch_secret(&world, &[("olmCAKey", &format!("{authorities}{}", new.authority))]).await?;
         trusted(&world, &new.authority).await?;
         endpoint.hold().await?;
-        put(&world, &[("next.crt", &new.certificate), ("next.key", &new.key)]).await?;
-        // then it is what is to be shown, and the old one is trusted as well
+        patch_secret(&world, &[("next.crt", &new.certificate), ("next.key", &new.key)]).await?;
+        // then it becomes the current one, and the old one is still trusted
         world
             .eventually("the switch", async || {
                 let now = part(&world, "tls.crt").await?;

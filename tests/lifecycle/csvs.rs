@@ -1,4 +1,4 @@
-//! ClusterServiceVersions: what they need, what they run, and the hand-over from one to the next.
+//! ClusterServiceVersions: their requirements, their Deployments, and upgrades from one to the next.
 
 use anyhow::{Context as _, Result, ensure};
 use olm_tests::inprocess::{Catalog, Operator, World, condition, crd, text};
@@ -11,7 +11,7 @@ fn requirement<'a>(csv: &'a Value, kind: &str, name: &str) -> Option<&'a Value> 
     all.iter().find(|r| r["kind"] == kind && r["name"] == name)
 }
 
-/// Waits for a requirement of a version to stand like this, and for its phase.
+/// Waits for the status of a requirement of a version, and for its phase.
 async fn unmet(world: &World, csv: &str, phase: &str, kind: &str, name: &str, status: &str) -> Result<Value> {
     world
         .until("ClusterServiceVersion", "ns", csv, |c| {
@@ -21,7 +21,7 @@ async fn unmet(world: &World, csv: &str, phase: &str, kind: &str, name: &str, st
         .await
 }
 
-/// CSV-1: a CRD that was there before counts, owned or only required, of whatever namespace's operator.
+/// CSV-1: a preexisting CRD counts, owned or only required, of an operator of any namespace.
 #[test]
 fn a_crd_that_is_there_already_will_do() {
     scenario(async |world, _manager| {
@@ -62,7 +62,7 @@ fn one_pod_of_two_is_enough_where_one_may_be_missing() {
         world.home("ns").await?;
         world.subscribe("ns", "a").await?;
         world.installed("ns", "a", "a.v1.0.0").await?;
-        // when one pod goes and none comes
+        // when one pod is deleted and not replaced
         world.patch("Node", "", "olm-node", &json!({ "spec": { "unschedulable": true } })).await?;
         let pods = world.names("Pod", "ns").await?;
         world.delete("Pod", "ns", pods.first().context("a pod")?).await?;
@@ -76,7 +76,7 @@ fn one_pod_of_two_is_enough_where_one_may_be_missing() {
 
 /// CSV-4
 #[test]
-fn a_service_account_of_somebody_else_will_do() {
+fn a_foreign_service_account_suffices() {
     scenario(async |world, _manager| {
         world.home("ns").await?;
         let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "a", "namespace": "ns", "labels": { "mine": "yes" } } });
@@ -94,7 +94,7 @@ fn a_service_account_of_somebody_else_will_do() {
     });
 }
 
-/// CSV-5: each thing that is missing is named, and the version goes on when it is there.
+/// CSV-5: each missing requirement is named, and the version continues when it exists.
 #[test]
 fn what_is_missing_is_named_and_waited_for() {
     scenario(async |world, _manager| {
@@ -107,7 +107,7 @@ fn what_is_missing_is_named_and_waited_for() {
         world.event("ns", "a.v1.0.0", "RequirementsNotMet").await?;
         world.apply(&a_crd(&["v1"])).await?;
         world.csv("ns", "a.v1.0.0", "Succeeded").await?;
-        // An account and its rights, under whatever names.
+        // An account and its rights, under any names.
         let b = Operator::new("b", "1.0.0");
         world.apply(&b.manifest("ns")).await?;
         unmet(&world, "b.v1.0.0", "Pending", "ServiceAccount", "b", "NotPresent").await?;
@@ -150,7 +150,7 @@ fn a_kubernetes_that_is_too_old_is_named() {
     });
 }
 
-/// CSV-5: an API that the cluster has by itself, and one that it has not.
+/// CSV-5: a native API that exists, and one that does not.
 #[test]
 fn a_native_api_that_is_missing_is_named() {
     scenario(async |world, _manager| {
@@ -230,7 +230,7 @@ fn deployments_have_the_labels_of_the_bundle_and_of_olm() {
     });
 }
 
-/// CSV-9: the same Deployment is changed in place; the old version is gone only when the new one runs.
+/// CSV-9: the same Deployment is changed in place; the old version is deleted only when the new one runs.
 #[test]
 fn an_upgrade_changes_the_deployment_in_place() {
     scenario(async |world, _manager| {
@@ -253,7 +253,7 @@ fn an_upgrade_changes_the_deployment_in_place() {
     });
 }
 
-/// CSV-9: a Deployment under another name takes over from the old one.
+/// CSV-9: a Deployment under another name replaces the old one.
 #[test]
 fn a_deployment_under_a_new_name_replaces_the_old_one() {
     scenario(async |world, _manager| {
@@ -270,7 +270,7 @@ fn a_deployment_under_a_new_name_replaces_the_old_one() {
     });
 }
 
-/// CSV-9: a change of the installed version itself is carried out, a new image as well as a new name.
+/// CSV-9: an edit of the installed version itself is applied, a new image as well as a new name.
 #[test]
 fn an_edit_of_the_installed_version_is_carried_out() {
     scenario(async |world, _manager| {
@@ -299,7 +299,7 @@ fn an_edit_of_the_installed_version_is_carried_out() {
     });
 }
 
-/// CSV-9: a CRD gets a version on top.
+/// CSV-9: a CRD gets an additional version.
 #[test]
 fn an_upgrade_adds_a_version_to_its_crd() {
     scenario(async |world, _manager| {
@@ -320,7 +320,7 @@ fn an_upgrade_adds_a_version_to_its_crd() {
 
 /// CSV-10
 #[test]
-fn the_way_to_success_is_told_in_events() {
+fn the_steps_to_success_are_reported_in_events() {
     scenario(async |world, _manager| {
         world.home("ns").await?;
         world.apply(&without_rights("1.0.0").owns(a_crd(&["v1"])).manifest("ns")).await?;
@@ -334,7 +334,7 @@ fn the_way_to_success_is_told_in_events() {
 
 /// CSV-11
 #[test]
-fn a_version_that_cannot_be_run_says_why() {
+fn a_version_that_cannot_run_reports_why() {
     scenario(async |world, _manager| {
         world.home("ns").await?;
         let strange = without_rights("1.0.0").csv(|csv| csv["spec"]["install"]["strategy"] = "magic".into());
@@ -346,9 +346,9 @@ fn a_version_that_cannot_be_run_says_why() {
     });
 }
 
-/// What somebody changes in a Deployment is put right, and one that is deleted comes back.
+/// A manual change of a Deployment is reverted, and a deleted one is recreated.
 #[test]
-fn drift_of_a_deployment_is_put_right() {
+fn drift_of_a_deployment_is_corrected() {
     scenario(async |world, _manager| {
         world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
         world.home("ns").await?;
@@ -364,7 +364,7 @@ fn drift_of_a_deployment_is_put_right() {
     });
 }
 
-/// Table 9.2: Succeeded → Failed when the CRD goes, and back when it is there again.
+/// Table 9.2: Succeeded → Failed when the CRD is deleted, and back when it exists again.
 #[test]
 fn a_version_whose_crd_goes_fails_until_it_is_back() {
     scenario(async |world, _manager| {
@@ -394,7 +394,7 @@ fn an_operator_that_is_busy_is_not_replaced() {
         };
         let condition_of = "OperatorCondition";
         world.until(condition_of, "ns", "a.v1.0.0", |_| true).await?;
-        // The operator writes for the generation that its own write makes.
+        // The operator reports for the generation that its own write creates.
         let generation =
             world.get(condition_of, "ns", "a.v1.0.0").await?["metadata"]["generation"].as_i64().unwrap_or(1);
         world.patch(condition_of, "ns", "a.v1.0.0", &says("False", generation + 1)).await?;
@@ -402,10 +402,10 @@ fn an_operator_that_is_busy_is_not_replaced() {
         let snapshot = world.snapshot().await?;
         let owns_b = op("2.0.0").owns(crd("bs", "b.example.com", "B", &["v1"]));
         world.publish("catalog", &Catalog::chain(&[&op("1.0.0"), &owns_b])).await?;
-        let told = world
+        let reported = world
             .condition("Subscription", "ns", "a", "InstallPlanPending", "OperatorConditionNotUpgradeable")
             .await?;
-        ensure!(text(&told, "/message").contains("compacting"), "{told}");
+        ensure!(text(&reported, "/message").contains("compacting"), "{reported}");
         world.quiet().await?;
         // then nothing was changed, not even CRDs
         let changed: Vec<String> = snapshot
@@ -414,14 +414,14 @@ fn an_operator_that_is_busy_is_not_replaced() {
             .filter(|d| !d.contains("CatalogSource") && !d.contains("Subscription."))
             .collect();
         ensure!(changed.is_empty(), "{changed:?}");
-        // a yes for an older generation is none
+        // a report for an older generation does not count
         world.patch(condition_of, "ns", "a.v1.0.0", &says("True", generation)).await?;
         world.quiet().await?;
         ensure!(
             world.find("ClusterServiceVersion", "ns", "a.v2.0.0").await?.is_none(),
             "an outdated yes was taken"
         );
-        // the administrator's word counts
+        // the administrator's override counts
         let over = json!({ "spec": { "overrides": [{ "type": "Upgradeable", "status": "True", "reason": "Admin", "message": "now",
             "lastTransitionTime": "2026-01-01T00:00:00Z" }] } });
         world.patch(condition_of, "ns", "a.v1.0.0", &over).await?;
@@ -429,7 +429,7 @@ fn an_operator_that_is_busy_is_not_replaced() {
     });
 }
 
-/// The version reports in its conditions what it went through.
+/// The version reports every phase in its conditions.
 #[test]
 fn kubectl_sees_phase_and_reason_of_each_step() {
     scenario(async |world, _manager| {

@@ -1,4 +1,4 @@
-//! Subscriptions that are deleted and held by their policy: what somebody does meanwhile, and those that meet each other.
+//! Deleted Subscriptions that are held by their policy: changes meanwhile, and interactions.
 
 use anyhow::{Context as _, Result, ensure};
 use olm_ops::{Operands, UninstallOptions};
@@ -10,18 +10,18 @@ use super::removal::{
 };
 use crate::{op, scenario};
 
-/// The Subscription that a plan makes for a package.
+/// The generated Subscription of a package.
 fn along_of(package: &str) -> String {
     format!("{package}-stable-catalog-{OLM}")
 }
 
-/// What a person does with the command that `DeletionHeld` names.
+/// The command that `DeletionHeld` names.
 async fn uninstall(world: &World, options: &UninstallOptions) -> Result<Vec<String>> {
     let report = olm_ops::uninstall(&world.client, Some("ns"), "a", options).await;
     Ok(report.map_err(|error| anyhow::anyhow!("{error}"))?.removed)
 }
 
-/// Instances stand in the way of a deletion, and `olm uninstall --instances keep` finishes it.
+/// Instances block a deletion, and `olm uninstall --instances keep` completes it.
 #[test]
 fn a_deletion_that_is_held_by_instances_is_finished_by_an_uninstall() {
     scenario(async |world, _manager| {
@@ -41,7 +41,7 @@ fn a_deletion_that_is_held_by_instances_is_finished_by_an_uninstall() {
     });
 }
 
-/// The manager may not delete CRDs; whoever may runs the command that it names.
+/// The manager may not delete CRDs; a user with permission runs the named command.
 #[test]
 fn a_deletion_that_lacks_rights_is_finished_by_an_uninstall() {
     scenario(async |world, _manager| {
@@ -61,7 +61,8 @@ fn a_deletion_that_lacks_rights_is_finished_by_an_uninstall() {
     });
 }
 
-/// Two operators that need each other came along with a third, stayed when that went, and go together.
+/// Two operators that need each other came along with a third, stayed after its removal, and are deleted
+/// together.
 #[test]
 fn a_ring_of_dependencies_goes() {
     scenario(async |world, _manager| {
@@ -102,7 +103,7 @@ fn a_ring_of_dependencies_goes() {
     });
 }
 
-/// Both that need an operator are deleted in the same moment: neither leaves it to the other.
+/// Both dependents of an operator are deleted at the same moment: neither leaves it to the other.
 #[test]
 fn two_that_are_deleted_at_once_take_along_what_both_needed() {
     scenario(async |world, _manager| {
@@ -114,11 +115,11 @@ fn two_that_are_deleted_at_once_take_along_what_both_needed() {
     });
 }
 
-/// What stands in the way of a dependency that was deleted along is said where the deletion began.
+/// A blocker of a dependency is reported on the Subscription whose deletion started it.
 #[test]
-fn a_dependency_that_is_held_says_why_where_the_deletion_began() {
+fn a_held_dependency_reports_why_where_the_deletion_began() {
     scenario(async |world, _manager| {
-        // given an operator that brought along one with a CRD, which the manager may not delete
+        // given an operator that brought one with a CRD along, which the manager may not delete
         let b = Operator::new("b", "1.0.0").needs_package("a", ">=1.0.0");
         world.publish("catalog", &Catalog::chain(&[&wide()]).and_chain(&[&b])).await?;
         world.home("ns").await?;
@@ -142,7 +143,7 @@ fn a_dependency_that_is_held_says_why_where_the_deletion_began() {
         ] {
             ensure!(message.contains(&part), "no `{part}` in: {message}");
         }
-        // when the right is given, then both go, the one that waits as soon as the other is gone
+        // when the right is granted, then both are deleted, the waiting one as soon as the other is gone
         allow_crds(&world, "delete").await?;
         world.touch("Subscription", "ns", &along()).await?;
         all_gone(&world, &along(), "a").await?;
@@ -151,7 +152,8 @@ fn a_dependency_that_is_held_says_why_where_the_deletion_began() {
     });
 }
 
-/// A version that waits for approval does not come any more when its Subscription is deleted, however long that is held.
+/// A version that waits for approval is not installed any more when its Subscription is deleted, however long
+/// that is held.
 #[test]
 fn a_plan_goes_before_what_it_would_make_again() {
     scenario(async |world, _manager| {
@@ -173,14 +175,14 @@ fn a_plan_goes_before_what_it_would_make_again() {
         // when
         world.delete("Subscription", "ns", "a").await?;
         world.condition("Subscription", "ns", "a", "DeletionHeld", "OperandsPresent").await?;
-        // then nobody can approve it, and the one that brought what is there stays on record
+        // then it cannot be approved, and the plan of the installed version stays on record
         world.gone("InstallPlan", "ns", text(&second, "/metadata/name")).await?;
         world.get("InstallPlan", "ns", first).await?;
         world.csv("ns", "a.v1.0.0", "Succeeded").await.map(drop)
     });
 }
 
-/// The same where it is not the manager that holds the Subscription.
+/// The same where another finalizer holds the Subscription.
 #[test]
 fn nothing_is_done_for_a_subscription_that_is_deleted() {
     scenario(async |world, _manager| {
@@ -196,13 +198,13 @@ fn nothing_is_done_for_a_subscription_that_is_deleted() {
         // when
         world.approve("ns", plan).await?;
         // then
-        let told = world
+        let reported = world
             .until("InstallPlan", "ns", plan, |p| {
                 condition(p, "Installed").is_some_and(|c| c["reason"] == "SubscriptionDeleted")
             })
             .await?;
-        let told = condition(&told, "Installed").context("a condition")?;
-        ensure!(text(told, "/message") == "its Subscription is being deleted", "{told}");
+        let reported = condition(&reported, "Installed").context("a condition")?;
+        ensure!(text(reported, "/message") == "its Subscription is being deleted", "{reported}");
         world.quiet().await?;
         ensure!(world.list("ClusterServiceVersion", "ns").await?.is_empty(), "it was carried out");
         let free = json!({ "metadata": { "finalizers": null } });

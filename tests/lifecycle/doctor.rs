@@ -1,4 +1,4 @@
-//! `olm doctor`: what is wrong on a cluster is reported at once, and what may not be read is named.
+//! `olm doctor`: problems of a cluster are reported at once, and unreadable objects are named.
 
 use anyhow::{Context as _, Result, ensure};
 use olm_devcluster::api::Identity;
@@ -45,7 +45,8 @@ async fn installed() -> Result<(World, Manager)> {
     Ok((world, manager))
 }
 
-/// An image that cannot be pulled and an operand that reports a problem are errors at once, with the object and the next step.
+/// An image that cannot be pulled and an operand that reports a problem are errors at once, with the object
+/// and the next step.
 #[test]
 fn an_image_and_an_operand_in_trouble_are_reported_at_once() {
     run(async {
@@ -60,7 +61,7 @@ fn an_image_and_an_operand_in_trouble_are_reported_at_once() {
         );
         ensure!(pod.fix.as_deref().is_some_and(|f| f.contains(IMAGE)), "{pod:?}");
 
-        // an operand that was available and is not any more
+        // an operand that was available before
         let conditions = json!([
             { "type": "Available", "status": "False", "reason": "QuorumLost", "message": "1 of 3 members answer",
               "lastTransitionTime": "2026-01-01T00:00:00Z" },
@@ -79,8 +80,8 @@ fn an_image_and_an_operand_in_trouble_are_reported_at_once() {
     });
 }
 
-/// A CustomResourceDefinition of olm that was replaced is an error, as is a policy or a binding of the installation that was changed
-/// or removed; as installed, none is.
+/// A replaced CustomResourceDefinition of olm is an error, as is a changed or removed policy or binding of
+/// the installation; as installed, none is.
 #[test]
 fn what_was_installed_and_changed_is_reported() {
     run(async {
@@ -94,7 +95,7 @@ fn what_was_installed_and_changed_is_reported() {
         for code in [Code::CrdDiffers, Code::CrdOutdated, Code::InstallationDiffers, Code::NotChecked] {
             ensure!(with(&report, code).is_empty(), "as installed: {:?}", report.ailments);
         }
-        // given a CustomResourceDefinition that checks nothing, and a binding to another account
+        // given a CustomResourceDefinition without validation, and a binding to another account
         let name = "subscriptions.operators.coreos.com";
         let mut crd = world.get("CustomResourceDefinition", "", name).await?;
         let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
@@ -125,13 +126,13 @@ fn what_was_installed_and_changed_is_reported() {
     });
 }
 
-/// With the rights of `edit` in one namespace, doctor reports the findings of that namespace and lists the checks that were not made;
-/// objects that cannot be read cause no finding.
+/// With the rights of `edit` in one namespace, doctor reports the findings of that namespace and lists the
+/// skipped checks; unreadable objects cause no finding.
 #[test]
 fn what_a_caller_may_not_read_is_named_and_not_judged() {
     run(async {
         let (world, _manager) = installed().await?;
-        // What adds up to `edit`, also where no controller adds it up.
+        // The parts of `edit`, for clusters without the aggregation controller.
         for part in ["view", "edit"] {
             let role = format!("system:aggregate-to-{part}");
             world
@@ -156,7 +157,7 @@ fn what_a_caller_may_not_read_is_named_and_not_judged() {
             ] {
                 ensure!(unchecked.contains(&wanted.as_str()), "{wanted} is not among {unchecked:#?}");
             }
-            // short, and without what a caller's own name adds
+            // short, and without the caller's own name
             ensure!(unchecked.iter().all(|why| !why.contains("User ")), "{unchecked:#?}");
             for code in [
                 Code::ManagerMissing,
@@ -173,7 +174,7 @@ fn what_a_caller_may_not_read_is_named_and_not_judged() {
                 );
             }
         }
-        // Deployments and pods of its namespace are its to read
+        // it may read Deployments and pods of its namespace
         let report = doctor::examine(&limited, Some("ns")).await;
         one(&report, Code::PodNotStarting)?;
         Ok(())

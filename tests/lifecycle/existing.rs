@@ -1,5 +1,6 @@
-//! Manifests that exist, as `kubectl apply --validate=strict` sends them: what a cluster with OLM's own CRDs takes, one with ours
-//! takes, and what it refuses is refused in the same words. The API server is asked, nothing is stored.
+//! Existing manifests, as `kubectl apply --validate=strict` sends them: a cluster with our CRDs accepts what
+//! one with OLM's own CRDs accepts, and rejects the rest with the same messages. The API server validates,
+//! nothing is stored.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use crate::run;
 
 const GROUP: &str = "operators.coreos.com";
-/// Kinds, plurals and whether their objects are in a namespace.
+/// Kinds, plurals and whether they are namespaced.
 const KINDS: [(&str, &str, bool); 8] = [
     ("CatalogSource", "catalogsources", true),
     ("ClusterServiceVersion", "clusterserviceversions", true),
@@ -26,19 +27,19 @@ const KINDS: [(&str, &str, bool); 8] = [
     ("Subscription", "subscriptions", true),
 ];
 
-/// Every field of the kinds that people write by hand, as OLM's documentation writes them.
+/// Every field of the hand-written kinds, as in OLM's documentation.
 const WRITTEN: &str = include_str!("written.yaml");
 
-/// The API server's answer: `None` when it takes the object, else the code and what is wrong.
+/// The API server's answer: `None` for an accepted object, otherwise code and error.
 type Answer = Option<(u16, String)>;
 
-/// Asks whether it would take an object, unknown fields being errors.
+/// Validates an object, unknown fields being errors.
 async fn asked(client: &Client, object: &Value) -> Result<Answer> {
     let known = KINDS.iter().find(|kind| object["kind"] == kind.0);
     let (_, plural, namespaced) = known.with_context(|| format!("kind {}", object["kind"]))?;
     let mut object = object.clone();
     let metadata = object["metadata"].as_object_mut().context("metadata")?;
-    // What a server gave to what it stored is no part of a manifest.
+    // Server-generated fields are not part of a manifest.
     for given in ["resourceVersion", "uid", "creationTimestamp", "generation", "managedFields", "selfLink"] {
         metadata.remove(given);
     }
@@ -67,7 +68,8 @@ fn files(folder: &Path, list: &mut BTreeSet<std::path::PathBuf>) {
     }
 }
 
-/// The objects of our kinds in a text, those in lists too; what is no YAML is left out (there are such files on purpose).
+/// The objects of our kinds in a text, those in lists too; invalid YAML is skipped (some files are invalid on
+/// purpose).
 fn objects(manifests: &str) -> Vec<Value> {
     if !manifests.contains(GROUP) {
         return Vec::new();
@@ -87,7 +89,7 @@ fn objects(manifests: &str) -> Vec<Value> {
     single.filter(ours).collect()
 }
 
-/// Every manifest of the real data, with where it is from.
+/// Every manifest of the real data, with its source.
 fn all() -> Vec<(String, Value)> {
     let root = olm_tests::data();
     let mut list = BTreeSet::new();
@@ -111,7 +113,7 @@ async fn answers(client: &Client, manifests: &[(String, Value)]) -> Result<Vec<A
     Ok(out)
 }
 
-/// Puts OLM's own CRDs where ours are.
+/// Replaces our CRDs by OLM's own.
 async fn upstreams(world: &World, folder: &Path) -> Result<()> {
     let mut list = BTreeSet::new();
     files(folder, &mut list);
@@ -131,7 +133,8 @@ async fn upstreams(world: &World, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What OLM's CRDs take, ours take; what both refuse, they refuse in the same words; and a wrong field is refused in each kind.
+/// Our CRDs accept what OLM's accept; what both reject, they reject with the same message; and a wrong field
+/// is rejected in each kind.
 #[test]
 fn manifests_are_taken_strictly_as_by_upstreams_crds() {
     let upstream = olm_tests::data().join("upstream-testdata/api/crds");
@@ -151,7 +154,7 @@ fn manifests_are_taken_strictly_as_by_upstreams_crds() {
                 (None, None) => *taken.entry(text(object, "/kind")).or_default() += 1,
                 (None, Some(_)) => alone += 1,
                 (Some((code, said)), None) => wrong.push(format!("{place}: {code} {said}")),
-                // An unknown field is 400, a wrong value 422: upstream's schema may find more of either.
+                // An unknown field is 400, a wrong value 422: upstream's schema may report more of either.
                 (Some((400, ours)), Some((400, theirs))) if ours != theirs => {
                     wrong.push(format!("{place}:\n  {ours}\n  {theirs}"));
                 }
@@ -168,7 +171,7 @@ fn manifests_are_taken_strictly_as_by_upstreams_crds() {
     });
 }
 
-/// The kinds that people write by hand are taken with every field they have; a field with a slip in its name is not.
+/// The hand-written kinds are accepted with every field they have; a misspelled field is not.
 #[test]
 fn what_people_write_is_taken_strictly() {
     run(async {

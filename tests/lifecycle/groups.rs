@@ -1,4 +1,4 @@
-//! OperatorGroups: where operators look, and with which rights they are installed.
+//! OperatorGroups: watched namespaces, and the rights of an installation.
 
 use anyhow::{Result, ensure};
 use olm_tests::inprocess::{Call, Catalog, Fault, World, condition, crd, text};
@@ -49,9 +49,9 @@ fn a_group_selects_namespaces_by_label() {
         }
         let csv = world.get("ClusterServiceVersion", "ns", "a.v1.0.0").await?;
         ensure!(csv["metadata"]["annotations"]["olm.targetNamespaces"] == "one,two", "{}", csv["metadata"]);
-        // No copies: they are what users suffer from.
+        // No copies: they burden users.
         ensure!(world.list("ClusterServiceVersion", "one").await?.is_empty());
-        // when the version goes, its rights go everywhere
+        // when the version is removed, its rights are deleted everywhere
         world.delete("Subscription", "ns", "a").await?;
         world.delete("ClusterServiceVersion", "ns", "a.v1.0.0").await?;
         world.gone("ClusterServiceVersion", "ns", "a.v1.0.0").await?;
@@ -69,7 +69,7 @@ fn a_group_selects_namespaces_by_label() {
     });
 }
 
-/// OG-2: roles for admins, editors and viewers of each API that operators bring.
+/// OG-2: roles for admins, editors and viewers of each API that operators provide.
 #[test]
 fn apis_are_in_the_roles_of_admins_editors_and_viewers() {
     scenario(async |world, _manager| {
@@ -89,28 +89,28 @@ fn apis_are_in_the_roles_of_admins_editors_and_viewers() {
     });
 }
 
-/// OG-3: what an operator cannot watch is told, and right again when group or version change.
+/// OG-3: an unsupported install mode is reported, and cleared when group or version change.
 #[test]
-fn an_install_mode_that_is_not_supported_is_told() {
+fn an_unsupported_install_mode_is_reported() {
     scenario(async |world, _manager| {
         world.namespace("ns").await?;
         world.namespace("other").await?;
         world.group("ns", &["ns"]).await?;
         let a = without_rights("1.0.0").modes(&["AllNamespaces"]);
         world.apply(&a.manifest("ns")).await?;
-        let told = |c: &Value| {
+        let reported = |c: &Value| {
             text(c, "/status/phase") == "Failed" && text(c, "/status/reason") == "UnsupportedOperatorGroup"
         };
-        let csv = world.until("ClusterServiceVersion", "ns", "a.v1.0.0", told).await?;
+        let csv = world.until("ClusterServiceVersion", "ns", "a.v1.0.0", reported).await?;
         ensure!(text(&csv, "/status/message").contains("supports AllNamespaces"), "{}", csv["status"]);
         // the group changes
         world.patch("OperatorGroup", "ns", "own", &json!({ "spec": { "targetNamespaces": null } })).await?;
         world.csv("ns", "a.v1.0.0", "Succeeded").await?;
-        // and back, and several
+        // and reverted, and several
         world
             .patch("OperatorGroup", "ns", "own", &json!({ "spec": { "targetNamespaces": ["ns", "other"] } }))
             .await?;
-        let csv = world.until("ClusterServiceVersion", "ns", "a.v1.0.0", told).await?;
+        let csv = world.until("ClusterServiceVersion", "ns", "a.v1.0.0", reported).await?;
         ensure!(text(&csv, "/status/message").contains("supports AllNamespaces"), "{}", csv["status"]);
         // the version changes
         let wide = without_rights("1.0.0").manifest("ns");
@@ -142,7 +142,7 @@ fn a_plan_for_an_unsupported_install_mode_is_refused() {
     });
 }
 
-/// OG-4: two operators that bring the same API to the same namespaces.
+/// OG-4: two operators that provide the same API to the same namespaces.
 #[test]
 fn two_groups_that_meet_with_the_same_api_conflict() {
     scenario(async |world, _manager| {
@@ -167,7 +167,7 @@ fn two_groups_that_meet_with_the_same_api_conflict() {
                     && text(c, "/status/reason") == "InterOperatorGroupOwnerConflict"
             })
             .await?;
-        // when the first goes
+        // when the first is removed
         world.delete("ClusterServiceVersion", "one", "a.v1.0.0").await?;
         world.csv("two", "a.v1.0.0", "Succeeded").await.map(drop)
     });
@@ -196,7 +196,7 @@ fn a_static_group_takes_no_new_apis() {
     });
 }
 
-/// OG-6: all namespaces make rights of the cluster; a smaller group takes them back.
+/// OG-6: all namespaces need cluster-wide rights; a smaller group revokes them.
 #[test]
 fn all_namespaces_are_rights_of_the_cluster_until_the_group_is_smaller() {
     scenario(async |world, _manager| {
@@ -230,9 +230,9 @@ fn all_namespaces_are_rights_of_the_cluster_until_the_group_is_smaller() {
     });
 }
 
-/// OG-8: the annotation on a version that came from elsewhere is put right.
+/// OG-8: a wrong annotation on a foreign version is corrected.
 #[test]
-fn a_wrong_annotation_of_the_group_is_put_right() {
+fn a_wrong_annotation_of_the_group_is_corrected() {
     scenario(async |world, _manager| {
         world.home("ns").await?;
         let a = without_rights("1.0.0").csv(|csv| {
@@ -288,14 +288,15 @@ async fn group_labels(world: &World, namespace: &str) -> Result<Vec<String>> {
         .collect())
 }
 
-/// OG-9: a group that goes while the label is on its way to a namespace, or while there is no manager, leaves none behind.
+/// OG-9: a group deleted while the label is on its way to a namespace, or while there is no manager, leaves
+/// no label behind.
 #[test]
 fn a_group_that_goes_in_the_meantime_leaves_no_label() {
     scenario(async |world, manager| {
         let labels = |call: &Call| call.method == "PATCH" && call.path == "/api/v1/namespaces/two";
         world.namespace("two").await?;
         world.namespace("ns").await?;
-        // given a label that is on its way
+        // given a label on its way
         world.faults.add(Fault::Held, 1, labels);
         world.group("ns", &["two"]).await?;
         world
@@ -304,13 +305,13 @@ fn a_group_that_goes_in_the_meantime_leaves_no_label() {
                 Ok(())
             })
             .await?;
-        // when its group goes, and whoever takes labels off has looked and found none
+        // when its group is deleted, and the cleanup has found no label
         let from = world.faults.count();
         world.delete("OperatorGroup", "ns", "own").await?;
         world
             .eventually("a look for labels", async || {
                 let calls = world.faults.calls();
-                // For the labels of this group, or, where its watch began after that, for those of all.
+                // For the labels of this group, or, where its watch started after that, for those of all.
                 let looked = |call: &Call| {
                     call.path == "/api/v1/namespaces"
                         && (call.query.is_empty() || call.query.contains("olm.operatorgroup.uid"))
@@ -321,7 +322,7 @@ fn a_group_that_goes_in_the_meantime_leaves_no_label() {
             })
             .await?;
         world.faults.release();
-        // then the label goes as well
+        // then the label is removed as well
         world
             .eventually("the label to have been put on and taken off", async || {
                 let patched = world.faults.calls().into_iter().filter(labels).count();
@@ -333,7 +334,7 @@ fn a_group_that_goes_in_the_meantime_leaves_no_label() {
         let left = group_labels(&world, "two").await?;
         ensure!(left.is_empty(), "{left:?}");
 
-        // when it goes while nobody is there
+        // when it is deleted without a running manager
         world.group("ns", &["two"]).await?;
         world
             .eventually("the label", async || {
@@ -354,7 +355,7 @@ fn a_group_that_goes_in_the_meantime_leaves_no_label() {
     });
 }
 
-/// IP-16: a namespace without a group is no dead end; the plan makes one.
+/// IP-16: a namespace without a group is not a dead end; the plan creates one.
 #[test]
 fn without_a_group_the_plan_makes_one() {
     scenario(async |world, _manager| {
@@ -391,7 +392,7 @@ fn none_or_two_groups_fail_a_version_until_there_is_one() {
     });
 }
 
-/// A second API of the same kind of trouble: two versions of one package that bring a CRD each do not meet.
+/// Two versions of one package with a CRD each do not conflict.
 #[test]
 fn different_apis_in_the_same_namespaces_do_not_conflict() {
     scenario(async |world, _manager| {

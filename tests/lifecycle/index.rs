@@ -1,5 +1,5 @@
-//! Every id of the upstream lists is a scenario here, or stands in `exclusions.tsv` with the reason. One that we do otherwise stands there
-//! too when a scenario holds what we do.
+//! Every id of the upstream lists is a scenario here, or in `exclusions.tsv` with the reason. A deliberate
+//! difference is listed there too when a scenario tests our behaviour.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -57,7 +57,7 @@ fn sources(folder: &Path, out: &mut Vec<PathBuf>) {
     }
 }
 
-/// The ids in the doc comments of scenarios that run, by where.
+/// The ids in the doc comments of scenarios that run, by place.
 fn scenarios() -> BTreeMap<String, String> {
     let mut files = Vec::new();
     sources(&folder(), &mut files);
@@ -119,7 +119,7 @@ fn every_id_is_a_scenario_or_excluded_with_a_reason() {
     };
     let part =
         text.split("### 9.1").nth(1).and_then(|rest| rest.split("### 9.2").next()).expect("section 9.1");
-    // An id is where a colon follows it; in the text of others it is a reference.
+    // An id followed by a colon is a definition; in the text of others it is a reference.
     let mut all = BTreeSet::new();
     for line in part.lines() {
         let mut rest = line;

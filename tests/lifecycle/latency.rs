@@ -1,4 +1,4 @@
-//! What an install waits for where every call takes a while, as on a real cluster.
+//! Waits of an install where every call takes a while, as on a real cluster.
 
 use std::time::Duration;
 
@@ -7,11 +7,12 @@ use olm_tests::inprocess::{Catalog, Fault};
 
 use super::{a_crd, op, scenario};
 
-/// What a call to an API server on the network may take; long enough that the version is looked at before its rights are there.
+/// Latency of an API server on the network; long enough that the version is reconciled before its rights
+/// exist.
 const CALL: Duration = Duration::from_millis(20);
 
-/// The rights of a version are made by the plan that makes the version. Until that is over no other binding of the cluster is read
-/// for them: there are many, and each read is a round trip.
+/// The plan of a version creates its rights. Until it completes no other binding of the cluster is read for
+/// them: there are many, and each read is a round trip.
 #[test]
 fn rights_that_a_plan_is_making_are_not_looked_for_elsewhere() {
     scenario(async |world, _manager| {

@@ -1,8 +1,7 @@
-//! Installing, upgrading, failing and removing operators, in one process: the manager against the dev cluster's API, with a
-//! kubelet that pretends and a layer between the two that counts calls and makes them fail.
-//!
-//! Scenarios carry the ids of the upstream lists (`SUB-5`) in their doc comments; [`index`] holds that every id is here or in
-//! `exclusions.tsv` with a reason.
+//! Installing, upgrading, failing and removing operators, in one process: the manager with the dev cluster's
+//! API, a simulated kubelet and a layer in between that counts calls and injects faults.
+//! Scenarios have the ids of the upstream lists (`SUB-5`) in their doc comments; [`index`] checks that every
+//! id is here or in `exclusions.tsv` with a reason.
 
 #![allow(clippy::panic, reason = "a scenario that fails is a test that fails")]
 
@@ -46,7 +45,7 @@ use anyhow::Result;
 use olm_tests::inprocess::{Manager, Operator, World, crd};
 use serde_json::Value;
 
-/// Runs a scenario with a cluster and a manager of its own.
+/// Runs a scenario with its own cluster and manager.
 fn scenario<F, Fut>(body: F)
 where
     F: FnOnce(World, Manager) -> Fut,
@@ -58,7 +57,7 @@ where
     });
 }
 
-/// Runs a scenario that starts what it needs.
+/// Runs a scenario that starts its own parts.
 fn run(body: impl Future<Output = Result<()>>) {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
@@ -79,7 +78,7 @@ fn a_crd(versions: &[&str]) -> Value {
     crd("as", "a.example.com", "A", versions)
 }
 
-/// Package `a` as somebody applies it by hand who has made no account for it: it runs as `default`, without rights.
+/// Package `a` as applied manually without an account: it runs as `default`, without rights.
 fn without_rights(version: &str) -> Operator {
     op(version).csv(csvs::no_rights)
 }

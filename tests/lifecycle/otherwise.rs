@@ -1,5 +1,5 @@
-//! What upstream does by pods, copies and ConfigMaps, and we do without: what is asked for is taken, and has its effect where there
-//! is one.
+//! Features that upstream implements by pods, copies and ConfigMaps, and olm without them: their settings are
+//! accepted, and have their effect where there is one.
 
 use anyhow::{Result, ensure};
 use olm_tests::inprocess::{Catalog, OLM, World, condition, of_cluster, text};
@@ -11,10 +11,11 @@ fn ready(source: &Value) -> bool {
     text(source, "/status/connectionState/lastObservedState") == "READY"
 }
 
-/// CAT-6, CAT-7, CAT-14, PC-1: whatever is asked of a catalog's pod, and in a namespace as strict as can be, the catalog is served
-/// by the manager: no pod, account, Service or NetworkPolicy is made for it that could be lost or changed.
+/// CAT-6, CAT-7, CAT-14, PC-1: for any pod settings of a catalog, and in the strictest namespace, the manager
+/// serves the catalog: no pod, account, Service or NetworkPolicy is created for it that could be lost or
+/// changed.
 #[test]
-fn a_catalog_has_no_pod_of_its_own() {
+fn a_catalog_has_no_pod() {
     scenario(async |world, _manager| {
         let strict =
             json!({ "metadata": { "labels": { "pod-security.kubernetes.io/enforce": "restricted" } } });
@@ -55,10 +56,10 @@ async fn everywhere(world: &World) -> Result<Vec<String>> {
         .collect())
 }
 
-/// CSV-3, CC-1, CC-2: an operator for all namespaces is in one, before and after a change of it, whatever the switch of copies
-/// says; and the switch says so.
+/// CSV-3, CC-1, CC-2: an operator for all namespaces is in one, before and after a change of it, for any
+/// setting of copies; and its status reports that.
 #[test]
-fn there_are_no_copies_and_the_switch_says_so() {
+fn there_are_no_copies_and_the_switch_reports_it() {
     scenario(async |world, _manager| {
         for name in ["ns", "one", "two"] {
             world.namespace(name).await?;
@@ -78,13 +79,13 @@ fn there_are_no_copies_and_the_switch_says_so() {
                         .is_some_and(|c| c["observedGeneration"] == config["metadata"]["generation"])
                 })
                 .await?;
-            let told = condition(&config, "DisabledCopiedCSVs").cloned().unwrap_or_default();
-            ensure!(told["status"] == "True" && told["reason"] == "CopiedCSVsDisabled", "{told}");
+            let reported = condition(&config, "DisabledCopiedCSVs").cloned().unwrap_or_default();
+            ensure!(reported["status"] == "True" && reported["reason"] == "CopiedCSVsDisabled", "{reported}");
             world.quiet().await?;
             let versions = everywhere(&world).await?;
             ensure!(versions == ["ns/a.v1.0.0"], "{versions:?}");
         }
-        // a change has no copies to follow
+        // there are no copies to update
         let label = json!({ "metadata": { "labels": { "example.com/team": "x" } } });
         world.patch("ClusterServiceVersion", "ns", "a.v1.0.0", &label).await?;
         world.quiet().await?;
@@ -94,8 +95,8 @@ fn there_are_no_copies_and_the_switch_says_so() {
     });
 }
 
-/// IP-17: upstream compresses the manifests of a plan into ConfigMaps, because a plan of a large bundle is too large to be written.
-/// Ours names the bundle by its digest, and is as large as any.
+/// IP-17: upstream compresses the manifests of a plan into ConfigMaps, because a plan of a large bundle is
+/// too large. Here a plan only has the digest of the bundle, and no size problem.
 #[test]
 fn a_plan_of_a_large_bundle_is_small() {
     scenario(async |world, _manager| {

@@ -1,4 +1,4 @@
-//! What belongs to what: garbage collection by owner, and the Operator object that gathers the parts of an operator.
+//! Ownership: garbage collection by owner, and the Operator object with the components of an operator.
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -16,7 +16,7 @@ fn owner(object: &Value) -> Value {
     json!({ "apiVersion": object["apiVersion"], "kind": object["kind"], "name": object["metadata"]["name"], "uid": object["metadata"]["uid"] })
 }
 
-/// GC-1: a ClusterRole that belongs to a CRD goes with it; so do those that the manager makes for the API.
+/// GC-1: a ClusterRole owned by a CRD is deleted with it; so are those that the manager creates for the API.
 #[test]
 fn roles_for_an_api_go_with_its_crd() {
     scenario(async |world, _manager| {
@@ -41,7 +41,7 @@ fn roles_for_an_api_go_with_its_crd() {
     });
 }
 
-/// GC-2: what belongs to two versions goes with the second, in the foreground too.
+/// GC-2: an object of two versions is deleted with the second, in the foreground too.
 #[test]
 fn what_belongs_to_two_versions_goes_with_the_second() {
     scenario(async |world, _manager| {
@@ -78,7 +78,8 @@ async fn parts(world: &World, operator: &str) -> Result<Vec<String>> {
     Ok(refs.iter().map(|r| format!("{} {}", text(r, "/kind"), text(r, "/name"))).collect())
 }
 
-/// OP-1: the Operator of a package and a namespace lists its parts, takes up what is given its label, and is gone when they are.
+/// OP-1: the Operator of a package and a namespace lists its components, adopts labelled objects, and is
+/// deleted when they are.
 #[test]
 fn an_operator_object_lists_the_parts() {
     scenario(async |world, _manager| {
@@ -120,12 +121,12 @@ fn an_operator_object_lists_the_parts() {
     });
 }
 
-/// A part that gets its label, or loses it, after the Operator was written is listed or left out at once: the Operator does not
-/// depend on which of the two is written first.
+/// A component that gets its label, or loses it, after the Operator was written is listed or dropped at once:
+/// the Operator does not depend on the order of writes.
 #[test]
 fn an_operator_object_follows_parts_that_are_labelled_after_it_was_written() {
     scenario(async |world, _manager| {
-        // given an Operator that is written, with nothing under way
+        // given an Operator, with no pending work
         world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
         world.home("ns").await?;
         world.subscribe("ns", "a").await?;
@@ -157,13 +158,13 @@ fn an_operator_object_follows_parts_that_are_labelled_after_it_was_written() {
     });
 }
 
-/// The garbage collection of a cluster takes what is left of an operator in any order: whichever goes last, its Operator goes after it
-/// and not with the next look at everything.
+/// Garbage collection deletes the components of an operator in any order: the Operator is deleted after the
+/// last one and not with the next full reconciliation.
 #[test]
 fn an_operator_object_goes_after_the_last_of_its_parts() {
     for last in ["InstallPlan", "OperatorCondition"] {
         scenario(async move |world, _manager| {
-            // given an operator of which one part is held by somebody's finalizer
+            // given an operator with a component held by a foreign finalizer
             world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
             world.home("ns").await?;
             world.subscribe("ns", "a").await?;
@@ -179,12 +180,12 @@ fn an_operator_object_goes_after_the_last_of_its_parts() {
                 Ok(())
             };
             world.eventually("the held part is listed", listed).await?;
-            // when all of it is deleted, then the Operator stays with that part
+            // when all of it is deleted, then the Operator stays with that component
             world.delete("Subscription", "ns", "a").await?;
             world.delete("ClusterServiceVersion", "ns", "a.v1.0.0").await?;
             for kind in ["Subscription", "ClusterServiceVersion", "Deployment", "ServiceAccount", "Role"] {
                 for name in world.names(kind, "ns").await? {
-                    // The account that every namespace has is nobody's part.
+                    // The default account of every namespace is not a component.
                     if name != "default" {
                         world.gone(kind, "ns", &name).await?;
                     }
@@ -197,7 +198,7 @@ fn an_operator_object_goes_after_the_last_of_its_parts() {
             }
             world.quiet().await?;
             ensure!(parts(&world, "a.ns").await?.contains(&part), "it went too early");
-            // and goes with it
+            // and is deleted with it
             world.patch(last, "ns", &name, &held(Value::Null)).await?;
             world.gone(last, "ns", &name).await?;
             world.gone("Operator", "", "a.ns").await

@@ -1,4 +1,5 @@
-//! PackageManifests, as tools of OLM v0 ask for them: through the API server, with the manager's own certificate.
+//! PackageManifests, as tools of OLM v0 request them: through the API server, with the manager's own
+//! certificate.
 
 use anyhow::{Context as _, Result, ensure};
 use kube::Client;
@@ -49,7 +50,8 @@ async fn ask(client: &Client, path: &str, accept: &str) -> Result<Value> {
     Ok(serde_json::from_str(&client.request_text(request).await?)?)
 }
 
-/// PM-1: fields, list, table and icon of packages; what a CatalogSource changes is seen; who may not, does not.
+/// PM-1: fields, list, table and icon of packages; changes of a CatalogSource are visible; unauthorized users
+/// see nothing.
 #[test]
 fn packages_are_listed_through_the_api_server() {
     run(async {
@@ -65,13 +67,13 @@ fn packages_are_listed_through_the_api_server() {
             }
         };
         world.publish_with("catalog", &catalog, shown("Our operators")).await?;
-        // then the API is available with the manager's certificate, and a table of it is what kubectl prints
+        // then the API is available with the manager's certificate, and kubectl prints its table
         let available = |api: &Value| {
             let conditions = api["status"]["conditions"].as_array();
             conditions.into_iter().flatten().any(|c| c["type"] == "Available" && c["status"] == "True")
         };
         world.until("APIService", "", "v1.packages.operators.coreos.com", available).await?;
-        // and it is discovered: kubectl knows the kind, and a namespace can be deleted, for which all kinds must be known
+        // and it is discovered: kubectl knows the kind, and a namespace can be deleted, which needs all kinds
         world
             .eventually("the API to be discovered", async || {
                 let groups = ask(&world.client, "/apis", DISCOVERY).await?;
@@ -115,7 +117,7 @@ fn packages_are_listed_through_the_api_server() {
             let list = ask(&world.client, &path, "application/json").await?;
             ensure!(list["items"].as_array().is_some_and(|items| items.len() == count), "{selector}: {list}");
         }
-        // when the catalog changes its name, then so do its packages
+        // when the catalog changes its display name, then so do its packages
         world.publish_with("catalog", &catalog, shown("Other name")).await?;
         world
             .eventually("the new name", async || {
@@ -124,7 +126,7 @@ fn packages_are_listed_through_the_api_server() {
                 Ok(())
             })
             .await?;
-        // and somebody who may not see the namespace sees none of it, until they may
+        // and a user without access to the namespace sees none of it, until it is granted
         let ann = world.client_of(Identity::user("ann", []));
         let refused = ask(&ann, IN_NS, "application/json").await;
         ensure!(refused.as_ref().is_err_and(|error| error.to_string().contains("forbidden")), "{refused:?}");

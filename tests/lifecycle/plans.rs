@@ -1,4 +1,4 @@
-//! InstallPlans: what they do to what is there.
+//! InstallPlans: their effect on existing objects.
 
 use anyhow::{Context as _, Result, ensure};
 use olm_tests::inprocess::{Catalog, Fault, Operator, World, condition, text};
@@ -14,11 +14,11 @@ async fn install(world: &World, operators: &[&Operator]) -> Result<()> {
     world.installed("ns", "a", &last).await
 }
 
-/// IP-1: what the API server warns about is told.
+/// IP-1: warnings of the API server are reported.
 #[test]
 fn warnings_of_the_api_are_events() {
     scenario(async |world, _manager| {
-        // A CRD in which a field is described that is not: the API server warns of unrecognized formats.
+        // A CRD with an unknown format: the API server warns about it.
         let mut crd = a_crd(&["v1"]);
         crd["spec"]["versions"][0]["deprecated"] = true.into();
         let budget = json!({ "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "name": "a" },
@@ -31,7 +31,7 @@ fn warnings_of_the_api_are_events() {
     });
 }
 
-/// IP-2: a CRD says with whom it came.
+/// IP-2: a CRD records its versions.
 #[test]
 fn a_crd_is_annotated_with_each_version_that_brought_it() {
     scenario(async |world, _manager| {
@@ -58,7 +58,7 @@ fn a_crd_is_annotated_with_each_version_that_brought_it() {
     });
 }
 
-/// IP-3: a step that fails is told, tried again for ever, and done when it can be.
+/// IP-3: a failing step is reported, retried forever, and succeeds when possible.
 #[test]
 fn a_step_that_fails_is_tried_again() {
     scenario(async |world, _manager| {
@@ -69,10 +69,10 @@ fn a_step_that_fails_is_tried_again() {
         let plan = world
             .eventually("the failure to be told", async || {
                 let plans = world.list("InstallPlan", "ns").await?;
-                let told = |p: &&Value| {
+                let reported = |p: &&Value| {
                     condition(p, "Installed").is_some_and(|c| c["reason"] == "InstallComponentFailed")
                 };
-                plans.iter().find(told).cloned().context("not told")
+                plans.iter().find(reported).cloned().context("not told")
             })
             .await?;
         ensure!(text(&plan, "/status/phase") == "Installing", "{}", plan["status"]);
@@ -86,7 +86,7 @@ fn a_step_that_fails_is_tried_again() {
     });
 }
 
-/// IP-4: the ServiceAccount is the new version's, and what others added to it stays.
+/// IP-4: the ServiceAccount belongs to the new version, and additions of others stay.
 #[test]
 fn a_service_account_passes_from_version_to_version() {
     scenario(async |world, _manager| {
@@ -137,7 +137,7 @@ fn a_service_keeps_its_address_through_an_upgrade() {
     });
 }
 
-/// IP-7: what the namespace has already is not installed again as a dependency, and nobody goes in circles.
+/// IP-7: an existing dependency is not installed again, and cycles terminate.
 #[test]
 fn a_dependency_that_is_there_is_no_part_of_the_plan() {
     scenario(async |world, _manager| {
@@ -183,11 +183,11 @@ fn with_schema(versions: &[(&str, bool, Value)]) -> Value {
     crd
 }
 
-/// IP-8, CRD-1, CRD-2, CRD-3: a table of changes of a CRD that has objects, and what becomes of each.
+/// IP-8, CRD-1, CRD-2, CRD-3: a table of changes of a CRD with objects, and the result of each.
 #[test]
 fn changes_of_a_crd_are_made_or_refused() {
     let sizes = |max: i64| json!({ "type": "object", "properties": { "size": { "type": "integer", "maximum": max } } });
-    // (what, the CRD's next versions, the code with which it is refused)
+    // (description, the CRD's next versions, the code of the refusal)
     let table: Vec<(&str, Value, Option<&str>)> = vec![
         ("a wider schema", with_schema(&[("v1", true, sizes(100))]), None),
         ("one that refuses what is there", with_schema(&[("v1", true, sizes(2))]), Some("Crd")),
@@ -204,7 +204,7 @@ fn changes_of_a_crd_are_made_or_refused() {
     ];
     scenario(async move |world, _manager| {
         for (at, (what, next, refused)) in table.into_iter().enumerate() {
-            // Each row has a group of its own, since CRDs are the cluster's.
+            // Each row has its own group, since CRDs are cluster-scoped.
             let own = |mut crd: Value| {
                 let group = format!("row{at}.example.com");
                 crd["spec"]["group"] = group.as_str().into();
@@ -226,11 +226,11 @@ fn changes_of_a_crd_are_made_or_refused() {
             match refused {
                 None => world.installed(&package, &package, &two.name).await.with_context(|| what)?,
                 Some(code) => {
-                    let told = world
+                    let reported = world
                         .condition("Subscription", &package, &package, "ResolutionFailed", "")
                         .await
                         .with_context(|| what)?;
-                    ensure!(text(&told, "/reason").starts_with(code), "{what}: {told}");
+                    ensure!(text(&reported, "/reason").starts_with(code), "{what}: {reported}");
                     let crd =
                         world.get("CustomResourceDefinition", "", &format!("as.row{at}.example.com")).await?;
                     ensure!(
@@ -248,7 +248,7 @@ fn changes_of_a_crd_are_made_or_refused() {
     });
 }
 
-/// IP-9: a version may go when nothing is stored in it any more.
+/// IP-9: a version may be removed when nothing is stored in it any more.
 #[test]
 fn a_version_of_a_crd_goes_after_its_objects_were_migrated() {
     scenario(async |world, _manager| {
@@ -261,7 +261,7 @@ fn a_version_of_a_crd_goes_after_its_objects_were_migrated() {
         world.installed("ns", "a", "a.v2.0.0").await?;
         world.publish("catalog", &Catalog::chain(&[&one, &two, &three])).await?;
         world.condition("Subscription", "ns", "a", "ResolutionFailed", "CrdStoredVersionRemoved").await?;
-        // when they are
+        // when they are migrated
         world
             .patch_status(
                 "CustomResourceDefinition",
@@ -275,7 +275,7 @@ fn a_version_of_a_crd_goes_after_its_objects_were_migrated() {
     });
 }
 
-/// IP-10: rights grow and shrink with the version, and old roles go.
+/// IP-10: rights grow and shrink with the version, and old roles are deleted.
 #[test]
 fn rights_grow_and_shrink_with_the_version() {
     scenario(async |world, _manager| {
@@ -310,7 +310,7 @@ fn rights_grow_and_shrink_with_the_version() {
     });
 }
 
-/// IP-11: what somebody edits in the installed version is run, and the next version does away with it.
+/// IP-11: an edit of the installed version is applied, and the next version discards it.
 #[test]
 fn an_edit_lasts_until_the_next_version() {
     scenario(async |world, _manager| {
@@ -335,7 +335,7 @@ fn an_edit_lasts_until_the_next_version() {
     });
 }
 
-/// IP-12: a CRD that somebody made by hand is taken over, and becomes the bundle's.
+/// IP-12: a manually created CRD is adopted, and becomes the bundle's.
 #[test]
 fn a_crd_made_by_hand_becomes_the_bundles() {
     scenario(async |world, _manager| {
@@ -353,7 +353,7 @@ fn a_crd_made_by_hand_becomes_the_bundles() {
     });
 }
 
-/// IP-13, GC-3: what a version brought goes with it.
+/// IP-13, GC-3: the objects of a version are deleted with it.
 #[test]
 fn everything_but_crds_goes_with_the_version() {
     scenario(async |world, _manager| {
@@ -385,7 +385,7 @@ fn everything_but_crds_goes_with_the_version() {
     });
 }
 
-/// CRDs stay, and so do the roles for their APIs and what gathers those.
+/// CRDs stay, and so do the roles for their APIs and the roles that aggregate those.
 fn goes_with_a_crd(difference: &str) -> bool {
     difference.contains("CustomResourceDefinition.")
         || difference.starts_with("+ APIService. ")
@@ -395,7 +395,7 @@ fn goes_with_a_crd(difference: &str) -> bool {
         || difference.starts_with("~ ClusterRole.")
 }
 
-/// Waits until nothing is left but CRDs and the roles for their APIs.
+/// Waits until only CRDs and the roles for their APIs are left.
 pub async fn clean(world: &World, before: &olm_tests::inprocess::Snapshot) -> Result<()> {
     world
         .eventually("nothing to be left", async || {
@@ -411,9 +411,9 @@ pub async fn clean(world: &World, before: &olm_tests::inprocess::Snapshot) -> Re
         .await
 }
 
-/// IP-14, CRD-1: a CRD that the API server refuses is told with its words.
+/// IP-14, CRD-1: a CRD rejected by the API server is reported with its message.
 #[test]
-fn a_crd_that_is_none_is_told() {
+fn an_invalid_crd_is_reported() {
     scenario(async |world, _manager| {
         let mut bad = a_crd(&["v1"]);
         bad["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] =
@@ -421,7 +421,7 @@ fn a_crd_that_is_none_is_told() {
         world.publish("catalog", &Catalog::chain(&[&op("1.0.0").owns(bad)])).await?;
         world.home("ns").await?;
         world.subscribe("ns", "a").await?;
-        let told = world
+        let reported = world
             .eventually("somebody to name the CRD", async || {
                 let mut objects = world.list("InstallPlan", "ns").await?;
                 objects.push(world.get("Subscription", "ns", "a").await?);
@@ -433,14 +433,14 @@ fn a_crd_that_is_none_is_told() {
                 all.iter().find(names).cloned().with_context(|| format!("{all:?}"))
             })
             .await?;
-        ensure!(text(&told, "/message").contains("items"), "{told}");
+        ensure!(text(&reported, "/message").contains("items"), "{reported}");
         ensure!(world.find("ClusterServiceVersion", "ns", "a.v1.0.0").await?.is_none(), "half installed");
         world.publish("catalog", &Catalog::chain(&[&op("1.0.1").owns(a_crd(&["v1"]))])).await?;
         world.installed("ns", "a", "a.v1.0.1").await
     });
 }
 
-/// IP-15: generations count up however often the Subscription is made anew.
+/// IP-15: generations count up however often the Subscription is recreated.
 #[test]
 fn generations_of_plans_count_up() {
     scenario(async |world, _manager| {
@@ -464,7 +464,7 @@ fn generations_of_plans_count_up() {
     });
 }
 
-/// DEP-1, DYN-1: a kind that the cluster does not have is named; when it is there the install goes on.
+/// DEP-1, DYN-1: a missing kind is named; when it exists the install continues.
 #[test]
 fn a_kind_that_is_not_there_is_named() {
     scenario(async |world, _manager| {

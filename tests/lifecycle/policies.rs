@@ -1,5 +1,5 @@
-//! InstallPolicies: what may be installed where, on whose rights, and who must approve it. How a namespace's users could get around
-//! one is part of each scenario.
+//! InstallPolicies: allowed packages per namespace, the rights for them, and approvers. Each scenario
+//! includes possible bypasses by a namespace's users.
 
 use anyhow::{Context as _, Result, ensure};
 use kube::Client;
@@ -45,7 +45,7 @@ async fn not_installed(world: &World, namespace: &str) -> Result<()> {
 #[test]
 fn a_package_that_a_policy_does_not_allow_waits_in_the_namespaces_that_the_policy_selects() {
     run(async {
-        // given a policy for some namespaces, in which a catalog of a tenant has the name of an allowed one
+        // given a policy for some namespaces, with a tenant's catalog of the same name as an allowed one
         let world = World::bare().await?;
         world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
         let allow = json!([{ "packages": ["b*"] }, { "packages": ["a"], "catalogs": [{ "namespace": "olm", "name": "other" }] }]);
@@ -59,11 +59,11 @@ fn a_package_that_a_policy_does_not_allow_waits_in_the_namespaces_that_the_polic
         let _manager = world.manager("manager-0")?;
         world.publish_in("ns", "other", &[&op("1.0.0")]).await?;
 
-        // when the package is asked for, by the name of the bundle too
+        // when the package is requested, by the name of the bundle too
         world.subscribe_with("ns", "a", |spec| spec["startingCSV"] = "a.v1.0.0".into()).await?;
         world.subscribe("free", "a").await?;
 
-        // then it is installed where no policy holds, and refused with the policy where one does
+        // then it is installed where no policy applies, and refused with the policy where one does
         world.installed("free", "a", "a.v1.0.0").await?;
         let refused = async || {
             world.condition("Subscription", "ns", "a", "ResolutionFailed", "ConstraintsNotSatisfiable").await
@@ -116,7 +116,7 @@ fn a_denied_right_waits_under_automatic_too_and_no_approval_passes_it() {
         let wanted = "InstallPolicy no-secrets denies * secrets (spec.deny.rights[0])";
         ensure!(text(&why, "/message").contains(wanted), "{why}");
 
-        // when an administrator approves the other, then the approval is taken back
+        // when an administrator approves the other, then the approval is revoked
         world.approve("ns", &plan).await?;
         let note = world.event("ns", &plan, "PolicyDenies").await?;
         ensure!(text(&note, "/note").contains(wanted), "{note}");
@@ -125,7 +125,7 @@ fn a_denied_right_waits_under_automatic_too_and_no_approval_passes_it() {
         not_installed(&world, "ns").await?;
         not_installed(&world, "auto").await?;
 
-        // when the policy goes, both go on
+        // when the policy is deleted, both continue
         world.delete("InstallPolicy", "", "no-secrets").await?;
         world.installed("auto", "a", "a.v1.0.0").await?;
         let plan = world.waiting_plan("ns", &[]).await?;
@@ -161,7 +161,8 @@ fn an_upgrade_is_held_to_policies_and_what_is_installed_is_left_alone() {
 #[test]
 fn t05_an_operator_group_does_not_widen_what_a_policy_denies() {
     run(async {
-        // given a policy that denies Secrets of the whole cluster, and an operator that reads those of its namespace
+        // given a policy that denies Secrets of the whole cluster, and an operator that reads those of its
+        // namespace
         let world = World::bare().await?;
         let denied =
             json!({ "verbs": ["*"], "apiGroups": [""], "resources": ["secrets"], "scope": "Cluster" });
@@ -173,7 +174,7 @@ fn t05_an_operator_group_does_not_widen_what_a_policy_denies() {
         world.subscribe("ns", "a").await?;
         world.installed("ns", "a", "a.v1.0.0").await?;
 
-        // when its group comes to mean all namespaces
+        // when its group is changed to all namespaces
         let all = json!({ "spec": { "targetNamespaces": null } });
         world.patch("OperatorGroup", "ns", "own", &all).await?;
 
@@ -201,7 +202,7 @@ fn t03_a_version_that_is_written_by_hand_is_on_no_list() {
         let own = Operator::named("b", "1.0.0", "b.v1.0.0").csv(crate::csvs::no_rights);
         world.create_as(&jane, &own.manifest("ns")).await?;
 
-        // then it is not served
+        // then it is not deployed
         let failed = world.csv("ns", "b.v1.0.0", "Failed").await?;
         let why = text(&failed, "/status/message");
         ensure!(why.contains("InstallPolicy lists") && why.contains("without a catalog"), "{why}");
@@ -224,7 +225,7 @@ fn the_author_of_a_policy_lends_rights_as_long_as_the_author_holds_them() {
             "dev",
             json!({ "allow": [{ "catalogs": catalogs, "packages": ["a"], "authority": "Policy" }] }),
         );
-        // whose name is written does not count
+        // a claimed author does not count
         dev["metadata"]["annotations"] =
             json!({ "olm.requestedBy": "admin", "olm.requestedByGroups": "system:masters" });
         let made = world.create_as(&pat, &dev).await?;
@@ -233,7 +234,7 @@ fn the_author_of_a_policy_lends_rights_as_long_as_the_author_holds_them() {
         world.namespace("ns").await?;
         let jane = tenant(&world, "jane", "ns").await?;
 
-        // when the editor asks for it, then it is installed without an approver
+        // when the editor requests it, then it is installed without an approver
         requested(&world, &jane, &["ns"]).await?;
         world.installed("ns", "a", "a.v1.0.0").await?;
 
@@ -286,7 +287,7 @@ fn t21_a_policy_without_a_recorded_author_lends_nothing_and_is_listed_until_one_
         ensure!(found.object.as_deref() == Some("InstallPolicy dev"), "{found:?}");
         ensure!(found.fix.as_deref() == Some(command), "{found:?}");
 
-        // when a user who holds the rights runs it, then that user lends them
+        // when a user with the rights runs it, then that user lends them
         let note = json!({ "metadata": { "annotations": { "olm.requestedBy": "me" } } });
         let recorded = world.patch_as(&pat, ("InstallPolicy", "", "dev"), &note).await?;
         ensure!(text(&recorded, "/metadata/annotations/olm.requestedBy") == "pat", "{recorded}");
@@ -315,7 +316,7 @@ fn rights_are_lent_for_the_own_namespace_and_for_the_named_catalog_alone() {
         let (plan, needed) = waits(&world, &[]).await?;
         ensure!(needed.contains("user jane does not hold") && !needed.contains("InstallPolicy"), "{needed}");
 
-        // and so does the same package of a catalog of the editor's
+        // and so does the same package of the editor's own catalog
         world.publish_in("ns", "catalog", &[&op("1.0.0")]).await?;
         world
             .patch_as(
@@ -336,7 +337,7 @@ fn rights_are_lent_for_the_own_namespace_and_for_the_named_catalog_alone() {
 #[test]
 fn t21_high_rights_take_the_approval_of_two_users() {
     run(async {
-        // given a policy that asks for two approvers, and a plan that grants HIGH rights
+        // given a policy that requires two approvers, and a plan that grants HIGH rights
         let world = World::bare().await?;
         world.publish("catalog", &Catalog::chain(&[&high("a", "1.0.0")])).await?;
         world.apply(&policy("four-eyes", json!({ "approvals": { "high": 2 } }))).await?;
@@ -355,7 +356,7 @@ fn t21_high_rights_take_the_approval_of_two_users() {
         let refused = refused.err().map(|error| format!("{error:#}")).unwrap_or_default();
         ensure!(refused.contains("written by the manager"), "{refused}");
 
-        // when one user approves it, once and again, then it waits for another
+        // when one user approves it, even twice, then it waits for another
         for _ in 0..2 {
             approve(&world, &jane, plan).await?;
             let taken =
@@ -391,7 +392,7 @@ fn the_author_of_an_automatic_subscription_is_the_first_of_two_and_both_approve_
         world.home("ns").await?;
         let (jane, joe) = (administrator(&world, "jane"), administrator(&world, "joe"));
 
-        // when a user asks for it, then it waits for another one
+        // when a user requests it, then it waits for another one
         world.create_as(&jane, &World::subscription("ns", "a")).await?;
         let plan = world.waiting_plan("ns", &[]).await?;
         let name = text(&plan, "/metadata/name");
@@ -425,7 +426,7 @@ fn a_dependency_that_a_policy_does_not_allow_is_not_installed_along() {
         not_installed(&world, "ns").await?;
         ensure!(world.names("Subscription", "ns").await? == ["a"], "something came along");
 
-        // when it is allowed, both come
+        // when it is allowed, both are installed
         world.apply(&policy("only-a", json!({ "allow": [{ "packages": ["a", "b"] }] }))).await?;
         world.installed("ns", "a", "a.v1.0.0").await
     });
@@ -510,7 +511,7 @@ fn a_malformed_policy_is_refused_with_the_field() {
             let refused = refused.err().map(|error| format!("{error:#}")).unwrap_or_default();
             ensure!(refused.contains(field), "{spec}: {refused:?}");
         }
-        // a tenant may write none, nor read one
+        // a tenant may neither write nor read one
         world.namespace("ns").await?;
         let jane = tenant(&world, "jane", "ns").await?;
         ensure!(world.create_as(&jane, &policy("own", json!({ "approvals": { "high": 1 } }))).await.is_err());
@@ -554,7 +555,7 @@ fn the_effect_of_a_policy_is_shown_before_it_is_applied() {
             tested.effects.iter().map(|e| (e.name.clone(), e.what, e.result)).collect()
         };
 
-        // then each policy shows what it would do
+        // then each policy shows its effect
         let tested = test(
             &world.client,
             None,
@@ -574,7 +575,7 @@ fn the_effect_of_a_policy_is_shown_before_it_is_applied() {
         let tested = test(&world.client, None, elsewhere).await?;
         ensure!(!tested.is_felt() && tested.policies[0].namespaces == Some(0), "{tested:?}");
 
-        // and a tenant sees the own namespace, and what could not be looked at
+        // and a tenant sees the own namespace, and a list of unreadable objects
         let jane = tenant(&world, "jane", "ns").await?;
         world.allow("jane", "", &[rule(&[""], &["namespaces"], &["get"])]).await?;
         let tested = test(&jane, Some("ns"), json!({ "allow": [{ "packages": ["b"] }] })).await?;

@@ -1,4 +1,4 @@
-//! Catalogs and bundles that are pulled: from a registry, and from catalog servers.
+//! Pulled catalogs and bundles: from a registry, and from catalog servers.
 
 use std::{
     net::TcpListener,
@@ -41,7 +41,7 @@ fn by_image(registry: &Registry, operators: &[&Operator]) -> Catalog {
     })
 }
 
-/// SUB-19: the bundle is an image; it is pulled by the manager, and neither Job nor ConfigMap is made for it.
+/// SUB-19: the bundle is an image; the manager pulls it, and creates neither Job nor ConfigMap for it.
 #[test]
 fn a_bundle_is_pulled() {
     run(async {
@@ -60,7 +60,7 @@ fn a_bundle_is_pulled() {
             let pods = world.names("Pod", namespace).await?;
             ensure!(pods.iter().all(|pod| pod.starts_with("a-")), "{namespace}: {pods:?}");
         }
-        // once: what was pulled is kept
+        // once: the content is cached
         let pulled = registry.asked("GET a/bundle/blobs");
         world.delete("Deployment", "ns", "a").await?;
         world.until("Deployment", "ns", "a", |d| d["status"]["availableReplicas"] == 1).await?;
@@ -70,8 +70,8 @@ fn a_bundle_is_pulled() {
     });
 }
 
-/// SUB-24: the image of a bundle is not there yet. That is told, with the image; when it is pushed it is installed without
-/// anybody doing anything, and nothing is said of it any more.
+/// SUB-24: the image of a bundle does not exist yet. That is reported, with the image; when it is pushed the
+/// bundle is installed without user action, and the report is cleared.
 #[test]
 fn a_bundle_that_is_pushed_late_is_installed() {
     run(async {
@@ -94,7 +94,7 @@ fn a_bundle_that_is_pushed_late_is_installed() {
     });
 }
 
-/// CAT-8: an index image, read by its folder of documents: packages are served, and installed from.
+/// CAT-8: an index image, read by its directory of documents: packages are served, and installed from.
 #[test]
 fn a_catalog_is_pulled() {
     run(async {
@@ -116,7 +116,8 @@ fn a_catalog_is_pulled() {
     });
 }
 
-/// CAT-12: the image is made of a template and the cluster's version; what cannot be filled in is named.
+/// CAT-12: the image is computed from a template and the cluster's version; an unresolved placeholder is
+/// named.
 #[test]
 fn a_catalogs_image_follows_the_clusters_version() {
     run(async {
@@ -134,9 +135,12 @@ fn a_catalogs_image_follows_the_clusters_version() {
             })
         };
         world.apply(&source("catalogs/a:v{kube_major_version}.{kube_minor_version}")).await?;
-        let told =
+        let reported =
             world.condition("CatalogSource", OLM, "catalog", "ResolvedImage", "AllTemplatesResolved").await?;
-        ensure!(text(&told, "/message") == registry.reference(&format!("catalogs/a:{tag}")), "{told}");
+        ensure!(
+            text(&reported, "/message") == registry.reference(&format!("catalogs/a:{tag}")),
+            "{reported}"
+        );
         world.until("CatalogSource", OLM, "catalog", ready).await?;
         world.apply(&source("catalogs/a:{kube_major_version}-{moon_phase}")).await?;
         let found = world
@@ -144,13 +148,13 @@ fn a_catalogs_image_follows_the_clusters_version() {
                 condition(source, "TemplatesHaveResolved").is_some_and(|c| c["status"] == "False")
             })
             .await?;
-        let told = condition(&found, "TemplatesHaveResolved").context("a condition")?;
-        ensure!(text(told, "/message").contains("moon_phase"), "{told}");
+        let reported = condition(&found, "TemplatesHaveResolved").context("a condition")?;
+        ensure!(text(reported, "/message").contains("moon_phase"), "{reported}");
         Ok(())
     });
 }
 
-/// A catalog server that is a process of its own.
+/// A catalog server in its own process.
 struct Server {
     child: Child,
     port: u16,
@@ -186,13 +190,14 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // One that is gone is as good.
+        // A terminated one is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// CAT-2, CAT-5: a catalog behind an address; when its server is gone and the address is another one's, that one's news come.
+/// CAT-2, CAT-5: a catalog behind an address; when its server is gone and the address changes, the new
+/// server's content is used.
 #[test]
 fn a_catalog_behind_an_address_moves() {
     run(async {

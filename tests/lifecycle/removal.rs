@@ -1,4 +1,4 @@
-//! Removing operators: with kubectl in any order, by `deletionPolicy`, by `olm uninstall` that dies anywhere.
+//! Removing operators: with kubectl in any order, by `deletionPolicy`, by an interrupted `olm uninstall`.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{a_crd, op, run, scenario};
 
-/// Package `a` with a CRD, and with a right in the whole cluster.
+/// Package `a` with a CRD, and with a cluster-wide right.
 pub(super) fn wide() -> Operator {
     op("1.0.0")
         .owns(a_crd(&["v1"]))
@@ -38,12 +38,13 @@ pub(super) fn instances(world: &World) -> kube::Api<kube::api::DynamicObject> {
     kube::Api::namespaced_with(world.client.clone(), "ns", &resource)
 }
 
-/// What an operator may leave: its CRD, the roles over that, and the APIService that the API server makes of it.
+/// Retained objects of an operator: its CRD, the roles over that, and the APIService that the API server
+/// creates for it.
 fn may_stay(key: &str) -> bool {
     key.contains("a.example.com") || key.starts_with("CatalogSource.")
 }
 
-/// GC-1, and what garbage collection does not reach.
+/// GC-1, and objects that garbage collection does not reach.
 #[test]
 fn deletions_in_any_order_end_clean() {
     let kinds = ["Subscription", "ClusterServiceVersion", "InstallPlan", "OperatorGroup", "Namespace"];
@@ -79,16 +80,16 @@ fn deletions_in_any_order_end_clean() {
     }
 }
 
-/// A Subscription that is deleted takes along what its policy says, and is held while that cannot be done.
+/// A deleted Subscription applies its policy, and is held while that is impossible.
 #[test]
 fn a_deletion_policy_is_carried_out() {
     scenario(async |world, _manager| {
-        // given an operator that is not to leave anybody alone
+        // given an operator that must not leave instances behind
         installed(&world, |spec| spec["deletionPolicy"] = json!({ "operands": "Abort" })).await?;
         instance(&world, &[]).await?;
         // when
         world.delete("Subscription", "ns", "a").await?;
-        // then it is held, and says so
+        // then it is held, and reports it
         let held = world
             .until("Subscription", "ns", "a", |s| {
                 condition(s, "DeletionHeld").is_some_and(|c| c["status"] == "True")
@@ -102,7 +103,7 @@ fn a_deletion_policy_is_carried_out() {
         );
         world.csv("ns", "a.v1.0.0", "Succeeded").await?;
         world.event("ns", "a", "DeletionHeld").await?;
-        // and when somebody decides, it goes
+        // and when a user decides, it is deleted
         let patch = json!({ "spec": { "deletionPolicy": { "operands": "Orphan" } } });
         world.patch("Subscription", "ns", "a", &patch).await?;
         world.gone("Subscription", "ns", "a").await?;
@@ -117,7 +118,7 @@ fn a_deletion_policy_is_carried_out() {
     });
 }
 
-/// Instances go first, when the manager has been given the right.
+/// Instances are deleted first, when the manager has the right.
 #[test]
 fn instances_go_while_the_operator_runs() {
     scenario(async |world, _manager| {
@@ -126,9 +127,9 @@ fn instances_go_while_the_operator_runs() {
         world.delete("Subscription", "ns", "a").await?;
         let held = world.until("Subscription", "ns", "a", |s| condition(s, "DeletionHeld").is_some()).await?;
         let why = condition(&held, "DeletionHeld").context("a condition")?.clone();
-        // It may count them, or not: a right to delete them it has in no case.
+        // It may or may not count them: it never has the right to delete them.
         ensure!(["ManagerLacksRights", "OperandsPresent"].contains(&text(&why, "/reason")), "{why}");
-        // when an administrator gives it the right
+        // when an administrator grants the right
         let role = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": "delete-as" },
             "rules": [{ "apiGroups": ["a.example.com"], "resources": ["as"], "verbs": ["get", "list", "delete"] }] });
         world.apply(&role).await?;
@@ -137,7 +138,7 @@ fn instances_go_while_the_operator_runs() {
             "subjects": [{ "kind": "ServiceAccount", "name": "olm-manager", "namespace": "olm" }] });
         world.apply(&binding).await?;
         world.touch("Subscription", "ns", "a").await?;
-        // then the instance is deleted, and the operator stays as long as it cleans up after it
+        // then the instance is deleted, and the operator stays while it cleans up after it
         world
             .eventually("the instance to be deleted", async || {
                 let one = instances(&world).get("one").await?;
@@ -158,7 +159,7 @@ fn instances_go_while_the_operator_runs() {
     });
 }
 
-/// The manager may do this with CRDs from now on.
+/// Grants the manager a verb on CRDs.
 pub(super) async fn allow_crds(world: &World, verb: &str) -> Result<()> {
     let role = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": "crds" },
         "rules": [{ "apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "verbs": [verb] }] });
@@ -169,7 +170,7 @@ pub(super) async fn allow_crds(world: &World, verb: &str) -> Result<()> {
     world.apply(&binding).await.map(drop)
 }
 
-/// Waits until the manager may count the objects of the CRD: it may by a role that another controller adds up.
+/// Waits until the manager may count the objects of the CRD: an aggregated role grants it.
 pub(super) async fn may_count(world: &World) -> Result<()> {
     let who = format!("system:serviceaccount:{OLM}:{MANAGER}");
     let what = json!({ "group": "a.example.com", "resource": "as", "verb": "list" });
@@ -187,18 +188,19 @@ pub(super) async fn may_count(world: &World) -> Result<()> {
         .await
 }
 
-/// CRDs go where the policy says so: last, never with somebody's objects, and with a right that an administrator gives.
+/// CRDs are deleted where the policy requires it: last, never with a user's objects, and with a right that an
+/// administrator grants.
 #[test]
-fn crds_go_when_the_policy_says_so() {
+fn crds_are_removed_when_the_policy_requires_it() {
     scenario(async |world, _manager| {
-        // given an operator whose CRDs are to go, and an object that is still used
+        // given an operator whose CRDs are to be deleted, and an object in use
         installed(&world, |spec| spec["deletionPolicy"] = json!({ "operands": "Abort", "crds": "Delete" }))
             .await?;
         instance(&world, &[]).await?;
         may_count(&world).await?;
         // when
         world.delete("Subscription", "ns", "a").await?;
-        // then it is held, and nothing is done by halves
+        // then it is held, and nothing is half done
         let why = world.condition("Subscription", "ns", "a", "DeletionHeld", "OperandsPresent").await?;
         ensure!(
             text(&why, "/message").contains("would be deleted with the CustomResourceDefinition"),
@@ -210,7 +212,7 @@ fn crds_go_when_the_policy_says_so() {
         // when there is no object any more
         instances(&world).delete("one", &Default::default()).await.map(drop)?;
         world.touch("Subscription", "ns", "a").await?;
-        // then the operator goes, and the CRD waits for a right that the manager has in no case by itself
+        // then the operator is deleted, and the CRD waits for a right that the manager never has by default
         let why = world.condition("Subscription", "ns", "a", "DeletionHeld", "ManagerLacksRights").await?;
         ensure!(text(&why, "/message").contains("as.a.example.com"), "{why}");
         ensure!(
@@ -218,7 +220,7 @@ fn crds_go_when_the_policy_says_so() {
             "CRDs before the operator that looks after them"
         );
         world.get("CustomResourceDefinition", "", "as.a.example.com").await?;
-        // when it is given, then that goes too, and with it the roles over its kind
+        // when it is granted, then that is deleted too, and with it the roles over its kind
         allow_crds(&world, "delete").await?;
         world.touch("Subscription", "ns", "a").await?;
         world.gone("CustomResourceDefinition", "", "as.a.example.com").await?;
@@ -228,9 +230,9 @@ fn crds_go_when_the_policy_says_so() {
     });
 }
 
-/// By default they stay, though the manager could delete them.
+/// By default they stay, although the manager could delete them.
 #[test]
-fn crds_stay_when_the_policy_says_nothing() {
+fn crds_stay_by_default() {
     scenario(async |world, _manager| {
         installed(&world, |spec| spec["deletionPolicy"] = json!({})).await?;
         allow_crds(&world, "delete").await?;
@@ -250,9 +252,9 @@ fn crds_stay_when_the_policy_says_nothing() {
     });
 }
 
-/// `olm uninstall` is killed at every call that changes something, and given again.
+/// `olm uninstall` is killed at every write, and repeated.
 #[test]
-fn an_interrupted_uninstall_goes_on() {
+fn an_interrupted_uninstall_continues() {
     let options =
         || UninstallOptions { operands: Operands::Delete, delete_crds: true, ..UninstallOptions::default() };
     let mut at = 0;
@@ -277,11 +279,11 @@ fn an_interrupted_uninstall_goes_on() {
                 () = dead.cancelled() => None,
             };
             if let Some(done) = done {
-                // There is no write that it did not die at.
+                // It died at every write.
                 ended.store(true, std::sync::atomic::Ordering::Relaxed);
                 done.map(drop).map_err(|error| anyhow::anyhow!("{error}"))?;
             } else {
-                // then the same command goes on
+                // then the same command continues
                 match olm_ops::uninstall(&world.client, Some("ns"), "a", &options()).await {
                     Ok(_) | Err(olm_ops::Error::NotFound { .. }) => {}
                     Err(error) => bail!("after write {at}: {error}"),
@@ -300,12 +302,12 @@ fn an_interrupted_uninstall_goes_on() {
     assert!(at > 4, "it died {at} times: the calls are not counted");
 }
 
-/// A CRD that only an earlier version brought goes with the others, in one call, counted beforehand; one that another package has taken
-/// over stays.
+/// A CRD of an earlier version is deleted with the others, in one call, counted beforehand; one adopted by
+/// another package stays.
 #[test]
 fn crds_of_earlier_versions_go_too() {
     scenario(async |world, _manager| {
-        // given an upgrade to a version with fewer CRDs, one of which another operator brings now
+        // given an upgrade to a version with fewer CRDs, one of which another operator provides now
         let old = op("1.0.0")
             .owns(a_crd(&["v1"]))
             .owns(crd("olds", "a.example.com", "Old", &["v1"]))
@@ -323,7 +325,7 @@ fn crds_of_earlier_versions_go_too() {
         world.installed("ns", "heir", "heir.v1.0.0").await?;
         let left = json!({ "apiVersion": "a.example.com/v1", "kind": "Old", "metadata": { "name": "one", "namespace": "ns" } });
         world.apply(&left).await?;
-        // then its objects stand in the way as those of the others do
+        // then its objects block like those of the others
         let all = |operands| UninstallOptions { operands, delete_crds: true, ..UninstallOptions::default() };
         let refused = olm_ops::uninstall(&world.client, Some("ns"), "a", &all(Operands::Keep)).await;
         let error = refused.err().context("an object would have gone without a word")?;
@@ -342,9 +344,10 @@ fn crds_of_earlier_versions_go_too() {
     });
 }
 
-/// A CRD stays as long as another namespace has the operator, and goes with the last, though labels tell where else it was.
+/// A CRD stays as long as another namespace has the operator, and is deleted with the last, even with labels
+/// of former ones.
 #[test]
-fn crds_go_with_the_last_who_needs_them() {
+fn crds_are_removed_with_their_last_user() {
     scenario(async |world, _manager| {
         // given
         world.publish("catalog", &Catalog::chain(&[&wide()])).await?;
@@ -355,7 +358,7 @@ fn crds_go_with_the_last_who_needs_them() {
         }
         let options =
             UninstallOptions { operands: Operands::Keep, delete_crds: true, ..UninstallOptions::default() };
-        // when the first goes, then its CRD is needed in the other
+        // when the first is removed, then its CRD is needed in the other
         let report = olm_ops::uninstall(&world.client, Some("one"), "a", &options).await?;
         let kept: Vec<&String> =
             report.kept.iter().filter(|kept| kept.contains("as.a.example.com")).collect();
@@ -365,14 +368,14 @@ fn crds_go_with_the_last_who_needs_them() {
         );
         let crd = world.get("CustomResourceDefinition", "", "as.a.example.com").await?;
         ensure!(crd["metadata"]["labels"].get("operators.coreos.com/a.one").is_some(), "{}", crd["metadata"]);
-        // when the second goes, then nobody needs it, whatever the label of the first says
+        // when the second is removed, then it is unneeded, whatever the label of the first
         let report = olm_ops::uninstall(&world.client, Some("two"), "a", &options).await?;
         ensure!(report.removed.iter().any(|gone| gone.contains("as.a.example.com")), "{report:?}");
         world.gone("CustomResourceDefinition", "", "as.a.example.com").await
     });
 }
 
-/// What was installed for another operator goes with it, if that is wanted and nothing else needs it.
+/// A dependency is removed with its dependent, if requested and unneeded otherwise.
 #[test]
 fn what_was_installed_for_it_goes_with_it() {
     scenario(async |world, _manager| {
@@ -385,7 +388,7 @@ fn what_was_installed_for_it_goes_with_it() {
         world.installed("ns", "base", "base.v1.0.0").await?;
         let made_for = json!({ "metadata": { "annotations": { "olm.requiredBy": "a" } } });
         world.patch("Subscription", "ns", "base", &made_for).await?;
-        // when it is to stay, the plan says so
+        // when it is to stay, the plan shows it
         let plan =
             olm_ops::preview_uninstall(&world.client, Some("ns"), "a", &UninstallOptions::default()).await?;
         ensure!(
@@ -393,7 +396,7 @@ fn what_was_installed_for_it_goes_with_it() {
             "{:?}",
             plan.dependencies
         );
-        // and when it is to go, it goes
+        // and when it is to be removed, it is
         let options = UninstallOptions { delete_dependencies: true, ..UninstallOptions::default() };
         olm_ops::uninstall(&world.client, Some("ns"), "a", &options).await?;
         world.gone("Subscription", "ns", "base").await?;
@@ -402,12 +405,13 @@ fn what_was_installed_for_it_goes_with_it() {
     });
 }
 
-/// The Subscription that a plan makes for `a`.
+/// The generated Subscription of `a`.
 pub(super) fn along() -> String {
     format!("a-stable-catalog-{OLM}")
 }
 
-/// `a` in a catalog with these, each of which needs it; and each of these subscribed to, with what becomes of `a` when it goes.
+/// `a` in a catalog with these, each of which needs it; and each of these subscribed to, with a policy for
+/// `a`.
 pub(super) async fn brought_along(world: &World, packages: &[&str], policy: &Value) -> Result<()> {
     let operators: Vec<Operator> =
         packages.iter().map(|name| Operator::new(name, "1.0.0").needs_package("a", ">=1.0.0")).collect();
@@ -419,7 +423,7 @@ pub(super) async fn brought_along(world: &World, packages: &[&str], policy: &Val
         world.subscribe_with("ns", name, |spec| spec["deletionPolicy"] = policy.clone()).await?;
         world.installed("ns", name, &format!("{name}.v1.0.0")).await?;
         world.installed("ns", &along(), "a.v1.0.0").await?;
-        // The plans noted down for whom, the first that made it and those that found it.
+        // The plans record their dependents, that of the plan that created it and those that found it.
         let by = packages[..=at].join(",");
         world
             .until("Subscription", "ns", &along(), |s| text(s, "/metadata/annotations/olm.requiredBy") == by)
@@ -428,7 +432,7 @@ pub(super) async fn brought_along(world: &World, packages: &[&str], policy: &Val
     world.quiet().await
 }
 
-/// Whether `a` is as it was.
+/// Whether `a` is unchanged.
 async fn stays(world: &World) -> Result<()> {
     world.quiet().await?;
     let subscription = world.get("Subscription", "ns", &along()).await?;
@@ -447,7 +451,7 @@ pub(super) async fn all_gone(world: &World, subscription: &str, package: &str) -
     world.gone("Deployment", "ns", package).await
 }
 
-/// What a plan brought along goes with the Subscription that it was brought along for, by `kubectl delete` and its policy alone.
+/// A dependency is deleted with its dependent Subscription, by `kubectl delete` and the policy alone.
 #[test]
 fn what_came_along_goes_along() {
     scenario(async |world, _manager| {
@@ -458,26 +462,26 @@ fn what_came_along_goes_along() {
     });
 }
 
-/// It stays as long as another one needs it, and goes with the last.
+/// It stays as long as another one needs it, and is deleted with the last.
 #[test]
 fn what_came_along_stays_until_the_last_goes() {
     scenario(async |world, _manager| {
         brought_along(&world, &["b", "c"], &json!({ "dependencies": "Delete" })).await?;
-        // when one of the two goes, then the other still has what it needs
+        // when one of the two is removed, then the other still has its dependency
         world.delete("Subscription", "ns", "b").await?;
         all_gone(&world, "b", "b").await?;
         stays(&world).await?;
         world.csv("ns", "c.v1.0.0", "Succeeded").await?;
-        // when that goes too
+        // when that is removed too
         world.delete("Subscription", "ns", "c").await?;
         all_gone(&world, "c", "c").await?;
         all_gone(&world, &along(), "a").await
     });
 }
 
-/// By default it stays, whoever needs it.
+/// By default it stays, whatever needs it.
 #[test]
-fn what_came_along_stays_when_the_policy_says_nothing() {
+fn dependencies_stay_by_default() {
     scenario(async |world, _manager| {
         brought_along(&world, &["b"], &json!({})).await?;
         world.delete("Subscription", "ns", "b").await?;

@@ -1,4 +1,5 @@
-//! What no bundle and no version may write: the objects of olm and of Kubernetes. The ids are those of the threat model.
+//! Reserved objects that no bundle and no version may write: those of olm and of Kubernetes. The ids are
+//! those of the threat model.
 
 use anyhow::{Context as _, Result, ensure};
 use olm_ops::{
@@ -17,7 +18,7 @@ fn other(version: &str) -> Operator {
     Operator::new("b", version)
 }
 
-/// Publishes a bundle, asks for it with automatic approval, and waits until it is refused as reserved.
+/// Publishes a bundle, requests it with automatic approval, and waits until it is refused as reserved.
 async fn refused(world: &World, bundle: &Operator) -> Result<String> {
     world.publish("catalog", &Catalog::chain(&[bundle])).await?;
     world.home("ns").await?;
@@ -28,7 +29,7 @@ async fn refused(world: &World, bundle: &Operator) -> Result<String> {
     Ok(text(&told, "/message").to_owned())
 }
 
-/// T01: a bundle that "owns" a CustomResourceDefinition of olm is refused, and the others go on.
+/// T01: a bundle that "owns" a CustomResourceDefinition of olm is refused, and the others continue.
 #[test]
 fn t01_a_bundle_that_owns_an_api_of_olm_is_refused() {
     scenario(async |world, _manager| {
@@ -48,7 +49,7 @@ fn t01_a_bundle_that_owns_an_api_of_olm_is_refused() {
     });
 }
 
-/// T01: doctor reports what was changed of the installation, and applying it, as `olm self upgrade` does, restores it.
+/// T01: doctor reports changes of the installation, and applying it, as `olm self upgrade` does, restores it.
 #[test]
 fn t01_what_was_changed_of_olm_is_reported_and_restored() {
     run(async {
@@ -109,7 +110,8 @@ fn t01_what_was_changed_of_olm_is_reported_and_restored() {
     });
 }
 
-/// T06: a ClusterRole that nothing binds and that adds everything to `view` is HIGH in the plan, before anything is applied.
+/// T06: an unbound ClusterRole that aggregates everything into `view` is HIGH in the plan, before anything is
+/// applied.
 #[test]
 fn t06_a_role_that_adds_to_view_is_high_in_the_plan() {
     scenario(async |world, _manager| {
@@ -157,7 +159,7 @@ fn t07_roles_of_kubernetes_and_of_olm_are_not_taken_over() {
     });
 }
 
-/// T07, T01: a version that was applied by hand writes no reserved object either.
+/// T07, T01: a manually applied version writes no reserved object either.
 #[test]
 fn t07_a_version_made_by_hand_writes_no_reserved_object() {
     scenario(async |world, _manager| {

@@ -1,4 +1,4 @@
-//! The way back where it would lose data: nobody is let through, and nothing is changed.
+//! Rollbacks that would lose data: refused, and nothing is changed.
 
 use std::net::TcpListener;
 
@@ -24,8 +24,8 @@ fn objects(world: &World) -> Api<DynamicObject> {
     Api::namespaced_with(world.client.clone(), "ns", &ApiResource::from_gvk_with_plural(&gvk, "as"))
 }
 
-/// An operator that was upgraded to a version whose CRD stores another version than the one before knows, and an object that was made
-/// since.
+/// An operator upgraded to a version whose CRD stores a version that the previous one lacks, and an object
+/// created since.
 async fn upgraded(world: &World) -> Result<()> {
     let one = op("1.0.0").owns(a_crd(&["v1"]));
     // The first one is stored.
@@ -49,7 +49,7 @@ async fn upgraded(world: &World) -> Result<()> {
     world.quiet().await
 }
 
-/// What is installed, and what it holds.
+/// The installed version and its data.
 async fn state(world: &World) -> Result<Value> {
     let crd = world.get("CustomResourceDefinition", "", "as.a.example.com").await?;
     let deployment = world.get("Deployment", "ns", "a").await?;
@@ -65,8 +65,8 @@ async fn state(world: &World) -> Result<Value> {
     }))
 }
 
-/// As a pipeline writes it: the wish is on the Subscription, the plan is refused, and the operator stays as it is until somebody takes the
-/// wish back.
+/// From a pipeline: the request is in the Subscription, the plan is refused, and the operator stays unchanged
+/// until the request is reverted.
 #[test]
 fn a_way_back_that_would_lose_data_is_not_gone() {
     scenario(async |world, _manager| {
@@ -75,7 +75,7 @@ fn a_way_back_that_would_lose_data_is_not_gone() {
         // when
         let back = json!({ "spec": { "version": "=1.0.0", "upgradeConstraintPolicy": "SelfCertified" } });
         world.patch("Subscription", "ns", "a", &back).await?;
-        // then the reason is told
+        // then the reason is reported
         let failed = world.condition("Subscription", "ns", "a", "ResolutionFailed", "").await?;
         ensure!(
             text(&failed, "/message").contains("a rollback to this version is not possible")
@@ -86,7 +86,7 @@ fn a_way_back_that_would_lose_data_is_not_gone() {
         world.quiet().await?;
         let after = state(&world).await?;
         ensure!(after == before, "before: {before}\nafter: {after}");
-        // when it is not wanted any more, then all is well
+        // when it is not requested any more, then all is healthy
         let stay = json!({ "spec": { "version": null, "upgradeConstraintPolicy": null } });
         world.patch("Subscription", "ns", "a", &stay).await?;
         world
@@ -102,7 +102,7 @@ fn a_way_back_that_would_lose_data_is_not_gone() {
     });
 }
 
-/// `olm rollback` says so before it writes anything.
+/// `olm rollback` refuses before it writes anything.
 #[test]
 fn olm_rollback_refuses_to_lose_data() {
     if !bin_dir().join("olm").is_file() {
@@ -110,7 +110,7 @@ fn olm_rollback_refuses_to_lose_data() {
         return;
     }
     run(async {
-        // given a manager that answers the administrator's programs
+        // given a manager that serves the administrator's programs
         let world = World::bare().await?;
         // Free at this moment.
         let address = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?;
@@ -124,7 +124,7 @@ fn olm_rollback_refuses_to_lose_data() {
         let (before, wished) = (state(&world).await?, wish().await?);
         // when
         let (out, error) = admin.olm(&["rollback", "a", "-n", "ns"]).await?;
-        // then it names the version that it will not go back to, and the one that objects are stored in
+        // then it names the refused version, and the version that objects are stored in
         ensure!(out.is_empty() && error.contains("error: failed to roll back to a.v1.0.0: "), "{out}{error}");
         ensure!(
             error.contains("a rollback to this version is not possible") && error.contains("version v2"),
@@ -137,7 +137,7 @@ fn olm_rollback_refuses_to_lose_data() {
         let blocks = |f: &Value| f["code"] == "RollbackImpossible" && f["severity"] == "block";
         let findings = plan["findings"].as_array().cloned().unwrap_or_default();
         ensure!(plan["action"] == "rollback" && findings.iter().any(blocks), "{plan}");
-        // and nothing is changed, nor wished for
+        // and nothing is changed or requested
         world.quiet().await?;
         ensure!(wish().await? == wished, "the Subscription was written");
         let after = state(&world).await?;

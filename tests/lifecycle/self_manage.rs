@@ -1,5 +1,5 @@
-//! `olm self`: the product itself is put on a cluster, looked at, brought to another version and removed, by the command that cargo built
-//! and against the API of the scenario. The objects are the real ones; their pods only pretend, so no manager runs.
+//! `olm self`: installs, inspects, upgrades and removes the product itself, with the command that cargo built
+//! and the API of the scenario. The objects are the real ones; their pods are simulated, so no manager runs.
 
 use std::{collections::BTreeSet, process::Output};
 
@@ -15,15 +15,15 @@ use serde_json::{Value, json};
 
 use crate::{op, run};
 
-/// Of a site's own registry.
+/// In an on-premises registry.
 const IMAGE: &str = "registry.example/olm:1";
 const NOT_INSTALLED: &str = "olm is not installed on this cluster";
 
-/// A cluster, and the administrator's way to it.
+/// A cluster, and the administrator's access to it.
 struct Desk {
     world: World,
     admin: Served,
-    /// What the commands ask of the API.
+    /// API calls of the commands.
     calls: Faults,
 }
 
@@ -36,7 +36,7 @@ impl Desk {
         tokio::task::spawn_blocking(move || cluster::run(command, None)).await?
     }
 
-    /// What it says on standard output; it must not fail.
+    /// Its standard output; it must succeed.
     async fn done(&self, args: &[&str]) -> Result<String> {
         let out = self.olm(args).await?;
         let error = String::from_utf8_lossy(&out.stderr);
@@ -44,7 +44,7 @@ impl Desk {
         Ok(String::from_utf8(out.stdout)?)
     }
 
-    /// It must end with this code and say this on standard error.
+    /// It must end with this code and this text on standard error.
     async fn ends(&self, code: i32, words: &str, args: &[&str]) -> Result<()> {
         let out = self.olm(args).await?;
         let error = String::from_utf8_lossy(&out.stderr);
@@ -66,13 +66,13 @@ impl Desk {
         Ok(serde_json::from_str(&self.done(&["status", "-o", "json"]).await?)?)
     }
 
-    /// As if another version had installed it.
+    /// As if installed by another version.
     async fn made_by(&self, version: &str) -> Result<()> {
         let label = json!({ "metadata": { "labels": { "app.kubernetes.io/version": version } } });
         self.world.patch("Deployment", OLM, MANAGER, &label).await.map(drop)
     }
 
-    /// The version that installed it, the manager's Deployment and its container.
+    /// The installing version, the manager's Deployment and its container.
     async fn manager(&self) -> Result<(String, Value, Value)> {
         let manager = self.world.get("Deployment", OLM, MANAGER).await?;
         let version = text(&manager, "/metadata/labels/app.kubernetes.io~1version").to_owned();
@@ -81,7 +81,7 @@ impl Desk {
     }
 }
 
-/// Runs a scenario where the command is there.
+/// Runs a scenario where the command exists.
 fn desk<F>(name: &str, body: F)
 where
     F: AsyncFnOnce(Desk) -> Result<()>,
@@ -97,35 +97,36 @@ where
     });
 }
 
-/// Installing ends when all pods are ready and not before; once more changes nothing; what is missing is told, and made again.
+/// Installing waits until all pods are ready; a second run changes nothing; missing objects are reported, and
+/// recreated.
 #[test]
 fn installing_waits_and_twice_changes_nothing() {
     desk("installing_waits_and_twice_changes_nothing", async |desk| {
         let world = &desk.world;
         desk.ends(3, NOT_INSTALLED, &["status"]).await?;
-        // when its pods run and never are ready
+        // when its pods run and never become ready
         let never = "registry.example/olm:never-ready";
         desk.done(&["install", "--image", never, "--no-wait"]).await?;
         let late = "olm-manager is ready: timed out after";
         desk.ends(6, late, &["install", "--image", never, "--timeout", "1s"]).await?;
         ensure!(desk.status().await?["ready"] == false, "it is ready without pods");
-        // when that is put right, then it is ready at the moment when the command ends
-        let told = desk.done(&["install", "--image", IMAGE]).await?;
-        ensure!(told == format!("olm {VERSION} is installed in namespace olm.\n"), "{told}");
+        // when that is fixed, then it is ready when the command ends
+        let reported = desk.done(&["install", "--image", IMAGE]).await?;
+        ensure!(reported == format!("olm {VERSION} is installed in namespace olm.\n"), "{reported}");
         for name in [MANAGER, CONSOLE] {
             let deployment = world.get("Deployment", OLM, name).await?;
             let status = &deployment["status"];
             ensure!(status["updatedReplicas"] == 1 && status["availableReplicas"] == 1, "{name}: {status}");
         }
-        // and the second time changes nothing
+        // and a second run changes nothing
         let before = world.snapshot().await?;
         desk.done(&["install", "--image", IMAGE]).await?;
         let changed = before.differences(&world.snapshot().await?);
         ensure!(changed.is_empty(), "{changed:?}");
-        let told = desk.done(&["status"]).await?;
+        let reported = desk.done(&["status"]).await?;
         let first = format!("olm {VERSION} in namespace olm: ready\nleader:  none\n");
-        ensure!(told.starts_with(&first), "{told}");
-        // when one leads, and somebody takes a Service away
+        ensure!(reported.starts_with(&first), "{reported}");
+        // when one leads, and a Service is deleted
         let lease = json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
             "metadata": { "name": MANAGER, "namespace": OLM }, "spec": { "holderIdentity": "olm-manager-0" } });
         world.apply(&lease).await?;
@@ -140,29 +141,30 @@ fn installing_waits_and_twice_changes_nothing() {
     });
 }
 
-/// An upgrade keeps what the installation chose, its image too, takes what is said, and removes what is not wanted any more.
+/// An upgrade keeps the options of the installation, its image too, applies new ones, and removes disabled
+/// parts.
 #[test]
 fn an_upgrade_keeps_the_choices() {
     desk("an_upgrade_keeps_the_choices", async |desk| {
         let world = &desk.world;
-        // given choices, made with an older version
+        // given options, with an older version
         let chosen = ["install", "--image", IMAGE, "--replicas", "2", "--requests", "cpu=20m,memory=48Mi"];
         let requests = json!({ "cpu": "20m", "memory": "48Mi" });
         desk.done(&chosen).await?;
         desk.made_by("0.0.1").await?;
         // when
         desk.done(&["upgrade", "--console=false", "--network-policy=false"]).await?;
-        // then they are as they were
+        // then they are unchanged
         let (version, manager, container) = desk.manager().await?;
         ensure!(version == VERSION && manager["spec"]["replicas"] == 2, "{manager}");
         ensure!(container["image"] == IMAGE && container["resources"]["requests"] == requests, "{container}");
         world.get("PodDisruptionBudget", OLM, MANAGER).await?;
-        // and what was switched off goes
+        // and disabled parts are removed
         for kind in ["Deployment", "Service", "ServiceAccount", "NetworkPolicy"] {
             world.gone(kind, OLM, CONSOLE).await?;
         }
         world.gone("NetworkPolicy", OLM, MANAGER).await?;
-        // when something else is said, then what was switched off stays away
+        // when other options are set, then disabled parts stay disabled
         desk.done(&["upgrade", "--image", "registry.example/olm:2", "--replicas", "1"]).await?;
         ensure!(world.find("Deployment", OLM, CONSOLE).await?.is_none(), "the console is back");
         ensure!(world.names("NetworkPolicy", OLM).await?.is_empty(), "the policies are back");
@@ -184,7 +186,8 @@ fn old_olm(replicas: i32) -> Value {
                 "spec": { "containers": [{ "name": "olm", "image": "example.invalid/olm:1" }] } } } })
 }
 
-/// Two managers undo each other's work, and an older one undoes a newer one's: refused, and nothing is written.
+/// Two managers revert each other's work, and an older one reverts a newer one's: refused, and nothing is
+/// written.
 #[test]
 fn it_is_not_put_beside_another_nor_over_a_newer_one() {
     desk("it_is_not_put_beside_another_nor_over_a_newer_one", async |desk| {
@@ -197,7 +200,7 @@ fn it_is_not_put_beside_another_nor_over_a_newer_one() {
         world.until("Deployment", "old-olm", "olm-operator", runs).await?;
         let other = "another OLM is running on this cluster: Deployments old-olm/olm-operator have pods";
         desk.refused(other, &["install", "--image", IMAGE]).await?;
-        // when it is stopped, as the hint says
+        // when it is stopped, by the command of the hint
         let fix = "stop it with `kubectl scale deployment -n old-olm olm-operator --replicas=0`";
         desk.refused(fix, &["install", "--image", IMAGE]).await?;
         world.apply(&old_olm(0)).await?;
@@ -207,7 +210,7 @@ fn it_is_not_put_beside_another_nor_over_a_newer_one() {
         // then there is no second one elsewhere
         let here = "olm is installed in namespace olm, not in elsewhere";
         desk.refused(here, &["install", "-n", "elsewhere"]).await?;
-        // and none over a newer one, unless that is said
+        // and none over a newer one, unless forced
         desk.made_by("99.0.0").await?;
         let newer = format!("the installed version 99.0.0 is newer than this program ({VERSION})");
         desk.refused(&newer, &["install"]).await?;
@@ -215,11 +218,11 @@ fn it_is_not_put_beside_another_nor_over_a_newer_one() {
         desk.done(&["upgrade", "--allow-downgrade"]).await?;
         let (version, ..) = desk.manager().await?;
         ensure!(version == VERSION, "{version}");
-        // and none over choices that nobody knows, as Helm's
+        // and none over unknown options, as Helm's
         let unknown = json!({ "metadata": { "annotations": { (OPTIONS_ANNOTATION): null } } });
         world.patch("Deployment", OLM, MANAGER, &unknown).await?;
         desk.refused("has no recorded settings", &["upgrade"]).await?;
-        // when the other one comes back
+        // when the other one returns
         world.apply(&old_olm(1)).await?;
         world.until("Deployment", "old-olm", "olm-operator", runs).await?;
         desk.refused(other, &["upgrade"]).await?;
@@ -229,7 +232,8 @@ fn it_is_not_put_beside_another_nor_over_a_newer_one() {
     });
 }
 
-/// As uninstalling names an object; CustomResourceDefinitions and the namespace are matters of their own.
+/// The name of an object in the output of uninstall; CustomResourceDefinitions and the namespace are
+/// separate.
 fn removed(object: &Value) -> Option<String> {
     let fields = ["/kind", "/metadata/namespace", "/metadata/name"];
     let [kind, namespace, name] = fields.map(|field| text(object, field));
@@ -237,7 +241,8 @@ fn removed(object: &Value) -> Option<String> {
     (!["Namespace", "CustomResourceDefinition"].contains(&kind)).then(|| format!("{kind} {place}"))
 }
 
-/// The manager is gone before its rights are; what goes is counted; what users made stays, until that is said otherwise.
+/// The manager is deleted before its rights; deleted objects are counted; users' objects stay, unless
+/// requested otherwise.
 #[test]
 fn uninstalling_removes_what_was_installed() {
     desk("uninstalling_removes_what_was_installed", async |desk| {
@@ -248,32 +253,32 @@ fn uninstalling_removes_what_was_installed() {
         world.subscribe("ns", "a").await?;
         let mine = json!({ "name": "mine", "namespace": OLM });
         world.apply(&json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": mine })).await?;
-        // then nothing is done unasked, and CustomResourceDefinitions stay while operators are there
+        // then nothing is done without confirmation, and CustomResourceDefinitions stay while operators exist
         desk.refused("standard input is not a terminal", &["uninstall"]).await?;
         let all = ["uninstall", "--yes", "--delete-crds"];
         desk.refused("the cluster has 1 Subscription and no ClusterServiceVersions", &all).await?;
         world.apply(&op("1.0.0").manifest("ns")).await?;
         world.delete("Subscription", "ns", "a").await?;
         desk.refused("the cluster has no Subscriptions and 1 ClusterServiceVersion", &all).await?;
-        // when it is only asked what would go, then that is what was installed
+        // when it is a preview, then it lists the installed objects
         let from = desk.calls.count();
-        let told = desk.done(&["uninstall", "--dry-run"]).await?;
+        let reported = desk.done(&["uninstall", "--dry-run"]).await?;
         ensure!(desk.calls.writes_since(from).is_empty(), "it was to change nothing");
         let options = ManifestOptions { package_manifests: true, ..ManifestOptions::default() };
         let installed = for_server(&world.client, manifests(&options)).await?;
         let installed: BTreeSet<String> = installed.iter().filter_map(removed).collect();
-        let listed = told.lines().filter_map(|line| line.strip_prefix("would remove: "));
+        let listed = reported.lines().filter_map(|line| line.strip_prefix("would remove: "));
         let listed: BTreeSet<String> = listed.map(str::to_owned).collect();
         ensure!(
-            installed == listed && told.contains(&format!("would remove {} objects\n", listed.len())),
-            "{told}"
+            installed == listed && reported.contains(&format!("would remove {} objects\n", listed.len())),
+            "{reported}"
         );
         let kept = format!(
             "retained: {crds} CustomResourceDefinitions with 1 ClusterServiceVersion, 1 OperatorGroup \
                 (--delete-crds removes them)\n"
         );
-        ensure!(told.contains(&kept), "{told}");
-        // when a pod of the manager takes its time, then it has its rights as long as it is there
+        ensure!(reported.contains(&kept), "{reported}");
+        // when a pod of the manager terminates slowly, then it has its rights until its end
         let pods = world.list("Pod", OLM).await?;
         let managers = |pod: &&Value| pod["metadata"]["labels"]["app.kubernetes.io/name"] == MANAGER;
         let pod = text(pods.iter().find(managers).context("no pod")?, "/metadata/name");
@@ -288,17 +293,17 @@ fn uninstalling_removes_what_was_installed() {
         for (kind, namespace) in [("Deployment", OLM), ("ServiceAccount", OLM), ("ClusterRoleBinding", "")] {
             world.get(kind, namespace, MANAGER).await?;
         }
-        // and nobody is sent to an API that nobody answers
+        // and no API without a server is left
         world.gone("APIService", "", "v1.packages.operators.coreos.com").await?;
-        // when it has ended, then the same command removes the rest as it was counted, and nothing else
+        // when it has ended, then the same command removes the rest as counted, and nothing else
         world.patch("Pod", OLM, pod, &json!({ "metadata": { "finalizers": null } })).await?;
         world.gone("Deployment", OLM, MANAGER).await?;
         world.gone("Deployment", OLM, CONSOLE).await?;
-        let told = desk.done(&["uninstall", "--yes"]).await?;
-        ensure!(told.contains(&format!("\nremoved {} objects\n{kept}", listed.len() - 3)), "{told}");
+        let reported = desk.done(&["uninstall", "--yes"]).await?;
+        ensure!(reported.contains(&format!("\nremoved {} objects\n{kept}", listed.len() - 3)), "{reported}");
         let stays: Vec<&str> =
-            told.lines().filter(|line| line.starts_with("namespace olm retained")).collect();
-        ensure!(stays == ["namespace olm retained: it contains ConfigMap olm/mine"], "{told}");
+            reported.lines().filter(|line| line.starts_with("namespace olm retained")).collect();
+        ensure!(stays == ["namespace olm retained: it contains ConfigMap olm/mine"], "{reported}");
         let left = world.snapshot().await?.only(|key| key.contains(" olm"));
         let left: Vec<&str> = left.keys().collect();
         let crd = "CustomResourceDefinition.apiextensions.k8s.io olmconfigs.operators.coreos.com";
@@ -306,12 +311,12 @@ fn uninstalling_removes_what_was_installed() {
         ensure!(left == known, "{left:?}");
         let namespace = world.get("Namespace", "", OLM).await?;
         ensure!(namespace["metadata"]["deletionTimestamp"].is_null(), "{namespace}");
-        // when nothing of others is left, then all of it goes
+        // when nothing else is left, then all of it is removed
         desk.ends(3, NOT_INSTALLED, &["uninstall", "--yes"]).await?;
         world.delete("ConfigMap", OLM, "mine").await?;
         world.delete("ClusterServiceVersion", "ns", "a.v1.0.0").await?;
-        let told = desk.done(&all).await?;
-        ensure!(told.ends_with(&format!("\nremoved {crds} objects\n")), "{told}");
+        let reported = desk.done(&all).await?;
+        ensure!(reported.ends_with(&format!("\nremoved {crds} objects\n")), "{reported}");
         world.gone("Namespace", "", OLM).await?;
         let left = world.names("CustomResourceDefinition", "").await?;
         ensure!(!left.iter().any(|name| name.ends_with(".operators.coreos.com")), "{left:?}");

@@ -1,4 +1,4 @@
-//! Webhooks and APIServices of operators: their certificates, when they are switched on, and what goes with them.
+//! Webhooks and APIServices of operators: their certificates, when they are enabled, and their removal.
 
 use anyhow::{Context as _, Result, ensure};
 use olm_tests::inprocess::{Catalog, Endpoint, Operator, World, crd, text};
@@ -42,7 +42,8 @@ async fn install(world: &World, group: &[&str], operators: &[&Operator]) -> Resu
     world.installed("ns", "a", &last).await
 }
 
-/// WH-1, WH-9: a webhook is asked about the namespaces that its operator watches, and trusts the CA of its certificate.
+/// WH-1, WH-9: a webhook is called for the namespaces that its operator watches, and trusts the CA of its
+/// certificate.
 #[test]
 fn a_webhook_is_for_the_namespaces_of_its_group() {
     scenario(async |world, _manager| {
@@ -59,7 +60,7 @@ fn a_webhook_is_for_the_namespaces_of_its_group() {
             { "key": "kubernetes.io/metadata.name", "operator": "In", "values": ["ns"] }
         ] });
         ensure!(hook["namespaceSelector"] == own, "{}", hook["namespaceSelector"]);
-        // The certificate is where operators look for it.
+        // The certificate is mounted where operators expect it.
         let deployment = world.get("Deployment", "ns", "a").await?;
         let mounts = deployment["spec"]["template"]["spec"]["containers"][0]["volumeMounts"].to_string();
         ensure!(mounts.contains("/tmp/k8s-webhook-server/serving-certs"), "{mounts}");
@@ -67,7 +68,7 @@ fn a_webhook_is_for_the_namespaces_of_its_group() {
         for key in ["tls.crt", "tls.key", "olmCAKey"] {
             ensure!(secret["data"][key].is_string(), "no {key}");
         }
-        // for all namespaces there is nothing to select
+        // for all namespaces there is no selector
         world.patch("OperatorGroup", "ns", "own", &json!({ "spec": { "targetNamespaces": null } })).await?;
         world
             .eventually("the webhook to be for all namespaces", async || {
@@ -80,7 +81,7 @@ fn a_webhook_is_for_the_namespaces_of_its_group() {
     });
 }
 
-/// WH-1, WH-9: what the operator says about objects counts in the namespaces of its group, and nowhere else.
+/// WH-1, WH-9: the webhook applies to objects in the namespaces of its group, and nowhere else.
 #[test]
 fn webhooks_are_asked() {
     scenario(async |world, _manager| {
@@ -105,7 +106,7 @@ fn webhooks_are_asked() {
         ensure!(format!("{error:#}").contains("the operator forbids it"), "{error:#}");
         let changed = world.apply(&object("ns", "change-me")).await?;
         ensure!(changed["metadata"]["annotations"]["changed"] == "yes", "{changed}");
-        // A namespace outside of the group is none of its business: whoever asked it would be told no, or get another object.
+        // A namespace outside of the group must not be affected: a call would deny or change the object.
         world.namespace("elsewhere").await?;
         world
             .apply(&object("elsewhere", "forbidden"))
@@ -117,7 +118,7 @@ fn webhooks_are_asked() {
     });
 }
 
-/// WH-2: a version that is looked at anew keeps its authority.
+/// WH-2: a reconciled version keeps its authority.
 #[test]
 fn the_authority_stays_the_same() {
     scenario(async |world, _manager| {
@@ -139,14 +140,14 @@ fn the_authority_stays_the_same() {
     });
 }
 
-/// What somebody does to the Service of a webhook is put right, though nothing else happens.
+/// Changes of a webhook's Service are reverted, without any other event.
 #[test]
-fn the_service_of_a_webhook_is_put_right() {
+fn the_service_of_a_webhook_is_corrected() {
     scenario(async |world, _manager| {
         install(&world, &["ns"], &[&hooked("1.0.0")]).await?;
         world.quiet().await?;
         let before = world.get("Service", "ns", "a-service").await?;
-        // when it leads elsewhere
+        // when its selector changes
         let elsewhere = json!({ "spec": { "selector": { "app": "somebody-else" } } });
         world.patch("Service", "ns", "a-service", &elsewhere).await?;
         world
@@ -177,7 +178,7 @@ fn two_webhooks_of_one_name_are_refused() {
     );
 }
 
-/// WH-4: nobody's webhook may stand between the manager and its own objects, or admission itself.
+/// WH-4: no webhook may intercept the manager's own objects, or admission itself.
 #[test]
 fn a_webhook_on_everything_is_refused() {
     for (group, resource) in [
@@ -191,7 +192,7 @@ fn a_webhook_on_everything_is_refused() {
     }
 }
 
-/// Refused with the webhook's name, and nothing half done; the next version helps.
+/// Refused with the webhook's name, and nothing half done; the next version fixes it.
 fn refused(broken: Operator, names: &'static str) {
     scenario(async move |world, _manager| {
         world.publish("catalog", &Catalog::chain(&[&broken])).await?;
@@ -215,9 +216,9 @@ fn refused(broken: Operator, names: &'static str) {
     });
 }
 
-/// WH-5: something else of that group is nobody's danger.
+/// WH-5: other objects of that group are harmless.
 #[test]
-fn a_webhook_on_something_harmless_of_that_group_is_fine() {
+fn a_webhook_on_a_harmless_resource_of_that_group_is_accepted() {
     scenario(async |world, _manager| {
         let a = op("1.0.0").webhook(
             "ValidatingAdmissionWebhook",
@@ -229,7 +230,7 @@ fn a_webhook_on_something_harmless_of_that_group_is_fine() {
     });
 }
 
-/// WH-6: an upgrade swaps the webhook, as does an edit of the version.
+/// WH-6: an upgrade replaces the webhook, as does an edit of the version.
 #[test]
 fn an_upgrade_swaps_the_webhook() {
     scenario(async |world, _manager| {
@@ -272,7 +273,7 @@ fn an_upgrade_swaps_the_webhook() {
     });
 }
 
-/// WH-7: a certificate that is not good any more is replaced, and the webhook told.
+/// WH-7: an invalid certificate is replaced, and the webhook updated.
 #[test]
 fn a_bad_certificate_is_replaced() {
     scenario(async |world, _manager| {
@@ -294,7 +295,7 @@ fn a_bad_certificate_is_replaced() {
     });
 }
 
-/// WH-8: one operator twice, in namespaces of their own, has a webhook for each.
+/// WH-8: two installs of one operator, in namespaces of their own, have a webhook each.
 #[test]
 fn two_installs_of_one_operator_have_a_webhook_each() {
     scenario(async |world, _manager| {
@@ -319,7 +320,7 @@ fn two_installs_of_one_operator_have_a_webhook_each() {
                 Ok(())
             })
             .await?;
-        // one goes with its operator, the other stays
+        // one is deleted with its operator, the other stays
         world.delete("Subscription", "one", "a").await?;
         world.delete("ClusterServiceVersion", "one", "a.v1.0.0").await?;
         world
@@ -371,11 +372,11 @@ fn objects(world: &World, version: &str) -> kube::Api<kube::api::DynamicObject> 
     kube::Api::namespaced_with(world.client.clone(), "ns", &resource)
 }
 
-/// WH-9: and the operator is who converts: what is stored in one version is read in the other as it says.
+/// WH-9: and the operator converts: an object stored in one version is read in the other as it converts it.
 #[test]
 fn objects_are_converted_by_the_operator() {
     scenario(async |world, _manager| {
-        // given an operator that answers
+        // given a serving operator
         let port = Endpoint::start(world.client.clone(), "ns", "a-service-cert").await?.port;
         let a = converting(&["as.a.example.com"])
             .modes(&["AllNamespaces"])
@@ -391,7 +392,8 @@ fn objects_are_converted_by_the_operator() {
         let one = json!({ "apiVersion": "a.example.com/v1", "kind": "A",
             "metadata": { "name": "one", "namespace": "ns" }, "spec": { "size": 3 } });
         world.apply(&one).await?;
-        // then it is read in the other as the operator made it; the API server alone would change nothing in `spec`
+        // then it is read in the other as converted by the operator; the API server alone would change
+        // nothing in `spec`
         let converted = json!({ "size": 3, "convertedTo": "a.example.com/v2" });
         world
             .eventually("the object, converted", async || {
@@ -400,7 +402,7 @@ fn objects_are_converted_by_the_operator() {
                 Ok(())
             })
             .await?;
-        // and in its own version nobody is asked
+        // and in its own version no webhook is called
         let read = objects(&world, "v1").get("one").await?;
         ensure!(read.data["spec"] == json!({ "size": 3 }), "{}", read.data);
         // and a list is converted as well
@@ -411,9 +413,9 @@ fn objects_are_converted_by_the_operator() {
     });
 }
 
-/// WH-10: a CRD that is not the operator's own is not touched.
+/// WH-10: a foreign CRD is not touched.
 #[test]
-fn a_conversion_of_somebody_elses_crd_is_refused() {
+fn a_conversion_of_a_foreign_crd_is_refused() {
     scenario(async |world, _manager| {
         let foreign = crd("others", "other.example.com", "Other", &["v1"]);
         world.apply(&foreign).await?;
@@ -441,7 +443,7 @@ fn a_conversion_of_somebody_elses_crd_is_refused() {
     });
 }
 
-/// WH-11: a conversion is the whole cluster's, so an operator that can watch less than that may not have one.
+/// WH-11: a conversion is cluster-wide, so an operator that can watch less than that may not have one.
 #[test]
 fn a_conversion_by_an_operator_of_some_namespaces_is_refused() {
     scenario(async |world, _manager| {
@@ -469,7 +471,8 @@ fn aggregated(version: &str, port: u16) -> Operator {
     })
 }
 
-/// CSV-6: an APIService comes with its Service, certificate and rights, passes to the next version, and goes with the last.
+/// CSV-6: an APIService has its Service, certificate and rights, passes to the next version, and is deleted
+/// with the last.
 #[test]
 fn an_api_service_comes_and_goes_with_its_operator() {
     scenario(async |world, _manager| {
@@ -493,7 +496,7 @@ fn an_api_service_comes_and_goes_with_its_operator() {
         world.get("ClusterRoleBinding", "", &delegator).await?;
         let mounts = world.get("Deployment", "ns", "a").await?["spec"]["template"]["spec"]["containers"][0]["volumeMounts"].to_string();
         ensure!(mounts.contains("/apiserver.local.config/certificates"), "{mounts}");
-        // CSV-12: the next version takes it over
+        // CSV-12: the next version adopts it
         world
             .publish("catalog", &Catalog::chain(&[&aggregated("1.0.0", port), &aggregated("2.0.0", port)]))
             .await?;
@@ -511,9 +514,9 @@ fn an_api_service_comes_and_goes_with_its_operator() {
     });
 }
 
-/// CSV-12: an APIService of somebody else is not taken over.
+/// CSV-12: a foreign APIService is not adopted.
 #[test]
-fn an_api_service_of_somebody_else_is_not_taken_over() {
+fn a_foreign_api_service_is_not_taken_over() {
     scenario(async |world, _manager| {
         let port = Endpoint::start(world.client.clone(), "one", "a-service-cert").await?.port;
         world.publish("catalog", &Catalog::chain(&[&aggregated("1.0.0", port)])).await?;
@@ -566,7 +569,7 @@ fn several_api_services_share_a_service() {
     });
 }
 
-/// CSV-5: an APIService that somebody else must bring.
+/// CSV-5: an APIService that another operator must provide.
 #[test]
 fn a_required_api_service_is_waited_for() {
     scenario(async |world, _manager| {

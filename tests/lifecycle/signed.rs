@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{op, run};
 
-/// A registry, a manager that reaches it, and the key that counts.
+/// A registry, a manager that reaches it, and the trusted key.
 struct Signed {
     world: World,
     registry: Registry,
@@ -95,7 +95,7 @@ impl Signed {
 #[test]
 fn t22_a_policy_requires_signatures_of_every_image_that_a_plan_uses() {
     run(async {
-        // given a signed catalog, in which one operator is wholly signed and each other one lacks one thing
+        // given a signed catalog, with one fully signed operator and others that each lack one signature
         let at = Signed::start().await?;
         let (world, key, other) = (&at.world, Some(&at.key), KeyPair::generate()?);
         let good = Operator::new("good", "1.0.0").image(&at.operator_image("good", key)?);
@@ -108,7 +108,7 @@ fn t22_a_policy_requires_signatures_of_every_image_that_a_plan_uses() {
         }
         at.serve("catalog", &catalog, key).await?;
 
-        // when all are asked for
+        // when all are requested
         for package in ["good", "tag", "wrong", "bundle"] {
             world.home(package).await?;
             world.subscribe(package, package).await?;
@@ -140,7 +140,7 @@ fn t22_the_image_of_the_catalog_counts_as_well() {
         at.world.subscribe("a", "a").await?;
         let why = at.refused("a", "ImageNotSigned").await?;
         ensure!(why.contains("catalog image") && why.contains("catalogs/catalog"), "{why}");
-        // when the rule is about other images alone, then it is installed
+        // when the rule is only for other images, then it is installed
         at.require("signed", &at.registry.reference("a")).await?;
         at.world.installed("a", "a", "a.v1.0.0").await
     });
@@ -149,14 +149,14 @@ fn t22_the_image_of_the_catalog_counts_as_well() {
 #[test]
 fn t22_a_registry_that_is_away_is_not_taken_for_one_without_signatures() {
     run(async {
-        // given a policy about images of a registry that does not answer
+        // given a policy for images of a registry that does not answer
         let at = Signed::start().await?;
         at.require("away", "127.0.0.1:1/a").await?;
         let image = format!("127.0.0.1:1/a@sha256:{}", "0".repeat(64));
         at.world.publish("catalog", &Catalog::chain(&[&op("1.0.0").image(&image)])).await?;
         at.world.home("a").await?;
         at.world.subscribe("a", "a").await?;
-        // then the plan waits, and says for what
+        // then the plan waits, and reports for what
         let why = at.refused("a", "SignatureUnknown").await?;
         ensure!(why.contains("failed to read its signatures") && why.contains("127.0.0.1:1"), "{why}");
         Ok(())
@@ -166,7 +166,7 @@ fn t22_a_registry_that_is_away_is_not_taken_for_one_without_signatures() {
 #[test]
 fn t22_what_is_installed_is_left_alone_and_a_version_by_hand_is_refused() {
     run(async {
-        // given an operator that was installed before there was a policy
+        // given an operator installed before there was a policy
         let at = Signed::start().await?;
         at.world.delete("InstallPolicy", "", "signed").await?;
         let a = op("1.0.0").image(&at.operator_image("a", None)?);
@@ -174,11 +174,11 @@ fn t22_what_is_installed_is_left_alone_and_a_version_by_hand_is_refused() {
         at.world.home("a").await?;
         at.world.subscribe("a", "a").await?;
         at.world.installed("a", "a", "a.v1.0.0").await?;
-        // when a policy comes, then it goes on running
+        // when a policy is added, then it keeps running
         at.require("signed", "*").await?;
         at.world.quiet().await?;
         at.world.get("Deployment", "a", "a").await?;
-        // and what is written by hand is refused
+        // and a manual version is refused
         at.world.home("by-hand").await?;
         let own = Operator::new("b", "1.0.0").image(&at.operator_image("b", Some(&at.key))?);
         at.world.apply(&own.csv(crate::csvs::no_rights).manifest("by-hand")).await?;

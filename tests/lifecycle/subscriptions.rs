@@ -1,4 +1,4 @@
-//! Subscriptions: which version is chosen, when, and what the Subscription says of it.
+//! Subscriptions: the chosen version, its time, and the status.
 
 use anyhow::{Context as _, Result, ensure};
 use olm_tests::inprocess::{Catalog, OLM, Operator, World, condition, crd, entry, text};
@@ -40,7 +40,7 @@ fn a_subscription_becomes_a_running_operator() {
 #[test]
 fn a_version_that_is_there_already_is_upgraded() {
     scenario(async |world, _manager| {
-        // given version 1, put there by hand
+        // given version 1, applied manually
         let (one, two) = (without_rights("1.0.0").owns(a_crd(&["v1"])), op("2.0.0").owns(a_crd(&["v1"])));
         world.home("ns").await?;
         by_hand(&world, "ns", &one).await?;
@@ -57,7 +57,7 @@ fn a_version_that_is_there_already_is_upgraded() {
     });
 }
 
-/// What an administrator applies who does without a catalog: its CRDs and the ClusterServiceVersion.
+/// Manual installation without a catalog: the CRDs and the ClusterServiceVersion.
 pub async fn by_hand(world: &World, namespace: &str, operator: &Operator) -> Result<()> {
     for object in operator.objects() {
         world.apply(object).await?;
@@ -75,7 +75,7 @@ fn a_skip_range_is_a_way_up() {
         world.home("ns").await?;
         world.subscribe("ns", "a").await?;
         world.installed("ns", "a", "a.v1.0.0").await?;
-        // when the catalog has no way but the range
+        // when the catalog has no edge but the range
         let catalog = Catalog::new()
             .package("a", "stable")
             .channel("a", "stable", vec![entry(&three.name).skip_range(">=1.0.0 <3.0.0")])
@@ -101,7 +101,7 @@ fn a_manual_plan_waits_and_comes_again_when_it_is_deleted() {
         ensure!(world.list("ClusterServiceVersion", "ns").await?.is_empty(), "installed unasked");
         // when it is deleted
         world.delete("InstallPlan", "ns", text(&plan, "/metadata/name")).await?;
-        // then there is another one
+        // then it is recreated
         let again = world
             .eventually("a new plan", async || {
                 let again = world.waiting_plan("ns", &[]).await?;
@@ -117,7 +117,7 @@ fn a_manual_plan_waits_and_comes_again_when_it_is_deleted() {
 
 /// SUB-6
 #[test]
-fn each_step_from_a_starting_version_is_a_plan_of_its_own() {
+fn each_step_from_a_starting_version_is_a_separate_plan() {
     scenario(async |world, _manager| {
         let (one, two) = (op("1.0.0").owns(a_crd(&["v1"])), op("2.0.0").owns(a_crd(&["v1"])));
         world.publish("catalog", &Catalog::chain(&[&one, &two])).await?;
@@ -169,7 +169,7 @@ fn an_upgrade_goes_through_every_version_between() {
         world.installed("ns", "a", "a.v1.0.0").await?;
         world.publish("catalog", &Catalog::chain(&all)).await?;
         world.installed("ns", "a", "a.v1.3.0").await?;
-        // then each in between had its plan, and all but the last are gone
+        // then each in between had its plan, and all but the last are deleted
         for version in &versions[..3] {
             world.gone("ClusterServiceVersion", "ns", &version.name).await?;
         }
@@ -182,7 +182,7 @@ fn an_upgrade_goes_through_every_version_between() {
     });
 }
 
-/// SUB-8: a plan made by hand is none that was worked out; it is refused, and the Subscription has its own with its own approval.
+/// SUB-8: a manually created plan is refused, and the Subscription has its own with its own approval.
 #[test]
 fn a_plan_made_by_hand_is_not_carried_out() {
     scenario(async |world, _manager| {
@@ -247,10 +247,10 @@ fn a_catalog_that_cannot_be_read_is_a_condition_and_no_state() {
     });
 }
 
-/// SUB-10: a plan's phase is worked out from what is there, so one that somebody writes into the status does not last; that
-/// the Subscription shows the plan's phase is shown on plans that are in it.
+/// SUB-10: a plan's phase is derived from the existing objects, so a manually written one does not last; that
+/// the Subscription shows the plan's phase is tested with plans in it.
 #[test]
-fn the_subscription_says_how_its_plan_stands() {
+fn the_subscription_reports_the_state_of_its_plan() {
     scenario(async |world, _manager| {
         world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
         world.home("ns").await?;
@@ -258,7 +258,7 @@ fn the_subscription_says_how_its_plan_stands() {
         let plan = world.waiting_plan("ns", &[]).await?;
         let name = text(&plan, "/metadata/name");
         world.condition("Subscription", "ns", "a", "InstallPlanPending", "RequiresApproval").await?;
-        // when the plan is said to have failed, without conditions, then with one
+        // when the plan's status is set to failed, without conditions, then with one
         world
             .patch_status(
                 "InstallPlan",
@@ -267,7 +267,7 @@ fn the_subscription_says_how_its_plan_stands() {
                 &json!({ "status": { "phase": "Failed", "conditions": null } }),
             )
             .await?;
-        // then it is made again, since nothing stands in its way
+        // then it is applied again, since nothing blocks it
         world
             .eventually("the plan to wait again", async || {
                 let now = world.waiting_plan("ns", &[]).await?;
@@ -302,7 +302,7 @@ fn the_subscriptions_settings_reach_the_deployment() {
                 });
             })
             .await?;
-        // No node has the label: the pod stays unscheduled, and the Deployment is what is looked at.
+        // No node has the label: the pod stays unscheduled, and only the Deployment is checked.
         let deployment =
             world.eventually("the Deployment", async || world.get("Deployment", "ns", "a").await).await?;
         let pod = &deployment["spec"]["template"]["spec"];
@@ -322,7 +322,7 @@ fn the_subscriptions_settings_reach_the_deployment() {
         ensure!(pod["affinity"] == affinity, "{pod}");
         ensure!(pod["volumes"].as_array().is_some_and(|v| v.iter().any(|v| v["name"] == "extra")), "{pod}");
         ensure!(deployment["spec"]["template"]["metadata"]["annotations"]["note"] == "mine", "{deployment}");
-        // when the selector goes, it is installed
+        // when the selector is removed, it is installed
         world
             .patch("Subscription", "ns", "a", &json!({ "spec": { "config": { "nodeSelector": null } } }))
             .await?;
@@ -332,7 +332,7 @@ fn the_subscriptions_settings_reach_the_deployment() {
 
 /// SUB-16
 #[test]
-fn an_api_that_nobody_brings_is_told_until_somebody_does() {
+fn an_api_without_a_provider_is_reported_until_one_exists() {
     scenario(async |world, _manager| {
         let b = Operator::new("b", "1.0.0").needs("as", "a.example.com", "A", "v1");
         world.publish("catalog", &Catalog::chain(&[&b])).await?;
@@ -356,7 +356,7 @@ fn an_api_that_nobody_brings_is_told_until_somebody_does() {
     });
 }
 
-/// SUB-12, IP-6: dependencies come from any catalog, each with a Subscription of its own.
+/// SUB-12, IP-6: dependencies come from any catalog, each with its own Subscription.
 #[test]
 fn dependencies_are_installed_with_subscriptions_of_their_own() {
     scenario(async |world, _manager| {
@@ -398,7 +398,7 @@ fn the_newest_provider_of_an_api_is_chosen_though_one_between_lacks_it() {
     });
 }
 
-/// SUB-13: the dependency of the new version is there before the new version.
+/// SUB-13: the dependency of the new version is installed before the new version.
 #[test]
 fn an_upgrade_brings_its_new_dependency() {
     scenario(async |world, _manager| {
@@ -415,14 +415,16 @@ fn an_upgrade_brings_its_new_dependency() {
     });
 }
 
-/// SUB-14: dependencies come from the parent's catalog first, then by priority, then from the own namespace, then by name.
+/// SUB-14: dependencies come from the parent's catalog first, then by priority, then from the own namespace,
+/// then by name.
 #[test]
 fn dependencies_come_from_the_right_catalog() {
     let named = |name: &str| Operator::named("a", "1.0.0", name).owns(a_crd(&["v1"]));
     let x = Operator::new("x", "1.0.0").needs("as", "a.example.com", "A", "v1");
     let own = Catalog::chain(&[&x]).and_chain(&[&named("a.own")]);
     let others = Catalog::chain(&[&x]);
-    // (the parent's catalog, whether there is one of a higher priority, one of the namespace itself, what is chosen)
+    // (the parent's catalog, whether there is one of a higher priority, one of the namespace itself, the
+    // choice)
     for (parents, high, near, chosen) in [
         (own, true, true, "a.own"),
         (others.clone(), true, true, "a.high"),
@@ -493,15 +495,15 @@ fn without_a_channel_it_is_the_default_one() {
     });
 }
 
-/// SUB-21, CAT-13: a bundle that is not one is told with the field, and the next catalog helps.
+/// SUB-21, CAT-13: an invalid bundle is reported with the field, and the next catalog fixes it.
 #[test]
-fn a_bundle_that_is_none_is_told_until_the_catalog_is_right() {
+fn an_invalid_bundle_is_reported_until_the_catalog_is_fixed() {
     scenario(async |world, _manager| {
         let broken = op("1.0.0").csv(|csv| drop(csv.as_object_mut().map(|c| c.remove("apiVersion"))));
         world.publish("catalog", &Catalog::chain(&[&broken])).await?;
         world.home("ns").await?;
         world.subscribe("ns", "a").await?;
-        let told = world
+        let reported = world
             .eventually("a condition that says why", async || {
                 let subscription = world.get("Subscription", "ns", "a").await?;
                 let conditions = subscription["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -509,17 +511,17 @@ fn a_bundle_that_is_none_is_told_until_the_catalog_is_right() {
                 conditions.iter().find(says).cloned().with_context(|| format!("{conditions:?}"))
             })
             .await?;
-        ensure!(["BundleUnpackFailed", "ResolutionFailed"].contains(&text(&told, "/type")), "{told}");
+        ensure!(["BundleUnpackFailed", "ResolutionFailed"].contains(&text(&reported, "/type")), "{reported}");
         world.publish("catalog", &Catalog::chain(&[&op("1.0.1")])).await?;
         world.installed("ns", "a", "a.v1.0.1").await
     });
 }
 
-/// SUB-22: nobody waits for a time-out of a Job: the registry's answer is there at once.
+/// SUB-22: there is no time-out of a Job: the registry's answer is immediate.
 #[test]
-fn an_image_that_is_not_there_is_told() {
+fn a_missing_image_is_reported() {
     scenario(async |world, _manager| {
-        // Nothing listens on this port.
+        // A port without a listener.
         let bundle = json!({ "schema": "olm.bundle", "package": "a", "name": "a.v1.0.0", "image": "127.0.0.1:1/a/bundle:gone",
             "properties": [{ "type": "olm.package", "value": { "packageName": "a", "version": "1.0.0" } }] });
         let catalog = Catalog::new()
@@ -529,7 +531,7 @@ fn an_image_that_is_not_there_is_told() {
         world.publish("catalog", &catalog).await?;
         world.home("ns").await?;
         world.subscribe("ns", "a").await?;
-        let told = world
+        let reported = world
             .eventually("a condition that names the image", async || {
                 let subscription = world.get("Subscription", "ns", "a").await?;
                 let conditions = subscription["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -539,7 +541,7 @@ fn an_image_that_is_not_there_is_told() {
                 conditions.iter().find(says).cloned().with_context(|| format!("{conditions:?}"))
             })
             .await?;
-        ensure!(["BundleUnpackFailed", "ResolutionFailed"].contains(&text(&told, "/type")), "{told}");
+        ensure!(["BundleUnpackFailed", "ResolutionFailed"].contains(&text(&reported, "/type")), "{reported}");
         // when the catalog has the manifests themselves
         world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
         world.installed("ns", "a", "a.v1.0.0").await
@@ -568,8 +570,8 @@ fn deprecations_are_conditions_and_go_when_they_are_lifted() {
             ("ChannelDeprecated", "use candidate"),
             ("BundleDeprecated", "it has a hole"),
         ] {
-            let told = world.condition("Subscription", "ns", "a", type_, "").await?;
-            ensure!(text(&told, "/message").contains(says), "{told}");
+            let reported = world.condition("Subscription", "ns", "a", type_, "").await?;
+            ensure!(text(&reported, "/message").contains(says), "{reported}");
         }
         world.condition("Subscription", "ns", "a", "Deprecated", "").await?;
         world.publish("catalog", &plain).await?;
@@ -606,7 +608,7 @@ fn a_subscription_follows_a_package_under_its_new_name() {
     });
 }
 
-/// SUB-15: an API changes hands between two operators that are upgraded together.
+/// SUB-15: an API moves between two operators that are upgraded together.
 #[test]
 fn an_api_moves_from_one_operator_to_another() {
     scenario(async |world, _manager| {
@@ -619,7 +621,7 @@ fn an_api_moves_from_one_operator_to_another() {
         world.subscribe("ns", "b").await?;
         world.installed("ns", "a", "a.v1.0.0").await?;
         world.installed("ns", "b", "b.v1.0.0").await?;
-        // when the next versions have it the other way round
+        // when the next versions have it swapped
         let a2 = op("1.0.1").needs("as", "a.example.com", "A", "v1");
         let b2 = Operator::new("b", "1.0.1").owns(second()).owns(a_crd(&["v1"]));
         world.publish("catalog", &Catalog::chain(&[&a1, &a2]).and_chain(&[&b1, &b2])).await?;

@@ -1,5 +1,5 @@
-//! A user gains no right through the manager: attacks of a tenant who may do everything in one namespace with the manager's own kinds.
-//! The ids are those of docs/security.md.
+//! A user gains no right through the manager: attacks of a tenant with all rights on the manager's own kinds
+//! in one namespace. The ids are those of docs/security.md.
 
 use anyhow::{Context as _, Result, ensure};
 use kube::Client;
@@ -16,7 +16,7 @@ pub(crate) fn rule(groups: &[&str], resources: &[&str], verbs: &[&str]) -> Value
     json!({ "apiGroups": groups, "resources": resources, "verbs": verbs })
 }
 
-/// A user who may do with the manager's kinds, ConfigMaps and workloads what they like, in one namespace.
+/// A user with all rights on the manager's kinds, ConfigMaps and workloads, in one namespace.
 pub(crate) async fn tenant(world: &World, user: &str, namespace: &str) -> Result<Client> {
     let all = ["get", "list", "watch", "create", "update", "patch", "delete"];
     let rules = [
@@ -33,7 +33,7 @@ pub(crate) fn group(namespace: &str, targets: &[&str]) -> Value {
         "metadata": { "name": "own", "namespace": namespace }, "spec": { "targetNamespaces": targets } })
 }
 
-/// An operator that wants to be cluster administrator.
+/// An operator that requests to be cluster administrator.
 fn greedy(version: &str) -> Operator {
     op(version).cluster_permission("a", rule(&["*"], &["*"], &["*"]))
 }
@@ -44,7 +44,7 @@ pub(crate) async fn requested(world: &World, tenant: &Client, targets: &[&str]) 
     world.create_as(tenant, &World::subscription("ns", "a")).await.map(drop)
 }
 
-/// The plan that waits, and for which rights.
+/// The waiting plan, and the missing rights.
 pub(crate) async fn waits(world: &World, but: &[&str]) -> Result<(String, String)> {
     let plan = world.waiting_plan("ns", but).await?;
     let name = text(&plan, "/metadata/name").to_owned();
@@ -56,13 +56,13 @@ pub(crate) async fn waits(world: &World, but: &[&str]) -> Result<(String, String
 #[test]
 fn t04_a_plan_beyond_the_rights_of_its_author_waits_for_an_approver_who_holds_them() {
     scenario(async |world, _manager| {
-        // given a tenant who asks for an operator that asks for everything
+        // given a tenant who requests an operator that requests all rights
         world.publish("catalog", &Catalog::chain(&[&greedy("1.0.0")])).await?;
         world.namespace("ns").await?;
         let jane = tenant(&world, "jane", "ns").await?;
         requested(&world, &jane, &["ns"]).await?;
 
-        // then the plan waits and says for what, though its Subscription is Automatic
+        // then the plan waits and names them, although its Subscription is Automatic
         let (plan, needed) = waits(&world, &[]).await?;
         for part in ["user jane does not hold", "cluster-wide", "* *.*", "create clusterroles"] {
             ensure!(needed.contains(part), "{part}: {needed}");
@@ -71,7 +71,7 @@ fn t04_a_plan_beyond_the_rights_of_its_author_waits_for_an_approver_who_holds_th
             world.condition("Subscription", "ns", "a", "InstallPlanPending", "RequiresApproval").await?;
         ensure!(text(&subscription, "/message").contains("user jane"), "{subscription}");
 
-        // when the tenant approves it, then the approval is taken back
+        // when the tenant approves it, then the approval is revoked
         let approval = json!({ "spec": { "approved": true } });
         world.patch_as(&jane, ("InstallPlan", "ns", &plan), &approval).await?;
         let note = world.event("ns", &plan, "ApproverLacksRights").await?;
@@ -81,7 +81,7 @@ fn t04_a_plan_beyond_the_rights_of_its_author_waits_for_an_approver_who_holds_th
         let roles = world.names("ClusterRole", "").await?;
         ensure!(!roles.iter().any(|name| name.starts_with("a.v1.0.0")), "{roles:?}");
 
-        // when a user who holds these rights approves it
+        // when a user with these rights approves it
         world.approve("ns", &plan).await?;
 
         // then it is applied
@@ -108,7 +108,7 @@ fn t04_upgrades_without_new_rights_continue_and_those_with_new_ones_wait() {
         world.publish("catalog", &Catalog::chain(&[&first, &second])).await?;
         world.installed("ns", "a", "a.v1.1.0").await?;
 
-        // when one comes that grants more, then it waits
+        // when one grants more, then it waits
         world.publish("catalog", &Catalog::chain(&[&first, &second, &third])).await?;
         let (_, needed) = waits(&world, &[]).await?;
         ensure!(needed.contains("get nodes/proxy"), "{needed}");
@@ -120,7 +120,7 @@ fn t04_upgrades_without_new_rights_continue_and_those_with_new_ones_wait() {
 #[test]
 fn t04_a_version_that_was_edited_by_hand_does_not_hide_what_the_next_one_adds() {
     scenario(async |world, _manager| {
-        // given an approved operator, whose ClusterServiceVersion a tenant edits to ask for everything
+        // given an approved operator, whose ClusterServiceVersion a tenant edits to request all rights
         let (first, second) = (op("1.0.0"), greedy("1.1.0"));
         world.publish("catalog", &Catalog::chain(&[&first])).await?;
         world.namespace("ns").await?;
@@ -134,7 +134,7 @@ fn t04_a_version_that_was_edited_by_hand_does_not_hide_what_the_next_one_adds() 
         let edited = world.patch_as(&jane, ("ClusterServiceVersion", "ns", "a.v1.0.0"), &edit).await?;
         ensure!(text(&edited, BY) == "jane", "{edited}");
 
-        // when the next version asks for everything
+        // when the next version requests all rights
         world.publish("catalog", &Catalog::chain(&[&first, &second])).await?;
 
         // then it counts as new
@@ -147,7 +147,7 @@ fn t04_a_version_that_was_edited_by_hand_does_not_hide_what_the_next_one_adds() 
 #[test]
 fn t05_targets_in_a_foreign_namespace_take_rights_there() {
     scenario(async |world, _manager| {
-        // given a tenant whose OperatorGroup names a namespace of the system
+        // given a tenant whose OperatorGroup names a system namespace
         world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
         world.namespace("ns").await?;
         let jane = tenant(&world, "jane", "ns").await?;
@@ -173,7 +173,7 @@ fn t05_targets_in_a_foreign_namespace_take_rights_there() {
         let roles = world.names("Role", "kube-system").await?;
         ensure!(!roles.iter().any(|name| name.starts_with("a.v1.0.0")), "{roles:?}");
 
-        // when an administrator says the same, they do
+        // when an administrator requests the same, they do
         let reason = json!({ "metadata": { "annotations": { "olm.requestedBy": "me" } } });
         world.patch("OperatorGroup", "ns", "own", &reason).await?;
         world
@@ -192,7 +192,7 @@ fn t05_targets_in_a_foreign_namespace_take_rights_there() {
 #[test]
 fn t03_t10_a_version_made_by_hand_gets_nothing_that_its_author_may_not_write() {
     scenario(async |world, _manager| {
-        // given a foreign kind, and a Role that is not the manager's
+        // given a foreign kind, and a foreign Role
         world.apply(&crd("bs", "b.example.com", "B", &["v1"])).await?;
         world.home("ns").await?;
         let precious = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
@@ -200,21 +200,21 @@ fn t03_t10_a_version_made_by_hand_gets_nothing_that_its_author_may_not_write() {
         world.apply(&precious).await?;
         let jane = tenant(&world, "jane", "ns").await?;
 
-        // when a tenant makes versions that claim the kind, or have the name of the Role
+        // when a tenant creates versions that claim the kind, or have the name of the Role
         let claims = Operator::named("b", "1.0.0", "b.v1.0.0").csv(crate::csvs::no_rights);
         let claims = claims.owns(crd("bs", "b.example.com", "B", &["v1"]));
         world.create_as(&jane, &claims.manifest("ns")).await?;
         let named = Operator::named("c", "1.0.0", "precious").csv(crate::csvs::no_rights);
         world.create_as(&jane, &named.manifest("ns")).await?;
 
-        // then no role is widened
+        // then no role is extended
         let failed = world.csv("ns", "b.v1.0.0", "Failed").await?;
         let why = text(&failed, "/status/message");
         ensure!(why.contains("user jane does not hold") && why.contains("clusterroles"), "{why}");
         let roles = world.names("ClusterRole", "").await?;
         ensure!(!roles.iter().any(|name| name.starts_with("bs.b.example.com")), "{roles:?}");
 
-        // and the Role is what it was
+        // and the Role is unchanged
         let failed = world.csv("ns", "precious", "Failed").await?;
         ensure!(text(&failed, "/status/message").contains("does not belong to"), "{}", failed["status"]);
         let role = world.get("Role", "ns", "precious").await?;
@@ -241,14 +241,14 @@ fn the_configuration_of_a_subscription_takes_the_right_to_change_deployments() {
             json!({ "spec": { "config": { "env": [{ "name": "LD_PRELOAD", "value": "/evil.so" }] } } });
         world.patch_as(&bob, ("Subscription", "ns", "a"), &config).await?;
 
-        // then the Deployment stays what it is
+        // then the Deployment stays unchanged
         let failed = world.csv("ns", "a.v1.0.0", "Failed").await?;
         let why = text(&failed, "/status/message");
         ensure!(why.contains("user bob does not hold") && why.contains("patch deployments.apps"), "{why}");
         let deployment = world.get("Deployment", "ns", "a").await?;
         ensure!(!deployment.to_string().contains("LD_PRELOAD"), "{deployment}");
 
-        // when an administrator says the same, it is done
+        // when an administrator requests the same, it is applied
         let same = json!({ "metadata": { "annotations": { "olm.requestedBy": "me" } } });
         world.patch("Subscription", "ns", "a", &same).await?;
         world.until("Deployment", "ns", "a", |d| d.to_string().contains("LD_PRELOAD")).await.map(drop)
@@ -265,11 +265,11 @@ fn t08_a_status_approves_nothing() {
         world.allow("bob", "ns", &[right]).await?;
         let bob = world.client_of(Identity::user("bob", []));
 
-        // when that says that work on it has begun
+        // when that is set to in progress
         let begun = json!({ "status": { "phase": "Installing", "contentDigest": null } });
         world.patch_as(&bob, ("InstallPlan", "ns", plan), &begun).await?;
 
-        // then it is put back to waiting, and nothing was done
+        // then it is reset to waiting, and nothing was done
         world.until("InstallPlan", "ns", plan, |plan| plan["status"]["phase"] == "RequiresApproval").await?;
         ensure!(world.find("ClusterServiceVersion", "ns", "a.v1.0.0").await?.is_none(), "it was applied");
         world.approve("ns", plan).await?;
@@ -284,7 +284,7 @@ fn t09_only_plans_of_the_manager_are_applied() {
         let plan = approvals::waiting(&world).await?;
         let jane = tenant(&world, "jane", "ns").await?;
 
-        // when the tenant makes one that is approved already and has no digest
+        // when the tenant creates an approved one without a digest
         let mut forged = json!({
             "apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
             "metadata": { "name": "forged", "namespace": "ns", "ownerReferences": plan["metadata"]["ownerReferences"] },
@@ -292,7 +292,7 @@ fn t09_only_plans_of_the_manager_are_applied() {
         });
         world.create_as(&jane, &forged).await?;
 
-        // then it says that it is not applied, or goes for the one that waits
+        // then it reports that it is not applied, or is replaced by the waiting one
         world
             .eventually("the forged plan to be refused", async || {
                 let Some(plan) = world.find("InstallPlan", "ns", "forged").await? else { return Ok(()) };
@@ -306,7 +306,7 @@ fn t09_only_plans_of_the_manager_are_applied() {
             .await?;
         ensure!(world.find("ClusterServiceVersion", "ns", "a.v1.0.0").await?.is_none(), "it was applied");
 
-        // and the API server accepts none that says what the manager says, nor another content for the manager's
+        // and the API server accepts none with the manager's fields, nor another content for the manager's
         forged["metadata"]["name"] = "forged-too".into();
         forged["metadata"]["annotations"] = json!({ "olm.contentDigest": "sha256:00" });
         let name = text(&plan, "/metadata/name");
@@ -337,7 +337,7 @@ fn t21_the_author_of_a_request_is_recorded_and_cannot_be_forged() {
         let groups = text(&made, "/metadata/annotations/olm.requestedByGroups");
         ensure!(groups == "tenants\nsystem:authenticated", "{groups:?}");
 
-        // then another user takes it over by what decides something, and by nothing else
+        // then another user becomes the author by a relevant change, and by no other
         for (patch, author) in [
             (json!({ "metadata": { "labels": { "team": "a" } } }), "jane"),
             (json!({ "metadata": { "annotations": { "olm.requestedBy": "admin" } } }), "joe"),
@@ -353,9 +353,9 @@ fn t21_the_author_of_a_request_is_recorded_and_cannot_be_forged() {
     });
 }
 
-/// The roles of a namespace that every cluster has are enough to ask for an operator, to follow it and to remove it.
+/// The default roles of a namespace are sufficient to request an operator, to follow it and to remove it.
 #[test]
-fn an_editor_of_a_namespace_asks_for_operators_and_a_viewer_looks() {
+fn an_editor_of_a_namespace_requests_operators_and_a_viewer_reads() {
     scenario(async |world, _manager| {
         // given an editor and a viewer of one namespace
         world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
@@ -382,10 +382,11 @@ fn an_editor_of_a_namespace_asks_for_operators_and_a_viewer_looks() {
             })
             .await?;
 
-        // when the editor asks for an operator
+        // when the editor requests an operator
         requested(&world, &jane, &["ns"]).await?;
 
-        // then it waits for the rights that an editor does not have, and is installed once a user who holds them approves it
+        // then it waits for the rights that an editor does not have, and is installed once a user with them
+        // approves it
         let (plan, needed) = waits(&world, &[]).await?;
         ensure!(needed.contains("create roles") && !needed.contains("deployments"), "{needed}");
         world.approve("ns", &plan).await?;
@@ -410,7 +411,7 @@ fn an_editor_of_a_namespace_asks_for_operators_and_a_viewer_looks() {
 #[test]
 fn a_service_account_installs_what_its_rights_cover() {
     scenario(async |world, _manager| {
-        // given an account as GitOps tools have one, with the rights of the operator and those to write what it consists of
+        // given an account of a GitOps tool, with the rights of the operator and those to write its objects
         world.publish("catalog", &Catalog::chain(&[&op("1.0.0").owns(a_crd(&["v1"]))])).await?;
         world.namespace("ns").await?;
         let user = "system:serviceaccount:ns:gitops";
@@ -439,7 +440,7 @@ fn a_service_account_installs_what_its_rights_cover() {
     });
 }
 
-/// Does something while requests are not recorded, as before the installation.
+/// Runs an action while requests are not recorded, as before the installation.
 pub(crate) async fn without_a_record<T>(world: &World, act: impl AsyncFnOnce() -> Result<T>) -> Result<T> {
     let mut binding = world.get("MutatingAdmissionPolicyBinding", "", "olm-requests").await?;
     world.delete("MutatingAdmissionPolicyBinding", "", "olm-requests").await?;
@@ -451,7 +452,8 @@ pub(crate) async fn without_a_record<T>(world: &World, act: impl AsyncFnOnce() -
     Ok(done)
 }
 
-/// Waits until requests are recorded, or are not any more: a real API server takes a change of a policy into account a moment later.
+/// Waits until recording of requests is on, or off: a real API server applies a change of a policy a moment
+/// later.
 async fn recording(world: &World, wanted: bool) -> Result<()> {
     world
         .eventually("the policy to be taken into account", async || {
@@ -464,9 +466,9 @@ async fn recording(world: &World, wanted: bool) -> Result<()> {
 }
 
 #[test]
-fn a_request_from_before_the_record_waits_until_somebody_is_recorded() {
+fn a_request_from_before_the_record_waits_until_an_author_is_recorded() {
     run(async {
-        // given a Subscription that was made before the API server recorded requests
+        // given a Subscription created before the API server recorded requests
         let world = World::bare().await?;
         world.publish("catalog", &Catalog::chain(&[&op("1.0.0")])).await?;
         world.home("ns").await?;

@@ -1,4 +1,4 @@
-//! One operator in two namespaces: neither takes anything from the other, installed, upgraded or removed.
+//! One operator in two namespaces: neither affects the other, installed, upgraded or removed.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use crate::{a_crd, op, scenario};
 
-/// Package `a`, with rights in the whole cluster and in the namespace that it watches, and a cluster-wide object of its own.
+/// Package `a`, with rights in the whole cluster and in the watched namespace, and a cluster-scoped object of
+/// its own.
 fn wide(version: &str) -> Operator {
     op(version)
         .owns(a_crd(&["v1"]))
@@ -17,14 +18,13 @@ fn wide(version: &str) -> Operator {
         .object(reader("metrics"))
 }
 
-/// As the project scaffolding of many operators ships one.
+/// As in the project scaffolding of many operators.
 fn reader(path: &str) -> Value {
     json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": "a-metrics-reader" },
         "rules": [{ "nonResourceURLs": [format!("/{path}")], "verbs": ["get"] }] })
 }
 
-/// The ClusterRoleBindings whose subject is the operator's account in a namespace, each with the role that it binds, which must
-/// be there.
+/// The ClusterRoleBindings of the operator's account in a namespace, each with its role, which must exist.
 async fn bindings(world: &World, namespace: &str) -> Result<BTreeSet<String>> {
     let mut out = BTreeSet::new();
     for binding in world.list("ClusterRoleBinding", "").await? {
@@ -49,7 +49,7 @@ async fn both(world: &World, versions: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// The rights of the one stay when the other goes, whichever of the two goes; the last takes along what they shared.
+/// The rights of the one stay when the other is removed, in any order; the last removes the shared objects.
 #[test]
 fn each_keeps_its_rights_when_the_other_goes() {
     for (goes, stays) in [("one", "two"), ("two", "one")] {
@@ -73,7 +73,7 @@ fn each_keeps_its_rights_when_the_other_goes() {
             let labels = &shared["metadata"]["labels"];
             ensure!(labels.get(format!("operators.coreos.com/a.{goes}")).is_none(), "{labels}");
             world.csv(stays, "a.v1.0.0", "Succeeded").await?;
-            // and when the other goes too
+            // and when the other is removed too
             world.delete("Subscription", stays, "a").await?;
             world.delete("ClusterServiceVersion", stays, "a.v1.0.0").await?;
             world.gone("ClusterRole", "", "a-metrics-reader").await?;
@@ -83,11 +83,11 @@ fn each_keeps_its_rights_when_the_other_goes() {
     }
 }
 
-/// Each goes up by itself.
+/// Each is upgraded separately.
 #[test]
-fn each_upgrades_by_itself() {
+fn each_upgrades_independently() {
     scenario(async |world, _manager| {
-        // given the second of two pinned to what it has
+        // given the second of two pinned to its version
         both(&world, &["1.0.0"]).await?;
         world
             .patch("Subscription", "two", "a", &json!({ "spec": { "installPlanApproval": "Manual" } }))
@@ -97,11 +97,11 @@ fn each_upgrades_by_itself() {
         world.publish("catalog", &Catalog::chain(&[&wide("1.0.0"), &wide("2.0.0")])).await?;
         world.installed("one", "a", "a.v2.0.0").await?;
         world.gone("ClusterServiceVersion", "one", "a.v1.0.0").await?;
-        // then nothing of the second went with the old version of the first
+        // then nothing of the second was removed with the old version of the first
         let plan = world.waiting_plan("two", &[]).await?;
         ensure!(bindings(&world, "two").await? == rights, "{rights:?}");
         world.csv("two", "a.v1.0.0", "Succeeded").await?;
-        // and it goes up when it is to
+        // and it is upgraded when requested
         world.approve("two", text(&plan, "/metadata/name")).await?;
         world.installed("two", "a", "a.v2.0.0").await?;
         world.gone("ClusterServiceVersion", "two", "a.v1.0.0").await?;
@@ -117,7 +117,7 @@ fn each_upgrades_by_itself() {
     });
 }
 
-/// Roles under names without the namespace, as they were made before, go with the version that they were made for.
+/// Roles under former names without the namespace are deleted with their version.
 #[test]
 fn roles_under_names_of_before_go_with_their_version() {
     scenario(async |world, _manager| {

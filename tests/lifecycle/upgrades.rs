@@ -1,4 +1,4 @@
-//! Fixing forward, going back, skipping, pausing: what is decided about versions.
+//! Fixing forward, rolling back, skipping, pausing: choices of versions.
 
 use anyhow::ensure;
 use olm_tests::inprocess::{Call, Catalog, Fault, OLM, Operator, condition, crd, entry, text};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{op, scenario};
 
-/// A version that needs a kind that nobody has is not taken, and is when the kind is there: nothing else happens meanwhile.
+/// A version that requires a missing kind is not installed, until the kind exists: without any other event.
 #[test]
 fn an_upgrade_comes_with_the_kind_that_it_needs() {
     scenario(async |world, _manager| {
@@ -25,7 +25,7 @@ fn an_upgrade_comes_with_the_kind_that_it_needs() {
     });
 }
 
-/// A version whose ClusterServiceVersion the API server refuses: its name is none.
+/// A version whose ClusterServiceVersion the API server rejects: its name is invalid.
 fn invalid(version: &str) -> Operator {
     Operator::named("a", version, &format!("a.v{version}&invalid"))
 }
@@ -39,18 +39,18 @@ fn broken_versions_are_superseded() {
         world.home("ns").await?;
         world.subscribe("ns", "a").await?;
         world.installed("ns", "a", "a.v0.1.0").await?;
-        let told = |name: &str| {
+        let reported = |name: &str| {
             let name = name.to_owned();
             move |s: &Value| s["status"].to_string().contains(&name)
         };
         world.publish("catalog", &Catalog::chain(&[&one, &two])).await?;
-        world.until("Subscription", "ns", "a", told("a.v0.2.0&invalid")).await?;
+        world.until("Subscription", "ns", "a", reported("a.v0.2.0&invalid")).await?;
         let catalog = Catalog::new()
             .package("a", "stable")
             .channel("a", "stable", vec![entry(&better.name).skips(&[&one.name, &two.name])])
             .bundle(&better);
         world.publish("catalog", &catalog).await?;
-        world.until("Subscription", "ns", "a", told("a.v0.2.1&invalid")).await?;
+        world.until("Subscription", "ns", "a", reported("a.v0.2.1&invalid")).await?;
         let catalog = Catalog::new()
             .package("a", "stable")
             .channel("a", "stable", vec![entry(&three.name).skips(&[&one.name, &two.name, &better.name])])
@@ -73,8 +73,8 @@ fn a_broken_version_is_superseded_by_range() {
             let before =
                 world.find("CatalogSource", OLM, "catalog").await?.map(|c| c["status"]["digest"].clone());
             world.publish("catalog", &Catalog::chain(&[&one])).await?;
-            // A Subscription that is made before the content is read gets what was served before, and the generation is observed
-            // by then.
+            // A Subscription created before the content is read gets the old content, and the generation is
+            // observed by then.
             world
                 .until("CatalogSource", OLM, "catalog", |source| {
                     let digest = source["status"].get("digest");
@@ -94,15 +94,15 @@ fn a_broken_version_is_superseded_by_range() {
                 Catalog::new().package("a", "stable").channel("a", "stable", vec![by]).bundle(&three);
             world.publish("catalog", &catalog).await?;
             world.installed(namespace, "a", "a.v0.3.0").await?;
-            // Back for the next one: this namespace's is out of the way.
+            // Reset for the next one: this namespace's is removed.
             world.delete("Subscription", namespace, "a").await?;
         }
         Ok(())
     });
 }
 
-/// FF-4: a version that replaces the broken one, which never was on the cluster, is no way up; the operator stays as it is, and
-/// that is told.
+/// FF-4: a version that replaces the broken one, which never was on the cluster, is not reachable; the
+/// operator stays unchanged, and that is reported.
 #[test]
 fn a_way_through_a_version_that_never_ran_is_none() {
     scenario(async |world, _manager| {
@@ -121,14 +121,16 @@ fn a_way_through_a_version_that_never_ran_is_none() {
     });
 }
 
-/// FF-5, FF-6, FF-7: a version whose Deployment never comes up is superseded by range, by skips, and by replaces.
+/// FF-5, FF-6, FF-7: a version whose Deployment never comes up is superseded by range, by skips, and by
+/// replaces.
 #[test]
 fn a_version_that_does_not_come_up_is_superseded() {
     for way in ["range", "skips", "replaces"] {
         scenario(async move |world, _manager| {
             let one = op("0.1.0");
-            // Kubernetes does not take a Deployment whose selector does not fit its template, and that is seen beforehand. For FF-7 the
-            // version must have come to the cluster: what refuses the Deployment is seen only there.
+            // Kubernetes rejects a Deployment whose selector does not match its template, and that is
+            // detected beforehand. For FF-7 the version must reach the cluster: only there the Deployment is
+            // rejected.
             let two = op("0.2.0").csv(|csv| {
                 let deployment = &mut csv["spec"]["install"]["spec"]["deployments"][0];
                 deployment["name"] = "a-other".into();
@@ -146,7 +148,7 @@ fn a_version_that_does_not_come_up_is_superseded() {
             world.subscribe("ns", "a").await?;
             world.installed("ns", "a", "a.v0.1.0").await?;
             world.publish("catalog", &Catalog::chain(&[&one, &two])).await?;
-            // Refused beforehand or failed afterwards: told either way.
+            // Refused beforehand or failed afterwards: reported in both cases.
             world
                 .eventually("the trouble to be told", async || {
                     let subscription = world.get("Subscription", "ns", "a").await?;
@@ -187,7 +189,7 @@ fn a_version_that_does_not_come_up_is_superseded() {
     }
 }
 
-/// Paused, nothing is changed; the newer version is there when it goes on.
+/// Paused, nothing is changed; the newer version is installed after the pause.
 #[test]
 fn a_paused_subscription_stays_where_it_is() {
     scenario(async |world, _manager| {
@@ -208,7 +210,7 @@ fn a_paused_subscription_stays_where_it_is() {
     });
 }
 
-/// A skipped version is passed by.
+/// A skipped version is not installed.
 #[test]
 fn a_skipped_version_is_not_installed() {
     scenario(async |world, _manager| {
@@ -231,7 +233,7 @@ fn a_skipped_version_is_not_installed() {
     });
 }
 
-/// Back to the version before: wished for in the spec, made by a plan, and kept.
+/// Rollback to the previous version: requested in the spec, applied by a plan, and pinned.
 #[test]
 fn a_version_is_taken_back() {
     scenario(async |world, _manager| {

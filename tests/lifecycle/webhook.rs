@@ -1,4 +1,5 @@
-//! Kubernetes before 1.36 has no MutatingAdmissionPolicies: there, a webhook of the manager records who asks and who approves.
+//! Kubernetes before 1.36 has no MutatingAdmissionPolicies: there, a webhook of the manager records authors
+//! and approvers.
 
 use std::net::SocketAddr;
 
@@ -14,7 +15,7 @@ use crate::{op, run};
 
 const REQUESTS: &str = "olm-requests";
 
-/// A cluster as Kubernetes 1.35 has it, with the address at which its manager is to be called.
+/// A cluster like Kubernetes 1.35, with the address for calls to its manager.
 async fn older() -> Result<(World, SocketAddr)> {
     let world = World::bare().await?;
     for name in ["olm-approvals", REQUESTS] {
@@ -54,7 +55,7 @@ fn by<'a>(object: &'a Value, key: &str) -> &'a str {
     text(object, &format!("/metadata/annotations/olm.{key}"))
 }
 
-/// What becomes of a write: the annotations that record users, or that it is refused.
+/// The result of a write: the annotations that record users, or its rejection.
 fn outcome(written: Result<Value>) -> Result<String> {
     match written {
         Ok(object) => Ok(["requestedBy", "requestedByGroups", "approvedBy", "approvedByGroups"]
@@ -79,7 +80,7 @@ fn plan(name: &str, annotations: Value, spec: Value) -> Value {
     plan
 }
 
-/// Writes of several users, and what becomes of each.
+/// Writes of several users, and the result of each.
 async fn script(world: &World) -> Result<Vec<String>> {
     world.namespace("ns").await?;
     let all = [json!({ "apiGroups": ["operators.coreos.com"], "resources": ["*"], "verbs": ["*"] })];
@@ -193,7 +194,7 @@ fn t21_the_webhook_decides_as_the_policies_do() {
 #[test]
 fn t04_a_plan_beyond_the_rights_of_its_author_waits_on_an_older_kubernetes_too() {
     run(async {
-        // given a tenant who asks for an operator that asks for everything
+        // given a tenant who requests an operator that requests all rights
         let (world, address) = older().await?;
         let _manager = manager(&world, address)?;
         answered(&world).await?;
@@ -216,7 +217,7 @@ fn t04_a_plan_beyond_the_rights_of_its_author_waits_on_an_older_kubernetes_too()
     });
 }
 
-/// While no manager answers, requests are refused; finalizers go and objects are deleted all the same.
+/// While no manager answers, requests are rejected; finalizers are removed and objects deleted nevertheless.
 #[test]
 fn t21_no_request_goes_unrecorded_while_the_manager_is_away() {
     run(async {
@@ -237,7 +238,7 @@ fn t21_no_request_goes_unrecorded_while_the_manager_is_away() {
             .await?;
         world.gone("Subscription", "default", "held").await?;
 
-        // and the next manager shows the certificate that the API server trusts already
+        // and the next manager serves the certificate that the API server already trusts
         let _second = manager(&world, address)?;
         answered(&world).await
     });

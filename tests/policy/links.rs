@@ -1,4 +1,4 @@
-//! The documentation: every link leads somewhere, and the index has every page.
+//! The documentation: every link is valid, and the index has every page.
 
 use std::{
     collections::BTreeSet,
@@ -8,7 +8,7 @@ use std::{
 
 use super::root;
 
-/// The anchor of a heading, as GitHub makes it.
+/// The anchor of a heading, as GitHub generates it.
 fn anchor(heading: &str) -> String {
     let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
     heading.trim().to_lowercase().chars().filter(kept).map(|c| if c == ' ' { '-' } else { c }).collect()
@@ -31,7 +31,7 @@ fn anchors(page: &Path) -> BTreeSet<String> {
     headings.map(|line| anchor(line.trim_start_matches('#'))).collect()
 }
 
-/// Why a link of a page leads nowhere.
+/// Why a link of a page is invalid.
 fn broken(page: &Path, link: &str) -> Option<String> {
     if link.contains("://") || link.starts_with("mailto:") {
         return None;

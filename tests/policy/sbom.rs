@@ -1,4 +1,4 @@
-//! `scripts/sbom.sh`: an SBOM of each shipped program, and refusals of what is none.
+//! `scripts/sbom.sh`: an SBOM of each shipped program, and rejection of invalid ones.
 
 use std::{
     os::unix::fs::PermissionsExt as _,
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::root;
 
-/// Folder, package and program of what is shipped.
+/// Directory, package and program of the shipped ones.
 const PROGRAMS: [(&str, &str); 2] = [("olm/cli", "olm"), ("operators/etcd", "etcd-operator")];
 
 fn cargo() -> String {
@@ -37,7 +37,7 @@ fn runs(program: &str, args: &[&str]) -> bool {
     Command::new(program).args(args).output().is_ok_and(|output| output.status.success())
 }
 
-/// Whether the tools are there; says which is not.
+/// Whether the tools are installed; prints the missing one.
 fn tools(test: &str, names: &[(&str, &[&str], &str)]) -> bool {
     let missing = names.iter().find(|(program, args, _)| !runs(program, args));
     if let Some((.., name)) = missing {
@@ -64,7 +64,7 @@ fn each_shipped_program_has_an_sbom_that_is_the_same_wherever_it_is_made() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    // given the source tree, and a copy of it in another folder
+    // given the source tree, and a copy of it in another directory
     let copy = folder.path().join("copy");
     let mut copying = Command::new("sh");
     copying
@@ -102,7 +102,7 @@ fn each_shipped_program_has_an_sbom_that_is_the_same_wherever_it_is_made() {
         let components = sbom["components"].as_array().expect("components");
         let has = |wanted: &str| components.iter().any(|component| component["name"] == wanted);
         assert!(components.len() > 100 && has("kube") && has("olm-client"), "{name}: {}", components.len());
-        // The image has no dev cluster, and tests are no part of a program.
+        // The image has no dev cluster, and tests are not part of a program.
         assert!(!has("olm-devcluster") && !has("proptest") && !has("s3s"), "{name}");
         let mut all = Vec::new();
         texts(&sbom, &mut all);
@@ -114,7 +114,7 @@ fn each_shipped_program_has_an_sbom_that_is_the_same_wherever_it_is_made() {
     }
 }
 
-/// A cargo whose packages are built from crate `a 1.0.0` alone.
+/// A cargo whose packages only depend on crate `a 1.0.0`.
 const STUB: &str = r#"#!/bin/sh
 case "$1 $2" in
 "cyclonedx --version") [ ! -e "$(dirname "$0")/absent" ] ;;
@@ -149,7 +149,7 @@ fn an_sbom_that_is_not_of_what_was_built_is_refused() {
     let script = || run(&root(), &out, stub.to_str().expect("a path"));
     write("etcd-operator", &sbom("etcd-operator"));
 
-    // when it is whole, then it is written, without what the program is not built from
+    // when it is complete, then it is written, without unrelated crates
     write("olm", &sbom("olm"));
     let output = script();
     assert!(output.status.success(), "{}", stderr(&output));
@@ -181,7 +181,7 @@ fn an_sbom_that_is_not_of_what_was_built_is_refused() {
         assert!(!out.exists(), "{why}: it was written");
     }
 
-    // when the tool is not installed, then the script says how to get it
+    // when the tool is not installed, then the script prints how to install it
     std::fs::write(folder.path().join("absent"), "").expect("a file");
     let output = script();
     assert_eq!(output.status.code(), Some(1));

@@ -1,8 +1,7 @@
-//! The wall clock of the manager's machine jumps by a day, in both directions, under a manager that is a process.
-//!
-//! What hangs on it: certificates (one that has not begun or has ended is replaced, those who trusted the one before go on trusting
-//! it), deadlines (they only report), times in conditions. What does not: the lease and the looks at catalogs go by the clock that
-//! only runs forward, `snooze` goes by version.
+//! The wall clock of the manager's machine jumps by a day, in both directions, under a manager process.
+//! Dependent on it: certificates (one outside of its validity is replaced, clients that trusted the previous
+//! one still do), deadlines (they only report), times in conditions. Independent: the lease and the polls of
+//! catalogs use the monotonic clock, `snooze` uses versions.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::run;
 
-/// Where Debian, Fedora and Arch put the library that lies about the time.
+/// Paths of the clock-faking library in Debian, Fedora and Arch.
 const LIBRARIES: &[&str] = &[
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
     "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
@@ -40,9 +39,9 @@ impl Clock {
         Ok(Some(clock))
     }
 
-    /// From now on it differs by this much from the real one.
+    /// Sets the difference from the real time.
     fn jump(&self, by: &str) -> Result<()> {
-        // Never half a file: it is read at any time.
+        // Atomically: it is read at any time.
         let new = self.file.with_extension("new");
         std::fs::write(&new, format!("{by}\n"))?;
         std::fs::rename(&new, &self.file).context("the clock's file")
@@ -53,7 +52,7 @@ impl Clock {
             .env("LD_PRELOAD", &self.library)
             .env("FAKETIME_TIMESTAMP_FILE", &self.file)
             .env("FAKETIME_NO_CACHE", "1")
-            // A clock that is set does not move the one that only runs forward.
+            // Setting a clock does not change the monotonic one.
             .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
     }
 }
@@ -68,7 +67,7 @@ fn checked(version: &str, port: u16) -> Operator {
         .csv(|csv| csv["spec"]["webhookdefinitions"][0]["targetPort"] = port.into())
 }
 
-/// Whether the API server, whose clock is right, reaches the webhook: it is asked and says no.
+/// Whether the API server, whose clock is right, reaches the webhook: it is called and denies.
 async fn webhook_answers(world: &World) -> Result<()> {
     let object = json!({ "apiVersion": "a.example.com/v1", "kind": "A", "metadata": { "name": "forbidden", "namespace": "ns" } });
     world
@@ -85,7 +84,7 @@ async fn lease(world: &World) -> Result<LeaseSpec> {
     lease.spec.context("the lease has a spec")
 }
 
-/// How far the clock is off by which a version's phase was written.
+/// The clock difference visible in the time of a version's phase.
 async fn off(world: &World, namespace: &str, csv: &str) -> Result<SignedDuration> {
     let csv = world.get("ClusterServiceVersion", namespace, csv).await?;
     let written: Timestamp = text(&csv, "/status/lastTransitionTime").parse()?;
@@ -98,8 +97,8 @@ fn versions(up_to: usize, port: u16) -> Catalog {
     Catalog::chain(&all.iter().take(up_to).collect::<Vec<_>>()).and_chain(&[&slow])
 }
 
-/// Publishes a version beside those before it, once nothing of an upgrade is left: a plan that is made in the middle of one is
-/// made again when that changes what it is about.
+/// Publishes a version beside those before it, once nothing of the previous upgrade is left: a plan that is made during an
+/// upgrade is made again when the rest of that upgrade changes it.
 async fn publish(world: &World, version: usize, port: u16) -> Result<()> {
     if version > 2 {
         world.gone("ClusterServiceVersion", "ns", &format!("a.v{}.0.0", version - 2)).await?;
@@ -107,14 +106,14 @@ async fn publish(world: &World, version: usize, port: u16) -> Result<()> {
     world.publish("catalog", &versions(version, port)).await
 }
 
-/// Wakes everything that looks at a clock.
-async fn look_again(world: &World) -> Result<()> {
+/// Triggers everything that depends on a clock.
+async fn touch_all(world: &World) -> Result<()> {
     for (kind, namespace) in
         [("ClusterServiceVersion", ""), ("Subscription", ""), ("OperatorGroup", ""), ("CatalogSource", "")]
     {
         for object in world.list(kind, namespace).await? {
             let (namespace, name) = (text(&object, "/metadata/namespace"), text(&object, "/metadata/name"));
-            // The version before goes when the one after it runs.
+            // The previous version is deleted when the next one runs.
             if let Err(error) = world.touch(kind, namespace, name).await
                 && world.find(kind, namespace, name).await?.is_some()
             {
@@ -139,7 +138,7 @@ fn a_clock_that_jumps_stops_nothing() {
             olm_tests::skipped(NAME, "libfaketime is not installed");
             return Ok(());
         };
-        // given a leader with an operator that has a certificate, and one that does not come up
+        // given a leader with an operator that has a certificate, and one that does not start
         let calls = Faults::new();
         let mut manager = Process::start_with(&world.serve(&calls)?, "first", |command| clock.wind(command))?;
         led_by(&world, "first").await?;
@@ -157,29 +156,29 @@ fn a_clock_that_jumps_stops_nothing() {
 
         // when the clock is a day ahead
         clock.jump("+1d")?;
-        look_again(&world).await?;
+        touch_all(&world).await?;
         // then the deadline has passed, and is reported
         let late = world.csv("slow", "slow.v1.0.0", "Failed").await?;
         ensure!(text(&late, "/status/reason") == "InstallCheckFailed", "{}", late["status"]);
         ensure!(off(&world, "slow", "slow.v1.0.0").await? > HOUR, "the clock did not jump");
-        // an upgrade goes its way, with the certificate that is there
+        // an upgrade works, with the existing certificate
         publish(&world, 2, port).await?;
         world.installed("ns", "a", "a.v2.0.0").await?;
         webhook_answers(&world).await?;
         ensure!(certificate(&world).await? == made, "a new certificate after a day");
-        // and what is late is taken when it comes
+        // and the late one succeeds when it starts
         world.kubelet.set(|_| Fate::Ready);
         world.installed("slow", "slow", "slow.v1.0.0").await?;
 
-        // when a certificate is made by that clock, it has not begun for anybody else
+        // when a certificate is issued by that clock, it is not valid yet for others
         world.delete("Secret", "ns", "a-service-cert").await?;
-        look_again(&world).await?;
+        touch_all(&world).await?;
         world.eventually("a certificate", async || certificate(&world).await).await?;
         let ahead = certificate(&world).await?;
         ensure!(ahead != made, "the same certificate");
-        // and the clock is put right
+        // and the clock is corrected
         clock.jump("+0")?;
-        look_again(&world).await?;
+        touch_all(&world).await?;
         // then it is replaced, and the webhook is reached
         webhook_answers(&world).await?;
         ensure!(certificate(&world).await? != ahead, "a certificate that has not begun is kept");
@@ -188,13 +187,13 @@ fn a_clock_that_jumps_stops_nothing() {
 
         // when the clock is a day behind
         clock.jump("-1d")?;
-        look_again(&world).await?;
+        touch_all(&world).await?;
         publish(&world, 4, port).await?;
         world.installed("ns", "a", "a.v4.0.0").await?;
         ensure!(off(&world, "ns", "a.v4.0.0").await? < -HOUR, "the clock did not jump");
         webhook_answers(&world).await?;
 
-        // and through all of it the same process has led
+        // and all the time the same process has led
         let now = lease(&world).await?;
         ensure!(manager.runs()?, "{}", manager.said());
         ensure!(

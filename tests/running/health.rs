@@ -1,5 +1,6 @@
-//! What Argo CD, Flux and `kstatus` see, by the published rules for kinds that they do not know: they read
-//! `metadata.deletionTimestamp`, `status.observedGeneration` and the conditions Reconciling, Stalled and Ready.
+//! The health that Argo CD, Flux and `kstatus` compute, by the published rules for unknown kinds: they read
+//! `metadata.deletionTimestamp`, `status.observedGeneration` and the conditions Reconciling, Stalled and
+//! Ready.
 
 use anyhow::{Result, ensure};
 use olm_tests::inprocess::{Catalog, Operator, World, condition};
@@ -7,7 +8,7 @@ use serde_json::Value;
 
 use super::run;
 
-/// The words of kstatus.
+/// The states of kstatus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Health {
     Current,

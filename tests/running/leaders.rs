@@ -15,7 +15,7 @@ async fn holder(world: &World) -> Result<String> {
 #[test]
 fn one_of_two_managers_writes_and_the_other_takes_over_warm() {
     run(async {
-        // given two managers, whose calls are told apart
+        // given two managers, with separately recorded calls
         let world = World::bare().await?;
         let options = |identity: &str| Options {
             leader_election: true,
@@ -49,11 +49,11 @@ fn one_of_two_managers_writes_and_the_other_takes_over_warm() {
             "it looked at no catalog"
         );
 
-        // when the first is told to stop
+        // when the first is stopped
         first.stop().await?;
         let until = first_calls.count();
 
-        // then the second carries on, and the first is silent
+        // then the second continues, and the first makes no call
         world.publish("catalog", &Catalog::chain(&[&old, &new])).await?;
         world.installed("a", "a", &new.name).await?;
         ensure!(holder(&world).await? == "second");

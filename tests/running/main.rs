@@ -1,5 +1,5 @@
-//! `olm` itself on a cluster, in one process with the API: which rights it uses, who leads, and what tools that know nothing of it
-//! see of its objects.
+//! `olm` itself on a cluster, in one process with the API: its permissions, leader election, and generic
+//! tools reading its objects.
 
 #![allow(clippy::panic, reason = "a scenario that fails is a test that fails")]
 
@@ -13,7 +13,6 @@ use std::future::Future;
 
 use anyhow::Result;
 
-/// Runs a scenario.
 fn run(body: impl Future<Output = Result<()>>) {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();

@@ -1,7 +1,6 @@
-//! Two `olm manager` that are processes of their own: the leader is killed, told to stop, or frozen in the middle of an install.
-//!
-//! How long a hand-over may take (2 s after SIGTERM, 20 s after SIGKILL) is a row of the bench; here it is printed. What is asserted
-//! here holds however slow the machine is: one writes at a time, and what was begun comes to its end once.
+//! Two `olm manager` processes: the leader is killed, stopped, or frozen in the middle of an install.
+//! The bench asserts the time of a hand-over (2 s after SIGTERM, 20 s after SIGKILL); here it is printed. The
+//! assertions here hold on any machine: one writes at a time, and started work completes once.
 
 use anyhow::{Result, ensure};
 use olm_tests::inprocess::{
@@ -12,7 +11,7 @@ use olm_tests::inprocess::{
 
 use super::run;
 
-/// One version in each namespace, each plan carried out once.
+/// One version in each namespace, each plan applied once.
 async fn in_order(world: &World, csv: &str, namespaces: &[&str]) -> Result<()> {
     for namespace in namespaces {
         world.installed(namespace, "a", csv).await?;
@@ -53,7 +52,7 @@ fn a_leader_that_is_killed_is_followed() {
     });
 }
 
-/// What the two leave when nothing happens to them.
+/// The result of an undisturbed run.
 async fn undisturbed(versions: [&Operator; 2]) -> Result<Snapshot> {
     let world = World::bare().await?;
     world.publish("catalog", &Catalog::chain(&versions[..1])).await?;
@@ -69,8 +68,9 @@ async fn undisturbed(versions: [&Operator; 2]) -> Result<Snapshot> {
     world.snapshot().await
 }
 
-/// The leader is stopped (SIGSTOP) with a write on its way, as a machine that is suspended or has no time for it; it wakes when
-/// another has led for long, has finished its install and made an upgrade. It writes nothing any more, and ends.
+/// The leader is stopped (SIGSTOP) with a write in flight, as on a suspended or overloaded machine; it
+/// resumes when another one has led for long, has finished its install and made an upgrade. It writes nothing
+/// any more, and ends.
 #[test]
 fn a_leader_that_slept_writes_nothing_when_it_wakes() {
     run(async {
@@ -78,7 +78,7 @@ fn a_leader_that_slept_writes_nothing_when_it_wakes() {
         let left = undisturbed([&old, &new]).await?;
         let mut replicas = Replicas::start().await?;
         let world = &replicas.world;
-        // given an install of which a write is on its way
+        // given an install with a write in flight
         replicas
             .first_calls
             .add(Fault::Held, 1, |call| call.is_write() && call.path.ends_with("/serviceaccounts/a"));
@@ -92,7 +92,7 @@ fn a_leader_that_slept_writes_nothing_when_it_wakes() {
                 Ok(())
             })
             .await?;
-        // when the leader sleeps
+        // when the leader is frozen
         replicas.first.signal("STOP")?;
         replicas.first_calls.release();
         let asleep = tokio::time::Instant::now();
@@ -102,14 +102,14 @@ fn a_leader_that_slept_writes_nothing_when_it_wakes() {
         world.publish("catalog", &Catalog::chain(&[&old, &new])).await?;
         world.installed("ns", "a", &new.name).await?;
         world.gone("ClusterServiceVersion", "ns", &old.name).await?;
-        // and wakes
+        // and resumes
         let from = replicas.first_calls.count();
         replicas.first.signal("CONT")?;
         let code = replicas.first.ended().await?;
-        // then it goes, and says why
+        // then it ends, with the reason
         ensure!(code.is_some_and(|code| code != 0), "it ended with {code:?}");
         ensure!(replicas.first.said().contains("lost the lease"), "{}", replicas.first.said());
-        // and has not even tried to write
+        // and has not even attempted to write
         let late = attempts(&replicas.first_calls, from);
         ensure!(late.is_empty(), "it wrote when it woke: {late:?}");
         led_by(&replicas.world, "second").await?;

@@ -1,5 +1,5 @@
-//! The manager's rights are those that it needs: every call of a whole life is allowed, and what is allowed and was not needed is
-//! named here with the reason.
+//! The manager has exactly the permissions that it needs: every call of a complete run is allowed, and unused
+//! permissions are listed here with the reason.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use super::run;
 /// Group, resource.
 type Thing = (String, String);
 
-/// What this life has no use for.
+/// Not used in this run.
 const NOT_HERE: &[(&str, &[&str], &str)] = &[
     ("policy", &["poddisruptionbudgets"], "bundles may bring them"),
     ("networking.k8s.io", &["networkpolicies"], "bundles may bring them"),
@@ -94,7 +94,7 @@ fn resource_of(call: &Call) -> Option<(Thing, &'static str)> {
 #[test]
 fn every_call_of_a_whole_life_is_allowed_and_nothing_is_allowed_for_nothing() {
     run(async {
-        // given a manager with the rights of its manifests and no others
+        // given a manager with the permissions of its manifests and no others
         let (world, manager) = World::start().await?;
         let rule = json!({ "apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get"] });
         let operator = |version: &str| {
@@ -108,7 +108,7 @@ fn every_call_of_a_whole_life_is_allowed_and_nothing_is_allowed_for_nothing() {
         };
         let (old, new) = (operator("1.0.0"), operator("1.1.0"));
 
-        // when an operator comes, is upgraded and goes
+        // when an operator is installed, upgraded and removed
         world.publish("catalog", &Catalog::chain(&[&old])).await?;
         world.home("a").await?;
         world.subscribe("a", "a").await?;
@@ -120,13 +120,13 @@ fn every_call_of_a_whole_life_is_allowed_and_nothing_is_allowed_for_nothing() {
         world.quiet().await?;
         manager.stop().await?;
 
-        // then nothing was forbidden
+        // then no call was forbidden
         let calls = world.faults.calls();
         let refused: Vec<String> =
             calls.iter().filter(|c| c.status == Some(403)).map(ToString::to_string).collect();
         ensure!(refused.is_empty(), "{refused:#?}");
 
-        // and what was not used is known
+        // and the unused permissions are listed
         let used: BTreeSet<Thing> = calls.iter().filter_map(resource_of).map(|(thing, _)| thing).collect();
         let role = manifests(&ManifestOptions::default())
             .into_iter()
@@ -139,7 +139,8 @@ fn every_call_of_a_whole_life_is_allowed_and_nothing_is_allowed_for_nothing() {
         for rule in role["rules"].as_array().into_iter().flatten() {
             for group in words(&rule["apiGroups"]) {
                 for resource in words(&rule["resources"]) {
-                    // No call names finalizers or accounts that are acted for: the API server looks for these rights behind others.
+                    // No call names finalizers or impersonated accounts: the API server checks these
+                    // permissions implicitly.
                     let hidden = resource.ends_with("/finalizers") || rule["verbs"] == json!(["impersonate"]);
                     let excused = NOT_HERE
                         .iter()

@@ -13,13 +13,13 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, tungstenite::Message};
 
 use crate::wait::eventually;
 
-/// One page of a browser of its own.
+/// One page of its own browser.
 pub struct Page {
     child: Child,
     socket: WebSocketStream<MaybeTlsStream<tokio::net::TcpStream>>,
     next: u64,
     session: String,
-    /// Whether the page's scripts run; without, nothing on it moves and nobody listens.
+    /// Whether the page's scripts run; without them, the page is static.
     scripts: bool,
     _profile: tempfile::TempDir,
 }
@@ -40,7 +40,7 @@ impl Page {
                 "--disable-component-update",
                 "--disable-sync",
                 "--disable-dev-shm-usage",
-                // A page that nobody looks at gives its live connection back, and its timers slow down.
+                // A hidden page closes its live connection, and its timers slow down.
                 "--disable-backgrounding-occluded-windows",
                 "--disable-renderer-backgrounding",
                 "--disable-background-timer-throttling",
@@ -88,7 +88,7 @@ impl Page {
         self.call("Emulation.setEmulatedMedia", features).await.map(drop)
     }
 
-    /// Scripts on or off.
+    /// Enables or disables scripts.
     pub async fn scripts(&mut self, on: bool) -> Result<()> {
         self.scripts = on;
         self.call("Emulation.setScriptExecutionDisabled", json!({"value": !on})).await.map(drop)
@@ -120,7 +120,7 @@ impl Page {
             .map_err(|_| anyhow!("{method}: no answer"))?
     }
 
-    /// Goes to an address and waits for the document.
+    /// Navigates to a URL and waits for the document.
     pub async fn goto(&mut self, url: &str) -> Result<()> {
         let result = self.call("Page.navigate", json!({"url": url})).await?;
         if let Some(error) = result["errorText"].as_str() {
@@ -134,7 +134,7 @@ impl Page {
         self.wait_for("document.readyState === 'complete'", Duration::from_secs(60)).await.map(drop)
     }
 
-    /// What a person would see now, for the message of a scenario that failed.
+    /// The visible text, for the message of a failed scenario.
     pub async fn seen(&mut self) -> String {
         let look = "[location.href, document.title, 'live: ' + (document.getElementById('live')?.innerText ?? '-'),\
                     'hidden: ' + document.hidden, document.body.innerText].join('\\n')";
@@ -144,7 +144,7 @@ impl Page {
         }
     }
 
-    /// Evaluates an expression and hands over its value.
+    /// Evaluates an expression and returns its value.
     pub async fn eval(&mut self, expression: &str) -> Result<Value> {
         let params = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let result = self.call("Runtime.evaluate", params).await?;
@@ -154,11 +154,11 @@ impl Page {
         Ok(result["result"]["value"].clone())
     }
 
-    /// Waits until an expression is truthy; on time-out the page's text is in the message.
+    /// Waits until an expression is truthy; on time-out the message has the page's text.
     pub async fn wait_for(&mut self, expression: &str, limit: Duration) -> Result<Value> {
         let start = std::time::Instant::now();
         loop {
-            // While a page is being replaced there is nothing to evaluate in.
+            // While a page is being replaced, evaluation fails.
             if let Ok(value) = self.eval(expression).await {
                 let truthy =
                     !(value.is_null() || value == json!(false) || value == json!("") || value == json!(0));
@@ -173,10 +173,11 @@ impl Page {
         }
     }
 
-    /// Clicks the first visible link or button that says `text`, else the first that begins with it, with a real mouse event.
+    /// Clicks the first visible link or button with the text `text`, otherwise the first that begins with it,
+    /// with a real mouse event.
     pub async fn click(&mut self, text: &str) -> Result<()> {
         let find = format!(
-            // Before the style sheet is there, things move away under the pointer.
+            // Before the style sheet is loaded, elements move.
             "(() => {{ if (document.readyState !== 'complete') return null; const says = (e) => (e.innerText || e.value || '').trim();\
              const all = [...document.querySelectorAll('a,button,summary,label,input[type=submit]')]\
              .filter(e => e.getClientRects().length && !e.closest('[aria-hidden=true]'));\
@@ -188,7 +189,7 @@ impl Page {
              }}, {{capture: true, once: true}});\
              return [r.x + r.width / 2, r.y + r.height / 2]; }})()"
         );
-        // A page that follows its cluster moves things: between the look and the click there may be something else there.
+        // A live page moves elements: the element at the position may change between locating and clicking.
         for _ in 0..5 {
             let at = self
                 .wait_for(&find, Duration::from_secs(60))
@@ -198,7 +199,8 @@ impl Page {
                 let event = json!({"type": kind, "x": at[0], "y": at[1], "button": "left", "clickCount": 1});
                 self.call("Input.dispatchMouseEvent", event).await?;
             }
-            // Another page knows nothing of it, and one that is being replaced cannot even be asked: the click led there.
+            // Another page does not have the flag, and one that is being replaced cannot be evaluated: the
+            // click led there.
             if !self.scripts || self.eval("window.__missed === true").await.ok() != Some(json!(true)) {
                 return Ok(());
             }

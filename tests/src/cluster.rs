@@ -1,4 +1,4 @@
-//! The cluster that scenarios run on.
+//! The cluster of the scenarios.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -17,22 +17,23 @@ use serde_json::Value;
 
 use crate::{bin_dir, program};
 
-/// A cluster with the manager and the console in it, reached by a kubeconfig.
+/// A cluster with the manager and the console, accessed by a kubeconfig.
 #[derive(Clone, Debug)]
 pub struct Cluster {
     pub kubeconfig: PathBuf,
-    /// Base URL of the console, where it is known.
+    /// Base URL of the console, where known.
     pub console: Option<String>,
-    /// Data directory, when it is the dev cluster.
+    /// Data directory of the dev cluster.
     pub data_dir: Option<PathBuf>,
 }
 
-/// The dev cluster that all tests of this process share. It ends when this process ends, because its standard input closes.
+/// The dev cluster shared by all tests of this process. It ends with this process, because its standard input
+/// closes.
 static SHARED: Mutex<Option<Result<Arc<DevCluster>, String>>> = Mutex::new(None);
 
 impl Cluster {
-    /// The cluster that `KUBECONFIG` names, else a dev cluster that is started once for all tests.
-    /// `None` (and a line that says why) when there is neither.
+    /// The cluster of `KUBECONFIG`, otherwise a dev cluster that is started once for all tests. `None` (and a
+    /// printed reason) when there is neither.
     pub fn get(test: &str) -> Option<Self> {
         if let Some(path) = std::env::var_os("KUBECONFIG").filter(|v| !v.is_empty()) {
             return Some(Self {
@@ -43,7 +44,8 @@ impl Cluster {
         }
         let mut shared = SHARED.lock().unwrap_or_else(|e| e.into_inner());
         let cluster = shared.get_or_insert_with(|| {
-            // The dev cluster looks for etcds when it starts: scenarios of an upgrade need a newer one by then.
+            // The dev cluster searches for etcds at its start: scenarios of an upgrade need a newer one by
+            // then.
             let _ = crate::etcd_stage::newer();
             DevCluster::start_in_temp(&[]).map(Arc::new).map_err(|error| format!("{error:#}"))
         });
@@ -59,7 +61,7 @@ impl Cluster {
         }
     }
 
-    /// The dev cluster; skips when the tests run against another one.
+    /// The dev cluster; skips the test on another one.
     pub fn dev_only(test: &str) -> Option<Self> {
         let cluster = Self::get(test)?;
         if cluster.data_dir.is_none() {
@@ -90,7 +92,7 @@ impl Cluster {
         Ok(String::from_utf8(out.stdout)?)
     }
 
-    /// Runs kubectl and hands over whatever it said.
+    /// Runs kubectl and returns its output in any case.
     pub fn try_kubectl(&self, args: &[&str], stdin: Option<&str>) -> Result<Output> {
         let kubectl = program("kubectl").context("kubectl is not installed")?;
         let mut command = Command::new(kubectl);
@@ -98,7 +100,7 @@ impl Cluster {
         run(command, stdin)
     }
 
-    /// Runs `olm` against this cluster and hands over whatever it said.
+    /// Runs `olm` for this cluster and returns its output in any case.
     pub fn olm(&self, args: &[&str]) -> Result<Output> {
         let mut command = olm();
         command.env("KUBECONFIG", &self.kubeconfig).args(args);
@@ -151,7 +153,7 @@ pub fn run(mut command: Command, stdin: Option<&str>) -> Result<Output> {
     Ok(child.wait_with_output()?)
 }
 
-/// `OLM_ETCD_DIRS` with the folder in which `scripts/etcd-newer.sh` stores etcds.
+/// `OLM_ETCD_DIRS` with the directory in which `scripts/etcd-newer.sh` stores etcds.
 fn etcd_dirs() -> Result<std::ffi::OsString> {
     let given = std::env::var_os("OLM_ETCD_DIRS").unwrap_or_default();
     let given = std::env::split_paths(&given).filter(|path| !path.as_os_str().is_empty());
@@ -170,7 +172,7 @@ pub struct DevCluster {
 }
 
 impl DevCluster {
-    /// Starts `olm up` with a data directory of its own.
+    /// Starts `olm up` with its own data directory.
     pub fn start_in_temp(args: &[&str]) -> Result<Self> {
         let temp = tempfile::Builder::new().prefix("olm-e2e-").tempdir()?;
         let dir = temp.path().join("data");
@@ -179,14 +181,14 @@ impl DevCluster {
         Ok(cluster)
     }
 
-    /// Starts `olm up` on a data directory and waits until it says that it is ready.
+    /// Starts `olm up` on a data directory and waits until it is ready.
     pub fn start(data_dir: &Path, args: &[&str]) -> Result<Self> {
         let cluster = Self::launch(data_dir, args)?;
         cluster.wait_for_line("Ctrl-C", Duration::from_secs(120))?;
         Ok(cluster)
     }
 
-    /// Starts `olm up` and does not wait.
+    /// Starts `olm up` without waiting.
     pub fn launch(data_dir: &Path, args: &[&str]) -> Result<Self> {
         let mut command = olm();
         command
@@ -258,7 +260,7 @@ impl DevCluster {
         }
     }
 
-    /// What scenarios need of it.
+    /// The handle for scenarios.
     pub fn cluster(&self) -> Cluster {
         let state = std::fs::read(self.data_dir.join("state.json")).ok();
         let state: Value = state.and_then(|s| serde_json::from_slice(&s).ok()).unwrap_or_default();
@@ -269,7 +271,6 @@ impl DevCluster {
         }
     }
 
-    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.lock().unwrap_or_else(|e| e.into_inner()).id()
     }

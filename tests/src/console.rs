@@ -1,4 +1,5 @@
-//! The way to the console: `olm token` on the dev cluster, `kubectl port-forward` and a ServiceAccount's token elsewhere.
+//! Access to the console: `olm token` on the dev cluster, `kubectl port-forward` and a ServiceAccount's token
+//! elsewhere.
 
 use std::sync::Mutex;
 
@@ -8,7 +9,8 @@ use serde_json::Value;
 
 use crate::{Cluster, forward::PortForward};
 
-/// Who signs in where there is no `olm token`: a user that may do everything. It stays there for the next run.
+/// The account for sign-in where there is no `olm token`: a user with all rights. It is kept for the next
+/// run.
 const USER: &str = r#"
 apiVersion: v1
 kind: ServiceAccount
@@ -21,11 +23,11 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-
 subjects: [{kind: ServiceAccount, name: olm-e2e, namespace: default}]
 "#;
 
-/// The one port-forward of this process to the console.
+/// The single port-forward of this process to the console.
 static FORWARDED: Mutex<Option<PortForward>> = Mutex::new(None);
 
 impl Cluster {
-    /// A link that signs in to the console, once; `None` where no console is to be found.
+    /// A one-time sign-in link to the console; `None` without a console.
     pub async fn login_link(&self) -> Result<Option<String>> {
         if let Some(data_dir) = &self.data_dir {
             let out = self.olm_ok(&["token", "--data-dir", &data_dir.display().to_string()])?;

@@ -1,4 +1,5 @@
-//! Talking to an etcd cluster from inside: `kubectl exec` of etcdctl in a member, and a client pod that keeps writing.
+//! Access to an etcd cluster from inside: `kubectl exec` of etcdctl in a member, and a client pod that keeps
+//! writing.
 
 use std::{path::PathBuf, process::Output, time::Duration};
 
@@ -8,7 +9,7 @@ use serde_json::Value;
 
 use crate::{Cluster, etcd_stage::newer, wait::eventually};
 
-/// The etcd version to ask for: `OLM_TEST_ETCD_VERSION`, else what the machine's `etcd --version` says.
+/// The etcd version to use: `OLM_TEST_ETCD_VERSION`, otherwise that of the machine's `etcd --version`.
 pub fn version() -> Option<String> {
     if let Ok(version) = std::env::var("OLM_TEST_ETCD_VERSION") {
         return Some(version);
@@ -18,10 +19,11 @@ pub fn version() -> Option<String> {
     text.lines().find_map(|line| line.strip_prefix("etcd Version: ")).map(|v| v.trim().to_string())
 }
 
-/// A program of that etcd: `etcd`, `etcdctl`, and since 3.5 `etcdutl`. What lies on the `PATH` may be of another version.
+/// A program of that etcd: `etcd`, `etcdctl`, and since 3.5 `etcdutl`. The one on the `PATH` may have another
+/// version.
 pub fn tool(name: &str) -> Option<PathBuf> {
     let version = version()?;
-    // Where `scripts/etcd-newer.sh` puts what it gets.
+    // Directory of `scripts/etcd-newer.sh`.
     let got = crate::bin_dir().parent()?.join("etcd").join(&version).join(name);
     if got.is_file() {
         return Some(got);
@@ -30,10 +32,9 @@ pub fn tool(name: &str) -> Option<PathBuf> {
     image.programs.into_iter().find_map(|(program, path)| (program == name).then_some(path))
 }
 
-/// The version that upgrades go to: the newest 3.5 to be had on this machine.
-///
+/// The target version of upgrades: the newest 3.5 available on this machine.
 /// # Errors
-/// Why there is none. Where members run it from the start there is nothing to upgrade.
+/// Why there is none. If members run it from the start there is nothing to upgrade.
 pub fn next_version() -> Result<String, String> {
     let next = newer()?;
     let parts = |text: &str| text.split('.').filter_map(|part| part.parse().ok()).collect::<Vec<u64>>();
@@ -53,7 +54,7 @@ pub fn manifest(namespace: &str, name: &str, size: i64, version: &str) -> String
 }
 
 impl Cluster {
-    /// Names of the members that are ready, by the object's status.
+    /// Names of the ready members, by the object's status.
     pub fn ready_members(&self, namespace: &str, name: &str) -> Result<Vec<String>> {
         let text = self.kubectl(&["get", "etcdcluster", name, "-n", namespace, "-o", "json"])?;
         let object: Value = serde_json::from_str(&text)?;
@@ -87,7 +88,7 @@ impl Cluster {
         .await
     }
 
-    /// What etcd's own member list says: name and whether it is a learner.
+    /// etcd's own member list: name and whether it is a learner.
     pub fn member_list(&self, namespace: &str, pod: &str) -> Result<Vec<(String, bool)>> {
         let text = self.etcdctl(namespace, pod, &["member", "list", "-w", "json"])?;
         let value: Value = serde_json::from_str(text.trim())?;
@@ -100,7 +101,7 @@ impl Cluster {
             .collect())
     }
 
-    /// etcdctl in a member's container, against its own client port.
+    /// etcdctl in a member's container, for its own client port.
     pub fn etcdctl(&self, namespace: &str, pod: &str, args: &[&str]) -> Result<String> {
         let out = self.try_etcdctl(namespace, pod, "http://127.0.0.1:2379", args)?;
         if !out.status.success() {
@@ -109,7 +110,7 @@ impl Cluster {
         Ok(String::from_utf8(out.stdout)?)
     }
 
-    /// etcdctl in a pod, against any endpoint.
+    /// etcdctl in a pod, for any endpoint.
     pub fn try_etcdctl(&self, namespace: &str, pod: &str, endpoint: &str, args: &[&str]) -> Result<Output> {
         let endpoints = format!("--endpoints={endpoint}");
         let mut all = vec!["exec", "-n", namespace, pod, "--", "etcdctl", &endpoints, "--command-timeout=5s"];

@@ -9,14 +9,14 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::Cluster;
 
-/// Runs kubectl until its standard input closes, which it does when this process ends in whatever way.
+/// Runs kubectl until its standard input closes, which happens with any end of this process.
 const SCRIPT: &str = r#"kubectl port-forward -n "$0" "$1" ":$2" & cat >/dev/null; kill $!"#;
 
-/// A running `kubectl port-forward`; it ends with this.
+/// A running `kubectl port-forward`, stopped on drop.
 #[derive(Debug)]
 pub struct PortForward {
     child: Child,
-    /// Where kubectl listens on this host, such as `127.0.0.1:37383`.
+    /// kubectl's listen address on this host, such as `127.0.0.1:37383`.
     pub address: String,
 }
 
@@ -37,7 +37,7 @@ impl PortForward {
             address.starts_with("127.").then(|| address.to_string())
         });
         let Some(address) = address else { bail!("kubectl port-forward to {target} ended at once") };
-        // It says one line for every connection, and must not find its pipe full or closed.
+        // It prints one line for every connection, and must not find its pipe full or closed.
         std::thread::spawn(move || lines.for_each(drop));
         Ok(Self { child, address })
     }

@@ -1,7 +1,7 @@
-//! What the end-to-end scenarios stand on: a cluster, the real binaries, kubectl, and waiting with a diagnosis.
-//!
-//! Scenarios take a [`Cluster`] and use `kube::Client` and kubectl alone, so they run unchanged on the dev cluster (started by
-//! the first test that asks for one) and on the cluster that `KUBECONFIG` names.
+//! Shared parts of the end-to-end scenarios: a cluster, the real binaries, kubectl, and waits with a
+//! diagnosis.
+//! Scenarios use a [`Cluster`] with only `kube::Client` and kubectl, so they run unchanged on the dev cluster
+//! (started by the first test that needs one) and on the cluster of `KUBECONFIG`.
 
 pub mod browser;
 pub mod cluster;
@@ -23,16 +23,17 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("/")).to_path_buf()
 }
 
-/// The folder of real data, which is read in place: `OLM_SHARED_DATA`, else beside the checkout. It need not be there.
+/// The directory of real data, which is read in place: `OLM_SHARED_DATA`, otherwise next to the checkout. It
+/// is optional.
 pub fn data() -> PathBuf {
     std::env::var_os("OLM_SHARED_DATA").map_or_else(|| root().join("../shared/data"), PathBuf::from)
 }
 
-/// The folder with the binaries that cargo built beside this test.
+/// The directory with the binaries that cargo built with this test.
 pub fn bin_dir() -> PathBuf {
     let exe = std::env::current_exe().unwrap_or_default();
     let dir = exe.parent().unwrap_or(Path::new("/"));
-    // target/debug/deps/e2e-… → target/debug; the benchmark is in that folder itself.
+    // target/debug/deps/e2e-… → target/debug; the benchmark is in that directory itself.
     if dir.ends_with("deps") { dir.parent().unwrap_or(dir).to_path_buf() } else { dir.to_path_buf() }
 }
 
@@ -41,7 +42,7 @@ pub fn program(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?).map(|dir| dir.join(name)).find(|path| path.is_file())
 }
 
-/// Says on standard output that a test did not run, in the form that `make test` collects.
+/// Prints that a test did not run, in the format that `make test` collects.
 pub fn skipped(test: &str, why: &str) {
     println!("skipped: {test}: {why}");
 }

@@ -1,4 +1,4 @@
-//! Waiting for the world, with a limit and the last thing seen when it runs out.
+//! Waits with a time-out that report the last result.
 
 use std::{
     future::Future,
@@ -7,8 +7,8 @@ use std::{
 
 use anyhow::{Result, bail};
 
-/// Asks again every 50 ms until `probe` answers `Ok(Some(..))`. An `Err` or `None` is "not yet"; when the time is over the
-/// last error is in the message.
+/// Polls every 50 ms until `probe` returns `Ok(Some(..))`. An `Err` or `None` is "not yet"; on time-out the
+/// message has the last error.
 pub async fn eventually<T>(
     what: &str,
     limit: Duration,
@@ -28,7 +28,7 @@ pub async fn eventually<T>(
     }
 }
 
-/// The same for a condition that is true or false, with a description of what is seen.
+/// The same for a boolean condition, with a description of the state.
 pub async fn until<F, Fut>(what: &str, limit: Duration, mut probe: F) -> Result<()>
 where
     F: FnMut() -> Fut,

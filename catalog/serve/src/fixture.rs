@@ -1,5 +1,5 @@
-//! A small catalog for tests, with everything in it that is served in a way of its own. `opm` accepts it; what its
-//! server answers on it is what the tests of the gRPC API expect.
+//! A small catalog for tests with every case that is served in a special way. `opm` accepts it; the answers
+//! of its server are the expectation of the gRPC tests.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use base64::engine::general_purpose::STANDARD;
 use olm_catalog::Catalog;
 use serde_json::{Value, json};
 
-/// Enough of a PNG to be taken for one.
+/// Enough of a PNG to be detected as one.
 pub(crate) const PNG: &[u8] = b"\x89PNG\r\n\x1a\nrest";
 
-/// A ConfigMap with odd white space, which must stay as it is.
+/// A ConfigMap with unusual white space, which must be preserved.
 pub(crate) const CONFIG_MAP: &str =
     "{ \"kind\": \"ConfigMap\",  \"apiVersion\":\"v1\",\"metadata\":{\"name\":\"<x>\"} }\n";
 
@@ -30,7 +30,7 @@ fn version(version: &str) -> Value {
     json!({"type": "olm.package", "value": {"version": version, "packageName": "p"}})
 }
 
-/// The documents, in no order.
+/// The documents, unordered.
 pub(crate) fn documents() -> Vec<Value> {
     let required = json!({"group": "r", "version": "v1", "kind": "R"});
     let metadata = json!({
@@ -83,7 +83,7 @@ pub(crate) fn documents() -> Vec<Value> {
             {"reference": {"schema": "olm.channel", "name": "t"}, "message": "T old"},
             {"reference": {"schema": "olm.bundle", "name": "p.v2"}, "message": "2 old"},
         ]}),
-        // A package without a picture, whose second channel is worse than its default.
+        // A package without an icon, whose second channel ranks below its default.
         json!({"schema": "olm.package", "name": "q", "defaultChannel": "b"}),
         json!({"schema": "olm.channel", "package": "q", "name": "a", "entries": [{"name": "q.v1"}]}),
         json!({"schema": "olm.channel", "package": "q", "name": "b", "entries": [{"name": "q.v2"}]}),
@@ -99,7 +99,7 @@ pub(crate) fn documents() -> Vec<Value> {
     ]
 }
 
-/// Documents as a catalog's file.
+/// Documents as a catalog file.
 pub(crate) fn text(documents: &[Value]) -> String {
     documents.iter().map(|document| format!("{document}\n")).collect()
 }
@@ -110,7 +110,7 @@ pub(crate) fn catalog() -> Arc<Catalog> {
     Arc::new(catalog)
 }
 
-/// A package with bundles that have this many bytes of text each.
+/// A package with bundles of this many bytes of text each.
 pub(crate) fn large(bundles: usize, bytes: usize) -> Vec<Value> {
     let name = |number: usize| format!("l.v{number}");
     let entries: Vec<Value> = (0..bundles)
@@ -123,7 +123,7 @@ pub(crate) fn large(bundles: usize, bytes: usize) -> Vec<Value> {
         json!({"schema": "olm.package", "name": "l", "defaultChannel": "c"}),
         json!({"schema": "olm.channel", "package": "l", "name": "c", "entries": entries}),
     ];
-    // Text that does not compress to nothing.
+    // Incompressible text.
     let filler = |seed: usize| -> String {
         let mut state = seed as u64 + 1;
         let letters = std::iter::repeat_with(|| {

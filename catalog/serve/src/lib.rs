@@ -1,9 +1,10 @@
-//! Catalogs for other programs to read: over HTTP as catalogd serves them, over gRPC as `opm serve` does.
+//! Serves catalogs to other programs: over HTTP like catalogd, over gRPC like `opm serve`.
 //!
 //! - [`router`] has the HTTP API of any number of catalogs: their documents (`/api/v1/all`, `/api/v1/metas`),
 //!   the package index, search and icons;
 //! - [`registry`] is `api.Registry` over one catalog, with health and reflection;
-//! - [`Server`] binds and runs both for one catalog, which may be replaced ([`Current`]); [`serve`] does it in one call.
+//! - [`Server`] binds and runs both for one catalog, which may be replaced ([`Current`]); [`serve`] is the same in
+//!   one call.
 
 mod current;
 mod grpc;

@@ -1,11 +1,11 @@
-//! Names that Kubernetes lets objects have. What is not one cannot be the name of a catalog.
+//! Kubernetes names. Only a valid one can be the name of a catalog.
 
-/// Longest name of an object.
+/// Maximum length of an object name.
 const LONGEST_NAME: usize = 253;
-/// Longest name of a namespace.
+/// Maximum length of a namespace name.
 const LONGEST_LABEL: usize = 63;
 
-/// What is wrong with the name of a catalog, if anything: it must be a DNS-1123 subdomain.
+/// Validates the name of a catalog: it must be a DNS-1123 subdomain.
 pub(crate) fn catalog(name: &str) -> Result<(), String> {
     if name.len() <= LONGEST_NAME && name.split('.').all(is_label) {
         return Ok(());
@@ -17,7 +17,7 @@ pub(crate) fn catalog(name: &str) -> Result<(), String> {
     ))
 }
 
-/// What is wrong with the name of a namespace, if anything: it must be a DNS-1123 label.
+/// Validates the name of a namespace: it must be a DNS-1123 label.
 pub(crate) fn namespace(name: &str) -> Result<(), String> {
     if name.len() <= LONGEST_LABEL && is_label(name) {
         return Ok(());
@@ -37,7 +37,7 @@ fn is_label(text: &str) -> bool {
         && bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
 }
 
-/// As a string literal, cut short: names come from strangers and go into answers and logs.
+/// As a truncated string literal: names are untrusted and appear in answers and logs.
 pub(crate) fn quoted(name: &str) -> String {
     const SHOWN: usize = 80;
     match name.char_indices().nth(SHOWN) {

@@ -16,51 +16,44 @@ use tonic::transport::server::TcpIncoming;
 use crate::current::Current;
 use crate::{grpc, http, names};
 
-/// How long calls in flight may go on when the server is told to stop.
+/// Grace period for calls in flight on shutdown.
 const GRACE: Duration = Duration::from_secs(5);
-/// A client that has gone without a word is found out after so long: what it was reading is held for it.
+/// Detects a client that has disconnected silently: its stream holds resources.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
-/// Where a catalog is served; what is `None` is not served.
+/// Listen addresses; an API with `None` is not served.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Addresses {
-    /// Of the HTTP API.
     pub http: Option<SocketAddr>,
     /// Of the gRPC API; 50051 is the port that clients expect.
     pub grpc: Option<SocketAddr>,
 }
 
-/// A catalog cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The name could not be in a path of the HTTP API.
+    /// The name is not usable in a path of the HTTP API.
     #[error("failed to serve the catalog: {0}")]
     Name(String),
-    /// The address cannot be had.
+    /// Binding failed.
     #[error(
         "failed to listen on {address} for {protocol}: {source}; use another address, or port 0 for a free \
          port"
     )]
     Bind {
         address: SocketAddr,
-        /// What would be served there.
+        /// The API of that address.
         protocol: &'static str,
-        /// Why.
         source: io::Error,
     },
-    /// Reflection has no descriptions.
+    /// The descriptors for reflection are invalid.
     #[error("failed to prepare gRPC reflection: {0}")]
     Reflection(#[from] tonic_reflection::server::Error),
-    /// The server broke down.
+    /// The server failed.
     #[error("failed to serve {protocol}: {message}")]
-    Run {
-        protocol: &'static str,
-        /// Why.
-        message: String,
-    },
+    Run { protocol: &'static str, message: String },
 }
 
-/// Sockets that are bound and a catalog to serve there.
+/// Bound sockets and the catalog to serve there.
 pub struct Server {
     http: Option<(TcpListener, axum::Router)>,
     grpc: Option<(TcpListener, Routes)>,
@@ -70,9 +63,8 @@ pub struct Server {
 
 impl Server {
     /// Binds the addresses. In paths of the HTTP API the catalog has the given name, in no namespace.
-    ///
     /// # Errors
-    /// When the name is none that a catalog may have, or an address cannot be had.
+    /// When the name is invalid for a catalog, or binding fails.
     pub async fn bind(catalog: Arc<Catalog>, name: &str, addresses: Addresses) -> Result<Self, ServeError> {
         names::catalog(name).map_err(ServeError::Name)?;
         let current = Current::new(catalog);
@@ -95,32 +87,31 @@ impl Server {
         Ok(server)
     }
 
-    /// Where it listens: with the ports that port 0 became.
+    /// The bound addresses, with the actual port in place of port 0.
     #[must_use]
     pub fn addresses(&self) -> Addresses {
         self.bound
     }
 
-    /// What it serves, to be replaced while it runs.
+    /// The served catalog, which may be replaced.
     #[must_use]
     pub fn current(&self) -> Current {
         self.current.clone()
     }
 
-    /// Serves until `shutdown` is over. Calls in flight then have a few seconds to end.
-    ///
+    /// Serves until `shutdown` completes. Calls in flight then have a few seconds to end.
     /// # Errors
-    /// When a server breaks down.
+    /// When a server fails.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
         let (stop, stopped) = watch::channel(false);
         let until = || {
             let mut stopped = stopped.clone();
-            // An error is that nobody can tell any more, which ends it as well.
+            // An error means that the sender is gone, which stops the server as well.
             async move { _ = stopped.wait_for(|stop| *stop).await }
         };
         let http = async {
             let Some((listener, router)) = self.http else { return Ok(()) };
-            // Without it small answers wait for the acknowledgement of what was sent before, 40 ms each.
+            // Without it small answers wait for the acknowledgement of previous ones, 40 ms each.
             let listener = listener.tap_io(|connection| _ = connection.set_nodelay(true));
             let served = axum::serve(listener, router).with_graceful_shutdown(until()).await;
             served.map_err(|error| ServeError::Run { protocol: "HTTP", message: error.to_string() })
@@ -142,7 +133,7 @@ impl Server {
                 _ = stop.send(true);
             }
         }
-        // Who is still reading then is cut off.
+        // Remaining readers are disconnected.
         tokio::time::timeout(GRACE, both).await.unwrap_or(Ok(()))
     }
 }
@@ -157,8 +148,7 @@ async fn listen(
     Ok((listener, bound))
 }
 
-/// Serves a catalog until `shutdown` is over; [`Server`] in one call.
-///
+/// Serves a catalog until `shutdown` completes; [`Server`] in one call.
 /// # Errors
 /// As [`Server::bind`] and [`Server::run`].
 pub async fn serve(

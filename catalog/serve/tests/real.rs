@@ -84,7 +84,7 @@ async fn every_bundle_is_reachable_by_every_method() {
             GetBundleRequest { pkg_name: pkg_name.clone(), channel_name: channel_name.clone(), csv_name };
         let mut single = client.get_bundle(request).await.unwrap().into_inner();
         assert_eq!(single.object, [single.csv_json.as_str()]);
-        // But for the manifests and the edges, both are the same.
+        // Except for the manifests and the edges, both are the same.
         (single.csv_json, single.object) = (String::new(), Vec::new());
         (single.replaces, single.skips) = (listed.replaces.clone(), listed.skips.clone());
         assert_eq!(&single, listed);

@@ -4,7 +4,7 @@ use sigstore_verify::types::{Bundle, Sha256Hash, SignatureContent, Statement};
 
 use crate::{Format, Reason, Refusal};
 
-/// What a statement says that is the signature of an image. Statements with other predicates are attestations.
+/// Predicate type of an image signature. Statements with other predicates are attestations.
 const SIGNATURE_OF_AN_IMAGE: &str = "https://sigstore.dev/cosign/sign/v1";
 const STATEMENT: &str = "application/vnd.in-toto+json";
 
@@ -12,14 +12,15 @@ pub(crate) fn refusal(reason: Reason, message: impl std::fmt::Display) -> Refusa
     Refusal::new(Format::Bundle, reason, message)
 }
 
-/// Reads a bundle that claims to be the signature of an image.
+/// Parses a bundle that claims to be the signature of an image.
 pub(crate) fn read(json: &[u8]) -> Result<Bundle, Refusal> {
     let malformed =
         |error: &dyn std::fmt::Display| refusal(Reason::Malformed, format!("not a Sigstore bundle: {error}"));
     let text = std::str::from_utf8(json).map_err(|error| malformed(&error))?;
     let bundle = Bundle::from_json(text).map_err(|error| malformed(&error))?;
     match &bundle.content {
-        // cosign signs images by a statement. What else the signer has signed may be any file, also one that looks like an image.
+        // cosign signs images by a statement. Other signed content may be any file, even one that looks like
+        // an image.
         SignatureContent::MessageSignature(_) => {
             return Err(refusal(Reason::NotASignature, "signature of a file, expected one of an image"));
         }
@@ -48,7 +49,7 @@ fn statement(bundle: &Bundle) -> Option<Statement> {
     }
 }
 
-/// The images that the statement of a bundle is about.
+/// The images that are subjects of a bundle's statement.
 pub(crate) fn images(bundle: &Bundle) -> Vec<Sha256Hash> {
     let subjects = statement(bundle).map(|statement| statement.subject).unwrap_or_default();
     subjects.iter().filter_map(|subject| subject.digest.sha256).collect()

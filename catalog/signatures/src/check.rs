@@ -1,4 +1,4 @@
-//! A requirement, read and ready to be compared with signatures.
+//! A parsed requirement, ready to be compared with signatures.
 
 use regex::{Regex, RegexBuilder};
 use sigstore_verify::{
@@ -10,18 +10,16 @@ use sigstore_verify::{
 
 use crate::{Identity, Requirement, provider};
 
-/// Bytes of a trusted root. That of the public instance has 12 KiB.
+/// Maximum size of a trusted root. That of the public instance has 12 KiB.
 const MOST_ROOT_BYTES: usize = 1 << 20;
-/// Bytes of a key or a pattern.
+/// Maximum size of a key or a pattern.
 const MOST_TEXT_BYTES: usize = 16 << 10;
-/// Bytes that a compiled pattern may take.
+/// Maximum size of a compiled pattern.
 const MOST_PATTERN_BYTES: usize = 1 << 20;
 
-/// A requirement that cannot be used as it stands.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {reason}")]
 pub struct InvalidRequirement {
-    /// The field, as it is written.
     pub field: &'static str,
     /// What is wrong, and what is expected.
     pub reason: String,
@@ -31,7 +29,7 @@ fn invalid<T>(field: &'static str, reason: impl Into<String>) -> Result<T, Inval
     Err(InvalidRequirement { field, reason: reason.into() })
 }
 
-/// Who must have signed.
+/// The required signer.
 #[derive(Debug)]
 pub(crate) enum Wanted {
     Key(Key),
@@ -44,11 +42,11 @@ pub(crate) struct Key {
     pub algorithm: KeyAlgorithm,
     /// `sha256:…` of the key's DER.
     pub fingerprint: String,
-    /// The same as bundles name a key.
+    /// The fingerprint in the format of bundles.
     pub hint: String,
 }
 
-/// The authorities to trust.
+/// The trusted authorities.
 pub(crate) struct Trust {
     pub sigstore: Sigstore,
     /// Whether there are transparency logs, so that an entry is required.
@@ -116,7 +114,7 @@ impl Key {
     }
 }
 
-/// A text that must be matched as a whole.
+/// A text that must match as a whole.
 #[derive(Debug)]
 pub(crate) enum Match {
     Exact(String),
@@ -146,7 +144,7 @@ impl Match {
             return invalid(field, format!("longer than {MOST_TEXT_BYTES} bytes"));
         }
         let compile = |text: &str| RegexBuilder::new(text).size_limit(MOST_PATTERN_BYTES).build();
-        // Alone first: `a)|(?:b` would escape from the group that anchors it.
+        // Compiled alone first: `a)|(?:b` would escape from the group that anchors it.
         let regex = compile(text).and_then(|_| compile(&format!("^(?:{text})$")));
         match regex {
             Ok(regex) if regex.is_match("") => {
@@ -176,7 +174,7 @@ impl Match {
     }
 }
 
-/// The name that a certificate is for, unless it is a name of one kind in a field of the other.
+/// The subject of a certificate, unless a name of one kind is in the field of another.
 pub(crate) fn subject(name: &SubjectAltName) -> Option<&str> {
     match name {
         SubjectAltName::Email(name) if name.contains('@') && !name.contains("://") => Some(name),
@@ -186,7 +184,7 @@ pub(crate) fn subject(name: &SubjectAltName) -> Option<&str> {
 }
 
 impl Trust {
-    /// The trusted root of a requirement, or the one that stands for it where there is none.
+    /// The trusted root of a requirement, or its default.
     pub fn read(requirement: &Requirement) -> Result<Option<Self>, InvalidRequirement> {
         const FIELD: &str = "trustedRoot";
         provider::install();

@@ -1,13 +1,13 @@
 //! Verification of the signatures that `cosign` makes for images.
 //!
-//! - [`Requirement`] says who must have signed: a public key, or an identity below a trusted root;
-//! - [`SignatureRule`] says which images need that; both are plain data that a Kubernetes API can embed;
-//! - [`Signature`] is one signature as a registry has it, in either of the two formats;
-//! - [`Verifier`] decides, without a network: [`Verified`], or [`NotVerified`] with the reason for each signature.
+//! - [`Requirement`] is the required signer: a public key, or an identity below a trusted root;
+//! - [`SignatureRule`] selects the images; both are plain data that a Kubernetes API can embed;
+//! - [`Signature`] is one signature as stored in a registry, in either of the two formats;
+//! - [`Verifier`] verifies, without a network: [`Verified`], or [`NotVerified`] with the reason for each signature.
 //!
-//! X.509 paths, Rekor, certificate transparency, RFC 3161 and DSSE are those of `sigstore-verify`, the verifier of the
-//! Sigstore project. It takes its cryptography from [`ring`](https://docs.rs/ring), as all of this workspace does, by a
-//! provider of ours. Signatures over a digest alone, which ring does not offer, are checked by `p256` and `p384`.
+//! X.509 paths, Rekor, certificate transparency, RFC 3161 and DSSE come from `sigstore-verify`, the verifier of the
+//! Sigstore project. It uses [`ring`](https://docs.rs/ring) for cryptography, as all of this workspace does, by our
+//! own provider. `p256` and `p384` verify signatures over a digest alone, which ring does not support.
 
 mod requirement;
 mod rule;

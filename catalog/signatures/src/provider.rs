@@ -1,4 +1,4 @@
-//! Cryptography for `sigstore-verify` by ring, the one provider of this workspace.
+//! Cryptography for `sigstore-verify` by ring, the only provider of this workspace.
 
 use std::sync::Once;
 
@@ -9,10 +9,10 @@ use sigstore_verify::{
     types::HashAlgorithm,
 };
 
-/// Has the library use ring from now on. To be called before anything of the library is.
+/// Installs ring as the provider of the library. Must be called before any other use of the library.
 pub fn install() {
     static ONCE: Once = Once::new();
-    // That another provider is installed already does not happen: the library is used by this crate alone.
+    // No other provider can be installed before: only this crate uses the library.
     ONCE.call_once(|| _ = install_default_provider(&Ring));
 }
 

@@ -1,4 +1,4 @@
-//! Why an image does not count as signed, in words that a person can act on.
+//! Why an image does not count as signed, with messages for users.
 
 use std::fmt;
 
@@ -10,31 +10,30 @@ use crate::Format;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The image has no signature.
     NotSigned,
-    /// What is attached to the image is an attestation, which states something about it and is not its signature.
+    /// The image has an attestation, which states something about it and is not its signature.
     NotASignature,
     /// Made with another key, or changed since.
     WrongKey,
     /// Made by another subject.
     WrongIdentity,
-    /// Made by a subject that another issuer authenticated.
+    /// The subject was authenticated by another issuer.
     WrongIssuer,
     /// A valid signature of another image.
     OtherImage,
     /// The certificate was not valid when the signature was made.
     CertificateNotValid,
-    /// The certificate is not from an authority of the trusted root, or not for signing code.
+    /// The certificate is not from an authority of the trusted root, or not for code signing.
     CertificateNotTrusted,
     /// No log or timestamp authority of the trusted root proves when the signature was made.
     LogEntryMissing,
     /// The log entry, its proof or the timestamp is wrong.
     LogEntryInvalid,
-    /// The signature does not fit what is signed.
+    /// The signature does not match the signed content.
     SignatureInvalid,
-    /// Not in the format that it should have, or too large.
+    /// Not in the expected format, or too large.
     Malformed,
-    /// In a format, or by an algorithm, that is not verified here.
+    /// In an unsupported format, or by an unsupported algorithm.
     Unsupported,
 }
 
@@ -59,7 +58,7 @@ impl Reason {
         }
     }
 
-    /// What a user can do.
+    /// A hint for users.
     #[must_use]
     pub fn hint(self) -> &'static str {
         match self {
@@ -98,20 +97,19 @@ impl Reason {
     }
 }
 
-/// One signature that does not count.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Refusal {
     pub format: Format,
-    /// Why, for programs.
+    /// Machine-readable.
     pub reason: Reason,
-    /// Why, for people.
+    /// For users.
     pub message: String,
 }
 
 impl Refusal {
     pub(crate) fn new(format: Format, reason: Reason, message: impl fmt::Display) -> Self {
-        // What strangers wrote is quoted; no more of it than fits a status.
+        // Untrusted content is quoted, truncated to fit a status.
         let mut message = message.to_string();
         if let Some((at, _)) = message.char_indices().nth(MOST_CHARACTERS) {
             message.truncate(at);
@@ -129,22 +127,21 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// An image that is not signed as it must be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(rename_all = "camelCase")]
 #[error("{message}")]
 pub struct NotVerified {
-    /// Why: of several signatures that do not count, the reason of the one that came closest.
+    /// Of several rejected signatures, the reason of the one that came closest.
     pub reason: Reason,
-    /// The same for people.
+    /// The same for users.
     pub message: String,
-    /// Each signature that was found, in the order in which it was.
+    /// Each signature in the order of discovery.
     pub refusals: Vec<Refusal>,
 }
 
 impl NotVerified {
     pub(crate) fn of(refusals: Vec<Refusal>) -> Self {
-        // Of equal ones the first.
+        // The first of equal ones.
         let closest = refusals.iter().rev().max_by_key(|refusal| closeness(refusal.reason));
         let (reason, message) = match closest {
             None => (Reason::NotSigned, "not signed: no signature found".to_owned()),

@@ -33,10 +33,9 @@ impl SignatureRule {
 
 #[cfg(feature = "verify")]
 impl SignatureRule {
-    /// Reads the requirements, one of which an image must meet.
-    ///
+    /// Parses the requirements, one of which an image must meet.
     /// # Errors
-    /// Where the rule is about no image, or about one of its requirements nothing can be said.
+    /// When the rule matches no image, or a requirement is invalid.
     pub fn verifiers(&self) -> Result<Vec<crate::Verifier>, crate::InvalidRequirement> {
         let invalid =
             |field, reason: &str| Err(crate::InvalidRequirement { field, reason: reason.to_owned() });
@@ -51,7 +50,7 @@ impl SignatureRule {
     }
 }
 
-/// `quay.io/org/name` of the name of an image, with what the default registry's short names stand for.
+/// `quay.io/org/name` of an image reference, with short names of the default registry expanded.
 fn repository(image: &str) -> String {
     let image = image.trim();
     let image = image.strip_prefix("docker://").unwrap_or(image);

@@ -1,13 +1,13 @@
-//! Signatures as registries have them.
+//! Signatures as stored in registries.
 
 use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
-/// Signatures of one image that are looked at. Images have one or a few.
+/// Maximum number of signatures of one image that are read. Images have one or a few.
 pub const MOST_SIGNATURES: usize = 64;
 
-/// Bytes of one signature that are looked at. Real ones have 1 to 10 KiB.
+/// Maximum size of one signature. Real ones have 1 to 10 KiB.
 pub const MOST_BYTES: usize = 1 << 20;
 
 /// The two formats of cosign.
@@ -29,21 +29,19 @@ impl fmt::Display for Format {
     }
 }
 
-/// One signature that a registry has for an image; nothing of it was checked.
+/// An unverified signature of an image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Signature {
     /// A layer of the image with the tag `sha256-….sig`.
     Simple {
-        /// What is signed: the content of the layer.
+        /// The signed content of the layer.
         #[serde(with = "base64_text")]
         payload: Vec<u8>,
-        /// The annotations of the layer: the signature itself, and the certificate and the log entry where it has them.
+        /// The annotations of the layer: the signature, and optionally the certificate and the log entry.
         annotations: BTreeMap<String, String>,
     },
-    /// A Sigstore bundle.
     Bundle {
-        /// The bundle.
         #[serde(with = "base64_text")]
         json: Vec<u8>,
     },

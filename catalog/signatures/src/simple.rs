@@ -22,10 +22,10 @@ const CHAIN: &str = "dev.sigstore.cosign/chain";
 const LOG_ENTRY: &str = "dev.sigstore.cosign/bundle";
 const TIMESTAMP: &str = "dev.sigstore.cosign/rfc3161timestamp";
 
-/// What the signed payload calls itself: cosign up to 2, and since.
+/// Types of the signed payload: up to cosign 2, and since.
 const TYPES: [&str; 2] = ["cosign container image signature", "https://sigstore.dev/cosign/sign/v1"];
 
-/// Certificates between a signer and a root; Fulcio has one or two.
+/// Maximum number of certificates between a signer and a root; Fulcio has one or two.
 const MOST_CERTIFICATES: usize = 8;
 
 pub(crate) fn refusal(reason: Reason, message: impl std::fmt::Display) -> Refusal {
@@ -44,7 +44,7 @@ pub(crate) fn signature(annotations: &BTreeMap<String, String>) -> Result<Signat
     bytes.map(SignatureBytes::new).map_err(|_| malformed(format!("annotation {SIGNATURE} is not base64")))
 }
 
-/// The digest of the image that a payload is the signature of. To be asked once the payload is known to be signed.
+/// The image digest in a payload. Only meaningful once the payload is verified.
 pub(crate) fn image_digest(payload: &[u8]) -> Result<String, Refusal> {
     #[derive(Deserialize)]
     struct Payload {
@@ -72,12 +72,11 @@ pub(crate) fn image_digest(payload: &[u8]) -> Result<String, Refusal> {
     Ok(payload.critical.image.digest)
 }
 
-/// Whether there is a certificate.
 pub(crate) fn has_certificate(annotations: &BTreeMap<String, String>) -> bool {
     annotations.get(CERTIFICATE).is_some_and(|text| !text.trim().is_empty())
 }
 
-/// The signature as the bundle that it would be today: a message signature over the payload.
+/// Converts the signature to an equivalent bundle: a message signature over the payload.
 pub(crate) fn bundle(annotations: &BTreeMap<String, String>, by_key: bool) -> Result<Bundle, Refusal> {
     let signature = signature(annotations)?;
     let content = if by_key {
@@ -86,7 +85,7 @@ pub(crate) fn bundle(annotations: &BTreeMap<String, String>, by_key: bool) -> Re
         VerificationMaterialContent::X509CertificateChain { certificates: certificates(annotations)? }
     };
     let mut material = VerificationMaterial::new(content);
-    // An entry with a promise is what a bundle of version 0.1 must have, and one of 0.2 need not.
+    // A bundle of version 0.1 must have an entry with a promise, one of 0.2 need not.
     let mut version = MediaType::Bundle0_2;
     if let Some(text) = annotations.get(LOG_ENTRY) {
         material = material.with_tlog_entries(vec![log_entry(text)?]);
@@ -120,7 +119,7 @@ fn certificates(annotations: &BTreeMap<String, String>) -> Result<Vec<X509Certif
     Ok(found)
 }
 
-/// An entry of the log, as Rekor answered when it took it.
+/// A log entry from Rekor's answer to its creation.
 fn log_entry(text: &str) -> Result<TransparencyLogEntry, Refusal> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]

@@ -46,7 +46,7 @@ fn fixture(name: &str) -> Fixture {
     serde_json::from_str(&text(&format!("{name}.json"))).unwrap()
 }
 
-/// The image that all of them are for, but `*-other`.
+/// The image of all fixtures except `*-other`.
 fn image() -> String {
     fixture("old-key").image
 }
@@ -116,7 +116,7 @@ fn a_signature_with_an_ed25519_key_is_verified() {
     use base64::{Engine as _, engine::general_purpose::STANDARD};
     use ring::signature::{Ed25519KeyPair, KeyPair as _};
     let pair = Ed25519KeyPair::from_seed_unchecked(&[7; 32]).unwrap();
-    // A SubjectPublicKeyInfo of id-Ed25519 is this and the key.
+    // A SubjectPublicKeyInfo of id-Ed25519 is this prefix and the key.
     let mut der = vec![0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
     der.extend_from_slice(pair.public_key().as_ref());
     let pem = format!("-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n", STANDARD.encode(der));
@@ -129,7 +129,7 @@ fn a_signature_with_an_ed25519_key_is_verified() {
 }
 
 #[test]
-fn one_good_signature_among_others_suffices_and_the_others_are_told() {
+fn one_good_signature_among_others_suffices_and_the_others_are_reported() {
     let mut found = fixture("old-other").signatures();
     found.extend(fixture("attest").signatures());
     found.extend(fixture("new-key").signatures());
@@ -139,7 +139,7 @@ fn one_good_signature_among_others_suffices_and_the_others_are_told() {
 }
 
 #[test]
-fn what_is_said_of_several_signatures_is_the_one_that_came_closest() {
+fn of_several_bad_signatures_the_closest_is_reported() {
     let mut found = fixture("attest").signatures();
     found.extend(fixture("new-evil").signatures());
     found.extend(fixture("old-key").signatures());

@@ -1,4 +1,4 @@
-//! The decision.
+//! Verification of the signatures of an image.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -20,7 +20,6 @@ use crate::{
     provider, simple,
 };
 
-/// Who signed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Signer {
@@ -33,7 +32,7 @@ pub enum Signer {
     Identity {
         /// Email address or URI.
         subject: String,
-        /// Who authenticated it.
+        /// The issuer that authenticated it.
         issuer: String,
     },
 }
@@ -51,18 +50,15 @@ impl fmt::Display for Signer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Verified {
-    /// The image.
     pub digest: String,
-    /// Who signed it.
     pub signer: Signer,
-    /// The format of the signature.
     pub format: Format,
     /// Whether a transparency log of the trusted root has it.
     pub logged: bool,
-    /// When it existed at the latest, as a log or a timestamp authority of the trusted root says.
+    /// Latest time of its creation, by a log or a timestamp authority of the trusted root.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signed_at: Option<jiff::Timestamp>,
-    /// The signatures that were looked at before, and do not count.
+    /// Signatures checked before, which do not count.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refusals: Vec<Refusal>,
 }
@@ -87,19 +83,17 @@ struct Proof {
 }
 
 impl Verifier {
-    /// Reads a requirement.
-    ///
+    /// Parses a requirement.
     /// # Errors
-    /// Where it does not say who must have signed, or says it in a way that cannot be read.
+    /// When the requirement names no signer, or is malformed.
     pub fn new(requirement: &Requirement) -> Result<Self, InvalidRequirement> {
         provider::install();
         Ok(Self { wanted: Wanted::read(requirement)?, trust: Trust::read(requirement)? })
     }
 
-    /// Looks for a signature of the image with that digest which meets the requirement. A certificate must have been
-    /// valid when the log or the timestamp authority saw the signature, not now; so the answer does not depend on when
-    /// it is asked for, but that a time in the future is refused.
-    ///
+    /// Searches for a signature of the image with that digest that meets the requirement. A certificate must
+    /// have been valid when the log or the timestamp authority recorded the signature, not now; so the result
+    /// does not depend on the time of the call, except that a time in the future is rejected.
     /// # Errors
     /// Why none of the signatures counts.
     pub fn verify(&self, digest: &str, found: &[Signature]) -> Result<Verified, NotVerified> {
@@ -162,7 +156,7 @@ impl Verifier {
                 identified(trust.as_ref(), Format::SimpleSigning, by, Artifact::Blob(payload), bundle)?
             }
         };
-        // The payload is what the signer signed; now it may be believed.
+        // The payload is signed; only now its content is trusted.
         let signed = simple::image_digest(payload)?;
         if signed != digest {
             return Err(simple::refusal(
@@ -206,7 +200,7 @@ impl Verifier {
 
 const WITHOUT_CERTIFICATE: &str = "signed with a key, expected the certificate of an identity";
 
-/// The digest of an image, which is written in one way only.
+/// The digest of an image, in its only valid notation.
 fn image(digest: &str) -> Option<Sha256Hash> {
     let hex = digest.strip_prefix("sha256:")?;
     let plain = hex.len() == 64 && hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
@@ -237,7 +231,7 @@ impl Key {
         Refusal::new(format, Reason::WrongKey, message)
     }
 
-    /// The ways in which such a key signs: cosign uses SHA-256 with every curve, others the hash that fits the curve.
+    /// The schemes of such a key: cosign uses SHA-256 with every curve, others the hash that fits the curve.
     fn schemes(&self) -> Vec<SigningScheme> {
         let mut schemes = vec![self.algorithm.default_signing_scheme()];
         schemes.extend(self.algorithm.resolve_signing_scheme(HashAlgorithm::Sha2256).ok());
@@ -250,7 +244,7 @@ impl Key {
         if self.schemes().into_iter().any(fits) { Ok(()) } else { Err(self.wrong(format)) }
     }
 
-    /// Where a bundle says that it was signed with this key and the signature does not fit, it was changed.
+    /// A bundle that names this key, and whose signature does not match, was changed.
     fn named(&self, bundle: &Bundle, refusal: Refusal) -> Refusal {
         match &bundle.verification_material.content {
             VerificationMaterialContent::PublicKey(key) if key.hint == self.hint => {
@@ -263,11 +257,11 @@ impl Key {
 }
 
 impl Trust {
-    /// Every entry must prove something, and where there are logs there must be an entry.
+    /// Every entry must prove something, and where logs exist an entry is required.
     fn logged(&self, format: Format, bundle: &mut Bundle) -> Result<(), Refusal> {
         let entries = &mut bundle.verification_material.tlog_entries;
         if !self.logs {
-            // There is no log to ask about them.
+            // There is no log to verify them.
             entries.clear();
             if bundle.media_type == MediaType::Bundle0_1 {
                 bundle.media_type = MediaType::Bundle0_2;
@@ -314,7 +308,7 @@ fn identified(
         return Err(Refusal::new(format, Reason::CertificateNotTrusted, "no trusted root"));
     };
     trust.logged(format, &mut bundle)?;
-    // Who may sign is compared below, by exact text or by pattern.
+    // The signer is compared below, by exact text or by pattern.
     let mut policy = VerificationPolicy::any_identity();
     if !trust.logs {
         policy = policy.skip_tlog_unsafe();
@@ -360,7 +354,7 @@ fn digest_of(artifact: &Artifact<'_>) -> Option<Sha256Hash> {
     }
 }
 
-/// Why the library refuses a signature.
+/// Maps an error of the library.
 fn refused(format: Format, error: Error, bundle: &Bundle, image: Option<Sha256Hash>) -> Refusal {
     let reason = match &error {
         // Either the statement is about another image, or the log is about another statement.
@@ -372,7 +366,7 @@ fn refused(format: Format, error: Error, bundle: &Bundle, image: Option<Sha256Ha
         Error::Certificate(CertificateError::Expired { .. } | CertificateError::NotYetValid { .. }) => {
             Reason::CertificateNotValid
         }
-        // The library has one kind of error for all that webpki finds, and webpki's word in its text.
+        // The library has one kind of error for all findings of webpki, with webpki's message in its text.
         Error::Certificate(CertificateError::ChainInvalid(text))
             if ["CertExpired", "CertNotValidYet"].iter().any(|word| text.contains(word)) =>
         {

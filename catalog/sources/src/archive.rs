@@ -1,4 +1,4 @@
-//! Files that hold a catalog or a bundle: archives of a folder, of an OCI layout, of `docker save`, or the
+//! Files with a catalog or a bundle: archives of a directory, of an OCI layout, of `docker save`, or the
 //! documents of a file-based catalog themselves; each plain, or compressed with gzip or zstd.
 
 use std::{
@@ -17,16 +17,16 @@ use crate::{
     unpack::{Unpacker, Wanted, decompress, is_tar},
 };
 
-/// What was in a file.
+/// Content of a file.
 enum Found {
-    /// What was looked for, with the labels of the image around it, if any.
+    /// The searched files, with the labels of the surrounding image, if any.
     Files(BTreeMap<String, String>),
-    /// An image that is yet to be read.
+    /// An image to unpack.
     Layout(Layout),
 }
 
-/// Fills the stage from a file; `name` names it in messages, `wrapped` says that it was compressed once more
-/// for the way. Returns the labels of the image in it, if there is one.
+/// Fills the stage from a file; `name` names it in messages, `wrapped` marks an additional transfer
+/// compression. Returns the labels of the image in it, if there is one.
 pub(crate) async fn read(
     name: &str,
     path: &Path,
@@ -89,7 +89,7 @@ fn open(
     if layout::is_saved(raw) {
         return layout::read_saved(raw, content, files, limits).map(Found::Files);
     }
-    // The folder is on the same file system, and empty.
+    // The directory is on the same file system, and empty.
     fs::rename(raw, files).map_err(SourceError::io("create", files))?;
     Ok(Found::Files(BTreeMap::new()))
 }

@@ -1,4 +1,4 @@
-//! Catalogs in ConfigMaps, the form before there were images of them.
+//! Catalogs in ConfigMaps, the format before catalog images.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::{
     stage::Stage,
 };
 
-/// Fills the stage, and returns the digest of the data with what had to be left out of it.
+/// Fills the stage, and returns the digest of the data and the problems of the parts left out.
 pub(crate) fn read(
     name: &str,
     data: &BTreeMap<String, String>,
@@ -29,7 +29,7 @@ pub(crate) fn read(
     built.write(stage.files(), Format::Json).map_err(|e| SourceError::malformed(origin, e))?;
     let mut hasher = Hasher::sha256();
     for (key, value) in data {
-        // The lengths keep keys and values apart.
+        // The lengths separate keys and values.
         hasher.update(format!("{} {} {key}{value}", key.len(), value.len()).as_bytes());
     }
     Ok((hasher.finish(), built.problems))

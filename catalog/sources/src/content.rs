@@ -1,4 +1,4 @@
-//! What an image is read for, and where in it that is.
+//! The content that an image is read for, and its directories.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +17,8 @@ pub(crate) enum Content {
 }
 
 impl Content {
-    /// Which folders of an image to keep, and where: a catalog's files in the root, a bundle's in the folders
-    /// that its annotations name, with the metadata where everybody looks for it.
+    /// The directories of an image to keep, with their targets: a catalog's files in the root, a bundle's in
+    /// the directories that its annotations name, with the metadata in its standard place.
     pub fn wanted(self, what: &str, labels: &BTreeMap<String, String>) -> Result<Wanted, SourceError> {
         let label = |key: &str, default: &str| labels.get(key).map_or(default, String::as_str).to_owned();
         match self {

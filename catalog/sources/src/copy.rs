@@ -1,4 +1,4 @@
-//! Copying images for places without a network.
+//! Copies images for air-gapped clusters.
 
 use std::{
     fs,
@@ -32,26 +32,21 @@ const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 /// The annotation that names an image in a layout.
 const NAME: &str = "org.opencontainers.image.ref.name";
 
-/// Images are made for a dozen platforms.
+/// Images are built for at most a dozen platforms.
 const MOST_MANIFESTS: usize = 1000;
 
-/// An image that was copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copied {
-    /// Its digest.
     pub revision: Revision,
-    /// How much was downloaded: what was there already was not.
+    /// Downloaded bytes, without those already present.
     pub bytes: u64,
 }
 
-/// Copies an image, with all of its platforms and with its digest unchanged, into a folder in the OCI layout,
-/// which is made where it is missing. It can be read from there as
+/// Copies an image, with all of its platforms and with its digest unchanged, into a directory in the OCI
+/// layout, which is created if missing. It can be read from there as
 /// [`Source::OciLayout`](crate::Source::OciLayout) by the same reference.
-///
-/// What is there already is not downloaded again, so a copy that was cut off goes on where it stopped; an
-/// image is listed in the layout once it is whole. One process may copy into a layout at a time, as many images
-/// at once as it likes.
-///
+/// Existing blobs are not downloaded again, so an interrupted copy resumes; an image is listed in the layout
+/// once it is complete. One process may copy into a layout at a time, with any number of concurrent images.
 /// # Errors
 /// [`SourceError`]
 pub async fn copy_image(reference: &str, options: &Options, layout: &Path) -> Result<Copied, SourceError> {
@@ -81,7 +76,7 @@ async fn copy_from(
     Ok(Copied { revision, bytes })
 }
 
-/// Copies manifests with all that they list, and says how much was downloaded.
+/// Copies manifests with all that they list; returns the downloaded bytes.
 async fn tree(
     repository: &Repository<'_>,
     name: &str,
@@ -117,19 +112,17 @@ async fn tree(
     Ok(bytes)
 }
 
-/// Signatures that were copied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CopiedSignatures {
-    /// The tags that they have in the layout.
+    /// Their tags in the layout.
     pub tags: Vec<String>,
-    /// How much was downloaded.
+    /// Downloaded bytes.
     pub bytes: u64,
 }
 
-/// Copies the signatures of an image that was copied, by its digest, in both formats. They lie in the layout under the name
-/// of the image with the tags `sha256-….sig` and `sha256-…`, the tags that a registry has them by where it does not list
-/// referrers.
-///
+/// Copies the signatures of a copied image, by its digest, in both formats. They are stored in the layout
+/// under the name of the image with the tags `sha256-….sig` and `sha256-…`, as in a registry without the
+/// referrers API.
 /// # Errors
 /// [`SourceError`]. An image without signatures is not an error.
 pub async fn copy_signatures(
@@ -207,13 +200,13 @@ async fn copy_blob(
     blob: &Descriptor,
     layout: &Layout,
 ) -> Result<u64, SourceError> {
-    // What is there and right need not come again.
+    // An intact existing blob is not downloaded again.
     if layout.blob(blob).is_ok() {
         return Ok(0);
     }
     let path = layout.path(&blob.digest);
     make_parent(&path)?;
-    // Another copy may be fetching the same blob.
+    // Another copy may be downloading the same blob.
     static PARTS: AtomicU64 = AtomicU64::new(0);
     let part = Part(path.with_extension(format!("part-{}", PARTS.fetch_add(1, Ordering::Relaxed))));
     repository.blob(blob, &part.0).await?;
@@ -221,7 +214,7 @@ async fn copy_blob(
     Ok(blob.size)
 }
 
-/// A blob that is on its way. It goes when its copy fails or is given up.
+/// A blob in transfer, deleted when its copy fails or is cancelled.
 struct Part(PathBuf);
 
 impl Drop for Part {
@@ -246,7 +239,7 @@ fn entry(name: &str, manifest: &Pinned) -> Result<Value, SourceError> {
     }))
 }
 
-/// Puts an image into `index.json`, in place of an older one of the same name; one after the other.
+/// Adds an image to `index.json`, in place of an older one of the same name; serialized.
 fn list(root: &Path, name: &str, entry: Value, options: &Options) -> Result<(), SourceError> {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -265,13 +258,13 @@ fn list(root: &Path, name: &str, entry: Value, options: &Options) -> Result<(), 
     };
     manifests.retain(|other| other["annotations"][NAME] != name);
     manifests.push(entry);
-    // In an order that does not depend on which download was the quickest.
+    // In an order independent of download times.
     manifests.sort_by(|a, b| a["annotations"][NAME].as_str().cmp(&b["annotations"][NAME].as_str()));
     write(&root.join("oci-layout"), b"{\"imageLayoutVersion\":\"1.0.0\"}")?;
     write(&path, index.to_string().as_bytes())
 }
 
-/// Writes a file in one step.
+/// Writes a file atomically.
 fn write(path: &Path, bytes: &[u8]) -> Result<(), SourceError> {
     let part = path.with_extension("part");
     fs::write(&part, bytes).map_err(SourceError::io("write", &part))?;

@@ -1,4 +1,4 @@
-//! Log-ins for registries, from Docker's `config.json` and Kubernetes' pull secrets.
+//! Registry credentials from Docker's `config.json` and Kubernetes' pull secrets.
 
 use std::{
     collections::BTreeMap,
@@ -11,8 +11,8 @@ use serde::Deserialize;
 
 use crate::{error::SourceError, reference::canonical_registry};
 
-/// Log-ins for registries. Where several match an image, the one for the longest path is tried first, and
-/// among equals the one that was added first.
+/// Registry credentials. Where several match an image, the one for the longest path is tried first, and among
+/// equals the one that was added first.
 #[derive(Clone, Debug, Default)]
 pub struct Credentials {
     logins: Vec<Login>,
@@ -37,9 +37,9 @@ pub(crate) enum Secret {
     },
     /// An OAuth refresh token, exchanged for access tokens.
     Identity(String),
-    /// An access token, sent as it is.
+    /// An access token, sent unchanged.
     Bearer(String),
-    /// The log-in is kept by a program, which is not run here.
+    /// Stored by a credential helper, which is not run here.
     Helper(String),
 }
 
@@ -49,7 +49,7 @@ impl fmt::Debug for Login {
     }
 }
 
-/// What a person may see of it.
+/// Description without the secret.
 impl fmt::Display for Login {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.origin)?;
@@ -86,14 +86,13 @@ struct Entry {
 }
 
 impl Credentials {
-    /// Adds the log-ins of a `.dockerconfigjson` or of the older `.dockercfg`.
-    ///
+    /// Adds the credentials of a `.dockerconfigjson` or of the older `.dockercfg`.
     /// `origin` names the document in messages, such as `secret olm/pull`.
-    ///
-    /// # Errors [`SourceError::Malformed`] where it is neither; nothing of it is added then. The message
-    /// holds no secret.
+    /// # Errors
+    /// [`SourceError::Malformed`] where it is neither; nothing of it is added then. The message contains no
+    /// secret.
     pub fn add(&mut self, origin: &str, document: &[u8]) -> Result<(), SourceError> {
-        // The parser's own message may quote what it stumbled over, so only the place is kept.
+        // The parser's own message may quote a secret, so only the position is kept.
         let bad = |e: &serde_json::Error| {
             SourceError::malformed(
                 format!("the registry credentials in {origin}"),
@@ -102,8 +101,8 @@ impl Credentials {
         };
         let mut parsed: Document = serde_json::from_slice(document).map_err(|e| bad(&e))?;
         if parsed.auths.is_none() && parsed.cred_helpers.is_empty() && parsed.creds_store.is_none() {
-            // A `.dockercfg` is the map alone. Its entries must look like one, so that `{}` and other
-            // settings of a `config.json` without log-ins are still right.
+            // A `.dockercfg` is only the map. Its entries must have that form, so that `{}` and other
+            // settings of a `config.json` without credentials are still accepted.
             parsed.auths = serde_json::from_slice::<BTreeMap<String, Entry>>(document).ok();
         }
         let mut logins = Vec::new();
@@ -131,8 +130,7 @@ impl Credentials {
         Ok(())
     }
 
-    /// Adds the log-ins of a file.
-    ///
+    /// Adds the credentials of a file.
     /// # Errors
     /// As [`Credentials::add`], and [`SourceError::Io`].
     pub fn add_file(&mut self, path: &Path) -> Result<(), SourceError> {
@@ -140,9 +138,9 @@ impl Credentials {
         self.add(&path.display().to_string(), &document)
     }
 
-    /// Adds what `podman login` and `docker login` left for this user: `$REGISTRY_AUTH_FILE` (which must be
-    /// there), `$XDG_RUNTIME_DIR/containers/auth.json`, and `config.json` in `$DOCKER_CONFIG` or `~/.docker`.
-    ///
+    /// Adds the credentials stored by `podman login` and `docker login` for this user: `$REGISTRY_AUTH_FILE`
+    /// (which must exist), `$XDG_RUNTIME_DIR/containers/auth.json`, and `config.json` in `$DOCKER_CONFIG` or
+    /// `~/.docker`.
     /// # Errors
     /// As [`Credentials::add_file`].
     pub fn add_environment(&mut self) -> Result<(), SourceError> {
@@ -160,11 +158,11 @@ impl Credentials {
         Ok(())
     }
 
-    /// The log-ins for a repository, the best one first.
+    /// The credentials for a repository, the best match first.
     pub(crate) fn matching(&self, registry: &str, repository: &str) -> Vec<&Login> {
         let mut matching: Vec<&Login> =
             self.logins.iter().filter(|login| login.matches(registry, repository)).collect();
-        // Sorting keeps the order of equals.
+        // Stable: equal matches keep their order.
         matching.sort_by_key(|login| (usize::MAX - login.path.len(), login.host.contains('*')));
         matching
     }
@@ -189,7 +187,7 @@ impl Login {
     }
 }
 
-/// As the kubelet does it: `*.example.com` stands for one label each, and the port must be the same.
+/// As in the kubelet: `*` of `*.example.com` matches one label, and the port must be the same.
 fn host_matches(pattern: &str, host: &str) -> bool {
     if !pattern.contains('*') {
         return pattern.eq_ignore_ascii_case(host);

@@ -1,11 +1,11 @@
-//! Digests of content, as registries write them: `sha256:…`.
+//! Content digests in the notation of registries: `sha256:…`.
 
 use std::{fmt, io::Read, str::FromStr};
 
 use olm_catalog::hex;
 use sha2::Digest as _;
 
-/// A digest of one of the algorithms that the OCI image specification registers.
+/// A digest of an algorithm registered in the OCI image specification.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Digest {
     algorithm: Algorithm,
@@ -35,19 +35,17 @@ impl Algorithm {
 }
 
 impl Digest {
-    /// The SHA-256 of some bytes.
     pub fn of(bytes: &[u8]) -> Self {
         let mut hasher = Hasher::sha256();
         hasher.update(bytes);
         hasher.finish()
     }
 
-    /// The SHA-256 of all that a reader yields.
     pub fn of_reader(mut reader: impl Read) -> std::io::Result<Self> {
         Hasher::sha256().read_all(&mut reader)
     }
 
-    /// What to compute in order to compare with this one.
+    /// A hasher of the same algorithm.
     pub fn hasher(&self) -> Hasher {
         match self.algorithm {
             Algorithm::Sha256 => Hasher::sha256(),
@@ -55,7 +53,7 @@ impl Digest {
         }
     }
 
-    /// `sha256`, the folder of an OCI layout.
+    /// `sha256`, a directory of an OCI layout.
     pub fn algorithm(&self) -> &'static str {
         self.algorithm.name()
     }
@@ -96,7 +94,6 @@ impl<'de> serde::Deserialize<'de> for Digest {
     }
 }
 
-/// A digest being computed.
 pub(crate) struct Hasher(State);
 
 enum State {

@@ -1,8 +1,7 @@
-//! Where sources may be read from. Sources are written by people with fewer rights than the process that reads them, so that
-//! a source must not lead to servers which only this process reaches.
-//!
-//! Addresses are checked when a connection is made, and the connection goes to the checked address: a name that resolves to
-//! something else a moment later changes nothing. Redirects are new connections.
+//! Egress policy of sources. Authors of sources have fewer permissions than the process that reads them, so a
+//! source must not lead to servers that only this process reaches.
+//! Addresses are checked when a connection is made, and the connection goes to the checked address: a name
+//! that resolves to another address later changes nothing. Redirects are new connections.
 
 use std::{
     fmt,
@@ -15,7 +14,7 @@ use tokio::net::{TcpStream, lookup_host};
 
 use crate::error::SourceError;
 
-/// Services of cloud providers that give credentials to those who reach them, outside of the link-local networks.
+/// Metadata services of cloud providers, which issue credentials, outside of the link-local networks.
 const METADATA: [IpAddr; 4] = [
     // AWS and others.
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
@@ -27,19 +26,18 @@ const METADATA: [IpAddr; 4] = [
     IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),
 ];
 
-/// Which servers sources may be read from.
 #[derive(Clone, Debug, Default)]
 pub enum Egress {
-    /// All: sources are named by the user whose process this is.
+    /// No restriction: the user of this process names the sources.
     #[default]
     Any,
-    /// Those that a [`Policy`] admits.
+    /// Servers that a [`Policy`] admits.
     Guarded(Arc<Policy>),
 }
 
-/// What is refused by default is loopback, link-local, unspecified, multicast and broadcast addresses, the metadata services of
-/// cloud providers, and the API server. Other private addresses are admitted: Services of the cluster and registries of the
-/// site have them.
+/// Denied by default are loopback, link-local, unspecified, multicast and broadcast addresses, the metadata
+/// services of cloud providers, and the API server. Other private addresses are admitted: Services of the
+/// cluster and on-premises registries use them.
 #[derive(Debug, Default)]
 pub struct Policy {
     allowed: Vec<Allowed>,
@@ -49,11 +47,11 @@ pub struct Policy {
 #[derive(Debug, PartialEq, Eq)]
 enum Allowed {
     Network(IpAddr, u8),
-    /// By the name in the source, whatever it resolves to.
+    /// By the host name in the source, whatever it resolves to.
     Host(String),
 }
 
-/// An address that sources must not be read from.
+/// The kind of a denied address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refused(&'static str);
 
@@ -72,11 +70,10 @@ impl Refused {
 }
 
 impl Policy {
-    /// The default, with exceptions: networks (`10.0.0.0/8`), addresses, and host names. `api_server` names the API server, by
-    /// addresses or names.
-    ///
+    /// The default, with exceptions: networks (`10.0.0.0/8`), addresses, and host names. `api_server` names
+    /// the API server, by addresses or names.
     /// # Errors
-    /// The entry that is none of these.
+    /// An invalid entry.
     pub fn new(allow: &[String], api_server: Vec<String>) -> Result<Self, String> {
         let allowed = allow.iter().map(|text| Allowed::parse(text)).collect::<Result<_, _>>()?;
         Ok(Self { allowed, api_server })
@@ -112,7 +109,7 @@ impl Policy {
         addresses
     }
 
-    /// The addresses of a host that may be connected to.
+    /// The admitted addresses of a host.
     async fn resolve(
         &self,
         host: &str,
@@ -123,7 +120,7 @@ impl Policy {
             return Ok(found);
         }
         let api_server = self.api_server().await;
-        // One bad address among good ones is how names are rebound; such a name is refused as a whole.
+        // One denied address among admitted ones indicates DNS rebinding; such a name is denied as a whole.
         for address in &found {
             self.check(address.ip(), &api_server)?;
         }
@@ -132,8 +129,8 @@ impl Policy {
 }
 
 impl Egress {
-    /// Refuses a URL whose host is an address; names are checked where they are resolved. The API server's address is
-    /// checked too, unless it is known by a name alone.
+    /// Checks a URL whose host is an address; names are checked when they are resolved. The API server's
+    /// address is checked too, unless it is configured only by name.
     pub(crate) fn check(&self, url: &Url) -> Result<(), Refused> {
         let Self::Guarded(policy) = self else { return Ok(()) };
         let Some(address) = url.host_str().and_then(literal) else { return Ok(()) };
@@ -142,7 +139,7 @@ impl Egress {
         policy.check(address, &api_server)
     }
 
-    /// How names are resolved; none leaves it to the HTTP library.
+    /// The resolver for the HTTP library; none for its default.
     pub(crate) fn resolver(&self) -> Option<Resolver> {
         match self {
             Self::Any => None,
@@ -167,14 +164,14 @@ impl Egress {
     }
 }
 
-/// Resolves names for the HTTP library, to admitted addresses alone.
+/// Resolves names for the HTTP library, to admitted addresses only.
 pub(crate) struct Resolver(Arc<Policy>);
 
 impl dns::Resolve for Resolver {
     fn resolve(&self, name: dns::Name) -> dns::Resolving {
         let policy = Arc::clone(&self.0);
         Box::pin(async move {
-            // Port 0 stands for that of the URL.
+            // Port 0 is replaced by that of the URL.
             let addresses = policy.resolve(name.as_str(), 0).await?;
             Ok(Box::new(addresses.into_iter()) as dns::Addrs)
         })
@@ -204,7 +201,7 @@ fn literal(host: &str) -> Option<IpAddr> {
     host.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
 
-/// The IPv4 address inside an IPv6 address that a kernel or a gateway sends there.
+/// The embedded IPv4 address that a kernel or a gateway routes an IPv6 address to.
 fn embedded(address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address else { return address };
     let [a, b, c, d, e, f, g, h] = v6.segments();
@@ -222,7 +219,7 @@ fn embedded(address: IpAddr) -> IpAddr {
     }
 }
 
-/// What an address is, if sources have no business there.
+/// The kind of an address that is denied by default.
 fn kind(address: IpAddr) -> Option<&'static str> {
     if METADATA.contains(&address) {
         return Some("a cloud metadata service");
@@ -285,7 +282,7 @@ mod tests {
             "ff02::1",
             "255.255.255.255",
             "10.96.0.1",
-            // in other words
+            // in other notations
             "::ffff:127.0.0.1",
             "::ffff:a9fe:a9fe",
             "::127.0.0.1",
@@ -295,7 +292,7 @@ mod tests {
         ] {
             assert!(refuses(&policy, address), "{address}");
         }
-        // Services, registries of the site, and the rest of the world.
+        // Services, on-premises registries, and the internet.
         for address in
             ["10.96.0.10", "10.244.0.7", "192.168.1.5", "172.16.0.1", "8.8.8.8", "2a00::1", "fd12::1"]
         {

@@ -1,4 +1,4 @@
-//! What can go wrong, in words that a person can act on.
+//! Errors with messages for users.
 
 use std::{fmt, io, path::PathBuf};
 
@@ -6,143 +6,105 @@ use std::{fmt, io, path::PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
-    /// The name of an image, a URL or an address is not one.
+    /// An invalid image reference, URL or address.
     #[error("failed to parse reference {reference:?}: {reason}")]
-    Reference {
-        reference: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// A user name or password in the name of an image or in a URL.
+    Reference { reference: String, reason: String },
+    /// A user name or password in an image reference or in a URL.
     #[error(
         "failed to read {what}: the reference contains credentials, readable by everyone with access to \
          the source; hint: store them in a Secret of type kubernetes.io/dockerconfigjson and add its name \
          to spec.secrets"
     )]
     Credentials {
-        /// What was asked for, without them.
+        /// The source, without the credentials.
         what: String,
     },
-    /// The server has an address that sources must not be read from.
+    /// The egress policy denies the server's address.
     #[error(
         "failed to read {what}: the egress policy denies {kind}; hint: an administrator can allow the host \
          or its network in egress.allow of ConfigMap olm-registries"
     )]
     Egress {
-        /// What was asked for.
         what: String,
-        /// What kind of address it is.
+        /// The kind of the address.
         kind: &'static str,
     },
-    /// An option cannot be used as it stands.
     #[error("failed to set up the connection: {reason}")]
-    Options {
-        /// Which one, and what is wrong.
-        reason: String,
-    },
-    /// 401 or 403. Trying again with the same credentials would not help.
+    Options { reason: String },
+    /// 401 or 403. A retry with the same credentials would fail.
     #[error("failed to read {what}: access denied ({status}{said}); {tried}")]
     Denied {
-        /// What was asked for.
         what: String,
-        /// The HTTP status.
         status: u16,
-        /// The registry's error codes, after a colon, or nothing.
+        /// The registry's error codes, after a colon, or empty.
         said: String,
-        /// Which credentials were tried (never the secrets) and what to do.
+        /// The tried credentials (never the secrets) and a hint.
         tried: String,
     },
-    /// 404: there is no such image, blob or file.
+    /// 404: a missing image, blob or file.
     #[error("failed to read {what}: not found{said}; check the name and the tag")]
     NotFound {
-        /// What was asked for.
         what: String,
-        /// The registry's error codes, after a colon, or nothing.
+        /// The registry's error codes, after a colon, or empty.
         said: String,
     },
-    /// The server could not be reached, hung, or answered with an error until patience ran out.
+    /// The server was unreachable, hung, or answered with an error on every attempt.
     #[error("failed to read {what} after {attempts} attempts: {last}")]
-    Unavailable {
-        /// What was asked for.
-        what: String,
-        /// How often.
-        attempts: u32,
-        /// Why the last attempt failed.
-        last: String,
-    },
-    /// The server's certificate is not trusted.
+    Unavailable { what: String, attempts: u32, last: String },
     #[error(
         "failed to read {what}: the server's certificate is not trusted: {reason}; add its certificate \
          authority to the CA certificates"
     )]
     Untrusted {
-        /// What was asked for.
         what: String,
-        /// What the TLS library said.
+        /// The message of the TLS library.
         reason: String,
     },
-    /// Content is not what its digest promises.
+    /// The content does not match its digest.
     #[error(
         "failed to read {what}: content has digest {actual}, expected {expected}; the registry, a mirror \
          or a proxy serves corrupted or modified content"
     )]
     Digest {
-        /// What was read.
         what: String,
-        /// The digest that it was asked for by.
+        /// The requested digest.
         expected: String,
-        /// The digest of what came.
+        /// The digest of the received content.
         actual: String,
     },
-    /// Something is larger than allowed.
+    /// A limit is exceeded.
     #[error("failed to read {what}: {exceeded}")]
-    Limit {
-        /// What was read.
-        what: String,
-        /// Which limit.
-        exceeded: Exceeded,
-    },
-    /// An archive entry points outside the folder that it is unpacked into.
+    Limit { what: String, exceeded: Exceeded },
+    /// An archive entry points outside of the target directory.
     #[error("failed to unpack {what}: entry {entry:?} {reason}; no file was extracted")]
     Escape {
-        /// The archive.
         what: String,
-        /// The entry as the archive names it.
+        /// The entry's name in the archive.
         entry: String,
-        /// What it tries.
         reason: String,
     },
-    /// Content that is not in the format that it should have.
+    /// Content in an invalid format.
     #[error("failed to read {what}: {reason}")]
-    Malformed {
-        /// What was read.
-        what: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// Content in a format that is known and not read.
+    Malformed { what: String, reason: String },
+    /// Content in a known but unsupported format.
     #[error("failed to read {what}: {reason}")]
     Unsupported {
-        /// What was read.
         what: String,
-        /// What it is, and what can be done.
+        /// The format, with a hint.
         reason: String,
     },
-    /// The local file system.
     #[error("failed to {what} {}: {source}", path.display())]
     Io {
         /// A verb: `read`, `write`, …
         what: &'static str,
-        /// The file or folder.
         path: PathBuf,
         source: io::Error,
     },
     /// Every mirror and the origin failed.
     #[error("failed to read {what} from any of {} locations: {}", failures.len(), joined(failures))]
     Everywhere {
-        /// What was asked for.
         what: String,
-        /// Each place that was asked, in order, with its reason.
+        /// Each place in order, with its error.
         failures: Vec<(String, SourceError)>,
     },
 }
@@ -170,12 +132,12 @@ impl SourceError {
         }
     }
 
-    /// Whether the same request may succeed later with nothing changed on our side.
+    /// Whether the same request may succeed later without a local change.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unavailable { .. } => true,
-            // Disks fill up and are emptied; what does not exist has to be made by somebody.
+            // A full disk may have space again; a missing file stays missing.
             Self::Io { source, .. } => source.kind() != io::ErrorKind::NotFound,
             Self::Everywhere { failures, .. } => failures.iter().any(|(_, error)| error.is_transient()),
             _ => false,
@@ -195,7 +157,7 @@ impl SourceError {
         move |source| Self::Io { what, path, source }
     }
 
-    /// A reader of ours failed: either a limit that it guards, or the content.
+    /// An error from a reader of this crate: either an exceeded limit, or the content.
     pub(crate) fn reading(what: impl fmt::Display, error: &io::Error) -> Self {
         match error.get_ref().and_then(|inner| inner.downcast_ref::<Exceeded>()) {
             Some(exceeded) => Self::Limit { what: what.to_string(), exceeded: exceeded.clone() },
@@ -208,15 +170,14 @@ fn joined(failures: &[(String, SourceError)]) -> String {
     failures.iter().map(|(place, error)| format!("{place}: {error}")).collect::<Vec<_>>().join("; ")
 }
 
-/// A limit of [`Limits`](crate::Limits) that was passed.
+/// An exceeded limit of [`Limits`](crate::Limits).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{subject} exceeds the limit of {at}; for a trusted source, raise `limits.{limit}`")]
 pub struct Exceeded {
-    /// What is too large, such as `the manifest`.
+    /// The subject, such as `the manifest`.
     pub subject: String,
     /// The field of [`Limits`](crate::Limits).
     pub limit: &'static str,
-    /// Its value.
     pub at: u64,
 }
 
@@ -230,7 +191,7 @@ impl Exceeded {
     }
 }
 
-/// An error with all of its causes in one line; libraries keep the interesting part in the last one.
+/// An error with all of its causes in one line; libraries put the relevant part into the last one.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,4 +1,4 @@
-//! Reading sources.
+//! Reads sources.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -18,16 +18,14 @@ use crate::{
     web,
 };
 
-/// Reads a catalog into `dest`, which must not exist or be empty: the files of its folder of file-based
+/// Reads a catalog into `dest`, which must not exist or be empty: the files of its directory of file-based
 /// catalogs.
-///
-/// `dest` is made in one step once everything was read and checked, so it is whole or not there, whatever
+/// `dest` is created atomically after everything was read and checked, so it is complete or absent, whatever
 /// happens to the source, the network or this process. With the `previous` revision, registries and web
-/// servers are asked whether there is something new before anything is downloaded. One fetch for a `dest` may
-/// run at a time; it may be cancelled at any point.
-///
+/// servers are asked for a change before any download. One fetch for a `dest` may run at a time; it may be
+/// cancelled at any point.
 /// # Errors
-/// [`SourceError`], after patience has run out where trying again was worth it.
+/// [`SourceError`], after all retries of temporary failures.
 pub async fn fetch(
     source: &Source,
     options: &Options,
@@ -37,9 +35,7 @@ pub async fn fetch(
     read(source, Content::Catalog, options, previous, dest).await
 }
 
-/// Reads a bundle into `dest`: `manifests/`, `metadata/` and `tests/scorecard/`. Everything else is as with
-/// [`fetch`].
-///
+/// Reads a bundle into `dest`: `manifests/`, `metadata/` and `tests/scorecard/`. Otherwise as [`fetch`].
 /// # Errors
 /// As [`fetch`].
 pub async fn bundle(source: &Source, options: &Options, dest: &Path) -> Result<Fetched, SourceError> {
@@ -90,16 +86,16 @@ struct Fetch<'a> {
 }
 
 impl Fetch<'_> {
-    /// That this is what was read the last time, if it is.
+    /// The result for content equal to the previous revision.
     fn unchanged(&self, digest: &Digest) -> Option<Fetched> {
         let revision = Revision::of(digest);
         let same = self.previous.is_some_and(|previous| previous.digest == revision.digest);
         same.then_some(Fetched::Unchanged { revision })
     }
 
-    /// What was read into the stage.
+    /// The result for the content of the stage.
     fn found(&self, digest: &Digest, labels: BTreeMap<String, String>) -> Fetched {
-        // The digest of some sources is known only at the end.
+        // Some sources have a digest only at the end.
         self.unchanged(digest).unwrap_or_else(|| Fetched::New {
             revision: Revision::of(digest),
             labels,
@@ -107,7 +103,7 @@ impl Fetch<'_> {
         })
     }
 
-    /// Reads an image from the first place that has it whole.
+    /// Reads an image from the first place that has it completely.
     async fn image(&self, reference: &Reference) -> Result<Fetched, SourceError> {
         if let Some(unchanged) = reference.digest.as_ref().and_then(|digest| self.unchanged(digest)) {
             return Ok(unchanged);
@@ -179,7 +175,7 @@ impl Fetch<'_> {
         let http = Http::new(self.options);
         let answer = web::download(&http, url, self.previous, self.stage.scratch()).await?;
         let web::Answer::File { path, digest, etag, wrapped } = answer else {
-            // Only who has read something before is told so.
+            // Only a caller with a previous revision gets this result.
             let revision = self.previous.cloned().unwrap_or_default();
             return Ok(Fetched::Unchanged { revision });
         };

@@ -1,4 +1,4 @@
-//! Local folders: copied, so that what is read later is what was there at one moment, with one digest.
+//! Local directories: copied, so that the content is consistent and has one digest.
 
 use std::{
     fs::{self, File},
@@ -12,11 +12,10 @@ use crate::{
     options::Limits,
 };
 
-/// Copies all files of a folder and its folders, and computes the digest of names and content. Links to files
-/// inside the folder are followed; links that lead out of it are refused.
-///
-/// Names that start with two dots are left out: they are the atomic writer's of Kubernetes' volumes, whose
-/// files are linked to from their proper names. So is `.git`.
+/// Copies all files of a directory and its subdirectories, and computes the digest of names and content.
+/// Links to files inside the directory are followed; links that lead out of it are rejected.
+/// Names that start with two dots are left out: they belong to the atomic writer of Kubernetes' volumes,
+/// whose files are linked from their proper names. So is `.git`.
 pub(crate) fn copy(root: &Path, files: &Path, limits: &Limits) -> Result<Digest, SourceError> {
     let canonical = fs::canonicalize(root).map_err(SourceError::io("read", root))?;
     let mut copy = Copy {
@@ -79,7 +78,7 @@ impl Copy<'_> {
             } else if kind.is_symlink() {
                 self.link(&path, &relative)?;
             }
-            // Sockets, pipes and devices are no part of a catalog.
+            // Sockets, pipes and devices are not part of a catalog.
         }
         Ok(())
     }
@@ -128,7 +127,7 @@ impl Copy<'_> {
             hasher.update(&buffer[..n]);
             target.write_all(&buffer[..n]).map_err(SourceError::io("write", &to))?;
         }
-        // Neither names nor digests hold a zero byte.
+        // Neither names nor digests contain a zero byte.
         let name = relative.as_os_str().as_encoded_bytes();
         for part in [name, b"\0", hasher.finish().hex().as_bytes(), b"\0"] {
             self.hasher.update(part);

@@ -1,4 +1,4 @@
-//! Catalogs from a running server of `api.Registry`, written down as a file-based catalog.
+//! Catalogs from a running server of `api.Registry`, converted to a file-based catalog.
 
 mod convert;
 
@@ -35,14 +35,14 @@ use crate::{
     stage::Stage,
 };
 
-/// One bundle with all of its manifests inside; the largest real one has 6.8 MB.
+/// One bundle with all of its manifests; the largest real one has 6.8 MB.
 const LARGEST_MESSAGE: usize = 64 << 20;
-/// The name of the service that upstream's servers report the health of.
+/// The service name of health checks on upstream's servers.
 const SERVICE: &str = "";
 
-/// Fills the stage, and returns a digest of the content that does not depend on the order it came in.
+/// Fills the stage, and returns a digest of the content that does not depend on the order of messages.
 pub(crate) async fn read(address: &str, options: &Options, stage: &Stage) -> Result<Digest, SourceError> {
-    // gRPC libraries write the resolver to use before the address.
+    // gRPC libraries write the resolver before the address.
     let host = ["dns:///", "passthrough:///", "http://"]
         .iter()
         .find_map(|scheme| address.strip_prefix(scheme))
@@ -122,7 +122,7 @@ impl Session<'_> {
         Ok(documents.finish()?)
     }
 
-    /// A server that is still loading answers with half a catalog, or with none.
+    /// A server that is still loading answers with a partial or empty catalog.
     async fn check_health(&self, channel: Channel) -> Result<(), Failure> {
         let mut client = HealthClient::new(channel);
         let request = HealthCheckRequest { service: SERVICE.to_owned() };
@@ -175,7 +175,7 @@ impl Session<'_> {
                 said: format!(": {said}"),
                 tried: "connections to catalog servers use no credentials".to_owned(),
             }),
-            // Among them messages that are too large.
+            // Includes messages that are too large.
             Code::InvalidArgument | Code::OutOfRange | Code::DataLoss => {
                 Failure::Fatal(SourceError::malformed(self.what, said))
             }
@@ -184,7 +184,7 @@ impl Session<'_> {
     }
 }
 
-/// The file that documents go to, one a line.
+/// The output file, one document a line.
 struct Documents<'s> {
     session: &'s Session<'s>,
     path: PathBuf,

@@ -1,18 +1,19 @@
-//! Where catalogs and bundles come from: every kind of source becomes a local folder, whole and checked or
-//! not at all.
+//! Sources of catalogs and bundles: each is converted to a verified local directory, atomically.
 //!
-//! - [`fetch`](mod@fetch) reads a catalog, [`bundle`] reads a bundle, of any [`Source`], as [`Options`] say;
-//! - [`copy_image`] copies an image into a folder, for where there is no network, and [`copy_signatures`] its signatures;
-//! - [`signatures`](signatures()) finds the signatures of an image, which `olm-signatures` verifies;
-//! - [`Revision`] is what was read; given back, it makes the next fetch a question of a few hundred bytes;
-//! - [`SourceError`] says what failed, why, and what to do;
-//! - [`unpack_tar`] is the part that meets archives of strangers first.
+//! - [`fetch`](mod@fetch) reads a catalog, [`bundle`] reads a bundle, from any [`Source`], with [`Options`];
+//! - [`copy_image`] copies an image into a directory for air-gapped clusters, and [`copy_signatures`] its
+//!   signatures;
+//! - [`signatures`](signatures()) discovers the signatures of an image, which `olm-signatures` verifies;
+//! - [`Revision`] identifies the content; with it, the next fetch of an unchanged source is a request of a few
+//!   hundred bytes;
+//! - [`SourceError`] has the failure, its cause, and a hint;
+//! - [`unpack_tar`] unpacks untrusted archives.
 //!
-//! Three things are our own where a crate exists, because sources are hostile. The registry client
-//! (`registry/`): `oci-client` reads manifests and error pages of any size into memory, keeps `Retry-After`
-//! to itself, and knows neither mirrors nor resumed downloads. The loop over tar entries (`unpack/`): `tar`
-//! reads long names and pax records of any size, and writes links that later entries are written through. And
-//! zstd is read by `ruzstd`, which is safe Rust.
+//! Three parts are implemented here although crates exist, because sources are untrusted. The registry client
+//! (`registry/`): `oci-client` reads manifests and error pages of any size into memory, hides `Retry-After`, and
+//! supports neither mirrors nor resumed downloads. The loop over tar entries (`unpack/`): `tar` reads long names
+//! and pax records of any size, and writes links that later entries are written through. And zstd is read by
+//! `ruzstd`, which is safe Rust.
 
 mod archive;
 mod configmap;

@@ -1,4 +1,4 @@
-//! HTTP as all sources need it: certificates, proxies, time-outs, bounded bodies, plain words for failures.
+//! HTTP for all sources: certificates, proxies, time-outs, bounded bodies, readable errors.
 
 use std::{
     error::Error,
@@ -17,9 +17,9 @@ use crate::{
     trust,
 };
 
-/// Blobs are often one redirect away; no honest server needs more than a few.
+/// Blobs are often one redirect away; no legitimate server needs more than a few.
 const MOST_REDIRECTS: usize = 10;
-/// The error codes of the OCI distribution specification, and those that registries send besides.
+/// The error codes of the OCI distribution specification, and others that registries send.
 const OCI_CODES: [&str; 18] = [
     "BLOB_UNKNOWN",
     "BLOB_UPLOAD_INVALID",
@@ -47,11 +47,10 @@ pub(crate) struct Http<'a> {
     clients: [[OnceLock<Client>; 2]; 2],
 }
 
-/// What a client does with redirects.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Redirects {
     Followed,
-    /// The request has a secret in it, which is for one server.
+    /// The request contains a secret for one server.
     Refused,
 }
 
@@ -60,12 +59,12 @@ impl<'a> Http<'a> {
         Self { options, clients: Default::default() }
     }
 
-    /// Whether a host (with its port, if any) is spoken to without TLS.
+    /// Whether a host (with its port, if any) uses plain HTTP.
     pub fn is_plain(&self, host: &str) -> bool {
         listed(&self.options.plain_http, host)
     }
 
-    /// The client for the server of a URL, which the options know as `host`; clients are made when they are first needed.
+    /// The client for the server of a URL, listed in the options as `host`; clients are created on first use.
     pub fn client(
         &self,
         url: &Url,
@@ -74,7 +73,7 @@ impl<'a> Http<'a> {
         redirects: Redirects,
     ) -> Result<&Client, SourceError> {
         self.options.egress.check(url).map_err(|refused| refused.reading(what))?;
-        // Where there is no TLS there is no need for authorities either: a bare container may have none.
+        // Without TLS no certificate authorities are needed: a minimal container may have none.
         let check = !self.is_plain(host) && !listed(&self.options.skip_tls_verify, host);
         let cell = &self.clients[usize::from(check)][usize::from(redirects == Redirects::Followed)];
         if let Some(client) = cell.get() {
@@ -85,7 +84,7 @@ impl<'a> Http<'a> {
     }
 
     fn build(&self, check: bool, redirects: Redirects) -> Result<Client, SourceError> {
-        // One provider in the whole program; that it is installed already is fine.
+        // One provider in the whole program; an installed one is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let builder = || self.builder(redirects);
         if !check {
@@ -99,13 +98,13 @@ impl<'a> Http<'a> {
         }
         match builder()?.build() {
             Ok(client) => Ok(client),
-            // A bare container has no authorities. What needs none works all the same; any server is refused, as it is
-            // not known.
+            // A minimal container has no authorities. Sources without TLS still work; TLS servers are
+            // rejected as untrusted.
             Err(_) => builder()?.tls_certs_only([]).build().map_err(bad("failed to create an HTTP client")),
         }
     }
 
-    /// All but whom to trust.
+    /// All settings except the trusted authorities.
     fn builder(&self, redirects: Redirects) -> Result<ClientBuilder, SourceError> {
         let patience = &self.options.patience;
         let egress = self.options.egress.clone();
@@ -133,7 +132,7 @@ impl<'a> Http<'a> {
     }
 }
 
-/// What an option that cannot be used means.
+/// The error for an invalid option.
 fn bad(what: &'static str) -> impl Fn(reqwest::Error) -> SourceError {
     move |e| SourceError::Options { reason: format!("{what}: {}", chain(&e)) }
 }
@@ -162,9 +161,9 @@ pub(crate) fn host_of(url: &Url) -> String {
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
-/// What a failed exchange means.
+/// The error of a failed exchange.
 pub(crate) fn failure(what: &str, error: reqwest::Error) -> Failure {
-    // URLs of blob stores carry signatures; they are nobody's business.
+    // URLs of blob stores contain signatures, which must not be shown.
     let error = error.without_url();
     if let Some(refused) = cause::<Refused>(&error) {
         return Failure::Fatal(refused.reading(what));
@@ -172,7 +171,7 @@ pub(crate) fn failure(what: &str, error: reqwest::Error) -> Failure {
     if let Some(tls) = cause::<rustls::Error>(&error)
         && matches!(tls, rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented)
     {
-        // The library's word for it is that of its own enum.
+        // The library's message is the name of its enum.
         let reason = match tls.to_string() {
             text if text.contains("CaUsedAsEndEntity") => "self-signed".to_owned(),
             text => text,
@@ -188,7 +187,7 @@ pub(crate) fn failure(what: &str, error: reqwest::Error) -> Failure {
     Failure::transient(chain(&error))
 }
 
-/// The first cause of a type, also where it hides in an I/O error.
+/// The first cause of a type, also within an I/O error.
 pub(crate) fn cause<'e, T: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e T> {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -226,7 +225,8 @@ pub(crate) async fn small_body(
     Ok(body)
 }
 
-/// Ends transfers that drip: those with an average below [`Patience::slowest`](crate::Patience) over a whole period.
+/// Aborts slow transfers: those with an average below [`Patience::slowest`](crate::Patience) over a whole
+/// period.
 pub(crate) struct Pace {
     slowest: u64,
     period: Duration,
@@ -240,7 +240,7 @@ impl Pace {
         Self { slowest: patience.slowest, period: patience.slow_for, since, bytes: 0 }
     }
 
-    /// Counts what has come.
+    /// Counts received bytes.
     pub fn received(&mut self, bytes: usize) -> Result<(), Failure> {
         self.bytes += bytes as u64;
         let elapsed = self.since.elapsed();
@@ -260,8 +260,9 @@ impl Pace {
     }
 }
 
-/// The error codes of a registry's answer that the OCI specification has. Nothing else of the body is shown: the server may
-/// be one that the author of the source cannot reach. Starts with `: ` unless there are none.
+/// The error codes of a registry's answer that the OCI specification defines. The rest of the body is not
+/// shown: the author of the source may not be able to reach the server. Starts with `: ` unless there are
+/// none.
 pub(crate) async fn explanation(response: Response) -> String {
     #[derive(serde::Deserialize)]
     struct Document {
@@ -284,7 +285,7 @@ pub(crate) async fn explanation(response: Response) -> String {
     if codes.is_empty() { String::new() } else { format!(": {}", codes.join(", ")) }
 }
 
-/// Turns every answer that is not a success into a failure; `tried` tells of credentials.
+/// Converts every unsuccessful answer into an error; `tried` describes the credentials.
 pub(crate) async fn success(
     response: Response,
     what: &str,

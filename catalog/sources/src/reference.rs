@@ -1,31 +1,31 @@
-//! Names of images: `quay.io/org/name:tag@sha256:…`.
+//! Image references: `quay.io/org/name:tag@sha256:…`.
 
 use std::{fmt, str::FromStr};
 
 use crate::{digest::Digest, error::SourceError};
 
-/// What a name without a registry means, as everywhere since Docker.
+/// The registry of a reference without one, as everywhere since Docker.
 const DEFAULT_REGISTRY: &str = "docker.io";
-/// Where that registry really answers.
+/// The host that serves that registry.
 const DEFAULT_REGISTRY_HOST: &str = "registry-1.docker.io";
-/// Longer names are refused by registries.
+/// Registries reject longer names.
 const LONGEST_NAME: usize = 255;
-/// Longer tags are refused by registries.
+/// Registries reject longer tags.
 const LONGEST_TAG: usize = 128;
 
-/// The name of an image, taken apart. With a digest the tag means nothing.
+/// A parsed image reference. With a digest the tag is ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reference {
-    /// Host and perhaps port.
+    /// Host and optional port.
     pub registry: String,
-    /// The path, without slashes around it.
+    /// The path, without leading and trailing slashes.
     pub repository: String,
     pub tag: Option<String>,
     pub digest: Option<Digest>,
 }
 
 impl Reference {
-    /// What the registry is asked for: the digest, or the tag.
+    /// The identifier for requests: the digest, or the tag.
     pub fn identifier(&self) -> String {
         match (&self.digest, &self.tag) {
             (Some(digest), _) => digest.to_string(),
@@ -34,18 +34,18 @@ impl Reference {
         }
     }
 
-    /// The registry and the repository: what credentials and mirrors are matched with.
+    /// Registry and repository, matched with credentials and mirrors.
     pub fn name(&self) -> String {
         format!("{}/{}", self.registry, self.repository)
     }
 }
 
-/// The host to connect to for a registry's name.
+/// The host to connect to for a registry.
 pub(crate) fn host_of(registry: &str) -> &str {
     if registry == DEFAULT_REGISTRY { DEFAULT_REGISTRY_HOST } else { registry }
 }
 
-/// The many names of the default registry are one.
+/// Maps all names of the default registry to one.
 pub(crate) fn canonical_registry(registry: &str) -> String {
     match registry.to_ascii_lowercase().as_str() {
         "index.docker.io" | DEFAULT_REGISTRY_HOST => DEFAULT_REGISTRY.to_owned(),
@@ -77,7 +77,7 @@ impl FromStr for Reference {
     }
 }
 
-/// Whether there is a user before the host, as in URLs. Behind the first slash an `@` starts a digest.
+/// Whether there is a user before the host, as in URLs. After the first slash an `@` starts a digest.
 pub(crate) fn has_credentials(text: &str) -> bool {
     let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
     rest.split_once('/').is_some_and(|(host, _)| host.contains('@'))
@@ -127,14 +127,14 @@ fn parse(text: &str) -> Result<Reference, String> {
     {
         return Err(format!("invalid tag {tag:?}, expected letters, digits, underscores, dots and dashes"));
     }
-    // Only what has a digest can do without a tag.
+    // Only a reference with a digest needs no tag.
     let tag = tag.map(str::to_owned).or_else(|| digest.is_none().then(|| "latest".to_owned()));
     Ok(Reference { registry, repository, tag, digest })
 }
 
 fn is_host(text: &str) -> bool {
     let (host, port) = match text.rsplit_once(':') {
-        // The last colon of an IPv6 address in brackets is not a port's.
+        // The last colon of an IPv6 address in brackets does not start a port.
         Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
         _ => (text, None),
     };

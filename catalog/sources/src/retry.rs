@@ -1,4 +1,4 @@
-//! Trying again: what is worth it, how long to wait, and what to say in the end.
+//! Retries: classification of failures, delays, and the final error.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use crate::{error::SourceError, options::Patience};
 
 /// Why one attempt failed.
 pub(crate) enum Failure {
-    /// Trying again would not help.
+    /// A retry would fail.
     Fatal(SourceError),
-    /// Trying again may help.
+    /// A retry may succeed.
     Transient { reason: String, retry_after: Option<Duration> },
 }
 
@@ -27,7 +27,7 @@ impl From<SourceError> for Failure {
     }
 }
 
-/// The attempts at one request.
+/// The attempts of one request.
 pub(crate) struct Attempts<'a> {
     patience: &'a Patience,
     what: &'a str,
@@ -40,9 +40,8 @@ impl<'a> Attempts<'a> {
     }
 
     /// Waits until the next attempt is due.
-    ///
     /// # Errors
-    /// When there is to be none: the failure is fatal, or patience has run out.
+    /// When the failure is fatal, or all attempts are used.
     pub async fn after(&mut self, failure: Failure) -> Result<(), SourceError> {
         let (reason, retry_after) = match failure {
             Failure::Fatal(error) => return Err(error),
@@ -64,13 +63,13 @@ impl<'a> Attempts<'a> {
 
     fn wait(&self, retry_after: Option<Duration>) -> Duration {
         let backoff = self.patience.first_wait.saturating_mul(1 << (self.made - 1).min(16));
-        // What fails together must not come back together.
+        // Simultaneous failures must not retry simultaneously.
         let jittered = backoff.mul_f64(rand::rng().random_range(0.5..1.0));
         retry_after.map_or(jittered, |asked| asked.max(jittered)).min(self.patience.longest_wait)
     }
 }
 
-/// What a server with status 408, 429 or 5xx asks for; `None` for every other status.
+/// The retry delay of a server with status 408, 429 or 5xx; `None` for every other status.
 pub(crate) fn transient_status(status: StatusCode, headers: &header::HeaderMap) -> Option<Failure> {
     let transient = status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED
         || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT);
@@ -86,7 +85,7 @@ fn retry_after(text: &str) -> Option<Duration> {
         return Some(Duration::from_secs(seconds));
     }
     let date = jiff::fmt::rfc2822::parse(text.trim()).ok()?.timestamp();
-    // A date that has passed means now.
+    // A past date means now.
     Some(Duration::try_from(date.duration_since(jiff::Timestamp::now())).unwrap_or_default())
 }
 

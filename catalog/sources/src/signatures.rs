@@ -1,4 +1,4 @@
-//! Finding the signatures of an image, where cosign puts them.
+//! Discovers the signatures of an image where cosign stores them.
 
 use std::fs;
 
@@ -20,40 +20,39 @@ use crate::{
     source::Source,
 };
 
-/// The type of a signature in the format of cosign 3.
+/// Media type of a signature in the format of cosign 3.
 pub(crate) const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
-/// How the types of all versions of the format start.
+/// Prefix of the media types of all versions of the format.
 const BUNDLES: &str = "application/vnd.dev.sigstore.bundle";
 /// Artifact type of cosign 3 signatures in registries without a referrers API.
 const EMPTY: &str = "application/vnd.oci.empty.v1+json";
-/// The type of a signature in the format of cosign 1 and 2.
+/// Media type of a signature in the format of cosign 1 and 2.
 const SIMPLE: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 
 /// Maximum size of all signatures of an image, in bytes. Real signatures have 1 to 10 KiB.
 const MOST_TOGETHER: u64 = 2 << 20;
 
-/// What was found of signatures of an image. Nothing of it was checked but digests.
+/// Discovered signatures of an image. Only digests are verified.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FoundSignatures {
-    /// The image by its digest, whatever its tag stands for now: `quay.io/org/name@sha256:…`.
+    /// The image by its digest, whatever its tag means now: `quay.io/org/name@sha256:…`.
     pub image: String,
-    /// Its digest. An image for several platforms has the digest of its index.
+    /// Its digest. A multi-platform image has the digest of its index.
     pub digest: String,
-    /// Of all places that were asked, in the order in which they were.
+    /// Of all places, in the order of requests.
     pub signatures: Vec<Signature>,
-    /// What could not be read. An image that is not signed without it may be signed with it.
+    /// Unreadable signatures. An image that is unsigned without them may be signed with them.
     pub problems: Vec<String>,
     /// Size of the signatures, annotations included.
     #[serde(default)]
     pub bytes: u64,
 }
 
-/// Finds the signatures of an image, in both formats and in each mirror as well as in the origin.
-///
+/// Discovers the signatures of an image, in both formats and in each mirror as well as in the origin.
 /// # Errors
-/// [`SourceError`], where there is no such image, or where no place could be asked for its signatures. That an image has none
-/// is not an error.
+/// [`SourceError`], when the image does not exist, or when every place failed. An image without signatures is
+/// not an error.
 pub async fn signatures(source: &Source, options: &Options) -> Result<FoundSignatures, SourceError> {
     match source {
         Source::Image { reference } => of_image(&reference.parse()?, options).await,
@@ -123,7 +122,7 @@ pub(crate) fn referrers_tag(digest: &Digest) -> String {
     format!("{}-{}", digest.algorithm(), digest.hex())
 }
 
-/// Where the signatures of an image hang.
+/// Manifests that refer to the signatures of an image.
 pub(crate) struct Roots {
     /// The image with the tag `sha256-….sig`.
     pub simple: Option<Pinned>,
@@ -148,7 +147,7 @@ impl Roots {
     }
 }
 
-/// Those that call themselves bundles first.
+/// Those with the artifact type of bundles first.
 fn bundles(index: Option<Pinned>) -> Result<Vec<Descriptor>, SourceError> {
     let Some(index) = index else { return Ok(Vec::new()) };
     let Document::Index(mut entries) = index.parse()? else { return Ok(Vec::new()) };
@@ -165,7 +164,7 @@ impl FoundSignatures {
         Self { image, digest: digest.to_string(), ..Self::default() }
     }
 
-    /// Reads the signatures of one place. A signature that cannot be read is a problem, and the others are read.
+    /// Reads the signatures of one place. An unreadable signature is a problem, and the others are read.
     async fn read(&mut self, place: &Place<'_>, roots: Roots, options: &Options) -> Result<(), SourceError> {
         if let Some(simple) = roots.simple
             && let Document::Image { layers, .. } = simple.parse()?
@@ -204,7 +203,7 @@ impl FoundSignatures {
         }
     }
 
-    /// The content of a blob that is as small as a signature.
+    /// The content of a blob within the size limit of a signature.
     async fn small(&mut self, place: &Place<'_>, blob: &Descriptor) -> Result<Vec<u8>, SourceError> {
         let refuse = |reason: String| {
             let what = format!("the signature {} of {}", blob.digest, place.name());

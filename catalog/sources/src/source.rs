@@ -1,4 +1,4 @@
-//! What a catalog or a bundle can be read from, and what is known of what was read.
+//! Sources of catalogs and bundles, and the results of reading them.
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
@@ -7,30 +7,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::{digest::Digest, web};
 
-/// Where a catalog or a bundle is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// An image in a registry.
     Image {
-        /// As `docker pull` takes it.
+        /// As for `docker pull`.
         reference: String,
     },
-    /// An image in a folder of the OCI layout, as [`copy_image`](crate::copy_image) and `skopeo` write it.
+    /// An image in a directory of the OCI layout, as [`copy_image`](crate::copy_image) and `skopeo` write it.
     OciLayout {
-        /// The folder with `index.json`.
+        /// The directory with `index.json`.
         path: PathBuf,
-        /// The image's name or digest in there; not needed where there is only one.
+        /// The image's name or digest in it; optional for a single image.
         reference: Option<String>,
     },
-    /// A file: an archive of a folder, of an OCI layout or of `docker save`, or a file of a catalog; plain,
-    /// gzip or zstd.
+    /// A file: an archive of a directory, of an OCI layout or of `docker save`, or a file of a catalog;
+    /// plain, gzip or zstd.
     Tarball {
-        /// The file.
         path: PathBuf,
     },
-    /// A local folder.
     Directory {
-        /// The folder.
         path: PathBuf,
     },
     /// A file as under [`Tarball`](Self::Tarball), on a web server; for catalogd the URL that ends in
@@ -39,12 +34,12 @@ pub enum Source {
         /// `https://…`
         url: String,
     },
-    /// A running server of the gRPC API `api.Registry`. Catalogs alone.
+    /// A running server of the gRPC API `api.Registry`. Only for catalogs.
     Grpc {
         /// `host:port`
         address: String,
     },
-    /// The `data` of a ConfigMap in the package-manifest format. Catalogs alone.
+    /// The `data` of a ConfigMap in the package-manifest format. Only for catalogs.
     ConfigMap {
         /// For messages.
         name: String,
@@ -70,11 +65,11 @@ impl fmt::Display for Source {
     }
 }
 
-/// What is named, without a user and a password before the host. They are refused when the source is read.
+/// The source without a user and a password before the host, which reading rejects.
 fn without_credentials(text: &str) -> &str {
     let host = text.find('/').unwrap_or(text.len());
     match text[..host].rfind('@') {
-        // Behind a name without a slash an `@` starts a digest.
+        // After a name without a slash an `@` starts a digest.
         Some(at) if !text[at + 1..].starts_with("sha") => &text[at + 1..],
         _ => text,
     }
@@ -85,7 +80,7 @@ fn without_credentials(text: &str) -> &str {
 pub struct Revision {
     /// Of the manifest for images, of the file for archives and web servers, of the content for others.
     pub digest: String,
-    /// What a web server calls it.
+    /// `ETag` of a web server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etag: Option<String>,
 }
@@ -96,21 +91,20 @@ impl Revision {
     }
 }
 
-/// What a fetch found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fetched {
-    /// The content is that of the previous revision; the destination was not made.
+    /// The content is that of the previous revision; the destination was not created.
     Unchanged {
-        /// To be given the next time; a web server may have a new name for old content.
+        /// Input of the next fetch; a web server may have a new tag for old content.
         revision: Revision,
     },
-    /// The destination holds the content.
+    /// The destination has the content.
     New {
-        /// To be given the next time.
+        /// Input of the next fetch.
         revision: Revision,
-        /// The labels of the image, where it is one.
+        /// The labels of an image.
         labels: BTreeMap<String, String>,
-        /// What of the source could not be made part of a catalog; only where it had to be converted.
+        /// Parts that could not be converted to a catalog; only for converted sources.
         problems: Vec<Problem>,
     },
 }

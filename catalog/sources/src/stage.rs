@@ -1,4 +1,4 @@
-//! Filling a folder so that it is there whole or not at all.
+//! Fills a directory so that it appears atomically.
 
 use std::{
     fs, io,
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::{error::SourceError, image};
 
-/// A folder beside the destination, on the same file system, removed when the last user of it is gone: also
+/// A directory next to the destination, on the same file system, deleted when its last user is gone: also
 /// when a fetch is cancelled while it unpacks.
 pub(crate) struct Stage {
     folder: Arc<TempDir>,
@@ -20,8 +20,8 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Prepares to fill `dest`, which must not exist or be empty. What a killed process left behind is
-    /// removed, so there may be one fetch for a destination at a time.
+    /// Prepares to fill `dest`, which must not exist or be empty. Leftovers of a killed process are removed,
+    /// so only one fetch for a destination may run at a time.
     pub fn beside(dest: &Path) -> Result<Self, SourceError> {
         match fs::read_dir(dest) {
             Ok(mut entries) => {
@@ -54,17 +54,17 @@ impl Stage {
         Ok(stage)
     }
 
-    /// What will be the destination.
+    /// The future destination.
     pub fn files(&self) -> &Path {
         &self.files
     }
 
-    /// For what is only needed on the way.
+    /// Temporary files.
     pub fn scratch(&self) -> &Path {
         &self.scratch
     }
 
-    /// Starts over.
+    /// Deletes all files.
     pub fn clear(&self) -> Result<(), SourceError> {
         for folder in [&self.files, &self.scratch] {
             match fs::remove_dir_all(folder) {
@@ -77,7 +77,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Runs file work aside; the folder stays until it is done even if nobody waits for it any more.
+    /// Runs blocking file work; the directory stays until it completes even if the caller is cancelled.
     pub async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, SourceError> + Send + 'static,
@@ -90,7 +90,7 @@ impl Stage {
         .await
     }
 
-    /// Makes the files the destination, in one step.
+    /// Renames the files to the destination.
     pub fn publish(self) -> Result<(), SourceError> {
         fs::rename(&self.files, &self.dest).map_err(SourceError::io("create", &self.dest))
     }

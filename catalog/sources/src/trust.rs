@@ -1,7 +1,6 @@
-//! Which servers are trusted: those that the system's authorities or the given certificates vouch for.
-//!
-//! A given certificate is an authority, and the certificate of a server at the same time where a server presents that
-//! very certificate: `openssl req -x509` makes such ones, which are marked as authorities. curl and Go accept them.
+//! Server trust: certificates signed by the system's authorities, or given explicitly.
+//! A given certificate is an authority, and also a server certificate where a server presents exactly that
+//! one: `openssl req -x509` creates such certificates, marked as authorities. curl and Go accept them.
 
 use std::sync::Arc;
 
@@ -19,7 +18,7 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use crate::error::SourceError;
 
-/// TLS that trusts the certificates of the PEM bundles beside the system's authorities.
+/// TLS that trusts the certificates of the PEM bundles in addition to the system's authorities.
 pub(crate) fn config(bundles: &[Vec<u8>]) -> Result<ClientConfig, SourceError> {
     let options = |reason: String| SourceError::Options { reason };
     let mut given = Vec::new();
@@ -36,7 +35,7 @@ pub(crate) fn config(bundles: &[Vec<u8>]) -> Result<ClientConfig, SourceError> {
         let added = authorities.add(certificate.clone());
         added.map_err(|error| options(format!("a CA certificate is not X.509: {error}")))?;
     }
-    // A bare container has none; what the given ones vouch for works all the same.
+    // A minimal container has none; the given ones still work.
     authorities.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     let authorities = WebPkiServerVerifier::builder(Arc::new(authorities))
         .build()
@@ -54,8 +53,8 @@ struct Verifier {
 }
 
 impl Verifier {
-    /// Checks a certificate that was given, byte for byte: its name, its validity and its purpose. It needs no
-    /// issuer, as it was given; that the server has its key is checked by the signatures of the handshake.
+    /// Checks a given certificate, which matches byte for byte: its name, its validity and its purpose. It
+    /// needs no issuer, as it was given; the signatures of the handshake prove that the server has its key.
     fn check_given(
         certificate: &CertificateDer<'_>,
         name: &ServerName<'_>,
@@ -131,7 +130,7 @@ mod tests {
 
     use super::*;
 
-    /// As `openssl req -x509` makes it: an authority that is the server's own certificate.
+    /// As from `openssl req -x509`: an authority that is the server's own certificate.
     fn self_signed(change: impl FnOnce(&mut CertificateParams)) -> (CertificateDer<'static>, Vec<u8>) {
         let mut params = CertificateParams::new(vec!["registry.test".to_owned()]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -159,7 +158,7 @@ mod tests {
     fn a_given_certificate_may_be_the_servers_own() {
         let (own, pem) = self_signed(|_| {});
         assert_eq!(verify(std::slice::from_ref(&pem), &own, "registry.test", 2030), Ok(()));
-        // but for its own name, in its time, and for its purpose alone
+        // only for its own name, within its validity, and for its purpose
         let refused = |given: &[Vec<u8>], shown, name, year| verify(given, shown, name, year).unwrap_err();
         let text = refused(std::slice::from_ref(&pem), &own, "other.test", 2030);
         assert!(text.contains("not valid for"), "{text}");
@@ -168,7 +167,7 @@ mod tests {
         let (client, client_pem) =
             self_signed(|params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth]);
         assert!(refused(&[client_pem], &client, "registry.test", 2030).contains("InvalidPurpose"));
-        // and no other certificate, whatever it says of itself
+        // and no other certificate, whatever it claims
         let (foreign, _) = self_signed(|_| {});
         let text = refused(&[pem], &foreign, "registry.test", 2030);
         assert!(text.starts_with("invalid peer certificate"), "{text}");

@@ -17,20 +17,19 @@ use crate::{
     source::Revision,
 };
 
-/// What a web server has.
 pub(crate) enum Answer {
-    /// What it had the last time.
+    /// Same content as before.
     Unchanged,
     File {
         path: PathBuf,
         digest: Digest,
         etag: Option<String>,
-        /// It was compressed for the way, on top of what it is.
+        /// With an additional transfer compression.
         wrapped: bool,
     },
 }
 
-/// Downloads what is behind a URL, unless the server says that it has not changed.
+/// Downloads a URL, unless the server reports it as unchanged.
 pub(crate) async fn download(
     http: &Http<'_>,
     url: &str,
@@ -65,7 +64,7 @@ async fn download_once(
     let host = net::host_of(url);
     let client = http.client(url, &host, what, Redirects::Followed)?;
     let mut request = client.get(url.clone()).header(ACCEPT_ENCODING, "gzip");
-    // A redirect to another host goes without it.
+    // A redirect to another host is sent without it.
     let login = (url.scheme() == "https" || http.is_plain(&host))
         .then(|| registry::direct(&http.options.credentials, &host, url.path()))
         .flatten();
@@ -126,11 +125,11 @@ fn cut(failure: Failure, size: u64) -> Failure {
     }
 }
 
-/// A URL without the secrets that people put into it.
+/// A URL without embedded secrets.
 pub(crate) fn shown(url: &str) -> String {
     match Url::parse(url) {
         Ok(mut url) => {
-            // Neither can fail for a URL with a host, and one without has nothing to hide.
+            // Neither can fail for a URL with a host, and one without has no credentials.
             let _ = url.set_password(None);
             let _ = url.set_username("");
             url.set_query(None);

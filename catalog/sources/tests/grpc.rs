@@ -27,14 +27,14 @@ use serde_json::json;
 use tempfile::TempDir;
 use tonic::{Request, Response, Status, transport::server::TcpIncoming};
 
-/// How the server behaves.
+/// Behaviour of the server.
 #[derive(Clone, Default)]
 struct Catalogue {
-    /// Requests for all bundles that fail before one does not.
+    /// Number of failing requests for all bundles before one succeeds.
     failures: Arc<AtomicU32>,
-    /// Bundles come in the other order.
+    /// Bundles are sent in reverse order.
     backwards: bool,
-    /// The list of packages never comes.
+    /// The list of packages is never sent.
     hangs: bool,
     /// Bytes of manifests in the first bundle.
     weight: usize,
@@ -80,7 +80,7 @@ impl Registry for Catalogue {
         _: Request<ListBundlesRequest>,
     ) -> Result<Response<Self::ListBundlesStream>, Status> {
         if self.failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_ok() {
-            // Cut in the middle of the list.
+            // Truncated in the middle of the list.
             let items =
                 [Ok(bundle("stable", "etcd.v9", "9.0.0", "")), Err(Status::unavailable("going down"))];
             return Ok(Response::new(stream::iter(items).boxed()));
@@ -165,7 +165,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Starts a server; `healthy` says what it says of itself, if anything.
+    /// Starts a server; `healthy` is its health status, if it has the service.
     async fn new(catalogue: Catalogue, healthy: Option<bool>) -> Self {
         let incoming = TcpIncoming::bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
         let address = incoming.local_addr().expect("an address").to_string();
@@ -213,7 +213,7 @@ async fn a_catalog_is_read_whole_and_has_a_revision() {
     let revision = scene.good().await;
     assert_eq!(other.good().await, revision);
 
-    // Then a loader finds what they have
+    // Then a loader finds their content
     let catalog = Catalog::load_dir(&scene.dest());
     assert!(catalog.problems.is_empty(), "{:?}", catalog.problems);
     let text = std::fs::read_to_string(scene.dest().join("catalog.json")).expect("a file");
@@ -225,7 +225,7 @@ async fn a_catalog_is_read_whole_and_has_a_revision() {
         "entries": [{"name": "etcd.v1"}, {"name": "etcd.v2", "replaces": "etcd.v1"}],
     })));
 
-    // And the next time there is nothing new
+    // And the next fetch finds no change
     std::fs::remove_dir_all(scene.dest()).expect("removed");
     assert_eq!(scene.fetch(Some(&revision)).await.expect("read"), Fetched::Unchanged { revision });
 }
@@ -275,12 +275,12 @@ async fn sizes_are_limited() {
 }
 
 #[tokio::test]
-async fn what_is_no_server_is_told() {
+async fn an_endpoint_that_is_no_server_is_reported() {
     let folder = TempDir::new().expect("a folder");
     for (address, code) in [
         ("https://catalog.example.com:50051", "InvalidReference"),
         ("catalog.example.com", "InvalidReference"),
-        // Nobody listens on this port, which only root may open.
+        // A port without a listener, which only root may open.
         ("127.0.0.1:1", "Unavailable"),
     ] {
         let source = Source::Grpc { address: address.into() };

@@ -1,4 +1,4 @@
-//! Sources on this machine: layouts, archives, folders, ConfigMaps.
+//! Local sources: layouts, archives, directories, ConfigMaps.
 
 #![allow(clippy::panic, reason = "a test that fails panics")]
 
@@ -33,7 +33,7 @@ impl Scene {
         fetch(source, &Options::default(), previous, &self.dest).await
     }
 
-    /// Fetches what is new, and asks again, which must not be.
+    /// A fetch of new content, and a second one without a change.
     async fn good(&self, source: &Source) -> BTreeMap<String, Vec<u8>> {
         let revision = new(self.fetch(source, None).await.expect("fetched"));
         let found = files(&self.dest);
@@ -172,7 +172,7 @@ async fn an_archive_that_escapes_is_refused() {
 
 #[tokio::test]
 async fn a_folder_is_copied_with_the_links_that_stay_inside() {
-    // Given a folder as Kubernetes mounts it, with Git's files beside
+    // Given a directory as Kubernetes mounts it, with Git's files
     let scene = Scene::new();
     let root = scene.path("catalog");
     for folder in ["..2026/", ".git", "etcd"] {
@@ -185,10 +185,10 @@ async fn a_folder_is_copied_with_the_links_that_stay_inside() {
     fs::write(root.join("etcd/.indexignore"), "x").expect("a file");
     let source = Source::Directory { path: root.clone() };
 
-    // When it is read, each file is there once
+    // When it is read, each file appears once
     assert_eq!(scene.good(&source).await, expected(&[("a.json", ETCD), ("etcd/.indexignore", "x")]));
 
-    // And what leads out is refused
+    // And a link that leads out is rejected
     symlink("/etc/passwd", root.join("etcd/passwd")).expect("a link");
     let error = scene.bad(&source).await;
     assert!(error.to_string().contains("etcd/passwd"), "{error}");
@@ -250,7 +250,7 @@ async fn a_config_map_in_the_old_format_becomes_a_catalog() {
         "{text}"
     );
 
-    // And without packages it says what is wrong
+    // And without packages it reports the problem
     let empty = Source::ConfigMap { name: "ns/old".into(), data: BTreeMap::new() };
     let error = scene.bad(&empty).await;
     assert!(error.to_string().contains("ConfigMap ns/old"), "{error}");

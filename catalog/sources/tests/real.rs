@@ -20,7 +20,7 @@ use tempfile::TempDir;
 /// `secret`, as `htpasswd -B` would write it.
 const HASH: &str = "$2b$04$HpFBDTf/270Met6Hu3y9EeghWq6EBpCt4YBDUIpOye6Q43OcW62We";
 
-/// A registry of this test's own, stopped when it is dropped.
+/// A registry of one test, stopped when it is dropped.
 struct Server {
     process: Child,
     host: String,
@@ -35,7 +35,7 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Starts it on a free port, or says why not. `http` and `auth` go into its configuration.
+    /// Starts it on a free port, or prints why not. `http` and `auth` are part of its configuration.
     fn start(test: &str, prepare: impl FnOnce(&Path) -> (String, String)) -> Option<Self> {
         for tool in ["docker-registry", "skopeo"] {
             if Command::new(tool)
@@ -65,7 +65,7 @@ impl Server {
             .stderr(Stdio::piped())
             .spawn()
             .expect("started");
-        // It logs the port that it got.
+        // It logs its port.
         let mut log = BufReader::new(process.stderr.take().expect("piped")).lines().map_while(Result::ok);
         let mut seen = String::new();
         let port = log.by_ref().find_map(|line| {
@@ -73,7 +73,7 @@ impl Server {
             let (_, rest) = line.split_once("listening on 127.0.0.1:")?;
             Some(rest.chars().take_while(char::is_ascii_digit).collect::<String>())
         });
-        // Somebody has to read on, or it stops at a full pipe.
+        // The log must be read, or the process blocks on a full pipe.
         std::thread::spawn(move || log.for_each(drop));
         let port = port.unwrap_or_else(|| panic!("docker-registry did not start: {seen}"));
         Some(Self { process, host: format!("127.0.0.1:{port}"), folder })
@@ -91,12 +91,12 @@ impl Server {
         self.folder.path().join(name)
     }
 
-    /// How many blobs the registry has in a compression.
+    /// Number of blobs with a compression.
     fn blobs_that_start_with(&self, magic: &[u8]) -> usize {
         files(&self.path("data")).values().filter(|content| content.starts_with(magic)).count()
     }
 
-    /// Pushes an image by way of an OCI layout; returns the digest that the registry gives it.
+    /// Pushes an image by an OCI layout; returns the digest in the registry.
     fn push(&self, image: &Image, name: &str, more: &[&str]) -> String {
         let (layout, digest) =
             (self.path(&format!("push-{}", name.replace(['/', ':'], "-"))), self.path("digest"));
@@ -145,8 +145,8 @@ async fn fetched(source: &Source, options: &Options, dest: &Path) -> (String, us
 
 #[tokio::test]
 async fn a_catalog_is_pulled_by_tag_and_digest_and_polled() {
-    // Given a catalog that skopeo has pushed, with layers in either compression; to a registry each, or it
-    // would reuse the layers that it knows to be there
+    // Given a catalog pushed by skopeo, with layers in either compression; in separate registries, as it
+    // would reuse existing layers
     for format in ["gzip", "zstd"] {
         let test = "a_catalog_is_pulled_by_tag_and_digest_and_polled";
         let Some(server) = Server::plain(test) else { return };
@@ -161,11 +161,11 @@ async fn a_catalog_is_pulled_by_tag_and_digest_and_polled() {
         let dest = server.path(&format!("by-tag-{format}"));
         let (revision, labels) = fetched(&server.image(&tag), &options, &dest).await;
 
-        // Then it is what was pushed
+        // Then it is the pushed content
         assert_eq!((revision.as_str(), labels), (digest.as_str(), 1));
         assert_eq!(files(&dest), catalog_files());
 
-        // And by digest it is the same, and a poll finds nothing new
+        // And by digest it is the same, and a poll finds no change
         let dest = server.path(&format!("by-digest-{format}"));
         let by_digest = server.image(&format!("{name}@{digest}"));
         assert_eq!(fetched(&by_digest, &options, &dest).await.0, digest);
@@ -282,7 +282,7 @@ async fn a_private_registry_takes_the_pull_secret() {
     let mut options = options(&server.host);
     let (source, dest) = (server.image("org/catalog:v1"), server.path("dest"));
 
-    // When it is asked without, with the wrong, and with the right one
+    // When it is pulled without, with the wrong, and with the right one
     let anonymous = fetch(&source, &options, None, &dest).await.expect_err("denied");
     let secret = |password: &str| {
         json!({"auths": {&server.host: {"username": "olm", "password": password}}}).to_string().into_bytes()
@@ -293,13 +293,13 @@ async fn a_private_registry_takes_the_pull_secret() {
     options.credentials.add("secret b", &secret("secret")).expect("a config");
     fetched(&source, &options, &dest).await;
 
-    // Then the messages say which it was
+    // Then the messages name the case
     assert!(anonymous.to_string().contains("no credentials for"), "{anonymous}");
     assert!(wrong.to_string().contains("tried secret a"), "{wrong}");
     assert_eq!(files(&dest), catalog_files());
 }
 
-/// `openssl req -x509`: curl and skopeo accept it as an authority of its own, too.
+/// `openssl req -x509`: curl and skopeo accept it as its own authority, too.
 #[tokio::test]
 async fn a_self_signed_certificate_is_trusted_when_it_is_given() {
     let name = "a_self_signed_certificate_is_trusted_when_it_is_given";
@@ -335,7 +335,7 @@ async fn a_self_signed_certificate_is_trusted_when_it_is_given() {
 
 #[tokio::test]
 async fn a_private_authority_is_trusted_when_it_is_given() {
-    // Given a registry with a certificate of an authority that anonymous knows
+    // Given a registry with a certificate of an unknown authority
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority =
@@ -362,20 +362,20 @@ async fn a_private_authority_is_trusted_when_it_is_given() {
     let (source, dest) = (server.image("org/catalog:v1"), server.path("dest"));
     let stranger = Options { plain_http: Vec::new(), ..options(&server.host) };
 
-    // When it is asked by somebody who does not know the authority
+    // When a client without that authority pulls
     let error = fetch(&source, &stranger, None, &dest).await.expect_err("not trusted");
 
-    // Then that is said at once
+    // Then the error is immediate
     assert_eq!(error.code(), "CertificateNotTrusted", "{error}");
 
-    // And with the authority, or without looking, it is read
+    // And with the authority, or without verification, it is read
     let knowing = Options { ca_certificates: vec![authority.pem().into_bytes()], ..stranger.clone() };
     fetched(&source, &knowing, &dest).await;
     assert_eq!(files(&dest), catalog_files());
     let blind = Options { skip_tls_verify: vec![server.host.clone()], ..stranger.clone() };
     fetched(&source, &blind, &server.path("blind")).await;
 
-    // And what is no certificate is refused
+    // And an invalid certificate is rejected
     let broken = Options { ca_certificates: vec![b"no PEM".to_vec()], ..stranger };
     let error = fetch(&source, &broken, None, &server.path("broken")).await.expect_err("refused");
     assert_eq!(error.code(), "InvalidOptions", "{error}");

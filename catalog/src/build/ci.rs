@@ -1,4 +1,4 @@
-//! `ci.yaml`: how the repository's pipeline treats an operator.
+//! `ci.yaml`: settings of an operator for the repository's pipeline.
 
 use std::path::Path;
 
@@ -9,11 +9,11 @@ use super::folder;
 use super::graph::Mode;
 use crate::problem::{Place, Problem, Severity};
 
-/// What `ci.yaml` says of the catalog. Reviewers and the like are for the pipeline.
+/// The settings of `ci.yaml` for the catalog. Reviewers and others are for the pipeline.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Ci {
     pub mode: Mode,
-    /// The operator brings its own catalog.
+    /// The operator has its own catalog template.
     pub native: bool,
     pub templates: Vec<Template>,
 }
@@ -23,12 +23,12 @@ pub(super) struct Ci {
 pub(super) struct Template {
     /// Its file in `catalog-templates/`.
     pub file: String,
-    /// The catalogs it is for, such as `v4.20`.
+    /// Its catalogs, such as `v4.20`.
     pub catalogs: Vec<String>,
 }
 
 impl Ci {
-    /// Reads the file of an operator's folder; what is wrong with it is a problem, and the rest counts.
+    /// Reads the file of an operator's directory; invalid settings are problems, and the rest counts.
     pub fn read(dir: &Path, problems: &mut Vec<Problem>) -> Self {
         let Some(path) =
             ["ci.yaml", "ci.yml"].map(|name| dir.join(name)).into_iter().find(|path| path.is_file())
@@ -70,7 +70,7 @@ impl Ci {
         ci
     }
 
-    /// The template for a catalog; the one for the newest catalog where none is asked for.
+    /// The template for a catalog; by default for the newest one.
     pub fn template(&self, catalog: Option<&str>) -> Option<&Template> {
         match catalog {
             Some(catalog) => {

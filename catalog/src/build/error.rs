@@ -1,44 +1,30 @@
-//! Why no catalog is made.
+//! Errors of a catalog build.
 
 use std::path::PathBuf;
 
 use crate::problem::Problem;
 
-/// Why bundles do not make a catalog.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// A folder cannot be read.
     #[error("failed to read {path}: {source}")]
-    Read {
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// A file cannot be written.
+    Read { path: PathBuf, source: std::io::Error },
     #[error("failed to write {path}: {source}")]
-    Write {
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// There is nothing in the folder that a catalog can be made of.
+    Write { path: PathBuf, source: std::io::Error },
+    /// The directory contains nothing to build a catalog from.
     #[error(
         "{path} contains no bundles, expected NAME/VERSION/manifests and NAME/VERSION/metadata in it or in \
          its directory operators/"
     )]
-    Nothing {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// Something is wrong, and the catalog was to be made of all or nothing.
+    Nothing { path: PathBuf },
+    /// Problems in a strict build.
     #[error("{}", list(.0))]
     Problems(
-        /// Everything that is wrong, errors and warnings.
+        /// All problems, errors and warnings.
         Vec<Problem>,
     ),
 }
 
-/// How many problems a message lists; a person corrects the first ones first.
+/// Maximum number of problems in a message.
 const LISTED: usize = 20;
 
 fn list(problems: &[Problem]) -> String {

@@ -1,4 +1,4 @@
-//! Folders of a checkout, as a stranger may have made them.
+//! Directories of an untrusted checkout.
 
 use std::fs;
 use std::io::Read;
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use super::BuildError;
 
-/// What is written by hand beside bundles (`ci.yaml`, `package.yaml`, a template) is at most some MB: the
-/// largest real template has 0.3 MB.
+/// Limit for hand-written files next to bundles (`ci.yaml`, `package.yaml`, a template): the largest real
+/// template has 0.3 MB.
 const LARGEST_FILE: u64 = 16 << 20;
 
-/// Folders and files in a folder, by name. Hidden ones are left out, and so are symbolic links: a checkout
-/// must not lead out of itself.
+/// Directories and files in a directory, by name. Hidden ones are left out, and so are symbolic links: a
+/// checkout must not lead out of itself.
 pub(super) struct Listing {
     pub folders: Vec<PathBuf>,
     pub files: Vec<PathBuf>,
@@ -37,7 +37,6 @@ pub(super) fn list(dir: &Path) -> Result<Listing, BuildError> {
     Ok(listing)
 }
 
-/// A file as text.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, BuildError> {
     let unreadable = |source| BuildError::Read { path: path.to_owned(), source };
     let mut bytes = Vec::new();
@@ -54,7 +53,7 @@ pub(super) fn name(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Whether a file is named as YAML or JSON is.
+/// Whether a file has an extension of YAML or JSON.
 pub(super) fn is_manifest(path: &Path) -> bool {
     path.extension().is_some_and(|extension| ["yaml", "yml", "json"].iter().any(|known| extension == *known))
 }

@@ -1,27 +1,25 @@
-//! What kind of folder it is.
+//! Layout of a directory.
 
 use std::path::{Path, PathBuf};
 
 use super::folder::{self, Listing};
 use super::{BuildError, manifests};
 
-/// What a folder holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Layout {
-    /// Packages of bundles, `NAME/VERSION/{manifests,metadata}`: these are the folders of the packages.
-    /// A package may also be in the package-manifest format or bring a template of its own catalog.
+    /// Packages of bundles, `NAME/VERSION/{manifests,metadata}`: the directories of the packages. A package
+    /// may also be in the package-manifest format or have its own catalog template.
     Packages(Vec<PathBuf>),
     /// One bundle: `manifests` and `metadata`.
     Bundle(PathBuf),
-    /// Nothing of that: a file-based catalog, or nothing at all.
+    /// None of the above: a file-based catalog, or empty.
     Catalog,
 }
 
 impl Layout {
-    /// Looks at the names in a folder, three levels deep, never into a file.
-    ///
+    /// Inspects names in a directory, three levels deep, never file contents.
     /// # Errors
-    /// [`BuildError::Read`] when the folder cannot be listed.
+    /// [`BuildError::Read`] when the directory cannot be listed.
     pub fn detect(dir: &Path) -> Result<Self, BuildError> {
         if is_bundle(dir) {
             return Ok(Self::Bundle(dir.to_owned()));
@@ -30,7 +28,7 @@ impl Layout {
         if let Some(operators) = listing.folders.iter().find(|path| folder::name(path) == "operators") {
             let listing = folder::list(operators)?;
             if !packages(&listing).is_empty() {
-                // All of them, so that one without bundles is told.
+                // All of them, so that one without bundles is reported.
                 return Ok(Self::Packages(listing.folders));
             }
         }
@@ -42,7 +40,7 @@ impl Layout {
     }
 }
 
-/// `manifests` and `metadata`, or one of them: a bundle with a part missing is still meant as one.
+/// `manifests` and `metadata`, or one of them: a bundle with a missing part still counts as one.
 pub(super) fn is_bundle(dir: &Path) -> bool {
     dir.join("manifests").is_dir() || dir.join("metadata").is_dir()
 }
@@ -53,6 +51,6 @@ fn is_package(listing: &Listing) -> bool {
 
 fn packages(listing: &Listing) -> Vec<PathBuf> {
     let folders = listing.folders.iter();
-    // One that cannot be listed is kept: the reason is told when it is read.
+    // One that cannot be listed is kept: reading it reports the error.
     folders.filter(|path| folder::list(path).map_or(true, |listing| is_package(&listing))).cloned().collect()
 }

@@ -1,5 +1,5 @@
 //! Package manifests, the format before bundles: `package.yaml` names the head of each channel, and every
-//! ClusterServiceVersion lies beside its CustomResourceDefinitions.
+//! ClusterServiceVersion is stored with its CustomResourceDefinitions.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use super::{Built, BuiltPackage, Options, package, problem};
 use crate::problem::{Problem, Severity};
 use crate::spelling::PACKAGE_MANIFEST;
 
-/// The annotation that a bundle's folder would name its package by.
+/// The annotation for the package in a bundle's directory.
 const PACKAGE: &str = "operators.operatorframework.io.bundle.package.v1";
 
 /// `package.yaml`.
@@ -44,7 +44,7 @@ impl Manifest {
     }
 }
 
-/// Whether a folder is an operator in this format: by the name that upstream's tools gave the file.
+/// Whether a directory is an operator in this format: by the file name of upstream's tools.
 pub(super) fn is_package(listing: &Listing) -> bool {
     listing.files.iter().any(|path| is_package_file(path))
 }
@@ -54,7 +54,7 @@ fn is_package_file(path: &Path) -> bool {
     folder::is_manifest(path) && (name.contains(".package.") || name.starts_with("package."))
 }
 
-/// An operator's folder: versions in folders of their own, or all files side by side.
+/// An operator's directory: one directory per version, or all files in one.
 pub(super) fn operator(dir: &Path, listing: &Listing, options: &Options) -> Made {
     let mut made = Made::default();
     let mut manifests = Vec::new();
@@ -91,7 +91,7 @@ fn documents(path: &Path, problems: &mut Vec<Problem>) -> Vec<Value> {
     }
 }
 
-/// The bundles of a folder: each ClusterServiceVersion with everything else that lies there.
+/// The bundles of a directory: each ClusterServiceVersion with all other files in it.
 fn bundles(
     dir: &Path,
     package: &str,
@@ -174,9 +174,8 @@ fn assemble(
 
 /// The catalog in the ConfigMap of a CatalogSource of the type `configmap` or `internal`: its keys
 /// `customResourceDefinitions`, `clusterServiceVersions` and `packages`, each a YAML list.
-///
 /// A ClusterServiceVersion gets the CustomResourceDefinitions that it owns. `origin` names the ConfigMap in
-/// problems; there is no error: what is wrong is a problem and everything else is there.
+/// problems; there is no error: invalid parts are problems and the rest is loaded.
 #[must_use]
 pub fn from_config_map(origin: &str, data: &BTreeMap<String, String>, options: &Options) -> Built {
     let mut built = Built { origin: origin.to_owned(), ..Built::default() };
@@ -212,7 +211,7 @@ pub fn from_config_map(origin: &str, data: &BTreeMap<String, String>, options: &
                 }
             }
         }
-        // Which package it belongs to is known when the channels have been followed.
+        // Its package is known once the channels have been followed.
         sources.extend(bundle(csv, &objects, UNKNOWN, Path::new(origin), options, &mut built.problems));
     }
     for manifest in &manifests {
@@ -224,10 +223,10 @@ pub fn from_config_map(origin: &str, data: &BTreeMap<String, String>, options: &
     built
 }
 
-/// Stands for the package until it is known.
+/// Placeholder for an unknown package.
 const UNKNOWN: &str = "-";
 
-/// The bundles that the channels of a package lead to, which are all that upstream gives it.
+/// The bundles reachable from the channels of a package; upstream assigns it no others.
 fn reached(manifest: &Manifest, sources: &[Source]) -> Vec<Source> {
     let mut wanted: Vec<&str> = manifest.heads.values().map(String::as_str).collect();
     let mut own: Vec<Source> = Vec::new();

@@ -1,15 +1,15 @@
-//! Making file-based catalogs of bundles.
+//! Builds file-based catalogs from bundles.
 //!
-//! - [`from_bundle_repository`] reads a folder of bundles in the layout of the community repositories
-//!   (`operators/NAME/VERSION/{manifests,metadata}` with a `ci.yaml` beside the versions), and operators that
-//!   are in the older package-manifest format or bring a template of their own catalog;
-//! - [`write_bundle_repository`] does the same from folder to folder, a package at a time;
+//! - [`from_bundle_repository`] reads a directory of bundles in the layout of the community repositories
+//!   (`operators/NAME/VERSION/{manifests,metadata}`, with a `ci.yaml` per operator), and operators in the older
+//!   package-manifest format or with their own catalog template;
+//! - [`write_bundle_repository`] does the same from directory to directory, a package at a time;
 //! - [`from_config_map`] reads the package manifests of a CatalogSource of the type `configmap`;
-//! - [`load`] makes a catalog of whatever a folder holds, so that a checkout is a catalog without any image;
-//! - [`Mode`] says how upgrade graphs come about; `graph/` holds the rules.
+//! - [`load`] loads a directory of any layout, so that a checkout is a catalog without any image;
+//! - [`Mode`] selects how upgrade graphs are generated; `graph/` has the rules.
 //!
-//! A wrong bundle or package never hides the others: it is a [`Problem`], and [`Options::strict`] makes it
-//! fail.
+//! An invalid bundle or package never hides the others: it is a [`Problem`], and [`Options::strict`] makes it an
+//! error.
 
 mod ci;
 mod error;
@@ -43,18 +43,18 @@ pub use write::Format;
 use crate::model::Catalog;
 use crate::problem::{Place, Problem, Severity};
 
-/// A catalog that was made, in memory.
+/// A catalog built in memory.
 #[derive(Debug, Clone, Default)]
 pub struct Built {
-    /// What it was made of.
+    /// Source of the build.
     pub origin: String,
-    /// By folder, which is by name.
+    /// By directory, which is by name.
     pub packages: Vec<BuiltPackage>,
-    /// Everything that is wrong with what it was made of.
+    /// All problems of the source.
     pub problems: Vec<Problem>,
 }
 
-/// One package of a catalog that was made.
+/// One package of a built catalog.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BuiltPackage {
     pub name: String,
@@ -63,20 +63,18 @@ pub struct BuiltPackage {
 }
 
 impl Built {
-    /// Every document, package by package.
     pub fn documents(&self) -> impl Iterator<Item = &Value> {
         self.packages.iter().flat_map(|package| &package.documents)
     }
 
-    /// Writes a folder for each package.
-    ///
+    /// Writes one directory per package.
     /// # Errors
     /// [`BuildError::Write`]
     pub fn write(&self, dir: &Path, format: Format) -> Result<(), BuildError> {
         self.packages.iter().try_for_each(|package| package.write(dir, format))
     }
 
-    /// The catalog itself; its problems are the ones of its making and those of what was made.
+    /// The loaded catalog, with the problems of the build and of its result.
     #[must_use]
     pub fn catalog(&self) -> Catalog {
         let text: String = self.packages.iter().map(|package| package.text(Format::Json)).collect();
@@ -86,7 +84,7 @@ impl Built {
     }
 }
 
-/// A problem with a place of its own.
+/// A problem with its own place.
 fn problem(
     severity: Severity,
     path: &str,
@@ -100,7 +98,7 @@ fn problem(
     Problem { package, ..Problem::new(severity, place, code, text, fix) }
 }
 
-/// What is made is what can be read: the loader's own errors on a package.
+/// Verifies that the result can be read: the loader's errors for a package.
 fn check(package: &BuiltPackage, origin: &str) -> Vec<Problem> {
     let catalog = Catalog::from_bytes(origin, package.text(Format::Json).as_bytes());
     catalog.problems.into_iter().filter(|problem| problem.severity == Severity::Error).collect()

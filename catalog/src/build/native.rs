@@ -1,8 +1,7 @@
-//! Operators that bring a template of their own catalog (`fbc` in `ci.yaml`, `catalog-templates/`).
-//!
-//! The template says the channels; the bundles are those of the folder. A basic template names them by image,
-//! mostly by digest, which no folder says: so they are found by the names in its channels instead. In the
-//! other templates the images are all there is; their tags must be the versions then.
+//! Operators with their own catalog template (`fbc` in `ci.yaml`, `catalog-templates/`).
+//! The template defines the channels; the bundles are those of the directory. A basic template references
+//! them by image, mostly by digest, which a directory does not record: so they are matched by the names in
+//! its channels instead. In the other templates only images exist; their tags must be the versions then.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -18,27 +17,26 @@ use crate::check::is_dns_label;
 use crate::problem::{Problem, Severity};
 use crate::template::{self, BASIC, Resolved, SEMVER, SUBSTITUTES};
 
-/// The folder of the templates.
 const TEMPLATES: &str = "catalog-templates";
 
-/// An operator's own catalog.
+/// An operator's own catalog template.
 pub(super) struct Native {
-    /// Where the template is, for problems.
+    /// Path of the template, for problems.
     path: String,
-    /// `olm.package`, `olm.channel`, `olm.deprecations` and what we do not know.
+    /// `olm.package`, `olm.channel`, `olm.deprecations` and unknown schemas.
     documents: Vec<Value>,
-    /// Tag and reference of the images that have a tag.
+    /// Tag and reference of the images with a tag.
     images: BTreeMap<String, String>,
     /// The whole of a template that is not basic.
     template: Option<Vec<u8>>,
 }
 
-/// What becomes of an operator whose template is of no use.
+/// Fallback for an operator with an unusable template.
 const INSTEAD: &str = "using the `replaces` of the bundles for the channels";
 
 impl Native {
-    /// The template for the catalog that is asked for; `None` for an operator that has none, or none that can
-    /// be read, which is told.
+    /// The template for the requested catalog; `None` for an operator without one, or with an unreadable one,
+    /// which is reported.
     pub fn read(dir: &Path, ci: &Ci, options: &Options, problems: &mut Vec<Problem>) -> Option<Self> {
         if !ci.native {
             return None;
@@ -104,7 +102,7 @@ impl Native {
         tags.iter().find_map(|tag| self.images.get(tag)).map(String::as_str)
     }
 
-    /// The package: the template's channels with the bundles that are there.
+    /// The package: the template's channels with the existing bundles.
     pub fn assemble(
         &self,
         name: &str,
@@ -143,13 +141,12 @@ impl Native {
         Some(package)
     }
 
-    /// The `olm.package` of the template.
     fn package(&self, name: &str) -> Option<&Value> {
         let mut packages = self.documents.iter().filter(|document| schema(document) == "olm.package");
         packages.find(|document| text(document, "name") == name)
     }
 
-    /// The template's channels; `None` when none of their bundles is there.
+    /// The template's channels; `None` when none of their bundles exists.
     fn graph(&self, name: &str, nodes: &[Node], problems: &mut Vec<Problem>) -> Option<Graph> {
         let there: BTreeSet<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
         let mut told = |code, channel: Option<&str>, text: String, fix| {
@@ -193,7 +190,7 @@ impl Native {
 }
 
 impl Native {
-    /// A template whose images are the folder's bundles by their tags.
+    /// A template whose images are the directory's bundles by their tags.
     fn rendered(&self, template: &[u8], name: &str, sources: &[Source]) -> Result<BuiltPackage, String> {
         let resolver = |reference: &str| -> Result<Resolved, String> {
             let tag = tag(reference).ok_or("reference by digest, which matches no directory")?;
@@ -217,7 +214,7 @@ impl Native {
     }
 }
 
-/// The images that have a tag, by it.
+/// The images with a tag, by tag.
 fn tagged<'a>(images: impl Iterator<Item = &'a str>) -> BTreeMap<String, String> {
     images.filter_map(|image| Some((tag(image)?.to_owned(), image.to_owned()))).collect()
 }
@@ -248,8 +245,8 @@ fn tag(image: &str) -> Option<&str> {
     image.rsplit('/').next()?.split_once(':').map(|(_, tag)| tag)
 }
 
-/// The entries whose bundles are there. Edges through bundles that are not go on to the next one that is, as
-/// the author's own chain leads; where there is none the edge stays as it is written.
+/// The entries with existing bundles. An edge through missing bundles continues to the next existing one
+/// along the author's own chain; without one the edge stays as written.
 fn present(channel: &Value, there: &BTreeSet<&str>) -> Vec<Entry> {
     let text = |entry: &Value, key: &str| Some(text(entry, key).to_owned()).filter(|text| !text.is_empty());
     let listed = channel.get("entries").and_then(Value::as_array).into_iter().flatten();
@@ -268,7 +265,7 @@ fn present(channel: &Value, there: &BTreeSet<&str>) -> Vec<Entry> {
         listed.iter().filter_map(|entry| Some((entry.name.as_str(), entry.replaces.as_deref()?))).collect();
     let onward = |replaced: &str| {
         let mut at = replaced;
-        // A cycle ends: no chain is longer than the channel.
+        // Terminates for a cycle: no chain is longer than the channel.
         for _ in 0..=edges.len() {
             if there.contains(at) {
                 return at.to_owned();
@@ -282,14 +279,14 @@ fn present(channel: &Value, there: &BTreeSet<&str>) -> Vec<Entry> {
     kept.map(|entry| Entry { replaces: entry.replaces.as_deref().map(onward), ..entry.clone() }).collect()
 }
 
-/// The package is what the template says of it; only the default channel must be one that is there.
+/// The package as in the template, but with an existing default channel.
 fn describe(head: &mut Value, own: &Value) {
     let default_channel = head["defaultChannel"].take();
     *head = own.clone();
     head["defaultChannel"] = default_channel;
 }
 
-/// Deprecations of what is not there are left out: a catalog with them is refused.
+/// Deprecations of missing objects are left out: a catalog with them is rejected.
 fn applicable(mut document: Value, channels: &BTreeSet<String>, bundles: &BTreeSet<String>) -> Value {
     if schema(&document) != "olm.deprecations" {
         return document;

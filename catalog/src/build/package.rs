@@ -10,9 +10,8 @@ use super::{BuiltPackage, problem};
 use crate::check::is_dns_label;
 use crate::problem::{Problem, Severity};
 
-/// Puts a package together; `None` when no bundle of it can be installed. Its name is a DNS label, and with it
-/// safe as the name of a folder.
-///
+/// Assembles a package; `None` when none of its bundles can be installed. Its name is a DNS label, and
+/// thereby safe as a directory name.
 /// The order is fixed: the package, its channels by name, its bundles by version.
 pub(super) fn assemble(
     package: &str,
@@ -22,7 +21,7 @@ pub(super) fn assemble(
     problems: &mut Vec<Problem>,
 ) -> Option<BuiltPackage> {
     for note in &graph.notes {
-        problems.push(told(note, package, path, &sources));
+        problems.push(problem_of(note, package, path, &sources));
     }
     if !is_dns_label(package) {
         let text = format!("package name {package:?} is not a DNS label; the package is omitted");
@@ -34,11 +33,11 @@ pub(super) fn assemble(
     let listed: BTreeSet<&str> = graph.channels.values().flatten().map(|entry| entry.name.as_str()).collect();
     sources.retain(|source| listed.contains(source.node.name.as_str()));
     sources.sort_by(|a, b| a.node.version.cmp(&b.node.version).then_with(|| a.node.name.cmp(&b.node.name)));
-    // Of two bundles of one name the graph holds the first by version.
+    // Of two bundles of one name the graph contains the first by version.
     sources.dedup_by(|later, first| later.node.name == first.node.name);
 
     let mut head = json!({"schema": "olm.package", "name": package, "defaultChannel": default_channel});
-    // The last entry is the highest version, and with it the head.
+    // The last entry is the highest version, and thereby the head.
     let entry = graph.channels.get(&default_channel).and_then(|entries| entries.last());
     if let Some(source) = entry.and_then(|entry| sources.iter().find(|source| source.node.name == entry.name))
     {
@@ -58,7 +57,7 @@ pub(super) fn assemble(
     Some(BuiltPackage { name: package.to_owned(), documents })
 }
 
-fn told(note: &Note, package: &str, path: &str, sources: &[Source]) -> Problem {
+fn problem_of(note: &Note, package: &str, path: &str, sources: &[Source]) -> Problem {
     let source = sources.iter().find(|source| Some(&source.node.name) == note.bundle.as_ref());
     let path = source.map_or(path, |source| source.path.as_str());
     let problem = problem(note.severity, path, package, note.code, note.text.clone(), note.fix);

@@ -10,33 +10,30 @@ use super::{BuildError, Built, Format, Options, problem, write};
 use crate::model::Catalog;
 use crate::problem::{Problem, Severity};
 
-/// How far a build has come.
+/// Progress of a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Folders of packages that are finished, of all.
+    /// Completed package directories, and all.
     pub packages: (usize, usize),
-    /// Bundles that were read, of all.
+    /// Read bundles, and all.
     pub bundles: (usize, usize),
 }
 
-/// Makes a catalog of a folder of bundles, in memory.
-///
-/// The folder is a checkout with `operators/NAME/VERSION/{manifests,metadata}`, or the folder `operators`
-/// itself, or the one of a single operator, or a single bundle. The graphs are those that upstream's tools
-/// make of the same bundles; see [`super::Mode`].
-///
+/// Builds a catalog from a directory of bundles, in memory.
+/// The directory is a checkout with `operators/NAME/VERSION/{manifests,metadata}`, its directory `operators`,
+/// the directory of a single operator, or a single bundle. The graphs equal those of upstream's tools for the
+/// same bundles; see [`super::Mode`].
 /// # Errors
-/// [`BuildError::Read`] and [`BuildError::Nothing`] for a folder that is none of that; with
-/// [`Options::strict`], [`BuildError::Problems`] when anything is wrong.
+/// [`BuildError::Read`] and [`BuildError::Nothing`] for any other directory; with [`Options::strict`],
+/// [`BuildError::Problems`] for any problem.
 pub fn from_bundle_repository(dir: &Path, options: &Options) -> Result<Built, BuildError> {
     let (packages, problems) = each(dir, options, &|_| {}, |_, package| Ok(package))?;
     Ok(Built { origin: dir.display().to_string(), packages, problems })
 }
 
-/// [`from_bundle_repository`] from folder to folder: `out/NAME/catalog.json` or `catalog.yaml`, a few packages
-/// in memory at a time. The problems are returned. Nothing in `out` changes before everything is made;
-/// packages that were there and are not made stay.
-///
+/// [`from_bundle_repository`] from directory to directory: `out/NAME/catalog.json` or `catalog.yaml`, a few
+/// packages in memory at a time. The problems are returned. `out` changes only after everything is built;
+/// existing packages that are not built stay.
 /// # Errors
 /// As [`from_bundle_repository`], and [`BuildError::Write`].
 pub fn write_bundle_repository(
@@ -48,8 +45,7 @@ pub fn write_bundle_repository(
     write_bundle_repository_with_progress(dir, options, out, format, &|_| {})
 }
 
-/// [`write_bundle_repository`] that reports how far it is: `progress` is called by several threads, after every bundle.
-///
+/// [`write_bundle_repository`] with progress reports: several threads call `progress`, after every bundle.
 /// # Errors
 /// As [`write_bundle_repository`].
 pub fn write_bundle_repository_with_progress(
@@ -60,7 +56,7 @@ pub fn write_bundle_repository_with_progress(
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Vec<Problem>, BuildError> {
     let staging = write::Staging::below(out)?;
-    // Of two folders with one package the first one counts, whichever is finished first.
+    // Of two directories with one package the first one counts, whichever completes first.
     let written: Mutex<BTreeMap<String, usize>> = Mutex::default();
     let (_, problems) = each(dir, options, progress, |folder, package| {
         let text = package.text(format);
@@ -76,11 +72,10 @@ pub fn write_bundle_repository_with_progress(
     Ok(problems)
 }
 
-/// The catalog in a folder, whatever its layout is: a file-based catalog as it stands, bundles with their
-/// manifests inline.
-///
+/// The catalog in a directory of any layout: a file-based catalog unchanged, bundles with their manifests
+/// inline.
 /// # Errors
-/// [`BuildError::Read`] when the folder cannot be listed.
+/// [`BuildError::Read`] when the directory cannot be listed.
 pub fn load(dir: &Path) -> Result<Catalog, BuildError> {
     match Layout::detect(dir)? {
         Layout::Catalog => Ok(Catalog::load_dir(dir)),
@@ -90,8 +85,8 @@ pub fn load(dir: &Path) -> Result<Catalog, BuildError> {
     }
 }
 
-/// What becomes of the packages of all folders, in the order of the folders, and what is wrong with them. `take` gets
-/// each package with the place of its folder.
+/// Results for the packages of all directories, in the order of the directories, and all problems. `take`
+/// gets each package with the index of its directory.
 fn each<R: Send>(
     dir: &Path,
     options: &Options,

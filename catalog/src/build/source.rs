@@ -1,4 +1,4 @@
-//! One bundle, cut down to what a catalog needs of it.
+//! One bundle, reduced to its catalog content.
 
 use std::path::Path;
 
@@ -12,26 +12,24 @@ use super::graph::Node;
 use super::{Options, problem};
 use crate::problem::{Problem, Severity};
 
-/// A bundle that was read; its manifests are gone, so that a repository of gigabytes needs the memory of one
-/// package.
+/// A read bundle without its manifests, so that a repository of gigabytes needs the memory of one package.
 #[derive(Debug, Clone)]
 pub(super) struct Source {
-    /// The package that it says it belongs to.
+    /// The package that the bundle names.
     pub package: String,
     pub node: Node,
-    /// Its `olm.bundle` document.
     pub document: Value,
-    /// `spec.description`: what the package's page says when this bundle is the head of the default channel.
+    /// `spec.description`: the package's description when this bundle is the head of the default channel.
     pub description: String,
     /// `{base64data, mediatype}`
     pub icon: Option<Value>,
-    /// Where it was read, for problems.
+    /// Its path, for problems.
     pub path: String,
 }
 
 impl Source {
-    /// `image`: where the bundle is known to be, else [`Options::image`] says it. What cannot be in a catalog
-    /// is left out and told.
+    /// `image`: the known image of the bundle, otherwise by [`Options::image`]. Parts not allowed in a
+    /// catalog are left out and reported.
     pub fn of(
         bundle: &Bundle,
         path: &Path,
@@ -42,7 +40,7 @@ impl Source {
         let path = path.display().to_string();
         let name = bundle.name().to_owned();
         let package = bundle.package().unwrap_or_default();
-        let mut told = |severity, code, text, fix| {
+        let mut reported = |severity, code, text, fix| {
             let problem = problem(severity, &path, package, code, text, fix);
             problems.push(Problem { entry: Some(name.clone()), ..problem });
         };
@@ -50,13 +48,13 @@ impl Source {
             let text = format!("{name} is omitted: it has no package");
             let fix =
                 "set it in metadata/annotations.yaml (operators.operatorframework.io.bundle.package.v1)";
-            told(Severity::Error, "bundle-no-package", text, fix);
+            reported(Severity::Error, "bundle-no-package", text, fix);
             return None;
         }
         let text = bundle.version_text().unwrap_or_default();
         let Ok(version) = Version::parse(text) else {
             let fix = "use a semantic version such as 1.2.3";
-            told(
+            reported(
                 Severity::Error,
                 "bundle-version",
                 format!("{name} is omitted: invalid spec.version {text:?}"),
@@ -67,13 +65,13 @@ impl Source {
         if bundle.csv_annotation("olm.substitutesFor").is_some() {
             let text = format!("{name} is omitted: olm.substitutesFor is not supported");
             let fix = "use a template with schema olm.template.substitutes";
-            told(Severity::Error, "bundle-substitutes", text, fix);
+            reported(Severity::Error, "bundle-substitutes", text, fix);
             return None;
         }
         let icon = icon(bundle);
         if let Err(reason) = &icon {
             let text = format!("{name}: spec.icon is omitted: {reason}");
-            told(Severity::Warning, "icon-invalid", text, "encode the image file in base64");
+            reported(Severity::Warning, "icon-invalid", text, "encode the image file in base64");
         }
         if options.strict {
             for finding in bundle.validate() {
@@ -82,7 +80,7 @@ impl Source {
                     olm_bundle::Severity::Warning => Severity::Warning,
                 };
                 let text = format!("{name}: {}: {}", finding.field, finding.text);
-                told(severity, finding.code, text, "");
+                reported(severity, finding.code, text, "");
             }
         }
 
@@ -97,7 +95,7 @@ impl Source {
             default_channel: bundle.default_channel().map(owned),
             deprecated: bundle.properties.iter().any(|property| property.type_ == "olm.deprecated"),
         };
-        // Without a template the manifests are inline, also where it is known where the image is.
+        // Without a template the manifests are inline, even if the image is known.
         let image = match (&options.image_template, image) {
             (None, _) => String::new(),
             (Some(_), Some(image)) => image.to_owned(),
@@ -118,12 +116,12 @@ impl Source {
     }
 }
 
-/// Takes out the related images that upstream's validators refuse a whole catalog for. Real ones are written
-/// as an address with a scheme, or lack the digest behind the `@`.
+/// Removes related images for which upstream's validators reject a whole catalog. Real ones are written as a
+/// URL with a scheme, or lack the digest after the `@`.
 fn drop_wrong_images(document: &mut Value) -> Vec<String> {
     let Some(Value::Array(images)) = document.get_mut("relatedImages") else { return Vec::new() };
     let text = |image: &Value| image.get("image").and_then(Value::as_str).unwrap_or_default().to_owned();
-    // An empty one is kept: upstream lets it pass, and the catalog's check warns of it.
+    // An empty one is kept: upstream accepts it, and the catalog's check warns about it.
     let wrong =
         |image: &Value| Some(text(image)).is_some_and(|i| !i.is_empty() && image_reference(&i).is_err());
     let (dropped, kept): (Vec<Value>, Vec<Value>) = std::mem::take(images).into_iter().partition(wrong);
@@ -131,7 +129,7 @@ fn drop_wrong_images(document: &mut Value) -> Vec<String> {
     dropped.iter().map(text).collect()
 }
 
-/// The first icon. Blanks in the base64 are taken out, as upstream does.
+/// The first icon. Blanks in the base64 are removed, as upstream does.
 pub(crate) fn icon(bundle: &Bundle) -> Result<Option<Value>, String> {
     let Some(icon) = bundle.csv_raw.pointer("/spec/icon/0") else { return Ok(None) };
     let text = |key: &str| icon.get(key).and_then(Value::as_str).unwrap_or_default();

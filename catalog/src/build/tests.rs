@@ -5,7 +5,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// Writes a file and the folders above it.
+/// Writes a file and its parent directories.
 fn write(root: &Path, path: &str, text: &str) {
     let path = root.join(path);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -82,7 +82,7 @@ fn every_layout_of_a_checkout_is_found() {
     assert!(gone.starts_with("failed to read "), "{gone}");
 }
 
-/// The template of the real operators clusterpulse, kairos-operator and others has this spelling.
+/// The templates of the real operators clusterpulse, kairos-operator and others have this spelling.
 #[test]
 fn a_template_in_upstreams_spelling_makes_the_channels() {
     let dir = two_bundles();
@@ -98,7 +98,7 @@ fn a_template_in_upstreams_spelling_makes_the_channels() {
     assert_eq!(package.default_channel, "candidate-v1");
 }
 
-/// Bundles are read in any order, by several threads; what comes of it is always the same.
+/// Bundles are read in any order, by several threads; the result is always the same.
 #[test]
 fn a_build_reports_its_progress_and_does_not_depend_on_its_threads() {
     let dir = two_bundles();
@@ -234,14 +234,14 @@ const NATIVE: &str = "fbc:\n  enabled: true\n  catalog_mapping:\n  - {template_n
 const TEMPLATE: &str = "schema: olm.template.basic\nentries:\n- {schema: olm.package, name: p, defaultChannel: gone, description: own words}\n- {schema: olm.channel, package: p, name: stable, entries: [{name: p.v1.9.0}, {name: p.v1.9.5, replaces: p.v1.9.0}, {name: p.v1.10.0, replaces: p.v1.9.5}]}\n- {schema: olm.channel, package: p, name: gone, entries: [{name: p.v0.1.0}]}\n- {schema: olm.bundle, image: 'r.example/p:1.9.0'}\n- {schema: olm.bundle, image: 'r.example/p@sha256:00'}\n- {schema: olm.deprecations, package: p, entries: [{reference: {schema: olm.bundle, name: p.v1.9.0}, message: old}, {reference: {schema: olm.bundle, name: p.v0.1.0}, message: older}]}\n- {schema: custom, package: p, x: 1}\n";
 
 #[test]
-fn an_operators_own_template_says_its_channels() {
+fn an_operators_own_template_sets_its_channels() {
     let dir = two_bundles();
     write(dir.path(), "operators/p/ci.yaml", NATIVE);
     write(dir.path(), "operators/p/catalog-templates/new.yaml", TEMPLATE);
     write_bundle(dir.path(), "operators/p", "3.0.0", "stable", "");
     let options = Options { image_template: Some("other.example/{name}".into()), ..Options::default() };
     let built = from_bundle_repository(dir.path(), &options).unwrap();
-    // then: what is not there is told, and edges lead over it
+    // then: missing bundles are reported, and edges bridge them
     assert_eq!(codes(&built), ["channel-empty", "package-default-channel", "bundle-stranded"]);
     assert!(built.problems.iter().all(|problem| problem.severity == Severity::Warning));
     let documents = &built.packages[0].documents;
@@ -276,18 +276,18 @@ fn a_semver_template_names_bundles_by_their_tags() {
 }
 
 #[test]
-fn a_template_that_does_not_help_is_told() {
+fn an_unusable_template_is_reported() {
     let dir = two_bundles();
     write(dir.path(), "operators/p/ci.yaml", NATIVE);
-    let told = |options: &Options| {
+    let reported = |options: &Options| {
         let built = from_bundle_repository(dir.path(), options).unwrap();
         assert_eq!(built.packages[0].documents.len(), 5, "the bundles' own `replaces` counts");
         assert_eq!(codes(&built), ["native-template"]);
         built.problems[0].text.clone()
     };
-    assert!(told(&Options::default()).starts_with("failed to read"));
+    assert!(reported(&Options::default()).starts_with("failed to read"));
     let other = Options { catalog: Some("v5.0".into()), ..Options::default() };
-    assert!(told(&other).starts_with("ci.yaml has no template for v5.0"));
+    assert!(reported(&other).starts_with("ci.yaml has no template for v5.0"));
     let old = Options { catalog: Some("v4.9".into()), ..Options::default() };
     for (template, text) in [
         ("schema: other\n", "the template has no olm.channel"),
@@ -304,10 +304,10 @@ fn a_template_that_does_not_help_is_told() {
         ("schema: olm.template.substitutes\nentries: []\n", "the template defines package None"),
     ] {
         write(dir.path(), "operators/p/catalog-templates/old.yaml", template);
-        assert!(told(&old).starts_with(text), "{}", told(&old));
+        assert!(reported(&old).starts_with(text), "{}", reported(&old));
     }
     write(dir.path(), "operators/p/ci.yaml", &NATIVE.replace("new.yaml", "../../../x.yaml"));
-    assert!(told(&Options::default()).contains("invalid file name"));
+    assert!(reported(&Options::default()).contains("invalid file name"));
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn a_name_that_is_no_name_makes_no_folder() {
 }
 
 #[test]
-fn nothing_is_written_when_something_is_wrong() {
+fn nothing_is_written_after_an_error() {
     let dir = two_bundles();
     let out = tempfile::tempdir().unwrap();
     write(out.path(), "p/catalog.yaml", "old");
@@ -340,14 +340,14 @@ fn nothing_is_written_when_something_is_wrong() {
         names
     };
     assert_eq!(files(&out.path().join("p")), ["catalog.yaml"]);
-    // then the other format takes its place
+    // then the other format replaces it
     write_bundle_repository(dir.path(), &Options::default(), out.path(), Format::Json).unwrap();
     assert_eq!(files(&out.path().join("p")), ["catalog.json"]);
     assert_eq!(fs::read_dir(out.path()).unwrap().count(), 1);
 }
 
 #[test]
-fn an_operator_without_bundles_is_told() {
+fn an_operator_without_bundles_is_reported() {
     let dir = two_bundles();
     write(dir.path(), "operators/empty/ci.yaml", "updateGraph: semver-mode\n");
     write(dir.path(), "operators/empty/catalog-templates/basic.yaml", TEMPLATE);

@@ -1,7 +1,7 @@
-//! Folders of packages, read by all cores: the work is shared bundle by bundle.
-//!
-//! The bundles of a package follow each other, so that no more packages are in memory than there are threads. The
-//! largest ones come first: at the end every thread has something to do. The result does not depend on either.
+//! Package directories read by all cores: the work is distributed bundle by bundle.
+//! The bundles of a package follow each other, so that at most as many packages are in memory as there are
+//! threads. The largest ones come first, to keep every thread busy until the end. The result does not depend
+//! on either.
 
 use std::cmp::Reverse;
 use std::num::NonZero;
@@ -24,28 +24,28 @@ use super::{BuildError, BuiltPackage, Options, check, manifests, package, proble
 use crate::parallel;
 use crate::problem::{Problem, Severity};
 
-/// What came of one folder.
+/// Result of one directory.
 pub(super) struct Finished<R> {
     pub packages: Vec<Taken<R>>,
     pub problems: Vec<Problem>,
 }
 
-/// What became of a package.
+/// Result for a package.
 pub(super) struct Taken<R> {
     pub name: String,
-    /// What the loader refuses in it; looked for by [`Options::strict`] alone.
+    /// Errors of the loader for it; only checked with [`Options::strict`].
     pub problems: Vec<Problem>,
     pub taken: Result<R, BuildError>,
 }
 
-/// The packages of one folder.
+/// The packages of one directory.
 #[derive(Default)]
 pub(super) struct Made {
     pub packages: Vec<BuiltPackage>,
     pub problems: Vec<Problem>,
 }
 
-/// Makes the packages of all folders; the results are in the order of the folders.
+/// Builds the packages of all directories; the results are in the order of the directories.
 pub(super) fn run<R: Send>(
     folders: &[PathBuf],
     options: &Options,
@@ -97,7 +97,7 @@ fn finish<R>(
     Finished { packages: packages.into_iter().map(take).collect(), problems }
 }
 
-/// A parser that panics costs the folder that it reads alone.
+/// A panic in a parser only affects the directory being read.
 fn guarded<T>(dir: &Path, work: impl FnOnce() -> T) -> Result<T, Box<Problem>> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| {
         let text = "unexpected failure while reading this directory; it is omitted".to_owned();
@@ -106,23 +106,23 @@ fn guarded<T>(dir: &Path, work: impl FnOnce() -> T) -> Result<T, Box<Problem>> {
     })
 }
 
-/// A folder of a package.
+/// The directory of a package.
 struct Operator<'a> {
     dir: &'a Path,
     form: Form,
-    /// What is read once for all bundles.
+    /// Computed once for all bundles.
     setup: OnceLock<Setup>,
-    /// What was read of each bundle.
+    /// The read bundles.
     read: Mutex<Vec<Option<Read>>>,
     left: AtomicUsize,
 }
 
 enum Form {
-    /// These are the folders of its bundles.
+    /// The directories of its bundles.
     Bundles(Vec<PathBuf>),
     /// Package manifests, which are read as one.
     Manifests(Listing),
-    /// It could not be listed.
+    /// Listing failed.
     Unreadable(String),
 }
 
@@ -160,7 +160,7 @@ impl<'a> Operator<'a> {
         self.form.tasks()
     }
 
-    /// Reads a bundle; true when it is the last one.
+    /// Reads a bundle; true for the last one.
     fn read(&self, version: usize, options: &Options) -> bool {
         if let Form::Bundles(versions) = &self.form
             && let Some(at) = versions.get(version)
@@ -198,7 +198,7 @@ impl<'a> Operator<'a> {
         read
     }
 
-    /// The package, of the bundles that were read.
+    /// Assembles the package from the read bundles.
     fn made(&self, options: &Options) -> Made {
         match &self.form {
             Form::Bundles(_) => self.assembled(options),
@@ -253,7 +253,7 @@ impl<'a> Operator<'a> {
 }
 
 impl Form {
-    /// At least one, so that every folder is finished by a task.
+    /// At least one, so that a task completes every directory.
     fn tasks(&self) -> usize {
         match self {
             Self::Bundles(versions) => versions.len().max(1),
@@ -262,7 +262,7 @@ impl Form {
     }
 }
 
-/// The folder's name where any bundle says it, else what the first bundle says.
+/// The directory's name if any bundle names that package, otherwise the package of the first bundle.
 fn package_name(dir: &Path, sources: &[Source]) -> Option<String> {
     let folder = folder::name(dir);
     let mut named = sources.iter().map(|source| &source.package);

@@ -1,4 +1,4 @@
-//! A catalog as files.
+//! Writes a catalog to files.
 
 use std::fs;
 use std::io;
@@ -9,10 +9,10 @@ use tempfile::TempDir;
 
 use super::{BuildError, BuiltPackage};
 
-/// How a catalog is written.
+/// File format of a catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
-    /// `catalog.yaml`: for people and Git.
+    /// `catalog.yaml`: for users and Git.
     #[default]
     Yaml,
     /// `catalog.json`, a document a line: for programs, several times faster to load.
@@ -27,7 +27,7 @@ impl Format {
         }
     }
 
-    /// The file that the same package would be in twice if it stayed.
+    /// The file of the other format, which would duplicate the package.
     fn other(self) -> &'static str {
         match self {
             Self::Yaml => Self::Json.file(),
@@ -37,7 +37,6 @@ impl Format {
 }
 
 impl BuiltPackage {
-    /// Its documents as text.
     #[must_use]
     pub fn text(&self, format: Format) -> String {
         let documents = self.documents.iter();
@@ -47,15 +46,14 @@ impl BuiltPackage {
         }
     }
 
-    /// Writes `PACKAGE/catalog.yaml` or `PACKAGE/catalog.json` below a folder, in the place of both.
-    ///
+    /// Writes `PACKAGE/catalog.yaml` or `PACKAGE/catalog.json` below a directory, replacing both.
     /// # Errors
     /// [`BuildError::Write`]
     pub fn write(&self, dir: &Path, format: Format) -> Result<(), BuildError> {
         self.write_text(&self.text(format), dir, format)
     }
 
-    /// [`Self::write`] of a text that is made already.
+    /// [`Self::write`] with an existing text.
     pub(super) fn write_text(&self, text: &str, dir: &Path, format: Format) -> Result<(), BuildError> {
         let folder = dir.join(&self.name);
         let path = folder.join(format.file());
@@ -73,15 +71,15 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// How the folder is named in which a catalog is made before it takes its place.
+/// Prefix of the directory in which a catalog is built before it is moved into place.
 const STAGING: &str = ".olm-building-";
 
-/// A folder for packages that are not in place yet; it goes with the value.
+/// A directory for packages before they are moved into place, deleted on drop.
 pub(super) struct Staging(TempDir);
 
 impl Staging {
-    /// Inside of the folder that they will be in, so that they can be moved. What an interrupted build left
-    /// there is removed.
+    /// Inside of the target directory, so that packages can be renamed. Leftovers of an interrupted build are
+    /// removed.
     pub fn below(out: &Path) -> Result<Self, BuildError> {
         let failed = |source| BuildError::Write { path: out.to_owned(), source };
         fs::create_dir_all(out).map_err(failed)?;
@@ -115,6 +113,6 @@ impl Staging {
 }
 
 fn yaml(document: &Value) -> String {
-    // Every JSON document is one in YAML, so that there is something to write in any case.
+    // Every JSON document is valid YAML: the fallback always works.
     serde_yaml::to_string(document).unwrap_or_else(|_| format!("{document}\n"))
 }

@@ -28,7 +28,7 @@ const NEW: &str = r#"
 "#;
 
 #[test]
-fn every_kind_of_change_is_told_once() {
+fn every_kind_of_change_is_reported_once() {
     let changes = diff(&catalog(OLD), &catalog(NEW)).unwrap();
     let text: Vec<String> = changes.iter().map(ToString::to_string).collect();
     assert_eq!(

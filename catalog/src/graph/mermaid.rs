@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::{EdgeKind, Lane, Picture, Role};
 
-/// Nodes have numbers for names: mermaid has words of its own that a name must not be.
+/// Nodes are named by numbers: a name could be a keyword of mermaid.
 pub(super) fn write(picture: &Picture) -> String {
     let mut text = String::from(
         "graph LR\n  classDef head stroke-width:3px\n  classDef skipped stroke-dasharray:4\n  classDef missing stroke-dasharray:2,fill:none\n  classDef deprecated fill:#E8960F\n",
@@ -31,7 +31,7 @@ pub(super) fn write(picture: &Picture) -> String {
     text
 }
 
-/// Nodes and links are numbered over all channels.
+/// Counters of nodes and links over all channels.
 #[derive(Default)]
 struct Numbers {
     node: usize,
@@ -78,7 +78,7 @@ fn lane_of(lane: &Lane, next: &mut Numbers, text: &mut String) {
     }
 }
 
-/// Everything but plain characters by its number, which mermaid takes in texts.
+/// Escapes everything but plain characters by number, which mermaid accepts in texts.
 fn quoted(text: &str) -> String {
     let mut escaped = String::from("\"");
     for character in text.chars() {

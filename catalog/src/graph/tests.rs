@@ -16,7 +16,7 @@ fn package() -> std::sync::Arc<Package> {
     Catalog::from_bytes("test", CATALOG.as_bytes()).package("p").unwrap().unwrap()
 }
 
-/// A package whose names are made by someone who means harm.
+/// A package with malicious names.
 fn hostile() -> Package {
     let entry = |name: &str, replaces: Option<&str>| ChannelEntry {
         name: name.to_owned(),
@@ -185,7 +185,7 @@ fn what_is_installed_and_the_way_from_there_are_marked() {
     let dot = marked().write(Format::Dot);
     assert_eq!(dot.matches("color=blue").count(), 2, "{dot}");
     assert_eq!(dot.matches("fillcolor").count(), 1, "{dot}");
-    // links count from 0 in the order in which they are written
+    // links count from 0 in the order of output
     let mermaid = marked().write(Format::Mermaid);
     assert!(
         mermaid.contains("  linkStyle 0 stroke") && mermaid.contains("  linkStyle 4 stroke"),
@@ -210,7 +210,7 @@ fn what_is_not_between_the_ends_of_the_way_is_left_out() {
     assert_eq!(names(&picture.channels[0]), ["p.v1.1.0", "p.v1.0.0"]);
     assert_eq!(picture.channels[0].edges.len(), 1);
     assert_eq!(picture.channels.len(), 1);
-    // without a path there is nothing to narrow
+    // without a path nothing is dropped
     let mut all = Picture::of(&package(), None).unwrap();
     all.narrow();
     assert_eq!(all, Picture::of(&package(), None).unwrap());

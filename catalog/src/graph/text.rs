@@ -2,7 +2,6 @@
 
 use super::{EdgeKind, Lane, Picture, Role, Stop};
 
-/// A terminal's width.
 const COLUMNS: usize = 80;
 
 pub(super) fn write(picture: &Picture) -> String {
@@ -69,7 +68,7 @@ fn title(stop: &Stop) -> String {
     title.trim_end().to_owned() + "\n"
 }
 
-/// Words after a lead, on as many lines as they need, the later ones under the first word.
+/// Words after a lead, wrapped, with later lines below the first word.
 fn wrapped<'a>(indent: &str, lead: &str, words: impl Iterator<Item = &'a str>, between: &str) -> String {
     let hang = " ".repeat(indent.len() + lead.len());
     let mut text = format!("{indent}{lead}");
@@ -93,7 +92,7 @@ fn wrapped<'a>(indent: &str, lead: &str, words: impl Iterator<Item = &'a str>, b
     text + "\n"
 }
 
-/// Control characters would move the cursor of whoever reads it.
+/// Control characters would move the cursor of a terminal.
 fn plain(text: &str) -> String {
     let escaped = |c: char| if c.is_control() { c.escape_unicode().to_string() } else { c.to_string() };
     text.chars().map(escaped).collect()

@@ -126,7 +126,7 @@ fn a_skip_range_ends_below_its_own_version() {
         let text = format!("skipRange {range:?} of p.v2.0.0 in channel c covers {covers}");
         assert_eq!(problem.text, text, "{range}");
     }
-    // a range that ends below it is what authors write
+    // authors write a range that ends below it
     assert_eq!(skipping(">=1.0.0 <2.0.0"), []);
 }
 
@@ -137,7 +137,7 @@ fn nothing_at_all_is_a_problem_not_a_crash() {
     assert_eq!(codes(&Catalog::from_bytes("x", b"\xff")), ["syntax"]);
 }
 
-/// Upstream's decoder matches fields without regard to case.
+/// Upstream's decoder matches fields case-insensitively.
 #[test]
 fn fields_are_read_in_any_case() {
     let yaml = "Schema: olm.package\nName: p\nDefaultChannel: stable\n---\nSchema: olm.channel\nPackage: p\nName: stable\nEntries:\n- Name: p.v1.0.0\n  SkipRange: <1.0.0\n---\nschema: olm.bundle\npackage: p\nname: p.v1.0.0\nimage: r.test/p:1\nproperties:\n- Type: olm.package\n  Value: {PackageName: p, version: 1.0.0}\n";
@@ -177,10 +177,10 @@ fn a_check_finds_what_loading_finds() {
     for text in [
         GOOD.to_owned(),
         json(""),
-        // a key twice, at the top and inside
+        // a duplicate key, at the top and inside
         json("").replace("\"image\":\"a/b\"", "\"image\":\"a/b\",\"image\":\"a/c\""),
         json(",{\"type\":\"x\",\"value\":{\"k\":1,\"k\":2}}"),
-        // metadata that is right, that is wrong, and that comes before its type
+        // metadata that is valid, that is invalid, and that comes before its type
         json(
             ",{\"type\":\"olm.csv.metadata\",\"value\":{\"displayName\":\"P\",\"annotations\":{\"a\":\"b\"}}}",
         ),

@@ -88,13 +88,13 @@ fn parts_find_what_a_single_reader_finds() {
         format!("{{\"schema\":\"s\",\"name\":\"n\",\"f\":\"{filler}\"}}\n"),
         format!("{{\n  \"schema\": \"s\",\n  \"name\": \"n\",\n  \"f\": \"{filler}\"\n}}\n"),
         format!("{{\"name\":\"a\",\"f\":\"{filler}\"}}\n{{\"name\":\"b\",}}\n"),
-        // a line that begins with a brace and is no document
+        // a line that starts with a brace and is not a document
         format!("{{\"name\":\"a\",\"f\":\"{filler}\",\"in\":\n{{\"name\":\"b\"}}}}\n"),
     ] {
         let text = large(&document);
-        // when they are read by four and by one
+        // when they are read by four threads and by one
         let (four, one) = (scan(text.as_bytes(), 4), scan(text.as_bytes(), 1));
-        // then nothing differs
+        // then the results are equal
         assert!(four == one, "{} and {} entries", four.0.len(), one.0.len());
         assert!(one.0.len() > 1_000);
     }

@@ -47,14 +47,14 @@ fn head(catalog: &Catalog, package: &str) -> String {
 #[test]
 fn a_stored_catalog_is_there_after_a_restart() {
     let given = Given::packages(&[("a", "1.0.0"), ("b", "1.0.0")]);
-    // given a store that is filled and closed
+    // given a filled and closed store
     let first = given.refresh(&given.open()).catalog;
     let (digest, problems) = (first.digest.clone(), first.problems.clone());
     drop(first);
     // when it is opened again
     let store = given.open();
     let catalog = store.get("ns/name").unwrap().unwrap();
-    // then all of it is there, and only what was asked for
+    // then everything is there, and only the requested packages are read
     assert_eq!((catalog.digest.as_str(), &catalog.problems), (digest.as_str(), &problems));
     assert_eq!(head(&catalog, "b"), "b.v1.0.0");
     assert_eq!(catalog.documents(&Filter::default()).count(), 6);
@@ -69,12 +69,12 @@ fn only_what_changed_is_read_again() {
     // when nothing changes
     let same = given.refresh(&store);
     assert_eq!((same.changed, same.reread), (false, 0));
-    // when one package does
+    // when one package changes
     given.write("b", "1.1.0");
     let refreshed = given.refresh(&store);
     assert_eq!((refreshed.changed, refreshed.reread), (true, 1));
     assert_eq!(head(&refreshed.catalog, "b"), "b.v1.1.0");
-    // when one is gone
+    // when one is removed
     fs::remove_file(given.dir.path().join("c.json")).unwrap();
     let refreshed = given.refresh(&store);
     assert!(refreshed.changed && refreshed.catalog.summary("c").is_none());
@@ -88,17 +88,17 @@ fn places_of_problems_move_with_their_documents() {
     let broken = package("b", "1.0.0").replace("\"c\",\"entries\"", "\"d\",\"entries\"");
     fs::write(&file, &broken).unwrap();
     assert_eq!(given.refresh(&store).catalog.problems[0].place.line, 1);
-    // when another package is put in front of it
+    // when another package is inserted before it
     fs::write(&file, package("a", "1.0.0") + &broken).unwrap();
     let refreshed = given.refresh(&store);
-    // then it is not read again, and its problem is where it is now
+    // then it is not read again, and its problem has the new place
     assert_eq!(refreshed.reread, 1);
     assert_eq!(refreshed.catalog.problems[0].place.line, 4);
     assert_eq!(refreshed.catalog.problems[0].place.path, "catalog.json");
 }
 
 #[test]
-fn those_who_use_an_old_catalog_keep_it_and_then_it_goes() {
+fn an_old_catalog_is_removed_after_its_last_user() {
     let given = Given::packages(&[("a", "1.0.0")]);
     let store = given.open();
     let old = given.refresh(&store).catalog;
@@ -107,7 +107,7 @@ fn those_who_use_an_old_catalog_keep_it_and_then_it_goes() {
     // then both can be read
     assert_eq!((head(&old, "a"), head(&new, "a")), ("a.v1.0.0".into(), "a.v2.0.0".into()));
     assert_eq!(given.files(), 2);
-    // when nobody uses the old one
+    // when the old one is not used any more
     drop(old);
     assert_eq!(store.collect_garbage().unwrap(), 1);
     assert_eq!(given.files(), 1);
@@ -130,20 +130,20 @@ fn packages_that_two_catalogs_share_are_kept_once_and_as_long_as_either_needs_th
 }
 
 #[test]
-fn a_damaged_package_is_told_and_read_again() {
+fn a_damaged_package_is_reported_and_read_again() {
     let given = Given::packages(&[("a", "1.0.0"), ("b", "1.0.0")]);
     let store = given.open();
     let catalog = given.refresh(&store).catalog;
-    // given a file that the disk lost the content of
+    // given a file with content lost by the disk
     let digest = catalog.groups["a"].digest.clone();
     let path = given.root.path().join("packages").join(&digest);
     let length = fs::metadata(&path).unwrap().len();
     fs::write(&path, vec![0; usize::try_from(length).unwrap()]).unwrap();
-    // then it is said, and other packages are fine
+    // then the error is reported, and other packages are intact
     let error = catalog.package("a").unwrap_err().to_string();
     assert!(error.contains("file corrupted") && error.contains(&digest), "{error}");
     assert_eq!(head(&catalog, "b"), "b.v1.0.0");
-    // when the source is read again, then it is whole
+    // when the source is read again, then it is complete
     let refreshed = given.refresh(&store);
     assert_eq!(refreshed.reread, 1);
     assert_eq!(head(&refreshed.catalog, "a"), "a.v1.0.0");
@@ -158,7 +158,7 @@ fn what_would_empty_a_catalog_is_refused() {
     fs::write(given.dir.path().join("a.json"), "<html>sign in</html>").unwrap();
     // when it is read
     let error = store.refresh_dir("ns/name", "test", given.dir.path()).unwrap_err();
-    // then it is said why, and the old content is there, after a restart, too
+    // then the error has the cause, and the old content stays, after a restart, too
     assert!(error.to_string().starts_with("test contains no valid package; a.json:1:1"), "{error}");
     drop(store);
     assert_eq!(head(&given.open().get("ns/name").unwrap().unwrap(), "a"), "a.v1.0.0");
@@ -188,7 +188,7 @@ fn a_disk_that_cannot_be_written_to_leaves_the_old_catalog() {
     let given = Given::packages(&[("a", "1.0.0")]);
     let store = given.open();
     let digest = given.refresh(&store).catalog.digest.clone();
-    // given a folder in the place of the file to come
+    // given a directory in place of the new file
     given.write("a", "2.0.0");
     let scratch = Given::packages(&[("a", "2.0.0")]);
     let coming = scratch.refresh(&scratch.open()).catalog.groups["a"].digest.clone();
@@ -208,7 +208,7 @@ fn a_question_for_what_is_replaced_reads_the_packages_that_do_alone() {
     let text = package("b", "1.0.0").replace("\"entries\":[{\"name\":\"b.v1.0.0\"}]", channel);
     fs::write(given.dir.path().join("b.json"), text).unwrap();
     given.refresh(&given.open());
-    // also after a restart, of what the index has alone
+    // also after a restart, with only the index
     let catalog = given.open().get("ns/name").unwrap().unwrap();
     let replacing = |name: &str| catalog.replacing(name).map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(replacing("b.v0.9.0"), ["b"]);

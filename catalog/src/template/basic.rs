@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{BundleResolver, TemplateError, list, resolve, schema, text};
 
-/// Every entry stays where it is; a bundle becomes what its image holds.
+/// Every entry stays in its place; a bundle becomes the content of its image.
 pub(super) fn render(template: Value, resolver: &dyn BundleResolver) -> Result<Vec<Value>, TemplateError> {
     let entries = list(&template, "entries")?.iter();
     entries
@@ -26,7 +26,7 @@ pub(super) fn references(template: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Upstream lets a name pass, which it then ignores.
+/// Upstream accepts a name, and then ignores it.
 fn check(entry: &Value) -> Result<(), TemplateError> {
     if text(entry, "image").is_empty() {
         return Err(TemplateError::Shape {

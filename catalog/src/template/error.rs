@@ -1,90 +1,80 @@
-//! Why a template is not rendered.
+//! Errors of template rendering.
 
 use olm_bundle::fields::Ambiguous;
 
 use crate::problem::Problem;
 
-/// Why a template is not rendered.
 #[derive(Debug, thiserror::Error)]
 pub enum TemplateError {
-    /// It is no YAML or JSON.
+    /// Invalid YAML or JSON.
     #[error("failed to read the template: {0}")]
     Syntax(String),
-    /// It holds none, or several documents.
+    /// No document, or several.
     #[error("the file contains {0} documents, expected one template")]
     Documents(usize),
-    /// Its `schema` is none that we know.
+    /// An unknown `schema`.
     #[error(
         "unknown schema {0:?} of the template, expected olm.template.basic, olm.semver or \
          olm.template.substitutes"
     )]
     Schema(String),
-    /// A field that is not in the schema.
     #[error("unknown field {0:?} in the template; remove or correct it")]
     UnknownField(String),
-    /// A field is there in two spellings.
+    /// A field occurs in two spellings.
     #[error("the template is ambiguous: {0}")]
     Ambiguous(#[from] Ambiguous),
     /// A field has another shape.
     #[error("{field} of the template: expected {wanted}")]
     Shape {
         field: String,
-        /// What it must be.
+        /// The expected shape.
         wanted: &'static str,
     },
-    /// A bundle in a basic template says more than its image.
+    /// A bundle in a basic template has more fields than its image.
     #[error(
         "unexpected fields in a bundle of the template ({0}), expected schema and image; the image \
          provides all other fields"
     )]
     UnexpectedFields(String),
-    /// `defaultChannelTypePreference` and the channels that are made do not fit.
+    /// `defaultChannelTypePreference` does not match the generated channels.
     #[error(
         "defaultChannelTypePreference is {preference}, but {preference} channels are not generated; set \
          {missing}: true"
     )]
     Mismatch {
-        /// What is preferred.
         preference: &'static str,
-        /// The field that would make such channels.
+        /// The field that would generate such channels.
         missing: &'static str,
     },
     /// `defaultChannelTypePreference` is neither major nor minor.
     #[error("unknown defaultChannelTypePreference {0:?}, expected major or minor")]
     UnknownPreference(String),
-    /// There is nothing in the template.
+    /// The template has no bundles.
     #[error("the template has no bundles")]
     NoBundles,
-    /// A bundle could not be had.
+    /// Resolving a bundle failed.
     #[error("failed to get bundle {reference}: {reason}")]
     Bundle {
-        /// What the template says.
+        /// The reference in the template.
         reference: String,
-        /// Why.
         reason: String,
     },
-    /// A bundle does not say which package and version it is.
+    /// A bundle lacks its package or version.
     #[error("failed to add bundle {name:?}: {reason}")]
-    Identity {
-        name: String,
-        /// What is wrong.
-        reason: String,
-    },
+    Identity { name: String, reason: String },
     /// Bundles of several packages.
     #[error(
         "bundle {name} belongs to package {package}, expected package {expected} of the bundles before it"
     )]
     Package {
-        /// The bundle.
         name: String,
         package: String,
         /// The package of the others.
         expected: String,
     },
-    /// One bundle twice in a list.
+    /// A duplicate bundle in a list.
     #[error("bundle {name} is in list {list} twice")]
     Duplicate {
-        /// The bundle.
         name: String,
         /// `candidate`, `fast` or `stable`.
         list: &'static str,
@@ -92,24 +82,18 @@ pub enum TemplateError {
     /// Versions without an order.
     #[error("bundles {0} and {1} differ only in build metadata and have no order")]
     Unordered(String, String),
-    /// A substitution cannot be made.
+    /// A substitution is impossible.
     #[error("failed to substitute {base:?} with {name:?}: {reason}")]
     Substitution {
-        /// The image that takes the place.
+        /// The substitute's image.
         name: String,
-        /// The bundle whose place it takes.
+        /// The replaced bundle.
         base: String,
-        /// Why not.
         reason: String,
     },
-    /// What the template lists, or what was made of it, is no catalog.
+    /// The input or the result of a template is not a valid catalog.
     #[error("{what} is not a valid catalog: {}", list(.problems))]
-    Invalid {
-        /// What is not.
-        what: String,
-        /// What is wrong with it.
-        problems: Vec<Problem>,
-    },
+    Invalid { what: String, problems: Vec<Problem> },
 }
 
 fn list(problems: &[Problem]) -> String {

@@ -1,11 +1,11 @@
-//! Templates of catalogs: short files that name bundles by image and become a file-based catalog.
+//! Catalog templates: short files that name bundles by image and render to a file-based catalog.
 //!
 //! - `olm.template.basic`: a catalog whose bundles are images;
-//! - `olm.semver`: lists of images; the channels are made of their versions;
-//! - `olm.template.substitutes`: a catalog and the bundles that take the place of others in it.
+//! - `olm.semver`: lists of images; the channels are generated from their versions;
+//! - `olm.template.substitutes`: a catalog and bundles that substitute others in it.
 //!
-//! [`render`] is a pure function of the template and of what its [`BundleResolver`] gives for the images;
-//! [`references`] says before which ones those are.
+//! [`render`] is a pure function of the template and of the results of its [`BundleResolver`] for the images;
+//! [`references`] lists these images beforehand.
 
 mod basic;
 mod error;
@@ -23,17 +23,16 @@ use crate::spelling;
 
 /// The schema of a catalog whose bundles are images.
 pub const BASIC: &str = "olm.template.basic";
-/// The schema of a template whose channels are made of versions.
+/// The schema of a template whose channels are generated from versions.
 pub const SEMVER: &str = "olm.semver";
-/// The schema of a template that puts bundles in the place of others.
+/// The schema of a template that substitutes bundles.
 pub const SUBSTITUTES: &str = "olm.template.substitutes";
 
-/// Where templates get their bundles from.
+/// Source of the bundles of a template.
 pub trait BundleResolver {
-    /// The bundle of an image reference or folder, as the template names it.
-    ///
+    /// The bundle of an image reference or directory, as written in the template.
     /// # Errors
-    /// Why there is none, for a person.
+    /// A message for users.
     fn resolve(&self, reference: &str) -> Result<Resolved, String>;
 }
 
@@ -43,19 +42,18 @@ impl<F: Fn(&str) -> Result<Resolved, String>> BundleResolver for F {
     }
 }
 
-/// A bundle as templates need it.
+/// A resolved bundle.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resolved {
-    /// Its `olm.bundle` document.
     pub document: Value,
-    /// `spec.description` of its ClusterServiceVersion; empty where that is not known.
+    /// `spec.description` of its ClusterServiceVersion; empty where unknown.
     pub description: String,
     /// `{base64data, mediatype}` of its ClusterServiceVersion.
     pub icon: Option<Value>,
 }
 
 impl Resolved {
-    /// A bundle that was read from an image or a folder; an empty image makes its manifests inline.
+    /// A bundle read from an image or a directory; an empty image makes its manifests inline.
     #[must_use]
     pub fn of(bundle: &Bundle, image: &str) -> Self {
         let manifests = if image.is_empty() { Manifests::Objects } else { Manifests::Metadata };
@@ -69,7 +67,8 @@ impl Resolved {
 }
 
 impl From<Value> for Resolved {
-    /// An `olm.bundle` document alone: the description is that of its `olm.csv.metadata`, and there is no icon.
+    /// From an `olm.bundle` document alone: the description is that of its `olm.csv.metadata`, and there is
+    /// no icon.
     fn from(document: Value) -> Self {
         let description = properties(&document, "olm.csv.metadata")
             .find_map(|value| value.get("description").and_then(Value::as_str).map(str::to_owned));
@@ -77,10 +76,9 @@ impl From<Value> for Resolved {
     }
 }
 
-/// The documents of the catalog that a template stands for.
-///
+/// Renders a template to the documents of a catalog.
 /// # Errors
-/// [`TemplateError`]. A template is rendered as a whole or not at all.
+/// [`TemplateError`]. A template is rendered completely or not at all.
 pub fn render(input: &[u8], resolver: &dyn BundleResolver) -> Result<Vec<Value>, TemplateError> {
     let template = parse(input)?;
     match schema(&template) {
@@ -92,9 +90,8 @@ pub fn render(input: &[u8], resolver: &dyn BundleResolver) -> Result<Vec<Value>,
 }
 
 /// The images that a template needs, each once, in the order of the template.
-///
 /// # Errors
-/// [`TemplateError`] when it is no template.
+/// [`TemplateError`] when it is not a template.
 pub fn references(input: &[u8]) -> Result<Vec<String>, TemplateError> {
     let template = parse(input)?;
     let all = match schema(&template) {
@@ -112,7 +109,7 @@ pub fn references(input: &[u8]) -> Result<Vec<String>, TemplateError> {
     Ok(once)
 }
 
-/// Upstream reads the first document of a file and leaves the others unread; here they are refused.
+/// Upstream reads the first document of a file and ignores the others; here they are rejected.
 fn parse(input: &[u8]) -> Result<Value, TemplateError> {
     let mut documents =
         yaml::documents("template", input).map_err(|error| TemplateError::Syntax(error.to_string()))?;
@@ -126,8 +123,8 @@ static META: Shape = Shape(&[("schema", None)]);
 static ENTRIES: Shape = Shape(&[("entries", None), ("substitutions", Some(&SUBSTITUTION))]);
 static SUBSTITUTION: Shape = Shape(&[("name", None), ("base", None)]);
 
-/// A template with its fields in their own spelling: upstream's examples write `Schema` and `GenerateMajorChannels`.
-/// Any other document of a catalog is spelled as the loader reads it.
+/// A template with corrected spelling of its fields: upstream's examples write `Schema` and
+/// `GenerateMajorChannels`. Any other catalog document is corrected as in the loader.
 pub(crate) fn spelled(mut document: Value) -> Result<Value, TemplateError> {
     fields::rename(&mut document, &META)?;
     match schema(&document) {
@@ -150,7 +147,7 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The list in a field; `None` when it is something else.
+/// The list in a field; `None` for another type.
 fn list<'a>(value: &'a Value, key: &'static str) -> Result<&'a [Value], TemplateError> {
     match value.get(key) {
         None | Some(Value::Null) => Ok(&[]),

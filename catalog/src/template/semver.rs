@@ -1,4 +1,4 @@
-//! `olm.semver`: channels made of versions.
+//! `olm.semver`: channels generated from versions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,6 @@ use super::{BundleResolver, Identity, Resolved, TemplateError, list, resolve, te
 /// The lists of a template, from the least to the most mature.
 const LISTS: [&str; 3] = ["candidate", "fast", "stable"];
 
-/// The fields of a template.
 pub(super) static SHAPE: Shape = Shape(&[
     ("schema", None),
     ("generateMajorChannels", None),
@@ -33,7 +32,7 @@ pub(super) enum Kind {
     Minor,
 }
 
-/// A template whose fields fit together.
+/// A consistent template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Template {
     pub major: bool,
@@ -57,7 +56,7 @@ impl Template {
             Some(_) => Err(TemplateError::Shape { field: key.to_owned(), wanted: "true or false" }),
         };
         let (major, mut minor) = (flag("generateMajorChannels")?, flag("generateMinorChannels")?);
-        // Channels of some kind there must be.
+        // At least one kind of channels is generated.
         minor |= !major;
         let preference = match text(&template, "defaultChannelTypePreference") {
             "" if minor => Kind::Minor,
@@ -124,7 +123,7 @@ impl Template {
         }));
         let mut bundles: Vec<(Resolved, Identity)> = resolved.into_values().collect();
         bundles.sort_by(|(_, a), (_, b)| a.version.cmp(&b.version).then_with(|| a.name.cmp(&b.name)));
-        // Two references may lead to one bundle.
+        // Two references may resolve to one bundle.
         bundles.dedup_by(|(_, a), (_, b)| a.name == b.name);
         documents.extend(bundles.into_iter().map(|(bundle, _)| bundle.document));
         Ok(documents)
@@ -168,7 +167,7 @@ impl Template {
                             Kind::Minor => format!("{list}-v{major}.{minor}"),
                         };
                         let channel = made.channels.entry(name.clone()).or_insert_with(|| {
-                            // As upstream: channels are compared by the version that they start with.
+                            // As upstream: channels are compared by their first version.
                             let rank = (maturity, &bundle.version, kind == self.preference, kind);
                             if best.is_none_or(|best| above(&rank, &best)) {
                                 best = Some(rank);
@@ -191,7 +190,7 @@ pub(super) struct Channels {
     pub default: String,
 }
 
-/// A bundle's place in a channel.
+/// A bundle's entry in a channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     pub name: String,

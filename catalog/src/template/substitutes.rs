@@ -1,4 +1,4 @@
-//! `olm.template.substitutes`: a rebuilt bundle takes the place of another one.
+//! `olm.template.substitutes`: a rebuilt bundle replaces another one.
 
 use std::cmp::Ordering;
 
@@ -9,11 +9,10 @@ use super::{BundleResolver, Identity, TemplateError, list, resolve, schema, text
 use crate::model::Catalog;
 use crate::problem::Severity;
 
-/// A substitution of the template.
 struct Substitution {
-    /// The image that takes the place.
+    /// The substitute's image.
     name: String,
-    /// The bundle whose place it takes.
+    /// The replaced bundle.
     base: String,
 }
 
@@ -90,7 +89,7 @@ fn apply(
     Ok(())
 }
 
-/// The substitute gets the edges of the base and skips it; what led from the base leads from the substitute.
+/// The substitute gets the edges of the base and skips it; edges from the base move to the substitute.
 fn take_place(entries: &mut Vec<Value>, base: &str, substitute: &str) {
     let mut added = Vec::new();
     for entry in entries.iter_mut() {
@@ -123,10 +122,10 @@ fn skip(entry: &mut Value, name: &str) {
     }
 }
 
-/// Versions, then releases: a release is above none, and releases are in the order of pre-releases.
+/// Versions, then releases: a release is above none, and releases are ordered like pre-releases.
 pub(super) fn compare(left: &Identity, right: &Identity) -> Ordering {
     let release = |identity: &Identity| {
-        // A pre-release is below none, a release is above none: the patch number turns that round.
+        // A pre-release is below none, a release is above none: the patch number inverts the order.
         let patch = u64::from(!identity.release.is_empty());
         let release =
             if identity.release.is_empty() { String::new() } else { format!("-{}", identity.release) };
@@ -140,7 +139,7 @@ fn described(identity: &Identity) -> String {
     if release.is_empty() { format!("{name} ({version})") } else { format!("{name} ({version}, {release})") }
 }
 
-/// As upstream, only a valid catalog is worked on; an empty one is.
+/// As upstream, only a valid catalog is processed; an empty one is valid.
 fn check(what: &str, documents: &[Value]) -> Result<(), TemplateError> {
     let text: String = documents.iter().map(|document| format!("{document}\n")).collect();
     let catalog = Catalog::from_bytes("template", text.as_bytes());

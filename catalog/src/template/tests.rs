@@ -1,4 +1,4 @@
-//! The cases of upstream's own tests, under their names, and some of ours.
+//! The cases of upstream's own tests, under their names, and additional ones.
 
 use std::cell::RefCell;
 
@@ -70,7 +70,7 @@ fn default_channel(documents: &[Value]) -> &str {
         .map_or("", |p| text(p, "defaultChannel"))
 }
 
-/// Upstream's decoder is not particular about the case of fields, and its own examples are written like this.
+/// Upstream's decoder ignores the case of fields, and its own examples use this spelling.
 #[test]
 fn fields_may_be_spelled_as_upstream_spells_them() {
     let template = "---\nSchema: olm.semver\nGenerateMajorChannels: true\nGenerateMinorChannels: false\nDefaultChannelTypePreference: major\nFast:\n  Bundles:\n  - Image: r/a-v1.0.0\nStable:\n  Bundles:\n  - Image:\n      r/a-v1.0.0\n  - Image: r/a-v1.1.0\nCandidate:\n  Bundles:\n";
@@ -212,7 +212,7 @@ mod generate_channels {
         let (channels, default) = generated(MINOR);
         assert_eq!(channels, MINORS);
         assert_eq!(default, "stable-v3.1");
-        // no setting at all means the same
+        // no setting has the same meaning
         assert_eq!(generated("").0, MINORS);
     }
 
@@ -236,7 +236,7 @@ mod generate_channels {
         assert_eq!(generated(&both_kinds), (both(), "stable-v3".to_owned()));
     }
 
-    /// Upstream's function takes the mismatch; its template is refused, as in `read_file`.
+    /// Upstream's function accepts the mismatch; its template is rejected, as in `read_file`.
     #[test]
     fn mismatch_generate_preference_default_channel() {
         let names: Vec<Identity> = VERSIONS
@@ -474,7 +474,7 @@ mod basic_template {
                 "{text}"
             );
         }
-        // what is empty, and a name, pass as upstream
+        // empty fields and a name are accepted as upstream
         let template = "schema: olm.template.basic\nentries: [{schema: olm.bundle, image: r/a-v1.0.0, name: other, package: '', properties: []}]";
         assert_eq!(render_text(template).unwrap()[0]["name"], "a-v1.0.0");
         assert!(

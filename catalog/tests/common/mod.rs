@@ -1,8 +1,8 @@
-//! Where the real data is.
+//! The location of the real data.
 
 use std::path::{Path, PathBuf};
 
-/// A file or folder of it; says so where it is not there.
+/// A file or directory of it; prints a message where it is missing.
 pub fn data(what: &str) -> Option<PathBuf> {
     let root = std::env::var_os("OLM_SHARED_DATA")
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"), PathBuf::from);

@@ -1,4 +1,4 @@
-//! Folders that hold more than files, or other files than they say.
+//! Directories with special files, or files of another type than their name.
 
 use std::fs;
 use std::path::Path;
@@ -9,9 +9,9 @@ use std::time::Duration;
 use olm_catalog::{Catalog, Store};
 
 use crate::text::{bundle, channel, entry, package, sound};
-use crate::{assert_good, problem, told};
+use crate::{assert_good, problem, reported};
 
-/// Ample for a few small files, on any machine; a test that hangs fails instead.
+/// Ample for a few small files, on any machine; a hanging test fails instead.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn folder() -> tempfile::TempDir {
@@ -37,7 +37,7 @@ fn two_packages_of_one_name_in_two_folders() {
     }
     // when they are read
     let catalog = load(dir.path());
-    // then the second one is refused at its place and names the first
+    // then the second one is rejected at its place, with the name of the first
     let found = problem(&catalog, "package-duplicate");
     assert!(found.place.path.ends_with("b/catalog.yaml"), "{found}");
     assert_eq!(found.place.line, 2);
@@ -58,8 +58,9 @@ fn one_package_over_several_files_is_one() {
 }
 
 #[test]
-fn what_is_no_file_is_told_and_nobody_waits_for_it() {
-    // given a pipe that nobody writes to, a link to nothing, a link to its own folder, and a folder named like a file
+fn non_files_are_reported_without_blocking() {
+    // given a pipe without a writer, a link to nothing, a link to its own directory, and a directory named
+    // like a file
     let dir = folder();
     let made = Command::new("mkfifo")
         .arg(dir.path().join("pipe.yaml"))
@@ -70,11 +71,11 @@ fn what_is_no_file_is_told_and_nobody_waits_for_it() {
     std::os::unix::fs::symlink(dir.path(), dir.path().join("x.yaml").join("loop")).unwrap();
     // when the folder is read
     let catalog = load(dir.path());
-    // then each is told, and the catalog is there
+    // then each is reported, and the catalog is loaded
     for (name, is_there) in [("pipe.yaml", made), ("dangling.yaml", true), ("loop", true)] {
-        let told_of =
+        let is_reported =
             catalog.problems.iter().any(|it| it.code == "unreadable" && it.place.path.contains(name));
-        assert!(told_of || !is_there, "{name}: {}", told(&catalog.problems));
+        assert!(is_reported || !is_there, "{name}: {}", reported(&catalog.problems));
     }
     assert!(catalog.package("good").unwrap().is_some());
 }
@@ -96,26 +97,26 @@ fn pictures_and_programs_beside_the_catalog() {
     fs::write(dir.path().join("README.md"), "# Hello\n\nThis *is* text: not YAML\n").unwrap();
     // when the folder is read
     let catalog = load(dir.path());
-    // then each is told by its name, and the catalog is there
+    // then each is reported by its name, and the catalog is loaded
     for name in ["logo.png", "noise.bin", "README.md"] {
-        let told_of = catalog.problems.iter().any(|it| it.place.path.ends_with(name));
-        assert!(told_of, "{name}: {}", told(&catalog.problems));
+        let is_reported = catalog.problems.iter().any(|it| it.place.path.ends_with(name));
+        assert!(is_reported, "{name}: {}", reported(&catalog.problems));
     }
     assert_good(&catalog, "other files");
-    // and .indexignore keeps them out
+    // and .indexignore excludes them
     fs::write(dir.path().join(".indexignore"), "*.png\n*.bin\nREADME.md\n").unwrap();
     assert_eq!(load(dir.path()).problems, []);
 }
 
 #[test]
 fn a_name_cannot_lead_out_of_the_store() {
-    // given a catalog whose names are paths
+    // given a catalog with paths as names
     let dir = folder();
     let names = ["../../escape", "/tmp/olm-hostile-escape"];
     for (index, name) in names.iter().enumerate() {
         fs::write(dir.path().join(format!("{index}.yaml")), sound(name)).unwrap();
     }
-    // when it is stored under a key that is one, too
+    // when it is stored under a key that is a path, too
     let root = tempfile::tempdir().unwrap();
     let inner = root.path().join("a/b/store");
     let store = Store::open(&inner).unwrap();

@@ -1,11 +1,11 @@
-//! Odd and broken YAML and JSON.
+//! Unusual and broken YAML and JSON.
 
 use olm_catalog::{Catalog, Filter, Problem, Severity};
 
 use crate::text::sound;
-use crate::{assert_good, errors, problem, told};
+use crate::{assert_good, errors, problem, reported};
 
-/// A document and what is said of it: `None` for nothing, else code, severity and line.
+/// A document and its problem: `None` for none, otherwise code, severity and line.
 type Case<'a> = (&'a str, String, Option<(&'a str, Severity, usize)>);
 
 const WARNING: Severity = Severity::Warning;
@@ -25,9 +25,9 @@ fn good_json() -> String {
 fn check(cases: &[Case<'_>], good: &str) {
     let mut wrong = Vec::new();
     for (name, text, expected) in cases {
-        // given an odd document before a package without faults
+        // given an odd document before a valid package
         let catalog = Catalog::from_bytes("c", (text.clone() + good).as_bytes());
-        // when it was read, then it is told at its place, and the other package is there
+        // when it was read, then it is reported at its place, and the other package is loaded
         let found: Vec<_> =
             catalog.problems.iter().map(|it| (&*it.code, it.severity, it.place.line)).collect();
         let as_expected = match expected {
@@ -37,7 +37,7 @@ fn check(cases: &[Case<'_>], good: &str) {
             }
         };
         if !as_expected {
-            wrong.push(format!("{name}: not {expected:?} but {}", told(&catalog.problems)));
+            wrong.push(format!("{name}: not {expected:?} but {}", reported(&catalog.problems)));
         }
         assert_good(&catalog, name);
     }
@@ -142,7 +142,7 @@ fn bytes_that_are_no_text() {
         let bytes = [before, good.as_bytes()].concat();
         // when it is read
         let catalog = Catalog::from_bytes("c", &bytes);
-        // then its place is told
+        // then its place is reported
         let place = &problem(&catalog, "syntax").place;
         assert!(place.line >= 1 && place.line <= 3, "{name}: {place:?}");
         assert_good(&catalog, name);
@@ -163,7 +163,7 @@ fn marks_and_line_ends_of_other_systems() {
 }
 
 #[test]
-fn utf16_is_told_and_not_taken_for_an_empty_catalog() {
+fn utf16_is_reported_and_not_taken_for_an_empty_catalog() {
     let bytes: Vec<u8> =
         std::iter::once(0xfeff).chain(sound("good").encode_utf16()).flat_map(u16::to_le_bytes).collect();
     let catalog = Catalog::from_bytes("c.yaml", &bytes);
@@ -185,7 +185,7 @@ fn fields_of_another_type_than_the_schema_has() {
     };
     let properties = |more: &str| whole(&format!("properties: [{property}, {more}]"));
     let mut wrong = Vec::new();
-    // given a field that is not what the schema says; all of these are refused by `opm validate`, too
+    // given a field that violates the schema; `opm validate` rejects all of these, too
     for (name, text, code) in [
         ("a number as description", of("description: 3"), "shape"),
         ("a text as icon", of("icon: abc"), "shape"),
@@ -220,21 +220,21 @@ fn fields_of_another_type_than_the_schema_has() {
     ] {
         // when it is read
         let catalog = Catalog::from_bytes("c.yaml", (text + &sound("good")).as_bytes());
-        // then that is an error, with a place, and the other package is there
+        // then that is an error, with a place, and the other package is loaded
         let is_told = |it: &&Problem| it.code == code && it.severity == ERROR && it.place.line > 0;
         if !catalog.problems.iter().any(|it| is_told(&it)) {
-            wrong.push(format!("{name}: no {code} but {}", told(&catalog.problems)));
+            wrong.push(format!("{name}: no {code} but {}", reported(&catalog.problems)));
         }
         assert_good(&catalog, name);
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    // and `skips: null` is no skips
+    // and `skips: null` means no skips
     let catalog = Catalog::from_bytes("c.yaml", (entries("[{name: p.v1, skips: null}]")).as_bytes());
     assert_eq!(errors(&catalog), Vec::<&Problem>::new());
 }
 
 #[test]
-fn constraints_that_cannot_be_used_are_told() {
+fn unusable_constraints_are_reported() {
     for (constraint, code) in [
         ("{unknown: {}}", Some("constraint-key")),
         ("{cel: {rule: 1 + 1}}", Some("constraint-invalid")),
@@ -248,7 +248,7 @@ fn constraints_that_cannot_be_used_are_told() {
             .to_owned()
             + constraint
             + "}]}\n";
-        // when the catalog is read, then it is told once, and the bundle is there
+        // when the catalog is read, then it is reported once, and the bundle is loaded
         let catalog = Catalog::from_bytes("c.yaml", (text + &sound("good")).as_bytes());
         let codes: Vec<&str> = catalog.problems.iter().map(|problem| problem.code.as_ref()).collect();
         assert_eq!(codes, code.into_iter().collect::<Vec<_>>(), "{constraint}");
@@ -278,7 +278,7 @@ fn names_that_are_paths_or_worse() {
         ) + &good_json();
         // when it is read
         let catalog = Catalog::from_bytes("c.json", text.as_bytes());
-        // then it is refused, and the message is one line that a terminal can show
+        // then it is rejected, and the message is one line that a terminal can show
         let found = problem(&catalog, "package-name-invalid");
         let shown = found.to_string();
         assert!(!shown.contains(['\n', '\0', '\u{202e}']), "{shown:?}");
@@ -287,17 +287,18 @@ fn names_that_are_paths_or_worse() {
     }
 }
 
-/// Found by fuzzing: a number that is written otherwise each time it is read gives the same content another digest.
+/// Found by fuzzing: a number that is written differently each time it is read gives the same content another
+/// digest.
 #[test]
 fn what_was_written_reads_the_same_again() {
-    // given numbers that no integer holds
+    // given numbers beyond any integer type
     let text =
         "{\"schema\":\"x\",\"a\":[1180591620717411303424,0.1e-7,1.7976931348623157e308,-0.0,5e-324]}\n";
     let catalog = Catalog::from_bytes("c", text.as_bytes());
     // when its canonical documents are read
     let document = catalog.documents(&Filter::default()).next().unwrap().unwrap();
     let again = Catalog::from_bytes("c", &document);
-    // then they are the same, digest and all
+    // then they are equal, including the digest
     assert_eq!(again.documents(&Filter::default()).next().unwrap().unwrap(), document);
     assert_eq!(again.digest, catalog.digest);
 }

@@ -1,5 +1,5 @@
-//! Catalogs that are wrong, odd or meant to do harm. Each case has to be told with its code and its place, and must leave
-//! every other package as it was.
+//! Catalogs that are invalid, unusual or malicious. Each case must be reported with its code and its place,
+//! and must leave every other package unchanged.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a helper of a test may fail it
 
@@ -13,14 +13,14 @@ use olm_catalog::{Catalog, Problem, Severity};
 
 use upstream::Outcome;
 
-/// The problem with a code; the test fails with all problems when there is none.
+/// The problem with a code; without one the test fails and prints all problems.
 fn problem<'a>(catalog: &'a Catalog, code: &str) -> &'a Problem {
     catalog.problems.iter().find(|problem| problem.code == code).unwrap_or_else(|| {
-        panic!("no problem {code} among {}", told(&catalog.problems));
+        panic!("no problem {code} among {}", reported(&catalog.problems));
     })
 }
 
-fn told(problems: &[Problem]) -> String {
+fn reported(problems: &[Problem]) -> String {
     let lines: Vec<String> = problems.iter().take(20).map(ToString::to_string).collect();
     format!("{} problems:\n{}", problems.len(), lines.join("\n"))
 }
@@ -29,10 +29,10 @@ fn errors(catalog: &Catalog) -> Vec<&Problem> {
     catalog.problems.iter().filter(|problem| problem.severity == Severity::Error).collect()
 }
 
-/// The package `good` is there, whole and without a problem of its own.
+/// The package `good` is loaded, complete and without a problem of its own.
 fn assert_good(catalog: &Catalog, context: &str) {
     let good = catalog.package("good").unwrap();
-    let good = good.unwrap_or_else(|| panic!("{context}: good is gone; {}", told(&catalog.problems)));
+    let good = good.unwrap_or_else(|| panic!("{context}: good is gone; {}", reported(&catalog.problems)));
     assert_eq!(good.head().map(|bundle| bundle.name.as_str()), Some("good.v1.0.0"), "{context}");
     let its: Vec<_> = catalog.problems.iter().filter(|it| it.package.as_deref() == Some("good")).collect();
     assert!(its.is_empty(), "{context}: {its:?}");
@@ -43,9 +43,9 @@ fn upstreams_own_cases_have_their_outcome() {
     let mut wrong = Vec::new();
     let cases = upstream::cases();
     for upstream::Case { name, text, outcome } in &cases {
-        // given the case, and behind it a package without faults
+        // given the case, followed by a valid package
         let catalog = Catalog::from_bytes("c.yaml", (text.clone() + &text::sound("good")).as_bytes());
-        // when it was read, then the case has its outcome, at a line of its own
+        // when it was read, then the case has its outcome, at its own line
         let lines = text.lines().count();
         let as_expected = match outcome {
             Outcome::Accepted => catalog.problems.is_empty(),
@@ -59,7 +59,7 @@ fn upstreams_own_cases_have_their_outcome() {
             }),
         };
         if !as_expected {
-            wrong.push(format!("{name}: not {outcome:?} but {}", told(&catalog.problems)));
+            wrong.push(format!("{name}: not {outcome:?} but {}", reported(&catalog.problems)));
         }
         assert_good(&catalog, name);
     }

@@ -1,14 +1,14 @@
-//! Much of everything.
+//! Large inputs.
 
 use olm_catalog::{Catalog, Filter, Severity};
 use serde_json::json;
 
 use crate::text::{bundle, channel, entry, package, sound};
-use crate::{assert_good, errors, problem, told};
+use crate::{assert_good, errors, problem, reported};
 
 #[test]
 fn a_channel_of_222_versions() {
-    // given the longest package that there is in real life
+    // given the longest real package
     let name = |n: usize| format!("p.v1.{n}.0");
     let entries: Vec<String> = (0..222)
         .map(|n| entry(&name(n), &if n > 0 { format!("replaces: {}", name(n - 1)) } else { String::new() }))
@@ -17,7 +17,7 @@ fn a_channel_of_222_versions() {
     let text = package("p", "c") + &channel("p", "c", &entries) + &bundles;
     // when it is read
     let catalog = Catalog::from_bytes("c.yaml", text.as_bytes());
-    // then the chain has all of them, newest first
+    // then the chain is complete, newest first
     assert_eq!(catalog.problems, []);
     let read = catalog.package("p").unwrap().unwrap();
     let chain: Vec<&str> = read.channels["c"].chain().iter().map(|entry| entry.name.as_str()).collect();
@@ -43,7 +43,7 @@ fn a_package_of_38_channels_where_one_is_wrong() {
     // then that channel is named, at its line, and no other
     let found = problem(&catalog, "channel-entry-no-bundle");
     assert_eq!((found.place.line, found.channel.as_deref()), (2 * (wrong + 2), Some("c17")), "{found}");
-    assert_eq!(errors(&catalog).len(), 1, "{}", told(&catalog.problems));
+    assert_eq!(errors(&catalog).len(), 1, "{}", reported(&catalog.problems));
     assert_eq!(catalog.package("p").unwrap().unwrap().channels.len(), 38);
     assert_good(&catalog, "38 channels");
 }
@@ -62,7 +62,7 @@ fn metadata_of_740_kilobytes() {
     let text = package("p", "c") + &channel("p", "c", &[entry("p.v1", "")]) + &format!("---\n{document}\n");
     // when it is read
     let catalog = Catalog::from_bytes("c.yaml", (text + &sound("good")).as_bytes());
-    // then all of it is there, and what is shown in lists is short
+    // then all of it is there, and the fields for lists are short
     assert_eq!(catalog.problems, []);
     let read = catalog.package("p").unwrap().unwrap();
     assert_eq!(read.bundles["p.v1"].csv_metadata().unwrap().description, description);
@@ -73,7 +73,7 @@ fn metadata_of_740_kilobytes() {
 
 #[test]
 fn a_hundred_thousand_documents() {
-    // given documents of an unknown schema, and a package behind them
+    // given documents of an unknown schema, followed by a package
     let many: String = (0..100_000).map(|n| format!("{{\"schema\":\"x\",\"name\":\"n{n}\"}}\n")).collect();
     let good = "{\"schema\":\"olm.package\",\"name\":\"p\",\"defaultChannel\":\"c\"}\n";
     // when they are read
@@ -85,19 +85,19 @@ fn a_hundred_thousand_documents() {
 }
 
 #[test]
-fn a_hundred_thousand_broken_documents_are_told_in_bounded_words() {
+fn a_hundred_thousand_broken_documents_have_a_bounded_message() {
     // given as many mistakes as lines
     let many = "{\"schema\":\"olm.channel\",\"package\":\"nowhere\",\"name\":\"c\"}\n".repeat(100_000);
     // when they are read
     let catalog = Catalog::from_bytes("c.json", many.as_bytes());
-    // then the first of them is told with its place
+    // then the first of them is reported with its place
     let found = problem(&catalog, "channel-package-unknown");
     assert_eq!((found.place.line, found.severity), (1, Severity::Error));
 }
 
 #[test]
 fn a_wide_graph_and_a_long_cycle_end() {
-    // given 20,000 entries: all skipped by the head; in a circle; all heads
+    // given 20,000 entries: all skipped by the head; in a cycle; all heads
     let name = |n: usize| format!("p.v{n}");
     let all: Vec<String> = (1..20_000).map(name).collect();
     let wide: Vec<String> = std::iter::once(entry("p.v0", &format!("skips: [{}]", all.join(", "))))
@@ -112,7 +112,7 @@ fn a_wide_graph_and_a_long_cycle_end() {
         let text = package("p", "c") + &channel("p", "c", &entries) + &sound("good");
         // when they are read
         let catalog = Catalog::from_bytes("c.yaml", text.as_bytes());
-        // then what is wrong is told; none has bundles
+        // then the defect is reported; none has bundles
         if let Some(code) = code {
             assert_eq!(problem(&catalog, code).place.line, 4);
         }

@@ -1,4 +1,4 @@
-//! Catalogs as text: one document a line behind its marker, so that a test can count lines.
+//! Catalogs as text: one document a line after its marker, so that a test can count lines.
 
 /// A package with a default channel.
 pub fn package(name: &str, channel: &str) -> String {
@@ -19,7 +19,7 @@ pub fn entry(name: &str, edges: &str) -> String {
     format!("{{name: {name:?}, {edges}}}")
 }
 
-/// A bundle without faults.
+/// A valid bundle.
 pub fn bundle(package: &str, name: &str, version: &str) -> String {
     let property =
         format!("{{type: olm.package, value: {{packageName: {package:?}, version: {version:?}}}}}");
@@ -51,7 +51,7 @@ pub fn deprecations(package: &str, entries: &[Deprecate<'_>]) -> String {
     format!("---\n{{schema: olm.deprecations, package: {package:?}, entries: [{}]}}\n", entries.join(", "))
 }
 
-/// A whole package without faults, of five documents' lines.
+/// A complete valid package, of five documents' lines.
 pub fn sound(name: &str) -> String {
     let head = format!("{name}.v1.0.0");
     package(name, "stable") + &channel(name, "stable", &[entry(&head, "")]) + &bundle(name, &head, "1.0.0")

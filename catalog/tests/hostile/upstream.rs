@@ -1,18 +1,17 @@
 //! The cases of upstream's own unit tests of file-based catalogs (reference/olm.md 9.4), by their names.
-//!
-//! The names are upstream's; the catalogs are made here. Where `opm validate` lets something pass that upstream's model
-//! has a test against, ours is a warning.
+//! The names are upstream's; the catalogs are written here. Where `opm validate` accepts something that
+//! upstream's model tests reject, this loader warns.
 
 use crate::text::{Deprecate, bundle, bundle_with, channel, deprecations, entry, package, package_with};
 
-/// What becomes of a catalog.
+/// Expected result for a catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// No problem at all.
     Accepted,
     /// Accepted, with a warning of this code.
     Warned(&'static str),
-    /// Refused, with an error of this code.
+    /// Rejected, with an error of this code.
     Refused(&'static str),
 }
 
@@ -34,7 +33,7 @@ fn graph(entries: &[(&str, &str)]) -> String {
     text
 }
 
-/// A valid package `p` whose one bundle is written by hand.
+/// A valid package `p` with one custom bundle.
 fn around(bundle: &str) -> String {
     package("p", "c") + &channel("p", "c", &[entry("p.v1", "")]) + bundle
 }

@@ -1,6 +1,5 @@
-//! Views on the parts of a ClusterServiceVersion that bundles are judged and rendered by.
-//!
-//! They read the raw manifest: whatever a stranger wrote there gives an empty view, never a panic.
+//! Views on the parts of a ClusterServiceVersion that validation and rendering use.
+//! They read the raw manifest: malformed content gives an empty view, never a panic.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,14 +8,10 @@ use serde_json::Value;
 
 use crate::model::Bundle;
 
-/// How an operator can watch namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum InstallMode {
-    /// The namespace it runs in.
     OwnNamespace,
-    /// One other namespace.
     SingleNamespace,
-    /// Several namespaces.
     MultiNamespace,
     AllNamespaces,
 }
@@ -26,7 +21,6 @@ impl InstallMode {
     pub const ALL: [Self; 4] =
         [Self::OwnNamespace, Self::SingleNamespace, Self::MultiNamespace, Self::AllNamespaces];
 
-    /// The name as manifests have it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -38,12 +32,10 @@ impl InstallMode {
     }
 }
 
-/// The install modes that a bundle supports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InstallModes(BTreeSet<InstallMode>);
 
 impl InstallModes {
-    /// Whether the mode is supported.
     #[must_use]
     pub fn supports(&self, mode: InstallMode) -> bool {
         self.0.contains(&mode)
@@ -54,18 +46,15 @@ impl InstallModes {
         self.0.iter().copied()
     }
 
-    /// Whether none is supported.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The mode that these target namespaces need, or what stands in the way.
-    ///
+    /// The mode for these target namespaces.
     /// No targets, or the one target `""`, mean all namespaces.
-    ///
     /// # Errors
-    /// The description of the mode that is missing.
+    /// The description of the unsupported mode.
     pub fn check(&self, install_namespace: &str, targets: &[String]) -> Result<InstallMode, &'static str> {
         let targets: BTreeSet<&str> = targets.iter().map(String::as_str).collect();
         let own = targets.contains(install_namespace);
@@ -102,36 +91,32 @@ impl fmt::Display for InstallModes {
     }
 }
 
-/// A CustomResourceDefinition as a ClusterServiceVersion refers to it.
+/// A reference to a CustomResourceDefinition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CrdRef {
     /// `plural.group`
     pub name: String,
-    /// The API group, the part of the name behind the first dot.
+    /// The API group, the part of the name after the first dot.
     pub group: String,
-    /// API version.
     pub version: String,
     pub kind: String,
-    /// For people.
     pub display_name: String,
-    /// For people.
     pub description: String,
 }
 
 impl Bundle {
-    /// The CustomResourceDefinitions that the operator brings.
+    /// The CustomResourceDefinitions that the operator provides.
     #[must_use]
     pub fn owned_crds(&self) -> Vec<CrdRef> {
         self.crd_refs("/spec/customresourcedefinitions/owned")
     }
 
-    /// The CustomResourceDefinitions that another operator must bring.
+    /// The CustomResourceDefinitions that another operator must provide.
     #[must_use]
     pub fn required_crds(&self) -> Vec<CrdRef> {
         self.crd_refs("/spec/customresourcedefinitions/required")
     }
 
-    /// The install modes that it supports.
     #[must_use]
     pub fn install_modes(&self) -> InstallModes {
         let modes = self
@@ -191,7 +176,7 @@ impl Bundle {
         self.list("/spec/apiservicedefinitions/owned")
     }
 
-    /// A list in the ClusterServiceVersion; empty where it is missing or no list.
+    /// A list in the ClusterServiceVersion; empty where it is missing or not a list.
     pub(crate) fn list(&self, pointer: &str) -> &[Value] {
         self.csv_raw.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
     }

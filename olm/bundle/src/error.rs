@@ -1,4 +1,4 @@
-//! Why a bundle cannot be read or rendered.
+//! Errors of reading and rendering a bundle.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use crate::render::Fault;
 /// A place in a file; line and column count from 1.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Place {
-    /// The file, or the name of whatever was read.
+    /// The file, or another name of the input.
     pub file: String,
     /// Line, 0 when unknown.
     pub line: usize,
@@ -25,55 +25,35 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why something is not a bundle.
+/// Why the input is not a bundle.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
-    /// A file or folder cannot be read.
     #[error("failed to read {path}: {source}")]
-    Read {
-        /// What was to be read.
-        path: PathBuf,
-        /// Why it could not be.
-        source: std::io::Error,
-    },
+    Read { path: PathBuf, source: std::io::Error },
     /// A part of the layout is missing.
     #[error(
         "{path} is not a registry+v1 bundle: {what}; a bundle has manifests/ and metadata/annotations.yaml"
     )]
-    Layout {
-        /// The folder.
-        path: PathBuf,
-        /// What is missing.
-        what: String,
-    },
-    /// A file is no YAML.
+    Layout { path: PathBuf, what: String },
+    /// A file is not valid YAML.
     #[error("{place}: {message}")]
     Syntax {
         place: Place,
-        /// What the parser says.
+        /// The parser's message.
         message: String,
     },
-    /// A document parses, but is not what belongs there.
+    /// A document parses, but has the wrong shape.
     #[error("{place}: {message}")]
-    Shape {
-        place: Place,
-        /// What is wrong.
-        message: String,
-    },
-    /// A file in `metadata/` parses, but is not what belongs there.
+    Shape { place: Place, message: String },
+    /// A file in `metadata/` parses, but has the wrong shape.
     #[error("{place}: {message}")]
-    Metadata {
-        place: Place,
-        /// What is wrong.
-        message: String,
-    },
-    /// There is no ClusterServiceVersion, or more than one.
+    Metadata { place: Place, message: String },
+    /// No ClusterServiceVersion, or more than one.
     #[error("{origin} has {found} ClusterServiceVersions{names}; a bundle has exactly one")]
     CsvCount {
         origin: String,
-        /// How many there are.
         found: usize,
-        /// Which, as ` (a, b)`.
+        /// Their names, as ` (a, b)`.
         names: String,
     },
     /// The ClusterServiceVersion does not have the type's shape.
@@ -83,15 +63,14 @@ pub enum BundleError {
         /// The name in the manifest.
         name: String,
         field: String,
-        /// Where the field is, for a bundle that was read from files.
+        /// Place of the field, for a bundle that was read from files.
         place: Option<Box<Place>>,
-        /// What is wrong with it.
         message: String,
     },
 }
 
 impl BundleError {
-    /// The stable code of what is wrong, as findings have it.
+    /// The stable code of the error, as in findings.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
@@ -105,7 +84,7 @@ impl BundleError {
         }
     }
 
-    /// Where it is, where that is known.
+    /// Its place, where known.
     #[must_use]
     pub fn place(&self) -> Option<Place> {
         match self {
@@ -119,40 +98,35 @@ impl BundleError {
     }
 }
 
-/// Why a bundle cannot be turned into objects.
+/// Why a bundle cannot be rendered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RenderError {
-    /// The target namespaces do not fit the install modes.
+    /// The target namespaces do not match the install modes.
     #[error(
         "bundle {bundle} cannot watch {wanted}: it supports {supported}; \
          choose target namespaces that one of these covers (OperatorGroup spec.targetNamespaces)"
     )]
     InstallMode {
         bundle: String,
-        /// What was asked for.
+        /// The requested mode.
         wanted: String,
-        /// What the bundle can do.
+        /// The supported modes.
         supported: String,
     },
-    /// Webhooks or aggregated APIs are described in a way that cannot work.
+    /// The descriptions of webhooks or aggregated APIs are invalid.
     #[error("bundle {bundle} cannot be rendered: {}", sentences(.faults))]
     Serving {
         bundle: String,
-        /// Everything that is wrong, in the order of the descriptions.
+        /// All errors, in the order of the descriptions.
         faults: Vec<Fault>,
     },
-    /// A part of the bundle is broken.
+    /// A part of the bundle is invalid.
     #[error("bundle {bundle} cannot be rendered: {field}: {text}")]
-    Invalid {
-        bundle: String,
-        field: String,
-        /// What is wrong with it.
-        text: String,
-    },
+    Invalid { bundle: String, field: String, text: String },
 }
 
 impl RenderError {
-    /// The reason that a ClusterServiceVersion fails with; upstream's words.
+    /// The reason of a failed ClusterServiceVersion, as in upstream.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {

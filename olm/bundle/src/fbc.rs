@@ -10,34 +10,34 @@ use crate::images::pulled_images;
 use crate::model::Bundle;
 use crate::properties::bundle_properties;
 
-/// What a catalog keeps of a bundle's manifests.
+/// Form of a bundle's manifests in a catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Manifests {
-    /// What people are shown of the ClusterServiceVersion (`olm.csv.metadata`); the manifests are in the
-    /// image. It is what `opm render --migrate` prints.
+    /// Display metadata of the ClusterServiceVersion (`olm.csv.metadata`); the manifests are in the image.
+    /// Equals the output of `opm render --migrate`.
     #[default]
     Metadata,
     /// Every manifest (`olm.bundle.object`), so that the bundle installs without its image.
     Objects,
 }
 
-/// The `olm.bundle` document of a bundle in an image, equal in meaning to what `opm render --migrate` prints.
-///
-/// The package is the one of the bundle's annotations, `""` where it names none. An empty image is left out.
-/// Properties are in upstream's order: by type and value, `olm.csv.metadata` last; related images by reference.
+/// The `olm.bundle` document of a bundle in an image, equivalent to the output of `opm render --migrate`.
+/// The package is that of the bundle's annotations, `""` where it names none. An empty image is left out.
+/// Properties are in upstream's order: by type and value, `olm.csv.metadata` last; related images by
+/// reference.
 #[must_use]
 pub fn render_fbc(bundle: &Bundle, image: &str) -> Value {
     render_fbc_with(bundle, image, Manifests::Metadata)
 }
 
-/// [`render_fbc`] with a choice of what is kept of the manifests.
+/// [`render_fbc`] with a choice of the form of the manifests.
 #[must_use]
 pub fn render_fbc_with(bundle: &Bundle, image: &str, manifests: Manifests) -> Value {
     let package = bundle.package().unwrap_or_default();
     let mut properties: Vec<Value> =
         bundle_properties(bundle, package).into_iter().map(|property| json!(property)).collect();
     match manifests {
-        // One that an author wrote into properties.yaml stays.
+        // One in the author's properties.yaml takes precedence.
         Manifests::Metadata if properties.iter().any(|property| property["type"] == "olm.csv.metadata") => {}
         Manifests::Metadata => {
             properties.push(json!({"type": "olm.csv.metadata", "value": csv_metadata(bundle)}));
@@ -63,11 +63,11 @@ pub fn render_fbc_with(bundle: &Bundle, image: &str, manifests: Manifests) -> Va
     document
 }
 
-/// The value of `olm.csv.metadata`: what people are shown of a ClusterServiceVersion, empty fields left out.
+/// The value of `olm.csv.metadata`: display metadata of a ClusterServiceVersion, without empty fields.
 #[must_use]
 pub fn csv_metadata(bundle: &Bundle) -> Value {
     let (metadata, spec) = (&bundle.csv.metadata, &bundle.csv.spec);
-    // Go finds fields whatever the case of their names; real bundles have `MinKubeVersion`.
+    // Go matches fields case-insensitively; real bundles have `MinKubeVersion`.
     let raw = bundle.csv_raw.get("spec").and_then(Value::as_object);
     let text = |name: &str| {
         let any_case = || raw?.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value);
@@ -79,7 +79,7 @@ pub fn csv_metadata(bundle: &Bundle) -> Value {
         ("crdDescriptions", json!(spec.custom_resource_definitions.clone().unwrap_or_default())),
         ("description", json!(text("description"))),
         ("displayName", json!(text("displayName"))),
-        // As written: a mode that we do not know stays what its author called it.
+        // As written: an unknown mode keeps its name.
         ("installModes", json!(bundle.list("/spec/installModes"))),
         ("keywords", json!(spec.keywords)),
         ("labels", json!(metadata.labels)),
@@ -90,7 +90,7 @@ pub fn csv_metadata(bundle: &Bundle) -> Value {
         ("nativeAPIs", json!(spec.native_apis)),
         ("provider", json!(spec.provider.clone().unwrap_or_default())),
     ];
-    // Go leaves empty texts, lists and maps out, but never structures.
+    // Go omits empty texts, lists and maps, but never structures.
     let structures = ["apiServiceDefinitions", "crdDescriptions", "provider"];
     let kept = fields.into_iter().filter(|(key, value)| structures.contains(key) || !is_empty(value));
     Value::Object(kept.map(|(key, value)| (key.to_owned(), value)).collect::<Map<_, _>>())
@@ -106,8 +106,8 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Every image that the operator needs, by reference: those that its author lists, the bundle itself, and
-/// those that its pods pull.
+/// Every image that the operator needs, by reference: the author's list, the bundle itself, and the images of
+/// its pods.
 #[must_use]
 pub fn related_images(bundle: &Bundle, image: &str) -> Vec<Value> {
     let text =

@@ -1,8 +1,7 @@
-//! Field names as Go's JSON decoder matches them: a key that differs from a field in case alone is that field.
-//!
-//! Upstream decodes templates, file-based catalogs, package manifests and bundle metadata with `encoding/json`, and its
-//! own examples of templates are written `Schema`, `GenerateMajorChannels`. Kubernetes objects are matched exactly, and
-//! so is `ci.yaml`, which upstream's pipeline reads in Python.
+//! Field names as Go's JSON decoder matches them: a key that differs from a field only in case is that field.
+//! Upstream decodes templates, file-based catalogs, package manifests and bundle metadata with
+//! `encoding/json`, and its own examples of templates use `Schema`, `GenerateMajorChannels`. Kubernetes
+//! objects are matched exactly, and so is `ci.yaml`, which upstream's pipeline reads in Python.
 
 use serde_json::{Map, Value};
 
@@ -10,13 +9,12 @@ use serde_json::{Map, Value};
 #[derive(Debug)]
 pub struct Shape(pub &'static [(&'static str, Option<&'static Shape>)]);
 
-/// A map holds one field in two spellings; upstream refuses it as well, or picks one by the order of the keys.
+/// A map has one field in two spellings; upstream rejects it as well, or picks one by the order of the keys.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{first:?} and {second:?} are one field, expected it once")]
 pub struct Ambiguous {
-    /// The spelling that comes first.
+    /// The first spelling.
     pub first: String,
-    /// The other one.
     pub second: String,
 }
 
@@ -27,8 +25,7 @@ impl Shape {
     }
 }
 
-/// Renames the keys that differ from a field of the shape in case alone; in a list, those of each item.
-///
+/// Renames the keys that differ from a field of the shape only in case; in a list, those of each item.
 /// # Errors
 /// [`Ambiguous`]
 pub fn rename(value: &mut Value, shape: &Shape) -> Result<(), Ambiguous> {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Where the images of a pod's `spec` are: the list, and the reference in its items.
+/// Lists in a pod's `spec` with images, and the pointer to the reference in their items.
 const REFERENCES: [(&str, &str); 4] = [
     ("initContainers", "/image"),
     ("containers", "/image"),

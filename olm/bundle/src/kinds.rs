@@ -1,8 +1,8 @@
-//! The kinds that a `registry+v1` bundle may hold.
+//! The kinds allowed in a `registry+v1` bundle.
 
 use crate::render::Phase;
 
-/// Whether objects of a kind live in a namespace.
+/// Whether objects of a kind are namespaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     Namespaced,
@@ -34,13 +34,13 @@ const KINDS: &[(&str, Scope, Phase)] = &[
     ("ConsolePlugin", Scope::Cluster, Phase::Config),
 ];
 
-/// The scope of a kind that bundles may hold; `None` for every other kind.
+/// The scope of an allowed kind; `None` for every other kind.
 #[must_use]
 pub fn scope_of(kind: &str) -> Option<Scope> {
     KINDS.iter().find(|(name, ..)| *name == kind).map(|(_, scope, _)| *scope)
 }
 
-/// The phase of a bundle's own object; `None` for a kind that bundles may not hold.
+/// The phase of a bundle's own object; `None` for a kind that is not allowed.
 pub(crate) fn phase_of(kind: &str) -> Option<Phase> {
     KINDS.iter().find(|(name, ..)| *name == kind).map(|(.., phase)| *phase)
 }

@@ -1,15 +1,15 @@
 //! `registry+v1` bundles: one version of one operator as manifests and metadata.
 //!
 //! - [`Bundle::from_dir`], [`Bundle::from_files`] and [`Bundle::from_objects`] read one;
-//! - [`Bundle::validate`] says what is wrong with it, finding by finding; [`check_dir`] and [`check_files`] say so even
-//!   of what cannot be read;
-//! - [`render_fbc`] turns it into a document of a file-based catalog;
-//! - [`render`](mod@render) turns it into the objects that install it, in phases;
-//! - [`permissions`] says what these objects may do.
+//! - [`Bundle::validate`] reports all defects as findings; [`check_dir`] and [`check_files`] also report unreadable
+//!   files;
+//! - [`render_fbc`] renders the document for a file-based catalog;
+//! - [`render`](mod@render) renders the objects that install it, in phases;
+//! - [`permissions`] grades the rights of these objects.
 //!
-//! Nothing here talks to a cluster; only `from_dir` and `check_dir` touch the disk. No input takes more memory than
+//! This crate uses no cluster; only `from_dir` and `check_dir` access the disk. No input takes more memory than
 //! [`yaml::MEMORY_FACTOR`] times its size (and one MiB for each file), and none is read beyond fixed limits: 16 MiB a
-//! file, 64 MiB a bundle, 2,000 files a folder, 96 levels and a million values a document, 1,000 findings.
+//! file, 64 MiB a bundle, 2,000 files a directory, 96 levels and a million values a document, 1,000 findings.
 
 mod csv;
 mod error;

@@ -1,4 +1,4 @@
-//! Reading bundles from folders, from files in memory and from catalog objects.
+//! Reads bundles from directories, from files in memory and from catalog objects.
 
 mod metadata;
 mod tree;
@@ -17,24 +17,21 @@ use crate::yaml::{self, Document};
 use metadata::Metadata;
 use tree::{LARGEST_BUNDLE, Tree};
 
-/// Problems that are kept; more do not help anybody, and must not fill the memory.
+/// Maximum number of collected problems, to bound memory.
 const MOST_PROBLEMS: usize = 200;
 
 impl Bundle {
-    /// Reads a `registry+v1` folder: `manifests/` and `metadata/`.
-    ///
-    /// Annotations, dependencies and properties are looked for in every file of `metadata/`, whatever
-    /// its name, as upstream does. Links that lead out of the folder are refused.
-    ///
+    /// Reads a `registry+v1` directory: `manifests/` and `metadata/`.
+    /// Annotations, dependencies and properties are read from every file of `metadata/`, whatever its name,
+    /// as upstream does. Links that lead out of the directory are rejected.
     /// # Errors
-    /// [`BundleError`], with file, line and column where it is a mistake in a file.
+    /// [`BundleError`], with file, line and column for an error in a file.
     pub fn from_dir(dir: &Path) -> Result<Self, BundleError> {
         strict(read_dir(dir))
     }
 
-    /// Reads a bundle out of files in memory: path, such as `manifests/csv.yaml`, and content. Other files than
-    /// those of the bundle may be among them; paths that lead upwards are left out.
-    ///
+    /// Reads a bundle from files in memory: path, such as `manifests/csv.yaml`, and content. Files that are
+    /// not part of the bundle are ignored; paths that lead upwards are left out.
     /// # Errors
     /// As [`Bundle::from_dir`].
     pub fn from_files<'a, P, C>(
@@ -48,11 +45,10 @@ impl Bundle {
         strict(read_files(origin, files))
     }
 
-    /// Makes a bundle of manifests, as catalogs hold them inline.
-    ///
+    /// Builds a bundle from manifests, as catalogs store them inline.
     /// # Errors
-    /// [`BundleError::CsvCount`] when there is not exactly one ClusterServiceVersion, and
-    /// [`BundleError::Shape`] when a manifest is no object.
+    /// [`BundleError::CsvCount`] unless there is exactly one ClusterServiceVersion, and
+    /// [`BundleError::Shape`] when a manifest is not an object.
     pub fn from_objects(objects: Vec<Value>) -> Result<Self, BundleError> {
         let mut load = Load::default();
         for (index, object) in objects.into_iter().enumerate() {
@@ -63,7 +59,7 @@ impl Bundle {
     }
 }
 
-/// What could be read, and everything that stands in the way of a bundle.
+/// The readable parts, and all problems.
 pub(crate) struct Loaded {
     pub bundle: Option<Bundle>,
     pub problems: Vec<BundleError>,
@@ -156,7 +152,7 @@ impl Load {
         }
     }
 
-    /// The files of a folder; subfolders are not part of a bundle.
+    /// The files of a directory; subdirectories are not part of a bundle.
     fn list(&mut self, tree: &Tree<'_>, folder: &str) -> Vec<String> {
         let listing = match tree.list(folder) {
             Ok(listing) => listing,
@@ -174,7 +170,7 @@ impl Load {
         listing.files.into_iter().map(|file| format!("{folder}/{file}")).collect()
     }
 
-    /// The documents of a file that can be read; the mistakes in the others become problems.
+    /// The readable documents of a file; errors in the others become problems.
     fn read(&mut self, tree: &Tree<'_>, path: &str) -> Vec<(Document, Spot)> {
         let file = tree.shown(path);
         let text: Arc<str> = match tree.read(path).and_then(|content| {
@@ -232,7 +228,7 @@ impl Load {
             let names: Vec<&str> = csvs.iter().map(|(csv, _)| name(csv)).collect();
             let names = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
             let found = csvs.len();
-            // Where a file could not be read, the ClusterServiceVersion may be in it.
+            // An unreadable file may contain the ClusterServiceVersion.
             let known = found == 0
                 && self.problems.iter().any(|problem| !matches!(problem, BundleError::Layout { .. }));
             if !known {

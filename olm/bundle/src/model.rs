@@ -1,4 +1,4 @@
-//! What a bundle is.
+//! The bundle model.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,24 +9,23 @@ use serde_json::Value;
 
 use crate::provenance::Provenance;
 
-/// One version of one operator: its ClusterServiceVersion, the manifests beside it and its metadata.
-///
-/// A `Bundle` has exactly one ClusterServiceVersion with a name; everything else may be wrong, which
+/// One version of one operator: its ClusterServiceVersion, its other manifests and its metadata.
+/// A `Bundle` has exactly one ClusterServiceVersion with a name; all other parts may be invalid, which
 /// [`Bundle::validate`] reports.
 #[derive(Debug, Clone)]
 pub struct Bundle {
     pub csv: ClusterServiceVersion,
-    /// The ClusterServiceVersion as it was written.
+    /// The ClusterServiceVersion as written.
     pub csv_raw: Value,
-    /// Every other manifest, in the order of the files. The ClusterServiceVersion is not among them.
+    /// All other manifests, in the order of the files.
     pub objects: Vec<Value>,
-    /// `annotations.yaml`; empty for a bundle made from catalog objects.
+    /// `annotations.yaml`; empty for a bundle built from catalog objects.
     pub annotations: BTreeMap<String, String>,
     /// `properties.yaml`.
     pub properties: Vec<Property>,
     /// `dependencies.yaml`.
     pub dependencies: Vec<Property>,
-    /// Where each part was read from.
+    /// Sources of the parts.
     pub(crate) provenance: Arc<Provenance>,
 }
 
@@ -54,7 +53,7 @@ pub(crate) const MANIFESTS: &str = "operators.operatorframework.io.bundle.manife
 pub(crate) const METADATA: &str = "operators.operatorframework.io.bundle.metadata.v1";
 
 impl Bundle {
-    /// A bundle of what is on a cluster already: its ClusterServiceVersion, typed and as it is, and its other objects.
+    /// A bundle from installed objects: its ClusterServiceVersion, typed and raw, and its other objects.
     #[must_use]
     pub fn from_installed(csv: ClusterServiceVersion, csv_raw: Value, objects: Vec<Value>) -> Self {
         Self {
@@ -86,7 +85,7 @@ impl Bundle {
         self.version_text().and_then(|text| olm_version::Version::parse(text).ok())
     }
 
-    /// `spec.release`: which packaging of the version it is.
+    /// `spec.release`: distinguishes packagings of one version.
     #[must_use]
     pub fn release(&self) -> Option<&str> {
         self.csv_raw.pointer("/spec/release").and_then(Value::as_str).filter(|text| !text.is_empty())
@@ -98,7 +97,7 @@ impl Bundle {
         self.csv_raw.pointer("/spec/displayName").and_then(Value::as_str).unwrap_or_else(|| self.name())
     }
 
-    /// The package it says it belongs to: the annotation, else an `olm.package` property.
+    /// The package: from the annotation, otherwise from an `olm.package` property.
     #[must_use]
     pub fn package(&self) -> Option<&str> {
         self.annotations.get(PACKAGE).map(String::as_str).filter(|name| !name.is_empty()).or_else(|| {
@@ -107,14 +106,14 @@ impl Bundle {
         })
     }
 
-    /// The channels it says it is in.
+    /// The channels from its annotation.
     #[must_use]
     pub fn channels(&self) -> Vec<&str> {
         let channels = self.annotations.get(CHANNELS).map(String::as_str).unwrap_or_default();
         channels.split(',').map(str::trim).filter(|name| !name.is_empty()).collect()
     }
 
-    /// The default channel it says its package has.
+    /// The default channel from its annotation.
     #[must_use]
     pub fn default_channel(&self) -> Option<&str> {
         self.annotations.get(DEFAULT_CHANNEL).map(|name| name.trim()).filter(|name| !name.is_empty())
@@ -139,7 +138,6 @@ impl Bundle {
         self.csv_annotation("olm.skipRange").filter(|range| !range.is_empty())
     }
 
-    /// An annotation of the ClusterServiceVersion.
     #[must_use]
     pub fn csv_annotation(&self, name: &str) -> Option<&str> {
         self.csv_raw.get("metadata")?.get("annotations")?.get(name)?.as_str()

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use crate::fields::{self, Shape};
 use crate::model::{Bundle, Property};
 
-/// A property as metadata and catalogs list it.
+/// A property in metadata and catalogs.
 pub(crate) static PROPERTY: Shape = Shape(&[("type", None), ("value", None)]);
 
-/// A package that must be installed in a version of a range (`olm.package.required`).
+/// A required package with a version range (`olm.package.required`).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PackageRequirement {
@@ -19,10 +19,9 @@ pub struct PackageRequirement {
     pub version_range: String,
 }
 
-/// The properties that a catalog lists for a bundle of `package`, sorted by type and value: what the
-/// bundle provides and requires, and what its author wrote into `properties.yaml`, `dependencies.yaml`
-/// and the annotation `olm.properties`. Manifests and metadata of the ClusterServiceVersion are not
-/// among them.
+/// The properties that a catalog lists for a bundle of `package`, sorted by type and value: what the bundle
+/// provides and requires, and the author's `properties.yaml`, `dependencies.yaml` and annotation
+/// `olm.properties`. Manifests and metadata of the ClusterServiceVersion are not among them.
 #[must_use]
 pub fn bundle_properties(bundle: &Bundle, package: &str) -> Vec<Property> {
     let mut properties = bundle.properties.clone();
@@ -48,8 +47,7 @@ pub fn bundle_properties(bundle: &Bundle, package: &str) -> Vec<Property> {
 }
 
 impl Bundle {
-    /// The APIs that it provides: every version of the CustomResourceDefinitions in it, and its
-    /// aggregated APIs.
+    /// The APIs that it provides: every version of its CustomResourceDefinitions, and its aggregated APIs.
     #[must_use]
     pub fn provided_gvks(&self) -> Vec<Gvk> {
         let crds = self.crds().flat_map(|crd| {
@@ -68,7 +66,7 @@ impl Bundle {
         gvks
     }
 
-    /// The APIs that it requires of other operators.
+    /// The APIs that it requires from other operators.
     #[must_use]
     pub fn required_gvks(&self) -> Vec<Gvk> {
         let crds = self.required_crds().into_iter().map(|crd| Gvk {
@@ -105,7 +103,7 @@ pub(crate) fn api_service(description: &Value) -> Gvk {
     Gvk { group: text("group"), version: text("version"), kind: text("kind") }
 }
 
-/// The annotation `olm.properties` of the ClusterServiceVersion; one that does not parse is a finding.
+/// The annotation `olm.properties` of the ClusterServiceVersion; an invalid one is a finding.
 fn annotated(bundle: &Bundle) -> Vec<Property> {
     let text = bundle.csv_annotation("olm.properties").unwrap_or("[]");
     let mut listed: Value = serde_json::from_str(text).unwrap_or_default();
@@ -115,7 +113,7 @@ fn annotated(bundle: &Bundle) -> Vec<Property> {
     }
 }
 
-/// A dependency as the property that it becomes.
+/// Converts a dependency to its property.
 fn requirement(dependency: &Property) -> Property {
     let value = &dependency.value;
     match dependency.type_.as_str() {

@@ -1,4 +1,4 @@
-//! Where the parts of a bundle were read from.
+//! Sources of the parts of a bundle.
 
 use std::sync::Arc;
 
@@ -6,11 +6,10 @@ use crate::error::Place;
 use crate::validate::Finding;
 use crate::yaml;
 
-/// A part of a bundle that a finding can be about.
+/// A part of a bundle that a finding can concern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Origin {
     Bundle,
-    /// The ClusterServiceVersion.
     Csv,
     /// One of the other manifests.
     Object(usize),
@@ -22,7 +21,6 @@ pub(crate) enum Origin {
     Property(usize),
 }
 
-/// A file and its text.
 #[derive(Debug)]
 struct Source {
     file: String,
@@ -39,13 +37,13 @@ pub(crate) struct Spot {
 }
 
 impl Spot {
-    /// Tells documents apart.
+    /// Identifies the document.
     pub fn key(self) -> (usize, usize) {
         (self.source, self.start)
     }
 }
 
-/// Where the parts of a bundle were read from; empty for a bundle made of catalog objects.
+/// Sources of the parts of a bundle; empty for a bundle built from catalog objects.
 #[derive(Debug, Default)]
 pub(crate) struct Provenance {
     sources: Vec<Source>,
@@ -55,9 +53,9 @@ pub(crate) struct Provenance {
     /// With the field path of each in its document.
     pub dependencies: Vec<(Spot, String)>,
     pub properties: Vec<(Spot, String)>,
-    /// Whether a file of the bundle could not be read, so that what is missing may be in it.
+    /// Whether a file of the bundle could not be read, so that missing parts may be in it.
     pub incomplete: bool,
-    /// What was remarked while reading.
+    /// Remarks from reading.
     pub notes: Vec<Finding>,
 }
 
@@ -67,7 +65,6 @@ impl Provenance {
         self.sources.len() - 1
     }
 
-    /// The texts of all files.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         self.sources.iter().map(|source| source.text.as_ref())
     }
@@ -87,7 +84,7 @@ impl Provenance {
         }
     }
 
-    /// The path of a field of that part in the document it stands in.
+    /// The path of a field of that part in its document.
     pub fn path_of(&self, origin: Origin, field: &str) -> String {
         let prefix = match origin {
             Origin::Dependency(index) => self.dependencies.get(index).map(|(_, path)| path.as_str()),
@@ -101,7 +98,7 @@ impl Provenance {
         }
     }
 
-    /// The places of fields in one document; the document's own where nothing is known.
+    /// The places of fields in one document; the document's own where unknown.
     pub fn places(&self, spot: Spot, fields: &[&str]) -> Vec<Vec<Place>> {
         let source = &self.sources[spot.source];
         let text = source.text.get(spot.start..spot.end).unwrap_or_default();

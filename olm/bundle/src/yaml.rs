@@ -1,7 +1,6 @@
-//! YAML as people write it into manifests, with the place of every mistake.
-//!
+//! YAML of hand-written manifests, with the place of every error.
 //! Memory is bounded: a file takes at most [`MEMORY_FACTOR`] times its size (and one MiB more), whatever its
-//! anchors, lists and keys multiply to; what would take more is refused.
+//! anchors, lists and keys expand to; larger expansions are rejected.
 
 mod locate;
 mod tracked;
@@ -16,15 +15,15 @@ use crate::error::{BundleError, Place};
 pub(crate) use locate::{join, locate};
 use tracked::{Budget, Tracked};
 
-/// How many times its own size a file may take in memory at most. The densest texts are lists of digits and maps
-/// of short keys: two bytes become a value of 72 or an entry of 120, and lists and maps grow by doubling.
+/// Maximum memory of a file as a multiple of its size. The densest texts are lists of digits and maps of
+/// short keys: two bytes become a value of 72 or an entry of 120, and lists and maps grow by doubling.
 pub const MEMORY_FACTOR: usize = 192;
 
-/// What needs the tolerant reader is small; the largest real ClusterServiceVersion has 740 KB.
+/// Maximum size for the tolerant reader; the largest real ClusterServiceVersion has 740 KB.
 const LARGEST_TOLERATED: usize = 1 << 20;
-/// Brackets in such a text.
+/// Maximum number of brackets in such a text.
 const MOST_BRACKETS: usize = 10_000;
-/// Mistakes of one file that are kept; what is behind them is not read.
+/// Maximum number of errors of one file; the rest is not read.
 const MOST_MISTAKES: usize = 20;
 
 /// A document and the line it starts at.
@@ -32,18 +31,16 @@ const MOST_MISTAKES: usize = 20;
 pub struct Document {
     /// Line of the file, counted from 1.
     pub line: usize,
-    /// The content.
     pub value: Value,
-    /// Keys that are there more than once, as field paths; the last one counts.
+    /// Duplicate keys, as field paths; the last one counts.
     pub repeated: Vec<String>,
-    /// Where it is in the text, which begins behind a byte order mark.
+    /// Its range in the text, which starts after a byte order mark.
     pub(crate) range: Range<usize>,
 }
 
-/// The documents of a YAML or JSON file; empty ones are left out.
-///
+/// The documents of a YAML or JSON file, without empty ones.
 /// # Errors
-/// The first mistake, with file, line and column.
+/// The first error, with file, line and column.
 pub fn documents(file: &str, bytes: &[u8]) -> Result<Vec<Document>, BundleError> {
     let (documents, mistakes) = read(file, text_of(file, bytes)?);
     match mistakes.into_iter().next() {
@@ -52,7 +49,7 @@ pub fn documents(file: &str, bytes: &[u8]) -> Result<Vec<Document>, BundleError>
     }
 }
 
-/// The documents that can be read, and the mistakes in the others.
+/// The valid documents, and the errors in the others.
 pub(crate) fn read(file: &str, text: &str) -> (Vec<Document>, Vec<BundleError>) {
     if let Some(documents) = json_documents(text) {
         return (documents, Vec::new());
@@ -86,22 +83,21 @@ fn parse(text: &str, budget: &mut Budget) -> Result<Tracked, serde_saphyr::Error
         if limit || !is_tolerable(text) {
             return Err(error);
         }
-        // Real manifests hold text that only libyaml, which Go's parser descends from, lets pass.
+        // Real manifests contain text that only libyaml, the ancestor of Go's parser, accepts.
         budget.read(text.len(), || serde_yaml::from_str(text)).map_err(|_| error)
     })
 }
 
-/// Whether a text can be given to the tolerant reader, which looks at no limit while it reads: it keeps a hundred
-/// bytes for each byte, and for each token it walks through all brackets that are open.
+/// Whether a text is safe for the tolerant reader, which has no limits of its own: it keeps a hundred bytes
+/// for each byte, and for each token it walks through all open brackets.
 fn is_tolerable(text: &str) -> bool {
     text.len() <= LARGEST_TOLERATED
         && text.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count() <= MOST_BRACKETS
 }
 
 /// The text of a file without its byte order mark.
-///
 /// # Errors
-/// Where it is not UTF-8.
+/// When it is not UTF-8.
 pub(crate) fn text_of<'a>(file: &str, bytes: &'a [u8]) -> Result<&'a str, BundleError> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(text.strip_prefix('\u{feff}').unwrap_or(text)),
@@ -115,7 +111,7 @@ pub(crate) fn text_of<'a>(file: &str, bytes: &'a [u8]) -> Result<&'a str, Bundle
     }
 }
 
-/// JSON is read as JSON: it may be indented with tabs, which YAML forbids.
+/// JSON is parsed as JSON: it may be indented with tabs, which YAML forbids.
 fn json_documents(text: &str) -> Option<Vec<Document>> {
     if !text.trim_start().starts_with(['{', '[']) {
         return None;
@@ -143,7 +139,7 @@ fn newlines(text: &str) -> usize {
     text.bytes().filter(|byte| *byte == b'\n').count()
 }
 
-/// A part of a YAML stream that holds at most one document.
+/// A part of a YAML stream with at most one document.
 #[derive(Debug, Clone, Copy)]
 pub struct Chunk<'a> {
     /// The document with its `---`.
@@ -152,10 +148,9 @@ pub struct Chunk<'a> {
     pub line: usize,
 }
 
-/// Splits a YAML stream at its document markers; parts without content are left out.
-///
-/// YAML forbids `---` at the start of a line inside of any scalar, so that a document with a mistake
-/// cannot hide the ones behind it.
+/// Splits a YAML stream at its document markers; empty parts are left out.
+/// YAML forbids `---` at the start of a line inside of any scalar, so a document with an error cannot hide
+/// the following ones.
 pub fn split(text: &str) -> impl Iterator<Item = Chunk<'_>> {
     let mut rest = text;
     let mut line = 1;
@@ -197,16 +192,15 @@ fn has_content(line: &str) -> bool {
     !(line.is_empty() || line == "---" || line == "..." || line.starts_with(['#', '%']))
 }
 
-/// Manifests are YAML 1.1 to the tools that OLM is made of: `0644` is an octal number, and the last
-/// of two equal keys counts. The budget lets CustomResourceDefinitions of several megabytes pass and
-/// stops anchors that multiply.
+/// OLM's tools read manifests as YAML 1.1: `0644` is an octal number, and the last of two equal keys counts.
+/// The budget accepts CustomResourceDefinitions of several megabytes and stops exponential anchors.
 fn options() -> serde_saphyr::Options {
     let mut budget = serde_saphyr::Budget::default();
     budget.max_depth = tracked::MOST_LEVELS;
     budget.max_events = 4_000_000;
     budget.max_nodes = tracked::LARGEST_DOCUMENT;
-    // Aliases are bounded by what they expand to (`tracked`), not by their number: real manifests have hundreds of few
-    // anchors.
+    // Aliases are bounded by their expansion (`tracked`), not by their number: real manifests have hundreds
+    // of few anchors.
     budget.max_aliases = tracked::LARGEST_DOCUMENT;
     budget.enforce_alias_anchor_ratio = false;
     serde_saphyr::options! {
@@ -234,7 +228,7 @@ fn syntax_error(file: &str, first_line: usize, error: &serde_saphyr::Error) -> B
     BundleError::Syntax { place: Place { file: file.to_owned(), line, column }, message: message.to_owned() }
 }
 
-/// The limit that a document is beyond, where that is why it is refused.
+/// The exceeded limit, if the document was rejected for that.
 fn limit(error: &serde_saphyr::Error) -> Option<String> {
     use serde_saphyr::Error;
     match error {
@@ -248,7 +242,7 @@ fn limit(error: &serde_saphyr::Error) -> Option<String> {
         Error::AliasReplayLimitExceeded { .. }
         | Error::AliasReplayStackDepthExceeded { .. }
         | Error::AliasReplayCounterOverflow { .. } => Some(tracked::EXPANDED.to_owned()),
-        // The parser adds where the anchor is.
+        // The parser appends the place of the anchor.
         _ => error.to_string().starts_with(tracked::EXPANDED).then(|| tracked::EXPANDED.to_owned()),
     }
 }

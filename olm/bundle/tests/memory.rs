@@ -1,4 +1,4 @@
-//! What hostile files take in memory. One test: the figures are those of the process.
+//! Memory usage of hostile files. One test: the figures are those of the process.
 
 #![allow(clippy::unwrap_used)] // a helper of a test may fail it
 
@@ -6,14 +6,14 @@ use std::fs;
 
 use olm_bundle::{Options, check_files, yaml};
 
-/// The most memory that this process has had so far, in bytes; Linux alone tells.
+/// Peak memory of this process in bytes; only Linux reports it.
 fn peak() -> Option<usize> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
     Some(line.split_whitespace().nth(1)?.parse::<usize>().ok()? << 10)
 }
 
-/// Texts that become as much as possible for their size.
+/// Texts with the largest expansion for their size.
 fn hostile() -> Vec<(&'static str, String)> {
     let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
     for level in 1..12 {
@@ -22,7 +22,7 @@ fn hostile() -> Vec<(&'static str, String)> {
     }
     let many_bombs = format!("---\n{bomb}").repeat(200);
     let long = format!("a: &a {}\nb: [{}]\n", "x".repeat(60_000), "*a,".repeat(60_000));
-    // Fails in the strict reader, so that the tolerant one has its turn.
+    // Fails in the strict reader, so that the tolerant one is used.
     let tolerated = format!("t: {{a: b, c: *}}\n{bomb}");
     vec![
         ("digits in JSON", format!("[{}0]", "0,".repeat(150_000))),
@@ -45,7 +45,7 @@ fn no_file_takes_more_than_its_share() {
         println!("skipped: memory of hostile files: /proc/self/status is not there");
         return;
     };
-    // Given one file after the other; the peak only grows, so each is measured against what was there before it.
+    // One file after the other; the peak only grows, so each is measured against the value before it.
     for (what, text) in hostile() {
         let before = peak().unwrap();
         let start = std::time::Instant::now();

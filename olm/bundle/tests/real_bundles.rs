@@ -1,4 +1,4 @@
-//! Every real bundle is described as upstream describes it.
+//! Every real bundle is described as in upstream.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a helper of a test may fail it
 
@@ -26,7 +26,7 @@ fn properties_equal_those_of_opm() {
         let bundle = Bundle::from_dir(&root.join(dir)).unwrap();
         assert_eq!(blob["name"], bundle.name(), "{dir}");
         assert_eq!(blob["package"].as_str(), bundle.package(), "{dir}");
-        // What opm adds for people to see is what the catalog reads from the CSV itself.
+        // opm adds display metadata, which the catalog reads from the CSV itself.
         let expected: Vec<&Value> = blob["properties"]
             .as_array()
             .unwrap()

@@ -1,4 +1,4 @@
-//! `render_fbc` gives what `opm render --migrate` gave for the same bundles.
+//! `render_fbc` equals the output of `opm render --migrate` for the same bundles.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a helper of a test may fail it
 
@@ -8,7 +8,7 @@ use base64::Engine;
 use olm_bundle::{Bundle, Manifests, render_fbc, render_fbc_with};
 use serde_json::Value;
 
-/// Maps sorted by key, and lists whose order upstream leaves to chance sorted by content.
+/// Maps sorted by key, and lists with a random order upstream sorted by content.
 fn normal(mut document: Value) -> Value {
     document.sort_all_objects();
     for key in ["properties", "relatedImages"] {
@@ -32,11 +32,11 @@ fn recorded() -> Option<Vec<(String, Bundle, Value)>> {
 
 #[test]
 fn every_bundle_renders_as_opm_renders_it() {
-    // given what opm printed for each real bundle
+    // given the output of opm for each real bundle
     let Some(recorded) = recorded() else { return };
     assert!(recorded.len() >= 192, "{}", recorded.len());
 
-    // when each is rendered with the image that the recording used
+    // when each is rendered with the image of the recording
     for (dir, bundle, expected) in recorded {
         let ours = normal(render_fbc(&bundle, expected["image"].as_str().unwrap()));
         let expected = normal(expected);

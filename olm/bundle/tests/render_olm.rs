@@ -1,4 +1,5 @@
-//! What we render from a real bundle, compared with what OLM v0 left in a cluster. What OLM v1 renders is compared in `render_olm_v1`.
+//! The rendering of a real bundle, compared with the objects of OLM v0 in a cluster. OLM v1 is compared in
+//! `render_olm_v1`.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a helper of a test may fail it
 
@@ -51,7 +52,7 @@ fn etcd_renders_what_olm_v0_left_in_the_cluster() {
     let (own_annotations, their_annotations) =
         (own.pointer(annotations).unwrap(), theirs.pointer(annotations).unwrap());
     for (key, value) in their_annotations.as_object().unwrap() {
-        // The projected properties are put on the ClusterServiceVersion by whoever writes it.
+        // The writer of the ClusterServiceVersion adds the projected properties.
         if key != "operatorframework.io/properties" {
             assert_eq!(own_annotations.get(key), Some(value), "{key}");
         }

@@ -1,7 +1,6 @@
-//! What we render from real bundles, compared field by field with what OLM v1 rendered.
-//!
-//! [`DIFFERENCES`] lists what differs on purpose, each with its reason. The list is complete, because a difference that is not on it
-//! fails the test, and exact, because an entry that nothing needs fails it, too.
+//! The rendering of real bundles, compared field by field with that of OLM v1.
+//! [`DIFFERENCES`] lists the deliberate differences, each with its reason. The list is complete, because an
+//! unlisted difference fails the test, and exact, because an unneeded entry fails it, too.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a helper of a test may fail it
 
@@ -16,7 +15,7 @@ use serde_json::Value;
 const INSTALL: &str = "install-ns";
 const WATCH: &str = "watch-ns";
 
-/// What differs on purpose, and why.
+/// Deliberate differences and their reasons.
 const DIFFERENCES: &[(&str, &str)] = &[
     // ---- bundles
     (
@@ -78,7 +77,7 @@ const DIFFERENCES: &[(&str, &str)] = &[
     ("quantities", "Go rewrites quantities (`0.5` to `500m`), ours stay as the author wrote them"),
 ];
 
-/// How often each was met.
+/// Number of occurrences of each.
 #[derive(Default)]
 struct Met {
     counts: BTreeMap<&'static str, usize>,
@@ -100,7 +99,7 @@ fn is_webhook(object: &Value) -> bool {
     text(object, "/kind").ends_with("WebhookConfiguration")
 }
 
-/// `<base>-<hash>`: whether the name of a role or binding was generated, by us or by v1.
+/// `<base>-<hash>`: the base of a generated name of a role or binding, of either side.
 fn generated(object: &Value) -> Option<&str> {
     let rbac = ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"].contains(&text(object, "/kind"));
     let (base, hash) = text(object, "/metadata/name").rsplit_once('-')?;
@@ -110,8 +109,8 @@ fn generated(object: &Value) -> Option<&str> {
     (rbac && is_hash).then_some(base)
 }
 
-/// Objects by what makes them the same on both sides. A generated name says nothing then: a role is known by what it allows, a binding
-/// by what it binds to whom.
+/// Objects by their identity on both sides. Generated names are ignored: a role is identified by its rules, a
+/// binding by its role and subjects.
 fn by_key<'a>(objects: impl Iterator<Item = &'a Value> + Clone) -> BTreeMap<String, &'a Value> {
     let place = |object: &Value| match is_webhook(object) {
         true => text(object, "/kind").to_owned(),
@@ -132,7 +131,7 @@ fn by_key<'a>(objects: impl Iterator<Item = &'a Value> + Clone) -> BTreeMap<Stri
             _ if is_webhook(object) => text(object, "/webhooks/0/name").to_owned(),
             None => text(object, "/metadata/name").to_owned(),
             Some(base) => {
-                // The base is cut where the hash needs the room.
+                // The base is truncated where the hash needs the space.
                 let base: String = base.chars().take(16).collect();
                 match object.get("roleRef") {
                     None => format!("{base} {}", rights(object)),
@@ -152,7 +151,7 @@ fn by_key<'a>(objects: impl Iterator<Item = &'a Value> + Clone) -> BTreeMap<Stri
     out
 }
 
-/// Without empty values and in one order, to be compared as a text.
+/// Without empty values and sorted, for comparison as text.
 fn plain(value: &Value) -> Value {
     let mut value = value.clone();
     value.sort_all_objects();
@@ -175,7 +174,7 @@ fn is_nothing(value: &Value) -> bool {
     }
 }
 
-/// What a quantity is worth.
+/// The value of a quantity.
 fn quantity(value: &Value) -> Option<f64> {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let at = text.find(|c: char| !(c.is_ascii_digit() || ".+-".contains(c))).unwrap_or(text.len());
@@ -202,7 +201,7 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// Goes down to the fields that differ. `path` has `/` between its parts, and no index of lists.
+    /// Descends to the differing fields. `path` has `/` between its parts, and no index of lists.
     fn compare(&mut self, path: &str, ours: Option<&Value>, theirs: Option<&Value>) {
         if ours == theirs {
             return;
@@ -213,7 +212,7 @@ impl Pair<'_> {
                 keys.into_iter()
                     .for_each(|key| self.compare(&format!("{path}/{key}"), a.get(key), b.get(key)));
             }
-            // Labels and annotations are known by name, where one side has none at all as well.
+            // Labels and annotations are compared by name, even where one side has none at all.
             (Some(Value::Object(only)), None) if ends(path, &["labels", "annotations"]) => {
                 only.iter().for_each(|(key, v)| self.compare(&format!("{path}/{key}"), Some(v), None));
             }
@@ -309,7 +308,7 @@ fn ends(path: &str, keys: &[&str]) -> bool {
     keys.iter().any(|key| path.ends_with(&format!("/{key}")))
 }
 
-/// Whether an empty value says the same as none. An empty map can be a choice (`emptyDir: {}`).
+/// Whether an empty value is equivalent to none. An empty map can be significant (`emptyDir: {}`).
 fn meaningless(path: &str, value: &Value) -> bool {
     !value.is_object()
         || ends(
@@ -326,7 +325,7 @@ fn meaningless(path: &str, value: &Value) -> bool {
         )
 }
 
-/// The target namespaces of a recorded line: what its Deployments were told, or what its mode means.
+/// The target namespaces of a recorded line: those of its Deployments, or those that its mode implies.
 fn targets(line: &Value, bundle: &Bundle) -> Vec<String> {
     let objects = line["objects"].as_array().into_iter().flatten();
     let told = objects.filter(|object| object["kind"] == "Deployment").find_map(|object| {
@@ -343,7 +342,7 @@ fn targets(line: &Value, bundle: &Bundle) -> Vec<String> {
     }
 }
 
-/// Objects that one side alone has for a known reason.
+/// Objects of only one side, with a known reason.
 fn one_sided(object: &Value) -> Option<&'static str> {
     let kind = text(object, "/kind");
     let certificate = ["Secret", "Role", "RoleBinding"].contains(&kind)
@@ -363,7 +362,7 @@ fn compare(ours: &[Value], line: &Value, place: &str, met: &mut Met) {
         .filter(|o| o["kind"] == "CustomResourceDefinition")
         .map(|o| text(o, "/metadata/name"))
         .collect();
-    // Of CRDs a hash of Go's encoding is on record, which says which there are and no more.
+    // For CRDs only a hash of Go's encoding is recorded, which proves their existence and no more.
     let recorded: BTreeSet<&str> =
         line["crd_sha256"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
     if crds != recorded {

@@ -1,4 +1,4 @@
-//! Every bundle in the data of upstream's own tests is judged as upstream judges it, or differs for a stated reason.
+//! Every bundle in the data of upstream's own tests has upstream's result, or differs for a stated reason.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a helper of a test may fail it
 
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use olm_bundle::{Checked, Options, Severity, check_dir, check_files, yaml};
 
-/// Folders with `manifests/` and `metadata/`, and other folders that hold a ClusterServiceVersion.
+/// Directories with `manifests/` and `metadata/`, and other directories with a ClusterServiceVersion.
 fn bundle_folders(root: &Path, found: &mut Vec<PathBuf>) {
     for folder in common::folders(root) {
         if folder.join("manifests").is_dir() && folder.join("metadata").is_dir() {
@@ -39,7 +39,7 @@ fn check(folder: &Path) -> Checked {
     if folder.join("metadata").is_dir() {
         return check_dir(folder, &Options::default());
     }
-    // Manifests alone: the metadata that upstream's library takes for granted is added.
+    // Only manifests: the metadata that upstream's library assumes is added.
     let manifests =
         if folder.join("manifests").is_dir() { folder.join("manifests") } else { folder.to_owned() };
     let annotations = b"annotations:\n  operators.operatorframework.io.bundle.mediatype.v1: registry+v1\n  \
@@ -52,7 +52,7 @@ fn check(folder: &Path) -> Checked {
     for entry in fs::read_dir(&manifests).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        // A package manifest lies beside the manifests in some folders; it is not one of them.
+        // Some directories contain a package manifest, which is not a manifest of the bundle.
         if path.is_file() && !name.contains("package") {
             files.push((format!("manifests/{name}"), fs::read(&path).unwrap()));
         }
@@ -60,7 +60,7 @@ fn check(folder: &Path) -> Checked {
     check_files(&folder.display().to_string(), files, &Options::default())
 }
 
-/// Folder, the codes of the errors (none: valid), and why where upstream's own test says otherwise.
+/// Directory, the codes of the errors (none: valid), and the reason where upstream's own test differs.
 #[rustfmt::skip] // one line a bundle
 const BUNDLES: &[(&str, &[&str], &str)] = &[
     ("api/pkg/encoding/testdata", &["crd-missing"], "upstream's test only compresses it"),
@@ -190,7 +190,7 @@ const BUNDLES: &[(&str, &[&str], &str)] = &[
 ];
 
 #[test]
-fn every_bundle_is_judged_as_its_name_says() {
+fn every_bundle_is_judged_as_its_name_states() {
     let Some(root) = common::data("upstream-testdata") else { return };
     let expected: BTreeMap<&str, BTreeSet<&str>> =
         BUNDLES.iter().map(|(path, codes, _)| (*path, codes.iter().copied().collect())).collect();
@@ -198,7 +198,7 @@ fn every_bundle_is_judged_as_its_name_says() {
     bundle_folders(&root, &mut folders);
     folders.sort();
     folders.dedup();
-    // It holds single manifests, which have a table of their own.
+    // Single manifests, which have their own table.
     folders.retain(|folder| !folder.ends_with("api/pkg/validation/internal/testdata"));
     let mut wrong = Vec::new();
     let mut seen = BTreeSet::new();
@@ -223,20 +223,20 @@ fn every_bundle_is_judged_as_its_name_says() {
 }
 
 #[test]
-fn names_that_say_valid_or_invalid_are_right() {
-    // given the folders whose name says what they are
+fn names_with_valid_or_invalid_are_right() {
+    // given the directories with the expected result in their names
     for (path, codes, why) in BUNDLES {
         let part = |starts: &str| path.split('/').any(|part| part.starts_with(starts));
         let says_invalid = part("invalid") || path.contains("-invalid-");
         let says_valid = !says_invalid && (part("valid_") || part("validPackages"));
-        // then the judgement is that, or the table says why not
+        // then the result matches, or the table has the reason
         if says_invalid && codes.is_empty() || says_valid && !codes.is_empty() {
             assert!(!why.is_empty(), "{path}");
         }
     }
 }
 
-/// Single manifests of the library's tests: file, errors, and why where upstream says otherwise.
+/// Single manifests of the library's tests: file, errors, and the reason where upstream differs.
 #[rustfmt::skip] // one line a file
 const FILES: &[(&str, &[&str], &str)] = &[
     ("badAnnotationNames.csv.yaml", &["csv-annotation-case"], ""),
@@ -258,7 +258,7 @@ const FILES: &[(&str, &[&str], &str)] = &[
 ];
 
 #[test]
-fn every_single_manifest_is_judged_as_its_name_says() {
+fn every_single_manifest_is_judged_as_its_name_states() {
     let Some(root) = common::data("upstream-testdata/api/pkg/validation/internal/testdata") else { return };
     let expected: BTreeMap<&str, BTreeSet<&str>> =
         FILES.iter().map(|(path, codes, _)| (*path, codes.iter().copied().collect())).collect();
@@ -279,7 +279,7 @@ fn every_single_manifest_is_judged_as_its_name_says() {
     assert!(wrong.is_empty(), "differ from the table:\n{}", wrong.join("\n"));
 }
 
-/// What is wrong with one manifest, without what is missing around it.
+/// Errors of one manifest, without those of missing parts.
 fn errors_of_one(file: &Path, name: &str) -> BTreeSet<&'static str> {
     let mut files = vec![
         (

@@ -1,4 +1,4 @@
-//! Upstream's data for the suites on demand, judged as upstream's tests say.
+//! Upstream's data for the suites on demand, with the results of upstream's tests.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a helper of a test may fail it
 
@@ -14,7 +14,7 @@ const ANNOTATIONS: &[u8] = b"annotations: {operators.operatorframework.io.bundle
 const CSV: &[u8] =
     b"{apiVersion: operators.coreos.com/v1alpha1, kind: ClusterServiceVersion, metadata: {name: p.v1.0.0}}";
 
-/// What a suite finds in the manifests of a folder, or in one, beyond the default suite.
+/// Findings of a suite in the manifests of a directory, or in one, beyond the default suite.
 fn found(path: &Path, selector: &str, values: &[&str]) -> Vec<String> {
     let mut files = Vec::new();
     if path.is_file() {
@@ -48,7 +48,7 @@ fn found(path: &Path, selector: &str, values: &[&str]) -> Vec<String> {
     codes.into_iter().collect()
 }
 
-/// Path, suites, values, what is found.
+/// Path, suites, values, findings.
 type Case = (&'static str, &'static str, &'static [&'static str], &'static [&'static str]);
 
 #[rustfmt::skip] // one line a case

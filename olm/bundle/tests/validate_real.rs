@@ -1,4 +1,4 @@
-//! Every real bundle is judged, and what is wrong with which is pinned.
+//! Every real bundle is validated, and its findings are pinned.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a helper of a test may fail it
 
@@ -10,7 +10,7 @@ use std::path::Path;
 
 use olm_bundle::{Bundle, Checked, Options, Severity, Suite, check_dir, check_files};
 
-/// The package-manifest format has manifests and no metadata; they make a bundle with what the metadata would say.
+/// The package-manifest format has manifests and no metadata; they become a bundle with equivalent metadata.
 fn check_manifests(dir: &Path, package: &str) -> Checked {
     let annotations = format!(
         "annotations:\n  \
@@ -31,7 +31,7 @@ fn check_manifests(dir: &Path, package: &str) -> Checked {
     check_files(&dir.display().to_string(), files, &Options::default())
 }
 
-/// Each real bundle as `PACKAGE/VERSION`, with what is found.
+/// Each real bundle as `PACKAGE/VERSION`, with its findings.
 fn all() -> Option<BTreeMap<String, Checked>> {
     let root = common::data("bundles")?;
     let mut checked = BTreeMap::new();
@@ -42,7 +42,7 @@ fn all() -> Option<BTreeMap<String, Checked>> {
                 let shown = format!("{}/{}", name(&package), name(&version));
                 if folder == "operators" {
                     if version.join("manifests").exists() {
-                        // None is so wrong that it could not be read.
+                        // All of them are readable.
                         Bundle::from_dir(&version).unwrap();
                         checked.insert(shown, check_dir(&version, &Options::default()));
                     }
@@ -62,7 +62,7 @@ fn codes(checked: &Checked, severity: Severity) -> BTreeSet<&'static str> {
     checked.findings.iter().filter(|f| f.severity == severity).map(|f| f.code).collect()
 }
 
-/// Bundles with errors. A bundle that is not here must have none.
+/// Bundles with errors. Any other bundle must have none.
 const WITH_ERRORS: &[(&str, &[&str])] = &[
     ("kuadrant-operator/0.11.1", &["related-image-invalid"]),
     ("kuadrant-operator/0.2.1", &["related-image-invalid"]),
@@ -132,7 +132,7 @@ fn every_suite_runs_on_every_real_bundle() {
     options.set("k8s-version=1.26").unwrap();
     let mut found: BTreeSet<&str> = BTreeSet::new();
     for package in common::folders(&root) {
-        // one version of each package has what there is to see
+        // one version of each package has all findings
         let Some(version) = common::folders(&package).into_iter().find(|v| v.join("manifests").exists())
         else {
             continue;
@@ -151,7 +151,7 @@ fn findings_of_folders_have_places() {
     for checked in checked.values() {
         without.extend(checked.findings.iter().filter(|f| f.place.is_none()).map(|f| f.code));
     }
-    // What is about the bundle as a whole stands nowhere.
+    // Findings about the bundle as a whole have no place.
     let whole = BTreeSet::from(["bundle-layout", "bundle-nearly-too-large", "bundle-too-large", "csv-count"]);
     assert!(without.is_subset(&whole), "{without:?}");
 }

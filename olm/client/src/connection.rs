@@ -1,9 +1,10 @@
-//! Connections that end when nobody answers any more.
+//! Connections with a bounded time until a dead peer is detected.
 //!
-//! A node that loses its power, a load balancer that forgets a connection, a Service whose address is moved: none of them says so.
-//! The client library waits for the next line of a watch for 295 seconds, and for the answer to a request on such a connection
-//! until the kernel has given up, a quarter of an hour later; Kubernetes' own clients notice within 45 seconds, by pings of
-//! HTTP/2. Here the kernel asks (keep-alive), which costs the API server nothing.
+//! A node that loses power, a load balancer that drops a connection and a Service that moves to another
+//! address send no FIN or RST. The client library waits 295 seconds for the next line of a watch, and a
+//! request on such a connection fails only when the kernel gives up, a quarter of an hour later; Kubernetes'
+//! own clients notice within 45 seconds, by HTTP/2 pings. Here TCP keep-alive of the kernel detects it, which
+//! costs the API server nothing.
 
 use std::time::Duration;
 
@@ -20,16 +21,18 @@ use tower::{ServiceBuilder, retry::RetryLayer};
 
 use crate::{forward, unanswered::Unanswered};
 
-/// A connection on which nothing was heard for this long is asked whether it lives.
-const QUIET: Duration = Duration::from_secs(15);
-/// So often, and so many times.
-const ASK: Duration = Duration::from_secs(5);
-const TIMES: u32 = 3;
-/// What was sent and is not acknowledged after this long went nowhere; so late at the latest a dead connection ends.
-const SILENCE: Duration = Duration::from_secs(30);
+/// Idle time of a connection before the first keep-alive probe.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
+/// Interval and number of keep-alive probes.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const KEEPALIVE_RETRIES: u32 = 3;
+/// Longest time that sent data stays unacknowledged (`TCP_USER_TIMEOUT`): the upper bound until a dead
+/// connection ends.
+const USER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What [`Client::try_from`] makes, with a connector that keeps watch. Proxies are left to that one.
-pub fn open(config: Config) -> Result<Client, kube::Error> {
+/// As [`Client::try_from`], with keep-alive and timeouts on the connector. A configuration with a proxy falls
+/// back to that function.
+pub(crate) fn open(config: Config) -> Result<Client, kube::Error> {
     if config.proxy_url.is_some() {
         return Client::try_from(config);
     }
@@ -37,11 +40,11 @@ pub fn open(config: Config) -> Result<Client, kube::Error> {
     connector.enforce_http(false);
     // A request in several small packets would otherwise wait 40 ms for the acknowledgement of the first.
     connector.set_nodelay(true);
-    connector.set_keepalive(Some(QUIET));
-    connector.set_keepalive_interval(Some(ASK));
-    connector.set_keepalive_retries(Some(TIMES));
-    connector.set_tcp_user_timeout(Some(SILENCE));
-    // Around TLS too: a server that accepts and then says nothing is given up as well.
+    connector.set_keepalive(Some(KEEPALIVE_IDLE));
+    connector.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
+    connector.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
+    connector.set_tcp_user_timeout(Some(USER_TIMEOUT));
+    // Around TLS too: a server that accepts and then sends nothing also runs into the timeouts.
     let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(connector)?);
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_read_timeout(config.read_timeout);
@@ -66,7 +69,7 @@ mod tests {
 
     use super::*;
 
-    /// The timer of the connection that comes from a port: its kind, as the kernel tells it (2 is keep-alive).
+    /// Kind of the active kernel timer of the connection from a port (2 is keep-alive).
     fn timer(from: SocketAddr, to: SocketAddr) -> Option<u8> {
         let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
         let end = |address: SocketAddr| format!(":{:04X}", address.port());
@@ -79,15 +82,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_waits_is_asked_whether_it_lives() {
+    async fn idle_connections_are_probed_by_keep_alive() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = listener.local_addr().unwrap();
         let config = Config::new(format!("http://{server}").parse().unwrap());
-        // given a request that nobody answers
+        // given a request that stays unanswered
         let client = open(config).unwrap();
-        let asked = tokio::spawn(async move { client.apiserver_version().await });
+        let response = tokio::spawn(async move { client.apiserver_version().await });
         let (stream, peer) = tokio::task::spawn_blocking(move || listener.accept().unwrap()).await.unwrap();
-        // when the server's kernel has acknowledged what was sent, then the keep-alive timer of the client's end runs
+        // when the server's kernel has acknowledged what was sent, then the keep-alive timer of the client's
+        // end runs
         let mut kind = None;
         for _ in 0..500 {
             kind = timer(peer, server);
@@ -98,12 +102,12 @@ mod tests {
         }
         assert_eq!(kind, Some(2));
         drop(stream);
-        assert!(asked.await.unwrap().is_err());
+        assert!(response.await.unwrap().is_err());
     }
 
     #[tokio::test]
-    async fn a_server_that_accepts_and_does_not_greet_is_given_up() {
-        // given a listener whose kernel accepts, and nobody behind it
+    async fn a_server_that_accepts_without_a_handshake_times_out() {
+        // given a listener whose kernel accepts and that has no process behind it
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("https://{}", listener.local_addr().unwrap());
         let mut config = Config::new(url.parse().unwrap());
@@ -111,13 +115,13 @@ mod tests {
         config.default_retry = false;
         // then the handshake ends
         let client = open(config).unwrap();
-        let asked = tokio::time::timeout(Duration::from_secs(60), client.apiserver_version()).await;
-        assert!(asked.expect("it is given up").is_err());
+        let response = tokio::time::timeout(Duration::from_secs(60), client.apiserver_version()).await;
+        assert!(response.expect("it is given up").is_err());
     }
 
     #[tokio::test]
     async fn an_error_names_the_server_and_the_cause() {
-        // given a port at which nobody listens
+        // given a port without a listener
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         drop(listener);

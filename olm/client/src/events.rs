@@ -1,4 +1,4 @@
-//! Events, each with the text that was told.
+//! Events, one per text.
 
 use std::{
     collections::HashMap,
@@ -12,40 +12,41 @@ use kube::{
     runtime::events::{self, Event, Reporter},
 };
 
-/// For so long the same event is counted and not told anew: kube's recorder forgets after it.
+/// How long a repeated event is counted in a series; kube's recorder forgets it after the same time.
 const COUNTED: Duration = Duration::from_secs(360);
 
-/// Publishes events. One that was published in the last six minutes is counted; one whose text is another is told by itself, also where
-/// its reason is the same. (kube's recorder, as the newer one of client-go, counts whatever has the same reason, and the first text
-/// stays.)
+/// Publishes events. An event repeated within six minutes is counted; an event with another text is a new
+/// event, also under the same reason. (kube's recorder, like the newer one of client-go, counts everything
+/// with the same reason and keeps the first text.)
 #[derive(Clone)]
 pub struct Recorder {
     client: Client,
     reporter: Reporter,
-    /// By text, with when it was last told.
-    told: Arc<Mutex<HashMap<String, (Instant, events::Recorder)>>>,
+    /// By text, with the time of the last publication.
+    recorders: Arc<Mutex<HashMap<String, (Instant, events::Recorder)>>>,
 }
 
 impl Recorder {
     /// Publishes in the name of `reporter`.
     #[must_use]
     pub fn new(client: Client, reporter: Reporter) -> Self {
-        Self { client, reporter, told: Arc::default() }
+        Self { client, reporter, recorders: Arc::default() }
     }
 
-    /// Publishes an event about an object, in its namespace. Needs the rights to create and patch `events` of `events.k8s.io` there.
+    /// Publishes an event about an object, in its namespace. Needs the permissions to create and patch
+    /// `events` of `events.k8s.io` there.
     ///
     /// # Errors
-    /// The API server does not take it.
+    /// The API server rejects the event.
     pub async fn publish(&self, event: &Event, regarding: &ObjectReference) -> Result<(), kube::Error> {
         self.of_text(event.note.as_deref().unwrap_or_default()).publish(event, regarding).await
     }
 
     fn of_text(&self, text: &str) -> events::Recorder {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.retain(|_, (at, _)| at.elapsed() < COUNTED);
+        let mut recorders = self.recorders.lock().unwrap_or_else(PoisonError::into_inner);
+        recorders.retain(|_, (at, _)| at.elapsed() < COUNTED);
         let anew = || (Instant::now(), events::Recorder::new(self.client.clone(), self.reporter.clone()));
-        let (at, recorder) = told.entry(text.to_owned()).or_insert_with(anew);
+        let (at, recorder) = recorders.entry(text.to_owned()).or_insert_with(anew);
         *at = Instant::now();
         recorder.clone()
     }
@@ -61,7 +62,7 @@ mod tests {
 
     #[tokio::test]
     async fn each_text_is_an_event_and_the_same_one_is_counted() {
-        // given a server that takes whatever comes
+        // given a server that accepts every event
         let seen = Arc::new(Mutex::new(Vec::new()));
         let server = {
             let seen = Arc::clone(&seen);
@@ -85,7 +86,7 @@ mod tests {
         let recorder = Recorder::new(Client::new(server, "default"), "olm".into());
         let regarding = ObjectReference { name: Some("orders".into()), ..ObjectReference::default() };
 
-        // when two things are told under one reason, one of them twice
+        // when two texts are published under one reason, one of them twice
         for text in ["3.6 is not known", "3.5 comes first", "3.6 is not known"] {
             let event = Event {
                 type_: EventType::Warning,
@@ -97,12 +98,12 @@ mod tests {
             recorder.publish(&event, &regarding).await.unwrap();
         }
 
-        // then there are two events, and one of them has happened twice
-        let told = |method, text: &str, count| (method, Some(text.to_owned()), count);
+        // then there are two events, and the series of one counts two
+        let sent = |method, text: &str, count| (method, Some(text.to_owned()), count);
         let expected = [
-            told(Method::POST, "3.6 is not known", None),
-            told(Method::POST, "3.5 comes first", None),
-            told(Method::PATCH, "3.6 is not known", Some(2)),
+            sent(Method::POST, "3.6 is not known", None),
+            sent(Method::POST, "3.5 comes first", None),
+            sent(Method::PATCH, "3.6 is not known", Some(2)),
         ];
         assert_eq!(*seen.lock().unwrap(), expected);
     }

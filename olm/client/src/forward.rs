@@ -2,14 +2,15 @@
 
 use http::{HeaderName, HeaderValue, Request, header};
 
-/// A request with this header and the value [`FORWARD`] gets the caller's bearer token in it, if there is one. The Service must
-/// be one that the caller trusts with the token. Not filled in for connections through an HTTP proxy.
+/// A request with this header and the value [`FORWARD`] carries the caller's bearer token in it, if the
+/// client has one. Send it only to a Service that is trusted with the token. Not filled in for connections
+/// through an HTTP proxy.
 pub const FORWARDED_AUTHORIZATION: HeaderName = HeaderName::from_static("x-olm-authorization");
 /// See [`FORWARDED_AUTHORIZATION`].
 pub const FORWARD: HeaderValue = HeaderValue::from_static("forward");
 
-/// Fills the header in. `Authorization` is there by now.
-pub fn token<B>(mut request: Request<B>) -> Request<B> {
+/// Runs after the authentication layer, which sets `Authorization`.
+pub(crate) fn token<B>(mut request: Request<B>) -> Request<B> {
     if request.headers().get(FORWARDED_AUTHORIZATION) == Some(&FORWARD) {
         let token = request.headers().get(header::AUTHORIZATION).cloned();
         match token {
@@ -25,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_requests_that_ask_for_it_carry_the_token_on() {
+    fn the_token_is_forwarded_only_on_request() {
         let request = |asks: bool, token: bool| {
             let mut request = Request::get("/");
             if asks {

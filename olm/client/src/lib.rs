@@ -1,12 +1,12 @@
-//! Clients of a Kubernetes API server, as everything here that talks to one makes them.
+//! Clients of a Kubernetes API server, as every part of this workspace creates them.
 //!
-//! * [`connection`]: connections that end when nobody answers any more
+//! * [`connection`]: connections that detect a dead peer
 //! * [`forward`]: the caller's token, for a Service behind the API server's proxy
-//! * [`events`]: events, each with the text that was told
+//! * [`events`]: events, one per text
 //! * [`lists`](mod@lists): lists page by page, without `managedFields`
 //! * [`metadata`]: watches and lists of metadata
-//! * [`statuses`]: errors that are a `Status`, whoever wrote them
-//! * [`watch`]: watches that wait after an error, longer each time
+//! * [`statuses`]: every error response as a `Status`
+//! * [`watch`]: watches with backoff after an error
 
 mod connection;
 pub mod events;
@@ -25,13 +25,13 @@ pub use metadata::{is_watch, metadata_only};
 pub use statuses::with_statuses;
 pub use watch::patient;
 
-/// A client for the API server that the configuration names.
+/// A client for the API server of the configuration.
 ///
-/// A server that stops answering is noticed within 30 seconds, for requests and watches alike, and all errors are a `Status`
-/// with a reason.
+/// A server that stops responding is detected within 30 seconds, for requests and watches alike, and all
+/// errors are a `Status` with a reason.
 ///
 /// # Errors
-/// What the configuration asks for cannot be had: a credential that cannot be read, a proxy.
+/// The configuration is not usable: an unreadable credential, an unsupported proxy.
 pub fn connect(config: Config) -> Result<Client, kube::Error> {
     connection::open(config).map(with_statuses)
 }

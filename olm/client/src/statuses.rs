@@ -1,4 +1,4 @@
-//! Errors of the API server that are no `Status`.
+//! Error responses of the API server that are not a `Status`.
 
 use http::{HeaderValue, Request, Response, StatusCode, header::CONTENT_TYPE};
 use http_body_util::{BodyExt as _, Limited};
@@ -7,23 +7,24 @@ use serde_json::json;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The longest text of an error that is read; kube-apiserver's has 19 bytes, a proxy's page some kilobytes.
+/// Largest error body that is read; kube-apiserver's has 19 bytes, a proxy's page some kilobytes.
 const LONGEST: usize = 64 << 10;
 
-/// The same connection, all of whose errors are a `Status` with a reason. kube-apiserver answers in plain text where a kind
-/// would be that no CustomResourceDefinition serves (yet), and proxies answer with pages; `get_opt` and `is_not_found` of the client
-/// library go by the reason alone and take such a 404 for a failure.
+/// The same connection, with every error response as a `Status` with a reason. kube-apiserver answers in
+/// plain text for a kind that no CustomResourceDefinition serves (yet), and proxies answer with pages;
+/// `get_opt` and `is_not_found` of the client library look only at the reason and take such a 404 for a
+/// failure.
 #[must_use]
 pub fn with_statuses(client: Client) -> Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |request: Request<Body>| {
         let client = client.clone();
-        async move { said(client.send(request).await?).await }
+        async move { to_status(client.send(request).await?).await }
     });
     Client::new(service, namespace)
 }
 
-async fn said(answer: Response<Body>) -> Result<Response<Body>, BoxError> {
+async fn to_status(answer: Response<Body>) -> Result<Response<Body>, BoxError> {
     let Some(reason) = reason(answer.status()) else { return Ok(answer) };
     let is_json = |value: &HeaderValue| value.as_bytes().starts_with(b"application/json");
     if answer.headers().get(CONTENT_TYPE).is_some_and(is_json) {
@@ -32,10 +33,10 @@ async fn said(answer: Response<Body>) -> Result<Response<Body>, BoxError> {
     let (mut head, body) = answer.into_parts();
     let text = match Limited::new(body, LONGEST).collect().await {
         Ok(body) => String::from_utf8_lossy(&body.to_bytes()).trim().to_owned(),
-        // The code says what matters.
+        // The status code is sufficient.
         Err(_) => head.status.to_string(),
     };
-    // Some server's Status under another content type.
+    // A Status under another content type.
     let status = if text.starts_with('{') {
         text
     } else {
@@ -50,7 +51,7 @@ async fn said(answer: Response<Body>) -> Result<Response<Body>, BoxError> {
     Ok(Response::from_parts(head, Body::from(status.into_bytes())))
 }
 
-/// The reason that Kubernetes gives with a code, for the codes that are told from others somewhere.
+/// Kubernetes' reason for a status code, for the codes that callers distinguish.
 fn reason(code: StatusCode) -> Option<&'static str> {
     match code {
         StatusCode::UNAUTHORIZED => Some("Unauthorized"),
@@ -68,7 +69,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that gives one answer to everything.
+    /// A server with one fixed response.
     fn server(code: u16, content_type: &'static str, body: &'static str) -> Client {
         let service = tower::service_fn(move |_: Request<Body>| async move {
             let answer = Response::builder().status(code).header("content-type", content_type);
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_kind_that_nobody_serves_is_not_found_as_kube_apiserver_says_it() {
+    async fn an_unserved_kind_is_not_found_as_in_kube_apiserver() {
         let server = server(404, "text/plain; charset=utf-8", "404 page not found\n");
         assert!(api(server.clone()).get_opt("b").await.unwrap().is_none());
         let status = refusal(server).await;
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_proxys_page_has_a_reason_and_a_status_stays_what_it_is() {
+    async fn a_proxys_page_gets_a_reason_and_a_status_is_unchanged() {
         let status = refusal(server(403, "text/html", "<html>no</html>")).await;
         assert!(status.is_forbidden());
         assert_eq!(status.message, "<html>no</html>");

@@ -1,12 +1,12 @@
-//! Why a request had no answer.
+//! Causes of requests without a response.
 
 use std::{error::Error, fmt};
 
 use kube::Config;
 use tower::BoxError;
 
-/// A request that had no answer. The HTTP client says of it where in its layers that came to pass, and in its sources alone why; here
-/// it is one text, with the server's address.
+/// A request without a response. The HTTP client's message names only the layer that failed, and its sources
+/// the cause; this error joins them into one text with the server's address.
 #[derive(Debug)]
 pub struct Unanswered {
     server: String,
@@ -31,5 +31,5 @@ impl fmt::Display for Unanswered {
     }
 }
 
-/// Without sources: whoever prints an error with them would say it twice.
+/// Without sources: printing the chain would repeat them.
 impl Error for Unanswered {}

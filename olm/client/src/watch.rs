@@ -1,4 +1,4 @@
-//! Watches that wait after an error, longer each time.
+//! Watches with exponential backoff after an error.
 
 use std::time::Duration;
 
@@ -7,14 +7,16 @@ use kube::runtime::WatchStreamExt as _;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{DefaultBackoff, Event, Result};
 
-/// The longest wait. client-go waits up to 30 s; whoever is blind so long leaves too much undone.
+/// The longest backoff. client-go waits up to 30 s, which delays reconciliation too much.
 pub const LONGEST: Duration = Duration::from_secs(10);
 
-/// The events of a `watcher`, which is asked again after an error: 0.8 s later, then twice as long each time up to [`LONGEST`].
+/// The events of a `watcher` that retries after an error: 0.8 s later, then twice as long each time up to
+/// [`LONGEST`].
 ///
-/// kube's own `default_backoff` never waits longer than the first time where the list itself is refused (a right that is missing,
-/// a kind that is not there): each try begins with [`Event::Init`], which it takes for a success. Here `Init` comes with the first
-/// thing that was really heard. For watches that begin with a list, as all of ours do, not for streaming lists.
+/// kube's own `default_backoff` never grows when the list itself is refused (a missing permission, a missing
+/// kind): each attempt begins with [`Event::Init`], which resets it. Here `Init` is held back until the first
+/// object or event arrives. For watches that begin with a list, as all of this workspace do, not for
+/// streaming lists.
 pub fn patient<K: Send>(
     events: impl Stream<Item = Result<Event<K>>> + Send,
 ) -> impl Stream<Item = Result<Event<K>>> + Send {
@@ -25,9 +27,9 @@ fn waiting<K: Send>(
     events: impl Stream<Item = Result<Event<K>>> + Send,
     wait: impl Backoff,
 ) -> impl Stream<Item = Result<Event<K>>> + Send {
-    let heard = events.filter(|event| std::future::ready(!matches!(event, Ok(Event::Init))));
+    let without_init = events.filter(|event| std::future::ready(!matches!(event, Ok(Event::Init))));
     let mut listing = false;
-    heard.backoff(wait).flat_map(move |event| {
+    without_init.backoff(wait).flat_map(move |event| {
         let begins = !listing && matches!(event, Ok(Event::InitApply(_) | Event::InitDone));
         listing = matches!(event, Ok(Event::InitApply(_)));
         stream::iter(begins.then_some(Ok(Event::Init)).into_iter().chain([event]))
@@ -67,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_waits_longer_each_time_but_never_longer_than_the_longest() {
+    fn the_backoff_grows_up_to_its_limit() {
         let mut wait = Wait::default();
         let waits: Vec<Duration> = wait.by_ref().take(12).collect();
         assert!(waits[0] < Duration::from_secs(2) && waits[11] == LONGEST, "{waits:?}");
@@ -94,7 +96,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_list_that_is_refused_is_asked_for_less_and_less_often() {
+    async fn a_refused_list_is_retried_with_growing_delay() {
         let asked = Arc::new(AtomicUsize::new(0));
         let counted = asked.clone();
         let service = tower::service_fn(move |_: Request<Body>| {
@@ -105,16 +107,17 @@ mod tests {
             ready(Ok::<_, Infallible>(answer.unwrap()))
         });
         let pods = Api::<Pod>::all(Client::new(service, "default"));
-        let told = waiting(watcher(pods, Config::default()), Quick::default());
-        let told: Vec<_> = told.take_until(tokio::time::sleep(Duration::from_millis(250))).collect().await;
-        assert!(told.len() > 1 && told.iter().all(Result::is_err), "{told:?}");
+        let received = waiting(watcher(pods, Config::default()), Quick::default());
+        let received: Vec<_> =
+            received.take_until(tokio::time::sleep(Duration::from_millis(250))).collect().await;
+        assert!(received.len() > 1 && received.iter().all(Result::is_err), "{received:?}");
         // 1 + 2 + ... + 128 ms are 255.
         let asked = asked.load(Ordering::Relaxed);
         assert!(asked <= 9, "asked {asked} times");
     }
 
     #[tokio::test]
-    async fn a_list_begins_when_it_is_heard_and_begins_anew_after_an_error() {
+    async fn init_comes_with_the_first_object_and_again_after_an_error() {
         let pod = Pod::default;
         let events = vec![
             Ok(Event::Init),
@@ -130,15 +133,15 @@ mod tests {
             Ok(Event::Init),
             Ok(Event::InitDone),
         ];
-        let told = waiting(stream::iter(events), Quick::default()).map(|event| match event {
+        let received = waiting(stream::iter(events), Quick::default()).map(|event| match event {
             Ok(Event::Init) => "init",
             Ok(Event::InitApply(_)) => "one",
             Ok(Event::InitDone) => "done",
             Ok(_) => "change",
             Err(_) => "error",
         });
-        let told: Vec<&str> = told.collect().await;
+        let received: Vec<&str> = received.collect().await;
         let wanted = "error init one one error init one done change init done";
-        assert_eq!(told.join(" "), wanted);
+        assert_eq!(received.join(" "), wanted);
     }
 }

@@ -1,10 +1,11 @@
-//! Rules of the Common Expression Language, as OLM evaluates them: the variable `properties`, a list of maps with `type`
-//! and `value`, and the function `semver_compare(a, b)`, which is -1, 0 or 1.
+//! Rules of the Common Expression Language, as OLM evaluates them: the variable `properties`, a list of maps
+//! with `type` and `value`, and the function `semver_compare(a, b)`, which is -1, 0 or 1.
 //!
-//! Rules come from strangers, and the interpreter has neither a type checker nor limits. So a rule is
-//! - compiled on a thread of its own, with a stack that its length cannot exhaust, and refused when it is too deep;
-//! - checked ([`check`]): nothing undeclared, and its type is `bool`;
-//! - rewritten so that it counts what it does ([`meter`]), and is not met once that is too much.
+//! Rules are untrusted input, and the interpreter has neither a type checker nor limits. So a rule is
+//! - compiled on a separate thread, with a stack that its length cannot exhaust, and refused when it is too
+//!   deep;
+//! - type-checked ([`check`]): everything is declared, and the rule is a `bool`;
+//! - rewritten to count its cost ([`meter`]); it does not hold once it exceeds the budget.
 
 mod check;
 mod functions;
@@ -20,44 +21,43 @@ use cel::{Context, Value};
 
 use crate::Property;
 
-/// The parser needs time that grows faster than the length. The longest rule of a public catalog has some 500 bytes.
+/// Parse time grows faster than linearly with the length. The longest rule of a public catalog has some 500
+/// bytes.
 const LONGEST_RULE: usize = 4 << 10;
-/// Of the syntax tree. The interpreter recurses with some kilobytes a level, on threads with stacks of 2 MiB.
+/// Depth of the syntax tree. The interpreter recurses with some kilobytes a level, on threads with stacks of
+/// 2 MiB.
 const MOST_LEVELS: usize = 64;
-/// The parser recurses once for each operator of a chain such as `1+1+1`, before anything can be said about its depth.
-/// A quarter of this is enough for the longest chains; memory that is not needed is not touched.
+/// The parser recurses once for each operator of a chain such as `1+1+1`, before the depth is known. A
+/// quarter of this is enough for the longest chains; untouched pages of the stack cost no memory.
 const PARSER_STACK: usize = 64 << 20;
 
-/// A compiled rule. Two are equal when they were written equally.
+/// A compiled rule. Equality compares the source texts.
 #[derive(Clone)]
 pub struct Cel {
     rule: Arc<str>,
     expression: Arc<IdedExpr>,
 }
 
-/// Why a rule cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CelError {
-    /// It has too many bytes.
+    /// Size in bytes above the limit.
     #[error("the rule has {0} bytes, and {LONGEST_RULE} are taken at most")]
     TooLong(usize),
-    /// Its syntax tree is too deep.
     #[error("the rule is nested more than {MOST_LEVELS} levels deep")]
     TooDeep,
-    /// It does not parse.
     #[error("{0}")]
     Syntax(String),
-    /// It uses something that is not declared, or not in the way it is declared.
+    /// An undeclared name, or a declared one with the wrong types.
     #[error("{0}")]
     Type(String),
-    /// No thread could be started.
+    /// The parser's thread failed to start.
     #[error("the rule cannot be compiled now: {0}")]
     Thread(String),
 }
 
 impl CelError {
-    /// What to do about it.
+    /// The hint of the message.
     #[must_use]
     pub fn fix(&self) -> &'static str {
         match self {
@@ -76,8 +76,9 @@ impl Cel {
     /// Compiles a rule.
     ///
     /// # Errors
-    /// [`CelError`], saying what is wrong with the rule. OLM refuses what does not parse, what is not declared and what is
-    /// no bool; what is too long or too deep, and timestamps and durations, are refused here only.
+    /// [`CelError`] with the defect of the rule. OLM too refuses syntax errors, undeclared names and rules
+    /// that are not a bool; the limits of length and depth, and the refusal of timestamps and durations,
+    /// exist only here.
     pub fn compile(rule: &str) -> Result<Self, CelError> {
         if rule.len() > LONGEST_RULE {
             return Err(CelError::TooLong(rule.len()));
@@ -94,8 +95,8 @@ impl Cel {
         &self.rule
     }
 
-    /// Whether the rule is true of the properties. One that fails, because a key is missing for example, or that would do
-    /// too much work, is not.
+    /// Whether the rule holds for the properties. A rule that fails, for example on a missing key, or that
+    /// exceeds its budget does not hold.
     #[must_use]
     pub fn holds(&self, properties: &[Property]) -> bool {
         let values = properties.iter().map(|property| Some((property.kind.as_str(), property.value()?)));
@@ -108,7 +109,7 @@ impl Cel {
     }
 }
 
-/// Parses a rule on a thread of its own, so that neither its depth nor a defect of the parser harms the caller.
+/// Parses a rule on a separate thread, so that neither its depth nor a panic of the parser harms the caller.
 fn parse(rule: &str) -> Result<IdedExpr, CelError> {
     let text = rule.to_owned();
     let thread = std::thread::Builder::new().name("cel-parser".to_owned()).stack_size(PARSER_STACK);
@@ -125,10 +126,10 @@ fn parse(rule: &str) -> Result<IdedExpr, CelError> {
     parsed.unwrap_or_else(|_| Err(CelError::Syntax("the rule cannot be parsed".to_owned())))
 }
 
-/// The first thing that the parser says, and where.
+/// The first message of the parser, with its position.
 fn syntax(errors: &cel::ParseErrors) -> CelError {
     const LONGEST: usize = 200;
-    // The parser has a limit of its own, on what recurses in it at once.
+    // The parser's own recursion limit.
     if errors.errors.iter().any(|error| error.msg.contains("Recursion limit of ")) {
         return CelError::TooDeep;
     }
@@ -148,7 +149,7 @@ fn is_deeper(expression: &IdedExpr, levels: usize) -> bool {
     deeper
 }
 
-/// Calls `f` with the expressions that an expression is made of.
+/// Calls `f` with the direct subexpressions.
 fn each_part(expression: &Expr, mut f: impl FnMut(&IdedExpr)) {
     match expression {
         Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => {}

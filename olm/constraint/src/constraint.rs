@@ -1,4 +1,4 @@
-//! Demands, and whether a bundle meets them.
+//! Constraints, and whether a bundle satisfies them.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -8,27 +8,20 @@ use olm_version::Range;
 
 use crate::{Cel, Gvk, Subject};
 
-/// A demand on one bundle.
+/// A requirement on one bundle.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Constraint {
-    /// What is demanded.
     pub rule: Rule,
-    /// What its author says when nothing meets it (`failureMessage`).
+    /// The author's message for an unsatisfied constraint (`failureMessage`).
     pub message: Option<String>,
 }
 
-/// What is demanded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// The bundle provides this API.
     Api(Gvk),
     /// The bundle is of this package, in a version of this range.
-    Package {
-        /// Name of the package.
-        name: String,
-        /// Versions that will do.
-        range: Range,
-    },
+    Package { name: String, range: Range },
     /// The bundle has this label.
     Label(String),
     /// The bundle meets each of these.
@@ -37,40 +30,36 @@ pub enum Rule {
     Any(Vec<Constraint>),
     /// The bundle meets none of these.
     Not(Vec<Constraint>),
-    /// The rule is true of the bundle's properties.
+    /// The rule holds for the bundle's properties.
     Cel(Cel),
 }
 
-/// Where to look for what may meet a constraint: whatever meets it provides one of these APIs or is of one of these
-/// packages.
+/// Index keys of candidates: every bundle that satisfies the constraint provides one of these APIs or is of
+/// one of these packages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keys<'a> {
     pub apis: BTreeSet<&'a Gvk>,
-    /// Names of packages.
     pub packages: BTreeSet<&'a str>,
 }
 
 impl Constraint {
-    /// Demands an API.
     #[must_use]
     pub fn api(gvk: Gvk) -> Self {
         Rule::Api(gvk).into()
     }
 
-    /// Demands a package in a version of a range.
     #[must_use]
     pub fn package(name: impl Into<String>, range: Range) -> Self {
         Rule::Package { name: name.into(), range }.into()
     }
 
-    /// Demands a label.
     #[must_use]
     pub fn label(text: impl Into<String>) -> Self {
         Rule::Label(text.into()).into()
     }
 
-    /// Whether the bundle meets it. A CEL rule that cannot be evaluated on the bundle, because a key is missing for
-    /// example, is not met; inside a `not` this counts as such, as OLM has it.
+    /// Whether the bundle satisfies the constraint. A CEL rule that fails on the bundle, for example on a
+    /// missing key, is not satisfied; inside a `not` this counts as such, as in OLM.
     #[must_use]
     pub fn met_by(&self, subject: &Subject<'_>) -> bool {
         match &self.rule {
@@ -86,7 +75,7 @@ impl Constraint {
         }
     }
 
-    /// Where to look for what may meet it; `None` when nothing but a look at every bundle can tell.
+    /// Index keys of candidates; `None` when every bundle is a candidate.
     #[must_use]
     pub fn keys(&self) -> Option<Keys<'_>> {
         match &self.rule {
@@ -150,7 +139,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// Constraints with commas between.
+/// Comma-separated constraints.
 struct List<'a>(&'a [Constraint]);
 
 impl fmt::Display for List<'_> {
@@ -165,7 +154,7 @@ impl fmt::Display for List<'_> {
     }
 }
 
-/// A text of an author on one line: runs of blanks and line ends become one blank, control characters go.
+/// An author's text on one line: whitespace runs become one blank, control characters are removed.
 struct Line<'a>(&'a str);
 
 impl fmt::Display for Line<'_> {
@@ -183,7 +172,7 @@ impl fmt::Display for Line<'_> {
 }
 
 impl Rule {
-    /// Place of the kind of rule in the order of rules.
+    /// Sort key of the kind of rule.
     fn rank(&self) -> u8 {
         match self {
             Self::Api(_) => 0,
@@ -197,7 +186,7 @@ impl Rule {
     }
 }
 
-/// By kind of rule, then by what it names. It agrees with `==`; texts of two different rules may be equal.
+/// By kind of rule, then by content. Consistent with `==`; two different rules may have the same text.
 impl Ord for Rule {
     fn cmp(&self, other: &Self) -> Ordering {
         match (self, other) {

@@ -4,12 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A kind of object with its group and version.
+/// A kind with its group and version.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Gvk {
-    /// API group.
     pub group: String,
-    /// API version.
     pub version: String,
     pub kind: String,
 }

@@ -1,12 +1,12 @@
-//! What one bundle demands of another, and whether a bundle meets it.
+//! Constraints that a bundle places on another, and their evaluation.
 //!
-//! - [`Gvk`]: a kind with its group and version, the currency of everything below;
-//! - [`Constraint`] and [`Rule`]: a demand, read from an `olm.constraint` or made of a simpler property;
-//! - [`Subject`]: the bundle that is judged;
+//! - [`Gvk`]: a kind with its group and version;
+//! - [`Constraint`] and [`Rule`]: a requirement, read from an `olm.constraint` or made of a simpler property;
+//! - [`Subject`]: the candidate bundle;
 //! - [`Cel`]: a compiled rule of the Common Expression Language.
 //!
-//! Every constraint, also `all`, `any` and `not`, is a predicate on *one* bundle, as OLM has it:
-//! `all` of two packages is met by nothing.
+//! Every constraint, also `all`, `any` and `not`, is a predicate on *one* bundle, as in OLM: no bundle
+//! satisfies an `all` of two packages.
 
 mod cel;
 mod constraint;

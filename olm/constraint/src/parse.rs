@@ -10,13 +10,13 @@ use crate::cel::{Cel, CelError};
 use crate::constraint::{Constraint, Rule};
 use crate::gvk::Gvk;
 
-/// OLM refuses values with more bytes; it is the bound on everything that is done with a constraint.
+/// OLM's limit of the size in bytes; it bounds all work on a constraint.
 const LARGEST: usize = 128 << 10;
-/// Deeper ones are not written by people, and what works on constraints recurses. OLM knows no such limit but the size.
+/// Limit of nesting, because constraints are processed recursively. OLM limits only the size.
 const MOST_LEVELS: usize = 32;
-/// More problems of one value help nobody, and their texts would fill the memory.
+/// Limit of reported problems per value, which bounds the memory of their texts.
 const MOST_PROBLEMS: usize = 200;
-/// A key or range in a message is cut behind so many characters.
+/// A key or range is cut after this many characters in messages.
 const LONGEST_QUOTE: usize = 120;
 
 const KINDS: [&str; 6] = ["gvk", "package", "all", "any", "not", "cel"];
@@ -26,64 +26,53 @@ const PACKAGE: &[&str] = &["packageName", "versionRange"];
 const CEL: &[&str] = &["rule"];
 const SEVERAL: &[&str] = &["constraints"];
 
-/// Why a value is no constraint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConstraintError {
     /// The field, as a path below the value: `all.constraints[0].gvk.kind`; empty for the value itself.
     pub field: String,
-    /// What is wrong with it.
     pub problem: Problem,
 }
 
-/// What is wrong with a field of a constraint; [`Problem::fix`] says what to do about it.
+/// A defect of a field; [`Problem::fix`] is its hint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// The value has too many bytes.
     #[error("it has more than {LARGEST} bytes, which OLM refuses")]
     TooLarge,
-    /// Constraints in constraints in constraints.
+    /// Constraints nested above the limit.
     #[error("constraints are nested more than {MOST_LEVELS} levels deep")]
     TooDeep,
-    /// There must be a map here.
+    /// The value is not a map.
     #[error("it is no map")]
     NoMap(&'static [&'static str]),
-    /// A failure message of numbers, lists or maps.
+    /// A failure message that is a number, list or map.
     #[error("it is no text")]
     NoText,
-    /// A key that no constraint has: a condition that is overlooked is a bundle installed where it must not be.
+    /// An unknown key: ignoring a condition would install a bundle where it must not be.
     #[error("unknown field {:?}", cut(.key))]
     UnknownField {
         key: String,
-        /// The keys that there are.
+        /// The supported keys.
         known: &'static [&'static str],
     },
-    /// None of the kinds of constraints.
+    /// No kind of constraint.
     #[error("the constraint is empty")]
     Empty,
-    /// An `all`, `any` or `not` of nothing.
+    /// An empty `all`, `any` or `not`.
     #[error("it is no list of constraints, or an empty one")]
     NoConstraints,
     /// Several kinds of constraints in one.
     #[error("it has {} at once, of which OLM would heed one", .0.join(" and "))]
     Ambiguous(Vec<&'static str>),
-    /// A field that must be there.
     #[error("it is required and must be a text")]
     Missing,
-    /// A version range that does not parse.
     #[error("{:?}: {error}", cut(.range))]
-    Range {
-        /// The range as written.
-        range: String,
-        /// Why it does not parse.
-        error: RangeError,
-    },
-    /// A CEL rule that cannot be used.
+    Range { range: String, error: RangeError },
     #[error(transparent)]
     Cel(CelError),
 }
 
 impl Problem {
-    /// What to do about it.
+    /// The hint of the message.
     #[must_use]
     pub fn fix(&self) -> String {
         match self {
@@ -114,11 +103,11 @@ impl fmt::Display for ConstraintError {
 }
 
 impl Constraint {
-    /// Reads the value of an `olm.constraint` property, and compiles its CEL rules. Keys that are not known are errors,
-    /// and so is everything else that OLM would refuse or not heed.
+    /// Reads the value of an `olm.constraint` property, and compiles its CEL rules. Unknown keys are errors,
+    /// and so is everything else that OLM refuses or ignores.
     ///
     /// # Errors
-    /// The first problem, in the order in which the value is written.
+    /// The first problem, in the order of the fields as written.
     pub fn parse(value: &Value) -> Result<Self, ConstraintError> {
         Self::check(value).map_err(|problems| match problems.into_iter().next() {
             Some(problem) => problem,
@@ -144,7 +133,7 @@ impl Constraint {
     }
 }
 
-/// Each method gives nothing after it has reported why.
+/// Methods return `None` after they have reported a problem.
 #[derive(Default)]
 struct Reader {
     problems: Vec<ConstraintError>,
@@ -266,15 +255,15 @@ fn join(field: &str, key: &str) -> String {
     if field.is_empty() { key.to_owned() } else { format!("{field}.{key}") }
 }
 
-/// A text for a message.
+/// Cuts a text for a message.
 fn cut(text: &str) -> &str {
     text.char_indices().nth(LONGEST_QUOTE).map_or(text, |(end, _)| &text[..end])
 }
 
-/// Whether the value has too many bytes, found without writing it out.
+/// Whether the value has too many bytes, without serializing it.
 fn is_larger(value: &Value) -> bool {
-    struct Room(usize);
-    impl io::Write for Room {
+    struct SizeLimit(usize);
+    impl io::Write for SizeLimit {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::FileTooLarge)?;
             Ok(bytes.len())
@@ -283,7 +272,7 @@ fn is_larger(value: &Value) -> bool {
             Ok(())
         }
     }
-    serde_json::to_writer(Room(LARGEST), value).is_err()
+    serde_json::to_writer(SizeLimit(LARGEST), value).is_err()
 }
 
 #[cfg(test)]

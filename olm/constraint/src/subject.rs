@@ -1,12 +1,12 @@
-//! What is judged.
+//! The bundle that is evaluated.
 
 use olm_version::Version;
 use serde_json::Value;
 
 use crate::Gvk;
 
-/// A property of a bundle, as catalogs list it. Few rules ever look at one, and a tree of values takes ten times the memory
-/// of its text, so the text is kept.
+/// A property of a bundle, as catalogs list it. It stores the text: few rules read properties, and a parsed
+/// tree takes ten times the memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Property {
     /// Its type, such as `olm.package`.
@@ -20,28 +20,27 @@ impl Property {
         Self::from_json(kind, &value.to_string())
     }
 
-    /// A property whose value is at hand as JSON.
     #[must_use]
     pub fn from_json(kind: impl Into<String>, json: &str) -> Self {
         Self { kind: kind.into(), json: json.into() }
     }
 
-    /// Its value; nothing when it is no JSON, or nested deeper than JSON is read.
+    /// `None` when the text is not JSON, or nested deeper than the JSON parser allows.
     #[must_use]
     pub fn value(&self) -> Option<Value> {
         serde_json::from_str(&self.json).ok()
     }
 }
 
-/// A bundle, or an installed operator, as constraints see it. What is not known is empty, and meets nothing.
+/// A bundle, or an installed operator, as constraints see it. Unknown facts are empty and satisfy nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Subject<'a> {
     pub package: Option<&'a str>,
     pub version: Option<&'a Version>,
-    /// APIs that it provides, in any order.
+    /// Provided APIs, in any order.
     pub provides: &'a [Gvk],
     /// Values of its `olm.label` properties.
     pub labels: &'a [String],
-    /// Its properties, which CEL rules see.
+    /// Input of CEL rules.
     pub properties: &'a [Property],
 }

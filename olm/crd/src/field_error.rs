@@ -1,40 +1,34 @@
-//! Errors on fields.
+//! Field errors.
 //!
-//! The wording is Kubernetes' own (`k8s.io/apimachinery/pkg/util/validation/field`): people and tools
-//! search for these sentences.
+//! The wording is Kubernetes' own (`k8s.io/apimachinery/pkg/util/validation/field`): users and tools search
+//! for these sentences.
 
 use std::fmt;
 
 use serde_json::{Value, json};
 
-/// What is wrong with a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The field must be set.
     Required,
     /// The value breaks a rule.
     Invalid,
-    /// The value has the wrong JSON type.
     TypeInvalid,
-    /// The value is not one of an enumeration.
     NotSupported,
     /// The field may not be set or changed.
     Forbidden,
     /// The value occurs twice where it must be unique.
     Duplicate,
-    /// The value refers to something that does not exist.
+    /// The value refers to an object that does not exist.
     NotFound,
-    /// A string is too long.
     TooLong,
-    /// A list has too many items.
     TooMany,
-    /// The rule could not be evaluated.
+    /// The rule failed to evaluate.
     Internal,
 }
 
 impl ErrorKind {
-    /// The words shown to a person.
-    fn words(self) -> &'static str {
+    /// Wording for users.
+    fn label(self) -> &'static str {
         match self {
             Self::Required => "Required value",
             Self::Invalid | Self::TypeInvalid => "Invalid value",
@@ -65,15 +59,15 @@ impl ErrorKind {
     }
 }
 
-/// One thing wrong with one field of an object.
+/// An error of one field of an object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FieldError {
     /// Path of the field, for example `spec.versions[0].name`. Empty for the whole object.
     pub path: String,
     pub kind: ErrorKind,
-    /// The offending value, where showing it helps.
+    /// The invalid value, where it is short enough to show.
     pub bad_value: Option<Value>,
-    /// The rule that was broken.
+    /// The violated rule.
     pub detail: String,
 }
 
@@ -87,17 +81,14 @@ impl FieldError {
         Self { path: path.into(), kind, bad_value, detail: detail.into() }
     }
 
-    /// The field must be set.
     pub fn required(path: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(path, ErrorKind::Required, None, detail)
     }
 
-    /// The value breaks a rule.
     pub fn invalid(path: impl Into<String>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
         Self::new(path, ErrorKind::Invalid, Some(value.into()), detail)
     }
 
-    /// The value has the wrong type.
     pub fn type_invalid(path: impl Into<String>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
         Self::new(path, ErrorKind::TypeInvalid, Some(value.into()), detail)
     }
@@ -117,12 +108,10 @@ impl FieldError {
         Self::new(path, ErrorKind::NotSupported, Some(value.into()), detail)
     }
 
-    /// The field may not be set or changed.
     pub fn forbidden(path: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(path, ErrorKind::Forbidden, None, detail)
     }
 
-    /// The value occurs twice.
     pub fn duplicate(path: impl Into<String>, value: impl Into<Value>) -> Self {
         Self::new(path, ErrorKind::Duplicate, Some(value.into()), "")
     }
@@ -138,15 +127,15 @@ impl FieldError {
         Self::new(path, ErrorKind::TooMany, Some(json!(actual)), format!("must have at most {max} {noun}"))
     }
 
-    /// A rule in CEL is broken. Values are shown where they are short: neither objects nor lists.
+    /// A violated CEL rule. Only scalar values are shown, neither objects nor lists.
     pub(crate) fn of_rule(path: String, kind: ErrorKind, value: &Value, detail: String) -> Self {
         let bad_value = Some(value).filter(|value| !value.is_object() && !value.is_array()).cloned();
         Self::new(path, kind, bad_value, detail)
     }
 
-    /// Everything but the path: what goes into the `message` of a `Status` cause.
+    /// The error without the path: the `message` of a `Status` cause.
     pub fn body(&self) -> String {
-        let mut text = String::from(self.kind.words());
+        let mut text = String::from(self.kind.label());
         let shows_value = !matches!(
             self.kind,
             ErrorKind::Required | ErrorKind::Forbidden | ErrorKind::TooLong | ErrorKind::Internal

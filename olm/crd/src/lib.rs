@@ -1,14 +1,14 @@
 //! CustomResourceDefinitions, and other rules of Kubernetes that are functions of an object.
 //!
 //! - [`schema`]: structural schemas: compile, default, prune, validate;
-//! - [`definition`]: CustomResourceDefinition objects: their rules, and what a valid one means;
-//! - [`change`]: what the step from one definition to the next does to those who use it;
-//! - [`live`]: whether the objects that exist fit a new definition;
-//! - [`field_error`]: errors on fields, in Kubernetes' words;
+//! - [`definition`]: CustomResourceDefinition objects: validation and their parsed form;
+//! - [`change`]: effects of a definition's change on its objects and clients;
+//! - [`live`]: validity of existing objects under a new definition;
+//! - [`field_error`]: field errors in Kubernetes' wording;
 //! - [`quantity`]: amounts such as `100m` and `1.5Gi`;
 //! - [`pod_security`]: the Pod Security Standards.
 //!
-//! Everything is a function of `serde_json` values; nothing here reads files or talks to a cluster.
+//! Everything is a function of `serde_json` values; nothing here reads files or sends requests to a cluster.
 
 mod cel;
 pub mod change;

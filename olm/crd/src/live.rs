@@ -1,4 +1,4 @@
-//! Whether the objects that exist fit a new definition.
+//! Validity of existing objects under a new definition.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -6,79 +6,76 @@ use serde_json::Value;
 use crate::schema::Schema;
 use crate::view::View;
 
-/// Objects that are named in a report; the counts go on.
+/// Limit of the objects that a report lists; the counts are complete.
 pub const MOST_OBJECTS: usize = 20;
-/// Fields that are named for one object; the counts go on.
+/// Limit of the fields that are listed for one object; the counts are complete.
 pub const MOST_FIELDS: usize = 10;
 
-/// A text is cut behind so many characters.
+/// A text is cut after this many characters.
 const LONGEST_TEXT: usize = 500;
 
-/// What a new definition does to the objects that exist.
+/// Effects of a new definition on the existing objects.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LiveReport {
-    /// Kind of the objects.
     pub kind: String,
-    /// Objects that were held against a schema.
+    /// Number of objects that were validated against a schema.
     pub checked: usize,
-    /// How many of them the new schema refuses.
+    /// Number of objects that the new schema rejects.
     pub failing: usize,
-    /// How many of them would lose fields that the new schema does not know.
+    /// Number of objects that would lose fields missing in the new schema.
     pub losing: usize,
-    /// The first [`MOST_OBJECTS`] that are refused.
+    /// The first [`MOST_OBJECTS`] rejected objects.
     pub failures: Vec<ObjectReport>,
-    /// The first [`MOST_OBJECTS`] that would lose fields.
+    /// The first [`MOST_OBJECTS`] objects that would lose fields.
     pub losses: Vec<ObjectReport>,
-    /// What could not be checked, and why.
+    /// Objects that were not checked, with the reason.
     pub unchecked: Vec<Unchecked>,
 }
 
-/// One object of a [`LiveReport`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectReport {
-    /// Its namespace, if it is in one.
+    /// `None` for a cluster-scoped object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     pub name: String,
-    /// The version of the new definition it was held against.
+    /// The version of the new definition that it was validated against.
     pub version: String,
-    /// The first [`MOST_FIELDS`] that are wrong or would be lost.
+    /// The first [`MOST_FIELDS`] that are invalid or would be lost.
     pub fields: Vec<Field>,
-    /// How many there are altogether.
+    /// Total number of such fields.
     pub total: usize,
 }
 
-/// A field of an object, and what is the matter with it.
+/// A field of an object with its error or loss.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Field {
-    /// Where it is, such as `.spec.size`; empty for rules on the object as a whole.
+    /// The path, such as `.spec.size`; empty for rules on the object as a whole.
     pub path: String,
-    /// What is wrong, or what will happen to it.
+    /// The error or the effect.
     pub text: String,
 }
 
-/// What a [`LiveReport`] leaves open.
+/// A part of a [`LiveReport`] that was not checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unchecked {
-    /// What it is, such as `objects of versions that are not served any more`.
+    /// Description, such as `objects of versions that are not served any more`.
     pub what: String,
-    /// Why it could not be checked.
     pub why: String,
-    /// How many objects it concerns.
+    /// Number of affected objects.
     pub objects: usize,
 }
 
-/// Holds every object against the schema of the version of `new_crd` at which it will be read.
+/// Validates every object against the schema of the version of `new_crd` at which it will be read.
 ///
-/// That is the object's own version where it is still served, otherwise the version of storage: without a webhook
-/// nothing but the apiVersion of an object changes. As in the API server, fields that the schema does not know are
-/// dropped first and defaults are filled in, and what is left is validated. Fields that the version of storage alone
-/// does not know are lost as well, as soon as the object is written.
+/// That is the object's own version where it is still served, otherwise the storage version: without a
+/// webhook only the apiVersion of an object changes. As in the API server, fields that the schema does not
+/// declare are pruned first, defaults are set, and the result is validated. Fields that are missing only in
+/// the storage version are lost as well, as soon as the object is written.
 ///
-/// Rules in CEL are run, except those that compare an object with what it was before. What a webhook makes of an object is
-/// not known; `unchecked` says so.
+/// CEL rules are run, except those that compare an object with its old version. The result of a conversion
+/// webhook is unknown; `unchecked` reports it.
 #[must_use]
 pub fn check_objects<'a>(new_crd: &Value, objects: impl IntoIterator<Item = &'a Value>) -> LiveReport {
     let mut report = LiveReport::default();
@@ -99,7 +96,7 @@ pub fn check_objects<'a>(new_crd: &Value, objects: impl IntoIterator<Item = &'a 
 }
 
 impl LiveReport {
-    /// Whether every object was checked and none is refused or loses anything.
+    /// Whether every object was checked and none is rejected or loses fields.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.failing == 0 && self.losing == 0 && self.unchecked.is_empty()
@@ -110,12 +107,12 @@ impl LiveReport {
     }
 }
 
-/// A version of the new definition, ready to check objects.
+/// A version of the new definition, compiled to check objects.
 struct Target<'a> {
     name: &'a str,
-    /// Nothing where the version has none; the reason where it cannot be used.
+    /// `None` where the version has no schema; an error where the schema is not usable.
     schema: Option<Result<Schema, String>>,
-    /// Objects that were checked against it, or would have been.
+    /// Objects that were checked against it, or skipped.
     objects: usize,
 }
 
@@ -132,7 +129,7 @@ impl<'v, 'a> Checker<'v, 'a> {
         Self { view, targets: Vec::new(), foreign: 0, unreachable: 0, unconverted: 0 }
     }
 
-    /// The version, compiled when it is first asked for.
+    /// The version, compiled on first use.
     fn target(&mut self, name: &str) -> Option<usize> {
         if let Some(at) = self.targets.iter().position(|target| target.name == name) {
             return Some(at);
@@ -184,7 +181,7 @@ impl<'v, 'a> Checker<'v, 'a> {
                 let name = self.targets[at].name;
                 lost.extend(schema.prune(&mut seen).into_iter().map(|path| dropped(&path, name)));
             }
-            // What a default puts in is no loss when it goes again.
+            // The removal of a defaulted field is not a loss.
             written = written_at.map(|_| seen.clone());
             schema.default(&mut seen);
             let errors = schema.validate(&seen);
@@ -257,7 +254,7 @@ fn dropped(path: &str, version: &str) -> Field {
     Field { path: shown(path), text: format!("it is dropped: the schema of {version} does not have it") }
 }
 
-/// Paths in errors of the API server begin without a dot.
+/// A path as in errors of the API server, without the leading dot.
 fn shown(path: &str) -> String {
     if path.is_empty() { String::new() } else { format!(".{path}") }
 }

@@ -17,14 +17,15 @@ pub fn is_dns1035_label(text: &str) -> bool {
     is_dns_label(text) && text.starts_with(|c: char| c.is_ascii_lowercase())
 }
 
-/// Parts as of labels joined by dots, at most 253 characters. Unlike a label, a part may have more than 63 of them.
+/// Label-like parts joined by dots, at most 253 characters. Unlike a label, a part may have more than 63 of
+/// them.
 #[must_use]
 pub fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_part)
 }
 
-/// What the API server says of something that is no [`is_dns1035_label`].
+/// The API server's message for a text that is not a [`is_dns1035_label`].
 pub const DNS1035_LABEL: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 
-/// What the API server says of something that is no [`is_dns_subdomain`].
+/// The API server's message for a text that is not a [`is_dns_subdomain`].
 pub const DNS_SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";

@@ -1,9 +1,8 @@
-//! Amounts as Kubernetes writes them: `100m`, `1.5Gi`, `2e3`.
+//! Kubernetes quantities: `100m`, `1.5Gi`, `2e3`.
 
 use std::cmp::Ordering;
 use std::fmt;
 
-/// Billionths in one.
 const NANO: i128 = 1_000_000_000;
 
 /// An exact amount, in billionths. Smaller parts are rounded up, as in Kubernetes.
@@ -87,7 +86,6 @@ impl std::str::FromStr for Quantity {
 }
 
 impl Quantity {
-    /// A whole number of units.
     #[must_use]
     pub fn from_int(units: i64) -> Self {
         Self { nanos: i128::from(units) * NANO, binary: false }
@@ -103,21 +101,21 @@ impl Quantity {
         }
     }
 
-    /// The sum; nothing when it is too large.
+    /// The sum; `None` on overflow.
     #[must_use]
     pub fn checked_add(self, other: Self) -> Option<Self> {
         let nanos = self.nanos.checked_add(other.nanos)?;
         Some(Self { nanos, binary: if self.nanos == 0 { other.binary } else { self.binary } })
     }
 
-    /// The difference; nothing when it is too large.
+    /// The difference; `None` on overflow.
     #[must_use]
     pub fn checked_sub(self, other: Self) -> Option<Self> {
         let nanos = self.nanos.checked_sub(other.nanos)?;
         Some(Self { nanos, binary: self.binary })
     }
 
-    /// The amount where it is a whole number of units that fits.
+    /// The amount as a whole number of units; `None` for fractions and on overflow.
     #[must_use]
     pub fn as_int(self) -> Option<i64> {
         (self.nanos % NANO == 0).then(|| i64::try_from(self.nanos / NANO).ok()).flatten()
@@ -129,7 +127,7 @@ impl Quantity {
         self.nanos as f64 / NANO as f64
     }
 
-    /// The order by amount; how it is written does not count.
+    /// Order by amount; the notation does not count.
     #[must_use]
     pub fn compare(self, other: Self) -> Ordering {
         self.nanos.cmp(&other.nanos)
@@ -137,7 +135,7 @@ impl Quantity {
 }
 
 impl fmt::Display for Quantity {
-    /// As Kubernetes writes it: the largest suffix that leaves a whole number.
+    /// Canonical form of Kubernetes: the largest suffix that leaves a whole number.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
         const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];

@@ -1,13 +1,13 @@
-//! A CustomResourceDefinition of either version of its API, read as far as it can be.
+//! A lenient view of a CustomResourceDefinition of either version of its API.
 //!
-//! Comparing must not depend on a definition being valid: what is in the cluster may have been accepted by an older API
-//! server, and what comes may be wrong in a place that has nothing to do with the comparison.
+//! A comparison must not depend on valid definitions: the one in the cluster may have been accepted by an
+//! older API server, and the new one may have an error in an unrelated place.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// What stands in a definition.
+/// The compared fields of a definition.
 #[derive(Debug)]
 pub(crate) struct View<'a> {
     pub group: &'a str,
@@ -18,15 +18,14 @@ pub(crate) struct View<'a> {
     pub short_names: Vec<&'a str>,
     pub scope: &'a str,
     pub versions: Vec<Version<'a>>,
-    /// `status.storedVersions`; without a status (a definition that is not in a cluster), the version of storage.
+    /// `status.storedVersions`; without a status (a definition outside of a cluster), the storage version.
     pub stored: Vec<&'a str>,
     pub webhook: bool,
-    /// Whether fields that no schema names are kept everywhere. In apiextensions.k8s.io/v1beta1 they are unless said
-    /// otherwise.
+    /// Whether unknown fields are preserved everywhere: the default of apiextensions.k8s.io/v1beta1.
     pub preserves_all: bool,
 }
 
-/// What stands in a version.
+/// The compared fields of a version.
 #[derive(Debug)]
 pub(crate) struct Version<'a> {
     pub name: &'a str,
@@ -40,7 +39,7 @@ pub(crate) struct Version<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Reads a definition; the error says what it lacks.
+    /// Reads a definition; the error names the missing part.
     pub fn of(crd: &'a Value) -> Result<Self, &'static str> {
         if text(crd, "/kind") != "CustomResourceDefinition" {
             return Err("it is not a CustomResourceDefinition");
@@ -107,7 +106,7 @@ fn present<'a>(value: &'a Value, pointer: &str) -> Option<&'a Value> {
 
 fn versions(spec: &Value, old: bool) -> Vec<Version<'_>> {
     let is_set = |entry: &Value, key: &str| entry.get(key) == Some(&Value::Bool(true));
-    // The old API has one of each for all versions, unless a version has its own.
+    // The old API has one of each for all versions, unless a version overrides it.
     let shared = |pointer: &str| if old { present(spec, pointer) } else { None };
     let list = spec.get("versions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     if list.is_empty() && old {

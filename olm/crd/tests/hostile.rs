@@ -1,4 +1,4 @@
-//! Whatever stands in a definition or an object, nothing panics, and nothing is said of what does not change.
+//! No definition or object causes a panic, and an unchanged definition has no findings.
 
 use olm_crd::{check_objects, compare, definition};
 use proptest::prelude::*;
@@ -57,7 +57,7 @@ fn leaf() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Something that looks like a schema here and there.
+/// A value that partly resembles a schema.
 fn anything() -> impl Strategy<Value = Value> {
     leaf().prop_recursive(5, 40, 6, |inner| {
         prop_oneof![
@@ -102,7 +102,7 @@ proptest! {
     }
 
     #[test]
-    fn what_does_not_change_is_not_reported(schema in anything(), odd in anything()) {
+    fn an_unchanged_definition_has_no_findings(schema in anything(), odd in anything()) {
         let same = crd(&schema, &odd);
         let changes = compare(&same, &same);
         // A version that is in status.storedVersions and not in the definition is lost already.

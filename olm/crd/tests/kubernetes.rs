@@ -1,11 +1,12 @@
-//! Kubernetes' own verdicts on schemas: one of each kind of schema that our validation and that of the API server once judged
-//! differently, and their neighbours. Recorded from `ValidateCustomResourceDefinition` of Kubernetes 1.36.2.
+//! Kubernetes' own verdicts on schemas: one of each kind of schema that our validation and that of the API
+//! server once judged differently, and similar ones. Recorded from `ValidateCustomResourceDefinition` of
+//! Kubernetes 1.36.2.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use olm_crd::definition::{parse, set_defaults};
 use serde_json::{Value, json};
 
-/// Where the schema of the first version stands in a definition; the recorded errors begin with `schema`.
+/// Path of the first version's schema in a definition; the recorded errors begin with `schema`.
 const SCHEMA: &str = "spec.versions[0].schema.openAPIV3Schema";
 
 const VERDICTS: &str = include_str!("kubernetes_verdicts.jsonl");

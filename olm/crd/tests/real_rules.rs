@@ -1,4 +1,4 @@
-//! The rules in CEL of real definitions: all of them compile, and the objects that come with them keep them.
+//! The CEL rules of real definitions: all of them compile, and the sample objects satisfy them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +8,7 @@ use olm_crd::schema::Schema;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Rules in all definitions, different ones, and definitions that have some.
+/// Rules in all definitions, distinct ones, and definitions with rules.
 const COUNTS: (usize, usize, usize) = (341, 66, 23);
 
 fn data() -> Option<PathBuf> {
@@ -83,7 +83,7 @@ fn all_rules_of_real_definitions_compile() {
     assert_eq!((rules.len(), different.len(), definitions), COUNTS);
 }
 
-/// The definition of a bundle, if the data is there.
+/// The definition of a bundle, if the data is present.
 fn definition(bundle: &str, file: &str) -> Option<Schema> {
     let path = data()?.join("bundles/operators").join(bundle).join("manifests").join(file);
     let text = fs::read_to_string(&path).expect("the bundle has the definition");
@@ -93,7 +93,7 @@ fn definition(bundle: &str, file: &str) -> Option<Schema> {
 }
 
 #[test]
-fn rules_of_real_definitions_hold_what_they_say() {
+fn rules_of_real_definitions_are_enforced() {
     let object = |spec: Value| serde_json::json!({ "spec": spec });
     let of = |schema: &Schema, spec: Value| -> Vec<String> {
         schema.validate(&object(spec)).iter().map(ToString::to_string).collect()
@@ -102,7 +102,7 @@ fn rules_of_real_definitions_hold_what_they_say() {
     else {
         return;
     };
-    // given a store on disk, which cannot be shared
+    // given a store on a disk, which cannot be shared
     let disk = |replicas: i64| serde_json::json!({ "storage": { "disk": {} }, "replicas": replicas });
     assert!(of(&limitador, disk(1)).is_empty());
     assert_eq!(

@@ -1,5 +1,5 @@
-//! What changes between consecutive versions of real operators: the counts are pinned, so that a change of the rules
-//! shows.
+//! Changes between consecutive versions of real operators: the counts are pinned, to detect changes of the
+//! rules.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use semver::Version;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Findings in all upgrades by rule.
+/// Findings of all upgrades by rule.
 const COUNTS: &[(&str, &str, usize)] = &[
     ("breaking", "stored-version-removed", 8),
     ("breaking", "version-removed", 16),
@@ -62,7 +62,7 @@ fn name(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// What a version of an operator brings.
+/// Manifests of a version of an operator.
 #[derive(Default)]
 struct Bundle {
     crds: BTreeMap<String, Value>,
@@ -110,7 +110,7 @@ fn versions(package: &Path) -> Vec<(Version, Bundle)> {
 }
 
 #[test]
-fn real_upgrades_change_what_they_did_before() {
+fn real_upgrades_have_the_recorded_findings() {
     let Some(operators) = operators() else { return };
     let mut counts: BTreeMap<(Severity, ChangeCode), usize> = BTreeMap::new();
     let (mut steps, mut compared, mut clean, mut refused) = (0, 0, 0, 0);
@@ -134,7 +134,7 @@ fn real_upgrades_change_what_they_did_before() {
                 let harmless = changes.iter().all(|change| change.severity == Severity::Safe);
                 clean += usize::from(harmless);
                 refused += usize::from(breaking);
-                // given sample objects that the old definition takes
+                // given sample objects that are valid under the old definition
                 let (group, kind) = (&live["spec"]["group"], &live["spec"]["names"]["kind"]);
                 let objects: Vec<&Value> = old
                     .examples
@@ -146,12 +146,12 @@ fn real_upgrades_change_what_they_did_before() {
                     })
                     .filter(|object| check_objects(live, [*object]).is_clean())
                     .collect();
-                // when they meet the new one
+                // when they are checked against the new one
                 let report = check_objects(next, objects.iter().copied());
                 examples.checked += report.checked;
                 examples.failing += report.failing;
                 examples.losing += report.losing;
-                // then a change that is said to be harmless is
+                // then a change reported as harmless is harmless
                 if harmless && (report.failing > 0 || report.losing > 0) {
                     missed.push(format!("{name} {before} to {after}: {report:?}"));
                 }

@@ -1,5 +1,5 @@
-//! A schema is edited at random, and objects that fit it are held against what came out: where something is refused or
-//! lost, the comparison must have said so before.
+//! Edits a schema at random, and checks valid objects against the result: the comparison must report every
+//! edit that rejects or loses data.
 
 use std::cell::Cell;
 
@@ -7,7 +7,7 @@ use olm_crd::{Severity, check_objects, compare, schema::Schema};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-/// Choices that are made one by one; when they run out, the first of each is taken.
+/// A sequence of choices; after its end, the first alternative is taken.
 struct Choices<'a> {
     left: &'a [u8],
 }
@@ -52,7 +52,7 @@ fn schema(choices: &mut Choices<'_>, depth: usize) -> Value {
     schema
 }
 
-/// Changes one thing about a schema; not every edit makes sense for every type.
+/// Makes one change to a schema; not every edit makes sense for every type.
 fn edit(schema: &mut Value, choices: &mut Choices<'_>) {
     let small = choices.pick(3);
     let Some(map) = schema.as_object_mut() else { return };
@@ -98,7 +98,7 @@ fn edit(schema: &mut Value, choices: &mut Choices<'_>) {
     }
 }
 
-/// Edits some place of a schema.
+/// Edits a random part of a schema.
 fn edit_somewhere(schema: &mut Value, choices: &mut Choices<'_>) {
     let inner: Vec<String> =
         ["/items", "/additionalProperties", "/properties/a", "/properties/b", "/properties/c"]
@@ -113,7 +113,7 @@ fn edit_somewhere(schema: &mut Value, choices: &mut Choices<'_>) {
     }
 }
 
-/// A value that is likely to fit.
+/// A value that is likely to be valid.
 fn value(schema: &Value, choices: &mut Choices<'_>, depth: usize) -> Value {
     if depth == 0 || choices.pick(12) == 11 {
         return [json!(null), json!("x"), json!(1), json!({}), json!([])][choices.pick(5)].clone();
@@ -155,14 +155,14 @@ fn crd(spec: &Value) -> Value {
 }
 
 thread_local! {
-    /// How often an object that had fitted did not fit any more.
-    static HIT: Cell<usize> = const { Cell::new(0) };
-    /// How often a change was harmless.
-    static QUIET: Cell<usize> = const { Cell::new(0) };
+    /// Number of valid objects that became invalid.
+    static INVALIDATED: Cell<usize> = const { Cell::new(0) };
+    /// Number of harmless changes.
+    static HARMLESS: Cell<usize> = const { Cell::new(0) };
 }
 
 fn no_object_is_refused_or_loses_fields_without_a_finding(choices: &[u8]) -> Result<(), TestCaseError> {
-    // given a definition, an object that fits it, and an edited definition
+    // given a definition, a valid object, and an edited definition
     let mut choices = Choices { left: choices };
     let old = schema(&mut choices, 3);
     let mut new = old.clone();
@@ -180,14 +180,14 @@ fn no_object_is_refused_or_loses_fields_without_a_finding(choices: &[u8]) -> Res
         if !check_objects(&live, [&object]).is_clean() {
             continue;
         }
-        // when it meets the new definition
+        // when the object is checked against the new definition
         let report = check_objects(&next, [&object]);
-        // then what happens to it was foreseen
+        // then the comparison reported the effect
         if report.failing + report.losing > 0 {
-            HIT.set(HIT.get() + 1);
+            INVALIDATED.set(INVALIDATED.get() + 1);
             prop_assert!(!harmless, "{} from {} to {}: {:?}", object, old, new, report);
         } else if harmless && report.checked > 0 {
-            QUIET.set(QUIET.get() + 1);
+            HARMLESS.set(HARMLESS.get() + 1);
         }
     }
     Ok(())
@@ -210,7 +210,7 @@ fn pruning_and_defaulting_twice_is_once(choices: &[u8]) -> Result<(), TestCaseEr
 }
 
 #[test]
-fn edited_schemas_hold_what_the_comparison_says() {
+fn the_comparison_reports_every_breaking_edit() {
     let config = ProptestConfig { cases: 4_000, ..ProptestConfig::default() };
     let mut runner = proptest::test_runner::TestRunner::new(config);
     let choices = proptest::collection::vec(any::<u8>(), 0..120);
@@ -220,7 +220,7 @@ fn edited_schemas_hold_what_the_comparison_says() {
             pruning_and_defaulting_twice_is_once(&choices)
         })
         .unwrap_or_else(|error| panic!("{error}"));
-    println!("{} objects did not fit any more, {} changes were harmless", HIT.get(), QUIET.get());
-    assert!(HIT.get() > 100, "only {} objects did not fit any more", HIT.get());
-    assert!(QUIET.get() > 100, "only {} changes were harmless", QUIET.get());
+    println!("{} objects did not fit any more, {} changes were harmless", INVALIDATED.get(), HARMLESS.get());
+    assert!(INVALIDATED.get() > 100, "only {} objects did not fit any more", INVALIDATED.get());
+    assert!(HARMLESS.get() > 100, "only {} changes were harmless", HARMLESS.get());
 }

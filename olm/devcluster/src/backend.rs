@@ -1,8 +1,8 @@
-//! What the API server needs from the machine that runs the pods.
+//! Interface of the API server to the node that runs the pods.
 //!
-//! The API server owns objects; everything that touches a running process (logs, exec, a connection into a pod or
-//! the cluster network) goes through this trait, so that it can be served with no node agent at all: then these
-//! subresources answer with a proper `Status`.
+//! The API server owns objects; everything that touches a running process (logs, exec, a connection into a
+//! pod or the cluster network) goes through this trait, so that the API can be served without a node agent:
+//! then these subresources respond with a proper `Status`.
 
 use std::net::SocketAddr;
 
@@ -16,13 +16,13 @@ use tokio::{
 
 use crate::fault::{Done, Order, Undo};
 
-/// Why the node could not do what was asked.
+/// A failed operation of the node.
 #[derive(Debug, thiserror::Error)]
 pub enum BackendError {
     /// The pod, container or endpoint does not exist on this node.
     #[error("{0}")]
     NotFound(String),
-    /// It exists, but not in a state in which this can be done (for example: container is waiting to start).
+    /// It exists, but its state does not allow the operation (for example: container is waiting to start).
     #[error("{0}")]
     BadRequest(String),
     /// The node failed.
@@ -35,7 +35,7 @@ pub enum BackendError {
 pub struct LogOptions {
     /// Container; `None` means the only one.
     pub container: Option<String>,
-    /// Keep the stream open and send what is written later.
+    /// Keep the stream open and send later lines.
     pub follow: bool,
     /// Logs of the previous instance of the container.
     pub previous: bool,
@@ -51,7 +51,7 @@ pub struct LogOptions {
 
 /// A process started by `exec`: its pipes and its exit code.
 pub struct ExecSession {
-    /// Standard input, when it was asked for.
+    /// Standard input, if requested.
     pub stdin: Option<Box<dyn AsyncWrite + Send + Unpin>>,
     /// Standard output.
     pub stdout: Box<dyn AsyncRead + Send + Unpin>,
@@ -82,13 +82,13 @@ pub trait NodeBackend: Send + Sync + 'static {
         stdin: bool,
     ) -> Result<ExecSession, BackendError>;
 
-    /// Does something bad to a pod; when it returns that is in force.
+    /// Applies a fault to a pod; it is in force on return.
     async fn fault(&self, order: Order) -> Result<Done, BackendError>;
 
-    /// What is in force.
+    /// The faults in force.
     fn faults(&self) -> Vec<Done>;
 
-    /// Takes faults back; returns those that were in force.
+    /// Reverts faults; returns those that were in force.
     async fn undo(&self, which: Undo) -> Result<Vec<Done>, BackendError>;
 
     /// Opens a TCP connection to a port of localhost, as the pod sees it.

@@ -1,4 +1,4 @@
-//! The parts put together: network, API server, controllers, node.
+//! Assembles the parts: network, API server, controllers, node.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener},
@@ -26,32 +26,33 @@ use crate::{
 
 /// The API server's cluster IP, as pods see it.
 const API_IP: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
-/// Where DNS answers.
+/// The DNS server's cluster IP.
 const DNS_IP: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 10);
 /// The cluster's DNS domain.
 const DOMAIN: &str = "cluster.local";
-/// How long the controllers and the node may take to stop.
+/// Timeout for the controllers and the node to stop.
 const STOP: Duration = Duration::from_secs(15);
 
-/// What a dev cluster needs to know.
+/// Configuration of a dev cluster.
 #[derive(Debug, Clone)]
 pub struct DevClusterConfig {
-    /// Where its state is kept.
+    /// Directory of the cluster's state.
     pub data_dir: PathBuf,
-    /// Where the API is served on this machine; port 0 takes a free one.
+    /// Listen address of the API on this machine; port 0 selects a free one.
     pub listen: SocketAddr,
-    /// Which image is which program.
+    /// Mapping of images to programs.
     pub images: ImageTable,
-    /// Whether pods are run at all.
+    /// Whether pods are run.
     pub pods: bool,
-    /// Ports of 127.0.0.1 on the host that pods reach at [`NODE_IP`](node::NODE_IP), by the name `host.olm.internal`.
+    /// Ports of 127.0.0.1 on the host that pods reach at [`NODE_IP`](node::NODE_IP), by the name
+    /// `host.olm.internal`.
     pub host_ports: Vec<u16>,
 }
 
-/// Why a dev cluster did not start.
+/// A failed start of a dev cluster.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The address of the API cannot be had.
+    /// The listen address of the API is not available.
     #[error("failed to listen on {address} for the Kubernetes API: {source}")]
     Listen {
         /// The address.
@@ -59,7 +60,7 @@ pub enum StartError {
         /// The cause.
         source: std::io::Error,
     },
-    /// The data directory cannot be used.
+    /// The data directory is not usable.
     #[error("failed to use the data directory {}: {source}", path.display())]
     Data {
         /// The directory.
@@ -67,16 +68,16 @@ pub enum StartError {
         /// The cause.
         source: OpenError,
     },
-    /// The cluster network could not be created.
+    /// The cluster network failed to start.
     #[error("failed to create the cluster network: {0}")]
     Network(#[from] NetworkError),
-    /// The node could not be started.
+    /// The node failed to start.
     #[error("failed to start the node: {0}")]
     Node(#[from] NodeError),
-    /// Something else that the system refused.
+    /// Another system call failed.
     #[error("failed to {what}: {source}")]
     System {
-        /// What was being done.
+        /// The operation.
         what: &'static str,
         /// The cause.
         source: std::io::Error,
@@ -84,7 +85,7 @@ pub enum StartError {
 }
 
 impl StartError {
-    /// What to do next.
+    /// The next step for the user.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -110,16 +111,16 @@ pub struct DevCluster {
     unavailable: Option<String>,
     stop: CancellationToken,
     tasks: Vec<JoinHandle<()>>,
-    /// Listeners; they run until they are aborted.
+    /// Listener tasks; they run until they are aborted.
     host_ports: Vec<JoinHandle<()>>,
 }
 
 impl DevCluster {
-    /// Starts everything; returns when the API answers and the node is ready. State that an earlier run left in the data
-    /// directory is taken up, however that run ended.
+    /// Starts all parts; returns when the API responds and the node is ready. Resumes the state of an earlier
+    /// run in the data directory, however that run ended.
     ///
     /// # Errors
-    /// [`StartError`]; nothing is left running then.
+    /// [`StartError`]; all parts are stopped then.
     pub async fn start(config: DevClusterConfig) -> Result<Self, StartError> {
         let listener = TcpListener::bind(config.listen)
             .map_err(|source| StartError::Listen { address: config.listen, source })?;
@@ -156,7 +157,7 @@ impl DevCluster {
     async fn run(&mut self, config: DevClusterConfig, listener: TcpListener) -> Result<(), StartError> {
         let serving = |source| StartError::System { what: "serve the API", source };
         self.tasks.push(self.server.serve(listener).map_err(serving)?);
-        // Volumes keep their path for good, whatever the working directory of the next start is.
+        // Volumes keep their path permanently, whatever the working directory of the next start is.
         let volumes_dir = std::path::absolute(config.data_dir.join("volumes"))
             .map_err(|source| StartError::System { what: "resolve the volume directory", source })?;
         crate::private::make_directory(&volumes_dir)
@@ -194,7 +195,7 @@ impl DevCluster {
         }
         let helper_exe = std::env::current_exe()
             .map_err(|source| StartError::System { what: "locate the executable of this program", source })?;
-        nothing_runs_yet(&client).await;
+        mark_not_ready(&client).await;
         let agent = NodeAgent::start(NodeConfig {
             client: client.clone(),
             network,
@@ -209,7 +210,7 @@ impl DevCluster {
         self.server.set_backend(Arc::clone(&backend));
         self.backend = Some(backend);
         self.agent = Some(agent);
-        // The agent has registered the node; that it is ready may take a moment more.
+        // The agent has registered the node; readiness may take a moment longer.
         let nodes: Api<Node> = Api::all(client);
         let ready = wait::await_condition(nodes, node::NODE_NAME, |node: Option<&Node>| {
             let conditions = node.and_then(|n| n.status.as_ref()?.conditions.as_ref());
@@ -223,7 +224,7 @@ impl DevCluster {
         self.server.client(Identity::system(component))
     }
 
-    /// Where the API answers on this machine.
+    /// URL of the API on this machine.
     #[must_use]
     pub fn url(&self) -> String {
         format!("https://{}", self.address)
@@ -240,7 +241,7 @@ impl DevCluster {
         self.server.admin_kubeconfig(self.address)
     }
 
-    /// The kubeconfig of somebody else, by a bearer token.
+    /// A kubeconfig for another user, with a bearer token.
     #[must_use]
     pub fn kubeconfig_for(&self, user: &str, token: &str) -> String {
         let mut config: Value = serde_yaml::from_str(&self.kubeconfig()).unwrap_or_default();
@@ -255,13 +256,13 @@ impl DevCluster {
         self.server.admin_token()
     }
 
-    /// Why no pods can run here, and what to do about it; `None` when they can.
+    /// The reason why pods cannot run on this machine, with the remedy; `None` when they can.
     #[must_use]
     pub fn pods_unavailable(&self) -> Option<&str> {
         self.unavailable.as_deref()
     }
 
-    /// The way into the cluster network; `None` where no pods can run.
+    /// Access to the cluster network; `None` where pods cannot run.
     #[must_use]
     pub fn backend(&self) -> Option<Arc<dyn NodeBackend>> {
         self.backend.clone()
@@ -270,7 +271,7 @@ impl DevCluster {
     /// Cluster IP and first port of a Service.
     ///
     /// # Errors
-    /// A text that says what is missing.
+    /// The missing object or field.
     pub async fn service_address(&self, namespace: &str, name: &str) -> Result<SocketAddr, String> {
         let api: Api<Service> = Api::namespaced(self.client_of("system:apiserver"), namespace);
         let service =
@@ -283,8 +284,8 @@ impl DevCluster {
         }
     }
 
-    /// Stops pods, controllers and the API, in this order, and closes the data directory. Pod objects stay as they are: the
-    /// next start runs them again.
+    /// Stops pods, controllers and the API, in this order, and closes the data directory. Pod objects are not
+    /// changed: the next start runs them again.
     pub async fn shutdown(mut self) {
         self.stop_all().await;
     }
@@ -304,9 +305,9 @@ impl DevCluster {
     }
 }
 
-/// Takes back what an earlier run said of pods: none of them is ready until its containers run again. Otherwise Services
-/// would send connections to addresses that nobody has, and whoever waits for a pod would find it ready too early.
-async fn nothing_runs_yet(client: &Client) {
+/// Marks the pods of an earlier run as not ready until their containers run again. Otherwise Services would
+/// send connections to unassigned addresses, and clients would find the pods ready too early.
+async fn mark_not_ready(client: &Client) {
     let Ok(pods) = Api::<Pod>::all(client.clone()).list(&ListParams::default()).await else { return };
     for pod in pods {
         let conditions = pod.status.as_ref().and_then(|s| s.conditions.as_deref()).unwrap_or_default();
@@ -319,7 +320,7 @@ async fn nothing_runs_yet(client: &Client) {
         };
         let patch = json!({"status": {"conditions": [not_yet("Ready"), not_yet("ContainersReady")]}});
         let api: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
-        // Conditions merge by type. What cannot be patched now is put right by the agent a moment later.
+        // Conditions merge by type. The agent corrects failed patches a moment later.
         if let Err(error) =
             api.patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Strategic(&patch)).await
         {

@@ -1,27 +1,30 @@
-//! Faults that are put into pods of the dev cluster on purpose, and taken back.
+//! Fault injection into pods of the dev cluster.
 //!
-//! [`Fault`] describes the effect of each fault. At most one of each kind is in force for a pod; another one of the same kind takes
-//! its place. A fault ends when it is taken back, and with its pod; a container that is started again meanwhile has it too.
+//! [`Fault`] describes the effect of each fault. At most one of each kind is in force for a pod; another one
+//! of the same kind replaces it. A fault ends when it is reverted, and with its pod; it also applies to
+//! containers that are restarted meanwhile.
 //!
-//! The API server serves them at [`PATH`], to whoever may do anything; [`Faults`] is the client.
+//! The API server serves them at [`PATH`], for administrators only; [`Faults`] is the client.
 
 use kube::Client;
 use serde::{Deserialize, Serialize};
 
-/// Where the API server of a dev cluster takes faults. It is no Kubernetes API, so that no cluster but this one has it.
+/// Path of faults at the API server of a dev cluster. Outside of the Kubernetes API, so that no other cluster
+/// serves it.
 pub const PATH: &str = "/dev/faults";
-/// Longest time that [`Fault::Slow`] may stop or run a pod at once: longer ones are a pause.
+/// Longest time in milliseconds that [`Fault::Slow`] may stop or run a pod at once: longer ones are a pause.
 const LONGEST: u32 = 60_000;
 
-/// From whom a pod is cut off.
+/// The peers that a pod is cut off from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum CutFrom {
-    /// From everything: its network interface has no link. The node cannot probe it either.
+    /// All peers: its network interface has no link. The node cannot probe it either.
     Everything,
-    /// From all other pods, directly and through Services. Node, API server, DNS and probes still reach it, and it them.
+    /// All other pods, directly and through Services. Node, API server, DNS and probes still reach it, and it
+    /// them.
     Pods,
-    /// From these pods (`name` in the same namespace, or `namespace/name`) as long as they live, directly; not
+    /// These pods (`name` in the same namespace, or `namespace/name`) as long as they live, directly; not
     /// through Services.
     Named(Vec<String>),
 }
@@ -30,28 +33,28 @@ pub enum CutFrom {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Fault {
-    /// Packets are lost in both directions, on connections that are there and on new ones. Nobody gets an error at once: it is
-    /// as if a cable were pulled.
+    /// Packets are lost in both directions, on existing and new connections. Peers see timeouts and no
+    /// immediate errors, as with an unplugged cable.
     Cut(CutFrom),
-    /// All processes of the pod stand still (SIGSTOP). The kernel still accepts connections for them.
+    /// All processes of the pod are stopped (SIGSTOP). The kernel still accepts connections for them.
     Pause,
-    /// All processes of the pod are stopped and let run in turns, so that everything they do takes longer, in jumps: answers,
-    /// disk writes, timers. Neither the network nor the disk itself is any slower.
+    /// All processes of the pod are stopped and continued in turns, so that all their work takes longer, in
+    /// jumps: responses, disk writes, timers. Neither the network nor the disk itself is slower.
     #[serde(rename_all = "camelCase")]
     Slow {
-        /// How long they stand still at a time.
+        /// Time in milliseconds that they are stopped at once.
         stop_milliseconds: u32,
-        /// How long they run in between.
+        /// Time in milliseconds that they run in between.
         run_milliseconds: u32,
     },
-    /// All processes of the pod are killed at once (SIGKILL); what follows is up to its `restartPolicy`.
+    /// All processes of the pod are killed at once (SIGKILL); its `restartPolicy` decides what follows.
     Kill {
-        /// Empty its emptyDirs and the volumes of its claims, before anything is started again.
+        /// Empty its emptyDirs and the volumes of its claims before any restart.
         wipe: bool,
     },
 }
 
-/// Which kind of fault.
+/// Kind of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -66,7 +69,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The word for it.
+    /// The name in the API and the CLI.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -79,7 +82,7 @@ impl Kind {
 }
 
 impl Fault {
-    /// Its kind.
+    /// The kind of the fault.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
@@ -90,7 +93,7 @@ impl Fault {
         }
     }
 
-    /// What it does, for people.
+    /// The effect, for display.
     #[must_use]
     pub fn describe(&self) -> String {
         match self {
@@ -107,10 +110,10 @@ impl Fault {
         }
     }
 
-    /// What is wrong with it.
+    /// Validates the parameters.
     ///
     /// # Errors
-    /// The field, what it must be.
+    /// The field, and the expected value.
     pub fn check(&self) -> Result<(), String> {
         match self {
             Self::Slow { stop_milliseconds, run_milliseconds } => {
@@ -139,11 +142,11 @@ pub struct Order {
     pub namespace: String,
     /// Name of the pod.
     pub pod: String,
-    /// What to do to it.
+    /// The fault to apply.
     pub fault: Fault,
 }
 
-/// Which faults to take back; what is not set means all.
+/// Selection of faults to revert; unset fields match all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Undo {
@@ -155,7 +158,7 @@ pub struct Undo {
     pub kind: Option<Kind>,
 }
 
-/// A fault that was done to a pod.
+/// A fault that was applied to a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Done {
@@ -163,50 +166,51 @@ pub struct Done {
     pub namespace: String,
     /// Name of the pod.
     pub pod: String,
-    /// Its UID: another pod of this name does not have the fault.
+    /// UID of the pod: a later pod of this name does not have the fault.
     pub uid: String,
     /// The fault.
     pub fault: Fault,
-    /// Since when.
+    /// Time of application.
     pub since: jiff::Timestamp,
 }
 
-/// The answers of the API server.
+/// Responses of the API server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct List {
     pub(crate) items: Vec<Done>,
 }
 
-/// Puts faults into pods and takes them back, by the API server of a dev cluster.
+/// Client for the faults of a dev cluster.
 #[derive(Clone)]
 pub struct Faults(Client);
 
 impl Faults {
-    /// With the rights of this client; it needs those of an administrator.
+    /// With the permissions of this client; it needs those of an administrator.
     #[must_use]
     pub fn new(client: Client) -> Self {
         Self(client)
     }
 
-    /// Does it; when this returns the fault is in force (after a kill: the processes are gone, the volumes empty).
+    /// Applies a fault, which is in force on return (after a kill: the processes are gone, the volumes
+    /// empty).
     ///
     /// # Errors
-    /// The pod is not there or not running, the fault is not possible, or this is no dev cluster (404).
+    /// The pod is missing or not running, the fault is not possible, or this is not a dev cluster (404).
     pub async fn put(&self, namespace: &str, pod: &str, fault: Fault) -> kube::Result<Done> {
         let order = Order { namespace: namespace.to_owned(), pod: pod.to_owned(), fault };
         self.0.request(request("POST", &order)?).await
     }
 
-    /// What is in force.
+    /// The faults in force.
     ///
     /// # Errors
-    /// The API server does not answer, or this is no dev cluster (404).
+    /// The API server does not respond, or this is not a dev cluster (404).
     pub async fn list(&self) -> kube::Result<Vec<Done>> {
         let request = http::Request::get(PATH).body(Vec::new()).map_err(kube::Error::HttpError)?;
         Ok(self.0.request::<List>(request).await?.items)
     }
 
-    /// Takes faults back; returns those that were in force.
+    /// Reverts faults; returns those that were in force.
     ///
     /// # Errors
     /// As [`Faults::put`].

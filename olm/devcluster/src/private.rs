@@ -1,4 +1,4 @@
-//! Files and directories that only their owner may read, whatever the umask and whatever they were before.
+//! Files and directories that only their owner can read, whatever the umask and their earlier mode.
 
 use std::{
     fs::{self, File, OpenOptions, Permissions},
@@ -10,13 +10,13 @@ use std::{
 const DIRECTORY: u32 = 0o700;
 const FILE: u32 = 0o600;
 
-/// Creates a directory if it is missing, and closes it to others.
+/// Creates a directory if it is missing, and removes the access of other users.
 pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     fs::create_dir_all(path)?;
     fs::set_permissions(path, Permissions::from_mode(DIRECTORY))
 }
 
-/// Opens a file for reading and writing, creates it if it is missing, and closes it to others.
+/// Opens a file for reading and writing, creates it if it is missing, and removes the access of other users.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     let file =
         OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(FILE).open(path)?;
@@ -24,15 +24,15 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Writes a file: complete or absent even after a crash.
+/// Writes a file atomically: complete or absent even after a crash.
 ///
 /// # Errors
-/// The file cannot be written.
+/// The write failed.
 pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let temporary = directory.join(format!(".{name}.new"));
-    // A file left by a crash may have been opened by others while it was readable.
+    // Another process may have opened a file left by a crash while it was readable.
     match fs::remove_file(&temporary) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -45,7 +45,7 @@ pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// Reads a file, and closes it to others.
+/// Reads a file, and removes the access of other users.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     file.set_permissions(Permissions::from_mode(FILE))?;
@@ -54,8 +54,8 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Creates a data directory, or closes one that exists to others. `mark` is a file that every data directory has: the modes
-/// of a directory with other things in it (a home directory, /tmp) are not ours to change.
+/// Creates a data directory, or restricts an existing one to its owner. `mark` is a file that every data
+/// directory has: the mode of any other directory (a home directory, /tmp) must not be changed.
 pub(crate) fn claim_directory(path: &Path, mark: &str) -> io::Result<()> {
     if let Ok(metadata) = fs::metadata(path) {
         let is_open = metadata.permissions().mode() & 0o077 != 0;

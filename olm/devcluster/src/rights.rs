@@ -1,15 +1,17 @@
-//! What ServiceAccounts asked for, for whoever writes down the rights that an operator needs.
+//! Recorded requests of ServiceAccounts, to derive the permissions of an operator.
 //!
-//! The API server of a dev cluster counts the requests of ServiceAccounts by verb and resource as they are authorized, and tells them at
-//! [`PATH`] to whoever may do anything; [`Rights`] is the client. Reviews (`kubectl auth can-i`) are no requests for what they ask about.
+//! The API server of a dev cluster counts the requests of ServiceAccounts by verb and resource at
+//! authorization, and serves the counts at [`PATH`] to administrators; [`Rights`] is the client. Access
+//! reviews (`kubectl auth can-i`) do not count as requests for the reviewed resource.
 
 use kube::Client;
 use serde::{Deserialize, Serialize};
 
-/// Where the API server of a dev cluster tells them. It is no Kubernetes API, so that no cluster but this one has it.
+/// Path of the counts at the API server of a dev cluster. Outside of the Kubernetes API, so that no other
+/// cluster serves it.
 pub const PATH: &str = "/dev/rights";
 
-/// One right, as a rule of a role would give it.
+/// One permission, as in a rule of a role.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Right {
@@ -19,44 +21,44 @@ pub struct Right {
     pub resource: String,
     /// Verb.
     pub verb: String,
-    /// Whether it was asked for in the whole cluster, and not in one namespace.
+    /// Whether the request was cluster-wide rather than in one namespace.
     pub cluster_wide: bool,
 }
 
-/// How often a right was used since the dev cluster started.
+/// Use of a permission since the dev cluster started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Used {
-    /// The right.
+    /// The permission.
     #[serde(flatten)]
     pub right: Right,
-    /// Requests that were allowed.
+    /// Number of allowed requests.
     pub allowed: u64,
-    /// Requests that were forbidden.
+    /// Number of forbidden requests.
     pub forbidden: u64,
 }
 
-/// The answer of the API server.
+/// Response of the API server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct List {
     pub(crate) items: Vec<Used>,
 }
 
-/// Reads what ServiceAccounts asked for, by the API server of a dev cluster.
+/// Client for the recorded requests of a dev cluster.
 #[derive(Clone)]
 pub struct Rights(Client);
 
 impl Rights {
-    /// With the rights of this client; it needs those of an administrator.
+    /// With the permissions of this client; it needs those of an administrator.
     #[must_use]
     pub fn new(client: Client) -> Self {
         Self(client)
     }
 
-    /// What an account asked for since the dev cluster started, by group, resource and verb.
+    /// The requests of an account since the dev cluster started, by group, resource and verb.
     ///
     /// # Errors
-    /// The API server does not answer, or this is no dev cluster (404).
+    /// The API server does not respond, or this is not a dev cluster (404).
     pub async fn of(&self, namespace: &str, account: &str) -> kube::Result<Vec<Used>> {
         let uri = format!("{PATH}/{namespace}/{account}");
         let request = http::Request::get(uri).body(Vec::new()).map_err(kube::Error::HttpError)?;

@@ -1,26 +1,25 @@
-//! What an ID token must say: OpenID Connect Core 1.0, 3.1.3.7 and 12.2.
+//! Validation of the claims of an ID token: OpenID Connect Core 1.0, 3.1.3.7 and 12.2.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Number, Value};
 
 use crate::error::TokenError;
 
-/// How far the clock of the provider may differ from that of this machine, in seconds.
+/// Tolerated difference between the clocks of the provider and this machine, in seconds.
 pub const SKEW: i64 = 60;
 
 /// The claims of an ID token.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Claims {
-    /// The issuer.
     pub iss: String,
-    /// The account, unique and stable at its issuer.
+    /// The account id, unique and stable at its issuer.
     pub sub: String,
     #[serde(deserialize_with = "one_or_many")]
     aud: Vec<String>,
-    /// When it expires, in seconds since 1970.
+    /// Expiry, in seconds since 1970.
     #[serde(deserialize_with = "seconds")]
     pub exp: i64,
-    /// When it was issued, in seconds since 1970.
+    /// Time of issue, in seconds since 1970.
     #[serde(deserialize_with = "seconds")]
     pub iat: i64,
     #[serde(default, deserialize_with = "some_seconds")]
@@ -31,21 +30,19 @@ pub struct Claims {
     pub others: Map<String, Value>,
 }
 
-/// What the claims of a token are compared with.
+/// Expected values of the claims.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected<'a> {
-    /// The configured issuer.
     pub issuer: &'a str,
-    /// The audience.
     pub client_id: &'a str,
-    /// Of the authorization request; `None` where there was none.
+    /// Nonce of the authorization request; `None` without one.
     pub nonce: Option<&'a str>,
-    /// Seconds since 1970.
+    /// Current time, in seconds since 1970.
     pub now: i64,
 }
 
 impl Claims {
-    /// Reads the payload of a token whose signature was checked, and checks what it says.
+    /// Reads and validates the payload of a token whose signature is verified.
     ///
     /// # Errors
     /// The first claim that is missing or wrong.
@@ -66,7 +63,7 @@ impl Claims {
             Some(party) if party != expected.client_id => {
                 return Err(TokenError::AuthorizedParty(shown(party)));
             }
-            // Of several audiences, this says which one asked for it.
+            // With several audiences, `azp` names the client that requested the token.
             None if claims.aud.len() > 1 => {
                 return Err(TokenError::Malformed("several audiences but no `azp`".into()));
             }
@@ -90,8 +87,8 @@ impl Claims {
 }
 
 impl Claims {
-    /// The user's name as kube-apiserver forms it with `--oidc-username-claim` and `--oidc-username-prefix`; `None` when the token does
-    /// not have the claim.
+    /// The user's name as kube-apiserver forms it with `--oidc-username-claim` and `--oidc-username-prefix`;
+    /// `None` when the token does not have the claim.
     pub fn user_name(&self, claim: &str, prefix: Option<&str>) -> Option<String> {
         let name = if claim == "sub" { self.sub.as_str() } else { self.others.get(claim)?.as_str()? };
         Some(match prefix {
@@ -103,7 +100,7 @@ impl Claims {
     }
 }
 
-/// Text of a token, short and without what could change the text around it.
+/// Text of a token, cut and without characters that could change the surrounding text.
 fn shown(text: &str) -> String {
     let text: String = text.chars().filter(|c| c.is_ascii_graphic() || *c == ' ').take(200).collect();
     format!("`{text}`")
@@ -161,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_that_say_what_they_must_are_accepted() {
+    fn tokens_with_all_required_claims_are_accepted() {
         for change in [
             json!({}),
             json!({ "aud": ["console"] }),

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// The clock of the machine. Tests advance it in place of waiting; clones share that.
+/// The system clock. Tests advance it instead of waiting; clones share the offset.
 #[derive(Clone, Debug, Default)]
 pub struct Clock(Arc<AtomicI64>);
 
@@ -19,7 +19,7 @@ impl Clock {
         i64::try_from(seconds).unwrap_or(i64::MAX).saturating_add(self.0.load(Ordering::Relaxed))
     }
 
-    /// For intervals: it never goes back.
+    /// For intervals: monotonic.
     pub fn instant(&self) -> Instant {
         Instant::now() + Duration::from_secs(self.0.load(Ordering::Relaxed).unsigned_abs())
     }

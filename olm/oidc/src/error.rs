@@ -1,66 +1,60 @@
 use crate::jose::SignatureError;
 
-/// Why a sign-in, or the check of a token, failed. Texts hold neither tokens nor bodies of answers.
+/// A failed sign-in or token validation. Texts contain neither tokens nor response bodies.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// An option cannot be used.
     #[error("{option}: {why}")]
     Settings {
         /// The flag.
         option: &'static str,
-        /// What is wrong with its value.
         why: String,
     },
-    /// The provider cannot be reached, or did not answer in time.
+    /// The provider is unreachable or did not respond in time.
     #[error("failed to request {what} from {host}: {why}")]
     Unreachable {
-        /// What was asked for.
+        /// The requested resource.
         what: &'static str,
-        /// The host that was asked.
         host: String,
         why: String,
     },
-    /// The provider's answer is not usable.
+    /// The provider's response is not usable.
     #[error("invalid response from {host} to the request for {what}: {why}")]
     Answer {
-        /// What was asked for.
+        /// The requested resource.
         what: &'static str,
-        /// The host that answered.
         host: String,
-        /// What is wrong with the answer.
         why: String,
     },
     /// The provider's configuration does not fit.
     #[error("invalid discovery document: {0}")]
     Discovery(String),
-    /// Another issuer answered than the one that was asked.
+    /// The response comes from another issuer.
     #[error("response is from issuer {from}, expected {expected}")]
     Issuer {
-        /// The issuer that the answer names, or a word for none.
+        /// The issuer that the response names, or a placeholder.
         from: String,
-        /// The configured one.
+        /// The configured issuer.
         expected: String,
     },
-    /// The provider refused with an error code of OAuth 2.0.
+    /// The provider refused with an OAuth 2.0 error code.
     #[error("the provider rejected the request for {what}: {code}")]
     Refused {
-        /// What was asked for.
+        /// The requested resource.
         what: &'static str,
         /// The error code, such as `invalid_grant`.
         code: String,
     },
-    /// The provider's answer has a token that is not accepted.
+    /// The token in the provider's response is not accepted.
     #[error("invalid ID token: {0}")]
     Token(#[from] TokenError),
 }
 
-/// Why an ID token is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// The signature, or what it needs.
+    /// The signature, or an input of its verification.
     #[error(transparent)]
     Signature(#[from] SignatureError),
-    /// The claims are not what ID tokens have.
+    /// Missing or malformed claims.
     #[error("malformed claims: {0}")]
     Malformed(String),
     /// Claim `iss`.

@@ -1,4 +1,4 @@
-//! The authorization code flow with PKCE, renewal and the end of a session.
+//! The authorization code flow with PKCE, token refresh and sign-out.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use reqwest::Url;
@@ -11,11 +11,11 @@ use crate::{
     provider::{Metadata, Provider},
 };
 
-/// An authorization request: what is compared with the answer.
+/// An authorization request, and the values that its response is checked against.
 pub struct Authorization {
-    /// Where the browser goes.
+    /// Redirect target of the browser.
     pub url: String,
-    /// Comes back with the answer.
+    /// Echoed in the response.
     pub state: String,
     nonce: String,
     /// PKCE's `code_verifier`.
@@ -23,12 +23,11 @@ pub struct Authorization {
     redirect_uri: String,
 }
 
-/// What the token endpoint gave.
+/// Result of the token endpoint.
 pub struct Tokens {
     pub id_token: String,
-    /// Gets a new one.
     pub refresh_token: Option<String>,
-    /// What the ID token says.
+    /// Claims of the ID token.
     pub claims: Claims,
 }
 
@@ -45,10 +44,10 @@ struct ErrorAnswer {
 }
 
 impl Provider {
-    /// Makes an authorization request.
+    /// Creates an authorization request.
     ///
     /// # Errors
-    /// When the provider's discovery document cannot be read.
+    /// The provider's discovery document is not readable.
     pub async fn begin(&self, redirect_uri: &str) -> Result<Authorization, Error> {
         let metadata = self.metadata().await?;
         let (state, nonce, verifier) = (random(), random(), random());
@@ -73,7 +72,7 @@ impl Provider {
     /// Checks the issuer that an authorization response names (RFC 9207).
     ///
     /// # Errors
-    /// When it is another one, or none though the provider announces that it names itself.
+    /// Another issuer, or none although the provider announces the parameter.
     pub async fn check_issuer(&self, iss: Option<&str>) -> Result<(), Error> {
         let from = match iss {
             Some(iss) if iss == self.issuer() => return Ok(()),
@@ -87,7 +86,7 @@ impl Provider {
     /// Exchanges the code of an authorization response.
     ///
     /// # Errors
-    /// When the provider does not give an ID token that is accepted.
+    /// The provider does not return an acceptable ID token.
     pub async fn finish(&self, code: &str, authorization: &Authorization) -> Result<Tokens, Error> {
         let fields = [
             ("grant_type", "authorization_code"),
@@ -95,30 +94,30 @@ impl Provider {
             ("redirect_uri", authorization.redirect_uri.as_str()),
             ("code_verifier", authorization.verifier.as_str()),
         ];
-        let answer = self.ask("the tokens of this sign-in", &fields).await?;
+        let answer = self.request_tokens("the tokens of this sign-in", &fields).await?;
         let id_token = answer.id_token.ok_or_else(|| self.without_token())?;
         let claims = self.check(&id_token, Some(&authorization.nonce)).await?;
         Ok(Tokens { id_token, refresh_token: answer.refresh_token, claims })
     }
 
-    /// Gets a new ID token for an account.
+    /// Refreshes the ID token of an account.
     ///
     /// # Errors
-    /// When the provider does not give one for this account.
+    /// The provider does not return one for this account.
     pub async fn renew(&self, refresh_token: &str, subject: &str) -> Result<Tokens, Error> {
         let fields = [("grant_type", "refresh_token"), ("refresh_token", refresh_token)];
-        let answer = self.ask("new tokens", &fields).await?;
+        let answer = self.request_tokens("new tokens", &fields).await?;
         let id_token = answer.id_token.ok_or_else(|| self.without_token())?;
         let claims = self.check(&id_token, None).await?;
         if claims.sub != subject {
             return Err(TokenError::Subject.into());
         }
-        // One that is not replaced stays valid.
+        // Without a replacement the refresh token stays valid.
         let refresh_token = answer.refresh_token.or_else(|| Some(refresh_token.to_owned()));
         Ok(Tokens { id_token, refresh_token, claims })
     }
 
-    /// Where a browser goes to sign out at the provider, if that announces it. The URL holds no token.
+    /// Sign-out URL of the provider, if it announces one. The URL holds no token.
     pub async fn end_session(&self, back_to: &str) -> Option<String> {
         let mut url = self.known_metadata().await?.end_session_endpoint.clone()?;
         url.query_pairs_mut()
@@ -126,10 +125,10 @@ impl Provider {
         Some(url.into())
     }
 
-    /// Withdraws a refresh token, if the provider announces that it can (RFC 7009).
+    /// Revokes a refresh token, if the provider announces support (RFC 7009).
     ///
     /// # Errors
-    /// When the provider does not answer.
+    /// The provider does not respond.
     pub async fn revoke(&self, refresh_token: &str) -> Result<(), Error> {
         let Some(metadata) = self.known_metadata().await else { return Ok(()) };
         let Some(url) = &metadata.revocation_endpoint else { return Ok(()) };
@@ -142,7 +141,11 @@ impl Provider {
         Error::Answer { what: "tokens", host: self.host().to_owned(), why }
     }
 
-    async fn ask(&self, what: &'static str, fields: &[(&str, &str)]) -> Result<TokenAnswer, Error> {
+    async fn request_tokens(
+        &self,
+        what: &'static str,
+        fields: &[(&str, &str)],
+    ) -> Result<TokenAnswer, Error> {
         let metadata = self.metadata().await?;
         let answer = self.post(&metadata, &metadata.token_endpoint, what, fields).await?;
         if answer.status.is_client_error()
@@ -158,7 +161,7 @@ impl Provider {
         Ok(tokens)
     }
 
-    /// Posts a form in the name of the client.
+    /// Posts a form with client authentication.
     async fn post(
         &self,
         metadata: &Metadata,
@@ -196,7 +199,8 @@ impl Provider {
 }
 
 impl Metadata {
-    /// `client_secret_basic` is the default of the specification; `client_secret_post` is used where it alone is announced.
+    /// `client_secret_basic` is the default of the specification; `client_secret_post` is used where it is
+    /// the only announced method.
     fn takes_secret_in_header(&self) -> bool {
         self.secret_methods.as_ref().is_none_or(|methods| {
             let has = |name: &str| methods.iter().any(|method| method == name);
@@ -209,7 +213,7 @@ fn encoded(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
-/// 256 random bits, in the characters of a `code_verifier`.
+/// 256 random bits, in the alphabet of a `code_verifier`.
 fn random() -> String {
     let bytes: [u8; 32] = rand::random();
     URL_SAFE_NO_PAD.encode(bytes)

@@ -1,4 +1,4 @@
-//! Requests to the provider: short, small, without redirects.
+//! Requests to the provider, with limits of time and size and without redirects.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use reqwest::{Certificate, Client, RequestBuilder, StatusCode, Url, redirect};
 use crate::error::Error;
 
 const CONNECT: Duration = Duration::from_secs(5);
-/// The largest answer that is read.
+/// Largest response body that is read.
 const MAX_BODY: usize = 512 * 1024;
 
 pub(crate) struct Http {
@@ -15,7 +15,7 @@ pub(crate) struct Http {
     whole: Duration,
 }
 
-/// An answer, read to its end.
+/// A complete response.
 pub(crate) struct Answer {
     pub(crate) host: String,
     pub(crate) status: StatusCode,
@@ -23,9 +23,10 @@ pub(crate) struct Answer {
 }
 
 impl Http {
-    /// With the authorities of a PEM file, or those of the system. `whole` is the time for one exchange.
+    /// With the certificate authorities of a PEM file, or those of the system. `whole` is the timeout of one
+    /// exchange.
     pub(crate) fn new(authorities: Option<&[u8]>, whole: Duration) -> Result<Self, Error> {
-        // One provider in the whole program; that it is installed already is fine.
+        // One crypto provider per process; an error means that it is already installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let builder = || {
             Client::builder()
@@ -45,7 +46,8 @@ impl Http {
             }
             None => match builder().build() {
                 Ok(client) => client,
-                // A bare container has no authorities: no server is known then, and the error says so.
+                // A bare container has no authorities: then every server is untrusted, and the error states
+                // it.
                 Err(_) => builder().tls_certs_only([]).build().map_err(|error| wrong(chain(&error)))?,
             },
         };
@@ -60,7 +62,6 @@ impl Http {
         self.client.post(url.clone()).header("accept", "application/json")
     }
 
-    /// Sends a request and reads the answer.
     pub(crate) async fn send(
         &self,
         what: &'static str,
@@ -98,7 +99,7 @@ async fn exchange(what: &'static str, host: &str, request: RequestBuilder) -> Re
 }
 
 impl Answer {
-    /// The JSON of an answer that succeeded.
+    /// The JSON of a successful response.
     pub(crate) fn json<T: serde::de::DeserializeOwned>(&self, what: &'static str) -> Result<T, Error> {
         if self.status != StatusCode::OK {
             return Err(self.bad(what, format!("status {}", self.status.as_u16())));
@@ -111,7 +112,7 @@ impl Answer {
     }
 }
 
-/// The place of an error without the text there, which may be a secret.
+/// The position of an error without the text there, which may be a secret.
 fn malformed(error: &serde_json::Error) -> String {
     match error.classify() {
         serde_json::error::Category::Data => {
@@ -121,7 +122,7 @@ fn malformed(error: &serde_json::Error) -> String {
     }
 }
 
-/// An error and its causes, each once.
+/// An error and its causes, without duplicates.
 fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

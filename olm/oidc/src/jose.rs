@@ -1,4 +1,4 @@
-//! Signatures of tokens: JSON Web Signature in compact form, with asymmetric algorithms alone.
+//! Signatures of tokens: JSON Web Signature in compact form, asymmetric algorithms only.
 
 use std::fmt;
 
@@ -11,24 +11,22 @@ use ring::signature::{
 };
 use serde::Deserialize;
 
-/// The longest token that is looked at.
+/// Longest token that is processed.
 const MAX_TOKEN: usize = 16 * 1024;
-/// Keys of a set that are used; further ones are ignored.
+/// Limit of keys per set; further ones are ignored.
 const MAX_KEYS: usize = 100;
 
-/// Why a signature is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureError {
-    /// It is not a token.
     #[error("malformed token: {0}")]
     Malformed(&'static str),
-    /// `none`, HMAC, or an algorithm that is not known.
+    /// `none`, HMAC, or an unknown algorithm.
     #[error("algorithm `{0}` is not accepted, expected RS, PS, ES or EdDSA")]
     Algorithm(String),
-    /// No key of the set fits.
+    /// No key of the set matches.
     #[error("signed with key {0}, missing from the key set of the provider")]
     UnknownKey(String),
-    /// No fitting key made the signature.
+    /// The signature is of none of the matching keys.
     #[error("invalid signature")]
     Mismatch,
 }
@@ -107,17 +105,16 @@ impl fmt::Debug for KeySet {
 }
 
 impl KeySet {
-    /// Reads a JSON Web Key Set. Keys for other purposes, symmetric keys and kinds that are not known are left out.
+    /// Reads a JSON Web Key Set. Keys for other purposes, symmetric keys and unknown kinds are skipped.
     ///
     /// # Errors
-    /// When it is not one.
+    /// The JSON is not a key set.
     pub fn parse(json: &[u8]) -> Result<Self, serde_json::Error> {
         let set: Jwks = serde_json::from_slice(json)?;
         let keys = set.keys.into_iter().filter_map(|key| Key::new(serde_json::from_value(key).ok()?));
         Ok(Self { keys: keys.take(MAX_KEYS).collect() })
     }
 
-    /// Whether no key can be used.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
@@ -143,7 +140,7 @@ impl Key {
                 if x.len() != length || y.len() != length {
                     return None;
                 }
-                // Uncompressed, as SEC 1 has it.
+                // Uncompressed point (SEC 1).
                 let point = [&[4][..], &x, &y].concat();
                 Material::Ec { curve, point }
             }
@@ -153,7 +150,7 @@ impl Key {
         Some(Self { id: jwk.kid, algorithm: jwk.alg, material })
     }
 
-    /// Whether it made a signature; `None` when it is not a key for the algorithm.
+    /// Verifies a signature; `None` when the key is not for the algorithm.
     fn check(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> Option<bool> {
         let checked = match (algorithm, &self.material) {
             (Algorithm::Rsa(parameters), Material::Rsa { n, e }) => {
@@ -171,7 +168,7 @@ impl Key {
     }
 }
 
-/// `crit` names extensions that must be understood; none is.
+/// `crit` names extensions that must be understood; none is supported.
 #[derive(Deserialize)]
 struct Header {
     alg: String,
@@ -180,10 +177,10 @@ struct Header {
     crit: Option<serde_json::Value>,
 }
 
-/// Checks the signature of a token; returns its payload.
+/// Verifies the signature of a token; returns its payload.
 ///
 /// # Errors
-/// When no key of the set has signed it, or it is not a signed JSON Web Token.
+/// The token is not signed by a key of the set, or not a signed JSON Web Token.
 pub fn verify(token: &str, keys: &KeySet) -> Result<Vec<u8>, SignatureError> {
     use SignatureError::Malformed;
     if token.len() > MAX_TOKEN {
@@ -201,7 +198,7 @@ pub fn verify(token: &str, keys: &KeySet) -> Result<Vec<u8>, SignatureError> {
     if header.crit.is_some() {
         return Err(Malformed("header requires an unsupported extension"));
     }
-    // Access tokens and logout tokens have types of their own (RFC 8725, 3.11).
+    // Access tokens and logout tokens have other types (RFC 8725, 3.11).
     if header.typ.is_some_and(|typ| !typ.eq_ignore_ascii_case("JWT")) {
         return Err(Malformed("type is not JWT"));
     }

@@ -1,10 +1,10 @@
-//! OpenID Connect: the authorization code flow with PKCE at one provider, and the check of ID tokens.
+//! OpenID Connect: the authorization code flow with PKCE at one provider, and validation of ID tokens.
 //!
-//! Signatures are checked with ring, the one provider of cryptography of this program. The crates that do more
-//! (`openidconnect`) bring a second one, with RUSTSEC-2023-0071 open.
+//! Signatures are verified with ring, the only crypto provider of this program. Crates with more features
+//! (`openidconnect`) add a second one, with RUSTSEC-2023-0071 open.
 //!
 //! - `jose`: signatures and key sets (RFC 7515, 7517, 7518, 8037);
-//! - `claims`: what an ID token must say (OpenID Connect Core 3.1.3.7);
+//! - `claims`: claims of an ID token (OpenID Connect Core 3.1.3.7);
 //! - `clock`: the time, which tests advance;
 //! - `http`: requests with limits;
 //! - `provider`: discovery and keys, cached;

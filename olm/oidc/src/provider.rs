@@ -18,17 +18,17 @@ use crate::{
     jose::{self, KeySet, SignatureError},
 };
 
-/// What was fetched is fetched again after this.
-const FRESH: Duration = Duration::from_secs(10 * 60);
-/// A key set is used no longer than this, so that a key that was withdrawn is not accepted any more.
+/// Cached documents are fetched again after this time.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(10 * 60);
+/// Longest use of a key set, so that a withdrawn key is not accepted any more.
 const KEYS_USED: Duration = Duration::from_secs(60 * 60);
-/// Interval between two attempts to fetch: for keys that are not known, and after a failure.
-const AGAIN: Duration = Duration::from_secs(10);
+/// Minimum interval between two fetches, for unknown keys and after a failure.
+const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How a client of a provider is configured.
+/// Configuration of a client of a provider.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The issuer's URL, as it is in tokens.
+    /// The issuer's URL, as in the tokens.
     pub issuer: String,
     /// The client's id at the provider, and the audience of ID tokens.
     pub client_id: String,
@@ -36,15 +36,15 @@ pub struct Settings {
     pub client_secret_file: Option<PathBuf>,
     /// Scopes; `openid` is added.
     pub scopes: Vec<String>,
-    /// File with PEM certificates of the authorities of the provider; the system's when absent.
+    /// PEM file with the certificate authorities of the provider; the system's when absent.
     pub ca_file: Option<PathBuf>,
-    /// How long one request to the provider may take.
+    /// Timeout of one request to the provider.
     pub timeout: Duration,
-    /// By which tokens and cached answers expire.
+    /// Source of the time for the expiry of tokens and cached documents.
     pub clock: Clock,
 }
 
-/// The parts of the discovery document that are used.
+/// The used fields of the discovery document.
 #[derive(Debug)]
 pub(crate) struct Metadata {
     pub(crate) authorization_endpoint: Url,
@@ -97,12 +97,12 @@ impl<T> Cached<T> {
         (self.age(*at) < age).then(|| Arc::clone(value))
     }
 
-    /// The error of a moment ago: callers that waited do not ask a provider that hangs in turn.
+    /// The error of a recent fetch, so that waiting callers do not query a hanging provider in turn.
     fn failed(&self) -> Option<Error> {
-        self.tried.as_ref().filter(|(at, _)| self.age(*at) < AGAIN).map(|(_, error)| error.clone())
+        self.tried.as_ref().filter(|(at, _)| self.age(*at) < RETRY_INTERVAL).map(|(_, error)| error.clone())
     }
 
-    /// Stores an answer; a failure leaves the answer before in use for a while.
+    /// Stores a result; after a failure the previous document stays in use for a while.
     fn store(&mut self, fetched: Result<T, Error>, used: Duration) -> Result<Arc<T>, Error> {
         match fetched {
             Ok(value) => {
@@ -121,10 +121,10 @@ impl<T> Cached<T> {
 }
 
 impl Provider {
-    /// Checks the settings. Nothing is fetched yet.
+    /// Checks the settings without a request to the provider.
     ///
     /// # Errors
-    /// When a setting cannot be used, or a file cannot be read.
+    /// An invalid setting, or an unreadable file.
     pub fn new(settings: Settings) -> Result<Self, Error> {
         let wrong = |option, why: &str| Error::Settings { option, why: why.to_owned() };
         let issuer = Url::parse(&settings.issuer).map_err(|_| wrong("--oidc-issuer", "expected a URL"))?;
@@ -161,27 +161,24 @@ impl Provider {
         Ok(provider)
     }
 
-    /// The configured issuer.
     pub fn issuer(&self) -> &str {
         &self.settings.issuer
     }
 
-    /// The configured client.
     pub fn client_id(&self) -> &str {
         &self.settings.client_id
     }
 
-    /// By which its tokens expire.
     pub fn clock(&self) -> &Clock {
         &self.settings.clock
     }
 
-    /// The issuer's host, for a person.
+    /// The issuer's host, for display.
     pub fn host(&self) -> &str {
         self.discovery.host_str().unwrap_or_default()
     }
 
-    /// The client's secret: read anew, because a Secret that is mounted changes.
+    /// The client's secret, read for each use because a mounted Secret changes.
     pub(crate) fn secret(&self) -> Result<Option<String>, Error> {
         let Some(path) = &self.settings.client_secret_file else { return Ok(None) };
         let option = "--oidc-client-secret-file";
@@ -195,10 +192,9 @@ impl Provider {
         }
     }
 
-    /// The discovery document.
     pub(crate) async fn metadata(&self) -> Result<Arc<Metadata>, Error> {
         let mut cached = self.metadata.lock().await;
-        if let Some(fresh) = cached.younger_than(FRESH) {
+        if let Some(fresh) = cached.younger_than(REFRESH_INTERVAL) {
             return Ok(fresh);
         }
         if let Some(error) = cached.failed() {
@@ -208,7 +204,7 @@ impl Provider {
         cached.store(fetched, Duration::MAX)
     }
 
-    /// The discovery document, if it was read before.
+    /// The cached discovery document.
     pub(crate) async fn known_metadata(&self) -> Option<Arc<Metadata>> {
         self.metadata.lock().await.younger_than(Duration::MAX)
     }
@@ -240,14 +236,14 @@ impl Provider {
         })
     }
 
-    /// The keys. `beyond` asks for other ones than those of a set that lacks a key; `None` then means that the provider was
-    /// asked a moment ago.
+    /// The keys. With `beyond`, other keys than those of a set that lacks one; `None` then means that the
+    /// provider was queried a moment ago.
     async fn keys(&self, beyond: Option<&Arc<KeySet>>) -> Result<Option<Arc<KeySet>>, Error> {
         let mut cached = self.keys.lock().await;
-        match (beyond, cached.younger_than(FRESH)) {
+        match (beyond, cached.younger_than(REFRESH_INTERVAL)) {
             (None, Some(fresh)) => return Ok(Some(fresh)),
             (Some(old), Some(fresh)) if !Arc::ptr_eq(old, &fresh) => return Ok(Some(fresh)),
-            (Some(_), _) if cached.younger_than(AGAIN).is_some() => return Ok(None),
+            (Some(_), _) if cached.younger_than(RETRY_INTERVAL).is_some() => return Ok(None),
             _ => {}
         }
         if let Some(error) = cached.failed() {
@@ -263,7 +259,7 @@ impl Provider {
         let what = "the key set";
         let url = self.metadata().await?.jwks_uri.clone();
         let answer = self.http.send(what, &url, self.http.get(&url)).await?;
-        // Of an answer that is not one, the error says so.
+        // Reports malformed JSON with the error of the response.
         let _: serde_json::Value = answer.json(what)?;
         let keys =
             KeySet::parse(&answer.body).map_err(|_| answer.bad(what, "body is not a key set".into()))?;
@@ -273,16 +269,16 @@ impl Provider {
         Ok(keys)
     }
 
-    /// Checks a token: its signature, with keys that are fetched again when they lack the token's, and its claims.
+    /// Validates a token: its signature, with a refreshed key set when the key is missing, and its claims.
     ///
     /// # Errors
-    /// When the token is not accepted, or the keys cannot be fetched.
+    /// The token is not accepted, or the keys cannot be fetched.
     pub async fn check(&self, token: &str, nonce: Option<&str>) -> Result<Claims, Error> {
         let missing =
             || Error::Token(TokenError::Signature(SignatureError::UnknownKey("(no key set)".into())));
         let keys = self.keys(None).await?.ok_or_else(missing)?;
         let mut verified = jose::verify(token, &keys);
-        // A provider may have a new key, also below an old id.
+        // A provider may rotate a key, also under an old id.
         if let Err(error @ (SignatureError::UnknownKey(_) | SignatureError::Mismatch)) = &verified {
             tracing::debug!(%error, "key set");
             if let Some(newer) = self.keys(Some(&keys)).await? {
@@ -296,7 +292,7 @@ impl Provider {
     }
 }
 
-/// Loopback needs no TLS: for a provider on the machine of a developer.
+/// TLS is not required on loopback, for a provider on a developer's machine.
 fn is_loopback_http(url: &Url) -> bool {
     url.scheme() == "http" && matches!(url.host_str(), Some("127.0.0.1" | "localhost" | "[::1]"))
 }

@@ -1,7 +1,6 @@
-//! Operators that are installed along, because the chosen one needs them.
-//!
-//! Each gets a Subscription of its own, named as OLM names those that it makes, and a plan of its own. The plan of the
-//! operator that needs them shows these plans, and its digest covers theirs: who approves the one approves the others.
+//! Operators installed along as dependencies.
+//! Each gets its own Subscription, with OLM's name for a generated one, and its own plan. The plan of the
+//! dependent operator shows these plans, and its digest covers theirs: one approval covers all.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,24 +19,23 @@ use crate::planned::{Op, PlannedObject};
 use crate::schema;
 use olm_bundle::Phase;
 
-/// Names of objects may have this many characters.
+/// Maximum length of an object name.
 const LONGEST_NAME: usize = 253;
-/// More operators than these are not brought along: a catalog that asks for them asks for nonsense, and what is remembered
-/// of them has to fit into an annotation.
+/// Maximum number of operators installed along: more indicate a broken catalog, and their record must fit
+/// into an annotation.
 const MOST_ALONG: usize = 50;
-/// How many digits of a digest make a name that was cut different from others.
+/// Number of digest digits that make a truncated name unique.
 const TELLING: usize = 10;
 
-/// An operator that is to be installed along, before it has a plan.
+/// An operator to install along, before it has a plan.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Name of its Subscription.
     pub subscription: String,
     /// Subscriptions of the namespace that need it.
     pub required_by: Vec<String>,
-    /// Subscriptions whose operators have to run before its own is started.
+    /// Subscriptions whose operators must run before its own is started.
     pub after: Vec<String>,
-    /// The choice, as the resolver will make it again for its own Subscription.
+    /// The choice, as the resolver repeats it for its own Subscription.
     pub resolved: Resolved,
 }
 
@@ -71,7 +69,6 @@ pub struct AlongRef {
 }
 
 impl Along {
-    /// The operator with its plan.
     pub fn new(wanted: &Wanted, plan: Plan) -> Self {
         let entry = AlongRef {
             subscription: wanted.subscription.clone(),
@@ -84,10 +81,9 @@ impl Along {
     }
 }
 
-/// The operators that a choice brings along, those first that others wait for.
-///
-/// Bundles may need each other; then neither can run before the other, and one of the two waits is left out: the one
-/// that would close the circle.
+/// The operators that a choice brings along, in the order of their dependencies.
+/// Bundles may need each other; then neither can run before the other, and the wait that would close the
+/// cycle is omitted.
 pub fn wanted(resolved: &Resolved) -> Vec<Wanted> {
     let namespace = resolved.subscription.split('/').next().unwrap_or_default();
     let (_, requester) = resolved.subscription.split_once('/').unwrap_or(("", &resolved.subscription));
@@ -119,14 +115,14 @@ pub fn wanted(resolved: &Resolved) -> Vec<Wanted> {
     order.iter().filter_map(one).collect()
 }
 
-/// The bundles that are reachable from `root`, each after what it waits for, and what each waits for.
+/// The bundles reachable from `root`, each after those that it waits for, with the waits of each.
 fn order<'a>(
     root: &'a str,
     needs: &BTreeMap<&'a str, BTreeSet<&'a str>>,
 ) -> (Vec<&'a str>, BTreeMap<&'a str, Vec<&'a str>>) {
     let (mut done, mut waits) = (Vec::new(), BTreeMap::<&str, Vec<&str>>::new());
     let mut seen = BTreeSet::from([root]);
-    // What is being looked at, each with what of its needs is still to be looked at.
+    // The current path, each with its unvisited dependencies.
     let open = |at: &'a str| (at, needs.get(at).into_iter().flatten().copied().collect::<Vec<_>>());
     let (mut path, mut on_path) = (vec![open(root)], BTreeSet::from([root]));
     while let Some((at, left)) = path.last_mut() {
@@ -137,7 +133,7 @@ fn order<'a>(
             on_path.remove(at);
             continue;
         };
-        // What waits for us cannot be waited for.
+        // A bundle that waits for this one cannot be waited for.
         if on_path.contains(next) {
             continue;
         }
@@ -153,7 +149,7 @@ fn order<'a>(
     (done, waits)
 }
 
-/// What the resolver will say once the Subscription is there: what comes along is what others ask for then.
+/// The resolver's future result for its Subscription: bundles installed along are requests of others then.
 fn choice(resolved: &Resolved, chosen: &ChosenBundle, namespace: &str) -> Resolved {
     let as_asked = |dependency: &Dependency| {
         let satisfied_by = match &dependency.satisfied_by {
@@ -184,8 +180,8 @@ fn choice(resolved: &Resolved, chosen: &ChosenBundle, namespace: &str) -> Resolv
     }
 }
 
-/// Name of the Subscription that is made for a bundle: `<package>-<channel>-<catalog>-<namespace of the catalog>`, as OLM
-/// has it. What may not be in a name becomes a dash; a name that is too long ends with digits of its digest.
+/// Name of the Subscription for a bundle: `<package>-<channel>-<catalog>-<namespace of the catalog>`, as in
+/// OLM. Invalid characters become dashes; a name that is too long ends with digits of its digest.
 pub fn subscription_name(bundle: &ChosenBundle) -> String {
     let catalog = &bundle.catalog;
     let plain = format!("{}-{}-{}-{}", bundle.package, bundle.channel, catalog.name, catalog.namespace);
@@ -202,7 +198,7 @@ pub fn subscription_name(bundle: &ChosenBundle) -> String {
     format!("{}-{digits}", name.get(..LONGEST_NAME - TELLING - 1).unwrap_or_default())
 }
 
-/// The Subscription that is made for it. `approval` is that of the Subscription that brings it along.
+/// The generated Subscription. `approval` is that of the Subscription that brings it along.
 pub fn subscription(entry: &AlongRef, namespace: &str, approval: Approval) -> Value {
     let bundle = &entry.bundle;
     let mut annotations = json!({
@@ -239,9 +235,9 @@ pub fn subscription(entry: &AlongRef, namespace: &str, approval: Approval) -> Va
 }
 
 impl Plan {
-    /// The plan with the operators that are installed along: their Subscriptions are among its objects, and its digest
-    /// covers their plans. What keeps one of them from being installed keeps all from it. `taken` are the names of
-    /// Subscriptions that are there already.
+    /// The plan with the operators that are installed along: their Subscriptions are among its objects, and
+    /// its digest covers their plans. A blocked one blocks the whole plan. `taken` are the names of existing
+    /// Subscriptions.
     pub fn with_along(mut self, along: Vec<Along>, approval: Approval, taken: &BTreeSet<String>) -> Self {
         let covered: BTreeSet<&str> = along.iter().map(|a| a.entry.bundle.name.as_str()).collect();
         self.findings.retain(|finding| {
@@ -258,7 +254,7 @@ impl Plan {
         }
         let approve = format!("olm approve {} -n {}", self.package, self.namespace);
         for one in &along {
-            // Who approves the one approves the others.
+            // One approval covers all.
             let second = one.plan.findings.iter().filter(|f| f.code == FindingCode::SecondApproverNeeded);
             let second =
                 second.map(|f| Finding { subject: one.entry.bundle.name.clone(), ..f.clone() }.fix(&approve));
@@ -272,7 +268,7 @@ impl Plan {
         self
     }
 
-    /// The plan as it was begun: `entries` is what its InstallPlan remembers.
+    /// The plan in progress: `entries` comes from its InstallPlan.
     pub fn resumed(mut self, entries: &[AlongRef], approval: Approval) -> Self {
         let covered: BTreeSet<&str> = entries.iter().map(|e| e.bundle.name.as_str()).collect();
         self.findings.retain(|finding| {
@@ -282,7 +278,7 @@ impl Plan {
         self
     }
 
-    /// What an InstallPlan remembers of the operators that are installed along.
+    /// The record of the operators installed along, for an InstallPlan.
     pub fn entries(&self) -> Vec<AlongRef> {
         self.along.iter().map(|a| a.entry.clone()).collect()
     }
@@ -309,7 +305,7 @@ impl Plan {
             });
             self.manifests.insert(reference, manifest.into());
         }
-        // After what the namespace needs in any case, before everything else.
+        // After the prerequisites of the namespace, before everything else.
         let first = |o: &PlannedObject| matches!(o.reference.kind.as_str(), "Namespace" | "OperatorGroup");
         let at = self.objects.iter().take_while(|o| first(o)).count();
         self.objects.splice(at..at, made);

@@ -1,9 +1,9 @@
-//! The rights that applying a plan takes: what the person or account in whose name it is applied must hold.
-//!
-//! Kubernetes decides who may write an object by verb and resource, and who may write a role or a binding by its escalation
-//! check: the rules that are granted must be held, or the verb `escalate` or `bind` on the role. [`Demands`] states both for a plan as
-//! [`AccessRequest`]s, each of which a SubjectAccessReview can answer. A rule is taken apart into requests of one verb on one
-//! resource, as Kubernetes' own check does it, so that the answers add up to the same verdict.
+//! The rights required to apply a plan, for the authority in whose name it is applied.
+//! Kubernetes authorizes writes of objects by verb and resource, and writes of roles and bindings by its
+//! escalation check: the granted rules must be held, or the verb `escalate` or `bind` on the role.
+//! [`Demands`] states both for a plan as [`AccessRequest`]s, each of which a SubjectAccessReview can answer.
+//! A rule is split into requests of one verb on one resource, as in Kubernetes' own check, so that the
+//! answers add up to the same verdict.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,10 +16,9 @@ use crate::preflight::{Access, MOST_NAMED, Rule, add, some_of};
 
 pub(crate) const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// One question to an authorizer.
+/// One request to an authorizer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AccessRequest {
-    /// Access to objects.
     Resource {
         /// The verb, or `*`.
         verb: String,
@@ -27,12 +26,12 @@ pub enum AccessRequest {
         group: String,
         /// The resource with its subresource (`pods/exec`), or `*`.
         resource: String,
-        /// One object; `None` asks for all of them.
+        /// One object; `None` for all of them.
         name: Option<String>,
-        /// One namespace; `None` asks for objects of the cluster, and of all namespaces.
+        /// One namespace; `None` for cluster-scoped objects, and for all namespaces.
         namespace: Option<String>,
     },
-    /// Access to a path outside of resources.
+    /// Access to a non-resource path.
     Path {
         /// The verb, or `*`.
         verb: String,
@@ -42,7 +41,7 @@ pub enum AccessRequest {
 }
 
 impl AccessRequest {
-    /// The ways to work with the rights of a ServiceAccount: as it, with a token of it, or in a pod.
+    /// Ways to use the rights of a ServiceAccount: impersonation, a token, or a pod.
     pub fn to_use_account(namespace: &str, name: &str) -> [Self; 3] {
         let namespace = Some(namespace);
         [
@@ -68,7 +67,7 @@ impl AccessRequest {
         }
     }
 
-    /// The question that a part of a rule (one verb on one resource, object or path) answers.
+    /// The request for a part of a rule (one verb on one resource, object or path).
     fn of_part(part: &Rule, namespace: Option<&str>) -> Self {
         let first = |list: &[String]| list.first().cloned().unwrap_or_default();
         match part.urls.first() {
@@ -92,7 +91,7 @@ impl AccessRequest {
         all
     }
 
-    /// The answer by rules that are known; `None` where they are not.
+    /// The answer by known rules; `None` where they are unknown.
     pub(crate) fn by(&self, access: &Access) -> Option<bool> {
         match self {
             Self::Resource { verb, group, resource, name, namespace } => {
@@ -111,13 +110,13 @@ pub type Answers = BTreeMap<AccessRequest, bool>;
 /// A write of a role or a binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// The role or binding that is written.
+    /// The written role or binding.
     pub by: ObjectRef,
     /// The verb that allows it without holding the rules: `escalate` or `bind`.
     pub verb: &'static str,
-    /// The role that is written or bound; a Role is in the namespace of [`Self::by`].
+    /// The written or bound role; a Role is in the namespace of [`Self::by`].
     pub role: ObjectRef,
-    /// The rules that are granted; `None` where the role is neither in the plan nor known.
+    /// The granted rules; `None` where the role is neither in the plan nor known.
     pub rules: Option<Vec<Rule>>,
 }
 
@@ -126,51 +125,47 @@ impl Grant {
         self.by.namespace.as_deref()
     }
 
-    /// The right to do it whatever the rules are.
+    /// The permission to do it regardless of the rules.
     pub(crate) fn verb_request(&self) -> AccessRequest {
         let resource = if self.role.kind == "Role" { "roles" } else { "clusterroles" };
         AccessRequest::resource(self.verb, RBAC, resource, Some(&self.role.name), self.scope())
     }
 }
 
-/// A write that is demanded, and the object that needs it.
+/// A required write, and the object that needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Write {
     pub(crate) request: AccessRequest,
     pub(crate) object: ObjectRef,
 }
 
-/// What applying a plan demands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Demands {
     pub(crate) writes: Vec<Write>,
-    /// The roles and bindings that are written.
+    /// The written roles and bindings.
     pub grants: Vec<Grant>,
 }
 
-/// What the answers so far amount to.
+/// Result of the answers so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// These requests have to be answered before there is a verdict.
+    /// These requests must be answered before a verdict.
     Ask(BTreeSet<AccessRequest>),
-    /// All demands are met.
     Covered,
-    /// These rights are missing.
     Lacking(Vec<Missing>),
 }
 
-/// Rights that are missing in one scope.
+/// Missing rights in one scope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
     /// The namespace; `None` is the cluster.
     pub namespace: Option<String>,
-    /// The rules that would be needed.
     pub rules: Vec<Rule>,
     /// What needs them: `create roles etcd`, `Role db/etcd grants get secrets`.
     pub needed_for: Vec<String>,
 }
 
-/// Holding these two is holding everything: cluster administrators are recognised by two questions.
+/// These two include all rights: two requests identify cluster administrators.
 fn everything() -> [AccessRequest; 2] {
     [
         AccessRequest::resource("*", "*", "*", None, None),
@@ -179,7 +174,8 @@ fn everything() -> [AccessRequest; 2] {
 }
 
 impl Demands {
-    /// Adds what applying a manifest demands that is not part of a plan. The rules of a role that it binds are not known here.
+    /// Adds the demands of a manifest outside of the plan. The rules of a role that it binds are unknown
+    /// here.
     pub fn apply(&mut self, manifest: &Value, exists: bool) {
         let Some(reference) = ObjectRef::of(manifest) else { return };
         self.write(&reference, if exists { "patch" } else { "create" });
@@ -201,14 +197,14 @@ impl Demands {
     /// Adds a write of an object.
     pub(crate) fn write(&mut self, object: &ObjectRef, verb: &'static str) {
         let resource = crate::preflight::plural(&object.kind);
-        // The name of an object that is created is not known to the authorizer.
+        // The authorizer does not see the name of an object on creation.
         let name = (verb != "create").then_some(object.name.as_str());
         let request =
             AccessRequest::resource(verb, object.group(), &resource, name, object.namespace.as_deref());
         self.writes.push(Write { request, object: object.clone() });
     }
 
-    /// Fills in the rules of roles that are written along with what binds them.
+    /// Fills in the rules of roles that are written together with their bindings.
     #[must_use]
     pub fn resolved(mut self) -> Self {
         let written: Vec<(ObjectRef, Option<Vec<Rule>>)> = self
@@ -224,19 +220,18 @@ impl Demands {
         self
     }
 
-    /// Adds what another plan demands that is applied with this one.
+    /// Adds the demands of another plan applied with this one.
     pub(crate) fn extend(&mut self, other: &Self) {
         self.writes.extend(other.writes.iter().cloned());
         self.grants.extend(other.grants.iter().cloned());
     }
 
-    /// Whether nothing is demanded.
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty() && self.grants.is_empty()
     }
 
-    /// The verdict by answers; the requests that are still open where they do not suffice. To be called with the answers to what
-    /// it asked for until it asks no more: there are at most five rounds.
+    /// The verdict by answers, or the open requests where they do not suffice. The caller repeats it with
+    /// further answers until no request is open: at most five rounds.
     pub fn verdict(&self, answers: &Answers) -> Verdict {
         if self.is_empty() {
             return Verdict::Covered;
@@ -265,7 +260,7 @@ impl Demands {
                 continue;
             };
             let parts = rules.iter().flat_map(Rule::parts);
-            // Every part is judged, so that all that is open is asked for at once.
+            // Every part is evaluated, so that all open requests are returned at once.
             let lacking: Vec<Rule> = parts
                 .filter(|part| judge.allows(&AccessRequest::of_part(part, scope)) == Some(false))
                 .collect();
@@ -280,7 +275,7 @@ impl Demands {
         }
     }
 
-    /// The verdict by rules that are known; `None` where they do not suffice for one.
+    /// The verdict by known rules; `None` where they do not suffice.
     pub(crate) fn judge(&self, access: &Access) -> Option<Verdict> {
         let mut answers = Answers::new();
         loop {
@@ -320,7 +315,7 @@ impl Judge<'_> {
         known
     }
 
-    /// First for all objects, which is one question for many writes, and then for the one.
+    /// First for all objects, which is one request for many writes, and then for the single one.
     fn allows(&mut self, request: &AccessRequest) -> Option<bool> {
         let all = request.unnamed();
         match self.answer(all.clone()) {
@@ -369,7 +364,7 @@ impl Missing {
         });
     }
 
-    /// What it means for a user, in a sentence.
+    /// Description for users.
     pub fn describe(&self, who: &Who) -> String {
         let rules: Vec<String> = self.rules.iter().map(ToString::to_string).collect();
         let place = self
@@ -384,7 +379,7 @@ impl Missing {
         )
     }
 
-    /// The finding that a plan waits for an approver who holds them; `approve` is the command for that.
+    /// The finding that the plan needs an approver with these rights; `approve` is the command.
     pub(crate) fn finding(&self, who: &Who, approve: &str) -> Finding {
         let text =
             format!("{}; the plan requires approval by a user with these permissions", self.describe(who));

@@ -1,4 +1,4 @@
-//! The objects that a plan wants: those of the bundle, and those around it.
+//! The objects of a plan: those of the bundle, and the surrounding ones.
 
 use std::borrow::Cow;
 
@@ -10,11 +10,11 @@ use serde_json::{Map, Value, json};
 use crate::input::{Live, PlanInput};
 use crate::object::ObjectRef;
 
-/// Name of the OperatorGroup that is made where there is none.
+/// Name of the OperatorGroup that is created where none exists.
 pub const OPERATOR_GROUP_NAME: &str = "olm-operators";
 
-/// The OperatorGroup that counts in a namespace: its name, and the namespaces that its operators watch (empty means
-/// all). Where there is none, the one that a plan will make for `wanted`.
+/// The effective OperatorGroup of a namespace: its name, and the namespaces that its operators watch (empty
+/// means all). Without one, the group that a plan will create for `wanted`.
 pub fn operator_group_of(groups: &[Value], wanted: &[String]) -> (String, Vec<String>) {
     let Some(group) = groups.first() else {
         return (OPERATOR_GROUP_NAME.to_owned(), targets(wanted));
@@ -48,7 +48,7 @@ pub(crate) fn csv_ref(namespace: &str, name: &str) -> ObjectRef {
     ObjectRef::new("operators.coreos.com/v1alpha1", "ClusterServiceVersion", Some(namespace), name)
 }
 
-/// Everything that is to be applied, phase by phase.
+/// All objects to apply, phase by phase.
 pub(crate) fn desired(input: &PlanInput<'_>, rendered: &Rendered, live: &Live) -> Vec<(Phase, Manifest)> {
     let mut list: Vec<(Phase, Manifest)> = Vec::new();
     if !live.contains_key(&namespace_ref(input.namespace)) {
@@ -75,19 +75,19 @@ pub(crate) fn desired(input: &PlanInput<'_>, rendered: &Rendered, live: &Live) -
     list
 }
 
-/// Marks rendered objects as components of the package. [`make_plan`](crate::make_plan) does it where it has not been
-/// done, and then needs a copy of each.
+/// Labels rendered objects as components of the package. [`make_plan`](crate::make_plan) does it for
+/// unlabeled objects, which needs a copy of each.
 pub fn claim(rendered: &mut Rendered, resolved: &Resolved, namespace: &str) {
     let label = names::component_label(&resolved.chosen.package, namespace);
     let objects = rendered.phases.iter_mut().flat_map(|(_, objects)| objects);
-    // Roles over a CRD's kinds are shared by all who use the CRD.
+    // All users of a CRD share the roles over its kinds.
     for object in objects.filter(|object| crd_of_role(object).is_none()) {
         set_label(object, &label, "");
     }
 }
 
-/// What was applied last, as it was rendered: [`claim`] is the plan's part. Where the object still has the label, that
-/// makes no difference.
+/// The last applied object as it was rendered: [`claim`] is the plan's part. Where the object still has the
+/// label, that makes no difference.
 pub(crate) fn unclaimed<'a>(input: &PlanInput<'_>, rendered: &'a Value, live: &Value) -> Cow<'a, Value> {
     let label = names::component_label(&input.resolved.chosen.package, input.namespace);
     let claimed = label_of(rendered, &label);
@@ -101,8 +101,8 @@ pub(crate) fn unclaimed<'a>(input: &PlanInput<'_>, rendered: &'a Value, live: &V
     Cow::Owned(rendered)
 }
 
-/// An object of the cluster that the same package in other namespaces uses too keeps their labels: applying without them
-/// would take them away, and with them the knowledge that somebody else needs it.
+/// A cluster-scoped object that the same package uses in other namespaces keeps their labels: applying
+/// without them would remove them, and with them the record of its other users.
 pub(crate) fn keep_shared_labels(manifest: &mut Manifest, live: Option<&Value>, package: &str) {
     let Some(labels) = live.and_then(|l| l.pointer("/metadata/labels")?.as_object()) else { return };
     let prefix = format!("{}{package}.", names::LABEL_COMPONENT_PREFIX);
@@ -126,8 +126,8 @@ fn operator_group(namespace: &str, name: &str, targets: &[String]) -> Value {
     })
 }
 
-/// The ClusterServiceVersion as it goes to the cluster: with its namespace and the annotations that its pods inherit,
-/// without what only a server may write.
+/// The ClusterServiceVersion to apply: with its namespace and the annotations that its pods inherit, without
+/// server-managed fields.
 fn csv(bundle: &Bundle, namespace: &str, group: &str, targets: &[String]) -> Value {
     let mut csv = bundle.csv_raw.clone();
     csv["apiVersion"] = json!("operators.coreos.com/v1alpha1");

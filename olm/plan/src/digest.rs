@@ -1,4 +1,4 @@
-//! Digests over content: independent of the order of keys and of everything else that has no meaning.
+//! Digests over content: independent of the order of keys and of everything else without meaning.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -8,28 +8,27 @@ use sha2::{Digest, Sha256};
 
 use crate::along::AlongRef;
 
-/// How much is gathered before it is hashed.
+/// Buffer size for hashing.
 const CHUNK: usize = 16 << 10;
 
-/// The digests of the parts of a plan, each under what is done with it: `apply apps/v1 Deployment db/etcd`.
+/// The digests of the parts of a plan, each keyed by its operation: `apply apps/v1 Deployment db/etcd`.
 pub type Parts = BTreeMap<String, String>;
 
-/// A part's digest is cut to this many digits: enough to see that it changed. The digest of the plan is not cut.
+/// Number of digits of a part's digest: sufficient to detect a change. The digest of the plan is complete.
 pub(crate) const PART: usize = 12;
 
-/// The digests of a plan.
 pub(crate) struct Digests {
-    /// Of everything that is done.
+    /// Of all operations.
     pub(crate) all: String,
-    /// Of what is applied, without what may be there before: what stays the same while the plan is carried out.
+    /// Of the applied content, without what may exist before: constant while the plan is applied.
     pub(crate) content: String,
-    /// Of the parts: what is done, and what with.
+    /// Of the parts: operation and content.
     pub(crate) parts: Parts,
-    /// How long the longest part is as JSON, in bytes, and which it is.
+    /// Size of the largest part as JSON, in bytes, and its key.
     pub(crate) longest: (usize, String),
 }
 
-/// The digests of a plan with these parts; `lasting` says which of them count for the content.
+/// The digests of a plan with these parts; `lasting` selects those that count for the content.
 pub(crate) fn digest(
     head: &Value,
     parts: &BTreeMap<String, Option<&Value>>,
@@ -62,7 +61,7 @@ pub(crate) fn digest(
     }
 }
 
-/// A digest that covers the operators that are installed along, too.
+/// A digest that also covers the operators installed along.
 pub(crate) fn joined(own: &str, along: &[AlongRef]) -> String {
     let mut digester = Digester::default();
     digester.line(&Value::from(own));
@@ -88,7 +87,7 @@ pub(crate) fn of(value: &Value) -> String {
     digester.finish()
 }
 
-/// What is different between the plan that was reviewed and the one of now, in a line.
+/// The differences between the reviewed plan and the current one, in a line.
 pub fn what_changed(reviewed: &Parts, now: &Parts) -> String {
     const NAMED: usize = 5;
     let differs = |(key, part): (&String, &String)| match reviewed.get(key) {
@@ -115,7 +114,7 @@ pub fn what_changed(reviewed: &Parts, now: &Parts) -> String {
 struct Digester {
     hasher: Sha256,
     buffer: Vec<u8>,
-    /// How much there was so far.
+    /// Number of bytes so far.
     written: usize,
 }
 
@@ -131,13 +130,12 @@ impl Write for Digester {
 }
 
 impl Digester {
-    /// Adds a value.
     fn line(&mut self, value: &Value) {
         self.value(value);
         self.put(b"\n");
     }
 
-    /// Of everything so far, in hex.
+    /// The digest of everything so far, in hex.
     fn finish(mut self) -> String {
         self.hasher.update(&self.buffer);
         self.hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
@@ -193,7 +191,8 @@ impl Digester {
 
     /// A string as JSON.
     fn text(&mut self, text: &str) {
-        // Nearly all are the same in JSON. Looking at all of a text takes less time than looking where to stop.
+        // Nearly all are the same in JSON. A scan of the whole text is faster than a search for the first
+        // special byte.
         let special = |byte: u8| byte < b' ' || byte == b'"' || byte == b'\\';
         if !text.bytes().fold(false, |found, byte| found | special(byte)) {
             self.buffer.push(b'"');
@@ -213,7 +212,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// The same value with the keys of every object the other way round.
+    /// The same value with the keys of every object in reverse order.
     pub(crate) fn reversed(value: &Value) -> Value {
         match value {
             Value::Object(map) => {

@@ -1,8 +1,8 @@
-//! Whether two values are the same, quickly.
+//! Fast equality of values.
 
 use serde_json::Value;
 
-/// What `a == b` says. That looks every key up; here keys are looked up only where they stand in another order.
+/// Equivalent to `a == b`, which looks up every key; here only keys in different order are looked up.
 pub(crate) fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Object(a), Value::Object(b)) => {

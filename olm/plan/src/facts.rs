@@ -1,4 +1,4 @@
-//! What is known of a cluster beside the objects of a plan.
+//! Facts about a cluster besides the objects of a plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,19 +11,18 @@ use crate::policy::Policies;
 use crate::preflight::Access;
 use crate::signatures::ImageSignature;
 
-/// Something that may not be known.
+/// A fact that may be unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Fact<T> {
-    /// Not queried: it does not matter for the plan.
+    /// Not queried: irrelevant for the plan.
     #[default]
     NotAsked,
     Known(T),
-    /// It matters, and could not be found out; the text says why.
+    /// Relevant, but could not be determined; with the cause.
     Unknown(String),
 }
 
 impl<T> Fact<T> {
-    /// The value, where it is known.
     pub fn known(&self) -> Option<&T> {
         match self {
             Self::Known(value) => Some(value),
@@ -31,7 +30,7 @@ impl<T> Fact<T> {
         }
     }
 
-    /// Why it is not known, where it should be.
+    /// The cause, if the fact is unknown although relevant.
     pub fn why_unknown(&self) -> Option<&str> {
         match self {
             Self::Unknown(why) => Some(why),
@@ -40,47 +39,47 @@ impl<T> Fact<T> {
     }
 }
 
-/// What is known of the cluster beside its objects. What is not known gives no finding but
+/// Facts about the cluster besides its objects. An unknown fact only gives the finding
 /// [`NotChecked`](crate::FindingCode::NotChecked).
 #[derive(Clone, Debug, Default)]
 pub struct ClusterFacts {
     pub kubernetes: Option<Version>,
-    /// Custom APIs that are served.
+    /// Served custom APIs.
     pub apis: Vec<Gvk>,
-    /// The channel that was followed before, where it was another.
+    /// The previous channel, if it changed.
     pub from_channel: Option<String>,
-    /// What the other operators of the catalog may do.
+    /// Risk scores of the other operators of the catalog.
     pub catalog_risk: Option<CatalogRisk>,
-    /// Whoever carries the plan out, and their rights.
+    /// The account that applies the plan, and its rights.
     pub installer: Fact<Principal>,
-    /// Whoever asks for the plan, and their rights.
+    /// The caller that requests the plan, and its rights.
     pub user: Fact<Principal>,
-    /// CRDs that other operators of the namespace own: all that are installed there but the version that is replaced.
+    /// CRDs owned by other operators of the namespace: all installed ones except the replaced version.
     pub owned_crds: Fact<BTreeSet<String>>,
     /// Custom resources, by the name of their CRD.
     pub custom_objects: BTreeMap<String, Fact<CustomObjects>>,
     /// The RoleBindings of the operator's namespace.
     pub role_bindings: Fact<Vec<Value>>,
-    /// The roles that they name.
+    /// The roles that they reference.
     pub roles: BTreeMap<RoleName, Fact<Value>>,
     /// The ResourceQuotas of the operator's namespace.
     pub quotas: Fact<Vec<Value>>,
     /// ValidatingWebhookConfigurations and MutatingWebhookConfigurations.
     pub webhooks: Fact<Vec<Value>>,
-    /// Whether Services (namespace, name) have endpoints that are ready.
+    /// Whether Services (namespace, name) have ready endpoints.
     pub ready_services: BTreeMap<(String, String), Fact<bool>>,
     /// Whether PriorityClasses exist.
     pub priority_classes: BTreeMap<String, Fact<bool>>,
-    /// The InstallPolicies that hold in the operator's namespace.
+    /// The InstallPolicies of the operator's namespace.
     pub policies: Fact<Policies>,
     /// Results for the signatures that these policies require.
     pub signatures: Vec<ImageSignature>,
-    /// Objects of the plan that may be there, and that whoever asks may not read.
+    /// Objects of the plan that may exist, and that the caller may not read.
     pub unreadable: BTreeSet<ObjectRef>,
 }
 
 impl ClusterFacts {
-    /// What is known without a cluster: that nothing is.
+    /// The facts without a cluster: all unknown.
     pub fn offline() -> Self {
         const WHY: &str = "no cluster connection";
         Self {
@@ -94,23 +93,21 @@ impl ClusterFacts {
     }
 }
 
-/// Somebody, and what they may do.
+/// A user or account, and its rights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
     pub who: Who,
-    /// What they may do.
     pub access: Access,
-    /// Whether the rights come from the API server's own answer. Rights that were read off a role leave out what other
-    /// bindings add, so what they lack is told and does not stand in the way.
+    /// Whether the rights come from the API server's own answer. Rights derived from a role omit those of
+    /// other bindings, so missing ones are reported without blocking.
     pub exact: bool,
 }
 
-/// Somebody.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Who {
-    /// Whoever asks.
+    /// The caller.
     You,
-    /// A user, by the name that the API server knows.
+    /// A user, by the name in the API server.
     User(String),
     ServiceAccount {
         namespace: String,
@@ -119,7 +116,7 @@ pub enum Who {
 }
 
 impl Who {
-    /// By the name that the API server knows: those of ServiceAccounts begin with `system:serviceaccount:`.
+    /// By the name in the API server: those of ServiceAccounts begin with `system:serviceaccount:`.
     pub fn named(user: &str) -> Self {
         match user.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':')) {
             Some((namespace, name)) => {
@@ -148,7 +145,7 @@ pub struct CustomObjects {
     pub more: bool,
 }
 
-/// A role that a RoleBinding of the operator's namespace names.
+/// A role referenced by a RoleBinding of the operator's namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RoleName {
     /// Whether it is a ClusterRole; otherwise a Role of the namespace.

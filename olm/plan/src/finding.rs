@@ -1,4 +1,4 @@
-//! Findings: what the preflight has to say.
+//! Findings of the preflight.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,7 @@ impl Finding {
         Self { severity, ..self }
     }
 
-    /// The same with a command that helps.
+    /// The same with a command as hint.
     pub(crate) fn fix(self, command: impl Into<String>) -> Self {
         Self { fix: Some(command.into()), ..self }
     }
@@ -75,7 +75,6 @@ macro_rules! codes {
         pub const FINDING_CODES: &[FindingCode] = &[$(FindingCode::$code,)+];
 
         impl FindingCode {
-            /// The word.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$code => stringify!($code),)+
@@ -87,7 +86,7 @@ macro_rules! codes {
                 matches!(self, Self::PolicyDenies | Self::ImageNotSigned)
             }
 
-            /// How severe it usually is. A single finding may be milder or worse, where its page says so.
+            /// The usual severity. A single finding may have another one, as its page describes.
             pub fn severity(self) -> Severity {
                 match self {
                     $(Self::$code => Severity::$severity,)+

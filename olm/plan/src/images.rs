@@ -95,7 +95,7 @@ fn add_image<'a>(
     }
 }
 
-/// Only a digest says which image it is.
+/// Only a digest identifies an image.
 fn note(image: &str) -> Option<String> {
     if image.split_once('@').is_some_and(|(_, digest)| digest.contains(':')) {
         return None;
@@ -119,7 +119,7 @@ mod tests {
         assert!(note("localhost:5000/a:v1").unwrap().contains("tag v1"));
         assert!(note("localhost:5000/a").unwrap().contains("a re-push changes what runs"));
         assert!(note("localhost/a:latest").unwrap().contains("a re-push changes what runs"));
-        // a digest that is cut off is none
+        // a truncated digest is not a digest
         assert!(note("localhost/a@").is_some());
     }
 }

@@ -1,4 +1,4 @@
-//! What plans are made from.
+//! Inputs of plans.
 
 use std::collections::BTreeMap;
 
@@ -10,32 +10,32 @@ use serde_json::Value;
 use crate::facts::ClusterFacts;
 use crate::object::ObjectRef;
 
-/// Objects as they are on the cluster, by reference. What is not in it is not there.
+/// Live objects by reference. A missing one does not exist.
 pub type Live = BTreeMap<ObjectRef, Value>;
 
-/// What a plan for an install or an upgrade is made from.
+/// Input of a plan for an install or an upgrade.
 #[derive(Clone, Debug)]
 pub struct PlanInput<'a> {
     /// Namespace of the operator.
     pub namespace: &'a str,
     /// Name of the Subscription.
     pub subscription: &'a str,
-    /// Who approves.
     pub approval: Approval,
-    /// What the resolver chose.
+    /// The resolver's choice.
     pub resolved: &'a Resolved,
-    /// Digest of the catalog that the bundle comes from.
+    /// Digest of the bundle's catalog.
     pub catalog_digest: &'a str,
-    /// The bundle that was chosen.
+    /// The chosen bundle.
     pub bundle: &'a Bundle,
-    /// Its objects, or why it has none.
+    /// Its objects, or the rendering error.
     pub rendered: Result<&'a Rendered, &'a RenderError>,
-    /// The objects of the bundle that is installed now, rendered for the same namespaces.
+    /// The objects of the installed bundle, rendered for the same namespaces.
     pub previous: Option<&'a Rendered>,
     /// Every OperatorGroup of the namespace.
     pub operator_groups: &'a [Value],
-    /// The namespaces to watch; empty or `[""]` means all. Used for the OperatorGroup that is made when there is none.
+    /// The namespaces to watch; empty or `[""]` means all. For the OperatorGroup that is created when none
+    /// exists.
     pub target_namespaces: &'a [String],
-    /// What else is known of the cluster.
+    /// Other facts about the cluster.
     pub facts: &'a ClusterFacts,
 }

@@ -1,4 +1,4 @@
-//! What the resolver wants to know of operators that are installed.
+//! Installed operators for the resolver.
 
 use olm_api::names;
 use olm_resolver::{Constraint, Gvk, Installed, Property};
@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::universe::Demands;
 
-/// An installed ClusterServiceVersion as the resolver sees it. The package is read off the label that marks components,
-/// or the properties that a catalog projected onto it.
+/// Converts an installed ClusterServiceVersion. The package comes from the component label, or from the
+/// properties that a catalog projected onto it.
 pub fn installed_of(csv: &Value, subscription: Option<&str>) -> Installed {
     let text = |pointer: &str| csv.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let namespace = text("/metadata/namespace");
@@ -40,7 +40,7 @@ pub fn installed_of(csv: &Value, subscription: Option<&str>) -> Installed {
         if kind == "olm.package" && installed.package.is_none() {
             installed.package = value["packageName"].as_str().map(str::to_owned);
         }
-        // what cannot be read does not hold anything back: the operator is there already
+        // an unreadable property does not block: the operator is already installed
         demands.take(kind, value);
         installed.properties.push(Property::new(kind, value));
     }

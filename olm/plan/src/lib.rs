@@ -1,8 +1,8 @@
-//! Plans: what a change will do to the cluster, worked out before it does it.
-//!
-//! A [`Plan`] is made by [`make_plan`] or [`make_uninstall_plan`] from a snapshot; the caller first asks [`reads`] /
-//! [`uninstall_reads`] which objects the snapshot must hold. What is shown ([`Plan::objects`]) and what is applied
-//! ([`Plan::phases`], [`Plan::deletions`]) are the same objects, and [`Plan::digest`] covers them all.
+//! Plans: the changes of a request to the cluster, computed before they are applied.
+//! [`make_plan`] and [`make_uninstall_plan`] create a [`Plan`] from a snapshot; [`reads`] /
+//! [`uninstall_reads`] list the objects that the snapshot must contain. The shown objects ([`Plan::objects`])
+//! and the applied ones ([`Plan::phases`], [`Plan::deletions`]) are the same, and [`Plan::digest`] covers
+//! them all.
 
 mod along;
 mod demands;

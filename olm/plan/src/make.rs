@@ -22,7 +22,7 @@ use crate::planned::{Cause, Op, PlannedObject};
 use crate::preflight::{Context, bundle_names, demands, findings, lending, removed_stored_versions};
 use crate::reserved::is_reserved;
 
-/// The objects that [`make_plan`] has to know the live state of.
+/// The objects whose live state [`make_plan`] needs.
 pub fn reads(input: &PlanInput<'_>) -> Vec<ObjectRef> {
     let mut list =
         vec![namespace_ref(input.namespace), csv_ref(input.namespace, &input.resolved.chosen.name)];
@@ -36,8 +36,8 @@ pub fn reads(input: &PlanInput<'_>) -> Vec<ObjectRef> {
     list
 }
 
-/// The Service whose certificate is in a Secret. Such a Secret has nothing that a plan says, and whoever makes plans need not
-/// be allowed to read it: it is there when its Service is.
+/// The Service whose certificate is in a Secret. A plan contains nothing of such a Secret, and its author
+/// need not be allowed to read it: it exists when its Service does.
 fn certificate_of(rendered: &Rendered, reference: &ObjectRef) -> Option<ObjectRef> {
     if reference.kind != "Secret" {
         return None;
@@ -49,7 +49,7 @@ fn certificate_of(rendered: &Rendered, reference: &ObjectRef) -> Option<ObjectRe
     Some(ObjectRef::new("v1", "Service", Some(&endpoint.namespace), &endpoint.service))
 }
 
-/// Works out what an install or an upgrade will do.
+/// Plans an install or an upgrade.
 pub fn make_plan(input: &PlanInput<'_>, live: &Live) -> Plan {
     let resolved = input.resolved;
     let mut wanted: Vec<(Phase, ObjectRef, Manifest)> = match input.rendered {
@@ -57,10 +57,10 @@ pub fn make_plan(input: &PlanInput<'_>, live: &Live) -> Plan {
             .into_iter()
             .filter_map(|(phase, manifest)| Some((phase, ObjectRef::of(&manifest)?, manifest)))
             .collect(),
-        // what cannot be rendered is not applied in parts
+        // a bundle that cannot be rendered is not applied in parts
         Err(_) => Vec::new(),
     };
-    // a version that stays was applied before
+    // an unchanged version was applied before
     let same = input.rendered.ok().filter(|_| resolved.action == Action::None);
     let before = input.previous.or(same);
     let previous = manifests_of(before);
@@ -154,15 +154,15 @@ pub fn make_plan(input: &PlanInput<'_>, live: &Live) -> Plan {
     }
 }
 
-/// The channel that was followed before, where it was another and there was something to follow it.
+/// The previous channel, if it changed and something was installed.
 fn from_channel<'a>(input: &PlanInput<'a>) -> Option<&'a str> {
     let before = input.facts.from_channel.as_deref()?;
     let installed = input.resolved.action != Action::Install;
     (installed && before != input.resolved.chosen.channel).then_some(before)
 }
 
-/// A change of version says what it does to the version; only where that stays, a change of channel has a word of its
-/// own. [`Plan::from_channel`] tells it in any case.
+/// A change of version is named by its direction; only without one, a change of channel has its own action.
+/// [`Plan::from_channel`] has it in any case.
 fn action(input: &PlanInput<'_>) -> PlanAction {
     let resolved = input.resolved;
     match resolved.action {
@@ -184,7 +184,7 @@ fn manifests_of(rendered: Option<&Rendered>) -> BTreeMap<ObjectRef, &Value> {
     objects.filter_map(|(_, object)| Some((ObjectRef::of(object)?, object))).collect()
 }
 
-/// Findings that are about an object of the plan name it in a form that programs can follow.
+/// Findings about an object of the plan reference it in a machine-readable form.
 fn locate(findings: &mut [Finding], objects: &[PlannedObject]) {
     if findings.iter().all(|finding| finding.object.is_some()) {
         return;
@@ -225,7 +225,7 @@ fn planned(
     }
 }
 
-/// What becomes of an object that the old version brought; `None` when it is not there.
+/// The operation on an object of the old version; `None` when it does not exist.
 fn left_over(input: &PlanInput<'_>, live: &Live, reference: &ObjectRef) -> Option<PlannedObject> {
     let there = live.get(reference)?;
     let old = input.resolved.from.as_ref().map(|from| csv_ref(input.namespace, &from.name));
@@ -246,8 +246,8 @@ fn left_over(input: &PlanInput<'_>, live: &Live, reference: &ObjectRef) -> Optio
     Some(PlannedObject { goes_with, ..PlannedObject::new(reference, Op::Delete, None) })
 }
 
-/// What the old version brought and the new one does not have, the old ClusterServiceVersion last. CRDs stay always, with
-/// the roles over their kinds: with them all their objects would go.
+/// Objects of the old version that the new one lacks, the old ClusterServiceVersion last. CRDs always stay,
+/// with the roles over their kinds: their deletion would delete all their objects.
 fn leftovers(
     input: &PlanInput<'_>,
     wanted: &[(Phase, ObjectRef, Manifest)],
@@ -271,8 +271,8 @@ fn leftovers(
     list
 }
 
-/// What is approved is what is applied and deleted: not what happens to be there already, nor the time, nor the order.
-/// A namespace that is made on the way does not count: whoever makes it first would change the digest.
+/// The approved content is what is applied and deleted, independent of existing objects, time and order. A
+/// namespace that is created on the way does not count: its creation by another user would change the digest.
 fn plan_digest(
     input: &PlanInput<'_>,
     wanted: &[(Phase, ObjectRef, Manifest)],
@@ -291,17 +291,17 @@ fn plan_digest(
         "package": input.resolved.chosen.package,
         "bundle": input.resolved.chosen.name,
     });
-    // An OperatorGroup that the plan made is one that is there when the plan is carried on; what went is not there any
-    // more.
+    // An OperatorGroup created by the plan already exists when the plan continues; deleted objects do not
+    // exist any more.
     let lasting = |_: &str, manifest: Option<&Value>| manifest.is_some_and(|m| m["kind"] != "OperatorGroup");
     digest::digest(&head, &parts, lasting)
 }
 
-/// How much of an object is written to the cluster at the most: etcd takes 1.5 MB in one request, and the API server adds
-/// who owns which field.
+/// Maximum size of a written object: etcd accepts 1.5 MB in one request, and the API server adds managed
+/// fields.
 pub const MOST_BYTES: usize = 900_000;
 
-/// What a ClusterServiceVersion gets besides: its status, and the names of more namespaces in its annotations.
+/// Reserve for a ClusterServiceVersion: its status, and the names of more namespaces in its annotations.
 const ROOM_TO_GROW: usize = 250_000;
 
 fn too_large((bytes, part): &(usize, String)) -> Option<Finding> {
@@ -350,7 +350,7 @@ fn dependency(dependency: &olm_resolver::Dependency) -> DependencyView {
     DependencyView { need, required_by: dependency.required_by.clone(), satisfied_by, install }
 }
 
-/// There is no way back over a CRD that gives up a version: objects may be stored in it again after the way back.
+/// There is no way back over a CRD that removes a version: objects may be stored in it again afterwards.
 fn reversible(live: &Live, crds: &[(ObjectRef, &Value)]) -> Reversible {
     let names = |crd: &Value| -> Vec<String> {
         let versions = crd.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();

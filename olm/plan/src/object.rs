@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// One object of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectRef {
@@ -16,7 +15,6 @@ pub struct ObjectRef {
 }
 
 impl ObjectRef {
-    /// A reference.
     pub fn new(api_version: &str, kind: &str, namespace: Option<&str>, name: &str) -> Self {
         Self {
             api_version: api_version.to_owned(),
@@ -48,7 +46,7 @@ impl ObjectRef {
         self.api_version.split_once('/').map_or(self.api_version.as_str(), |(_, version)| version)
     }
 
-    /// `Kind/namespace/name`, or `Kind/name`: for programs.
+    /// `Kind/namespace/name`, or `Kind/name`: machine-readable.
     pub fn path(&self) -> String {
         match &self.namespace {
             Some(namespace) => format!("{}/{namespace}/{}", self.kind, self.name),

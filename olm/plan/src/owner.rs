@@ -1,4 +1,4 @@
-//! Whose an object is.
+//! Ownership of objects.
 
 use olm_api::names;
 use olm_bundle::crd_of_role;
@@ -7,21 +7,19 @@ use serde_json::Value;
 use crate::input::PlanInput;
 use crate::preflight::bundle_names;
 
-/// Whose an object is, seen from one package in one namespace.
+/// Owner of an object, relative to one package in one namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// It is a component of the package.
     Ours,
-    /// It is a component of the same package in another namespace, whether it is one in this namespace or not.
+    /// It is a component of the same package in another namespace, and possibly in this one too.
     Shared(String),
-    /// It has another owner.
     Other(String),
     /// It has no known owner.
     None,
 }
 
-/// The owner of an object as a plan sees it. Roles over the kinds of a CustomResourceDefinition belong to that: they are the
-/// package's where the bundle brings it.
+/// The owner of an object for a plan. Roles over the kinds of a CustomResourceDefinition belong to the
+/// definition: they are the package's where the bundle contains it.
 pub(crate) fn owner_in(input: &PlanInput<'_>, live: &Value) -> Owner {
     if let Some(crd) = crd_of_role(live) {
         let brings =
@@ -31,7 +29,7 @@ pub(crate) fn owner_in(input: &PlanInput<'_>, live: &Value) -> Owner {
     owner_of(live, &input.resolved.chosen.package, input.namespace, &bundle_names(input))
 }
 
-/// Reads the owner off the labels and annotations that OLM, Helm and the API server put on objects.
+/// Derives the owner from the labels and annotations of OLM, Helm and the API server.
 pub(crate) fn owner_of(live: &Value, package: &str, namespace: &str, bundles: &[&str]) -> Owner {
     let labels = live.pointer("/metadata/labels").and_then(Value::as_object);
     let label = |key: &str| labels.and_then(|l| l.get(key)).and_then(Value::as_str);
@@ -59,7 +57,7 @@ pub(crate) fn owner_of(live: &Value, package: &str, namespace: &str, bundles: &[
     }
     let components = labels.into_iter().flat_map(|l| l.keys());
     let mut components = components.filter_map(|key| key.strip_prefix(names::LABEL_COMPONENT_PREFIX));
-    // a package name has no dots as a rule, a namespace never has: the last dot parts them
+    // package names rarely have dots, namespaces never: the last dot separates them
     if let Some((other, there)) = components.find_map(|c| c.rsplit_once('.')) {
         return if other == package {
             Owner::Shared(there.to_owned())

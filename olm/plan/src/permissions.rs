@@ -1,4 +1,4 @@
-//! How the rights of the operator change.
+//! Change of the operator's rights.
 
 use std::collections::BTreeMap;
 
@@ -31,17 +31,17 @@ pub struct PermissionDelta {
     pub compared: String,
 }
 
-/// What the operators of a catalog may do: those whose manifests the catalog holds.
+/// Risk scores of the operators of a catalog, as far as the catalog contains their manifests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CatalogRisk {
-    /// The scores of the heads that are known.
+    /// The known scores of channel heads.
     pub scores: Vec<u32>,
-    /// How many packages the catalog has.
+    /// Number of packages in the catalog.
     pub packages: usize,
 }
 
 impl CatalogRisk {
-    /// Reads it off a catalog's index; no package is opened.
+    /// From a catalog's index, without opening packages.
     pub fn of(catalog: &olm_catalog::Catalog) -> Self {
         let mut risk = Self::default();
         for summary in catalog.summaries() {
@@ -52,10 +52,10 @@ impl CatalogRisk {
     }
 }
 
-/// Below this many operators a comparison says nothing.
+/// Minimum number of operators for a meaningful comparison.
 const FEWEST: usize = 10;
 
-/// How rights change from one version to the next; without a previous one all rights are new.
+/// The change of rights between two versions; without a previous one all rights are new.
 pub(crate) fn delta(previous: Option<&Rendered>, new: Option<&Rendered>) -> PermissionDelta {
     fn rights(rendered: Option<&Rendered>) -> Rights<'_> {
         rendered.map(|r| Rights::of(r.objects().map(|(_, object)| object))).unwrap_or_default()
@@ -74,7 +74,7 @@ pub(crate) fn delta(previous: Option<&Rendered>, new: Option<&Rendered>) -> Perm
 }
 
 impl PermissionDelta {
-    /// Adds the place among the other operators of the catalog.
+    /// Adds the percentile within the catalog.
     pub(crate) fn among(mut self, catalog: Option<&CatalogRisk>) -> Self {
         (self.percentile, self.compared) = match catalog {
             None => (None, "no data about other operators of the catalog".to_owned()),
@@ -133,14 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn the_place_in_the_catalog_is_said_or_why_it_is_not_known() {
+    fn the_place_in_the_catalog_is_reported_or_why_it_is_unknown() {
         let new = rendered(json!([rule("", "nodes", &["patch"])]));
-        // a catalog of images says nothing about rights
+        // a catalog of images has no information about rights
         let few = CatalogRisk { scores: vec![], packages: 300 };
         let unknown = delta(None, Some(&new)).among(Some(&few));
         assert_eq!(unknown.percentile, None);
         assert!(unknown.compared.contains("0 of its 300"), "{}", unknown.compared);
-        // one with manifests does: nine of ten may do less
+        // one with manifests has: nine of ten have a lower score
         let scores: Vec<u32> = (0..9).map(|n| n * 1_000).chain([990_000]).collect();
         let known = delta(None, Some(&new)).among(Some(&CatalogRisk { scores, packages: 12 }));
         assert_eq!((known.percentile, known.score), (Some(90), 10_000));

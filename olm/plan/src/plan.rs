@@ -22,7 +22,7 @@ pub use crate::permissions::PermissionDelta;
 pub use crate::planned::{Cause, FieldDiff, Op, PlannedObject};
 pub use olm_bundle::permissions::{Level, PermissionRule};
 
-/// The format of [`Plan`]; every plan says it.
+/// The format of [`Plan`], part of every plan.
 pub const API_VERSION: &str = "plan.olm/v1";
 
 /// What a change will do to the cluster.
@@ -122,7 +122,6 @@ pub enum PlanAction {
 }
 
 impl PlanAction {
-    /// The word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Install => "install",
@@ -148,7 +147,7 @@ pub struct Why {
 }
 
 impl Why {
-    /// The versions that were not chosen by cause, such as `1.0.0 to 1.4.2 (47)`, with the first of each.
+    /// The rejected versions by cause, such as `1.0.0 to 1.4.2 (47)`, with the first of each.
     pub fn rejected_by_cause(&self) -> Vec<(String, &RejectedView)> {
         let same_cause =
             |a: &&RejectedView, b: &&RejectedView| (a.code, &a.text, &a.fix) == (b.code, &b.text, &b.fix);
@@ -206,15 +205,14 @@ pub struct Reversible {
 /// The manifests of one phase, to be applied together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PhaseObjects {
-    /// The phase.
     pub phase: Phase,
-    /// The manifests with what happens to them.
+    /// The manifests with their operations.
     pub objects: Vec<(Op, ObjectRef, Value)>,
 }
 
 impl Plan {
-    /// The manifests to apply, phase by phase: exactly those that [`Plan::objects`] shows. Objects that are already as
-    /// they should be are among them, so that applying says who owns which field.
+    /// The manifests to apply, phase by phase: exactly those in [`Plan::objects`]. Unchanged objects are
+    /// among them, so that applying records field ownership.
     pub fn phases(&self) -> Vec<PhaseObjects> {
         let mut phases: Vec<PhaseObjects> = Vec::new();
         for object in &self.objects {
@@ -230,12 +228,13 @@ impl Plan {
         phases
     }
 
-    /// The digest of what is applied: as [`Plan::digest`], but the same before, while and after the plan is carried out.
+    /// The digest of the applied content: as [`Plan::digest`], but constant before, while and after the plan
+    /// is applied.
     pub fn content_digest(&self) -> &str {
         &self.content
     }
 
-    /// The digests of the parts that [`Plan::digest`] covers: to tell what is different from a plan that was reviewed.
+    /// The digests of the parts that [`Plan::digest`] covers: to describe differences from a reviewed plan.
     pub fn parts(&self) -> &Parts {
         &self.parts
     }
@@ -245,12 +244,12 @@ impl Plan {
         self.objects.iter().filter(|o| o.op == Op::Delete).map(|o| o.reference.clone()).collect()
     }
 
-    /// Whether a finding stands in the way.
+    /// Whether a finding blocks the plan.
     pub fn is_blocked(&self) -> bool {
         self.findings.iter().any(|f| f.severity == Severity::Block)
     }
 
-    /// What it does, in one line: `upgrade etcd 0.11.1 -> 0.11.2, channel stable -> candidate`.
+    /// The plan in one line: `upgrade etcd 0.11.1 -> 0.11.2, channel stable -> candidate`.
     pub fn headline(&self) -> String {
         let version = match (&self.from, &self.to) {
             (Some(from), Some(to)) if from != to => format!(" {from} -> {to}"),
@@ -264,13 +263,13 @@ impl Plan {
         format!("{} {}{version}{channel}", self.action.as_str(), self.package)
     }
 
-    /// How many objects are made, changed (adopted ones included) and deleted.
+    /// Numbers of created, changed (adopted ones included) and deleted objects.
     pub fn counts(&self) -> (usize, usize, usize) {
         let count = |ops: &[Op]| self.objects.iter().filter(|o| ops.contains(&o.op)).count();
         (count(&[Op::Create]), count(&[Op::Update, Op::Adopt]), count(&[Op::Delete]))
     }
 
-    /// The first part of the digest, fit for a name.
+    /// The first part of the digest, usable in a name.
     pub fn short_digest(&self) -> &str {
         let hex = self.digest.strip_prefix("sha256:").unwrap_or(&self.digest);
         hex.get(..12).unwrap_or(hex)

@@ -1,4 +1,4 @@
-//! What a plan does to single objects.
+//! Operations of a plan on single objects.
 
 use olm_bundle::Phase;
 use schemars::JsonSchema;
@@ -81,7 +81,6 @@ pub enum Op {
 }
 
 impl Op {
-    /// The word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -136,7 +135,6 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// The word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Change => "change",

@@ -1,7 +1,7 @@
-//! What InstallPolicies say about a bundle in a namespace: pure.
-//!
-//! A namespace is held to every policy that selects it: a policy only ever restricts. The one exception, `authority: Policy`, lends
-//! the rights of the policy's author ([`Policies::lending`]), and whether the author holds them is for the caller to ask.
+//! Evaluates InstallPolicies for a bundle in a namespace: pure.
+//! Every policy that selects a namespace applies: a policy only ever restricts. The one exception,
+//! `authority: Policy`, lends the rights of the policy's author ([`Policies::lending`]), and the caller
+//! checks that the author holds them.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,37 +21,36 @@ use crate::preflight::{MOST_NAMED, Rule, some_of};
 /// Labels of namespaces.
 type Labels = BTreeMap<String, String>;
 
-/// The label that the API server puts on every namespace; it cannot be changed.
+/// The label that the API server puts on every namespace; it is immutable.
 const NAME: &str = "kubernetes.io/metadata.name";
 
-/// The InstallPolicies that hold in one namespace, by name.
+/// The InstallPolicies of one namespace, by name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policies {
     held: Vec<Arc<InstallPolicy>>,
-    /// Whether it is known that they select the namespace.
+    /// Whether they are known to select the namespace.
     selected: bool,
 }
 
-/// A bundle as policies see it.
+/// The inputs of a bundle for policies.
 #[derive(Clone, Debug)]
 pub struct Judged<'a> {
-    /// The catalog that it comes from.
     pub catalog: &'a CatalogRef,
     pub package: &'a str,
-    /// The channel in which it was chosen; empty where that is not known.
+    /// The channel of the choice; empty where unknown.
     pub channel: &'a str,
-    /// What its roles and bindings grant.
+    /// The rights granted by its roles and bindings.
     pub rights: &'a [Right],
-    /// How many of the rights that it adds are HIGH.
+    /// Number of added rights of level HIGH.
     pub high: usize,
 }
 
-/// What a role or a binding of a bundle grants.
+/// The rights granted by a role or a binding of a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Right {
     /// The role or the binding.
     pub by: ObjectRef,
-    /// Whether it is of the whole cluster.
+    /// Whether it is cluster-scoped.
     cluster: bool,
     grants: Granted,
 }
@@ -59,11 +58,12 @@ pub struct Right {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Granted {
     Rules(Vec<Rule>),
-    /// Those of a role that is not the bundle's.
+    /// Those of a role outside of the bundle.
     Of(ObjectRef),
 }
 
-/// What the roles and bindings among manifests grant. A binding to a role that is among them grants what that role does.
+/// The rights granted by the roles and bindings among manifests. A binding to one of these roles grants the
+/// role's rules.
 pub fn rights_of<'m>(manifests: impl IntoIterator<Item = &'m Value>) -> Vec<Right> {
     let objects: Vec<(ObjectRef, &Value)> = manifests
         .into_iter()
@@ -94,7 +94,7 @@ pub fn rights_of<'m>(manifests: impl IntoIterator<Item = &'m Value>) -> Vec<Righ
     rights
 }
 
-/// Roles of Kubernetes that servers of aggregated APIs and webhooks are bound to.
+/// Default roles of Kubernetes for servers of aggregated APIs and webhooks.
 fn of_kubernetes(role: &ObjectRef) -> Option<Vec<Rule>> {
     let rule = |verbs: &[&str], group: &str, resources: &[&str]| Rule {
         verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
@@ -121,7 +121,7 @@ fn everything() -> Rule {
 }
 
 impl Policies {
-    /// Those that select a namespace. Where its labels are not known, all hold and none lends rights.
+    /// The policies that select a namespace. Where its labels are unknown, all apply and none lends rights.
     pub fn of(all: impl IntoIterator<Item = Arc<InstallPolicy>>, labels: Option<&Labels>) -> Self {
         let selects = |policy: &Arc<InstallPolicy>| labels.is_none_or(|labels| policy.selects(labels));
         let mut held: Vec<_> = all.into_iter().filter(selects).collect();
@@ -129,12 +129,11 @@ impl Policies {
         Self { held, selected: labels.is_some() }
     }
 
-    /// The labels that a namespace has before it exists.
+    /// The labels of a namespace before it exists.
     pub fn labels_of_new(namespace: &str) -> Labels {
         BTreeMap::from([(NAME.to_owned(), namespace.to_owned())])
     }
 
-    /// Whether none holds.
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
@@ -143,7 +142,7 @@ impl Policies {
         self.held.iter()
     }
 
-    /// What may be chosen, for the resolver.
+    /// Allowlists for the resolver.
     pub fn allowlists(&self) -> Vec<Allowlist> {
         self.held.iter().filter_map(|policy| allowlist(policy)).collect()
     }
@@ -153,7 +152,7 @@ impl Policies {
         let lends = |policy: &&Arc<InstallPolicy>| {
             let entries = policy.spec.allow.iter().flatten();
             let mut entries = entries.filter(|entry| entry.authority == PlanAuthority::Policy);
-            // The API server refuses entries that lend to any catalog or package.
+            // The API server rejects entries that lend to any catalog or package.
             entries.any(|entry| {
                 entry.catalogs.is_some()
                     && entry.packages.is_some()
@@ -163,7 +162,7 @@ impl Policies {
         self.held.iter().filter(|_| self.selected).filter(lends).map(AsRef::as_ref).collect()
     }
 
-    /// What is against a bundle.
+    /// Why a bundle is not allowed.
     pub fn findings(&self, judged: &Judged<'_>) -> Vec<Finding> {
         let Judged { catalog, package, channel, .. } = judged;
         let mut out = Vec::new();
@@ -198,7 +197,7 @@ impl Policies {
         out
     }
 
-    /// Denied rights among those that are granted.
+    /// Denied rights among the granted ones.
     pub fn denied(&self, rights: &[Right]) -> Vec<Finding> {
         let mut out = Vec::new();
         for policy in &self.held {
@@ -245,8 +244,8 @@ impl Policies {
         out
     }
 
-    /// What is against a ClusterServiceVersion that no plan brought. It comes from no catalog, so no list allows it, and no plan has
-    /// verified its images.
+    /// Findings for a ClusterServiceVersion without a plan. It comes from no catalog, so no list allows it,
+    /// and no plan has verified its images.
     pub fn by_hand(&self, rights: &[Right]) -> Vec<Finding> {
         let refused = self.held.iter().filter_map(|policy| {
             let (wants, field) = match &policy.spec {
@@ -266,13 +265,13 @@ impl Policies {
         refused.chain(self.denied(rights)).collect()
     }
 
-    /// The policy that asks for more than one approver, and for how many.
+    /// The policy that requires more than one approver, and their number.
     fn second_approver(&self) -> Option<(String, i32)> {
-        let asks = |policy: &Arc<InstallPolicy>| {
+        let requires = |policy: &Arc<InstallPolicy>| {
             let high = policy.spec.approvals.as_ref()?.high.filter(|high| *high > 1)?;
             Some((name_of(policy), high))
         };
-        self.held.iter().find_map(asks)
+        self.held.iter().find_map(requires)
     }
 }
 

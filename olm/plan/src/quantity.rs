@@ -1,9 +1,9 @@
 //! Quantities of Kubernetes: `500m`, `1Gi`, `1e3`.
 
-/// Digits before and after the point beyond which a text is no quantity that anybody uses.
+/// Maximum number of digits before and after the point.
 const MOST_DIGITS: usize = 18;
 
-/// A quantity in billionths, rounded up as Kubernetes does; `None` when it is none, or out of all proportion.
+/// A quantity in billionths, rounded up like in Kubernetes; `None` if invalid or too large.
 pub(crate) fn parse(text: &str) -> Option<i128> {
     const ONE: i128 = 1_000_000_000;
     let (negative, text) = match text.strip_prefix('-') {
@@ -51,7 +51,8 @@ pub(crate) fn whole(number: u64) -> i128 {
     i128::from(number) * 1_000_000_000
 }
 
-/// A quantity in the shortest usual spelling: bytes in powers of two, everything else in thousandths or whole numbers.
+/// A quantity in the shortest usual notation: bytes in powers of two, everything else in thousandths or whole
+/// numbers.
 pub(crate) fn text(value: i128, bytes: bool) -> String {
     const ONE: i128 = 1_000_000_000;
     if bytes {

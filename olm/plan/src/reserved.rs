@@ -1,5 +1,6 @@
-//! Objects that no operator may create, change or delete, regardless of the approver: those of olm, of Kubernetes itself and of system
-//! namespaces. One function decides for plans and for ClusterServiceVersions that were applied by hand.
+//! Objects that no operator may create, change or delete, regardless of the approver: those of olm, of
+//! Kubernetes itself and of system namespaces. One function decides for plans and for manually applied
+//! ClusterServiceVersions.
 
 use olm_api::names;
 use olm_bundle::crd_of_role;
@@ -10,14 +11,15 @@ use crate::preflight::json::{label, list, strings, text};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 const BOOTSTRAPPING: &str = "kubernetes.io/bootstrapping";
-/// On APIServices that the API server makes for groups of its own and of CustomResourceDefinitions.
+/// Label of APIServices that the API server creates for its own groups and those of
+/// CustomResourceDefinitions.
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 const PART_OF: &str = "app.kubernetes.io/part-of";
-/// Groups whose kinds are olm's own.
+/// Groups of olm's own kinds.
 const OLM_GROUPS: &[&str] = &[names::GROUP, "packages.operators.coreos.com", "olm.operatorframework.io"];
-/// Where the control plane and olm run.
+/// Namespaces of the control plane and olm.
 const SYSTEM_NAMESPACES: &[&str] = &["kube-system", "kube-public", "kube-node-lease", "olm"];
-/// Names of olm's own objects; `olm-manager` also stands for `olm-manager-instances`.
+/// Names of olm's own objects; `olm-manager` also covers `olm-manager-instances`.
 const OLM_NAMES: &[&str] = &[
     "olm-manager",
     "olm-console",
@@ -32,9 +34,9 @@ const OLM_NAMES: &[&str] = &[
     "olm-edit",
     "olm-admin",
 ];
-/// Roles that users are bound to, made and kept by the API server.
+/// Default roles of users, maintained by the API server.
 const USER_ROLES: &[&str] = &["view", "edit", "admin", "cluster-admin"];
-/// Groups that the API server serves itself and that look like those of others. Groups without a dot are its own, too.
+/// Built-in groups of the API server that resemble custom ones. Groups without a dot are built-in, too.
 const SERVED_BY_KUBERNETES: &[&str] = &[
     "admissionregistration.k8s.io",
     "apiextensions.k8s.io",
@@ -56,20 +58,20 @@ const SERVED_BY_KUBERNETES: &[&str] = &[
     "storagemigration.k8s.io",
 ];
 
-/// Where an operator is installed on purpose.
+/// The intended scope of an operator.
 #[derive(Clone, Copy, Debug)]
 pub struct Installed<'a> {
     pub namespace: &'a str,
-    /// The namespaces that its OperatorGroup names.
+    /// The target namespaces of its OperatorGroup.
     pub targets: &'a [String],
-    /// The CustomResourceDefinitions that it brings.
+    /// Its CustomResourceDefinitions.
     pub crds: &'a [&'a str],
     /// The groups of the aggregated APIs that it serves.
     pub groups: &'a [&'a str],
 }
 
-/// Why an operator may not write an object, in words that go on after the object's name; `None` when it may. `live` is the object as
-/// it is on the cluster, where that is known.
+/// Why an operator may not write an object, as the end of a sentence that begins with the object's name;
+/// `None` when it may. `live` is the live object, where known.
 #[must_use]
 pub fn reserved(manifest: &Value, live: Option<&Value>, installed: &Installed<'_>) -> Option<String> {
     let reference = ObjectRef::of(manifest)?;
@@ -79,7 +81,7 @@ pub fn reserved(manifest: &Value, live: Option<&Value>, installed: &Installed<'_
         .or_else(|| live.and_then(marked))
 }
 
-/// Whether an object is olm's own or that of Kubernetes: as [`reserved`], for objects that go.
+/// Whether an object belongs to olm or Kubernetes: as [`reserved`], for deletions.
 #[must_use]
 pub fn is_reserved(reference: &ObjectRef, live: Option<&Value>) -> bool {
     by_name(reference, live.unwrap_or(&Value::Null)).is_some()
@@ -135,14 +137,14 @@ fn by_namespace(reference: &ObjectRef, manifest: &Value, installed: &Installed<'
     if on_purpose || !SYSTEM_NAMESPACES.contains(&namespace) {
         return None;
     }
-    // How a server of an aggregated API learns whom to trust: it reads one ConfigMap.
+    // A server of an aggregated API reads its trusted CAs from one ConfigMap.
     let reader = reference.kind == "RoleBinding"
         && text(manifest, "/roleRef/kind") == "Role"
         && text(manifest, "/roleRef/name") == "extension-apiserver-authentication-reader";
     (!reader).then(|| format!("is in system namespace {namespace}"))
 }
 
-/// Labels that an object gets rights or protection by.
+/// Labels that give an object rights or protection.
 fn by_label(manifest: &Value, installed: &Installed<'_>) -> Option<String> {
     if let Some(why) = marked(manifest) {
         return Some(why);
@@ -151,7 +153,7 @@ fn by_label(manifest: &Value, installed: &Installed<'_>) -> Option<String> {
         .then(|| format!("adds to the permissions of olm (label {})", names::LABEL_AGGREGATE_TO_MANAGER))
 }
 
-/// Whether a role grants nothing but rights over kinds that the operator brings.
+/// Whether a role only grants rights over the operator's own kinds.
 fn over_own_kinds(role: &Value, installed: &Installed<'_>) -> bool {
     let rules = list(role, "/rules");
     let own_group = |group: &String| installed.groups.contains(&group.as_str());
@@ -172,8 +174,8 @@ fn marked(object: &Value) -> Option<String> {
     Some(format!("is maintained by the API server (label {key})"))
 }
 
-/// The group of a CustomResourceDefinition that the API server refuses to create: it is Kubernetes' own, and the annotation that says
-/// who approved it is missing.
+/// The group of a CustomResourceDefinition that the API server refuses to create: a group of Kubernetes
+/// without the approval annotation.
 pub(crate) fn unapproved_group(crd: &Value) -> Option<&str> {
     let group = text(crd, "/spec/group");
     let protected = ["k8s.io", "kubernetes.io"]
@@ -246,7 +248,7 @@ mod tests {
             assert_eq!(why(&object, None), None, "{kind} {name}");
             assert!(!is_reserved(&ObjectRef::of(&object).unwrap(), None), "{kind} {name}");
         }
-        // the group that counts is the one in the definition
+        // only the group in the definition counts
         let mut disguised = object(CRD.0, CRD.1, None, "things.example.com");
         disguised["spec"] = json!({ "group": "operators.coreos.com" });
         assert!(why(&disguised, None).is_some());
@@ -286,7 +288,7 @@ mod tests {
         let mut other = plain.clone();
         other["metadata"]["labels"] = json!({ "app.kubernetes.io/part-of": "thing" });
         assert_eq!(why(&other, Some(&other)), None);
-        // only roles over the bundle's own kinds add to the rights of the manager
+        // only roles over the bundle's own kinds are aggregated into the manager's
         let role = |crd: &str, plural: &str| {
             json!({ "apiVersion": RBAC_V1, "kind": "ClusterRole",
                 "metadata": { "name": format!("{crd}-v1-view"), "labels": {

@@ -24,7 +24,6 @@ pub enum ImageRole {
 }
 
 impl ImageRole {
-    /// The word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Catalog => "catalog",
@@ -97,13 +96,10 @@ impl SignatureVerdict {
 /// A rule that applies to an image.
 #[derive(Clone, Debug)]
 pub struct RequiredSignature<'p> {
-    /// The image.
     pub image: String,
-    /// What it is needed for.
     pub role: ImageRole,
     policy: &'p str,
     at: usize,
-    /// Who must have signed it.
     pub rule: &'p SignatureRule,
 }
 
@@ -113,7 +109,6 @@ impl RequiredSignature<'_> {
         digest(&self.image)
     }
 
-    /// The result of the verification.
     pub fn found(&self, verdict: SignatureVerdict) -> ImageSignature {
         ImageSignature {
             image: self.image.clone(),

@@ -1,4 +1,4 @@
-//! From catalogs to what the resolver chooses from.
+//! Converts catalogs to the resolver's universe.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use olm_resolver::{
 use olm_version::parse_lenient;
 use serde::Deserialize;
 
-/// What the resolver chooses from: the packages that matter, of each catalog. Catalogs have priority 0 and are healthy;
-/// see [`Universe::set_priority`] and [`Universe::set_unavailable`].
+/// The universe of the relevant packages of each catalog. Catalogs have priority 0 and are healthy; see
+/// [`Universe::set_priority`] and [`Universe::set_unavailable`].
 pub fn universe_of(catalogs: &[(CatalogRef, Vec<Arc<olm_catalog::Package>>)]) -> Universe {
     Universe::new(catalogs.iter().map(|(id, packages)| {
         let packages = packages.iter().map(|package| (package.name.clone(), Arc::new(prepare(package))));
@@ -19,8 +19,8 @@ pub fn universe_of(catalogs: &[(CatalogRef, Vec<Arc<olm_catalog::Package>>)]) ->
     }))
 }
 
-/// A package of a catalog as the resolver sees it. It depends on nothing else, so it can be kept as long as the package
-/// does not change.
+/// Converts a package of a catalog. The result depends on nothing else, so it can be cached as long as the
+/// package does not change.
 pub fn prepare(package: &olm_catalog::Package) -> Package {
     Package::new(
         &package.name,
@@ -36,24 +36,23 @@ fn channel_of(channel: &olm_catalog::Channel) -> Channel {
         name: entry.name.clone(),
         replaces: entry.replaces.clone(),
         skips: entry.skips.clone(),
-        // a range that does not parse leads nowhere, as upstream has it; the catalog loader reports it
+        // an invalid range leads nowhere, as upstream; the catalog loader reports it
         skip_range: entry.skip_range.as_deref().and_then(|text| Range::parse(text).ok()),
     });
     Channel { name: channel.name.clone(), deprecated: channel.deprecated.clone(), entries: entries.collect() }
 }
 
-/// The part of `olm.csv.metadata` that decides; the rest of it is large.
+/// The relevant part of `olm.csv.metadata`, which is large.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct Metadata {
     min_kube_version: Option<String>,
 }
 
-/// What the demands of a bundle or an operator are read from: type and value of each property.
+/// Demands of a bundle or an operator, from type and value of each property.
 pub(crate) struct Demands {
     pub(crate) requires: Vec<Constraint>,
     pub(crate) labels: Vec<String>,
-    /// What could not be read.
     pub(crate) unreadable: Option<String>,
 }
 
@@ -62,7 +61,7 @@ impl Demands {
         Self { requires: Vec::new(), labels: Vec::new(), unreadable: None }
     }
 
-    /// Takes a property in, if it is one that demands something or can be demanded.
+    /// Adds a property that is a demand or can be demanded.
     pub(crate) fn take(&mut self, kind: &str, value: &serde_json::Value) {
         let text = |key: &str| value.get(key).and_then(serde_json::Value::as_str);
         match kind {
@@ -75,7 +74,7 @@ impl Demands {
             }
             "olm.package.required" => {
                 let package = text("packageName").unwrap_or_default();
-                // OLM's older name of the field is still around on installed operators
+                // OLM's older name of the field still exists on installed operators
                 let range = text("versionRange").or_else(|| text("version")).unwrap_or_default();
                 match Range::parse(range) {
                     Ok(range) => self.requires.push(Constraint::package(package, range)),
@@ -98,10 +97,10 @@ impl Demands {
     }
 }
 
-/// Properties that are large and that no expression of a real bundle looks at. OLM shows expressions these too.
+/// Large properties that no expression of a real bundle uses. OLM passes these to expressions too.
 const HEAVY: [&str; 2] = ["olm.csv.metadata", "olm.bundle.object"];
 
-/// One bundle of a catalog as the resolver sees it.
+/// Converts one bundle of a catalog.
 pub fn bundle_of(entry: &BundleEntry) -> Bundle {
     let mut demands = Demands::new();
     let mut properties = Vec::new();
@@ -130,7 +129,7 @@ pub fn bundle_of(entry: &BundleEntry) -> Bundle {
 
 fn min_kube_version(entry: &BundleEntry) -> Option<Version> {
     let metadata = entry.property("olm.csv.metadata")?;
-    // most do not have it, and looking for a word is faster than parsing
+    // most do not have it, and a text search is faster than parsing
     if !metadata.json().contains("\"minKubeVersion\"") {
         return None;
     }

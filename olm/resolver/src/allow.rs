@@ -1,8 +1,8 @@
-//! Lists of what may be chosen.
+//! Allowlists.
 
 use crate::universe::CatalogRef;
 
-/// What a policy allows to be chosen.
+/// Bundles that a policy allows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowlist {
     /// Name of the policy.
@@ -12,12 +12,11 @@ pub struct Allowlist {
 }
 
 impl Allowlist {
-    /// Whether one of the entries matches.
     pub fn allows(&self, catalog: &CatalogRef, package: &str, channel: &str) -> bool {
         self.entries.iter().any(|entry| entry.matches(catalog, package, channel))
     }
 
-    /// That it does not allow a bundle, in words.
+    /// Message for a bundle that is not allowed.
     pub fn refusal(&self, catalog: &CatalogRef, package: &str, channel: &str) -> String {
         let policy = &self.policy;
         let known = self.entries.iter().any(|entry| entry.matches_package(catalog, package));
@@ -30,17 +29,16 @@ impl Allowlist {
     }
 }
 
-/// One entry of an [`Allowlist`]. `None` matches everything; in names, `*` stands for any characters.
+/// One entry of an [`Allowlist`]. `None` matches everything; in names, `*` matches any characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowed {
-    /// Catalogs. The namespace is taken as it is.
+    /// Catalogs. The namespace is literal.
     pub catalogs: Option<Vec<CatalogRef>>,
     pub packages: Option<Vec<String>>,
     pub channels: Option<Vec<String>>,
 }
 
 impl Allowed {
-    /// Whether it matches.
     pub fn matches(&self, catalog: &CatalogRef, package: &str, channel: &str) -> bool {
         self.matches_package(catalog, package) && any(self.channels.as_ref(), channel)
     }
@@ -58,13 +56,13 @@ fn any(patterns: Option<&Vec<String>>, text: &str) -> bool {
     patterns.is_none_or(|list| list.iter().any(|pattern| matches(pattern, text)))
 }
 
-/// Whether a text is of a pattern in which `*` stands for any characters.
+/// Whether a text matches a pattern in which `*` matches any characters.
 fn matches(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut text) = text.strip_prefix(first) else { return false };
     let mut parts = rest.split('*');
     let last = parts.next_back().unwrap_or_default();
-    // The leftmost place of each part leaves the most for those after it.
+    // The leftmost match of each part leaves the most for the following ones.
     for part in parts {
         let Some(at) = text.find(part) else { return false };
         text = text.get(at + part.len()..).unwrap_or_default();
@@ -114,7 +112,7 @@ mod tests {
             list.allows(&CatalogRef::new(namespace, catalog), package, channel)
         };
         assert!(allows("olm", "community", "etcd", "stable"));
-        // a catalog of the same name in another namespace is another one
+        // a catalog of the same name in another namespace is a different one
         assert!(!allows("team", "community", "etcd", "stable"));
         assert!(!allows("olm", "mine", "etcd", "stable"));
         assert!(!allows("olm", "community", "etcd", "beta"));

@@ -1,4 +1,4 @@
-//! Which bundles one request may get, best first, and why the others may not be had.
+//! The candidates of one request, best first, and why the other bundles are excluded.
 
 use std::collections::HashSet;
 
@@ -21,23 +21,23 @@ use crate::universe::{Bundle, CatalogRef, Channel, Health};
 pub(crate) struct Candidate<'a> {
     pub(crate) place: Place<'a>,
     pub(crate) via: HopVia,
-    /// The request's range is met only later on the way that begins here.
+    /// The request's range is met only by a later hop of the path that begins here.
     pub(crate) on_the_way: bool,
 }
 
-/// What there is for one request.
+/// The candidates of one request.
 #[derive(Debug)]
 pub(crate) struct Candidates<'a> {
     pub(crate) package: &'a Package,
-    /// The channels that count, in order of preference.
+    /// The relevant channels, in order of preference.
     pub(crate) channels: Vec<&'a Channel>,
     /// Best first.
     pub(crate) allowed: Vec<Candidate<'a>>,
-    /// Allowed by the request, ruled out by facts; in the same order of preference.
+    /// Allowed by the request, excluded by facts; in the same order of preference.
     pub(crate) excluded: Vec<(Place<'a>, Excluded)>,
 }
 
-/// Why a request has nothing to choose from.
+/// Why a request has no candidates.
 #[derive(Debug)]
 pub(crate) struct Nothing {
     pub(crate) code: Code,
@@ -54,7 +54,7 @@ fn nearest_text(nearest: &[String]) -> String {
     if nearest.is_empty() { String::new() } else { format!("; nearest: {}", nearest.join(", ")) }
 }
 
-/// What there is for a request, before anything that it would need is looked at.
+/// The candidates of a request, before dependencies are considered.
 pub(crate) fn candidates<'a>(ctx: &Context<'a>, request: &Request) -> Result<Candidates<'a>, Nothing> {
     let package = find_package(ctx, request)?;
     let channels = find_channels(request, package)?;
@@ -89,7 +89,7 @@ pub(crate) fn candidates<'a>(ctx: &Context<'a>, request: &Request) -> Result<Can
         }
     }
     excluded.retain(|(place, _)| !seen.contains(place.bundle.name.as_str()));
-    // what its catalog calls deprecated comes after everything else; a stable sort keeps the order otherwise
+    // bundles deprecated by their catalog come last; the stable sort keeps the order otherwise
     allowed.sort_by_key(|candidate| candidate.place.bundle.deprecated.is_some());
     Ok(Candidates { package, channels, allowed, excluded })
 }
@@ -159,13 +159,13 @@ fn find_package<'a>(ctx: &Context<'a>, request: &Request) -> Result<&'a Package,
     })
 }
 
-/// Close names; where none is close, all of a short list.
+/// Close names; without one, all of a short list.
 fn nearest_or_all(name: &str, known: &[String]) -> Vec<String> {
     let close = suggest(name, known.iter().map(String::as_str), 3);
     if close.is_empty() && known.len() <= 5 { known.to_vec() } else { close }
 }
 
-/// The channel that was asked for; without one all of them, the default channel first, as OLM has it.
+/// The requested channel; without one all of them, the default channel first, as in OLM.
 fn find_channels<'a>(request: &Request, package: &'a Package) -> Result<Vec<&'a Channel>, Nothing> {
     let Some(name) = &request.channel else {
         let mut channels: Vec<&Channel> = package.channels().iter().collect();
@@ -223,7 +223,7 @@ fn in_order<'a>(
     }
 }
 
-/// Every bundle of the channels, those that are off the chain too, newest first.
+/// Every bundle of the channels, those off the chain too, newest first.
 fn all_entries<'a>(
     ctx: &Context<'a>,
     request: &Request,
@@ -306,7 +306,7 @@ fn fresh<'a>(
     let Some(wanted) = &request.version else {
         return Ok(in_order(ctx, request, package, channels)?.into_iter().map(install).collect());
     };
-    // whoever names a version may mean one that is off the chain; without a name the chain is what counts
+    // a pinned version may be off the chain; without a pin only the chain counts
     let places = match wanted.pin() {
         Some(_) => all_entries(ctx, request, package, channels),
         None => in_order(ctx, request, package, channels)?,
@@ -358,7 +358,7 @@ fn no_such_version(
     }
 }
 
-/// The user answers for the upgrade: any bundle that the range allows, in the order of preference, skipped ones last.
+/// Self-certified upgrades: any bundle that the range allows, in the order of preference, skipped ones last.
 fn self_certified<'a>(
     ctx: &Context<'a>,
     request: &Request,
@@ -373,7 +373,7 @@ fn self_certified<'a>(
     let mut found = Vec::new();
     for place in places {
         if place.bundle.name == installed.name {
-            // what is installed is as good as anything after it
+            // the installed bundle is preferred over everything after it
             break;
         }
         if matches_version(request.version.as_ref(), place.bundle) {
@@ -384,7 +384,7 @@ fn self_certified<'a>(
     let fits =
         request.version.as_ref().is_none_or(|w| installed.version.as_ref().is_some_and(|v| w.allows(v)));
     if !fits && found.is_empty() {
-        // the installed bundle came first in the order, but the range does not want it
+        // the installed bundle came first in the order, but is not in the range
         let rest = all_entries(ctx, request, package, channels);
         found.extend(rest.into_iter().filter(|p| matches_version(request.version.as_ref(), p.bundle)).map(
             |place| {
@@ -399,7 +399,7 @@ fn self_certified<'a>(
     }
 }
 
-/// What leads from the installed bundle to another one, in any of the channels.
+/// The edge from the installed bundle to another one, in any of the channels.
 fn via(
     package: &Package,
     channels: &[&Channel],
@@ -412,7 +412,7 @@ fn via(
     })
 }
 
-/// The bundles that edges of the channels lead to.
+/// The target bundles of the channels' edges.
 fn successors<'a>(
     ctx: &Context<'a>,
     request: &Request,
@@ -422,7 +422,7 @@ fn successors<'a>(
 ) -> Result<Vec<Candidate<'a>>, Nothing> {
     let broken = |channel: &&Channel| package.graph(channel).is_none_or(|graph| graph.order.is_err());
     if channels.iter().all(broken) {
-        // says what is wrong with them
+        // reports their errors
         in_order(ctx, request, package, channels)?;
     }
     let next = direct(ctx, request, package, channels, installed);
@@ -439,7 +439,7 @@ fn successors<'a>(
     }
 }
 
-/// The bundles that one edge leads to.
+/// The target bundles of one edge.
 pub(crate) fn direct<'a>(
     ctx: &Context<'a>,
     request: &Request,

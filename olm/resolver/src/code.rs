@@ -1,4 +1,4 @@
-//! Stable codes: the cause of every "no".
+//! Stable codes of rejections.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,6 @@ macro_rules! codes {
             /// All of them.
             pub const ALL: &'static [Self] = &[$(Self::$code,)+];
 
-            /// The word.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$code => stringify!($code),)+

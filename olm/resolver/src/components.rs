@@ -1,4 +1,5 @@
-//! Which requests can touch each other. The others are decided apart, so that they cannot fail each other either.
+//! Groups requests that can interact. Each group is decided separately, so that groups cannot fail each
+//! other.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,7 +7,7 @@ use olm_constraint::Gvk;
 
 use crate::context::Context;
 
-/// What requests can meet in.
+/// What requests can share.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Meeting<'a> {
     Request(usize),
@@ -21,7 +22,7 @@ struct Sets<'a> {
 }
 
 impl<'a> Sets<'a> {
-    /// The place of a meeting, and whether it is new.
+    /// The index of a meeting, and whether it is new.
     fn place(&mut self, meeting: Meeting<'a>) -> (usize, bool) {
         let next = self.parent.len();
         let place = *self.places.entry(meeting).or_insert(next);
@@ -48,7 +49,7 @@ impl<'a> Sets<'a> {
     }
 }
 
-/// The numbers of the requests, by component; components and requests in order.
+/// The indexes of the requests, by component; components and requests in order.
 pub(crate) fn components(ctx: &Context<'_>) -> Vec<Vec<usize>> {
     let all = || vec![(0..ctx.requests.len()).collect()];
     if ctx.requests.len() < 2 {

@@ -1,4 +1,4 @@
-//! What every question is asked against, with indexes.
+//! Shared inputs of a resolution, with indexes.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -10,21 +10,21 @@ use crate::request::{DependencyPolicy, Request};
 use crate::resolution::SatisfiedBy;
 use crate::universe::Universe;
 
-/// What every question is asked against: the requests of one namespace, and all that does not change.
+/// Shared inputs of a resolution: the requests of one namespace, and all constant data.
 pub(crate) struct Context<'a> {
     pub(crate) universe: &'a Universe,
     pub(crate) facts: &'a Facts,
     pub(crate) requests: &'a [&'a Request],
     operators: &'a Operators<'a>,
-    /// Requests that cannot be met. What they have installed stays.
+    /// Requests that cannot be met. Their installed operators stay.
     failed: BTreeSet<usize>,
-    /// Per request that may be met: the operator that it has installed.
+    /// The installed operator of each request that may be met.
     pub(crate) tied: Vec<Option<&'a Installed>>,
-    /// Those operators, where they are in memory: there is one of each.
+    /// Those operators by address: there is one of each.
     tied_set: HashSet<*const Installed>,
     /// APIs of those operators.
     tied_apis: HashMap<&'a Gvk, Vec<usize>>,
-    /// Which requests are about a package.
+    /// The requests for each package.
     by_package: HashMap<&'a str, Vec<usize>>,
     pub(crate) namespace: &'a str,
 }
@@ -76,12 +76,12 @@ impl<'a> Context<'a> {
         Self::new(self.universe, self.facts, self.operators, self.requests, failed)
     }
 
-    /// Whether an operator stays as it is: no request that may be met is about it.
+    /// Whether an operator stays unchanged: no request that may be met is for it.
     fn stays(&self, operator: &Installed) -> bool {
         !self.tied_set.contains(&(operator as *const Installed))
     }
 
-    /// Operators that stay and are of that package, or are the bundle of that name already.
+    /// Operators that stay and are of that package, or are already the bundle of that name.
     pub(crate) fn fixed_as(&self, package: &str, bundle: &str) -> impl Iterator<Item = &'a Installed> {
         let of_package = self.operators.named(package).iter();
         let of_package = of_package.filter(move |operator| operator.package.as_deref() == Some(package));
@@ -94,13 +94,12 @@ impl<'a> Context<'a> {
         self.operators.owners(gvk).iter().copied().filter(|operator| self.stays(operator))
     }
 
-    /// What operators that stay need: of a package by name, of one of these APIs, and of nobody in particular.
+    /// Requirements of operators that stay: of a package by name, of one of these APIs, and unspecific ones.
     pub(crate) fn held(&self, package: &str, apis: &[Gvk]) -> Vec<Held<'a>> {
         self.operators.held(package, apis).filter(|(operator, _)| self.stays(operator)).collect()
     }
 
-    /// The request about a package that cannot be met, where all of them are so: nobody can have the package installed
-    /// along.
+    /// The request for a package if all of its requests have failed: the package cannot be installed along.
     pub(crate) fn failed_for(&self, package: &str) -> Option<&'a Request> {
         if self.met_request(package).is_some() {
             return None;
@@ -109,7 +108,7 @@ impl<'a> Context<'a> {
         Some(self.requests[*failed])
     }
 
-    /// The first request about a package that may be met.
+    /// The first request for a package that may be met.
     pub(crate) fn met_request(&self, package: &str) -> Option<&'a Request> {
         let met = self.requests_of(package).iter().find(|at| !self.failed.contains(at))?;
         Some(self.requests[*met])
@@ -120,31 +119,31 @@ impl<'a> Context<'a> {
         self.tied_apis.get(gvk).map_or(&[], Vec::as_slice)
     }
 
-    /// The requests that are about a package.
     pub(crate) fn requests_of(&self, package: &str) -> &[usize] {
         self.by_package.get(package).map_or(&[], Vec::as_slice)
     }
 
-    /// The first request that has the same operator of the same package installed: two Subscriptions may share one.
+    /// The first request with the same installed operator of the same package: two Subscriptions may share
+    /// one.
     pub(crate) fn same_installed(&self, request: usize) -> usize {
         let it = self.requests[request];
         let same = |other: &&usize| self.requests[**other].installed == it.installed;
         self.requests_of(&it.package).iter().find(same).copied().unwrap_or(request)
     }
 
-    /// Whether what a package needs must be there already.
+    /// Whether the dependencies of a package must already be present.
     pub(crate) fn present_only(&self, package: &str) -> bool {
         let mut requests = self.requests_of(package).iter().map(|at| self.requests[*at]);
         requests.any(|request| request.dependencies == DependencyPolicy::RequirePresent)
     }
 
-    /// Whether the operator of a request meets a need now.
+    /// Whether the operator of a request meets a requirement now.
     pub(crate) fn tied_meets(&self, at: usize, need: &Constraint) -> bool {
         let package = self.requests[at].package.as_str();
         self.tied[at].is_some_and(|operator| need.met_by(&operator.subject(Some(package))))
     }
 
-    /// Requests whose operator meets a need now.
+    /// Requests whose operator meets a requirement now.
     pub(crate) fn tied_meeting(&self, need: &Constraint) -> Vec<usize> {
         let meets = |at: &usize| self.tied_meets(*at, need);
         match &need.rule {
@@ -154,7 +153,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// What meets the need already and will not change: an operator that no request is about, or an API of the cluster.
+    /// What meets the requirement already and is constant: an operator without a request, or an API of the
+    /// cluster.
     pub(crate) fn present(&self, need: &Constraint) -> Option<SatisfiedBy> {
         let meets = |operator: &&Installed| self.stays(operator) && need.met_by(&operator.subject(None));
         let fixed = match &need.rule {
@@ -168,7 +168,7 @@ impl<'a> Context<'a> {
                 namespace: installed.namespace.clone(),
             });
         }
-        // an API of an operator that a request is about may go with its next version: that is for the solver
+        // an API of an operator with a request may disappear with its next version: the solver decides
         let served = |gvk: &Gvk| self.facts.apis.get(gvk).filter(|_| !self.tied_apis.contains_key(gvk));
         let fact = match &need.rule {
             Rule::Api(gvk) => served(gvk),
@@ -176,19 +176,19 @@ impl<'a> Context<'a> {
                 Rule::Api(gvk) => served(gvk),
                 _ => None,
             }),
-            // what serves an API is not known to meet anything else
+            // an API's server is not known to meet other requirements
             _ => None,
         };
         fact.map(|fact| SatisfiedBy::Cluster { owner: fact.owner.clone() })
     }
 }
 
-/// The namespace of the Subscription that asks.
+/// Namespace of the requesting Subscription.
 pub(crate) fn namespace_of(request: &Request) -> &str {
     request.subscription.split_once('/').map_or("", |(namespace, _)| namespace)
 }
 
-/// The name of the Subscription that asks.
+/// Name of the requesting Subscription.
 pub(crate) fn name_of(request: &Request) -> &str {
     request.subscription.split_once('/').map_or(request.subscription.as_str(), |(_, name)| name)
 }

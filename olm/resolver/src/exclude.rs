@@ -1,4 +1,4 @@
-//! Reasons that rule a bundle out whatever else is chosen.
+//! Reasons that exclude a bundle regardless of other choices.
 
 use olm_constraint::Rule;
 use olm_version::{Version, precedence};
@@ -10,7 +10,6 @@ use crate::explain::Fix;
 use crate::facts::Installed;
 use crate::need::Place;
 
-/// Why a bundle is ruled out.
 #[derive(Clone, Debug)]
 pub(crate) struct Excluded {
     pub(crate) code: Code,
@@ -30,7 +29,7 @@ impl Excluded {
 }
 
 impl<'a> Context<'a> {
-    /// Why the bundle cannot be used, whatever else is chosen.
+    /// Why the bundle is excluded, regardless of other choices.
     pub(crate) fn excluded(&self, place: &Place<'_>) -> Option<Excluded> {
         let bundle = place.bundle;
         if bundle.prohibited {
@@ -45,7 +44,7 @@ impl<'a> Context<'a> {
             .or_else(|| self.held_back(place))
     }
 
-    /// Why the bundle cannot be installed along with one that needs it, whatever else is chosen.
+    /// Why the bundle cannot be installed as a dependency, regardless of other choices.
     pub(crate) fn excluded_as_dependency(&self, place: &Place<'_>) -> Option<Excluded> {
         let Some(request) = self.failed_for(place.package) else { return self.excluded(place) };
         let text = format!("Subscription {} of this package is not satisfiable", request.subscription);
@@ -58,7 +57,7 @@ impl<'a> Context<'a> {
 
     fn wrong_cluster(&self, place: &Place<'_>) -> Option<Excluded> {
         if let (Some(needed), Some(have)) = (&place.bundle.min_kube_version, &self.facts.kubernetes) {
-            // a pre-release of the cluster's version counts as that version, as OLM has it
+            // a pre-release of the cluster's version counts as that version, as in OLM
             let plain = Version::new(have.major, have.minor, have.patch);
             if precedence(&plain, needed).is_lt() {
                 let text = format!("it requires Kubernetes {needed} or newer; this cluster runs {have}");
@@ -131,7 +130,7 @@ impl<'a> Context<'a> {
             let met_now = now.is_some_and(|operator| {
                 need.met_by(&operator.subject(operator.package.as_deref().or(Some(place.package))))
             });
-            // a need that names the package is about it even before there is one
+            // a requirement by package name applies even before one is installed
             let about_it = met_now || now.is_none() && matches!(need.rule, Rule::Package { .. });
             if about_it && !need.met_by(&place.bundle.subject(place.package)) {
                 let text = format!(

@@ -1,23 +1,23 @@
-//! Why there is no resolution.
+//! Explanation of a failed resolution.
 
 use serde::{Deserialize, Serialize};
 
 use crate::code::Code;
 use crate::text;
 
-/// Why there is no resolution: a tree from the request down to facts that a user can change.
+/// Explanation of a failed resolution: a tree from the request down to facts that a user can change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
     /// The main cause.
     pub code: Code,
-    /// It in one sentence.
+    /// The cause in one sentence.
     pub summary: String,
     /// One node per request that cannot be met.
     pub nodes: Vec<Node>,
-    /// What would change it, best first.
+    /// Possible fixes, best first.
     pub fixes: Vec<Fix>,
-    /// Names that are close to one that does not exist.
+    /// Known names close to an unknown one.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub nearest: Vec<String>,
 }
@@ -26,13 +26,11 @@ pub struct Explanation {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Node {
-    /// What it is about: a Subscription, a bundle, an API.
+    /// A Subscription, a bundle, an API.
     pub subject: String,
-    /// Why not.
     pub code: Code,
-    /// Why not, in words.
     pub text: String,
-    /// What it follows from.
+    /// Its causes.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub children: Vec<Node>,
 }
@@ -43,24 +41,22 @@ impl Node {
         self.subject.rsplit_once(' ').map_or(&self.subject, |(_, name)| name)
     }
 
-    /// A node that follows from nothing further.
+    /// A node without further causes.
     pub fn leaf(subject: impl Into<String>, code: Code, text: impl Into<String>) -> Self {
         Self { subject: subject.into(), code, text: text.into(), children: Vec::new() }
     }
 }
 
-/// Something that a user can do.
+/// A possible fix.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fix {
-    /// What it does.
     pub text: String,
-    /// The command that does it.
     pub command: String,
 }
 
 impl Fix {
-    /// Adds it, unless it is there already.
+    /// Adds it without duplicates.
     pub(crate) fn add_to(&self, fixes: &mut Vec<Fix>) {
         if !fixes.contains(self) {
             fixes.push(self.clone());
@@ -75,7 +71,7 @@ impl Explanation {
     /// The tree as text, at most `width` columns wide where words allow. Commands are never broken.
     pub fn text(&self, width: usize) -> String {
         let mut out = text::wrapped("", "", &self.summary, width);
-        // a tree that only repeats the summary says nothing
+        // a tree that only repeats the summary is omitted
         let flat = matches!(self.nodes.as_slice(), [only] if only.children.is_empty());
         if !flat && !self.nodes.is_empty() {
             out.push('\n');
@@ -92,12 +88,13 @@ impl Explanation {
         out
     }
 
-    /// One paragraph for a condition: the summary, the first causes, the first fix. Never longer than 1,000 characters.
+    /// One paragraph for a condition: the summary, the first causes, the first fix. Never longer than 1,000
+    /// characters.
     pub fn condition_message(&self) -> String {
         let mut message = self.summary.clone();
         let mut level = self.nodes.iter().flat_map(|n| &n.children).take(3).collect::<Vec<_>>();
         if level.is_empty() && self.nodes.len() > 1 {
-            // a conflict has no tree: what is fought over follows the requests, which the summary names
+            // a conflict has no tree: its shared objects follow the requests, which the summary names
             level = self.nodes.iter().filter(|n| !self.summary.contains(n.subject_name())).take(3).collect();
         }
         while let Some(first) = level.first().copied() {

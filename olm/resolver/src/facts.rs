@@ -1,4 +1,4 @@
-//! What the cluster has.
+//! Facts about the cluster.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,6 @@ use olm_version::Version;
 
 use crate::allow::Allowlist;
 
-/// What the cluster has.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// Version of Kubernetes; unknown versions reject nothing.
@@ -16,22 +15,20 @@ pub struct Facts {
     pub openshift: Option<Version>,
     /// Served APIs that are not built in, with their owners as far as known.
     pub apis: BTreeMap<Gvk, ApiFact>,
-    /// Operators that are installed, in any order.
+    /// Installed operators, in any order.
     pub installed: Vec<Installed>,
-    /// What every bundle that is chosen must meet, whoever asks for it. It does not touch what is installed.
+    /// Constraints on every chosen bundle. They do not affect installed operators.
     pub policy: Vec<Constraint>,
-    /// Every bundle that is chosen must be on each of these lists. They do not touch what is installed.
+    /// Every chosen bundle must be on each of these lists. They do not affect installed operators.
     pub allow: Vec<Allowlist>,
 }
 
-/// One served API.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ApiFact {
-    /// Who owns it, in words, such as `Helm release etcd`. Operators that are installed need not be repeated here.
+    /// Its owner, such as `Helm release etcd`. Installed operators need not be repeated here.
     pub owner: Option<String>,
 }
 
-/// One operator that is installed.
 #[derive(Clone, Debug, Default)]
 pub struct Installed {
     /// Name of its ClusterServiceVersion.
@@ -41,20 +38,18 @@ pub struct Installed {
     /// Its package, as far as known.
     pub package: Option<String>,
     pub version: Option<Version>,
-    /// The Subscription (`namespace/name`) that has it installed.
+    /// The Subscription (`namespace/name`) that installed it.
     pub subscription: Option<String>,
-    /// APIs that it provides.
     pub provides: Vec<Gvk>,
-    /// What it needs.
     pub requires: Vec<Constraint>,
-    /// Labels that others can ask for.
+    /// Labels for constraints.
     pub labels: Vec<String>,
-    /// Properties that expressions can look at.
+    /// Properties for expressions.
     pub properties: Vec<Property>,
 }
 
 impl Installed {
-    /// The operator as constraints see it; `package` is what a request knows it as.
+    /// The operator for constraints; `package` is its package in a request.
     pub(crate) fn subject<'a>(&'a self, package: Option<&'a str>) -> Subject<'a> {
         Subject {
             package: package.or(self.package.as_deref()),

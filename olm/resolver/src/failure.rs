@@ -15,7 +15,7 @@ use crate::solver::BUDGET;
 use crate::universe::Bundle;
 use crate::why::Why;
 
-/// How many candidates of one request an explanation shows.
+/// Maximum number of candidates of one request in an explanation.
 const SHOWN: usize = 8;
 
 fn subject(request: &Request) -> String {
@@ -35,7 +35,7 @@ pub(crate) fn no_choice(request: &Request, nothing: Nothing) -> Explanation {
     }
 }
 
-/// Every candidate is ruled out by facts.
+/// Every candidate is excluded by facts.
 pub(crate) fn all_ruled_out(request: &Request, list: &Candidates<'_>) -> Explanation {
     let mut children: Vec<Node> = list
         .excluded
@@ -93,7 +93,7 @@ fn explanation(
     }
 }
 
-/// Candidates of a package, those that share a cause in one node.
+/// Candidates of a package, those with a common cause in one node.
 fn by_cause(package: &Package, candidates: Vec<Node>) -> Vec<Node> {
     let same_cause = |a: &Node, b: &Node| (a.code, &a.text, &a.children) == (b.code, &b.text, &b.children);
     let merged = |mut group: Vec<Node>| {
@@ -111,7 +111,7 @@ fn by_cause(package: &Package, candidates: Vec<Node>) -> Vec<Node> {
     group_by_cause(candidates, same_cause).into_iter().map(merged).collect()
 }
 
-/// Why the solver found nothing for these requests.
+/// Explains the solver's failure for these requests.
 pub(crate) fn explain<'a>(
     ctx: &Context<'a>,
     found: &BTreeMap<usize, Candidates<'a>>,
@@ -150,7 +150,7 @@ fn gave_up(ctx: &Context<'_>, to_blame: &[usize], search: &Search<'_>) -> Explan
     }
 }
 
-/// One request cannot be met, whatever becomes of the others.
+/// One request cannot be met, regardless of the others.
 fn unmet<'a>(
     ctx: &Context<'a>,
     at: usize,
@@ -184,7 +184,7 @@ fn unmet<'a>(
     explanation(request, list, code, children, fixes)
 }
 
-/// The contradiction of a single request, cut down to what it needs; that of several is so already.
+/// The contradiction of a single request, minimized; that of several already is.
 fn minimal<'a>(
     ctx: &Context<'a>,
     found: &BTreeMap<usize, Candidates<'a>>,
@@ -201,7 +201,7 @@ fn minimal<'a>(
     }
 }
 
-/// What things can be had once only, and what asks for them.
+/// The exclusive objects, and their requesters.
 fn shared(causes: &[Cause<'_>]) -> Vec<Node> {
     let nodes = causes.iter().filter_map(|cause| match cause {
         Cause::Request(_) | Cause::Candidates | Cause::Held(_) => None,

@@ -25,18 +25,19 @@ pub(crate) enum Disorder {
     SeveralChains { count: usize, chains: String, channel: String, package: String },
 }
 
-/// A channel's graph with its indexes. Numbers are places in [`Channel::entries`].
+/// A channel's graph with its indexes. Numbers are indexes into [`Channel::entries`].
 #[derive(Clone, Debug)]
 pub(crate) struct Graph {
     /// From the head backwards along `replaces`; see [`order`].
     pub(crate) order: Result<Vec<u32>, Disorder>,
-    /// Of each entry its place in the order.
+    /// For each entry its position in the order.
     position: Vec<Option<u32>>,
-    /// Of each entry the place of its bundle in the package.
+    /// For each entry the index of its bundle in the package.
     bundle: Vec<Option<u32>>,
     /// Entries by name.
     by_name: Vec<u32>,
-    /// Who replaces or skips whom, by the name of the one that goes: entry, and 0 for `replaces`, n for `skips[n - 1]`.
+    /// Edges sorted by the name of the replaced or skipped bundle: entry, and 0 for `replaces`, n for
+    /// `skips[n - 1]`.
     edges: Vec<(u32, u32)>,
     /// Entries with a skipRange.
     ranged: Vec<u32>,
@@ -70,12 +71,12 @@ impl Graph {
         Some((self.by_name[at], &entries[self.by_name[at] as usize]))
     }
 
-    /// The place of an entry in the order, when it is in it.
+    /// The position of an entry in the order, if any.
     pub(crate) fn position(&self, entry: u32) -> Option<u32> {
         self.position[entry as usize]
     }
 
-    /// The place of an entry's bundle in the package.
+    /// The index of an entry's bundle in the package.
     pub(crate) fn bundle(&self, entry: u32) -> Option<u32> {
         self.bundle[entry as usize]
     }
@@ -88,8 +89,8 @@ impl Graph {
         &self.edges[start..start + count]
     }
 
-    /// The entries in the order that an edge leads to from what is installed, the first of the order first. What comes
-    /// after the installed bundle in the order is behind it, whatever a wide skipRange says.
+    /// The entries in the order that an edge leads to from the installed bundle, in the order of preference.
+    /// Entries after the installed bundle in the order are older, even if a wide skipRange includes it.
     pub(crate) fn successors(&self, channel: &Channel, installed: &InstalledRef) -> Vec<(u32, HopVia)> {
         let here = self.entry(channel, &installed.name).and_then(|(entry, _)| self.position(entry));
         let named = self.edges_from(channel, &installed.name).iter().map(|(entry, _)| *entry);
@@ -101,7 +102,7 @@ impl Graph {
         found.into_iter().filter_map(with_edge).collect()
     }
 
-    /// The entry that skips the bundle of that name, if one does.
+    /// The entry that skips the bundle of that name, if any.
     pub(crate) fn skipped_by<'a>(&self, channel: &'a Channel, name: &str) -> Option<&'a Entry> {
         let skips = self.edges_from(channel, name).iter().filter(|(_, slot)| *slot > 0);
         let first =
@@ -111,7 +112,7 @@ impl Graph {
     }
 }
 
-/// The name of the bundle that an edge leads away from.
+/// The source bundle of an edge.
 fn gone(entries: &[Entry], (entry, slot): (u32, u32)) -> &str {
     let entry = &entries[entry as usize];
     match slot {
@@ -120,8 +121,8 @@ fn gone(entries: &[Entry], (entry, slot): (u32, u32)) -> &str {
     }
 }
 
-/// The entries of a channel from its head backwards along `replaces`. Entries that another one skips are left out, and so
-/// is what is not on the chain: exactly OLM's order, which knows no versions.
+/// The entries of a channel from its head backwards along `replaces`. Skipped entries are left out, and so
+/// are those off the chain: exactly OLM's order, which ignores versions.
 fn order(package: &str, channel: &Channel) -> Result<Vec<u32>, Disorder> {
     let entries = &channel.entries;
     let by_name: BTreeMap<&str, u32> =
@@ -173,7 +174,7 @@ fn chain_text(entries: &[Entry], chain: &[u32]) -> String {
     }
 }
 
-/// What leads from the installed bundle into an entry, if anything does.
+/// The edge from the installed bundle into an entry, if any.
 pub(crate) fn edge(installed: &InstalledRef, entry: &Entry) -> Option<HopVia> {
     if entry.replaces.as_deref() == Some(installed.name.as_str()) {
         Some(HopVia::Replaces)

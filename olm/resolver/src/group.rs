@@ -1,6 +1,6 @@
-//! Versions that share a cause are shown together.
+//! Groups versions with a common cause.
 
-/// Groups items that share a cause, in the order of the first item of each group.
+/// Groups items with a common cause, in the order of the first item of each group.
 pub fn group_by_cause<T>(
     items: impl IntoIterator<Item = T>,
     same_cause: impl Fn(&T, &T) -> bool,

@@ -1,8 +1,7 @@
-//! Chooses bundles for requests, and can say why.
-//!
-//! [`resolve`](mod@resolve) is a pure function: [`Universe`] (what catalogs offer) + [`Request`]s (what Subscriptions want) +
-//! [`Facts`] (what the cluster has) give a [`Resolution`]: for every request what was chosen, or an [`Explanation`] of
-//! why nothing can be.
+//! Chooses bundles for requests, and explains the result.
+//! [`resolve`](mod@resolve) is a pure function: [`Universe`] (the catalogs' content) + [`Request`]s (of
+//! Subscriptions) + [`Facts`] (about the cluster) give a [`Resolution`]: for every request the choice, or an
+//! [`Explanation`] of why there is none.
 
 mod allow;
 mod candidates;

@@ -1,4 +1,4 @@
-//! What bundles need, and who could provide it in which order of preference.
+//! Requirements of bundles, and their providers in order of preference.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -11,25 +11,25 @@ use crate::package::Package;
 use crate::resolution::Need;
 use crate::universe::{Bundle, CatalogRef, Channel};
 
-/// A bundle with its place.
+/// A bundle with its package, channel and catalog.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) catalog: &'a CatalogRef,
     pub(crate) package: &'a str,
     pub(crate) channel: &'a str,
     pub(crate) bundle: &'a Bundle,
-    /// The bundle's place in its package.
+    /// The bundle's index in its package.
     pub(crate) at: u32,
 }
 
 impl<'a> Place<'a> {
-    /// What makes a bundle the same one: the channel does not.
+    /// Identity of a bundle: without the channel.
     pub(crate) fn key(&self) -> (&'a CatalogRef, &'a str, &'a str) {
         (self.catalog, self.package, self.bundle.name.as_str())
     }
 }
 
-/// A need as it is told.
+/// A requirement for display.
 pub(crate) fn to_need(constraint: &Constraint) -> Need {
     match &constraint.rule {
         Rule::Api(gvk) => Need::Api(gvk.clone()),
@@ -40,7 +40,7 @@ pub(crate) fn to_need(constraint: &Constraint) -> Need {
     }
 }
 
-/// What a bundle needs of others, without what it provides itself. The order in which authors list needs decides nothing.
+/// Requirements of a bundle that it does not provide itself. The author's order has no effect.
 pub(crate) fn needs_of<'a>(package: &str, bundle: &'a Bundle) -> Vec<&'a Constraint> {
     let subject = bundle.subject(package);
     let mut list: Vec<_> = bundle.requires.iter().filter(|need| !need.met_by(&subject)).collect();
@@ -49,7 +49,7 @@ pub(crate) fn needs_of<'a>(package: &str, bundle: &'a Bundle) -> Vec<&'a Constra
     list
 }
 
-/// What an installed operator needs of others.
+/// Requirements of an installed operator.
 pub(crate) fn needs_of_installed(installed: &Installed) -> Vec<&Constraint> {
     let subject = installed.subject(None);
     let mut list: Vec<_> = installed.requires.iter().filter(|need| !need.met_by(&subject)).collect();
@@ -59,7 +59,7 @@ pub(crate) fn needs_of_installed(installed: &Installed) -> Vec<&Constraint> {
 }
 
 impl<'a> Context<'a> {
-    /// Packages that could have a bundle that meets the need.
+    /// Packages that could have a bundle that meets the requirement.
     pub(crate) fn sources(&self, need: &Constraint) -> BTreeSet<(&'a CatalogRef, &'a str)> {
         let mut sources: BTreeSet<(&'a CatalogRef, &'a str)> = BTreeSet::new();
         let catalogs = self.universe.catalogs();
@@ -71,7 +71,7 @@ impl<'a> Context<'a> {
         };
         for gvk in keys.apis {
             for (id, package) in self.universe.providers_of(gvk) {
-                // the universe's own copies, so that one bundle is in one place
+                // the universe's own copies, so that one bundle has one address
                 let known = catalogs.get_key_value(id);
                 let known = known.and_then(|(id, c)| Some((id, c.packages.get_key_value(package)?.0)));
                 sources.extend(known.map(|(id, name)| (id, name.as_str())));
@@ -86,10 +86,9 @@ impl<'a> Context<'a> {
         sources
     }
 
-    /// Bundles that could meet the need, best first, each with the reason why it cannot be used after all.
-    ///
-    /// The order is OLM's: the catalog of the bundle that needs it, then priority, own namespace, name; in a catalog the
-    /// default channel, then package and channel by name; in a channel from its head on.
+    /// Bundles that could meet the requirement, best first, each with the reason if it is excluded.
+    /// The order is OLM's: the catalog of the dependent bundle, then priority, own namespace, name; in a
+    /// catalog the default channel, then package and channel by name; in a channel from its head on.
     pub(crate) fn providers(
         &self,
         need: &Constraint,

@@ -1,4 +1,4 @@
-//! Operators that are installed, with indexes.
+//! Installed operators, with indexes.
 
 use std::collections::HashMap;
 
@@ -7,10 +7,9 @@ use olm_constraint::{Constraint, Gvk, Rule};
 use crate::facts::{Facts, Installed};
 use crate::need::needs_of_installed;
 
-/// Something that an operator needs.
+/// A requirement of an operator.
 pub(crate) type Held<'a> = (&'a Installed, &'a Constraint);
 
-/// Operators that are installed.
 #[derive(Default)]
 pub(crate) struct Operators<'a> {
     /// By namespace and name.
@@ -19,7 +18,7 @@ pub(crate) struct Operators<'a> {
     apis: HashMap<&'a Gvk, Vec<&'a Installed>>,
     /// By package and by name.
     names: HashMap<&'a str, Vec<&'a Installed>>,
-    /// What they need, by the package or the API that it is; and the rest.
+    /// Their requirements, by package or API; and the rest.
     held_packages: HashMap<&'a str, Vec<Held<'a>>>,
     held_apis: HashMap<&'a Gvk, Vec<Held<'a>>>,
     held_otherwise: Vec<Held<'a>>,
@@ -61,12 +60,12 @@ impl<'a> Operators<'a> {
         self.apis.get(gvk).map_or(&[], Vec::as_slice)
     }
 
-    /// Those whose package or name is this.
+    /// Those with this package or name.
     pub(crate) fn named(&self, name: &str) -> &[&'a Installed] {
         self.names.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// What is needed of a package by its name; of its APIs; and of nobody in particular.
+    /// Requirements of a package by its name; of its APIs; and unspecific ones.
     pub(crate) fn held<'s>(&'s self, package: &str, apis: &'s [Gvk]) -> impl Iterator<Item = Held<'a>> + 's {
         let by_name = self.held_packages.get(package).into_iter().flatten();
         let by_api = apis.iter().filter_map(|gvk| self.held_apis.get(gvk)).flatten();

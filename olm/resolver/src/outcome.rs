@@ -1,4 +1,4 @@
-//! What a choice means for one request, in words and with everything that comes along.
+//! The outcome for one request, with reasons and dependencies.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::solve::Choice;
 use crate::universe::CatalogRef;
 use crate::why::Why;
 
-/// What the solution means for one request.
+/// The outcome of the solution for one request.
 pub(crate) fn resolved<'a>(
     ctx: &Context<'a>,
     index: usize,
@@ -68,7 +68,7 @@ fn chosen_bundle(place: Place<'_>) -> ChosenBundle {
     }
 }
 
-/// What is installed, as far as the catalog knows it.
+/// The installed bundle, as far as the catalog has it.
 fn installed_bundle(request: &Request, list: &Candidates<'_>) -> ChosenBundle {
     let installed = request.installed.clone().unwrap_or_default();
     let channel = list.channels.iter().find(|channel| contains(list.package, channel, &installed.name));
@@ -138,7 +138,7 @@ fn deprecations(request: &Request, list: &Candidates<'_>, chosen: &ChosenBundle)
     texts
 }
 
-/// What the chosen bundle needs, directly and indirectly, in the order in which it is met.
+/// Direct and indirect dependencies of the chosen bundle, in the order of discovery.
 fn dependencies<'a>(
     ctx: &Context<'a>,
     index: usize,
@@ -187,7 +187,7 @@ fn dependencies<'a>(
     list
 }
 
-/// What of the choices meets a need: the best of those that the search could take for it.
+/// The choice that meets a requirement: the best of the search's alternatives for it.
 fn met_by<'a>(
     ctx: &Context<'a>,
     need: &Constraint,

@@ -1,4 +1,4 @@
-//! One package, prepared so that questions about it are answered without looking at all of it.
+//! One package, indexed so that queries do not scan it.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -9,31 +9,32 @@ use olm_version::precedence;
 use crate::graph::Graph;
 use crate::universe::{Bundle, Channel};
 
-/// One package. Channels and bundles are kept in the order of their names; of two with one name the first counts.
+/// One package. Channels and bundles are kept in the order of their names; of two with one name the first
+/// counts.
 #[derive(Clone, Debug, Default)]
 pub struct Package {
     pub name: String,
-    /// The channel that a request without one follows.
+    /// The channel of a request without one.
     pub default_channel: String,
-    /// What the catalog says about its deprecation.
+    /// Deprecation message of the catalog.
     pub deprecated: Option<String>,
     channels: Vec<Channel>,
     bundles: Vec<Bundle>,
-    /// One for each channel, worked out when it is asked for.
+    /// One for each channel, computed on demand.
     graphs: Vec<OnceLock<Graph>>,
     newest: OnceLock<Vec<u32>>,
-    /// Of each bundle the places of the channels that it is in.
+    /// For each bundle the indexes of its channels.
     inside: OnceLock<Vec<Vec<u32>>>,
     reach: OnceLock<Reach>,
 }
 
-/// What any of the package's bundles provides or asks for.
+/// What any of the package's bundles provides or requires.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reach {
     pub(crate) provides: BTreeSet<Gvk>,
     pub(crate) needs_apis: BTreeSet<Gvk>,
     pub(crate) needs_packages: BTreeSet<String>,
-    /// Whether it asks for something that any bundle of any package may have.
+    /// Whether it requires something that any bundle of any package may have.
     pub(crate) needs_anything: bool,
 }
 
@@ -80,8 +81,8 @@ impl Package {
         self.bundle_place(name).map(|place| &self.bundles[place])
     }
 
-    /// Names of packages and APIs that any of its bundles asks for, and whether one of them asks for something that
-    /// any bundle of any package may have (a label, an expression).
+    /// Names of packages and APIs that any of its bundles requires, and whether one of them requires
+    /// something that any bundle of any package may have (a label, an expression).
     pub fn needs(&self) -> (&BTreeSet<String>, &BTreeSet<Gvk>, bool) {
         let reach = self.reach();
         (&reach.needs_packages, &reach.needs_apis, reach.needs_anything)
@@ -101,7 +102,7 @@ impl Package {
         Some(self.graphs[place].get_or_init(|| Graph::new(self, &self.channels[place])))
     }
 
-    /// Places of the bundles, the newest first.
+    /// Indexes of the bundles, the newest first.
     pub(crate) fn newest(&self) -> &[u32] {
         self.newest.get_or_init(|| {
             let mut places: Vec<u32> = (0..self.bundles.len() as u32).collect();
@@ -110,7 +111,7 @@ impl Package {
         })
     }
 
-    /// The channels that a bundle is in, by name.
+    /// The channels of a bundle, by name.
     pub(crate) fn channels_of(&self, bundle: u32) -> impl Iterator<Item = &Channel> {
         let inside = self.inside.get_or_init(|| {
             let mut inside: Vec<Vec<u32>> = vec![Vec::new(); self.bundles.len()];

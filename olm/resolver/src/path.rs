@@ -1,4 +1,4 @@
-//! The way from what is installed to the newest that can be reached, hop by hop.
+//! The upgrade path from the installed version to the newest reachable one, hop by hop.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -8,11 +8,11 @@ use crate::request::{InstalledRef, Request};
 use crate::resolution::Hop;
 use crate::universe::Bundle;
 
-/// No real chain is longer; a loop of skipRanges ends here.
+/// Longer than any real chain; bounds a cycle of skipRanges.
 const LONGEST: usize = 300;
 
-/// The hops that follow one another, the chosen one first. Dependencies of later hops are not looked at: they are
-/// resolved when their time comes.
+/// The consecutive hops, the chosen one first. Dependencies of later hops are ignored: they are resolved when
+/// their turn comes.
 pub(crate) fn path<'a>(ctx: &Context<'a>, request: &Request, chosen: Option<&Candidate<'a>>) -> Vec<Hop> {
     let Some(first) = chosen else { return Vec::new() };
     let mut hops = vec![hop(first)];
@@ -30,8 +30,8 @@ pub(crate) fn path<'a>(ctx: &Context<'a>, request: &Request, chosen: Option<&Can
     hops
 }
 
-/// Walks the edges from what is installed, the fewest hops first, until `ends` accepts a bundle, which it gets with the
-/// first hop on the way there. `next` lists the hops from a bundle, best first.
+/// Walks the edges from the installed bundle, the fewest hops first, until `ends` accepts a bundle, which it
+/// gets with the first hop of its path. `next` lists the hops from a bundle, best first.
 pub(crate) fn walk<'a>(
     installed: &InstalledRef,
     next: impl Fn(&InstalledRef) -> Vec<Candidate<'a>>,

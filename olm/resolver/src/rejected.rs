@@ -1,4 +1,4 @@
-//! The candidates that were not chosen, each with its reason.
+//! The rejected candidates, each with its reason.
 
 use std::cell::LazyCell;
 use std::collections::HashMap;
@@ -18,11 +18,11 @@ use crate::solve::Choice;
 use crate::universe::{Bundle, Channel};
 use crate::why::Why;
 
-/// How many of the bundles that come after the chosen one are listed; a package has hundreds.
+/// Maximum number of listed bundles after the chosen one; a package has hundreds.
 const OLDER: usize = 10;
 
-/// Everything of the package that is newer than what was chosen, everything that the request would rather have had, and
-/// the first of what comes after it; newest first.
+/// All bundles of the package that are newer than the choice, all that the request would prefer, and the
+/// first of those after it; newest first.
 pub(crate) fn rejected<'a>(
     ctx: &Context<'a>,
     request: &Request,
@@ -85,7 +85,7 @@ pub(crate) fn rejected<'a>(
 
 type Reason = (Code, String, Option<Fix>);
 
-/// The request allowed it, but what it needs could not be had.
+/// Allowed by the request, but a requirement is unavailable.
 fn lost<'a>(candidate: &Candidate<'a>, choices: &[Choice<'a>], why: &mut Why<'a, '_>) -> Reason {
     if let Some(unmet) = why.unmet(candidate.place) {
         let fix = why.fixes(&unmet).into_iter().next();
@@ -109,8 +109,8 @@ fn lost<'a>(candidate: &Candidate<'a>, choices: &[Choice<'a>], why: &mut Why<'a,
     (Code::RequestsConflict, text, None)
 }
 
-/// A bundle that was chosen, and a need of it that the chosen version of the candidate's package meets and the candidate
-/// does not.
+/// A chosen bundle, and a requirement of it that the chosen version of the candidate's package meets and the
+/// candidate does not.
 fn wants_another<'a>(candidate: &Candidate<'a>, choices: &[Choice<'a>]) -> Option<(&'a str, &'a Constraint)> {
     let package = candidate.place.package;
     let bundles = choices.iter().filter_map(|choice| match choice {
@@ -126,7 +126,7 @@ fn wants_another<'a>(candidate: &Candidate<'a>, choices: &[Choice<'a>]) -> Optio
     })
 }
 
-/// The request did not allow it.
+/// Not allowed by the request.
 fn unwanted<'a>(
     request: &Request,
     list: &Candidates<'_>,
@@ -181,8 +181,8 @@ fn unwanted<'a>(
     }
 }
 
-/// The bundles that the edges lead to in any number of hops, each with the first hop on the way there: the chosen bundle
-/// where that leads to it.
+/// The bundles that the edges lead to in any number of hops, each with the first hop of its path: the chosen
+/// bundle where that leads to it.
 fn later_hops<'a>(
     ctx: &Context<'a>,
     request: &Request,

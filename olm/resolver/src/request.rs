@@ -1,14 +1,14 @@
-//! What Subscriptions want.
+//! Requests of Subscriptions.
 
 use olm_version::{Range, RangeError, Version, nearest_range, parse_lenient, precedence};
 use serde::{Deserialize, Serialize};
 
 use crate::universe::CatalogRef;
 
-/// What one Subscription wants.
+/// The request of one Subscription.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// Who wants it: `namespace/name` of the Subscription.
+    /// `namespace/name` of the Subscription.
     pub subscription: String,
     pub package: String,
     pub catalog: CatalogRef,
@@ -19,15 +19,13 @@ pub struct Request {
     /// A pin or a range to stay in.
     pub version: Option<VersionRequest>,
     pub installed: Option<InstalledRef>,
-    /// Versions (or bundle names) never to choose.
+    /// Excluded versions (or bundle names).
     pub skip_versions: Vec<String>,
-    /// Which upgrades are allowed.
     pub policy: UpgradePolicy,
-    /// What to do about missing dependencies.
     pub dependencies: DependencyPolicy,
 }
 
-/// The bundle that a Subscription has installed.
+/// The installed bundle of a Subscription.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstalledRef {
     /// Name of its ClusterServiceVersion.
@@ -35,23 +33,22 @@ pub struct InstalledRef {
     pub version: Option<Version>,
 }
 
-/// Which upgrades are allowed.
+/// Allowed upgrades.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UpgradePolicy {
     /// Only along the edges of the catalog.
     #[default]
     CatalogProvided,
-    /// To any version that the pin or range asks for, also back.
+    /// To any version that the pin or range requests, also older ones.
     SelfCertified,
 }
 
-/// What to do about missing dependencies.
+/// Handling of missing dependencies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DependencyPolicy {
-    /// Install them.
     #[default]
     Install,
-    /// Refuse.
+    /// Fail.
     RequirePresent,
 }
 
@@ -77,10 +74,9 @@ enum RequestedVersion {
 }
 
 impl VersionRequest {
-    /// Reads a pin or a range.
-    ///
+    /// Parses a pin or a range.
     /// # Errors
-    /// What is wrong with the text, and the nearest range.
+    /// The error, with the nearest range.
     pub fn parse(text: &str) -> Result<Self, VersionRequestError> {
         Self::read(text).map_err(|reason| {
             let nearest = nearest_range(text).map(|range| format!("; did you mean {range:?}?"));
@@ -91,7 +87,7 @@ impl VersionRequest {
     fn read(text: &str) -> Result<Self, RangeError> {
         let trimmed = text.trim();
         let bare = trimmed.trim_start_matches('v');
-        // only a full version is a pin: `1.2` is more likely a slip than a request for 1.2.0
+        // only a full version is a pin: `1.2` is more likely a mistake than a request for 1.2.0
         let kind = match Version::parse(bare) {
             Ok(_) => match parse_lenient(bare) {
                 Ok(version) => RequestedVersion::Pin(version),
@@ -102,7 +98,7 @@ impl VersionRequest {
         Ok(Self { text: trimmed.to_owned(), kind })
     }
 
-    /// Whether that version will do. Build metadata does not count.
+    /// Whether that version is allowed. Build metadata is ignored.
     pub fn allows(&self, version: &Version) -> bool {
         match &self.kind {
             RequestedVersion::Pin(pin) => precedence(pin, version).is_eq(),
@@ -118,7 +114,7 @@ impl VersionRequest {
         }
     }
 
-    /// The text as it was given.
+    /// The text as given.
     pub fn source(&self) -> &str {
         &self.text
     }

@@ -1,4 +1,4 @@
-//! What was chosen, and why nothing else was.
+//! Result of a resolution, and the reasons.
 
 use std::sync::Arc;
 
@@ -11,50 +11,47 @@ use crate::request::InstalledRef;
 use crate::universe::CatalogRef;
 use olm_constraint::Gvk;
 
-/// What was chosen for every request, in the order of the requests.
+/// The choice for every request, in the order of the requests.
 #[derive(Clone, Debug, Default)]
 pub struct Resolution {
     /// One per request. Requests that fail together share their explanation.
     pub items: Vec<Result<Resolved, Arc<Explanation>>>,
 }
 
-/// What was chosen for one request.
+/// The choice for one request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Resolved {
     /// The Subscription (`namespace/name`).
     pub subscription: String,
-    /// Install, upgrade or nothing.
     pub action: Action,
-    /// The bundle to have now: the next hop of an upgrade, or what is installed when there is none.
+    /// The bundle to install now: the next hop of an upgrade, or the installed one when there is none.
     pub chosen: ChosenBundle,
     pub from: Option<InstalledRef>,
-    /// The hops from what is installed to the newest that can be reached; the first one is `chosen`.
+    /// The hops from the installed bundle to the newest reachable one; the first one is `chosen`.
     pub path: Vec<Hop>,
-    /// Why this one, in a sentence.
+    /// Why it was chosen, in a sentence.
     pub why: String,
-    /// Candidates that were not chosen, newest first.
+    /// Rejected candidates, newest first.
     pub rejected: Vec<Rejected>,
-    /// What the chosen bundle needs, directly and indirectly, and where it comes from.
+    /// Direct and indirect dependencies of the chosen bundle, with their sources.
     pub dependencies: Vec<Dependency>,
-    /// What the catalog says about the deprecation of the package, the channel and the bundle.
+    /// Deprecation messages of the package, the channel and the bundle.
     pub deprecations: Vec<String>,
 }
 
-/// What to do for one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
     /// Nothing is installed: install the chosen bundle.
     Install,
-    /// Go from the installed bundle to the chosen one; also back, where that was asked for.
+    /// Change from the installed bundle to the chosen one; also to an older one, where requested.
     Upgrade,
-    /// What is installed is the best.
+    /// The installed bundle is the best.
     None,
 }
 
 impl Action {
-    /// The word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Install => "install",
@@ -64,7 +61,7 @@ impl Action {
     }
 }
 
-/// A bundle and where it comes from.
+/// A bundle and its source.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChosenBundle {
@@ -83,7 +80,7 @@ impl ChosenBundle {
     }
 }
 
-/// One step of a path.
+/// One hop of an upgrade path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hop {
@@ -91,11 +88,11 @@ pub struct Hop {
     pub name: String,
     pub version: Option<Version>,
     pub channel: String,
-    /// What leads there.
+    /// The edge to it.
     pub via: HopVia,
 }
 
-/// What leads from one bundle to the next.
+/// The kind of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HopVia {
     /// It is the first.
@@ -106,11 +103,11 @@ pub enum HopVia {
     Skips,
     /// `skipRange`.
     SkipRange,
-    /// The user asked for it (`upgradeConstraintPolicy: SelfCertified`).
+    /// Requested by the user (`upgradeConstraintPolicy: SelfCertified`).
     SelfCertified,
 }
 
-/// A candidate that was not chosen.
+/// A rejected candidate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rejected {
@@ -118,23 +115,19 @@ pub struct Rejected {
     pub name: String,
     pub version: Option<Version>,
     pub channels: Vec<String>,
-    /// Why not.
     pub code: Code,
-    /// Why not, in words.
     pub text: String,
-    /// What would change it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub fix: Option<Fix>,
 }
 
-/// Something that a chosen bundle needs.
+/// A requirement of a chosen bundle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Dependency {
     pub need: Need,
-    /// The bundle that needs it.
+    /// The dependent bundle.
     pub required_by: String,
-    /// Where it comes from.
     pub satisfied_by: SatisfiedBy,
 }
 
@@ -144,11 +137,10 @@ pub enum Need {
     Api(Gvk),
     /// A package in a range.
     Package {
-        /// The package.
         name: String,
         range: String,
     },
-    /// Anything else, in words.
+    /// Anything else, as text.
     Other(String),
 }
 
@@ -162,20 +154,20 @@ impl std::fmt::Display for Need {
     }
 }
 
-/// Where something that is needed comes from.
+/// What meets a requirement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SatisfiedBy {
     /// It is installed along with the chosen bundle.
     Install(ChosenBundle),
-    /// It is what another request of the same resolution gets.
+    /// It is the choice for another request of the same resolution.
     Request {
         /// The Subscription (`namespace/name`).
         subscription: String,
         /// Name of the bundle.
         name: String,
     },
-    /// An operator that is there provides it.
+    /// An installed operator provides it.
     Installed {
         /// Name of its ClusterServiceVersion.
         name: String,
@@ -184,7 +176,7 @@ pub enum SatisfiedBy {
     },
     /// The cluster serves it.
     Cluster {
-        /// Who owns it, as far as known.
+        /// Its owner, as far as known.
         owner: Option<String>,
     },
 }

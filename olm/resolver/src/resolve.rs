@@ -1,4 +1,4 @@
-//! The resolution itself.
+//! The resolution.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,30 +18,27 @@ use crate::solve::{Cause, Choice, UnsatCore, Unsolved, solve};
 use crate::solver::BUDGET;
 use crate::universe::Universe;
 
-/// Chooses a bundle for every request, with everything they need, or says why that cannot be done; and says why nothing
-/// else was chosen.
-///
-/// Requests that cannot touch each other do not fail each other, and of those that can, only the ones that contradict
-/// each other fail. The answer does not depend on the order of catalogs, packages, entries, facts or requests.
+/// Chooses a bundle for every request, with all dependencies, or explains why that is impossible; and
+/// explains every rejection.
+/// Requests that cannot interact do not fail each other, and of those that can, only contradicting ones fail.
+/// The result does not depend on the order of catalogs, packages, entries, facts or requests.
 pub fn resolve(universe: &Universe, requests: &[Request], facts: &Facts) -> Resolution {
     let answers = decide(universe, requests, facts, Detail::Why, None);
     Resolution { items: answers.into_values().collect() }
 }
 
-/// The same choice as [`resolve`], without the hops that follow ([`Resolved::path`]) and the candidates that were not
-/// chosen ([`Resolved::rejected`]): for whoever only asks whether something is to be done.
+/// The same choice as [`resolve`], without the following hops ([`Resolved::path`]) and the rejected
+/// candidates ([`Resolved::rejected`]): for callers that only need to know whether there is a change.
 pub fn choose(universe: &Universe, requests: &[Request], facts: &Facts) -> Resolution {
     let answers = decide(universe, requests, facts, Detail::Choice, None);
     Resolution { items: answers.into_values().collect() }
 }
 
-/// What [`resolve`] says about one of the requests, without deciding those that cannot touch it.
-///
+/// The result of [`resolve`] for one of the requests, without deciding those that cannot interact with it.
 /// # Errors
 /// The explanation, when the request cannot be met.
-///
 /// # Panics
-/// When there is no request of that number.
+/// When there is no request of that index.
 pub fn resolve_one(
     universe: &Universe,
     requests: &[Request],
@@ -52,7 +49,7 @@ pub fn resolve_one(
     answers.remove(&at).expect("every request gets an answer")
 }
 
-/// How much is told.
+/// Level of detail of the result.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detail {
     Choice,
@@ -61,7 +58,7 @@ pub(crate) enum Detail {
 
 type Answer = Result<Resolved, Arc<Explanation>>;
 
-/// The answers by number of request: all of them, or those of the component that one of them is in.
+/// The results by index of request: all of them, or those of the component of one of them.
 fn decide(
     universe: &Universe,
     requests: &[Request],
@@ -95,8 +92,8 @@ fn decide(
     answers
 }
 
-/// Decides requests that can touch each other. Those that cannot be met are told so, and the others are decided
-/// without them.
+/// Decides requests that can interact. Those that cannot be met get their explanation, and the others are
+/// decided without them.
 fn decide_component<'a>(ctx: &Context<'a>, component: &[usize], detail: Detail) -> Vec<(usize, Answer)> {
     let mut answers: Vec<(usize, Answer)> = Vec::new();
     let mut rest: Vec<usize> = component.to_vec();
@@ -144,7 +141,7 @@ fn decide_component<'a>(ctx: &Context<'a>, component: &[usize], detail: Detail) 
     }
 }
 
-/// The requests that a failure is about: those of the contradiction; all where it does not say.
+/// The requests that a failure concerns: those of the contradiction; all if it names none.
 fn to_blame(found: &BTreeMap<usize, Candidates<'_>>, unsolved: &Unsolved<'_>) -> Vec<usize> {
     let named: Vec<usize> = match unsolved {
         Unsolved::Conflict(causes) => causes
@@ -173,7 +170,7 @@ fn settle<'a>(
     loop {
         match solve(ctx, found, &lenient, UnsatCore::Any, budget) {
             Err(Unsolved::Conflict(causes)) => {
-                // an installed operator that lacks something it needs must not stand in the way of the others
+                // an installed operator with a missing requirement must not block the others
                 let held = causes.iter().filter_map(|cause| match cause {
                     Cause::Held(at) => Some(*at),
                     _ => None,
@@ -189,7 +186,7 @@ fn settle<'a>(
     }
 }
 
-/// The choice that needs no search: the best candidate of a request that meets no other one has what it needs.
+/// The choice that needs no search: the best candidate of an independent request has all its requirements.
 fn obvious<'a>(ctx: &Context<'a>, at: usize, list: &Candidates<'a>) -> Option<Choice<'a>> {
     match list.allowed.first() {
         Some(best) => {

@@ -1,8 +1,7 @@
-//! Requests, bundles and operators in the terms of the solver.
-//!
-//! A variable is a request, a bundle or an installed operator. A request needs one of its candidates or what it has
-//! installed; a bundle needs one of what meets each of its needs. Of a package at most one bundle is selected, and of
-//! the providers of an API too.
+//! Encodes requests, bundles and operators for the solver.
+//! A variable is a request, a bundle or an installed operator. A request needs one of its candidates or its
+//! installed operator; a bundle needs one provider of each of its requirements. Of a package at most one
+//! bundle is selected, and of the providers of an API too.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -14,54 +13,54 @@ use crate::need::{Place, needs_of, needs_of_installed};
 use crate::solver::{Outcome, Rule, Tag, Var, World, fewest, minimal, search};
 use crate::universe::CatalogRef;
 
-/// What was chosen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Choice<'a> {
     Bundle(Place<'a>),
-    /// What the request of that number has installed.
+    /// The installed operator of the request with that index.
     Installed(usize),
 }
 
-/// Why there is no answer.
+/// Why there is no solution.
 #[derive(Debug)]
 pub(crate) enum Unsolved<'a> {
-    /// These contradict each other; none of them can be left out.
+    /// These contradict each other; the set is minimal.
     Conflict(Vec<Cause<'a>>),
-    /// The search took too long.
+    /// The search exceeded its budget.
     GaveUp(Search<'a>),
 }
 
-/// What a search that took too long has done.
+/// State of an aborted search.
 #[derive(Debug)]
 pub(crate) struct Search<'a> {
     pub(crate) steps: u64,
-    /// How many bundles it knew.
+    /// Number of bundles in the search.
     pub(crate) bundles: usize,
-    /// The rules that it met last.
+    /// The rules of the last contradiction.
     pub(crate) met: Vec<Cause<'a>>,
 }
 
-/// A rule that takes part in a contradiction.
+/// A rule of a contradiction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Cause<'a> {
     /// The request must be met.
     Request(usize),
-    /// The request is met by one of its candidates only.
+    /// Only candidates of the request meet it.
     Candidates,
-    /// A bundle needs this.
+    /// A bundle has this requirement.
     Need(&'a str, &'a Constraint),
-    /// What the request of that number has installed needs something.
+    /// The installed operator of the request with that index has a requirement.
     Held(usize),
-    /// Of a package there can be one version.
+    /// There can be only one version of a package.
     Package(&'a str),
     /// An API has one owner.
     Api(&'a Gvk),
 }
 
-/// Which contradiction is reported.
+/// The kind of the reported contradiction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UnsatCore {
-    /// Of a single request any: what it lacks is usually found without. Of several a minimal one, which says who is to blame.
+    /// Any for a single request: its missing requirements are usually found otherwise. A minimal one for
+    /// several, which names the responsible ones.
     Any,
     Minimal,
 }
@@ -76,7 +75,7 @@ enum Item<'a> {
 #[derive(PartialEq, Eq, Hash)]
 enum Key<'a> {
     Request(usize),
-    /// Of the catalog and the bundle where they are in memory: there is one of each.
+    /// Catalog and bundle by address: there is one of each.
     Bundle(*const CatalogRef, *const crate::universe::Bundle),
     Installed(usize),
     Package(&'a str),
@@ -86,7 +85,7 @@ enum Key<'a> {
 struct Domain<'a, 'c> {
     ctx: &'c Context<'a>,
     wanted: &'c BTreeMap<usize, Candidates<'a>>,
-    /// Requests whose operators' needs do not count: they run without, and would stand in the way of others.
+    /// Requests whose operators' requirements do not count: they run without them, and would block others.
     lenient: &'c BTreeSet<usize>,
     items: Vec<Item<'a>>,
     vars: HashMap<Key<'a>, Var>,
@@ -132,7 +131,7 @@ impl<'a> Domain<'a, '_> {
         group
     }
 
-    /// What meets a need, best first: operators that are there, then bundles.
+    /// What meets a requirement, best first: existing operators, then bundles.
     fn meeting(&mut self, need: &Constraint, parent: &CatalogRef, present_only: bool) -> Vec<Var> {
         let ctx = self.ctx;
         let mut list: Vec<Var> = Vec::new();
@@ -145,7 +144,7 @@ impl<'a> Domain<'a, '_> {
                 list.push(self.var(Item::Bundle(place)));
             }
         }
-        // what a request may get counts although it is off its channel's order
+        // a candidate of a request counts although it is off its channel's order
         let wanted = self.wanted;
         for candidate in wanted.values().flat_map(|list| &list.allowed) {
             if need.met_by(&candidate.place.bundle.subject(candidate.place.package)) {
@@ -174,8 +173,8 @@ impl<'a> Domain<'a, '_> {
             .collect()
     }
 
-    /// The operators that a bundle takes the place of: those of its package and those that own its APIs now. Among each
-    /// other operators have no rules: that they are there is a fact.
+    /// The operators that a bundle replaces: those of its package and the current owners of its APIs.
+    /// Operators have no rules among each other: their coexistence is a fact.
     fn instead_of(&mut self, place: Place<'a>) -> Vec<Rule> {
         let ctx = self.ctx;
         let package = ctx.requests_of(place.package).iter().filter(|at| ctx.tied[**at].is_some());
@@ -262,7 +261,7 @@ impl World for Domain<'_, '_> {
     }
 }
 
-/// Chooses for every request one of its candidates, or what it has installed, and everything they need.
+/// Selects for every request one of its candidates, or its installed operator, and all dependencies.
 pub(crate) fn solve<'a>(
     ctx: &Context<'a>,
     wanted: &BTreeMap<usize, Candidates<'a>>,
@@ -300,7 +299,7 @@ pub(crate) fn solve<'a>(
             let tags = match (wanted.len(), unsat_core) {
                 (1, UnsatCore::Any) => tags,
                 _ => {
-                    // Fewest requests first: who can be met without the others is not to blame.
+                    // Fewest requests first: one that can be met without the others is not responsible.
                     let requests: BTreeSet<Tag> = domain.always.iter().filter_map(Rule::must).collect();
                     let tags = fewest(&mut domain, tags, &requests, budget);
                     minimal(&mut domain, tags, budget)

@@ -1,9 +1,9 @@
-//! Trees as text.
+//! Renders trees as text.
 
 use crate::explain::{Fix, Node};
 
-/// Words on as many lines of `width` columns as they need; the first line begins with `first`, the others with `rest`. A word
-/// that is longer than a line stays whole: it is a name or a command, which is copied.
+/// Words wrapped at `width` columns; the first line begins with `first`, the others with `rest`. A word
+/// longer than a line stays whole: it is a name or a command, which is copied.
 pub fn wrapped(first: &str, rest: &str, text: &str, width: usize) -> String {
     let mut out = String::new();
     let mut line = first.to_owned();
@@ -26,7 +26,7 @@ pub fn wrapped(first: &str, rest: &str, text: &str, width: usize) -> String {
     out
 }
 
-/// Appends a tree. It is walked without recursion: catalogs from strangers decide how deep it is.
+/// Appends a tree. Without recursion: untrusted catalogs determine its depth.
 pub(crate) fn node(out: &mut String, root: &Node, width: usize) {
     line(out, "", "", root, width);
     let mut stack: Vec<(&Node, String, bool)> = Vec::new();
@@ -51,7 +51,7 @@ fn line(out: &mut String, first: &str, rest: &str, node: &Node, width: usize) {
     out.push_str(&wrapped(first, &rest, &text, width));
 }
 
-/// Appends a hint; the command stands on a line of its own when it does not fit.
+/// Appends a hint; the command is on its own line when it does not fit.
 pub(crate) fn fix(out: &mut String, fix: &Fix, width: usize) {
     let one = format!("hint: {}: {}", fix.text, fix.command);
     if one.chars().count() <= width {

@@ -1,4 +1,4 @@
-//! What catalogs offer.
+//! The universe of catalogs.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
@@ -13,14 +13,14 @@ use crate::package::Package;
 #[derive(Clone, Debug, Default)]
 pub struct Universe {
     catalogs: BTreeMap<CatalogRef, Catalog>,
-    /// Which packages provide an API; worked out when the first dependency asks for it.
+    /// Packages that provide an API; computed for the first dependency.
     providers: OnceLock<Providers>,
 }
 
 type Providers = HashMap<Gvk, BTreeSet<(CatalogRef, String)>>;
 
 impl Universe {
-    /// The universe of these catalogs, which may come in any order.
+    /// The universe of these catalogs, in any order.
     pub fn new(catalogs: impl IntoIterator<Item = (CatalogRef, Catalog)>) -> Self {
         Self { catalogs: catalogs.into_iter().collect(), providers: OnceLock::new() }
     }
@@ -30,17 +30,15 @@ impl Universe {
         &self.catalogs
     }
 
-    /// The catalog of that name.
     pub fn catalog(&self, id: &CatalogRef) -> Option<&Catalog> {
         self.catalogs.get(id)
     }
 
-    /// The package of that name in that catalog.
     pub fn package(&self, id: &CatalogRef, package: &str) -> Option<&Package> {
         self.catalog(id)?.packages.get(package).map(Arc::as_ref)
     }
 
-    /// Puts a catalog in, in place of the one of that name.
+    /// Inserts or replaces a catalog.
     pub fn insert(&mut self, id: CatalogRef, catalog: Catalog) {
         self.providers = OnceLock::new();
         self.catalogs.insert(id, catalog);
@@ -53,7 +51,7 @@ impl Universe {
         }
     }
 
-    /// Notes that a catalog exists but cannot be read. Its last good content, if any, stays.
+    /// Marks a catalog as unreadable. Its last good content, if any, stays.
     pub fn set_unavailable(&mut self, id: &CatalogRef, reason: impl Into<String>) {
         self.catalogs.entry(id.clone()).or_default().health = Health::Unavailable { reason: reason.into() };
     }
@@ -83,7 +81,6 @@ pub struct CatalogRef {
 }
 
 impl CatalogRef {
-    /// A reference.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
@@ -95,35 +92,28 @@ impl std::fmt::Display for CatalogRef {
     }
 }
 
-/// Whether a catalog can be read now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Health {
-    /// It can.
     #[default]
     Ready,
-    /// It cannot; what is known of it may be old.
-    Unavailable {
-        /// Why.
-        reason: String,
-    },
+    /// Its content may be old.
+    Unavailable { reason: String },
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     /// Higher wins where several could satisfy a dependency.
     pub priority: i32,
-    /// Whether it can be read now.
     pub health: Health,
-    /// Its packages, by name. They are shared: preparing one again for every question would cost more than the answer.
+    /// Its packages, by name. Shared: preparing one again for every query would cost more than the query.
     pub packages: BTreeMap<String, Arc<Package>>,
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct Channel {
     pub name: String,
-    /// What the catalog says about its deprecation.
+    /// Deprecation message of the catalog.
     pub deprecated: Option<String>,
-    /// The upgrade graph.
     pub entries: Vec<Entry>,
 }
 
@@ -132,11 +122,11 @@ pub struct Channel {
 pub struct Entry {
     /// Name of the bundle.
     pub name: String,
-    /// Name of the bundle that it follows on.
+    /// Name of the replaced bundle.
     pub replaces: Option<String>,
-    /// Names of bundles that it may also follow on.
+    /// Names of further bundles that it upgrades from.
     pub skips: Vec<String>,
-    /// Versions that it may also follow on. One that does not parse is left out, as OLM does.
+    /// Versions that it upgrades from. An invalid range is left out, as in OLM.
     pub skip_range: Option<Range>,
 }
 
@@ -144,28 +134,27 @@ pub struct Entry {
 pub struct Bundle {
     pub name: String,
     pub version: Option<Version>,
-    /// APIs that it provides.
     pub provides: Vec<Gvk>,
-    /// What it needs; each is met by one bundle or operator.
+    /// Its requirements; each is met by one bundle or operator.
     pub requires: Vec<Constraint>,
-    /// Labels that others can ask for (`olm.label`).
+    /// Labels for constraints (`olm.label`).
     pub labels: Vec<String>,
-    /// Properties that expressions can look at.
+    /// Properties for expressions.
     pub properties: Vec<Property>,
-    /// What the catalog says about its deprecation (`olm.deprecations`): reported, and others are preferred.
+    /// Deprecation message of the catalog (`olm.deprecations`): reported, and others are preferred.
     pub deprecated: Option<String>,
     /// Whether it has the property `olm.deprecated`: never chosen.
     pub prohibited: bool,
-    /// Oldest Kubernetes that it runs on.
+    /// Minimum Kubernetes version.
     pub min_kube_version: Option<Version>,
-    /// Newest OpenShift (major and minor) that it runs on.
+    /// Maximum OpenShift version (major and minor).
     pub max_openshift_version: Option<Version>,
-    /// A constraint that cannot be read, in words; a bundle with one is not chosen.
+    /// An invalid constraint, as text; a bundle with one is not chosen.
     pub unsupported: Option<String>,
 }
 
 impl Bundle {
-    /// The bundle as constraints see it.
+    /// The bundle for constraints.
     pub fn subject<'a>(&'a self, package: &'a str) -> Subject<'a> {
         Subject {
             package: Some(package),

@@ -1,4 +1,4 @@
-//! Why a bundle's needs cannot be met: from the bundle down to facts.
+//! Why a bundle's requirements cannot be met: from the bundle down to facts.
 
 use std::collections::HashMap;
 
@@ -12,38 +12,38 @@ use crate::need::{Place, needs_of, to_need};
 use crate::request::DependencyPolicy;
 use crate::universe::{Bundle, CatalogRef};
 
-/// How many providers of one need are worth showing.
+/// Maximum number of shown providers of one requirement.
 const SHOWN: usize = 5;
-/// How deep a tree is told: catalogs from strangers decide how deep it is.
+/// Maximum depth of a shown tree: untrusted catalogs determine its depth.
 const DEEPEST: usize = 8;
-/// How many bundles one tree names.
+/// Maximum number of bundles in one tree.
 const MOST: usize = 100;
-/// How many needs of one bundle are named; the others are counted.
+/// Maximum number of named requirements of one bundle; the others are counted.
 const NAMED: usize = 20;
 
-/// The needs of a bundle that nothing can meet.
+/// The unmet requirements of a bundle.
 pub(crate) struct Unmet {
     /// The first of them.
     needs: Vec<UnmetNeed>,
-    /// How many more there are.
+    /// Number of further ones.
     more: usize,
 }
 
 struct UnmetNeed {
-    /// The need in the words of the bundle's author, where there are any.
+    /// The message of the bundle's author, if any.
     message: Option<String>,
     node: Node,
 }
 
 impl Unmet {
-    /// The bundle that has the needs, with the needs below.
+    /// The bundle, with its unmet requirements as children.
     pub(crate) fn of(self, bundle: &str) -> Node {
         let (subject, code) = (bundle.to_owned(), Code::DependencyUnsatisfied);
         let text = sentence(&self.needs.iter().collect::<Vec<_>>(), self.more);
         Node { subject, code, text, children: self.needs.into_iter().map(|need| need.node).collect() }
     }
 
-    /// The needs and why each of them is not met, in one line.
+    /// The requirements and the reason for each, in one line.
     pub(crate) fn line(&self) -> String {
         let same_cause = |a: &&UnmetNeed, b: &&UnmetNeed| a.node.text == b.node.text;
         let groups = group_by_cause(&self.needs, same_cause);
@@ -56,7 +56,7 @@ impl Unmet {
     }
 }
 
-/// Needs in a sentence: `it needs API A, API B and API C`; those with a message in the words of the author.
+/// Requirements in a sentence: `it needs API A, API B and API C`; those with a message in the author's words.
 fn sentence(needs: &[&UnmetNeed], more: usize) -> String {
     let unnamed = (more > 0).then(|| format!("{more} more"));
     let plain = needs.iter().filter(|need| need.message.is_none());
@@ -71,44 +71,44 @@ fn sentence(needs: &[&UnmetNeed], more: usize) -> String {
     plain.into_iter().chain(messages).collect::<Vec<_>>().join("; ")
 }
 
-/// Finds needs that nothing can meet. Bundles that need each other count as met.
+/// Finds requirements that cannot be met. Bundles that need each other count as met.
 pub(crate) struct Why<'a, 'c> {
     ctx: &'c Context<'a>,
-    /// By where the catalog's name and the bundle are in memory: there is one of each.
+    /// By addresses of the catalog's name and the bundle: there is one of each.
     places: HashMap<(*const CatalogRef, *const Bundle), usize>,
-    bundles: Vec<Looked<'a>>,
+    bundles: Vec<Visited<'a>>,
     needs: Vec<Wanted<'a>>,
-    /// How many needs were found that cannot be met.
+    /// Number of unmet requirements found so far.
     hopeless: usize,
-    /// What could be done about what was told.
+    /// Fixes for the reported causes.
     fixes: Vec<Fix>,
 }
 
-/// A bundle that was looked at.
-struct Looked<'a> {
+/// A visited bundle.
+struct Visited<'a> {
     place: Place<'a>,
-    /// The needs that cannot be met, as places in [`Why::needs`], in the order in which they were found.
+    /// Its unmet requirements, as indexes into [`Why::needs`], in the order of discovery.
     unmet: Vec<usize>,
-    /// Needs that it could meet.
+    /// Requirements that it could meet.
     could_meet: Vec<usize>,
 }
 
-/// A need of a bundle.
+/// A requirement of a bundle.
 struct Wanted<'a> {
     need: &'a Constraint,
     /// The bundle that has it.
     of: usize,
     options: Vec<Choosable>,
-    /// How many of the options may still do.
+    /// Number of remaining options.
     open: usize,
-    /// When it was found that none does, in the order of [`Why::hopeless`].
+    /// When the last option was excluded, in the order of [`Why::hopeless`].
     found: usize,
 }
 
-/// What could meet a need.
+/// A possible provider of a requirement.
 enum Choosable {
     Bundle(usize),
-    /// It cannot, whatever else there is.
+    /// Excluded, regardless of other choices.
     Never(Node, Option<Fix>),
 }
 
@@ -124,27 +124,28 @@ impl<'a, 'c> Why<'a, 'c> {
         }
     }
 
-    /// The needs of a bundle that cannot be met, if there are any.
+    /// The unmet requirements of a bundle, if any.
     pub(crate) fn unmet(&mut self, place: Place<'a>) -> Option<Unmet> {
         let before = self.bundles.len();
         let at = self.place(place);
-        self.look_from(before);
+        self.visit_from(before);
         let needs = self.bundles[at].unmet.clone();
         let mut room = MOST;
-        (!needs.is_empty()).then(|| self.tell_all(&needs, 0, &mut room))
+        (!needs.is_empty()).then(|| self.explain_all(&needs, 0, &mut room))
     }
 
     fn place(&mut self, place: Place<'a>) -> usize {
         let next = self.bundles.len();
         let at = *self.places.entry((place.catalog, place.bundle)).or_insert(next);
         if at == next {
-            self.bundles.push(Looked { place, unmet: Vec::new(), could_meet: Vec::new() });
+            self.bundles.push(Visited { place, unmet: Vec::new(), could_meet: Vec::new() });
         }
         at
     }
 
-    /// Looks at the bundles from that place on and at all that they could need, and finds out which of them cannot be had.
-    fn look_from(&mut self, mut next: usize) {
+    /// Visits the bundles from that index on and all their possible dependencies, and determines which of
+    /// them are unavailable.
+    fn visit_from(&mut self, mut next: usize) {
         let mut hopeless = Vec::new();
         while next < self.bundles.len() {
             let place = self.bundles[next].place;
@@ -172,7 +173,7 @@ impl<'a, 'c> Why<'a, 'c> {
             }
             next += 1;
         }
-        // in the order in which they are found out, so that every tree ends
+        // in the order of discovery, so that every tree is finite
         let mut at = 0;
         while let Some(need) = hopeless.get(at).copied() {
             at += 1;
@@ -180,7 +181,7 @@ impl<'a, 'c> Why<'a, 'c> {
             self.hopeless += 1;
             let bundle = &mut self.bundles[self.needs[need].of];
             bundle.unmet.push(need);
-            // empty after the first unmet need of the bundle
+            // empty after the first unmet requirement of the bundle
             for waiting in std::mem::take(&mut bundle.could_meet) {
                 self.needs[waiting].open -= 1;
                 if self.needs[waiting].open == 0 {
@@ -211,17 +212,17 @@ impl<'a, 'c> Why<'a, 'c> {
         options
     }
 
-    /// The needs of a bundle that cannot be met, with the reasons below each.
-    fn tell_all(&mut self, needs: &[usize], depth: usize, room: &mut usize) -> Unmet {
+    /// The unmet requirements of a bundle, with the reasons below each.
+    fn explain_all(&mut self, needs: &[usize], depth: usize, room: &mut usize) -> Unmet {
         let named = &needs[..needs.len().min(NAMED)];
         Unmet {
-            needs: named.iter().map(|need| self.tell(*need, depth, room)).collect(),
+            needs: named.iter().map(|need| self.explain_need(*need, depth, room)).collect(),
             more: needs.len() - named.len(),
         }
     }
 
-    /// A need that cannot be met, with the reasons below it.
-    fn tell(&mut self, need: usize, depth: usize, room: &mut usize) -> UnmetNeed {
+    /// An unmet requirement, with the reasons below it.
+    fn explain_need(&mut self, need: usize, depth: usize, room: &mut usize) -> UnmetNeed {
         let total = self.needs[need].options.len();
         let mut children = Vec::new();
         for option in 0..total.min(SHOWN) {
@@ -236,10 +237,11 @@ impl<'a, 'c> Why<'a, 'c> {
                     let bundle = &self.bundles[*bundle];
                     let name = bundle.place.bundle.name.clone();
                     if depth < DEEPEST {
-                        // needs found after this one may follow from it: leaving them out ends every tree
+                        // requirements found after this one may follow from it: leaving them out makes every
+                        // tree finite
                         let before = |at: &usize| self.needs[*at].found < self.needs[need].found;
                         let below: Vec<usize> = bundle.unmet.iter().copied().filter(before).collect();
-                        self.tell_all(&below, depth + 1, room).of(&name)
+                        self.explain_all(&below, depth + 1, room).of(&name)
                     } else {
                         let text = "its dependencies are not satisfiable";
                         Node::leaf(name, Code::DependencyUnsatisfied, text)
@@ -250,7 +252,7 @@ impl<'a, 'c> Why<'a, 'c> {
         }
         let need = self.needs[need].need;
         let text = match total {
-            0 => self.nobody(need),
+            0 => self.no_provider(need),
             shown if shown > SHOWN => {
                 format!("none of {total} providers is installable, the first are")
             }
@@ -267,8 +269,8 @@ impl<'a, 'c> Why<'a, 'c> {
         }
     }
 
-    /// What to say when no bundle meets the need.
-    fn nobody(&self, need: &Constraint) -> String {
+    /// Message when no bundle meets the requirement.
+    fn no_provider(&self, need: &Constraint) -> String {
         let Rule::Package { name: wanted, .. } = &need.rule else {
             return match &need.rule {
                 Rule::Api(_) => "not provided by any catalog".to_owned(),
@@ -297,7 +299,7 @@ impl<'a, 'c> Why<'a, 'c> {
         )
     }
 
-    /// The command that lets what the package needs be installed along.
+    /// The command that allows installing the dependencies of the package.
     fn allow_dependencies(&self, package: &str) -> Option<Fix> {
         let mut requests = self.ctx.requests_of(package).iter().map(|at| self.ctx.requests[*at]);
         let request = requests.find(|r| r.dependencies == DependencyPolicy::RequirePresent)?;
@@ -307,7 +309,7 @@ impl<'a, 'c> Why<'a, 'c> {
         })
     }
 
-    /// What could be done about unmet needs, and about all that were found before.
+    /// Fixes for unmet requirements, including all found before.
     pub(crate) fn fixes(&self, unmet: &Unmet) -> Vec<Fix> {
         let mut fixes: Vec<Fix> = Vec::new();
         for fix in &self.fixes {

@@ -1,4 +1,5 @@
-//! Versions that share a cause share a line, every missing API is named, and later hops are told from missing edges.
+//! Versions with a common cause share a line, every missing API is named, and later hops are distinguished
+//! from missing edges.
 // the lints let `#[test]` functions panic, not the helpers they share
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -42,7 +43,7 @@ fn versions_that_share_a_cause_share_a_line() {
 }
 
 #[test]
-fn each_cause_has_a_line_of_its_own() {
+fn each_cause_has_a_separate_line() {
     let list = versions(6, |at, bundle| match at {
         0 | 1 => bundle.kube("1.40.0"),
         3 => bundle.requires(&["Sun"]),
@@ -87,7 +88,7 @@ fn every_missing_api_of_a_dependency_is_named() {
     assert_eq!(bucket.children[0].text, "requires API Moon (g/v) and API Sun (g/v)");
 }
 
-/// a needs what nothing provides and b; b needs a.
+/// a needs an unprovided API and b; b needs a.
 #[test]
 fn bundles_that_need_each_other_end_the_tree() {
     let world = World::new()
@@ -124,13 +125,14 @@ fn later_hops_have_edges() {
         [("a.v1.3.0", Code::LaterHop, text), ("a.v1.2.0", Code::LaterHop, text)],
         "{item:?}"
     );
-    // a range that only a later hop meets changes nothing about it
+    // a range that only a later hop meets does not change it
     let wish = VersionRequest::parse(">=1.2.0").ok();
     let item = world.with(|r| r.version = wish).item();
     assert!(rejected(&item).contains(&("a.v1.3.0", Code::LaterHop, text)), "{item:?}");
 }
 
-/// 3 follows 2 and 1, 4 follows both: what is chosen leads there, even if a better version cannot be had.
+/// 3 follows 2 and 1, 4 follows both: the chosen version leads there, even if a better version is
+/// unavailable.
 #[test]
 fn later_hops_follow_the_chosen_version() {
     let list = [
@@ -145,7 +147,7 @@ fn later_hops_follow_the_chosen_version() {
     assert_eq!(rejected(&item)[0], ("a.v4", Code::LaterHop, "reachable in a later upgrade, after a.v2"));
 }
 
-/// The next hop cannot be had: it is the cause, and what follows it is a later hop all the same.
+/// The next hop is unavailable: it is the cause, and the following one is still a later hop.
 #[test]
 fn later_hops_wait_for_the_next_one() {
     let list = versions(3, |at, bundle| if at == 1 { bundle.kube("1.40.0") } else { bundle });
@@ -171,7 +173,7 @@ fn an_installed_version_that_left_the_catalog_is_named() {
             package a"
     );
     assert!(item.rejected.iter().all(|r| r.code == Code::NoUpgradeEdge), "{item:?}");
-    // an edge that names it leads from it
+    // an edge that names it starts there
     let list = [b("a.v1", "1.0.0").replaces("a.v0.9.0"), b("a.v2", "2.0.0").replaces("a.v1")];
     let world = World::new().channel("cat", "a", "stable", &list).sub("a", "stable");
     let item = world.installed(&b("a.v0.9.0", "0.9.0")).item();

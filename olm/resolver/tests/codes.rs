@@ -10,7 +10,8 @@ use olm_constraint::Constraint;
 use olm_resolver::{Code, DependencyPolicy, Health, Node, Range, VersionRequest, wrapped};
 use world::{B, World, b, catalog_ref};
 
-/// Every code of a resolution with the line that reports it: of refusals, of their trees, and of rejected candidates.
+/// Every code of a resolution with the line that reports it: of failures, of their trees, and of rejected
+/// candidates.
 fn reported(world: &World) -> BTreeMap<Code, String> {
     fn collect(lines: &mut BTreeMap<Code, String>, nodes: &[Node]) {
         for node in nodes {
@@ -51,7 +52,7 @@ fn documented(code: Code, line: &str) {
     }
 }
 
-/// One test for each code: its universe must report it. The `match` has to name every code that there is.
+/// One test for each code: its universe must report it. The `match` must name every code.
 macro_rules! codes {
     ($($code:ident $name:ident => $world:expr;)*) => {
         #[allow(dead_code)] // it only has to compile
@@ -103,9 +104,9 @@ fn a1() -> B {
     b("a.v1.0.0", "1.0.0")
 }
 
-fn wish(world: World, text: &str) -> World {
-    let wish = VersionRequest::parse(text).unwrap();
-    world.with(|r| r.version = Some(wish))
+fn requested(world: World, text: &str) -> World {
+    let requested = VersionRequest::parse(text).unwrap();
+    world.with(|r| r.version = Some(requested))
 }
 
 codes! {
@@ -118,7 +119,7 @@ codes! {
     };
     UnknownPackage unknown_package => a().sub("aa", "stable");
     UnknownChannel unknown_channel => a().sub("a", "stabel");
-    UnknownVersion unknown_version => wish(a().sub("a", "stable"), "9.0.0");
+    UnknownVersion unknown_version => requested(a().sub("a", "stable"), "9.0.0");
     UnknownStartingCsv unknown_starting_csv => {
         a().sub("a", "stable").with(|r| r.starting_csv = Some("a.v9.0.0".into()))
     };
@@ -154,7 +155,7 @@ codes! {
     ApiOwnedBy api_owned_by => one(a1().provides(&["thing"]))
         .existing("old", &b("old.v1", "1.0.0").provides(&["thing"]), Some("ns/old"))
         .sub("a", "stable");
-    Pinned pinned => wish(a().sub("a", "stable"), "<3.0.0");
+    Pinned pinned => requested(a().sub("a", "stable"), "<3.0.0");
     RequiredByInstalled required_by_installed => a()
         .existing("b", &b("b.v1", "1.0.0").needs(&["a 1.0.0"]), Some("ns/b"))
         .sub("a", "stable")
@@ -170,7 +171,7 @@ codes! {
     GaveUp gave_up => world::hard::pigeons(12).sub("holes", "stable");
 }
 
-/// Names that do not exist are told apart from what cannot be had: the command line has an exit code for them.
+/// Unknown names are distinguished from unavailable ones: the command line has an exit code for them.
 #[test]
 fn what_does_not_exist_is_not_found() {
     assert!(Code::UnknownCatalog.is_not_found() && Code::UnknownStartingCsv.is_not_found());

@@ -1,4 +1,4 @@
-//! What users read when there is no resolution; the snapshots are the text.
+//! Explanations for users; the snapshots are the text.
 // the lints let `#[test]` functions panic, not the helpers they share
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -24,7 +24,7 @@ fn world() -> World {
     )
 }
 
-/// Columns of a terminal that nobody has widened.
+/// Default terminal width.
 const WIDTH: usize = 80;
 
 /// Text at 80 columns with the condition message, after checks that hold for every explanation.
@@ -183,7 +183,7 @@ fn a_constraint_that_is_not_understood() {
     assert_eq!(e.code, Code::UnsupportedConstraint);
 }
 
-/// Also for success: why this one, why not newer.
+/// Also for success: why this version, and why none newer.
 #[test]
 fn why_not_newer() {
     let world = World::new()
@@ -243,14 +243,14 @@ fn rivals(names: &[&str]) -> World {
 fn two_requests_that_cannot_be_met_together() {
     let world = rivals(&["first", "second"]);
     let resolution = world.resolve();
-    // both are told the same
+    // both have the same explanation
     let [Err(a), Err(b)] = resolution.items.as_slice() else { panic!("{resolution:?}") };
     assert_eq!(a, b);
     assert_eq!(a.code, Code::RequestsConflict);
     insta::assert_snapshot!(shown(a));
 }
 
-/// Any two of the three could be had: a and b need one half of what c has as a whole.
+/// Any two of the three could be met: a and b need one half of what c has as a whole.
 #[test]
 fn three_requests_that_cannot_be_met_together() {
     let world = World::new()
@@ -315,7 +315,7 @@ fn something_that_must_not_be() {
     insta::assert_snapshot!(shown(&e));
 }
 
-/// What is required is there; what that requires in turn is not, and may not be installed along.
+/// A requirement is present; its own requirement is not, and may not be installed along.
 #[test]
 fn a_chain_of_dependencies_that_must_be_present() {
     let e = World::new()
@@ -353,9 +353,9 @@ fn nothing_but_deprecated_bundles() {
     insta::assert_snapshot!(shown(&e));
 }
 
-/// What its catalog calls deprecated is installed when there is nothing else, and said so.
+/// A bundle deprecated by its catalog is installed when there is no other, and reported.
 #[test]
-fn a_deprecated_bundle_is_told_with_the_choice() {
+fn a_deprecated_bundle_is_reported_with_the_choice() {
     let item = World::new()
         .channel(
             "cat",
@@ -369,12 +369,12 @@ fn a_deprecated_bundle_is_told_with_the_choice() {
         })
         .sub("etcd", "stable")
         .item();
-    let told = [
+    let reported = [
         "olm.package/etcd: use etcd-next",
         "olm.channel/stable: stable is at its end",
         "olm.bundle/etcdoperator.v0.9.4: 0.9 is not maintained",
     ];
-    assert_eq!(item.deprecations, told);
+    assert_eq!(item.deprecations, reported);
 }
 
 #[test]

@@ -1,6 +1,5 @@
-//! What holds for every universe: the order of the input says nothing, what has nothing to do with a request changes
-//! nothing, and a search ends.
-//!
+//! Properties of every universe: the order of the input has no effect, unrelated content changes nothing, and
+//! a search ends.
 //! `OLM_TEST_LONG=1` runs a hundred times as many universes, `OLM_SEED=n` one of them.
 // the lints let `#[test]` functions panic, not the helpers they share
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -17,8 +16,8 @@ use world::rng::{Rng, seeds};
 use world::shrink::shrink;
 use world::{World, b};
 
-/// What each Subscription is told, with everything that is told with it.
-fn told(world: &World, resolution: &Resolution) -> BTreeMap<String, String> {
+/// The complete result of each Subscription.
+fn reported(world: &World, resolution: &Resolution) -> BTreeMap<String, String> {
     let items = world.requests.iter().zip(&resolution.items);
     items
         .map(|(request, item)| {
@@ -32,10 +31,10 @@ fn told(world: &World, resolution: &Resolution) -> BTreeMap<String, String> {
 }
 
 fn answer(world: &World) -> BTreeMap<String, String> {
-    told(world, &world.resolve())
+    reported(world, &world.resolve())
 }
 
-/// Checks a property of many models; shows the smallest model that has it not.
+/// Checks a property of many models; shows the smallest model that violates it.
 fn models(what: &str, count: u64, wrong: impl Fn(&Model, u64) -> Option<String>) {
     seeds(what, count, |seed| {
         let rng = &mut Rng::new(seed);
@@ -54,7 +53,7 @@ fn differ(first: &BTreeMap<String, String>, second: &BTreeMap<String, String>) -
     different.map(|(name, a, b)| format!("{name}: {a}\nrather than: {b:?}")).next()
 }
 
-/// The same world with everything that has an order in another one.
+/// The same world with everything ordered differently.
 fn shuffled(world: &World, rng: &mut Rng) -> World {
     let mut other = world.clone();
     rng.shuffle(&mut other.requests);
@@ -93,7 +92,7 @@ fn shuffled(world: &World, rng: &mut Rng) -> World {
 fn any_order_gives_the_same_answer_and_the_same_explanation() {
     models("any_order_gives_the_same_answer_and_the_same_explanation", 400, |model, seed| {
         let mut world = model.world();
-        // two rules that rule something out, so that there is an order among them too
+        // two rules that exclude a bundle, so that there is an order among them too
         for kind in ["K0", "K1"] {
             let not = serde_json::json!({ "not": { "constraints": [
                 { "all": { "constraints": [
@@ -116,11 +115,11 @@ fn choosing_is_resolving_without_the_reasons() {
             item.rejected.clear();
         }
         let chosen = choose(&world.universe(), &world.requests, &world.facts);
-        differ(&told(&world, &full), &told(&world, &chosen))
+        differ(&reported(&world, &full), &reported(&world, &chosen))
     });
 }
 
-/// Packages that provide nothing that anybody could ask for.
+/// Packages that provide nothing that could be required.
 fn unrelated(name: &'static str, kind: Kind) -> Package {
     let bundles = (1..=3).map(|major| Content {
         major,
@@ -221,24 +220,24 @@ fn joined(first: &Model, second: &Model) -> Model {
 fn requests_that_cannot_touch_each_other_do_not_matter_to_each_other() {
     let what = "requests_that_cannot_touch_each_other_do_not_matter_to_each_other";
     models(what, 400, |model, seed| {
-        // given somebody else's Subscriptions, of other packages and other APIs, in the same catalogs
+        // given unrelated Subscriptions, of other packages and other APIs, in the same catalogs
         let rng = &mut Rng::new(seed.wrapping_mul(31).wrapping_add(7));
         let style = Style::of(rng);
         let mut others = renamed(&world::generate::model(rng, style));
-        // priorities are those of the catalogs
+        // priorities belong to the catalogs
         for catalog in &mut others.catalogs {
             let known = model.catalogs.iter().find(|c| c.name == catalog.name);
             catalog.priority = known.map_or(catalog.priority, |c| c.priority);
         }
         let alone = answer(&model.world());
         let together = answer(&joined(model, &others).world());
-        // then ours get what they get without them
+        // then ours get the same result as without them
         differ(&alone, &together)
     });
 }
 
-/// Subscriptions of another namespace do not matter as long as they have nothing installed: an answer says what could be,
-/// and it is theirs that finds what is there by then.
+/// Subscriptions of another namespace do not matter while they have nothing installed: a result describes
+/// what could be, and their own resolution finds the later state.
 #[test]
 fn namespaces_are_decided_apart() {
     models("namespaces_are_decided_apart", 200, |model, _| {
@@ -255,8 +254,8 @@ fn namespaces_are_decided_apart() {
     });
 }
 
-/// A contradiction that only exponential work would find: the search ends with an honest word, names what it has done, and
-/// does not take down who has nothing to do with it.
+/// A contradiction that only exponential work would find: the search ends with a report of its work, and does
+/// not fail unrelated requests.
 #[test]
 fn a_hard_universe_ends_within_the_budget() {
     let hard = |count| {
@@ -276,7 +275,7 @@ fn a_hard_universe_ends_within_the_budget() {
     // a small one of the same kind is decided
     let small = hard(5).resolve();
     assert_eq!(small.items[0].as_ref().unwrap_err().code, Code::RequestsConflict);
-    // and so is one with room for everybody
+    // and so is one with room for all
     let mut room = hard(6);
     room.catalogs[0].1.packages.remove("pigeon5");
     let holes = room.catalogs[0].1.packages.get_mut("holes").unwrap();
@@ -285,7 +284,7 @@ fn a_hard_universe_ends_within_the_budget() {
     assert_eq!(names.len(), 5 + 2, "{names:?}");
 }
 
-/// Whoever is refused is told what to do about it.
+/// Every refusal has a hint.
 #[test]
 fn every_refusal_has_a_fix_and_fits_into_a_condition() {
     models("every_refusal_has_a_fix_and_fits_into_a_condition", 400, |model, _| {
@@ -293,10 +292,10 @@ fn every_refusal_has_a_fix_and_fits_into_a_condition() {
         resolution.items.iter().find_map(|item| {
             let why = item.as_ref().err()?;
             let short = why.condition_message().chars().count() <= 1000;
-            let told = !why.nodes.is_empty() && why.nodes.iter().all(|node| !node.text.is_empty());
+            let reported = !why.nodes.is_empty() && why.nodes.iter().all(|node| !node.text.is_empty());
             let command =
                 why.fixes.first().is_some_and(|fix| !fix.text.is_empty() && !fix.command.is_empty());
-            (!(short && told && command)).then(|| why.text(120))
+            (!(short && reported && command)).then(|| why.text(120))
         })
     });
 }

@@ -1,4 +1,4 @@
-//! What OLM's own solver selected, for thousands of abstract problems.
+//! Results of OLM's own solver for thousands of abstract problems.
 // the lints let `#[test]` functions panic, not the helpers they share
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -62,18 +62,18 @@ fn shared(path: &str) -> Option<PathBuf> {
     None
 }
 
-/// There is no difference: OLM's choice is a matter of the order in which variables are given, and so is ours.
+/// There is no difference: OLM's choice depends on the order of variables, and so does this one.
 #[test]
 fn every_recorded_problem_has_the_recorded_answer() {
     let Some(file) = shared("recorded/olm-v0/solver-instances.jsonl") else { return };
     let text = std::fs::read_to_string(file).unwrap();
     let mut count = 0;
     for line in text.lines() {
-        // given a problem that OLM's solver was asked
+        // given a problem with a recorded result of OLM's solver
         let recorded: Recorded = serde_json::from_str(line).unwrap();
         // when ours is asked
         let answer = recorded.problem().solve();
-        // then it says the same
+        // then the result is the same
         match answer {
             Answer::Selected(selected) => {
                 assert!(recorded.sat, "{}", recorded.name);

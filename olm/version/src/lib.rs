@@ -1,10 +1,10 @@
-//! Versions and version ranges as the Operator Lifecycle Manager's formats use them.
+//! Versions and version ranges of the Operator Lifecycle Manager's formats.
 //!
-//! - [`Range`]: the ranges of blang/semver, which `olm.skipRange`, `olm.package.required` and
-//!   `dependencies.yaml` are written in;
-//! - [`nearest_range`]: the range that a text which is none was meant to be;
+//! - [`Range`]: ranges of blang/semver, as in `olm.skipRange`, `olm.package.required` and
+//!   `dependencies.yaml`;
+//! - [`nearest_range`]: suggests a range for an invalid text;
 //! - [`precedence`]: order of versions without their build metadata;
-//! - [`parse_lenient`]: versions as people write them (`v1.2`);
+//! - [`parse_lenient`]: versions in informal notation (`v1.2`);
 //! - [`suggest`](mod@suggest): the nearest names for an unknown one.
 
 mod nearest;

@@ -1,9 +1,10 @@
-//! The range that a text which is none was probably meant to be.
+//! Suggests a range for an invalid text.
 
 use crate::Range;
 
-/// The nearest text that [`Range::parse`] accepts, for one that it refuses: `0.8` is `0.8.x`, `>=0.8 <0.10` is `>=0.8.0 <0.10.0`,
-/// `~1.2.3` is `>=1.2.3 <1.3.0`. None where the text is a range already, or has no version in it.
+/// The nearest text that [`Range::parse`] accepts, for one that it refuses: `0.8` is `0.8.x`, `>=0.8 <0.10`
+/// is `>=0.8.0 <0.10.0`, `~1.2.3` is `>=1.2.3 <1.3.0`. `None` where the text is a range already, or has no
+/// version in it.
 ///
 /// ```
 /// assert_eq!(olm_version::nearest_range("0.8").as_deref(), Some("0.8.x"));
@@ -14,7 +15,7 @@ pub fn nearest_range(text: &str) -> Option<String> {
     if Range::parse(text).is_ok() {
         return None;
     }
-    // An operator may stand apart from its version.
+    // Blanks between an operator and its version are valid.
     let mut text = text.replace(',', " ");
     for operator in ["<", ">", "=", "~", "^", "!"] {
         while text.contains(&format!("{operator} ")) {
@@ -56,7 +57,7 @@ fn nearest_comparator(text: &str) -> Option<String> {
         },
         "~" | "~>" if numbers.len() > 1 => format!(">={full} <{}.{}.0", number(0), number(1).checked_add(1)?),
         "~" | "~>" | "^" if number(0) > 0 => format!(">={full} <{}.0.0", number(0).checked_add(1)?),
-        // Below 1.0.0 the minor version is the one that breaks.
+        // Below 1.0.0 a minor version is a breaking change.
         "^" => format!(">={full} <0.{}.0", number(1).checked_add(1)?),
         "" | "=" | "==" | "!" | "!=" | "<" | "<=" | ">" | ">=" => format!("{operator}{full}"),
         _ => return None,
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_people_write_becomes_a_range() {
+    fn informal_notations_become_ranges() {
         for (text, expected) in [
             ("0.8", "0.8.x"),
             ("1", "1.x"),
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_a_range_or_far_from_one_gets_none() {
+    fn valid_ranges_and_unrelated_texts_get_no_suggestion() {
         for text in
             ["1.2.3", ">=1.2.3", "1.2.x", "", "newest", "1.2.3.4", "=>1.2", "1..2", "x.1", "latest 1.0", "||"]
         {
@@ -102,7 +103,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_suggested_is_a_range(text in "[0-9.<>=!~^|x v-]{0,16}") {
+        fn every_suggestion_is_a_range(text in "[0-9.<>=!~^|x v-]{0,16}") {
             if let Some(nearest) = nearest_range(&text) {
                 prop_assert!(Range::parse(&nearest).is_ok());
             }

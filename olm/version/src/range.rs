@@ -1,7 +1,7 @@
 //! Ranges of versions in the grammar of blang/semver v4.
 //!
 //! ```text
-//! range      = and { "||" and }          `||` stands between blanks
+//! range      = and { "||" and }          `||` has blanks on both sides
 //! and        = comparator { " " comparator }
 //! comparator = [ op { " " } ] version    blanks may follow <, > and = but not !
 //! op         = "<" "<=" ">" ">=" "=" "==" "!" "!="
@@ -9,16 +9,16 @@
 //! ```
 //! There is no `~`, `^`, hyphen range or partial version. Pre-releases are ordinary versions.
 //!
-//! Quirks of the original that are kept, because catalogs mean what the original makes of them:
-//! - `!=1.x` becomes `<1.0.0 >=2.0.0` joined by *and*: it never matches ([`Range::remark`] says so);
+//! Quirks of blang that are preserved, because catalogs rely on its interpretation:
+//! - `!=1.x` becomes `<1.0.0 >=2.0.0` joined by *and*: it never matches (see [`Range::remark`]);
 //! - `1.x.x` is read as a wildcard of the *patch* number: it means `>=1.0.0 <1.1.0`;
-//! - an `x` anywhere, also in a pre-release such as `1.0.0-next`, sends a comparator down the wildcard
-//!   path, where every operator but `>=` and `<` then fails to parse.
+//! - an `x` anywhere, also in a pre-release such as `1.0.0-next`, sends a comparator down the wildcard path,
+//!   where every operator but `>=` and `<` then fails to parse.
 //!
-//! Quirks of the original that are refused here, because they silently drop what a person wrote:
+//! Quirks of blang that are refused, because they silently drop input:
 //! - a token of one character (`! 1.0.0` loses its `!`, `5` vanishes);
 //! - an unknown operator before a wildcard (`~1.2.x` and `<v1.2.x` would mean `=1.2.0`);
-//! - the empty range (the original returns a nil function, which crashes when called).
+//! - the empty range (blang returns a nil function, which crashes when called).
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -27,7 +27,7 @@ use std::str::FromStr;
 use semver::Version;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-/// A set of versions, written in blang's range grammar (see the module's text).
+/// A set of versions, written in blang's range grammar (see the module documentation).
 #[derive(Debug, Clone)]
 pub struct Range {
     source: String,
@@ -51,35 +51,32 @@ enum Op {
     GreaterOrEqual,
 }
 
-/// Why a text is no range. The messages name the part that is wrong.
+/// A syntax error of a range. The messages name the defective part.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RangeError {
-    /// Nothing but blanks.
+    /// The text is blank.
     #[error("the range is empty; leave the field out to mean no range")]
     Empty,
     /// `||` without a range on one of its sides.
     #[error("\"||\" needs a range on both sides")]
     DanglingOr,
-    /// A token with no version in it.
     #[error("no version in {0:?}; a comparator is an operator and a full version such as >=1.2.3")]
     NoVersion(String),
-    /// An operator that is not of this grammar.
     #[error("unknown operator {operator:?} in {comparator:?}; use one of < <= > >= = == ! !={hint}")]
     UnknownOperator {
-        /// What stands where the operator belongs.
+        /// The text in the operator's position.
         operator: String,
         comparator: String,
-        /// What to do about it, where that is known.
+        /// The fix, where one is known.
         hint: &'static str,
     },
-    /// The version part does not parse.
     #[error("{version:?} in {comparator:?} is not a version: {reason}")]
     BadVersion {
-        /// The version text as used, after wildcards were expanded.
+        /// The version after wildcard expansion.
         version: String,
         /// The comparator as written.
         comparator: String,
-        /// What the version parser says.
+        /// The message of the version parser.
         reason: String,
     },
 }
@@ -95,7 +92,7 @@ impl Range {
     /// ```
     ///
     /// # Errors
-    /// [`RangeError`], naming the part that is wrong.
+    /// [`RangeError`] with the defective part.
     pub fn parse(source: &str) -> Result<Self, RangeError> {
         let tokens = tokens(source);
         if tokens.is_empty() {
@@ -116,8 +113,8 @@ impl Range {
         Ok(Self { source: source.to_owned(), any, remark })
     }
 
-    /// Whether the version is in the range. Build metadata does not count; a pre-release is an
-    /// ordinary version below its release.
+    /// Whether the version is in the range. Build metadata is ignored; a pre-release is an ordinary version
+    /// below its release.
     #[must_use]
     pub fn contains(&self, version: &Version) -> bool {
         self.any.iter().any(|all| all.iter().all(|comparator| comparator.holds(version)))
@@ -129,7 +126,7 @@ impl Range {
         &self.source
     }
 
-    /// What an author should know about this range although it parses, if anything.
+    /// A warning about a valid range that has an unexpected meaning, if any.
     #[must_use]
     pub fn remark(&self) -> Option<&'static str> {
         self.remark
@@ -262,7 +259,7 @@ impl Wildcard {
         }
     }
 
-    /// The first version behind the wildcard; empty when there is none, which then fails to parse.
+    /// The first version behind the wildcard; empty when none exists, which then fails to parse.
     fn increment(self, flat: &str) -> String {
         let mut parts: Vec<String> = flat.split('.').map(str::to_owned).collect();
         let index = match self {
@@ -298,7 +295,7 @@ impl FromStr for Range {
     }
 }
 
-/// Two ranges are equal when they were written equally.
+/// Equality compares the source texts.
 impl PartialEq for Range {
     fn eq(&self, other: &Self) -> bool {
         self.source == other.source

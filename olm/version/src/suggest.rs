@@ -1,9 +1,9 @@
 //! The nearest names for an unknown one.
 
-/// Up to `max` of `candidates` that a person who typed `name` may have meant, nearest first.
+/// Up to `max` of `candidates` that `name` was probably meant to be, nearest first.
 ///
-/// A candidate qualifies when at most a third of the letters differ, or when one name contains the
-/// other. Case does not count. Equal candidates are named once.
+/// A candidate qualifies when at most a third of the letters differ, or when one name contains the other.
+/// Case is ignored. Equal candidates are named once.
 ///
 /// ```
 /// let names = ["etcd", "etcd-backup", "redis"];
@@ -30,7 +30,7 @@ where
     ranked.into_iter().take(max).map(|(_, name)| name).collect()
 }
 
-/// Lower is nearer; `None` when the two have nothing to do with each other.
+/// Lower is nearer; `None` when the names are unrelated.
 fn rank(wanted: &str, candidate: &str) -> Option<usize> {
     let candidate = candidate.to_lowercase();
     if candidate.is_empty() {
@@ -42,7 +42,7 @@ fn rank(wanted: &str, candidate: &str) -> Option<usize> {
     if edits <= allowed {
         return Some(edits);
     }
-    // Containment ranks behind every typing error of the whole name. Two letters say too little.
+    // Containment ranks behind every typing error of the whole name. Two letters match too much.
     let contained = wanted.chars().count() >= 3 && candidate.contains(wanted)
         || candidate.chars().count() >= 3 && wanted.contains(&candidate);
     contained.then_some(100 + edits)

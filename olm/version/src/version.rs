@@ -1,10 +1,10 @@
-//! Order and tolerant reading of single versions.
+//! Order and lenient parsing of versions.
 
 use std::cmp::Ordering;
 
 use semver::Version;
 
-/// Order of two versions by precedence: build metadata does not count.
+/// Order of two versions by precedence: build metadata is ignored.
 ///
 /// `Version`'s own `Ord` orders build metadata too, which no part of OLM does.
 ///
@@ -19,15 +19,15 @@ pub fn precedence(left: &Version, right: &Version) -> Ordering {
     left.cmp_precedence(right)
 }
 
-/// Reads a version as people write it: surrounding blanks, a leading `v`, leading zeros and missing
-/// minor or patch numbers are accepted (`v1.2` is `1.2.0`). This is what blang calls a tolerant parse.
+/// Reads a version in informal notation: surrounding blanks, a leading `v`, leading zeros and missing minor
+/// or patch numbers are accepted (`v1.2` is `1.2.0`). blang calls this a tolerant parse.
 ///
 /// # Errors
-/// When the text is no version even so.
+/// The text is not a version even so.
 pub fn parse_lenient(text: &str) -> Result<Version, semver::Error> {
     let text = text.trim();
     let text = text.strip_prefix('v').unwrap_or(text);
-    // Only the numeric core is repaired; a suffix must be right as it stands.
+    // Only the numeric core is repaired; a suffix must be valid.
     let core_end = text.find(['-', '+']).unwrap_or(text.len());
     let (core, suffix) = text.split_at(core_end);
     let mut numbers: Vec<&str> = core.split('.').map(without_leading_zeros).collect();
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lenient_parse_accepts_what_people_write() {
+    fn lenient_parse_accepts_informal_notation() {
         for (text, expected) in [
             ("v1.2.3", "1.2.3"),
             (" 1.2.3 ", "1.2.3"),
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn lenient_parse_still_rejects_what_is_no_version() {
+    fn lenient_parse_rejects_other_texts() {
         for text in ["", "v", "latest", "1.2.3.4", "1.2-rc", "vv1.2.3", "1..3", "1.x"] {
             assert!(parse_lenient(text).is_err(), "{text}");
         }

@@ -1,23 +1,21 @@
-//! How members are found: by DNS among themselves, by the address of the pod from the operator. An operator outside of
-//! the cluster's DNS still works, and tests put members on loopback addresses.
+//! Addresses of members: DNS names between members, pod addresses from the operator. So an operator outside
+//! of the cluster's DNS works, and tests put members on loopback addresses.
 
 use crate::names::{CLIENT_PORT, PEER_PORT, is_member_name};
 use crate::observed::PodView;
 use crate::validate::Validated;
 
-/// Where members are.
 pub trait Addressing: Send + Sync {
-    /// The URL under which other members find it.
+    /// The peer URL of a member, for other members.
     fn peer_url(&self, cluster: &Validated, member: &str) -> String;
-    /// The URL that it tells clients.
+    /// The URL that a member advertises to clients.
     fn client_url(&self, cluster: &Validated, member: &str) -> String;
-    /// Which member a peer URL belongs to; none when it is not one of ours.
+    /// The member that a peer URL belongs to, if the operator created it.
     fn member(&self, cluster: &Validated, peer_url: &str) -> Option<String>;
-    /// Where the operator talks to it: host and port.
+    /// Host and port that the operator connects to.
     fn endpoint(&self, pod: &PodView) -> Option<String>;
 }
 
-/// Pods in a Kubernetes cluster.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct InCluster;
 
@@ -39,7 +37,8 @@ impl Addressing for InCluster {
     fn member(&self, cluster: &Validated, peer_url: &str) -> Option<String> {
         let host = peer_url.split_once("://")?.1.rsplit_once(':')?.0;
         let (name, rest) = host.split_once('.')?;
-        // Whatever domain it was made with: a changed `ClusterDomain` must not turn members into strangers.
+        // Any domain is accepted: after a change of `ClusterDomain` the existing members still belong to the
+        // cluster.
         let ours = rest.starts_with(&format!("{}.{}.svc", cluster.name, cluster.namespace));
         (ours && is_member_name(&cluster.name, name)).then(|| name.to_owned())
     }
@@ -56,7 +55,7 @@ mod tests {
     use crate::validate::{tests::cluster, validate};
 
     #[test]
-    fn a_member_is_told_from_its_peer_url() {
+    fn a_member_is_identified_by_its_peer_url() {
         let cluster = validate(&cluster(serde_json::json!({ "size": 1 }))).unwrap();
         let url = InCluster.peer_url(&cluster, "orders-bcdfghjklm");
         assert_eq!(url, "http://orders-bcdfghjklm.orders.shop.svc:2380");

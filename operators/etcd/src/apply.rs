@@ -1,4 +1,4 @@
-//! Doing: the Services, and the one action that was decided on. The only part that changes the world, besides the status.
+//! Applies a decision: the Services and the one chosen action. Besides the status, the only part that writes.
 
 use std::collections::BTreeMap;
 
@@ -22,31 +22,22 @@ use crate::observed::Observed;
 use crate::plan::Action;
 use crate::validate::Validated;
 
-/// Why something was not done.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    /// Kubernetes refused.
     #[error("failed to {verb} {what}: {}", why(source))]
-    Kubernetes {
-        /// What was tried.
-        verb: &'static str,
-        what: String,
-        /// Why it failed.
-        source: Box<kube::Error>,
-    },
-    /// A Service of that name belongs to somebody else.
+    Kubernetes { verb: &'static str, what: String, source: Box<kube::Error> },
+    /// A Service of that name without the labels of the cluster.
     #[error("Service {0} exists and is not owned by this cluster; rename the cluster or delete the Service")]
     ForeignService(String),
-    /// etcd refused.
     #[error(transparent)]
     Etcd(#[from] ChangeError),
-    /// The member to ask has no address any more.
+    /// The member that should receive the request has no address any more.
     #[error("member {0} has no address")]
     NoEndpoint(String),
 }
 
 impl ApplyError {
-    /// Whether a person has to change something before it can be done.
+    /// Whether retrying fails until a user changes something.
     pub(crate) fn is_refusal(&self) -> bool {
         match self {
             Self::Kubernetes { source, .. } => is_refusal(source),
@@ -55,7 +46,7 @@ impl ApplyError {
         }
     }
 
-    /// A word for metrics.
+    /// Label value of metrics.
     #[must_use]
     pub const fn category(&self) -> &'static str {
         match self {
@@ -67,12 +58,12 @@ impl ApplyError {
     }
 }
 
-/// Whether Kubernetes refused a request for good: not because something is gone, was changed meanwhile, or is too busy.
+/// Whether Kubernetes rejects a request permanently: not because of a missing object, a conflict or overload.
 pub(crate) fn is_refusal(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if (400..500).contains(&status.code) && ![404, 409, 410, 429].contains(&status.code))
 }
 
-/// What Kubernetes said, without the object it said it in: this is read in conditions and events.
+/// The message of Kubernetes without the object it quotes, for conditions and events.
 pub(crate) fn why(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
@@ -80,16 +71,14 @@ pub(crate) fn why(error: &kube::Error) -> String {
     }
 }
 
-/// What came of an action.
+/// Result of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Done {
-    /// Whether it was done now.
     pub(crate) changed: Changed,
-    /// Id of the member that it was done to, where the action does not say it and somebody told it in this look.
+    /// Id of the affected member, where the action lacks it and this observation has it.
     pub(crate) member: Option<u64>,
 }
 
-/// Writes the objects of a decision.
 pub(crate) struct Applier<'a> {
     pub(crate) client: &'a Client,
     pub(crate) etcd: &'a Etcd,
@@ -98,7 +87,7 @@ pub(crate) struct Applier<'a> {
 }
 
 impl Applier<'_> {
-    /// Makes both Services as they should be.
+    /// Creates or updates both Services.
     pub(crate) async fn services(&self) -> Result<(), ApplyError> {
         let api: Api<Service> = Api::namespaced(self.client.clone(), &self.cluster.namespace);
         let params = ListParams::default().labels(&names::cluster_selector(&self.cluster.name));
@@ -121,7 +110,8 @@ impl Applier<'_> {
                         .await
                         .map_err(failed("apply Service", &name))?;
                 }
-                // Made, not applied: a Service of this name without our labels must not be taken over unseen.
+                // Created, not applied: a Service of this name without our labels must not be adopted
+                // silently.
                 None => match api.create(&PostParams::default(), &wanted).await {
                     Ok(_) => {}
                     Err(kube::Error::Api(status)) if status.is_already_exists() => {
@@ -134,13 +124,12 @@ impl Applier<'_> {
         Ok(())
     }
 
-    /// Does one action.
     pub(crate) async fn act(&self, action: &Action, seen: &Observed) -> Result<Done, ApplyError> {
         let changed = self.change(action, seen).await?;
         Ok(Done { changed, member: action.member().and_then(|name| id_of(seen, name)) })
     }
 
-    /// `Remember` is not for hands: the status is written by `update_status`.
+    /// `Remember` has no effect here: `update_status` writes it.
     async fn change(&self, action: &Action, seen: &Observed) -> Result<Changed, ApplyError> {
         match action {
             Action::Remember(_) => Ok(Changed::Before),
@@ -204,7 +193,7 @@ impl Applier<'_> {
             .ok_or_else(|| ApplyError::NoEndpoint(via.to_owned()))
     }
 
-    /// What a member that has data is told of the others: nothing.
+    /// Initial cluster of a member that has data: only itself.
     fn alone(&self, name: &str) -> Vec<(String, String)> {
         vec![(name.to_owned(), self.addressing.peer_url(self.cluster, name))]
     }
@@ -217,8 +206,8 @@ impl Applier<'_> {
         Api::namespaced(self.client.clone(), &self.cluster.namespace)
     }
 
-    /// The claim first: a pod whose claim is missing waits, a claim whose pod is missing is found again. One that is there
-    /// already learns what version is about to write to it.
+    /// The claim is written before the pod: a pod without its claim waits, a claim without its pod is found
+    /// by the next observation. An existing claim gets the version that is about to write to it.
     async fn create(&self, member: &Member<'_>, seen: &Observed) -> Result<Changed, ApplyError> {
         if member.volume {
             let claim = build::claim::claim(self.cluster, member.name, member.version);
@@ -249,7 +238,7 @@ impl Applier<'_> {
         K: Resource<Scope = NamespaceResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
         K::DynamicType: Default,
     {
-        // Not a later object that happens to have the name.
+        // Never a later object of the same name.
         let params = DeleteParams::default()
             .preconditions(Preconditions { uid: Some(uid.to_owned()), resource_version: None });
         match self.api::<K>().delete(name, &params).await {
@@ -261,7 +250,7 @@ impl Applier<'_> {
         }
     }
 
-    /// The uid in the patch makes the server refuse when the object is another one by now.
+    /// The uid in the patch makes the server reject it for a later object of the same name.
     async fn patch<K>(
         &self,
         kind: &'static str,
@@ -291,7 +280,8 @@ impl Applier<'_> {
             .await
     }
 
-    /// The claim learns of it first: should the pod be lost meanwhile, it is made again with a version that can read the data.
+    /// The claim is annotated first: if the pod is lost meanwhile, it is recreated with a version that can
+    /// read the data.
     async fn set_version(
         &self,
         name: &str,
@@ -319,7 +309,7 @@ impl Applier<'_> {
             RetentionPolicy::Delete => self.delete::<PersistentVolumeClaim>("claim", name, uid).await,
             RetentionPolicy::Retain => {
                 let labels = json!({ names::LABEL_RETAINED: "true" });
-                // Without an owner, nobody deletes it along.
+                // Without an owner, the garbage collector keeps it.
                 let owners = json!([{ "$patch": "delete", "uid": self.cluster.uid }]);
                 let patch =
                     json!({ "metadata": { "uid": uid, "labels": labels, "ownerReferences": owners } });
@@ -328,7 +318,7 @@ impl Applier<'_> {
         }
     }
 
-    /// Makes claims go with the cluster, or not, as the policy says now.
+    /// Sets or removes the owner of claims by the retention policy.
     pub(crate) async fn claims(&self, seen: &Observed) -> Result<(), ApplyError> {
         let owned = self.cluster.storage.retention == RetentionPolicy::Delete;
         for claim in seen.claims.iter().filter(|claim| claim.owned != owned && !claim.deleting) {
@@ -337,7 +327,7 @@ impl Applier<'_> {
             } else {
                 json!([{ "$patch": "delete", "uid": self.cluster.uid }])
             };
-            // The label keeps it ours when it has no owner.
+            // The label marks it as ours when it has no owner.
             let labels = json!({ names::LABEL_CLUSTER_UID: self.cluster.uid });
             let patch =
                 json!({ "metadata": { "uid": claim.uid, "labels": labels, "ownerReferences": owner } });
@@ -352,7 +342,7 @@ fn failed(verb: &'static str, kind: &str, name: &str) -> impl FnOnce(kube::Error
     move |source| ApplyError::Kubernetes { verb, what, source: Box::new(source) }
 }
 
-/// Id of a member, as it says itself or as the others know it.
+/// Id of a member, reported by itself or by another member.
 fn id_of(seen: &Observed, name: &str) -> Option<u64> {
     let says = seen.endpoints.get(name).map(|endpoint| endpoint.member_id);
     let known = || {
@@ -368,13 +358,13 @@ mod tests {
     use crate::observed::{Endpoint, Member as Known};
 
     #[test]
-    fn the_id_of_a_member_is_what_it_says_itself_or_what_the_others_say() {
+    fn the_id_of_a_member_is_reported_by_itself_or_by_the_others() {
         // given two members, one of which does not answer
         let known = |id, pod: &str| Known { id, pod: Some(pod.into()), ..Known::default() };
         let members = vec![known(7, "orders-a"), known(255, "orders-b")];
         let endpoint = Endpoint { member_id: 7, members, ..Endpoint::default() };
         let seen = Observed { endpoints: [("orders-a".to_owned(), endpoint)].into(), ..Observed::default() };
-        // then both have an id, and who is no member has none
+        // then both have an id, and a name that is not a member has none
         assert_eq!(id_of(&seen, "orders-a"), Some(7));
         assert_eq!(id_of(&seen, "orders-b"), Some(255));
         assert_eq!(id_of(&seen, "orders-c"), None);

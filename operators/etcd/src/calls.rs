@@ -1,5 +1,5 @@
-//! Every kind of call that the operator makes to the Kubernetes API. The bundles' permissions are tested against it:
-//! they allow these calls and no others.
+//! Every kind of call that the operator makes to the Kubernetes API. A test compares the permissions of the
+//! bundles with it: they allow these calls and no others.
 
 /// Group, resource and verb.
 pub const CALLS: &[(&str, &str, &str)] = &[
@@ -8,7 +8,7 @@ pub const CALLS: &[(&str, &str, &str)] = &[
     ("etcd.database.coreos.com", "etcdclusters", "watch"),
     ("etcd.database.coreos.com", "etcdclusters", "get"),
     ("etcd.database.coreos.com", "etcdclusters/status", "patch"),
-    // dereference lists, apply creates and deletes, the controller watches
+    // `observe` lists, apply creates and deletes, the controller watches
     ("", "pods", "list"),
     ("", "pods", "watch"),
     ("", "pods", "create"),
@@ -24,7 +24,7 @@ pub const CALLS: &[(&str, &str, &str)] = &[
     ("", "services", "watch"),
     ("", "services", "create"),
     ("", "services", "patch"),
-    // tls::Keeper: reads those of users, makes its own
+    // tls::Keeper: reads Secrets of users, creates its own
     ("", "secrets", "get"),
     ("", "secrets", "create"),
     ("", "secrets", "update"),
@@ -33,7 +33,7 @@ pub const CALLS: &[(&str, &str, &str)] = &[
     ("policy", "poddisruptionbudgets", "create"),
     ("policy", "poddisruptionbudgets", "patch"),
     ("policy", "poddisruptionbudgets", "delete"),
-    // events: a first one is created, its repetitions are counted in it
+    // events: the first is created, repetitions are counted in it
     ("events.k8s.io", "events", "create"),
     ("events.k8s.io", "events", "patch"),
     // lease
@@ -42,15 +42,18 @@ pub const CALLS: &[(&str, &str, &str)] = &[
     ("coordination.k8s.io", "leases", "update"),
 ];
 
-/// What backups and restores need beside it. Where it is missing, they wait and clusters are looked after all the same.
+/// Additional calls of backups and restores. Without these permissions they wait, and clusters are still
+/// reconciled.
 pub const BACKUP_CALLS: &[(&str, &str, &str)] = &[
-    // backup: watch (the controller of clusters too, for BackedUp), read again before a backup begins, take upstream's finalizer from what is deleted
+    // backup: watch (also by the cluster controller, for BackedUp), read again before a backup starts, remove
+    // upstream's finalizer from deleted objects
     ("etcd.database.coreos.com", "etcdbackups", "list"),
     ("etcd.database.coreos.com", "etcdbackups", "watch"),
     ("etcd.database.coreos.com", "etcdbackups", "get"),
     ("etcd.database.coreos.com", "etcdbackups", "patch"),
     ("etcd.database.coreos.com", "etcdbackups/status", "patch"),
-    // restore: the same, with a finalizer of its own; makes the EtcdCluster of a template, annotates the one it works on
+    // restore: the same, with a finalizer of its own; creates the EtcdCluster of a template, annotates the
+    // one it restores
     ("etcd.database.coreos.com", "etcdrestores", "list"),
     ("etcd.database.coreos.com", "etcdrestores", "watch"),
     ("etcd.database.coreos.com", "etcdrestores", "get"),
@@ -62,11 +65,11 @@ pub const BACKUP_CALLS: &[(&str, &str, &str)] = &[
     ("", "pods", "get"),
 ];
 
-/// What `--create-crd` needs in addition; the bundles pass `--create-crd=false`.
+/// Additional calls of `--create-crd`; the bundles pass `--create-crd=false`.
 pub const CREATE_CRD_CALLS: &[(&str, &str, &str)] = &[
     ("apiextensions.k8s.io", "customresourcedefinitions", "create"),
     ("apiextensions.k8s.io", "customresourcedefinitions", "patch"),
 ];
 
-/// What it asks of the whole cluster. Without it, members get volumes only where an EtcdCluster asks for them.
+/// Cluster-scoped calls. Without them, members get volumes only where an EtcdCluster requests them.
 pub const CLUSTER_CALLS: &[(&str, &str, &str)] = &[("storage.k8s.io", "storageclasses", "list")];

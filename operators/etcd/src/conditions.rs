@@ -1,5 +1,5 @@
-//! What holds of a cluster, as conditions: a pure function of what was seen and decided. None is ever dropped; one that
-//! does not hold is False, with its reason.
+//! Conditions of a cluster: a pure function of observation and decision. No condition is ever dropped; one
+//! that does not hold is False, with its reason.
 
 use crate::disk;
 use crate::observed::{Memory, Observed};
@@ -7,7 +7,7 @@ use crate::plan::{Decision, Health, Progress, Upgrade};
 use crate::status::Conditions;
 use crate::validate::Validated;
 
-/// What conditions are told from.
+/// Inputs of the conditions.
 pub(crate) struct Facts<'a> {
     pub(crate) cluster: &'a Validated,
     pub(crate) memory: &'a Memory,
@@ -42,7 +42,7 @@ pub(crate) fn all(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
     conditions.set("SpecAccepted", true, reason, &notes);
 }
 
-/// Where the cluster stands, in one word, and whether that is on the way to somewhere else.
+/// Whether the cluster is progressing, and the reason.
 const fn standing(progress: Progress) -> (bool, &'static str) {
     match progress {
         Progress::Creating => (true, "Creating"),
@@ -59,7 +59,8 @@ const fn standing(progress: Progress) -> (bool, &'static str) {
     }
 }
 
-/// Clients are served: a read that needs the quorum was answered in this look, or members that say nothing else are ready.
+/// Clients are served: a linearizable read was answered in this observation, or members that require
+/// authentication are ready.
 fn available(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
     let known = facts.memory.cluster_id.is_some();
     match (facts.health, facts.decision.progress) {
@@ -95,8 +96,8 @@ fn degraded(facts: &Facts<'_>, deleting: Option<&str>, conditions: &mut Conditio
     }
 }
 
-/// Which volumes are lost when a pod ends, and what to do about it. A function of the look alone: it holds while the cluster is
-/// paused, too.
+/// Which volumes are lost when a pod ends, and how to keep the data. A function of the observation alone: it
+/// also holds while the cluster is paused.
 fn deleting_volumes(facts: &Facts<'_>) -> Option<String> {
     let names = facts.seen.deleting_volumes();
     let (namespace, name) = (&facts.cluster.namespace, &facts.cluster.name);
@@ -180,10 +181,10 @@ fn recovering(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
     }
 }
 
-/// True while what was written an interval ago could be restored.
+/// True while the data of one backup interval ago can be restored.
 fn backed_up(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
     if facts.seen.backups_unknown {
-        // What was known stays: an operator that just began knows less than the last one did.
+        // An operator that just started has less information than the previous one: the condition stays.
         if !conditions.has("BackedUp") {
             let text = "EtcdBackups not listed: the list is pending or permission is missing";
             conditions.set("BackedUp", false, "Unknown", text);

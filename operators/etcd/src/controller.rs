@@ -1,4 +1,4 @@
-//! The driver: look, validate, decide, do, report; once per cluster whenever something about it moves.
+//! Controller of clusters: observe, validate, decide, apply, report; once per cluster on every change.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,12 +17,12 @@ use tokio_util::sync::CancellationToken;
 use crate::apply::{Applier, ApplyError, why};
 use crate::crd::backup::EtcdBackup;
 use crate::crd::{EtcdCluster, EtcdClusterStatus};
-use crate::dereference::{self, LookError};
 use crate::disruption;
 use crate::etcd::{ChangeError, Etcd};
 use crate::events;
 use crate::lease::UNLED;
 use crate::maintenance;
+use crate::observe::{self, ObserveError};
 use crate::observed::Observed;
 use crate::plan::{Action, Decision, assess, plan};
 use crate::status;
@@ -37,24 +37,24 @@ mod patch;
 pub use context::{Clock, Context, Scope};
 pub(crate) use patch::differences;
 
-/// So many clusters are worked on at the same time.
+/// Clusters reconciled concurrently.
 const CONCURRENCY: u16 = 64;
-/// The first wait after a failure; each further one is twice as long, up to the pace of a cluster with which all is well: where
-/// an API server refuses every third call, longer waits would add up to minutes in which nothing is healed.
+/// First delay after a failure; it doubles up to the interval of a healthy cluster: where an API server
+/// rejects every third call, longer delays would add up to minutes without healing.
 const BACKOFF: Duration = Duration::from_millis(100);
 const BACKOFF_MAX: Duration = pace::STEADY;
-/// Secrets of a cluster that are wrong are read again this soon.
+/// Interval of rereading invalid Secrets of a cluster.
 const INSECURE: Duration = Duration::from_secs(5);
-/// A failure that was told is not told again, in other words, before this long.
-const TELL_AGAIN: Duration = Duration::from_secs(60);
+/// Minimum interval between reports of the same failure.
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Why one look came to nothing.
+/// Why a reconciliation failed.
 #[derive(Debug, thiserror::Error)]
 enum ReconcileError {
     #[error("failed to parse the object: {0}")]
     Unreadable(String),
     #[error(transparent)]
-    Look(#[from] LookError),
+    Look(#[from] ObserveError),
     #[error(transparent)]
     Apply(#[from] ApplyError),
     #[error("failed to reread the cluster: {}", why(.0))]
@@ -64,7 +64,7 @@ enum ReconcileError {
 }
 
 impl ReconcileError {
-    /// Whether Kubernetes refused, and will refuse again until a person changes something.
+    /// Whether Kubernetes rejects the request until a user changes something.
     fn is_refusal(&self) -> bool {
         match self {
             Self::Look(error) => error.is_refusal(),
@@ -84,7 +84,7 @@ impl ReconcileError {
     }
 }
 
-/// Works until shutdown, then finishes what it is at.
+/// Runs until shutdown, then finishes the reconciliations in progress.
 pub async fn run(context: Arc<Context>, shutdown: CancellationToken) {
     let controllers = context.scope.namespaces().into_iter().map(|namespace| {
         let (context, shutdown) = (context.clone(), shutdown.clone());
@@ -109,7 +109,7 @@ pub async fn run(context: Arc<Context>, shutdown: CancellationToken) {
                 .run(reconcile, error_policy, context.clone())
                 .for_each(|result| {
                     match result {
-                        // A pod of it went after it, or its next look was due.
+                        // An event of a pod or a timer of a deleted cluster.
                         Err(ControllerError::ObjectNotFound(gone)) => {
                             context.forget(&key_of(gone.namespace.as_deref(), &gone.name));
                         }
@@ -181,7 +181,7 @@ async fn reconcile(
         return Ok(Requeue::requeue(UNLED));
     }
     let (begin, uid) = (Instant::now(), cluster.uid().unwrap_or_default());
-    // Another one of the same name: what was kept is not of this one.
+    // A later object of the same name: the cached state does not belong to it.
     if context.keep(&key, |state| !state.uid.is_empty() && state.uid != uid) {
         context.forget(&key);
     }
@@ -192,10 +192,10 @@ async fn reconcile(
     Ok(requeue)
 }
 
-/// One look at one cluster.
+/// One reconciliation of one cluster.
 struct Pass<'a> {
     context: &'a Context,
-    /// Connections to its members, as it is entered.
+    /// Connections with the credentials of the cluster.
     etcd: Etcd,
     secured: Arc<Secured>,
 }
@@ -233,7 +233,7 @@ impl<'a> Pass<'a> {
             Err(error) => {
                 if error.is_refusal() {
                     let old = cluster.status.clone().unwrap_or_default();
-                    let text = told_lately(&old, self.context.now()).unwrap_or_else(|| error.to_string());
+                    let text = recent_failure(&old, self.context.now()).unwrap_or_else(|| error.to_string());
                     let new =
                         status::unprepared(&old, &text, cluster.metadata.generation, self.context.now());
                     self.report(&cluster, &old, &new).await?;
@@ -251,7 +251,7 @@ impl<'a> Pass<'a> {
         if decision.action.is_none() {
             return self.finish(&cluster, &valid, &old, &seen, decision).await;
         }
-        // The object came from a cache. Nothing is done on the word of a cache: with what is true now, decide again.
+        // The object comes from a cache. No action relies on a cache: decide again with the current object.
         let api: Api<EtcdCluster> = Api::namespaced(self.context.client.clone(), &valid.namespace);
         let fresh = match api.get_opt(&valid.name).await.map_err(|e| ReconcileError::Reread(Box::new(e)))? {
             Some(fresh) if fresh.uid() == cluster.uid() && fresh.metadata.deletion_timestamp.is_none() => {
@@ -266,13 +266,13 @@ impl<'a> Pass<'a> {
         self.finish(&fresh, &valid, &old, &seen, decision).await
     }
 
-    /// The Services, a look, and the claims as they should be.
+    /// Applies the Services, observes, and updates the owners of claims.
     async fn prepare(&self, cluster: &EtcdCluster, valid: &Validated) -> Result<Observed, ReconcileError> {
         let applier = self.applier(valid);
         if !valid.goal.paused {
             applier.services().await?;
         }
-        let seen = self.look(cluster, valid).await?;
+        let seen = self.observe_and_compare(cluster, valid).await?;
         self.context.tls.noticed(valid, &seen);
         if !valid.goal.paused {
             applier.claims(&seen).await?;
@@ -280,9 +280,13 @@ impl<'a> Pass<'a> {
         Ok(seen)
     }
 
-    /// All there is to see. When it is time for it, the data of the members is compared; that takes its time, so that everything else
-    /// is looked at anew.
-    async fn look(&self, cluster: &EtcdCluster, valid: &Validated) -> Result<Observed, LookError> {
+    /// A complete observation. When a comparison is due, the data of the members is compared; that takes
+    /// time, so everything else is observed again.
+    async fn observe_and_compare(
+        &self,
+        cluster: &EtcdCluster,
+        valid: &Validated,
+    ) -> Result<Observed, ObserveError> {
         let (key, memory) = (key(cluster), cluster.status.as_ref().map(status::memory).unwrap_or_default());
         let mut seen = self.observe(valid).await?;
         let mut compared = self.context.compared(&key, &memory);
@@ -294,8 +298,8 @@ impl<'a> Pass<'a> {
             let took = SignedDuration::try_from(begin.elapsed()).unwrap_or(SignedDuration::MAX);
             tracing::debug!(cluster = key, ?sums, ?took, "compared the data of the members");
             compared = compared.after((took, self.context.now()), &seen, sums);
-            if !compared.unheard().is_empty() {
-                let members = compared.unheard();
+            if !compared.uncompared().is_empty() {
+                let members = compared.uncompared();
                 tracing::warn!(
                     cluster = key,
                     ?members,
@@ -309,10 +313,10 @@ impl<'a> Pass<'a> {
         Ok(seen)
     }
 
-    async fn observe(&self, valid: &Validated) -> Result<Observed, LookError> {
+    async fn observe(&self, valid: &Validated) -> Result<Observed, ObserveError> {
         let environment = self.context.environment(valid).await;
         let addressing = &*self.context.addressing;
-        dereference::observe(&self.context.client, &self.etcd, addressing, valid, &environment).await
+        observe::observe(&self.context.client, &self.etcd, addressing, valid, &environment).await
     }
 
     fn applier<'b>(&'b self, cluster: &'b Validated) -> Applier<'b> {
@@ -324,7 +328,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The budget of disruptions. Should it fail, that is told, but holds nothing up.
+    /// Updates the PodDisruptionBudget. A failure is reported and does not block.
     async fn budget(
         &self,
         valid: &Validated,
@@ -352,7 +356,7 @@ impl<'a> Pass<'a> {
         let budget = self.budget(valid, old, seen).await.err();
         let mut failure = None;
         if !self.secured.faults.is_empty() && !matches!(decision.action, Some(Action::Remember(_))) {
-            // What is begun with Secrets that are wrong comes to nothing; members that run are left running.
+            // Actions with invalid Secrets would fail; running members are left running.
             decision.action = None;
             decision.blocked = Some("TLSNotReady");
             decision.message = tls::list(&self.secured.faults);
@@ -361,7 +365,7 @@ impl<'a> Pass<'a> {
             if !self.context.elector.leads() {
                 return Ok(Requeue::requeue(UNLED));
             }
-            // What is remembered is written below, with the rest of the status, before anything relies on it.
+            // Memory is written below, with the rest of the status, before anything relies on it.
             if !matches!(action, Action::Remember(_)) {
                 failure = self.act(cluster, valid, seen, &action, &mut decision).await.err();
             }
@@ -369,9 +373,10 @@ impl<'a> Pass<'a> {
         let done = decision.action.clone().filter(|_| failure.is_none());
         let failure = failure.or(budget);
         if let Some(error) = &failure {
-            // Users see why nothing moves without reading our log: a quota, an admission webhook, a missing right.
+            // Users see the cause without reading the log: a quota, an admission webhook, a missing
+            // permission.
             decision.blocked = Some("ActionFailed");
-            decision.message = told_lately(old, seen.now).unwrap_or_else(|| error.to_string());
+            decision.message = recent_failure(old, seen.now).unwrap_or_else(|| error.to_string());
         }
         let mut new = status::status(old, valid, seen, &decision);
         if let Some(Action::Maintain(step)) = &done {
@@ -382,7 +387,8 @@ impl<'a> Pass<'a> {
         if !matches!(decision.action, Some(Action::Remember(_)))
             && new.pending_member.as_ref().is_some_and(pod_seen)
         {
-            // The pod is there: should it go, then with its data, and it must not be made again under this name.
+            // The pod exists: if it is lost, its data is lost too, and it must not be recreated under this
+            // name.
             new.pending_member = None;
         }
         self.report(cluster, old, &new).await?;
@@ -424,29 +430,30 @@ impl<'a> Pass<'a> {
             }
             Err(ApplyError::Etcd(ChangeError::NotYet(reason))) => {
                 tracing::debug!(cluster = key(cluster), action = action.kind(), reason, "not yet");
-                put_off(decision, &reason);
+                postpone(decision, &reason);
                 Ok(())
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Writes the status when it changed, and tells what is worth telling.
+    /// Writes a changed status and emits its events.
     async fn report(
         &self,
         cluster: &EtcdCluster,
         old: &EtcdClusterStatus,
         new: &EtcdClusterStatus,
     ) -> Result<(), ReconcileError> {
-        // An operator that was frozen until another took over has nothing to say any more.
+        // An operator that was frozen until another took over must not report any more.
         if old == new || !self.context.elector.leads() {
             return Ok(());
         }
         let api: Api<EtcdCluster> =
             Api::namespaced(self.context.client.clone(), &cluster.namespace().unwrap_or_default());
-        // The uid makes the server refuse when the object is another one by now, the nulls take away what is gone.
+        // The uid makes the server reject the patch for a later object of the same name; nulls remove fields.
         let mut patch = json!({ "metadata": { "uid": cluster.uid() }, "status": differences(old, new) });
-        // What must not be forgotten is written over what was read and nothing newer. A newer object wakes us by itself.
+        // Memory is only written over the version that was read. A conflict means a newer object, which
+        // triggers a reconciliation.
         if status::memory(old) != status::memory(new) {
             patch["metadata"]["resourceVersion"] = json!(cluster.resource_version());
         }
@@ -460,19 +467,19 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// etcd does not do it yet. So it was not done, and nothing that follows from it holds.
-fn put_off(decision: &mut Decision, reason: &str) {
+/// etcd does not accept the change yet: the action counts as not done, and nothing follows from it.
+fn postpone(decision: &mut Decision, reason: &str) {
     decision.action = None;
     decision.again = Some(pace::TRY);
     decision.message = format!("{}; {reason}", decision.message);
 }
 
-/// What was told of a failure lately. Every try fails in words of its own, about a pod of another name; were they told each
-/// time, our own status would be the news that starts the next try, and the backoff would count for nothing.
-fn told_lately(old: &EtcdClusterStatus, now: Timestamp) -> Option<String> {
-    let told = old.condition("Degraded").filter(|c| c.status == "True" && c.reason == "ActionFailed")?;
-    let since = Duration::try_from(now.duration_since(told.last_update_time.as_ref()?.0)).ok()?;
-    (since < TELL_AGAIN).then(|| told.message.clone())
+/// The recently reported failure. Messages of one failure differ with each attempt, by the name of a new pod;
+/// reporting each would trigger reconciliation by our own status update and defeat the backoff.
+fn recent_failure(old: &EtcdClusterStatus, now: Timestamp) -> Option<String> {
+    let reported = old.condition("Degraded").filter(|c| c.status == "True" && c.reason == "ActionFailed")?;
+    let since = Duration::try_from(now.duration_since(reported.last_update_time.as_ref()?.0)).ok()?;
+    (since < REPORT_INTERVAL).then(|| reported.message.clone())
 }
 
 #[cfg(test)]

@@ -1,19 +1,20 @@
-//! Whether the disks of members fill up. The operator cannot read how full a disk is; it knows what etcd uses at least.
+//! Detects members whose disks fill up. The operator cannot read the usage of a disk; it knows a lower bound
+//! of what etcd uses.
 
 use crate::observed::Observed;
 
-/// What etcd's log takes at least: the file that is written and the one in preparation, 64 MiB each.
+/// Lower bound of the size of etcd's log: the active file and the preallocated one, 64 MiB each.
 const LOG_AT_LEAST: u64 = 128 << 20;
-/// What etcd keeps beside its database: five log files, one in preparation, and as much again for snapshots on the way.
+/// Space that etcd needs besides its database: five log files, one preallocated, and as much again for
+/// snapshots in transfer.
 const BESIDE_DATABASE: u64 = 640 << 20;
-/// A disk that is used up to this share is reported.
+/// Usage from which a disk is reported.
 const NEARLY_FULL_PERCENT: u64 = 80;
 
-/// A member whose disk is nearly full.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NearlyFull<'a> {
     pub(crate) name: &'a str,
-    /// Bytes that etcd uses at least.
+    /// Lower bound of the bytes that etcd uses.
     used: u64,
     /// Bytes of its volume.
     capacity: u64,
@@ -25,7 +26,7 @@ impl std::fmt::Display for NearlyFull<'_> {
     }
 }
 
-/// Members whose volumes are nearly full, of those that answer and whose volumes have a known size.
+/// Members with nearly full volumes, of those that answer and whose volumes have a known size.
 pub(crate) fn nearly_full(seen: &Observed) -> Vec<NearlyFull<'_>> {
     let member = |(name, endpoint): (&'_ String, &crate::observed::Endpoint)| {
         let claim = seen.claim(name)?;
@@ -36,7 +37,8 @@ pub(crate) fn nearly_full(seen: &Observed) -> Vec<NearlyFull<'_>> {
     seen.endpoints.iter().filter_map(member).collect()
 }
 
-/// What to change where a volume is full before the database reaches its quota, so that etcd's alarm NOSPACE would come too late.
+/// A hint where the volume is full before the database reaches its quota, so that etcd's alarm NOSPACE would
+/// come too late.
 pub(crate) fn note(field: &str, size: u64, quota: u64) -> Option<String> {
     let needed = quota.saturating_add(BESIDE_DATABASE);
     if size >= needed {

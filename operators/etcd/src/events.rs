@@ -1,4 +1,5 @@
-//! What is told about actions: the messages of the predecessor under reasons of one word. Pure, but for the sending.
+//! Events of actions: the messages of coreos/etcd-operator under reasons of one word. Pure except for
+//! sending.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType};
@@ -11,13 +12,13 @@ use crate::maintenance::Step;
 use crate::observed::Start;
 use crate::plan::{Action, Removal};
 
-/// Something to tell.
+/// An event to emit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Note {
     pub(crate) warning: bool,
     pub(crate) reason: &'static str,
     pub(crate) text: String,
-    /// The pod it is about, which also keeps events about different members apart.
+    /// The affected pod, which also keeps events about different members apart.
     pub(crate) pod: Option<String>,
 }
 
@@ -27,7 +28,7 @@ impl Note {
     }
 }
 
-/// What an action that was done is worth telling.
+/// Events of an applied action.
 pub(crate) fn of_action(action: &Action, done: Done) -> Vec<Note> {
     if done.changed == Changed::Before {
         return Vec::new();
@@ -49,12 +50,12 @@ pub(crate) fn of_action(action: &Action, done: Done) -> Vec<Note> {
             let text = format!("Restarting member {}: {why}", with_id(name, done.member));
             vec![Note::about(name, "MemberRestarted", text)]
         }
-        // Its id was told when it was removed; now nobody knows it any more.
+        // Its id was reported on removal and is not available any more.
         Action::ReleaseClaim { name, .. } => {
             let text = format!("Released the volume of member {name}: the member was removed");
             vec![Note::about(name, "VolumeReleased", text)]
         }
-        // Its id is known when it is up, and told then, with that of the cluster.
+        // Its id is reported once it is up, with that of the cluster.
         Action::CreateSeed { name, .. } => {
             vec![Note::about(name, "MemberAdded", format!("New member {name} added to cluster"))]
         }
@@ -140,28 +141,28 @@ fn of_maintenance(step: &Step, member: Option<u64>) -> Note {
     }
 }
 
-/// What a change of conditions is worth telling.
+/// Events of changed conditions.
 pub(crate) fn of_status(old: &EtcdClusterStatus, new: &EtcdClusterStatus) -> Vec<Note> {
     let reason = |status: &EtcdClusterStatus, type_: &str| status.condition(type_).map(|c| c.reason.clone());
     let text = |type_: &str| new.condition(type_).map(|c| c.message.clone()).unwrap_or_default();
     let mut notes = Vec::new();
-    let mut tell = |type_: &str, trigger: &str, warning: bool, reason_word: &'static str| {
+    let mut add = |type_: &str, trigger: &str, warning: bool, reason_word: &'static str| {
         if reason(old, type_) != reason(new, type_) && reason(new, type_).as_deref() == Some(trigger) {
             notes.push(Note { warning, reason: reason_word, text: text(type_), pod: None });
         }
     };
-    tell("Available", "QuorumLost", true, "QuorumLost");
-    tell("Available", "DataLost", true, "DataLost");
-    tell("SpecAccepted", "InvalidSpec", true, "InvalidSpec");
-    tell("Scaling", "LearnerFailed", true, "ScaleBlocked");
+    add("Available", "QuorumLost", true, "QuorumLost");
+    add("Available", "DataLost", true, "DataLost");
+    add("SpecAccepted", "InvalidSpec", true, "InvalidSpec");
+    add("Scaling", "LearnerFailed", true, "ScaleBlocked");
     for trigger in
         ["UnsupportedVersionSkew", "KnownBadVersion", "AuthEnabled", "UpgradePatchFirst", "UpgradeStalled"]
     {
-        tell("Upgrading", trigger, true, "UpgradeBlocked");
+        add("Upgrading", trigger, true, "UpgradeBlocked");
     }
-    tell("BackedUp", "BackupOverdue", true, "BackupOverdue");
-    tell("DataAtRisk", "VolumeDeleting", true, "VolumeDeleting");
-    tell("DiskNearlyFull", "DiskNearlyFull", true, "DiskNearlyFull");
+    add("BackedUp", "BackupOverdue", true, "BackupOverdue");
+    add("DataAtRisk", "VolumeDeleting", true, "VolumeDeleting");
+    add("DiskNearlyFull", "DiskNearlyFull", true, "DiskNearlyFull");
     for trigger in [
         "MemberNotStarting",
         "ForeignMember",
@@ -174,10 +175,10 @@ pub(crate) fn of_status(old: &EtcdClusterStatus, new: &EtcdClusterStatus) -> Vec
         "UnsupportedVersion",
         "AuthenticationRequired",
     ] {
-        tell("Degraded", trigger, true, "Blocked");
+        add("Degraded", trigger, true, "Blocked");
     }
     if old.condition("Available").is_some_and(|c| c.status == "False" && c.reason != "Creating") {
-        tell("Available", "ClusterAvailable", false, "QuorumRecovered");
+        add("Available", "ClusterAvailable", false, "QuorumRecovered");
     }
     if let (None, Some(id)) = (&old.cluster_id, &new.cluster_id) {
         let members = new.member_list.iter().map(|m| format!("{} ({})", m.name, m.id)).collect::<Vec<_>>();
@@ -197,7 +198,7 @@ fn upgraded(old: &EtcdClusterStatus, new: &EtcdClusterStatus) -> bool {
     !before.is_empty() && !after.is_empty() && before != after
 }
 
-/// Sends. An event that does not arrive is logged: it must not hold up the work it tells of.
+/// Emits events. A failure is logged: it must not block the reported work.
 pub(crate) async fn send(recorder: &Recorder, regarding: &ObjectReference, notes: &[Note]) {
     for note in notes {
         let event = Event {
@@ -228,8 +229,8 @@ mod tests {
     }
 
     #[test]
-    fn who_is_upgraded_restarted_or_defragmented_is_told_with_its_id() {
-        // given what can be done to a member that goes on being one
+    fn upgraded_restarted_and_defragmented_members_are_reported_with_their_ids() {
+        // given the actions on a member that stays one
         let (name, uid) = ("orders-a".to_owned(), "u".to_owned());
         let (from, to) = ("3.4.23".to_owned(), "3.5.30".to_owned());
         let upgrade = Action::SetVersion { name: name.clone(), uid: uid.clone(), from, to, volume: false };
@@ -240,7 +241,7 @@ mod tests {
             (restart, "Restarting member orders-a (ff): because"),
             (defragment, "Defragmented member orders-a (ff)"),
         ] {
-            // when its id is known, then it is told as everywhere else; else the name has to do
+            // when its id is known, then it is reported; otherwise the name is used
             assert_eq!(action.member(), Some(name.as_str()));
             assert_eq!(of_action(&action, done(Changed::Now, Some(255)))[0].text, expected);
             let unknown = of_action(&action, done(Changed::Now, None));
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_that_is_too_old_is_told_of_once() {
+    fn a_cluster_that_is_too_old_is_reported_once() {
         let condition = crate::crd::Condition {
             type_: "Degraded".into(),
             status: "True".into(),
@@ -260,8 +261,8 @@ mod tests {
         };
         let (old, mut new) = (EtcdClusterStatus::default(), EtcdClusterStatus::default());
         new.conditions = vec![condition];
-        let told = of_status(&old, &new);
-        assert_eq!((told.len(), told[0].reason, told[0].warning), (1, "Blocked", true));
+        let reported = of_status(&old, &new);
+        assert_eq!((reported.len(), reported[0].reason, reported[0].warning), (1, "Blocked", true));
         assert!(of_status(&new, &new).is_empty());
     }
 
@@ -287,16 +288,16 @@ mod tests {
     }
 
     #[test]
-    fn a_replaced_member_is_told_in_the_words_of_the_predecessor() {
+    fn a_replaced_member_is_reported_in_the_words_of_the_predecessor() {
         let action = Action::RemoveMember {
             id: 255,
             name: "orders-a".into(),
             via: "orders-b".into(),
             why: Removal::Dead("its pod is gone".into()),
         };
-        let told = of_action(&action, done(Changed::Now, None));
-        assert_eq!(told[0].text, "Replacing dead member orders-a (ff): its pod is gone");
-        assert_eq!(told[1].text, "Existing member orders-a (ff) removed from the cluster");
+        let reported = of_action(&action, done(Changed::Now, None));
+        assert_eq!(reported[0].text, "Replacing dead member orders-a (ff): its pod is gone");
+        assert_eq!(reported[1].text, "Existing member orders-a (ff) removed from the cluster");
         let before = of_action(&action, done(Changed::Before, None));
         assert!(before.is_empty(), "what was done before was told before");
     }

@@ -1,5 +1,5 @@
-//! `/healthz`, `/readyz` and `/metrics`. Readiness does not wait for leadership: in a rolling update the new pod
-//! becomes ready, the old one goes, and only then the new one leads.
+//! `/healthz`, `/readyz` and `/metrics`. Readiness does not wait for leadership: in a rolling update the new
+//! pod becomes ready, the old one stops, and only then the new one leads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

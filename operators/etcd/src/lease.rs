@@ -1,5 +1,5 @@
-//! One operator works, the others wait: a Lease, by the algorithm of client-go. Clocks of two machines are never
-//! compared: a holder counts as gone when its record stood still, by our clock, for as long as it promised to renew it.
+//! Leader election by a Lease, with the algorithm of client-go. Clocks of two machines are never compared: a
+//! holder counts as gone when its record is unchanged, by the local clock, for the promised renewal time.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,25 +11,24 @@ use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 
-/// The names that the three programs of coreos/etcd-operator locked under.
+/// Lease names of the three programs of coreos/etcd-operator.
 pub const NAME: &str = "etcd-operator";
 /// Of the controller of backups.
 pub const BACKUP_NAME: &str = "etcd-backup-operator";
 /// Of the controller of restores.
 pub const RESTORE_NAME: &str = "etcd-restore-operator";
 const VALID: Duration = Duration::from_secs(15);
-/// A holder that could not renew for this long stops, well before anybody else may start.
+/// A holder that could not renew for this long stops, well before another may start.
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 /// Also bounds how long a call may take.
 const RETRY: Duration = Duration::from_secs(2);
-/// Those who wait look this often, so that a released lease does not lie around.
+/// Polling interval of candidates, so that a released lease is taken quickly.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// On a busy machine the lease may be renewed a moment late: until then nothing is done, and nobody is forgotten, whose turn comes
-/// again after this. A process that loses the lease ends.
+/// On a busy machine a renewal may be a moment late: until then no action is taken, and a skipped
+/// reconciliation is repeated after this. A process that loses the lease ends.
 pub(crate) const UNLED: Duration = Duration::from_secs(1);
 
-/// The lease of one operator.
 #[derive(Clone)]
 pub struct Elector {
     api: Api<Lease>,
@@ -38,7 +37,7 @@ pub struct Elector {
     renewed: Arc<Mutex<Option<Instant>>>,
 }
 
-/// The record as last seen, and since when it is like that.
+/// The record as last read, and since when it is unchanged.
 #[derive(Default)]
 struct Seen {
     record: Option<LeaseSpec>,
@@ -52,20 +51,19 @@ impl Elector {
         Self::named(client, namespace, NAME, identity)
     }
 
-    /// For a lease of some name.
     #[must_use]
     pub fn named(client: Client, namespace: &str, name: &'static str, identity: &str) -> Self {
         let renewed = Arc::default();
         Self { api: Api::namespaced(client, namespace), name, identity: identity.to_owned(), renewed }
     }
 
-    /// The fence before every change: whether the lease is surely still ours.
+    /// Checked before every write: whether the lease is certainly still held.
     #[must_use]
     pub fn leads(&self) -> bool {
         self.lock().is_some_and(|at| at.elapsed() < RENEW_DEADLINE)
     }
 
-    /// Waits until this operator leads; false when it is told to stop first.
+    /// Waits until this operator leads; false when it is stopped first.
     pub async fn acquire(&self, shutdown: &CancellationToken) -> bool {
         let mut seen = Seen::default();
         let mut waiting = false;
@@ -82,7 +80,7 @@ impl Elector {
                     tracing::info!(lease = self.name, holder, "waiting for the lease");
                 }
                 Ok(Ok(false)) => {}
-                // Another one was faster. The next look says who.
+                // Another candidate was faster; the next read shows the holder.
                 Ok(Err(error)) if raced(&error) => {}
                 Ok(Err(error)) => tracing::warn!(%error, "failed to acquire the lease"),
                 Err(_) => tracing::warn!("timed out acquiring the lease"),
@@ -94,7 +92,7 @@ impl Elector {
         }
     }
 
-    /// Keeps the lease. Returns true when told to stop, false when the lease is lost.
+    /// Renews the lease. Returns true on shutdown, false when the lease is lost.
     pub async fn hold(&self, shutdown: &CancellationToken) -> bool {
         let mut seen = Seen::default();
         loop {
@@ -118,7 +116,7 @@ impl Elector {
         }
     }
 
-    /// Gives the lease back, after the work has stopped.
+    /// Releases the lease, after all work has stopped.
     pub async fn release(&self) {
         *self.lock() = None;
         let release = async {
@@ -157,7 +155,7 @@ impl Elector {
         }
         let wanted = self.record(record.as_ref());
         let written = match current {
-            // With the resourceVersion that was read: of two that try, the server lets one through.
+            // With the resourceVersion that was read: of two candidates, the server accepts one.
             Some(mut lease) => {
                 lease.spec = Some(wanted);
                 self.api.replace(self.name, &PostParams::default(), &lease).await
@@ -192,12 +190,12 @@ impl Elector {
     }
 }
 
-/// Whether the lease was written between our reading and our writing.
+/// Whether the lease was written between the local read and write.
 fn raced(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_conflict() || status.is_already_exists())
 }
 
-/// Whether a record that stood still for so long may be overwritten by us.
+/// Whether a record unchanged for this long may be overwritten.
 fn free(identity: &str, record: Option<&LeaseSpec>, still: Duration) -> bool {
     let Some(record) = record else { return true };
     match record.holder_identity.as_deref() {

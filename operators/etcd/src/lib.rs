@@ -1,7 +1,6 @@
-//! The etcd operator: keeps `EtcdCluster` objects served by etcd members.
-//!
-//! One look at a cluster goes through these files: [`validate`] → `dereference` → [`plan`] → `apply` → [`status`].
-//! All decisions are pure; `dereference`, `apply` and `controller` alone talk to Kubernetes, [`etcd`] alone to etcd.
+//! The etcd operator: reconciles `EtcdCluster` objects with etcd members.
+//! A reconciliation passes these files: [`validate`] → `observe` → [`plan`] → `apply` → [`status`]. All
+//! decisions are pure; only `observe`, `apply` and `controller` use Kubernetes, only [`etcd`] uses etcd.
 
 pub mod addressing;
 mod apply;
@@ -11,7 +10,6 @@ pub mod calls;
 mod conditions;
 pub mod controller;
 pub mod crd;
-mod dereference;
 mod disk;
 pub mod disruption;
 pub mod etcd;
@@ -21,6 +19,7 @@ pub mod lease;
 pub mod maintenance;
 pub mod metrics;
 mod names;
+mod observe;
 pub mod observed;
 pub mod plan;
 #[cfg(test)]

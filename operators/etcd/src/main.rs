@@ -12,12 +12,12 @@ use etcd_operator::controller::Scope;
 use etcd_operator::restore::fetch::{self, CopyArgs, FetchArgs, InstallArgs};
 use tracing_subscriber::EnvFilter;
 
-/// What a page of a list or a catalog needed for a moment goes back to the system soon; see `.cargo/config.toml`.
+/// Returns memory of list pages and of catalogs to the system soon; see `.cargo/config.toml`.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// What is logged. The client library's own errors are told by whoever asked; and an answer that it cannot read it would log whole, were it
-/// a Secret.
+/// The log filter. Callers log errors of the client library; and the library logs an answer that it cannot
+/// parse in full, even a Secret.
 const LOGGED: &str = "info,kube_client::client=off";
 
 /// Manages, backs up and restores etcd clusters.
@@ -90,7 +90,7 @@ enum Command {
     InstallData(InstallArgs),
 }
 
-/// What a process does.
+/// The controllers of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Duties {
     clusters: bool,
@@ -99,7 +99,7 @@ pub(crate) struct Duties {
 }
 
 impl Duties {
-    /// By the name that the program was called by.
+    /// By the name of the program.
     fn of(program: &OsString) -> Self {
         let name = Path::new(program).file_name().and_then(|name| name.to_str()).unwrap_or_default();
         Self {
@@ -109,7 +109,7 @@ impl Duties {
         }
     }
 
-    /// Programs for different duties share the network of a pod.
+    /// Programs with different duties share the network of a pod.
     const fn port(self) -> u16 {
         match (self.clusters, self.backups) {
             (true, _) => 8080,
@@ -119,7 +119,7 @@ impl Duties {
     }
 }
 
-/// Go programs take long flags with one hyphen, and existing manifests use them.
+/// Go programs accept long flags with one hyphen, and existing manifests use them.
 fn two_hyphens(arg: OsString) -> OsString {
     match arg.to_str() {
         Some(text) if text.len() > 2 && text.starts_with('-') && !text.starts_with("--") => {
@@ -143,7 +143,7 @@ fn scope(args: &Args) -> Scope {
     if namespaces.is_empty() { Scope::All } else { Scope::Namespaces(namespaces) }
 }
 
-/// In the one namespace that is looked after, where the operator has its rights; else beside the operator.
+/// The single watched namespace, where the operator has its permissions; otherwise its own namespace.
 fn lease_namespace<'a>(scope: &'a Scope, own: &'a str) -> &'a str {
     match scope {
         Scope::Namespaces(list) if list.len() == 1 => &list[0],
@@ -198,7 +198,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Errors of the Kubernetes client tell their causes themselves.
+            // Errors of the Kubernetes client include their causes.
             tracing::error!(
                 "{}",
                 error.chain().take(2).map(ToString::to_string).collect::<Vec<_>>().join(": ")
@@ -236,7 +236,7 @@ mod tests {
     fn answers_of_the_api_server_are_never_logged() {
         let logs = tracing_subscriber::fmt().with_env_filter(EnvFilter::new(LOGGED)).finish();
         tracing::subscriber::with_default(logs, || {
-            // where the client library writes answers that it cannot read
+            // the target under which the client library logs unparsable answers
             assert!(!tracing::enabled!(target: "kube_client::client", tracing::Level::ERROR));
             assert!(tracing::enabled!(target: "etcd_operator::controller", tracing::Level::INFO));
         });
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_says_what_a_process_does() {
+    fn the_name_states_what_a_process_does() {
         let duties = |name: &str| Duties::of(&name.into());
         let all = Duties { clusters: true, backups: true, restores: true };
         assert_eq!(duties("/usr/local/bin/etcd-operator"), all);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_upstream_had_and_nobody_needs_is_taken() {
+    fn unused_upstream_flags_are_accepted() {
         let args = parse(&["-gc-interval=10m", "-chaos-level=-1", "-listen-addr=0.0.0.0:9"]);
         assert_eq!(args.listen_addr.map(|addr| addr.port()), Some(9));
     }

@@ -1,4 +1,4 @@
-//! Numbers about the operator, under the names of coreos/etcd-operator.
+//! Metrics of the operator, under the names of coreos/etcd-operator.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,10 +12,8 @@ use crate::plan::assess;
 /// Upper bounds of the histogram in seconds: 0.1 * 2^n, as upstream.
 const BUCKETS: [f64; 10] = [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2];
 
-/// The numbers.
 #[derive(Debug, Default)]
 pub struct Metrics {
-    /// About backups.
     pub(crate) backups: crate::backup::Numbers,
     inner: Mutex<Inner>,
 }
@@ -49,16 +47,16 @@ struct Cluster {
     disks_nearly_full: usize,
     leader: u64,
     leader_changes: u64,
-    /// When the first certificate expires, in seconds since 1970.
+    /// Expiry of the first certificate to expire, in seconds since 1970.
     expires: Option<i64>,
 }
 
 impl Metrics {
-    /// A cluster was looked at and found like this.
+    /// Records a reconciliation of a cluster.
     pub(crate) fn reconciled(&self, key: &str, generation: Option<i64>, took: Duration) {
         let mut inner = self.lock();
         let cluster = inner.clusters.entry(key.to_owned()).or_default();
-        // Its members may have been counted before: that is part of a look.
+        // Its members may have been counted before: that is part of a reconciliation.
         let known = cluster.count > 0;
         let modified = known && cluster.generation != generation;
         cluster.generation = generation;
@@ -80,7 +78,7 @@ impl Metrics {
         inner.failed += u64::from(newly_lost);
     }
 
-    /// What the members said. Where nobody says anything, the last word stands.
+    /// Records the answers of the members. Without answers, the last values stay.
     pub(crate) fn seen(&self, key: &str, seen: &Observed, expires: Option<i64>) {
         let mut inner = self.lock();
         let cluster = inner.clusters.entry(key.to_owned()).or_default();
@@ -109,7 +107,7 @@ impl Metrics {
         inner.deleted += u64::from(inner.clusters.remove(key).is_some());
     }
 
-    /// In the text format of Prometheus.
+    /// Renders the text format of Prometheus.
     #[must_use]
     pub fn render(&self) -> String {
         let inner = self.lock();
@@ -279,7 +277,7 @@ mod tests {
             volume: true,
             ..crate::observed::PodView::default()
         };
-        // The claim of `b` goes at once: no pod uses it.
+        // The claim of `b` is deleted immediately: no pod uses it.
         let claims = vec![claim("a", true), claim("b", true)];
         let seen = Observed { pods: vec![pod], claims, ..Observed::default() };
         metrics.seen(key, &seen, None);
@@ -310,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_is_created_once_although_its_members_are_told_of_before_the_look_ends() {
+    fn a_cluster_is_created_once_although_its_members_are_reported_before_the_observation_ends() {
         let (metrics, key) = (Metrics::default(), "shop/orders");
         for _ in 0..2 {
             metrics.members(key, 3, 3, true, false);

@@ -1,36 +1,37 @@
-//! Names and labels, as coreos/etcd-operator has them: what it created can be told from them, and so can what we do.
+//! Names and labels of coreos/etcd-operator, so that its objects are recognized and existing tools recognize
+//! ours.
 
 use std::collections::BTreeMap;
 
-/// Label on pods and Services: which application.
+/// Label on pods and Services: the application.
 pub(crate) const LABEL_APP: &str = "app";
 /// Label on pods: name of the member.
 pub(crate) const LABEL_NODE: &str = "etcd_node";
 /// Label on pods and Services: name of the cluster.
 pub(crate) const LABEL_CLUSTER: &str = "etcd_cluster";
-/// Labels of users must not begin like ours.
+/// Reserved prefix: labels of users must not use it.
 pub(crate) const RESERVED_LABEL_PREFIX: &str = "etcd_";
 /// Annotation on clusters: uid of the EtcdRestore that works on the members.
 pub(crate) const ANNOTATION_RESTORE: &str = "etcd.database.coreos.com/restore";
-/// Label on claims that a restore set aside: uid of the EtcdRestore.
+/// Label on claims set aside by a restore: uid of the EtcdRestore.
 pub(crate) const LABEL_REPLACED_BY: &str = "etcd.database.coreos.com/replaced-by";
-/// Annotation on pods: the etcd version they were made for.
+/// Annotation on pods: the etcd version they were created for.
 pub(crate) const ANNOTATION_VERSION: &str = "etcd.version";
-/// Annotation on clusters: operators of the whole cluster (`clusterwide`) or of one namespace (absent) look after it.
+/// Annotation on clusters: managed by operators of the whole cluster (`clusterwide`) or of one namespace
+/// (absent).
 pub(crate) const ANNOTATION_SCOPE: &str = "etcd.database.coreos.com/scope";
-/// Annotation on clusters: a version that is known to be bad and may be upgraded to nevertheless.
+/// Annotation on clusters: a known bad version that may be upgraded to nevertheless.
 pub(crate) const ANNOTATION_ALLOW_VERSION: &str = "etcd.database.coreos.com/allow-version";
-/// Annotation on pods: `--initial-cluster` of the member, read anew whenever its container starts.
+/// Annotation on pods: `--initial-cluster` of the member, read on every start of its container.
 pub(crate) const ANNOTATION_INITIAL_CLUSTER: &str = "etcd.database.coreos.com/initial-cluster";
 /// Annotation on pods: `--initial-cluster-state` of the member, likewise.
 pub(crate) const ANNOTATION_INITIAL_STATE: &str = "etcd.database.coreos.com/initial-cluster-state";
-/// Annotation on pods: how often the container was restarted when its version was set last.
+/// Annotation on pods: restart count of the container when its version was last set.
 pub(crate) const ANNOTATION_RESTARTS: &str = "etcd.database.coreos.com/restarts-before-version";
 /// Label on claims: uid of their cluster, also of those that outlive it.
 pub(crate) const LABEL_CLUSTER_UID: &str = "etcd_cluster_uid";
-/// Label on claims that are kept for people and are nobody's any more.
+/// Label on claims retained for users, without an owner.
 pub(crate) const LABEL_RETAINED: &str = "etcd_retained";
-/// Field manager and reporter of events.
 pub(crate) const MANAGER: &str = "etcd-operator";
 
 pub const CLIENT_PORT: u16 = 2379;
@@ -40,29 +41,27 @@ pub const PEER_PORT: u16 = 2380;
 pub(crate) const METRICS_PORT: u16 = 2381;
 
 const SUFFIX_LENGTH: usize = 10;
-/// No vowels and nothing that is read for something else, as Kubernetes has it.
+/// The alphabet of Kubernetes: no vowels and no ambiguous characters.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// A name for a new member, never used before.
+/// A random name for a new member, never used before.
 pub(crate) fn fresh_member(cluster: &str) -> String {
     let suffix: String =
         (0..SUFFIX_LENGTH).map(|_| char::from(ALPHABET[rand::random_range(0..ALPHABET.len())])).collect();
     format!("{cluster}-{suffix}")
 }
 
-/// Whether a name is one that a member of the cluster can have.
+/// Whether a member of the cluster can have this name.
 pub(crate) fn is_member_name(cluster: &str, name: &str) -> bool {
     name.strip_prefix(cluster).and_then(|rest| rest.strip_prefix('-')).is_some_and(|suffix| {
         suffix.len() == SUFFIX_LENGTH && suffix.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
     })
 }
 
-/// The Service that clients use.
 pub(crate) fn client_service(cluster: &str) -> String {
     format!("{cluster}-client")
 }
 
-/// Labels that all pods of a cluster share.
 pub(crate) fn cluster_labels(cluster: &str) -> BTreeMap<String, String> {
     BTreeMap::from([(LABEL_APP.into(), "etcd".into()), (LABEL_CLUSTER.into(), cluster.into())])
 }

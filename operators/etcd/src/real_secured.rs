@@ -1,5 +1,5 @@
-//! Certificates, users and housekeeping against real etcd processes on loopback addresses. Three members that start
-//! together; what becomes of them is for the tests.
+//! Certificates, users and maintenance with real etcd processes on loopback addresses: three members that
+//! start together; the tests change their state.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::addressing::Addressing;
 use crate::build::pod::{DATA_DIR, Member, pod};
 use crate::etcd::{Etcd, permission_denied};
 use crate::maintenance;
-use crate::observed::{Heard, Memory, Observed, PodView};
+use crate::observed::{Answers, Memory, Observed, PodView};
 use crate::plan::{Action, plan, prove};
 use crate::tls::auto::{self, Held, Kind, Step};
 use crate::tls::{self, Access, Names, Part};
@@ -22,7 +22,7 @@ use crate::validate::{Validated, tests::cluster, validate};
 
 const ETCD: &str = "/usr/bin/etcd";
 const MEMBERS: [&str; 3] = ["orders-bbbbbbbbbb", "orders-cccccccccc", "orders-dddddddddd"];
-/// Longer than any of it takes on a machine that does other things.
+/// Longer than any step takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 type Data = BTreeMap<String, Vec<u8>>;
@@ -59,11 +59,11 @@ struct Stage {
     cluster: Validated,
     pool: Etcd,
     access: Access,
-    /// The same, for those who read it again and again, as applications do.
+    /// The same, reread for each connection, as applications do.
     read_again: Arc<std::sync::Mutex<Access>>,
     processes: BTreeMap<&'static str, Child>,
     pods: Vec<PodView>,
-    /// What would be in the Secrets.
+    /// Contents of the Secrets.
     authorities: Option<Data>,
     parts: BTreeMap<Part, Data>,
 }
@@ -135,7 +135,7 @@ impl Stage {
         }
     }
 
-    /// Until nothing is due, and into the files that members have mounted.
+    /// Issues certificates until nothing is due, and writes the files mounted by members.
     fn issue(&mut self) {
         let Some(settings) = self.cluster.tls.auto.clone() else { return };
         let names = Names::of(&self.cluster);
@@ -146,7 +146,7 @@ impl Stage {
         self.mount();
     }
 
-    /// What a kubelet does when Secrets change, and the operator.
+    /// Updates the mounted files and the operator's access after a change of Secrets.
     fn mount(&mut self) {
         for (part, data) in &self.parts {
             let folder = self.dir.join(format!("{part:?}"));
@@ -201,9 +201,9 @@ impl Stage {
         self.pool.with(self.access.clone())
     }
 
-    async fn look(&self) -> Observed {
-        let Heard { endpoints, silent, refused } =
-            self.etcd().look(&self.cluster, &self.pods, &self.addressing).await;
+    async fn observe(&self) -> Observed {
+        let Answers { endpoints, silent, refused } =
+            self.etcd().observe(&self.cluster, &self.pods, &self.addressing).await;
         let pods = self.pods.clone();
         Observed { now: Timestamp::now(), pods, endpoints, silent, refused, ..Observed::default() }
     }
@@ -211,7 +211,7 @@ impl Stage {
     async fn until_healthy(&self) -> Observed {
         let begin = Instant::now();
         loop {
-            let seen = self.look().await;
+            let seen = self.observe().await;
             if prove(&seen).is_some_and(|h| h.unhealthy.is_empty() && h.voters.len() == 3) {
                 return seen;
             }
@@ -228,7 +228,7 @@ impl Stage {
         self.etcd().client(&format!("{}:2379", self.addressing.ip(MEMBERS[0]))).await.unwrap()
     }
 
-    /// Does what the plan says, until it says nothing more; the kinds of what was done.
+    /// Applies the plan until it has no action; the kinds of the applied actions.
     async fn run_plan(&self, memory: &mut Memory, mut until: impl FnMut(&Memory) -> bool) -> Vec<String> {
         let (begin, mut done) = (Instant::now(), Vec::new());
         while !until(memory) {
@@ -305,18 +305,18 @@ fn etcd_is_here() -> bool {
     if !here {
         eprintln!("skipped: {ETCD} is not there; install the package etcd-server");
     }
-    // What the program does first.
+    // As at the start of the program.
     let _ = rustls::crypto::ring::default_provider().install_default();
     here
 }
 
-/// The end of the certificate that a member shows now.
+/// End of the certificate that a member presents.
 async fn shown(stage: &Stage, member: &str) -> Vec<u8> {
     use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
     use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
     use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 
-    /// Takes note of what it is shown.
+    /// Records the presented certificate.
     #[derive(Debug, Default)]
     struct Note(std::sync::Mutex<Vec<u8>>);
     impl ServerCertVerifier for Note {
@@ -362,14 +362,14 @@ async fn shown(stage: &Stage, member: &str) -> Vec<u8> {
         tokio::net::TcpStream::connect(format!("{}:2379", stage.addressing.ip(member))).await.unwrap();
     let name = ServerName::try_from("orders-client.shop.svc").unwrap();
     let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
-    // Without a certificate of ours it ends right after we saw theirs.
+    // Without a client certificate the connection ends right after the server's was received.
     let _ = connector.connect(name, stream).await;
     let seen = note.0.lock().unwrap().clone();
     assert!(!seen.is_empty());
     seen
 }
 
-/// Writes through one connection after the other until told to stop; how many writes were acknowledged.
+/// Writes with one connection per write until stopped; counts acknowledged writes.
 fn writer(stage: &Stage, stop: Arc<AtomicBool>, acknowledged: Arc<AtomicU32>) -> tokio::task::JoinHandle<()> {
     let endpoints = MEMBERS.map(|m| format!("{}:2379", stage.addressing.ip(m)));
     let (pool, access) = (stage.pool.clone(), stage.read_again.clone());
@@ -403,10 +403,11 @@ async fn certificates_and_authorities_are_exchanged_under_writes() {
     if !etcd_is_here() {
         return;
     }
-    // given: three members with certificates of the operator's, and somebody who writes
+    // given: three members with certificates issued by the operator, and a writing client
     let mut stage = Stage::new("rotation", 1, serde_json::json!({ "TLS": { "auto": {} } })).await;
-    let plain = stage.pool.with(Access::plain()).look(&stage.cluster, &stage.pods, &stage.addressing).await;
-    assert_eq!(plain, Heard::default(), "nobody gets in without a certificate");
+    let plain =
+        stage.pool.with(Access::plain()).observe(&stage.cluster, &stage.pods, &stage.addressing).await;
+    assert_eq!(plain, Answers::default(), "nobody gets in without a certificate");
     let (stop, acknowledged) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
     let writes = writer(&stage, stop.clone(), acknowledged.clone());
     more(&acknowledged).await;
@@ -417,14 +418,15 @@ async fn certificates_and_authorities_are_exchanged_under_writes() {
         stage.write(&Step::Issue(part, "certificate expires soon"));
     }
     stage.mount();
-    // then: members show the new one at once, are the same processes, and the operator's new certificate is let in
+    // then: members present the new one at once, are the same processes, and accept the operator's new
+    // certificate
     let renewed = shown(&stage, MEMBERS[0]).await;
     assert_ne!(renewed, before);
     stage.until_healthy().await;
     more(&acknowledged).await;
     assert_eq!(stage.pids(), pids);
 
-    // when: the authorities are handed over
+    // when: the authorities are rotated
     for kind in Kind::ALL {
         stage.write(&Step::Prepare(kind));
     }
@@ -446,7 +448,7 @@ async fn certificates_and_authorities_are_exchanged_under_writes() {
         stage.write(&Step::Issue(part, "signing authority changed"));
     }
     stage.mount();
-    // then: everybody goes on, also when a member starts again and meets the others anew
+    // then: all connections keep working, also when a member restarts and reconnects to the others
     stage.until_healthy().await;
     more(&acknowledged).await;
     let mut process = stage.processes.remove(MEMBERS[1]).unwrap();
@@ -462,7 +464,7 @@ async fn certificates_and_authorities_are_exchanged_under_writes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn authentication_is_switched_on_once_and_everything_goes_on() {
+async fn authentication_is_enabled_once_and_everything_continues() {
     if !etcd_is_here() {
         return;
     }
@@ -472,25 +474,25 @@ async fn authentication_is_switched_on_once_and_everything_goes_on() {
     let mut memory = Stage::memory(&stage.until_healthy().await);
     let done = stage.run_plan(&mut memory, |memory| memory.auth_enabled).await;
     assert_eq!(done, ["EnableAuth"]);
-    // then: who is nobody is refused, root is not, and the members are still looked after
+    // then: unauthenticated requests are rejected, root's are not, and the members are still maintained
     let nobody = stage.pool.with(stage.access.without_user());
     nobody.forget_all();
     let endpoint = format!("{}:2379", stage.addressing.ip(MEMBERS[0]));
     let client = nobody.client(&endpoint).await.unwrap();
     let words = loop {
         let words = client.kv_client().put("key/1", "value", None).await.unwrap_err().to_string();
-        // A member that is a moment behind the one that was asked for it.
+        // A member that lags a moment behind the one that handled the request.
         if !words.contains("revision of auth store is old") {
             break words;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     };
-    // etcd takes the common name of the certificate for a user, and knows none of that name.
+    // etcd uses the common name of the certificate as user name, and has no user of that name.
     assert!(permission_denied(&words), "{words}");
     nobody.forget(&endpoint);
     stage.client().await.kv_client().put("key/1", "value", None).await.unwrap();
     stage.until_healthy().await;
-    // and: a second try, of an operator that lost its note, changes nothing
+    // and: a second attempt, by an operator without the record, changes nothing
     stage.etcd().enable_auth(&endpoint).await.unwrap();
     stage.client().await.kv_client().put("key/1", "value", None).await.unwrap();
 }
@@ -504,7 +506,7 @@ async fn a_full_database_is_made_room_in() {
     let stage = Stage::new("full", 3, spec).await;
     let mut memory = Stage::memory(&stage.until_healthy().await);
     let (begin, client) = (Instant::now(), stage.client().await);
-    // given: one key, overwritten until the database is full of what it was
+    // given: one key, overwritten until the database is full of old revisions
     loop {
         match client.kv_client().put("key/1", vec![7u8; 100_000], None).await {
             Ok(_) => assert!(begin.elapsed() < PATIENCE),
@@ -516,7 +518,7 @@ async fn a_full_database_is_made_room_in() {
     }
     // when
     let mut done = stage.run_plan(&mut memory, |memory| memory.maintenance.finished.is_some()).await;
-    // A member that has not heard of it yet shows the alarm once more.
+    // A member that has not applied it yet reports the alarm once more.
     done.dedup_by(|one, before| one == before && one == "Disarm");
     // then
     assert_eq!(

@@ -1,4 +1,4 @@
-//! A process: its server, its leases, and the controllers that work while it holds them.
+//! A process: its server, its leases, and the controllers that run while it holds them.
 
 use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Args, Duties, lease_namespace, scope};
 
-/// Work that is begun is finished, but nobody waits for long: the next operator does.
+/// Grace period for work in progress on shutdown; the next operator repeats what is lost.
 const FINISH: Duration = Duration::from_secs(3);
 
 pub(crate) fn crds() -> [CustomResourceDefinition; 3] {
@@ -64,7 +64,7 @@ pub(crate) async fn run(args: Args, duties: Duties) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// All controllers, each behind its own lease, until told to stop; false when a lease is lost.
+/// Runs all controllers, each with its own lease, until shutdown; false when a lease is lost.
 async fn work(
     client: Client,
     args: &Args,
@@ -76,7 +76,8 @@ async fn work(
     let hostname = || std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty());
     let pod = args.pod_name.clone().or_else(hostname);
     let instance = pod.clone().unwrap_or_else(|| "etcd-operator".into());
-    // The pod's name alone is not enough: a restarted process of the same pod must not take the lease of a hung one.
+    // The pod's name alone is not enough: a restarted process of the same pod must not take the lease of a
+    // hung one.
     let identity = format!("{instance}_{:08x}", rand::random::<u32>());
     let namespace = lease_namespace(&scope, &args.pod_namespace).to_owned();
     let elector = |name| Elector::named(client.clone(), &namespace, name, &identity);
@@ -110,7 +111,7 @@ async fn work(
         let pod = pod.map(|name| (args.pod_namespace.clone(), name));
         let (advertise, image) = (args.advertise_address.clone(), args.operator_image.clone());
         let place = Arc::new(Place::new(advertise, address.port(), image, pod));
-        // Pods that fetch a snapshot call the operator that made them, whoever leads by then.
+        // Pods download a snapshot from the operator that created them, even after a change of leader.
         tokio::spawn(serve_snapshots(context.clone(), folder.clone(), address, stop.clone()));
         held.push(tokio::spawn(async move {
             let kind = ApiResource::erase::<EtcdRestore>(&());
@@ -132,7 +133,7 @@ async fn work(
     ended.into_iter().all(|kept| kept.unwrap_or_default())
 }
 
-/// Works while the lease is held; false when it is lost, and then nobody else may go on either.
+/// Runs while the lease is held; false when it is lost, and then the other controllers must stop too.
 async fn hold<F, W>(elector: &Elector, stop: &CancellationToken, work: F) -> bool
 where
     F: FnOnce(CancellationToken) -> W,
@@ -154,7 +155,7 @@ where
     kept
 }
 
-/// Hands snapshots out to the pods that are restored from them.
+/// Serves snapshots to restoring pods.
 async fn serve_snapshots(
     context: Arc<Context>,
     folder: Option<PathBuf>,
@@ -171,7 +172,7 @@ async fn serve_snapshots(
     }
 }
 
-/// When asked to; false when told to stop first.
+/// Creates the CRDs, if configured; false on shutdown.
 async fn create_crds(client: &Client, args: &Args, shutdown: &CancellationToken) -> bool {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let params = PatchParams::apply("etcd-operator").force();
@@ -187,8 +188,8 @@ async fn create_crds(client: &Client, args: &Args, shutdown: &CancellationToken)
     true
 }
 
-/// Until the API serves a kind; false when told to stop first. Bundles of before 0.11 bring EtcdClusters alone: then what
-/// belongs to the other kinds waits, and the rest works.
+/// Waits until the API serves a kind; false on shutdown. Bundles before 0.11 contain only EtcdClusters: then
+/// the controllers of the other kinds wait, and the rest works.
 async fn wait_for(client: &Client, scope: &Scope, kind: &ApiResource, shutdown: &CancellationToken) -> bool {
     let api: Api<DynamicObject> = match scope {
         Scope::Namespaces(list) => {
@@ -214,7 +215,7 @@ async fn stopped_within_a_second(shutdown: &CancellationToken) -> bool {
 }
 
 impl Duties {
-    /// The kind without which there is nothing to do.
+    /// The kind that these controllers require.
     fn kind(self) -> ApiResource {
         match (self.clusters, self.backups) {
             (true, _) => ApiResource::erase::<EtcdCluster>(&()),

@@ -1,5 +1,5 @@
-//! The status of a cluster, a pure function of what was seen and decided. Conditions are set to False with their
-//! reason, never silently dropped.
+//! The status of a cluster: a pure function of observation and decision. Conditions are set to False with
+//! their reason, never silently dropped.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -16,14 +16,14 @@ use crate::validate::{InvalidSpec, Validated};
 
 const LEARNER: &str = "Learner";
 
-/// What the operator remembers, read from the status.
+/// The operator's memory, read from the status.
 #[must_use]
 pub fn memory(status: &EtcdClusterStatus) -> Memory {
     let cluster_id = status.cluster_id.clone().filter(|id| !id.is_empty());
     let voters = usize::try_from(status.size).unwrap_or_default();
     let mut members: Vec<String> =
         status.member_list.iter().filter(|m| m.role != LEARNER).map(|m| m.name.clone()).collect();
-    // The predecessor wrote names of pods, and no ids.
+    // coreos/etcd-operator wrote names of pods, and no ids.
     if status.member_list.is_empty() {
         members = status.members.ready.iter().chain(&status.members.unready).cloned().collect();
     }
@@ -47,7 +47,7 @@ pub fn memory(status: &EtcdClusterStatus) -> Memory {
     }
 }
 
-/// The status of a cluster whose spec cannot be served. Everything else stays as it was: the members keep running.
+/// The status of a cluster with an invalid spec. All other fields stay unchanged: the members keep running.
 #[must_use]
 pub fn refused(
     old: &EtcdClusterStatus,
@@ -58,7 +58,7 @@ pub fn refused(
     let mut status = old.clone();
     status.observed_generation = generation;
     if status.cluster_id.is_none() && status.phase != "Running" {
-        // As the predecessor says it; a corrected spec heals it.
+        // As coreos/etcd-operator reports it; a corrected spec clears it.
         (status.phase, status.reason) = ("Failed".into(), error.to_string());
     }
     let mut conditions = Conditions { old, generation, now, new: old.conditions.clone() };
@@ -73,7 +73,8 @@ pub fn refused(
     status
 }
 
-/// The status of a cluster whose Services or claims Kubernetes refuses, or which may not be looked at. Everything else stays as it was.
+/// The status of a cluster whose Services or claims Kubernetes rejects, or which may not be read. All other
+/// fields stay unchanged.
 pub(crate) fn unprepared(
     old: &EtcdClusterStatus,
     why: &str,
@@ -92,7 +93,7 @@ pub(crate) fn unprepared(
     status
 }
 
-/// The status after a look and a decision.
+/// The status after an observation and a decision.
 #[must_use]
 pub fn status(
     old: &EtcdClusterStatus,
@@ -135,7 +136,7 @@ pub fn status(
     let failed = decision.progress == Progress::DataLost;
     let phase = match () {
         () if failed => "Failed",
-        // One that does not say of which cluster it is holds data all the same: it is not started anew.
+        // A cluster without a recorded id may hold data all the same: it is not bootstrapped again.
         () if memory.cluster_id.is_some() || memory.taken_over || !seen.silent.is_empty() => "Running",
         () => "Creating",
     };
@@ -159,7 +160,7 @@ pub fn status(
         learner_failure: learner_failure(old, seen, decision, goal, memory.voters),
         selector: names::cluster_selector(&cluster.name),
         conditions: conditions.new,
-        // Written by those who know.
+        // Written by the `tls` module.
         tls: old.tls.clone(),
         maintenance: memory.maintenance.status(),
         auth_enabled: memory.auth_enabled,
@@ -170,7 +171,7 @@ pub fn status(
     }
 }
 
-/// How many members without a vote there were, by the status.
+/// Number of learners, by the status.
 pub(crate) fn learners(status: &EtcdClusterStatus) -> usize {
     status.member_list.iter().filter(|m| m.role == LEARNER).count()
 }
@@ -216,7 +217,7 @@ fn member_list(old: &EtcdClusterStatus, seen: &Observed, health: Option<&Health<
     list
 }
 
-/// A member that was added in vain is remembered until the size is reached.
+/// A member that did not join stays recorded until the size is reached.
 fn learner_failure(
     old: &EtcdClusterStatus,
     seen: &Observed,
@@ -237,7 +238,7 @@ fn learner_failure(
     old.learner_failure.clone().filter(|_| voters < goal.size)
 }
 
-/// The words of the decision, with the commands that help where the object's name is needed for them.
+/// The message of the decision, with the commands that help where they need the object's name.
 fn message(cluster: &Validated, decision: &Decision, memory: &Memory, seen: &Observed) -> String {
     let (namespace, name, text) = (&cluster.namespace, &cluster.name, &decision.message);
     let hint = match decision.progress {
@@ -264,24 +265,24 @@ fn message(cluster: &Validated, decision: &Decision, memory: &Memory, seen: &Obs
         }
         _ => return text.clone(),
     };
-    // What was told before and still holds has its hint.
+    // A repeated message already has its hint.
     if text.ends_with(&hint) { text.clone() } else { format!("{text}{hint}") }
 }
 
-/// An EtcdRestore to copy: of the last backup that is known, else with words to replace.
+/// An EtcdRestore to copy: of the last known backup, otherwise with placeholders.
 fn restore_manifest(name: &str, source: Option<&serde_json::Value>) -> String {
     let unknown = || serde_json::json!({ "backupStorageType": "S3", "s3": { "path": "BUCKET/KEY", "awsSecret": "SECRET" } });
     let mut spec = source.cloned().unwrap_or_else(unknown);
     spec["etcdCluster"] = serde_json::json!({ "name": name });
     serde_json::json!({
         "apiVersion": "etcd.database.coreos.com/v1beta2", "kind": "EtcdRestore",
-        // A restore is done once: each has a name of its own.
+        // A restore runs once: each has a name of its own.
         "metadata": { "generateName": format!("{name}-") }, "spec": spec,
     })
     .to_string()
 }
 
-/// Sets one condition of a status that is otherwise made.
+/// Sets one condition of a complete status.
 pub(crate) fn set_condition(
     status: &mut EtcdClusterStatus,
     old: &EtcdClusterStatus,
@@ -294,7 +295,7 @@ pub(crate) fn set_condition(
     status.conditions = conditions.new;
 }
 
-/// Conditions that are being written over those of before.
+/// Conditions being written over the previous ones.
 pub(crate) struct Conditions<'a> {
     old: &'a EtcdClusterStatus,
     generation: Option<i64>,
@@ -303,7 +304,7 @@ pub(crate) struct Conditions<'a> {
 }
 
 impl Conditions<'_> {
-    /// Whether something was said of it, now or before.
+    /// Whether the condition exists, from now or before.
     pub(crate) fn has(&self, type_: &str) -> bool {
         self.new.iter().any(|condition| condition.type_ == type_)
     }

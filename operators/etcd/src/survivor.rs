@@ -1,4 +1,5 @@
-//! What a cluster that lost its quorum for good still has: of the members whose claims are there, the one with the newest data.
+//! The remaining data of a cluster with a permanently lost quorum: of the members with claims, the one with
+//! the newest data.
 
 use crate::observed::{Memory, Observed};
 
@@ -11,7 +12,8 @@ pub(crate) struct Survivor {
     pub(crate) revision: Option<i64>,
 }
 
-/// The member with the newest data. A learner may lack any part of the data, and a member that differs from a majority is wrong.
+/// The member with the newest data. A learner may lack any part of the data, and a member that differs from a
+/// majority is wrong.
 pub(crate) fn newest(memory: &Memory, seen: &Observed) -> Option<Survivor> {
     let wrong = |name: &String| memory.corruption.as_ref().is_some_and(|known| known.wrong.contains(name));
     let voter = |name: &String| memory.members.is_empty() || memory.members.contains(name);
@@ -27,7 +29,7 @@ pub(crate) fn newest(memory: &Memory, seen: &Observed) -> Option<Survivor> {
 }
 
 impl Survivor {
-    /// What it holds, beside what the last backup does.
+    /// Its data compared with the last backup.
     pub(crate) fn describe(&self, seen: &Observed) -> String {
         let name = &self.name;
         let own = match self.revision {

@@ -1,5 +1,6 @@
-//! From what users wrote to what can be built: no options left open, every Kubernetes type read. The API server has
-//! checked the schema; what a schema cannot say is checked here, and what this release does not serve is refused.
+//! Converts the user's spec to a validated one: all options decided, every Kubernetes type parsed. The API
+//! server has checked the schema; what a schema cannot express is checked here, and unsupported features are
+//! rejected.
 
 use std::collections::BTreeMap;
 
@@ -27,13 +28,13 @@ mod terms;
 
 pub(crate) use terms::amount;
 
-/// Enough for etcd's largest recommended database.
+/// Sufficient for etcd's largest recommended database.
 const DEFAULT_VOLUME_SIZE: &str = "8Gi";
-/// The etcd versions that this operator runs: earlier ones have no learners, and a 4.0 does not exist.
+/// The supported etcd versions: earlier ones have no learners, and a 4.0 does not exist.
 const SUPPORTED_VERSIONS: &str = "a 3.4 version (such as 3.4.23), a 3.5 version (3.5.3 or later) or a \
  later 3.x";
 
-/// What is wrong with a spec, all of it at once.
+/// All errors of a spec.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.join("; "))]
 pub struct InvalidSpec(pub Vec<String>);
@@ -43,34 +44,29 @@ pub struct InvalidSpec(pub Vec<String>);
 pub struct Validated {
     pub name: String,
     pub namespace: String,
-    /// Uid; also the token of the etcd cluster, so that two clusters never take each other for the same.
+    /// Uid; also the token of the etcd cluster, so that two clusters never mix.
     pub uid: String,
-    /// Generation of the spec.
     pub generation: Option<i64>,
-    /// Size, version, paused.
     pub goal: Goal,
-    /// Where data is kept.
     pub storage: Storage,
-    /// Members tell more on their metrics port.
+    /// Members expose more on their metrics port.
     pub extensive_metrics: bool,
-    /// Where images come from.
+    /// Image repository.
     pub repository: String,
     /// Appended to the names of members, with a leading dot, or empty.
     pub domain: String,
-    /// How pods look.
     pub pod: PodShape,
     pub tls: tls::Goal,
-    /// Secret with the password of the user root, when authentication is wanted.
+    /// Secret with the password of user root, if authentication is configured.
     pub root_secret: Option<String>,
-    /// A PodDisruptionBudget is wanted.
     pub budget: bool,
-    /// Says to whom pods and Services belong.
+    /// Owner of pods and Services.
     pub owner: OwnerReference,
-    /// What was accepted although it has no effect, or may not work as meant.
+    /// Accepted settings without effect, or with a likely unintended one.
     pub notes: Vec<String>,
 }
 
-/// How pods look.
+/// Settings of member pods.
 #[derive(Debug, Clone, Default)]
 pub struct PodShape {
     pub(crate) labels: BTreeMap<String, String>,
@@ -84,14 +80,11 @@ pub struct PodShape {
     pub(crate) spread: Option<Vec<TopologySpreadConstraint>>,
 }
 
-/// Where members keep their data.
 #[derive(Debug, Clone)]
 pub struct Storage {
-    /// What volumes are asked for.
     pub(crate) claim: PersistentVolumeClaimSpec,
-    /// Who gets one.
     pub(crate) when: Volumes,
-    /// What becomes of volumes that are not needed any more.
+    /// Retention of unused volumes.
     pub(crate) retention: RetentionPolicy,
 }
 
@@ -99,16 +92,14 @@ pub struct Storage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Volumes {
     Always,
-    /// None.
     Never,
-    /// All, if Kubernetes knows what to give to whom does not say what.
+    /// All, if a default StorageClass exists.
     WithDefaultClass,
 }
 
-/// Reads a cluster.
-///
+/// Validates a cluster.
 /// # Errors
-/// Everything that is wrong with it, each with its field.
+/// All errors, each with its field.
 pub fn validate(cluster: &EtcdCluster) -> Result<Validated, InvalidSpec> {
     let mut errors = Vec::new();
     let mut notes = Vec::new();
@@ -261,8 +252,8 @@ fn pod_shape(
     }
 }
 
-/// The variables of the spec without those that the operator sets. New ones are refused by the API; an object that was stored with
-/// one before keeps working.
+/// The variables of the spec without those that the operator sets. The API rejects new ones; an object stored
+/// with one before keeps working.
 fn environment(policy: &PodPolicy, errors: &mut Vec<String>, notes: &mut Vec<String>) -> Vec<EnvVar> {
     let field = "spec.pod.etcdEnv";
     let all: Vec<EnvVar> = read(field, policy.etcd_env.as_ref(), errors).unwrap_or_default();
@@ -293,7 +284,7 @@ fn shadowed(spec: &EtcdClusterSpec, env: &[EnvVar], errors: &mut Vec<String>) {
     }
 }
 
-/// A constraint that does not say whom it counts counts the members.
+/// A constraint without a selector selects the members.
 fn spread(
     cluster: &str,
     policy: &PodPolicy,
@@ -363,7 +354,7 @@ fn storage(
     notes.extend(
         size.filter(|_| when != Volumes::Never).and_then(|size| disk::note(&size_field, size, quota)),
     );
-    // The predecessor's manifests leave it out, and Kubernetes demands it.
+    // Manifests of coreos/etcd-operator omit it, and Kubernetes requires it.
     claim.access_modes.get_or_insert_with(|| vec!["ReadWriteOnce".into()]);
     Storage { claim, when, retention: wanted.retention_policy.unwrap_or_default() }
 }
@@ -378,7 +369,7 @@ fn read<T: DeserializeOwned>(field: &str, value: Option<&Value>, errors: &mut Ve
     }
 }
 
-/// `cpu: 1` is as good as `cpu: "1"` in YAML, but not in the types.
+/// YAML accepts `cpu: 1` like `cpu: "1"`, the types do not.
 fn amounts_as_text(mut resources: Value) -> Value {
     for list in ["limits", "requests"] {
         for amount in
@@ -453,7 +444,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_told_at_once_with_their_fields() {
+    fn all_mistakes_are_reported_at_once_with_their_fields() {
         let found = errors(serde_json::json!({
             "size": 9, "version": "3.2.13", "TLS": { "static": { "operatorSecret": "s" } },
             "pod": { "labels": { "app": "x", "etcd_node": "y" }, "annotations": { "etcd.version": "1" },
@@ -478,7 +469,8 @@ pub(crate) mod tests {
         assert!(
             errors(serde_json::json!({ "size": 1, "version": "foo" }))[0].contains("invalid version \"foo\"")
         );
-        // The predecessor's own example, and one that does not exist: the refusal names the versions to choose from.
+        // An example of coreos/etcd-operator, and a nonexistent version: the error lists the supported
+        // versions.
         for version in ["3.2.13", "4.0.0"] {
             let found = errors(serde_json::json!({ "size": 1, "version": version }));
             let expected = format!(

@@ -1,7 +1,6 @@
-//! Watches of the Kubernetes API for a controller, each of which waits on its own after an error.
-//!
-//! A [`Controller`] lets all its watches wait when one of them fails, for up to half a minute: a right that is missing for one kind
-//! would make it blind for all of them. What it is given here never fails.
+//! Watches of the Kubernetes API for a controller, each with its own backoff.
+//! A [`Controller`] suspends all its watches when one of them fails, for up to half a minute: a missing
+//! permission for one kind would blind it for all of them. The streams from this module never fail.
 
 use std::fmt::Debug;
 use std::future::ready;
@@ -13,10 +12,10 @@ use kube::{Api, Resource};
 use olm_client::patient;
 use serde::de::DeserializeOwned;
 
-/// What a watch is told when it has to begin anew, as it is every now and then.
+/// HTTP status for an expired watch, which restarts, as happens regularly.
 const EXPIRED: u16 = 410;
 
-/// What becomes of the objects. What goes wrong is logged, and tried again.
+/// Changes of the objects. Errors are logged, and the watch is retried.
 pub(crate) fn events<K>(
     api: Api<K>,
     config: watcher::Config,
@@ -39,7 +38,6 @@ where
     })
 }
 
-/// A controller of the objects of a kind.
 pub(crate) fn controller<K>(api: Api<K>) -> Controller<K>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
@@ -79,14 +77,14 @@ mod tests {
             ready(Ok::<_, Infallible>(answer.unwrap()))
         });
         let pods = Api::<Pod>::all(Client::new(service, "default"));
-        let mut told = std::pin::pin!(events(pods, watcher::Config::default()));
+        let mut stream = std::pin::pin!(events(pods, watcher::Config::default()));
         let twice = async {
             while asked.load(Ordering::Relaxed) < 2 {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
         tokio::select! {
-            event = told.next() => panic!("{event:?}"),
+            event = stream.next() => panic!("{event:?}"),
             () = twice => {}
         }
     }

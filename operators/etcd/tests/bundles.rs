@@ -1,6 +1,6 @@
-//! The bundles say what the code does: CRD, image, versions and permissions.
+//! The bundles match the code: CRD, image, versions and permissions.
 
-// Helpers of tests fail as tests do.
+// Test helpers fail like tests.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::collections::BTreeSet;
@@ -11,13 +11,12 @@ use etcd_operator::crd;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
-/// A bundle.
 struct Shipped {
     version: &'static str,
     replaces: &'static str,
     image: &'static str,
     channels: &'static str,
-    /// Backups and restores too.
+    /// With backups and restores.
     all_kinds: bool,
     /// For all namespaces.
     clusterwide: bool,

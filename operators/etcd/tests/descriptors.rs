@@ -1,7 +1,7 @@
-//! What a console asks and shows of the operator's kinds is all there is: each field of a spec and of a status is described by the
-//! bundles, or stands here with the reason why not.
+//! The descriptors in the bundles are complete: each field of a spec and of a status has a descriptor, or an
+//! entry here with the reason.
 
-// Helpers of tests fail as tests do.
+// Test helpers fail like tests.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 const BUNDLES: [&str; 2] = ["0.11.0", "0.11.0-clusterwide"];
 
-/// Kind, part, path, why nobody is shown it.
+/// Kind, part, path, why it has no descriptor.
 const UNSHOWN: [(&str, &str, &str, &str); 15] = [
     ("EtcdCluster", "status", "observedGeneration", "for programs that wait for a change to be seen"),
     ("EtcdCluster", "status", "selector", "for the scale subresource"),
@@ -34,7 +34,7 @@ const UNSHOWN: [(&str, &str, &str, &str); 15] = [
     ("EtcdRestore", "status", "upload.key", "what a restarted operator takes back"),
 ];
 
-/// Objects in the words of Kubernetes, which are one field here.
+/// Nested Kubernetes objects, each described as one field.
 const WHOLE: [&str; 7] = [
     "pod.affinity",
     "pod.securityContext",
@@ -81,7 +81,7 @@ fn every_field_is_described_or_left_out_for_a_reason() {
                     .iter()
                     .map(|descriptor| descriptor["path"].as_str().unwrap())
                     .collect();
-                // what is described is there
+                // every descriptor has a field
                 for path in &described {
                     let below = format!("{path}.");
                     assert!(
@@ -89,7 +89,7 @@ fn every_field_is_described_or_left_out_for_a_reason() {
                         "{bundle}: {kind} {part} has no field {path}"
                     );
                 }
-                // and what is there is described
+                // every field has a descriptor
                 for field in fields {
                     let with = |path: &&str| field == **path || field.starts_with(&format!("{path}."));
                     if !described.iter().any(with) {

@@ -4,28 +4,28 @@ use std::collections::HashSet;
 
 use super::{Timed, Verdict};
 
-/// States that a search may visit. A history of a hundred operations with a dozen unknown ones takes a few thousand.
+/// Maximum number of visited states. A history of a hundred operations with a dozen unknown ones takes a few
+/// thousand.
 const LARGEST: usize = 2_000_000;
 
-/// An operation on a register. What it returned is part of it.
+/// An operation on a register, with its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Op {
     Read(Option<u64>),
-    /// It wrote this.
     Write(u64),
-    /// If the value is `from` it becomes `to`; `done` says whether it was, `None` that nobody knows.
+    /// If the value is `from` it becomes `to`; `done` is the result, `None` if unknown.
     Swap {
-        /// The value that is expected.
+        /// The expected value.
         from: u64,
-        /// The value that comes.
+        /// The new value.
         to: u64,
-        /// Whether it came.
+        /// Whether it took effect.
         done: Option<bool>,
     },
 }
 
 impl Op {
-    /// The value after it; `None` when it cannot have been carried out on this value with what it returned.
+    /// The value after it; `None` when its result is impossible for this value.
     fn on(&self, value: Option<u64>) -> Option<Option<u64>> {
         match *self {
             Self::Read(read) => (read == value).then_some(value),
@@ -46,12 +46,12 @@ struct Event {
     is_call: bool,
 }
 
-/// The events that are not explained yet, as a list from which a pair can be taken and put back.
+/// The unexplained events, as a list from which a pair can be removed and restored.
 struct Remaining {
     events: Vec<Event>,
     next: Vec<usize>,
     before: Vec<usize>,
-    /// Where the return of an operation is.
+    /// Index of the return of an operation.
     returns: Vec<usize>,
 }
 
@@ -93,22 +93,22 @@ impl Remaining {
         self.before[next] = place;
     }
 
-    /// Takes out a call and its return.
+    /// Removes a call and its return.
     fn take(&mut self, call: usize) {
         self.unlink(call);
         self.unlink(self.returns[self.events[call].op]);
     }
 
-    /// Puts back what was taken last.
+    /// Restores the last removed pair.
     fn put(&mut self, call: usize) {
         self.relink(self.returns[self.events[call].op]);
         self.relink(call);
     }
 }
 
-/// Searches an order of the operations on one register that begins without a value.
+/// Searches for an order of the operations on one register without an initial value.
 pub fn check(history: &[Timed<Op>]) -> Verdict {
-    // What was read by somebody who does not know what he read says nothing.
+    // A read with an unknown result carries no information.
     let told = history.iter().filter(|op| op.returned.is_some() || !matches!(op.what, Op::Read(_)));
     let owned: Vec<Timed<Op>> = told
         .cloned()
@@ -151,7 +151,7 @@ pub fn check(history: &[Timed<Op>]) -> Verdict {
             place = left.next[place];
             continue;
         }
-        // Somebody returned whose operation has no place: an earlier choice was wrong.
+        // The returned operation has no place: an earlier choice was wrong.
         if longest.1.is_none() || path.len() > longest.0 {
             longest = (path.len(), Some((event.op, value)));
         }

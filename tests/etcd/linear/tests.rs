@@ -1,4 +1,4 @@
-//! Histories that are known to be good or bad, and small random ones against a check that tries every order.
+//! Histories known to be valid or invalid, and small random ones compared with a check of every order.
 
 use std::collections::BTreeSet;
 
@@ -44,7 +44,7 @@ fn a_read_beside_a_write_may_see_either() {
     for read in [None, Some(1)] {
         good(&[op(0, 10, Op::Write(1)), op(2, 3, Op::Read(read))]);
     }
-    // Two writes at the same time, and a third reader who makes one of them the last.
+    // Two concurrent writes, and a later read that makes one of them the last.
     good(&[op(0, 10, Op::Write(1)), op(1, 9, Op::Write(2)), op(11, 12, Op::Read(Some(1)))]);
     good(&[op(0, 10, Op::Write(1)), op(1, 9, Op::Write(2)), op(11, 12, Op::Read(Some(2)))]);
 }
@@ -54,26 +54,27 @@ fn a_write_of_unknown_fate_may_come_late_or_never() {
     let begun = [op(0, 1, Op::Write(1)), unknown(2, Op::Write(2))];
     good(&[&begun[..], &[op(3, 4, Op::Read(Some(1))), op(5, 6, Op::Read(Some(1)))]].concat());
     good(&[&begun[..], &[op(3, 4, Op::Read(Some(1))), op(5, 6, Op::Read(Some(2)))]].concat());
-    // But it comes once.
+    // But it takes effect once.
     bad(&[&begun[..], &[op(3, 4, Op::Read(Some(2))), op(5, 6, Op::Read(Some(1)))]].concat());
     good(&[op(0, 1, Op::Write(1)), unknown(2, swap(1, 2, None)), op(3, 4, Op::Read(Some(1)))]);
     good(&[op(0, 1, Op::Write(1)), unknown(2, swap(1, 2, None)), op(3, 4, Op::Read(Some(2)))]);
     bad(&[op(0, 1, Op::Write(1)), unknown(2, swap(7, 2, None)), op(3, 4, Op::Read(Some(2)))]);
-    // Not before it was begun.
+    // Not before its call.
     bad(&[op(0, 1, Op::Read(Some(2))), unknown(2, Op::Write(2))]);
 }
 
 #[test]
 fn what_no_order_explains_is_found() {
-    // A stale read; a lost write; a value from nowhere; an empty key after a write: the member that lost its data.
+    // A stale read; a lost write; an unwritten value; an empty key after a write: the member that lost its
+    // data.
     bad(&[op(0, 1, Op::Write(1)), op(2, 3, Op::Write(2)), op(4, 5, Op::Read(Some(1)))]);
     bad(&[op(0, 1, Op::Write(1)), op(2, 3, Op::Read(Some(7)))]);
     bad(&[op(0, 1, Op::Write(1)), op(2, 3, Op::Read(None))]);
-    // New and then old again, while the write is still under way.
+    // The new and then the old value, while the write is still pending.
     bad(&[op(0, 9, Op::Write(1)), op(1, 2, Op::Read(Some(1))), op(3, 4, Op::Read(None))]);
-    // Two who both swapped the same value.
+    // Two successful swaps of the same value.
     bad(&[op(0, 1, Op::Write(1)), op(2, 9, swap(1, 2, Some(true))), op(3, 8, swap(1, 3, Some(true)))]);
-    // A swap that was refused although nobody had changed the value.
+    // A failed swap although the value was not changed.
     bad(&[op(0, 1, Op::Write(1)), op(2, 3, swap(1, 2, Some(false)))]);
 }
 
@@ -150,7 +151,7 @@ fn the_search_agrees_with_trying_every_order() {
     assert!(goods > 1000 && bads > 1000, "{goods} good ones and {bads} bad ones");
 }
 
-/// A register as it should be, with clients whose calls overlap.
+/// A correct register, with clients whose calls overlap.
 fn simulated(random: &mut Random, clients: u64, count: u64) -> Vec<Timed<Op>> {
     let (mut value, mut clock) = (None, 0);
     let mut tick = || {
@@ -197,7 +198,7 @@ fn simulated(random: &mut Random, clients: u64, count: u64) -> Vec<Timed<Op>> {
             }
         }
     }
-    // What took effect and nobody heard of.
+    // Took effect without a returned result.
     history
         .extend(under_way.into_iter().flatten().filter_map(|(called, what, _)| Some(unknown(called, what?))));
     history
@@ -209,7 +210,7 @@ fn long_histories_of_a_real_register_are_explained_and_one_wrong_read_in_them_is
     for round in 0..100 {
         let mut history = simulated(&mut random, 5, 150);
         good(&history);
-        // when one read at the end sees what was overwritten long ago
+        // when one read at the end returns a value overwritten long ago
         let first = history.iter().find_map(|op| match op.what {
             Op::Write(value) if op.returned.is_some() => Some(value),
             _ => None,
@@ -241,8 +242,8 @@ fn a_set_that_grows_is_explained() {
 fn a_set_that_loses_or_invents_is_found() {
     let adds = [add(0, Some(1), 1), add(2, None, 2), add(4, Some(9), 3)];
     let wrong: [&[set::Read]; 5] = [
-        // An acknowledged element is missing; one appears from nowhere; one was read and is gone again; one before its time; two reads
-        // beside each other that saw different halves.
+        // An acknowledged element is missing; an unwritten one appears; one was read and is gone again; one
+        // before its call; two concurrent reads with different halves.
         &[reads(2, 3, &[])],
         &[reads(2, 3, &[1, 7])],
         &[reads(3, 4, &[1, 2]), reads(5, 6, &[1])],

@@ -1,6 +1,5 @@
 //! Any files are a bundle or are not; validating one never fails.
-//!
-//! The input is cut into files at lines that start with `@`, which hold the path.
+//! The input is split into files at lines that start with `@`, which contain the path.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any bytes are a catalog, perhaps an empty one; what was read of it reads the same again.
+//! Any bytes are a catalog, perhaps an empty one; the parsed content reads the same again.
 
 #![no_main]
 

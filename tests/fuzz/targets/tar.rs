@@ -1,4 +1,5 @@
-//! Any bytes are an archive or are not; unpacking one writes nothing outside of its folder and no more than it may.
+//! Any bytes are an archive or are not; unpacking one writes nothing outside of its directory and no more
+//! than the limit.
 
 #![no_main]
 
@@ -7,7 +8,7 @@ use std::path::Path;
 use libfuzzer_sys::fuzz_target;
 use olm_catalog_sources::{Limits, Wanted, unpack_tar};
 
-/// More than this is too much for so little.
+/// Output limit for a small input.
 const MOST_BYTES: u64 = 1 << 20;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -1,8 +1,8 @@
-//! `kill -9` of the manager at every call that changes something, before and after it was carried out.
-//!
-//! What a dead manager leaves is what it wrote, so a death between two reads is the death after the write before: these two
-//! per write are all the states there are. Before a write is nearly after the one before, so the normal run takes every fourth of
-//! those; `make test-long` takes all, and kills the manager at every single call.
+//! `kill -9` of the manager at every write, before and after it is applied.
+//! A dead manager leaves its completed writes, so a death between two reads is equivalent to one after the
+//! previous write: these two per write are all possible states. Before a write is nearly after the previous
+//! one, so the normal run takes every fourth of those; `make test-long` takes all, and kills the manager at
+//! every single call.
 
 use std::sync::{
     Arc,
@@ -15,12 +15,10 @@ use olm_tests::inprocess::{Call, Fault, Manager, Snapshot, World};
 use super::{ask, catalog, made_once, same, settled};
 use crate::run;
 
-/// Which calls are counted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum At {
-    /// Those that change something.
+    /// Writes.
     Writes,
-    /// All of them.
     Calls,
 }
 
@@ -30,7 +28,7 @@ impl At {
     }
 }
 
-/// What is done while the manager dies.
+/// The work during which the manager dies.
 #[derive(Clone, Copy)]
 enum Work {
     Install,
@@ -45,7 +43,7 @@ impl Work {
         }
     }
 
-    /// Up to the moment from which calls count.
+    /// Up to the call from which calls are counted.
     async fn prepare(self, world: &World) -> Result<Option<Manager>> {
         ask(world).await?;
         match self {
@@ -70,7 +68,7 @@ impl Work {
     }
 }
 
-/// The undisturbed run: what it leaves, and how many calls count.
+/// The undisturbed run: its final objects, and the number of counted calls.
 async fn undisturbed(work: Work, at: At) -> Result<(Snapshot, usize)> {
     let world = World::bare().await?;
     let manager = work.prepare(&world).await?;
@@ -82,7 +80,7 @@ async fn undisturbed(work: Work, at: At) -> Result<(Snapshot, usize)> {
     Ok((left, calls.iter().filter(|call| at.counts(call)).count()))
 }
 
-/// Killed at the n-th call that counts; `false` when there was no such call.
+/// Killed at the n-th counted call; `false` when there was no such call.
 async fn killed(work: Work, at: At, fault: Fault, n: usize, left: &Snapshot) -> Result<bool> {
     let world = World::bare().await?;
     let manager = work.prepare(&world).await?;
@@ -108,7 +106,7 @@ async fn killed(work: Work, at: At, fault: Fault, n: usize, left: &Snapshot) -> 
     let at_call =
         world.faults.calls().into_iter().filter(|call| call.number >= from && at.counts(call)).nth(n);
     let when = format!("killed {fault:?} {}", at_call.map(|call| call.to_string()).unwrap_or_default());
-    // when another one carries on
+    // when another one continues
     let _next = world.manager("manager-1")?;
     let now = settled(&world, work.csv()).await.with_context(|| when.clone())?;
     same(left, &now, &when)?;
@@ -116,10 +114,11 @@ async fn killed(work: Work, at: At, fault: Fault, n: usize, left: &Snapshot) -> 
     Ok(true)
 }
 
-/// How many undisturbed runs are counted in the long test. The manager looks again when something changed, once for however much
-/// changed meanwhile: an upgrade of the same operator takes 87 calls in one run and 106 in the next, of which the writes are the same.
+/// Number of undisturbed runs that are counted in the long test. The manager reconciles after a change, once
+/// for several changes: an upgrade of the same operator takes 87 calls in one run and 106 in the next, with
+/// the same writes.
 const COUNTED: usize = 5;
-/// After so many runs in a row that ended before the call they were to die at, there is no such call.
+/// After this many consecutive runs that ended before their call, there is no such call.
 const ENDED: usize = 3;
 
 fn at_every_call(work: Work, fault: Fault) {
@@ -136,7 +135,7 @@ fn at_every_call(work: Work, fault: Fault) {
         let (mut deaths, mut ended) = (0, 0);
         let step = if long || fault == Fault::KillAfter { 1 } else { 4 };
         for n in (0..).step_by(step) {
-            // Writes are as many in every run; of all calls there may be more.
+            // The number of writes is constant; that of all calls varies.
             if n >= calls && (at == At::Writes || ended >= ENDED) {
                 break;
             }
@@ -158,7 +157,7 @@ fn at_every_call(work: Work, fault: Fault) {
             wrong.len(),
             wrong.join("\n")
         );
-        // Calls run side by side, so that a run may have one more or less than the other.
+        // Calls are concurrent, so that a run may have one more or less than another.
         let tried = calls.div_ceil(step);
         ensure!(deaths + 3 >= tried, "died {deaths} times only, in {tried} runs");
         Ok(())

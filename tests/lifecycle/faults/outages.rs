@@ -1,4 +1,4 @@
-//! An API that says no, that answers to nobody, that is away; two managers; a catalog and a disk that fail.
+//! A rejecting, failing or absent API; two managers; failures of a catalog and a disk.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{ask, catalog, interrupted, made_once, same, settled};
 use crate::run;
 
-/// What an undisturbed install leaves.
+/// The result of an undisturbed install.
 async fn undisturbed() -> Result<Snapshot> {
     let world = World::bare().await?;
     ask(&world).await?;
@@ -18,11 +18,11 @@ async fn undisturbed() -> Result<Snapshot> {
     settled(&world, "a.v1.0.0").await
 }
 
-/// How many calls of a storm fail. Each failure of one object is waited for twice as long as the one before, so that even when one
-/// object gets them all it is done with them in 15 s.
+/// Number of failing calls in a storm. The delay doubles with each failure of one object, so that even an
+/// object with all of them recovers within 15 s.
 const STORM: usize = 4;
 
-/// An install under a fault, which comes to the same end.
+/// An install under a fault, with the same result.
 fn storm(fault: Fault, times: usize, matches: impl Fn(&Call) -> bool + Send + Sync + 'static) {
     run(async move {
         let left = undisturbed().await?;
@@ -65,7 +65,7 @@ fn a_server_that_has_too_much_to_do() {
     storm(Fault::Status(429), STORM, |call| call.number.is_multiple_of(3));
 }
 
-/// For a while nothing but refusals, to every call of an upgrade that is under way.
+/// For a while only errors, for every call of an upgrade in progress.
 fn squall(code: u16) {
     const REFUSED: usize = 12;
     run(async move {
@@ -99,7 +99,7 @@ fn squall(code: u16) {
     });
 }
 
-/// What an undisturbed upgrade leaves.
+/// The result of an undisturbed upgrade.
 async fn upgraded() -> Result<Snapshot> {
     let world = World::bare().await?;
     ask(&world).await?;
@@ -163,8 +163,8 @@ fn watches_that_end() {
     });
 }
 
-/// The API is away in the middle of an install for this long; a manager whose lease ran out meanwhile ends and is started again,
-/// as the kubelet does, so that nothing waits for what its back-offs have grown to.
+/// The API is unavailable in the middle of an install for this long; a manager whose lease expired meanwhile
+/// ends and is restarted, as the kubelet does, so that long back-offs do not delay it.
 fn away(time: Duration, options: impl FnOnce(Options) -> Options + Send + 'static, gives_up: bool) {
     run(async move {
         let left = undisturbed().await?;
@@ -193,21 +193,21 @@ fn away(time: Duration, options: impl FnOnce(Options) -> Options + Send + 'stati
     });
 }
 
-/// Not long enough for a lease to run out, and for every watch and every call to fail several times.
+/// Too short for a lease to expire, and long enough for every watch and every call to fail several times.
 #[test]
 fn an_api_that_is_away_for_a_moment() {
     away(Duration::from_secs(2), |options| options, false);
 }
 
-/// A minute, as after a control plane was restarted (`make test-long`; the normal run takes what is needed for the lease to run
-/// out, after which only the number of attempts grows).
+/// A minute, as after a restart of a control plane (`make test-long`; the normal run takes the time for the
+/// lease to expire, after which only the number of attempts grows).
 #[test]
 fn an_api_that_is_away_for_a_minute() {
     let time = if std::env::var_os("OLM_TEST_LONG").is_some() { 60 } else { 12 };
     away(Duration::from_secs(time), |options| Options { leader_election: true, ..options }, true);
 }
 
-/// Two that both believe to lead (a lease that was stolen, a clock that jumped) do no harm to each other.
+/// Two managers that both lead (a stolen lease, a clock jump) do not harm each other.
 #[test]
 fn two_managers_at_once() {
     run(async {
@@ -231,7 +231,7 @@ fn two_managers_at_once() {
     });
 }
 
-/// With the lease one acts and the other waits; asked to stop, the first hands over.
+/// With the lease one acts and the other waits; on shutdown, the first hands over.
 #[test]
 fn the_lease_is_handed_over() {
     run(async {
@@ -247,7 +247,7 @@ fn the_lease_is_handed_over() {
         let acted: Vec<String> =
             waits.calls().iter().filter(|c| c.is_write() && !c.is_lease()).map(ToString::to_string).collect();
         ensure!(acted.is_empty(), "the one that waits wrote: {acted:?}");
-        // when the first is asked to stop
+        // when the first is stopped
         one.stop().await?;
         let asked = tokio::time::Instant::now();
         world.delete("Deployment", "ns", "a").await?;
@@ -258,7 +258,8 @@ fn the_lease_is_handed_over() {
     });
 }
 
-/// The catalog goes while its plan waits: what was approved is not guessed at, and carried out when the catalog is back.
+/// The catalog disappears while its plan waits: approved content is not guessed, and is applied when the
+/// catalog is back.
 #[test]
 fn a_catalog_that_goes_in_the_middle_of_a_plan() {
     run(async {
@@ -270,12 +271,12 @@ fn a_catalog_that_goes_in_the_middle_of_a_plan() {
         world.delete("CatalogSource", OLM, "catalog").await?;
         world.condition("Subscription", "ns", "a", "CatalogSourcesUnhealthy", "").await?;
         world.approve("ns", text(&plan, "/metadata/name")).await?;
-        let told = world
+        let reported = world
             .until("InstallPlan", "ns", text(&plan, "/metadata/name"), |p| {
                 condition(p, "Resolved").is_some_and(|c| c["status"] == "False")
             })
             .await?;
-        let message = text(condition(&told, "Resolved").context("a condition")?, "/message");
+        let message = text(condition(&reported, "Resolved").context("a condition")?, "/message");
         println!("{message}");
         ensure!(message.contains("olm/catalog"), "{message}");
         ensure!(world.list("ClusterServiceVersion", "ns").await?.is_empty(), "something was installed");
@@ -284,7 +285,7 @@ fn a_catalog_that_goes_in_the_middle_of_a_plan() {
     });
 }
 
-/// The same while the plan is at work: what has begun is told to wait for the catalog, and ends when it is back.
+/// The same while the plan is in progress: it waits for the catalog, and completes when it is back.
 #[test]
 fn a_catalog_that_goes_while_its_plan_is_at_work() {
     run(async {
@@ -308,8 +309,8 @@ fn a_catalog_that_goes_while_its_plan_is_at_work() {
     });
 }
 
-/// A disk without room: the catalog that is there goes on serving, the CatalogSource says what is wrong, and when there is room
-/// again the next look takes the new one.
+/// A full disk: the existing catalog stays served, the CatalogSource reports the error, and when there is
+/// space again the next poll stores the new one.
 #[test]
 fn a_disk_without_room_for_the_catalogs() {
     run(async {
@@ -341,7 +342,7 @@ fn a_disk_without_room_for_the_catalogs() {
             let block = small.join("block");
             let _ = std::fs::write(&block, vec![0_u8; 2 << 20]);
             world.publish("catalog", &catalog(2)).await?;
-            let told = world
+            let reported = world
                 .until("CatalogSource", OLM, "catalog", |s| {
                     let message = format!("{} {}", text(s, "/status/message"), s["status"]["conditions"]);
                     message.contains("No space left")
@@ -349,8 +350,8 @@ fn a_disk_without_room_for_the_catalogs() {
                         || message.contains("os error 28")
                 })
                 .await?;
-            println!("{}", told["status"]["message"]);
-            // then what is installed stays and is looked after
+            println!("{}", reported["status"]["message"]);
+            // then the installed operator stays managed
             world.delete("Deployment", "ns", "a").await?;
             world.until("Deployment", "ns", "a", |d| d["status"]["availableReplicas"] == 1).await?;
             std::fs::remove_file(&block)?;
@@ -363,7 +364,7 @@ fn a_disk_without_room_for_the_catalogs() {
     });
 }
 
-/// A webhook of somebody else that must answer and has nobody behind it: told before anything is changed, and again tried.
+/// A foreign mandatory webhook without endpoints: reported before anything is changed, and retried.
 #[test]
 fn a_webhook_that_is_down() {
     run(async {
@@ -381,7 +382,7 @@ fn a_webhook_that_is_down() {
         world.apply(&hook).await?;
         world.publish("catalog", &catalog(1)).await?;
         world.subscribe("ns", "a").await?;
-        let told = world
+        let reported = world
             .eventually("a condition that names the webhook", async || {
                 let subscription = world.get("Subscription", "ns", "a").await?;
                 let plans = world.list("InstallPlan", "ns").await?;
@@ -395,8 +396,8 @@ fn a_webhook_that_is_down() {
                     .context("no condition names it")
             })
             .await?;
-        println!("{told}");
-        let message = text(&told, "/message");
+        println!("{reported}");
+        let message = text(&reported, "/message");
         for named in ["gate.example.com", "default/nobody", "a-settings"] {
             ensure!(message.contains(named), "{named} is not named: {message}");
         }
@@ -415,7 +416,7 @@ fn a_webhook_that_is_down() {
     });
 }
 
-/// Whoever may not write is told so, and nothing is half done for want of rights.
+/// A manager without permission reports the missing right, and nothing is half done.
 #[test]
 fn a_manager_without_rights_says_which() {
     run(async {

@@ -1,4 +1,4 @@
-//! Things that never come: a CRD that is not established, a Deployment that is not ready, a namespace that goes.
+//! Stuck objects: a CRD that is not established, a Deployment that is not ready, a namespace being deleted.
 
 use anyhow::{Context as _, Result, ensure};
 use olm_tests::inprocess::{Catalog, Fate, Fault, World, condition, crd, text};
@@ -21,8 +21,8 @@ fn a_crd_that_is_never_established() {
         world.publish("catalog", &Catalog::chain(&[&rich("1.0.0")])).await?;
         world.home("ns").await?;
         world.subscribe("ns", "a").await?;
-        // then somebody says which CRD and why
-        let told = world
+        // then a condition names the CRD and the cause
+        let reported = world
             .eventually("a message that names the CRD", async || {
                 let subscription = world.get("Subscription", "ns", "a").await?;
                 let plans = world.list("InstallPlan", "ns").await?;
@@ -34,7 +34,7 @@ fn a_crd_that_is_never_established() {
                 conditions.into_iter().find(names).context("nobody names it")
             })
             .await?;
-        println!("{}", told["message"]);
+        println!("{}", reported["message"]);
         ensure!(world.find("Deployment", "ns", "a").await?.is_none(), "half installed");
         // when the names are free
         world.delete("CustomResourceDefinition", "", "others.a.example.com").await?;
@@ -42,7 +42,7 @@ fn a_crd_that_is_never_established() {
     });
 }
 
-/// It waits for ever, says for what, and is there when the pods are.
+/// It waits indefinitely, reports for what, and succeeds when the pods are ready.
 #[test]
 fn a_deployment_that_is_never_ready() {
     scenario(async |world, _manager| {
@@ -67,7 +67,7 @@ fn a_deployment_that_is_never_ready() {
 fn an_upgrade_that_never_is_ready_is_superseded() {
     scenario(async |world, _manager| {
         let one = op("1.0.0");
-        // It has a second to come up; without a deadline of its own a version is waited for, for five minutes.
+        // It has a second to start; without its own deadline a version has five minutes.
         let two = op("2.0.0").image("example.invalid/never-ready:2").csv(|csv| {
             csv["spec"]["install"]["spec"]["deployments"][0]["spec"]["progressDeadlineSeconds"] = 1.into();
         });
@@ -98,8 +98,8 @@ fn an_upgrade_that_never_is_ready_is_superseded() {
     });
 }
 
-/// The namespace goes in the middle of an install, at every object that the install writes: nothing is left of it but its CRD, the
-/// roles over that, and the APIService that the API server makes of it.
+/// The namespace is deleted in the middle of an install, at every object that the install writes: nothing is
+/// left of it except its CRD, the roles over that, and the APIService that the API server creates for it.
 #[test]
 fn a_namespace_that_goes_in_the_middle_of_an_install() {
     run(async {

@@ -1,4 +1,4 @@
-//! What it takes to prove that the author of a request holds the rights of its plan.
+//! The cost of checking that the author of a request has the rights of its plan.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{lifecycle::succeeded, table::Row};
 
-/// Pairs of installs, one by an administrator and one by a user with just the rights that it takes.
+/// Pairs of installs, one by an administrator and one by a user with exactly the required rights.
 const PAIRS: usize = 7;
 /// ConfigMaps of each operator: with its definition, account, role, binding, Deployment, version and the roles for its kind 20 objects.
 const CONFIG_MAPS: usize = 10;
@@ -71,7 +71,7 @@ pub(super) async fn row() -> Result<Row> {
     })
 }
 
-/// How long it takes, and how many reviews are asked for.
+/// Its duration, and the number of reviews.
 async fn install(world: &World, client: &Client, operator: &Operator) -> Result<(Duration, usize)> {
     let package = operator.package.as_str();
     world.home(package).await?;

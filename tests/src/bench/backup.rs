@@ -1,5 +1,5 @@
-//! A backup against the raw speed of reading the snapshot that it is of, with the same etcd and in the same run. What reading into a
-//! file takes is told beside it: etcd, who reads and who writes share the processors.
+//! A backup compared with the raw speed of reading its snapshot, with the same etcd and in the same run.
+//! Reading into a file is reported too: etcd, reader and writer share the processors.
 
 use std::{
     io::Write as _,
@@ -14,16 +14,16 @@ use serde_json::{Value, json};
 
 use super::table::Row;
 
-/// What the snapshot holds: enough that beginning and ending count for little.
+/// Size of the snapshot: large enough for negligible overhead at begin and end.
 const MEGABYTES: usize = 512;
-/// Each is measured so often; the best one counts, since the machine has other things to do too.
+/// Number of measurements; the best one counts, since the machine has other load.
 const TURNS: usize = 4;
-/// A backup may take this much longer than reading does: 80 % of its speed.
+/// Maximum duration relative to reading: 80 % of its speed.
 const SHARE: f64 = 1.0 / 0.8;
-/// Between two looks at how the backup stands: a hundredth of what it takes, and no work for the processors.
+/// Polling interval of the backup's status: a hundredth of its duration, and negligible load.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Reads a snapshot, and does nothing with it or writes it to a file.
+/// Reads a snapshot, discarding it or writing it to a file.
 async fn raw(member: Ipv4Addr, file: Option<&Path>) -> Result<(Duration, u64)> {
     let begun = Instant::now();
     let mut file = file.map(std::fs::File::create).transpose()?;
@@ -42,9 +42,10 @@ async fn raw(member: Ipv4Addr, file: Option<&Path>) -> Result<(Duration, u64)> {
     Ok((begun.elapsed(), bytes))
 }
 
-/// From the EtcdBackup that is created to the one that succeeded.
+/// From the creation of the EtcdBackup to its success.
 async fn backup(stage: &Stage, name: &str, member: Ipv4Addr, store: Value) -> Result<Duration> {
-    // Straight from the member, as the reading that it is compared with: the stage's audit is between a cluster and its operator.
+    // Directly from the member, like the compared read: the stage's audit is between a cluster and its
+    // operator.
     let mut spec = json!({ "etcdEndpoints": [format!("http://{member}:2379")] });
     for (key, value) in store.as_object().into_iter().flatten() {
         spec[key] = value.clone();
@@ -84,7 +85,7 @@ pub(crate) async fn rows() -> Result<Vec<Row>> {
     let mut best = [Duration::MAX; 2];
     for (kind, best) in ["Local", "S3"].into_iter().zip(&mut best) {
         for turn in 0..TURNS {
-            // By turns, so that all have the same share of the machine.
+            // Alternating, so that all have the same share of the machine.
             let (took, size) = raw(member, None).await?;
             (read, bytes) = (read.min(took), size);
             saved = saved.min(raw(member, Some(&file)).await?.0);
@@ -94,7 +95,7 @@ pub(crate) async fn rows() -> Result<Vec<Row>> {
                 _ => json!({ "storageType": kind, "local": { "path": path } }),
             };
             *best = backup(&stage, &name, member, store).await.with_context(|| name.clone())?.min(*best);
-            // The next one writes where this one did, as the raw file is written again: a machine gives memory for the first time slowly.
+            // The next one overwrites this one, like the raw file: first-time memory allocation is slow.
             if kind == "Local" {
                 std::fs::remove_dir_all(stage.folder().join("backups"))?;
             }
@@ -102,7 +103,7 @@ pub(crate) async fn rows() -> Result<Vec<Row>> {
     }
     let [local, s3] = best;
     let speed = |took: Duration| bytes as f64 / took.as_secs_f64() / 1e6;
-    // The S3 server is in this very process and hashes what it gets: what it takes is its own, and no limit is set for it.
+    // The S3 server is in this very process and hashes its input: its cost is its own, and it has no limit.
     Ok(vec![Row {
         what: "EtcdBackup into a folder, against reading the snapshot",
         measured: local.as_secs_f64(),

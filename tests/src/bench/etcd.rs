@@ -1,7 +1,6 @@
-//! The etcd operator against etcd's own rules: what a cluster takes beyond the time that etcd itself asks for.
-//!
-//! The floor is measured in the same run, with the same processes and no operator: members are added, started and promoted
-//! as soon as etcd lets them be.
+//! The etcd operator compared with etcd's own rules: its time for a cluster beyond that of etcd itself.
+//! The floor is measured in the same run, with the same processes and no operator: members are added, started
+//! and promoted as soon as etcd accepts it.
 
 mod anew;
 pub(super) mod idle;
@@ -25,21 +24,21 @@ use serde_json::{Value, json};
 
 use super::table::Row;
 
-/// Between two tries of what etcd does not accept yet.
+/// Delay between attempts that etcd does not accept yet.
 const AGAIN: Duration = Duration::from_millis(10);
-/// A first member elects itself after anything from 0.1 to 1 s, by chance: one cluster says little about another.
+/// A first member elects itself after 0.1 to 1 s, randomly: a single cluster is not representative.
 const TURNS: usize = 5;
-/// Nothing that is measured here takes this long.
+/// Time-out beyond any measured value.
 const HANGS: Duration = Duration::from_secs(120);
-/// A client waits this long for an answer, then it asks another member. What a follower passes on to a leader that hands over in that moment
-/// is lost without a word, and etcd says so after seven seconds: who would wait for that would measure etcd's patience.
+/// Time-out of a client's request, after which it uses another member. A request that a follower forwards to
+/// a leader during a transfer is lost silently, and etcd reports it after seven seconds: waiting for that
+/// would measure etcd's time-out.
 const ANSWER: Duration = Duration::from_millis(250);
-/// No write may wait longer than this, in seconds.
+/// Maximum wait of a write, in seconds.
 const LONGEST: f64 = 1.0;
 
-/// etcds without an operator.
 struct Bare {
-    /// The etcd that the operator's members run, too.
+    /// The same etcd as that of the operator's members.
     program: PathBuf,
     net: Arc<Net>,
     folder: tempfile::TempDir,
@@ -49,7 +48,7 @@ struct Bare {
 impl Drop for Bare {
     fn drop(&mut self) {
         for (_, child) in &mut self.members {
-            // One that ended by itself is as good.
+            // A terminated one is fine.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -94,7 +93,7 @@ impl Bare {
         Ok(self.net.outside(&self.members.first().context("a member")?.0))
     }
 
-    /// Adds, starts and promotes a member as soon as etcd lets it be.
+    /// Adds, starts and promotes a member as soon as etcd accepts it.
     async fn join(&mut self, name: &str) -> Result<()> {
         let (first, url) = (self.first()?, self.url(name, 2380));
         let id = soon("add", async || {
@@ -117,7 +116,7 @@ impl Bare {
     }
 }
 
-/// Tries until it works.
+/// Retries until it succeeds.
 async fn soon<T>(what: &str, mut attempt: impl AsyncFnMut() -> Result<T>) -> Result<T> {
     let begun = Instant::now();
     loop {
@@ -129,7 +128,7 @@ async fn soon<T>(what: &str, mut attempt: impl AsyncFnMut() -> Result<T>) -> Res
     }
 }
 
-/// What etcd's own rules ask for: three members from nothing, and one of three replaced.
+/// The floor by etcd's own rules: three members from nothing, and one of three replaced.
 async fn floor() -> Result<(Duration, Duration)> {
     let mut bare = Bare::new()?;
     let begun = Instant::now();
@@ -138,7 +137,7 @@ async fn floor() -> Result<(Duration, Duration)> {
     bare.join("c").await?;
     bare.serving().await?;
     let create = begun.elapsed();
-    // etcd counts connections as good when they are older than five seconds.
+    // etcd accepts connections that are older than five seconds.
     tokio::time::sleep(Duration::from_secs(6)).await;
     let id = facts::ask(&Entry::default(), bare.net.outside("c")).await?.id;
     let (_, mut child) = bare.members.pop().context("a member")?;
@@ -156,7 +155,7 @@ fn spec(size: usize) -> Value {
     json!({ "size": size, "version": olm_tests::etcd::version(), "storage": { "mode": "Pod" } })
 }
 
-/// Waits until so many pods are ready and as many members have a vote.
+/// Waits until this many pods are ready and as many members are voters.
 async fn ready(cluster: &Handle<'_>, size: usize) -> Result<()> {
     soon("ready", async || {
         let ready = cluster.stage.kubelet.ready(&cluster.name).len();
@@ -168,11 +167,11 @@ async fn ready(cluster: &Handle<'_>, size: usize) -> Result<()> {
     .await
 }
 
-/// How long writes had to wait.
+/// Waits of writes.
 struct Waits {
-    /// The times between two acknowledgements, the longest last; the one before the end is among them, whatever it waited for.
+    /// The times between two acknowledgements, the longest last; including the one before the end.
     gaps: Vec<Duration>,
-    /// Writes that failed or were not answered in time, and were made again.
+    /// Writes that failed or timed out, and were repeated.
     again: usize,
 }
 
@@ -195,7 +194,7 @@ impl Waits {
     }
 }
 
-/// Writes without a pause to whoever is ready.
+/// Writes without a pause to any ready member.
 async fn writes(stage: &Stage, cluster: &str, stop: &AtomicBool) -> Waits {
     let mut waits = Waits { gaps: Vec::new(), again: 0 };
     let mut last = Instant::now();
@@ -225,7 +224,7 @@ async fn writes(stage: &Stage, cluster: &str, stop: &AtomicBool) -> Waits {
     waits
 }
 
-/// How long writes have to wait while something is done to a cluster.
+/// Waits of writes during an operation on a cluster.
 async fn meanwhile(
     cluster: &Handle<'_>,
     work: impl Future<Output = Result<()>>,
@@ -233,7 +232,7 @@ async fn meanwhile(
     let stop = AtomicBool::new(false);
     let work = async {
         let done = work.await;
-        // Also when it failed: the writer would go on for ever.
+        // Also after a failure: the writer would never stop.
         stop.store(true, Ordering::Relaxed);
         done
     };
@@ -246,7 +245,7 @@ async fn meanwhile(
     Ok((waits, anew?))
 }
 
-/// The version that the upgrade goes to: its row says from where to where.
+/// The target version of the upgrade: its row has both versions.
 fn upgrade() -> Result<String, String> {
     let next = olm_tests::etcd::next_version()?;
     match olm_tests::etcd::version() {
@@ -255,7 +254,7 @@ fn upgrade() -> Result<String, String> {
     }
 }
 
-/// The rows of clients that write while members come and go, and while they are taken to another version.
+/// The rows of writing clients during membership changes, and during an upgrade.
 async fn waits(cluster: &Handle<'_>, upgrade: Result<String, String>) -> Result<Vec<Row>> {
     let resized = meanwhile(cluster, async {
         for size in [5, 3] {
@@ -292,7 +291,7 @@ async fn waits(cluster: &Handle<'_>, upgrade: Result<String, String>) -> Result<
     Ok(rows)
 }
 
-/// Creates a cluster of three members, and how long it takes until all are ready.
+/// Creates a cluster of three members; returns the time until all are ready.
 async fn created<'a>(stage: &'a Stage, name: &str) -> Result<(Handle<'a>, Duration)> {
     let (begun, before) = (Instant::now(), stage.audit.count());
     let cluster = stage.create(name, spec(3)).await?;
@@ -317,12 +316,12 @@ pub(super) async fn members() -> Result<Vec<Row>> {
         olm_tests::skipped("bench: etcd", "etcd is not installed");
         return Ok(Vec::new());
     }
-    // Before there is a stage: it knows the images that are there when it starts.
+    // Before the stage starts: it reads the existing images at its start.
     let upgrade = upgrade();
     let (mut creates, mut replaces, mut clusters) = (Vec::new(), Vec::new(), Vec::new());
     let stage = Stage::start().await?;
     let _operator = stage.operator()?;
-    // The operator has the lease and its watches when there is something to do.
+    // The operator has the lease and its watches before the measurement.
     let warm = stage.create("warm", spec(1)).await?;
     ready(&warm, 1).await?;
 

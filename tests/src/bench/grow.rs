@@ -1,4 +1,4 @@
-//! Makes a catalog several times as large as a real one, to see what size does to the cost.
+//! Generates a catalog several times as large as a real one, to measure the cost of size.
 
 use std::{
     fs::File,
@@ -9,9 +9,9 @@ use std::{
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-/// Writes a catalog of JSON lines `factor` times behind itself. Every copy but the first has packages, bundles and images
-/// of its own: `etcd` becomes `etcd-001` and `etcdoperator.v0.9.4` becomes `etcdoperator-001.v0.9.4`, wherever they are
-/// mentioned. Reads and writes line by line, so that memory does not grow with the factor.
+/// Writes a catalog of JSON lines `factor` times. Every copy but the first has its own packages, bundles and
+/// images: `etcd` becomes `etcd-001` and `etcdoperator.v0.9.4` becomes `etcdoperator-001.v0.9.4`, wherever
+/// they occur. Reads and writes line by line, so that memory does not grow with the factor.
 pub(crate) fn grow(source: &Path, factor: u32, target: &Path) -> Result<u64> {
     let out = File::create(target).with_context(|| format!("failed to create {}", target.display()))?;
     let mut out = BufWriter::with_capacity(1 << 20, out);
@@ -36,7 +36,7 @@ pub(crate) fn grow(source: &Path, factor: u32, target: &Path) -> Result<u64> {
     Ok(target.metadata()?.len())
 }
 
-/// Gives a document's package, bundles and images a suffix.
+/// Appends a suffix to a document's package, bundles and images.
 fn rename(document: &mut Value, suffix: &str) {
     let package = |name: &str| format!("{name}{suffix}");
     let bundle = |name: &str| bundle(name, suffix);

@@ -1,5 +1,5 @@
-//! Installing and upgrading, in one process with the API: nothing but the manager's own work is measured, with its calls
-//! counted. Pods are ready as soon as they are there.
+//! Installing and upgrading, in one process with the API: only the manager's own work is measured, with its
+//! calls counted. Pods are ready at once.
 
 use std::time::{Duration, Instant};
 
@@ -12,13 +12,13 @@ use serde_json::json;
 
 use super::table::Row;
 
-/// Nothing that is on its way takes this long, not even the last of many on a busy machine.
+/// Time-out beyond any value, even for the last of many on a busy machine.
 const HANGS: Duration = Duration::from_secs(600);
 
-/// Installs of which the median counts.
+/// Number of installs; the median counts.
 const TURNS: usize = 5;
 
-/// How long nothing is done while calls are counted.
+/// Idle time while calls are counted.
 const IDLE: Duration = Duration::from_secs(15);
 
 /// A usual operator: a CRD, rights in its namespace, one Deployment.
@@ -42,10 +42,10 @@ pub(super) async fn succeeded(world: &World, namespace: &str, name: &str) -> Res
     Ok(())
 }
 
-/// What a call to an API server takes, with the network and its own work.
+/// Latency of a call to an API server, with the network and its own work.
 const CALL: Duration = Duration::from_millis(5);
 
-/// The time from a Subscription to its operator's Deployment; the calls of the manager on the way are printed when
+/// The time from a Subscription to its operator's Deployment; the manager's calls meanwhile are printed when
 /// `OLM_BENCH_CALLS` is set.
 async fn until_deployed(world: &World, namespace: &str, package: &str) -> Result<(Duration, usize)> {
     let api = Api::<Deployment>::namespaced(world.client.clone(), namespace);
@@ -78,11 +78,11 @@ fn operator_with_own_kind(number: usize) -> Operator {
         .permission(&package, rule)
 }
 
-/// An install with the latency of a network, or on a real API server, where that is what runs.
+/// An install with the latency of a network, or on a real API server, where one is used.
 async fn far() -> Result<Row> {
     let world = World::bare().await?;
     let manager = world.manager("bench")?;
-    // Each with a CustomResourceDefinition of its own, which is to be established.
+    // Each with its own CustomResourceDefinition to establish.
     let operators: Vec<Operator> = (0..=TURNS).map(operator_with_own_kind).collect();
     let catalog = operators.iter().fold(Catalog::new(), |catalog, one| catalog.and_chain(&[one]));
     world.publish("catalog", &catalog).await?;
@@ -131,7 +131,7 @@ pub(crate) async fn rows() -> Result<Vec<Row>> {
         (operator("bench", "1.0.0"), operator("bench", "1.1.0"), operator("bench", "1.2.0"));
     world.publish("catalog", &Catalog::chain(&[&first])).await?;
     world.home("bench").await?;
-    // The first of a process reads and prepares what all others have at hand.
+    // The first of a process fills the caches that all others use.
     world.home("warm").await?;
     world.subscribe("warm", "bench").await?;
     succeeded(&world, "warm", &first.name).await?;

@@ -1,4 +1,4 @@
-//! The manager as a process: what it takes of memory, and how long nobody leads when it goes.
+//! The manager as a process: its memory, and the time without a leader after its end.
 
 use std::{path::Path, time::Duration};
 
@@ -15,12 +15,12 @@ use super::{
     table::Row,
 };
 
-/// What was only needed for reading is given back by then.
+/// By then, memory only needed for reading is released.
 const CALM: Duration = Duration::from_secs(10);
-/// Far longer than a start takes, even on a busy machine.
+/// Far longer than a start, even on a busy machine.
 const HANGS: Duration = Duration::from_secs(120);
 
-/// The rows that need no cluster but the API.
+/// The rows that only need the API.
 pub(crate) async fn rows() -> Result<Vec<Row>> {
     let mut rows = vec![small().await?];
     for (signal, what, limit) in [
@@ -65,7 +65,7 @@ async fn small() -> Result<Row> {
     })
 }
 
-/// Starts the cluster with the full catalog and looks at its manager's memory; no row where the data is not there.
+/// Starts the cluster with the full catalog and measures its manager's memory; no row without the data.
 /// `manager` finds the process below another.
 pub(crate) fn memory(data: &Path, manager: impl Fn(u32) -> Result<Option<u32>>) -> Result<Option<Row>> {
     let dir = data.join("bench-catalog");

@@ -1,4 +1,4 @@
-//! An upgrade in many namespaces is work for these, and not for all that there are.
+//! The cost of an upgrade in many namespaces depends on these, and not on the total number.
 
 use std::time::{Duration, Instant};
 
@@ -11,12 +11,12 @@ use super::{
     table::Row,
 };
 
-/// Namespaces with the operator that is upgraded.
+/// Namespaces with the upgraded operator.
 const UPGRADED: usize = 500;
-/// How many more namespaces there are in the larger cluster, with another operator.
+/// Additional namespaces of the larger cluster, with another operator.
 const OTHERS: usize = 500;
 
-/// How many more calls each upgraded namespace may cost when there are twice as many namespaces.
+/// Maximum ratio of calls per upgraded namespace with twice as many namespaces.
 const MORE: f64 = 1.2;
 
 pub(crate) async fn rows() -> Result<Vec<Row>> {
@@ -35,7 +35,8 @@ pub(crate) async fn rows() -> Result<Vec<Row>> {
     }])
 }
 
-/// The calls of an upgrade in [`UPGRADED`] namespaces beside `others`, watches and the lease aside, and how long it takes.
+/// The calls of an upgrade in [`UPGRADED`] namespaces with `others` in addition, without watches and the
+/// lease, and its duration.
 async fn upgraded(others: usize) -> Result<(usize, Duration)> {
     let world = World::bare().await?;
     let (first, second) = (operator("bench", "1.0.0"), operator("bench", "1.1.0"));

@@ -1,4 +1,4 @@
-//! Time and memory of a whole process, as the kernel accounts for it.
+//! Time and memory of a whole process, as accounted by the kernel.
 
 use std::{
     path::Path,
@@ -10,22 +10,21 @@ use anyhow::{Context as _, Result, ensure};
 use nix::sys::resource::{UsageWho, getrusage};
 use serde::{Deserialize, Serialize};
 
-/// What a process took from its start to its end.
+/// Resources used by a process from start to end.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Cost {
     /// Seconds.
     pub wall: f64,
     /// Seconds on all processors together.
     pub cpu: f64,
-    /// The most that was resident at one time, in MiB.
+    /// Peak of resident memory, in MiB.
     pub peak: f64,
     pub printed: String,
 }
 
-/// Runs a command that must succeed and says what it took.
-///
-/// The kernel tells a process the peak of the largest child it ever waited for, so each run is watched by a process of
-/// its own: this program again.
+/// Runs a command that must succeed; returns its cost.
+/// The kernel reports to a process the peak of the largest child it ever waited for, so each run is watched
+/// by a separate process: this program again.
 pub(crate) fn cost(program: &Path, args: &[&str]) -> Result<Cost> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["--child", "watch"]).arg(program).args(args);
@@ -34,17 +33,17 @@ pub(crate) fn cost(program: &Path, args: &[&str]) -> Result<Cost> {
     serde_json::from_slice(&out.stdout).context("the watching process printed something else")
 }
 
-/// The median of several runs, by wall time; a run before them fills the page cache and does not count.
+/// The median of several runs, by wall time; an uncounted run before them fills the page cache.
 pub(crate) fn median(runs: usize, program: &Path, args: &[&str]) -> Result<Cost> {
     cost(program, args)?;
     let mut costs = (0..runs).map(|_| cost(program, args)).collect::<Result<Vec<_>>>()?;
     costs.sort_by(|a, b| a.wall.total_cmp(&b.wall));
     let peak = costs.iter().map(|cost| cost.peak).fold(0.0, f64::max);
-    // Memory is not noise: its largest value counts.
+    // Memory has little noise: its largest value counts.
     Ok(Cost { peak, ..costs.swap_remove(runs / 2) })
 }
 
-/// The watching process: starts the command, waits for it, prints what it took.
+/// The watching process: starts the command, waits for it, prints its cost.
 pub(crate) fn watch(program: &str, args: &[String]) -> Result<()> {
     let start = Instant::now();
     let out = Command::new(program)

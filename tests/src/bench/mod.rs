@@ -1,6 +1,7 @@
-//! The parts of `make bench` that need no nodes: the full community catalog, loaded, stored, looked up and searched
-//! ([`rows`](mod@rows)), and resolved ([`resolver`]); installing and upgrading ([`lifecycle`]), in whose name ([`authority`]), also in many namespaces ([`many`],
-//! [`scale`]); the etcd operator ([`etcd`]); what the manager takes, and how long nobody leads ([`manager`]).
+//! The parts of `make bench` that need no nodes: the full community catalog, loaded, stored, looked up and
+//! searched ([`rows`](mod@rows)), and resolved ([`resolver`]); installing and upgrading ([`lifecycle`]), with
+//! checks of the author's rights ([`authority`]), also in many namespaces ([`many`], [`scale`]); the etcd
+//! operator ([`etcd`]); the manager's memory, and the time without a leader ([`manager`]).
 
 mod authority;
 mod backup;
@@ -25,15 +26,15 @@ use anyhow::{Result, bail};
 pub(crate) use rows::rows;
 pub(crate) use table::{Row, report};
 
-/// What this program does instead of the whole benchmark, when its arguments say so.
+/// Runs one part instead of the complete benchmark, selected by the arguments.
 ///
-/// - `catalog`: the rows of the catalogs alone;
-/// - `signatures`: the row of the verification of signatures alone;
-/// - `resolver`: the rows of the resolver and the plan engine alone;
+/// - `catalog`: the rows of the catalogs;
+/// - `signatures`: the row of signature verification;
+/// - `resolver`: the rows of the resolver and the plan engine;
 /// - `lifecycle [PART [NAMESPACES]]`: the rows of installing and upgrading, of the manager's process and of a large cluster;
-/// - `etcd [PART]`: the rows of the etcd operator alone;
-/// - `grow FACTOR FILE TARGET`: writes a catalog of JSON lines FACTOR times, with names of its own for each copy;
-/// - `--child …`: a step that is measured from outside, as a process of its own.
+/// - `etcd [PART]`: the rows of the etcd operator;
+/// - `grow FACTOR FILE TARGET`: writes a catalog of JSON lines FACTOR times, with different names for each copy;
+/// - `--child …`: a step measured from outside, as a separate process.
 pub(crate) fn sub_mode() -> Option<ExitCode> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let done = match args.first()?.as_str() {
@@ -58,8 +59,8 @@ pub(crate) fn sub_mode() -> Option<ExitCode> {
     })
 }
 
-/// What installing and upgrading operators costs: how fast, how many calls, how much memory. One part of them when it is
-/// named, with so many namespaces where that is a question.
+/// The cost of installing and upgrading operators: time, calls, memory. Only one part when it is named, with
+/// this many namespaces where relevant.
 pub(crate) fn lifecycle_rows(part: Option<&str>, namespaces: Option<&String>) -> Result<Vec<Row>> {
     let namespaces = namespaces.map_or(Ok(scale::NAMESPACES), |text| text.parse())?;
     let mut rows = Vec::new();
@@ -72,7 +73,7 @@ pub(crate) fn lifecycle_rows(part: Option<&str>, namespaces: Option<&String>) ->
             _ => in_runtime(scale::rows(namespaces)),
         }?;
         for row in &new {
-            // The next part takes minutes; this is known by now.
+            // The next part takes minutes; print this now.
             eprintln!("{}: {:.2} {} ({})", row.what, row.measured, row.unit, row.note);
         }
         rows.extend(new);
@@ -80,8 +81,8 @@ pub(crate) fn lifecycle_rows(part: Option<&str>, namespaces: Option<&String>) ->
     Ok(rows)
 }
 
-/// What the etcd operator adds to the time that etcd itself takes, what it takes of the machine, and how fast it writes backups. One
-/// part of them when it is named.
+/// The etcd operator's overhead compared with etcd itself, its resources, and the speed of backups. Only one
+/// part when it is named.
 pub(crate) fn etcd_rows(part: Option<&str>) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for name in parts(&["members", "idle", "backup"], part)? {
@@ -94,7 +95,7 @@ pub(crate) fn etcd_rows(part: Option<&str>) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// All parts that are known, or the one that is asked for.
+/// All known parts, or the requested one.
 fn parts<'a>(known: &[&'a str], part: Option<&str>) -> Result<Vec<&'a str>> {
     let asked: Vec<&str> =
         known.iter().copied().filter(|name| part.is_none_or(|part| part == *name)).collect();
@@ -104,7 +105,7 @@ fn parts<'a>(known: &[&'a str], part: Option<&str>) -> Result<Vec<&'a str>> {
     }
 }
 
-/// In a runtime of its own, which takes along what still runs.
+/// In its own runtime, whose end stops everything in it.
 fn in_runtime<T>(body: impl Future<Output = Result<T>>) -> Result<T> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;

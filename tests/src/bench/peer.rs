@@ -1,4 +1,4 @@
-//! `opm`, where it is at hand: what ours is measured against.
+//! `opm`, where it is installed: the reference of comparisons.
 
 use std::path::{Path, PathBuf};
 
@@ -6,23 +6,23 @@ use anyhow::Result;
 
 use super::measure;
 
-/// What loading and validating the full community catalog takes the peer.
+/// The peer's cost of loading and validating the full community catalog.
 pub(crate) struct Peer {
     pub wall: f64,
     pub peak: f64,
     pub source: String,
 }
 
-/// Measured once, elsewhere (data/README.md): what counts when `opm` is not at hand.
+/// Measured once, elsewhere (data/README.md): used when `opm` is not installed.
 const RECORDED: (f64, f64) = (9.4, 460.0);
 
-/// `OLM_BENCH_OPM`, else `opm` on the `PATH`.
+/// `OLM_BENCH_OPM`, otherwise `opm` on the `PATH`.
 pub(crate) fn program() -> Option<PathBuf> {
     let named = std::env::var_os("OLM_BENCH_OPM").filter(|path| !path.is_empty()).map(PathBuf::from);
     named.or_else(|| olm_tests::program("opm"))
 }
 
-/// `opm validate` on a folder.
+/// `opm validate` on a directory.
 pub(crate) fn validate(dir: &Path) -> Result<Peer> {
     let Some(opm) = program() else {
         let (wall, peak) = RECORDED;

@@ -19,20 +19,21 @@ use super::{
 const FULL: &str = "catalogs/community-full.json.zst";
 pub(crate) const PACKAGES: usize = 333;
 
-/// How much less than the peer ours takes.
+/// Minimum ratio compared with the peer.
 const TIMES_FASTER: f64 = 20.0;
 const TIMES_SMALLER: f64 = 10.0;
 
-/// How far from a straight line the cost of a larger catalog may be: caches and the disk have their say, too.
+/// Maximum deviation of a larger catalog's cost from linear growth: caches and the disk have an influence,
+/// too.
 const BENT: f64 = 1.25;
 
-/// The folder with the real catalogs and bundles, which are read in place.
+/// The directory with the real catalogs and bundles, which are read in place.
 pub(crate) fn shared_data() -> PathBuf {
     std::env::var_os("OLM_SHARED_DATA")
         .map_or_else(|| olm_tests::root().join("../shared/data"), PathBuf::from)
 }
 
-/// Unpacks the full catalog into a folder of its own, as a single file; `None` where the data is not there.
+/// Unpacks the full catalog into a directory of its own, as a single file; `None` without the data.
 pub(crate) fn full_catalog(dir: &Path) -> Result<Option<PathBuf>> {
     let packed = shared_data().join(FULL);
     if !packed.exists() {
@@ -46,7 +47,7 @@ pub(crate) fn full_catalog(dir: &Path) -> Result<Option<PathBuf>> {
     Ok(Some(source))
 }
 
-/// Measures everything about catalogs that needs no cluster.
+/// Measures catalogs, without a cluster.
 pub(crate) fn rows() -> Result<Vec<Row>> {
     let dir = tempfile::Builder::new().prefix("olm-bench-catalog-").tempdir()?;
     let full = dir.path().join("full");
@@ -69,7 +70,7 @@ fn unpack(packed: &Path, target: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Runs a step of this program several times: the median, and what it printed.
+/// Runs a step of this program several times: the median, and its output.
 fn step<T: DeserializeOwned>(runs: usize, args: &[&str]) -> Result<(measure::Cost, T)> {
     let args: Vec<&str> = ["--child"].into_iter().chain(args.iter().copied()).collect();
     let cost = measure::median(runs, &std::env::current_exe()?, &args)?;
@@ -77,7 +78,7 @@ fn step<T: DeserializeOwned>(runs: usize, args: &[&str]) -> Result<(measure::Cos
     Ok((cost, printed))
 }
 
-/// `olm catalog validate`, where cargo built it beside this program, else the same as a step of this one.
+/// `olm catalog validate`, if cargo built it with this program, otherwise the same as a step of this one.
 fn check(dir: &Path, runs: usize, packages: usize) -> Result<measure::Cost> {
     let (olm, dir) = (olm_tests::bin_dir().join("olm"), dir.to_string_lossy());
     let cost = if olm.is_file() {
@@ -90,7 +91,7 @@ fn check(dir: &Path, runs: usize, packages: usize) -> Result<measure::Cost> {
     Ok(cost)
 }
 
-/// Load and check, against the peer in the same run.
+/// Load and check, compared with the peer in the same run.
 fn cold(full: &Path, rows: &mut Vec<Row>) -> Result<measure::Cost> {
     let ours = check(full, 5, PACKAGES)?;
     let theirs = peer::validate(full)?;
@@ -165,7 +166,7 @@ fn read(store: &Path, rows: &mut Vec<Row>) -> Result<()> {
     Ok(())
 }
 
-/// One package of all changes.
+/// One changed package.
 fn refreshed(store: &Path, full: &Path, once: &measure::Cost, rows: &mut Vec<Row>) -> Result<()> {
     let changed = store.with_file_name("changed");
     std::fs::create_dir(&changed)?;

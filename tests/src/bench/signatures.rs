@@ -1,4 +1,4 @@
-//! Verification of one signature, without network: the fixtures of the crate, which cosign made.
+//! Verification of one signature, without network: the fixtures of the crate, created by cosign.
 
 use std::{collections::BTreeMap, time::Instant};
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::table::Row;
 
-/// Verifications of which the mean counts.
+/// Number of verifications; the mean counts.
 const TURNS: u32 = 100;
 
 #[derive(Deserialize)]

@@ -1,4 +1,4 @@
-//! Steps that are measured from outside, each as a process of its own. They print what they saw as JSON.
+//! Steps measured from outside, each as its own process. They print their results as JSON.
 
 use std::{
     path::Path,
@@ -15,7 +15,7 @@ use super::{measure, resolver};
 /// The catalog's key in the store.
 pub(crate) const KEY: &str = "bench/community";
 
-/// What people type: names, parts of names, kinds, what it is for, several words, and typing errors in all of them.
+/// Typical queries: names, parts of names, kinds, purposes, several words, and typing errors in all of them.
 const QUERIES: [&str; 44] = [
     "etcd",
     "EtcdCluster",
@@ -63,7 +63,7 @@ const QUERIES: [&str; 44] = [
     "kubernetes native object storage with replication and encryption",
 ];
 
-/// What a load saw.
+/// Result of a load.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Loaded {
     pub packages: usize,
@@ -71,7 +71,7 @@ pub(crate) struct Loaded {
     pub warnings: usize,
 }
 
-/// What a refresh of the store did.
+/// Result of a refresh of the store.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Stored {
     pub packages: usize,
@@ -89,21 +89,21 @@ pub(crate) struct Warm {
     pub resident: f64,
 }
 
-/// Times in milliseconds, over everything that was asked for.
+/// Times in milliseconds, over all queries.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Spread {
     pub count: usize,
     pub p50: f64,
     pub p99: f64,
     pub worst: f64,
-    /// What took the longest.
+    /// The slowest one.
     pub slowest: String,
 }
 
 /// Reading packages from the store.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Pages {
-    /// Until the first document is there.
+    /// Until the first document is available.
     pub first: Spread,
     /// Until the whole package is parsed, for a page that shows its versions.
     pub whole: Spread,
@@ -111,23 +111,23 @@ pub(crate) struct Pages {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Searched {
-    /// The first search makes the index.
+    /// The first search builds the index.
     pub first: f64,
     pub spread: Spread,
 }
 
-/// The catalog as the resolver sees it.
+/// The universe of the catalog.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Universes {
     pub packages: usize,
     pub bundles: usize,
-    /// To read and prepare it.
+    /// Time to read and prepare it.
     pub milliseconds: f64,
-    /// How much more is resident than with the catalog open, in MiB.
+    /// Additional resident memory compared with the open catalog, in MiB.
     pub grown: f64,
 }
 
-/// Runs the step that the arguments behind `--child` name.
+/// Runs the step named by the arguments after `--child`.
 pub(crate) fn step(args: &[String]) -> Result<()> {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words.as_slice() {
@@ -147,7 +147,7 @@ fn print(value: &impl Serialize) -> Result<()> {
     Ok(())
 }
 
-/// Reads and checks a folder, as `olm catalog validate` does.
+/// Reads and checks a directory, as `olm catalog validate` does.
 fn check(dir: &Path) -> Loaded {
     let catalog = Catalog::check(dir);
     let count = |severity| catalog.problems.iter().filter(|problem| problem.severity == severity).count();
@@ -166,7 +166,7 @@ fn store(root: &Path, dir: &Path) -> Result<Stored> {
     Ok(Stored { packages: refreshed.catalog.summaries().count(), reread: refreshed.reread, seconds })
 }
 
-/// The catalog that the step `store` put into a store.
+/// The catalog that the step `store` wrote to a store.
 pub(crate) fn open(root: &Path) -> Result<Arc<Catalog>> {
     Store::open(root)?.get(KEY)?.context("the store does not have the catalog")
 }
@@ -184,8 +184,9 @@ pub(crate) fn resident(pid: u32) -> Result<f64> {
     in_status(pid, "VmRSS:")
 }
 
-/// The part of [`resident`] that is the process's own. The rest is pages of its program, of which the kernel maps those around each
-/// page that is touched, as the page cache has them: the same program in the same state differs by a tenth in it.
+/// The process's own part of [`resident`]. The rest is pages of its program, of which the kernel maps those
+/// around each touched page, as far as they are in the page cache: the same program in the same state varies
+/// by a tenth in it.
 pub(crate) fn anonymous(pid: u32) -> Result<f64> {
     in_status(pid, "RssAnon:")
 }
@@ -197,17 +198,17 @@ fn in_status(pid: u32, field: &str) -> Result<f64> {
     kb.map(|kb: f64| kb / 1024.0).with_context(|| format!("no {field}"))
 }
 
-/// Seconds on all processors together that a process has taken so far.
+/// CPU seconds of a process so far, over all processors.
 pub(crate) fn processor(pid: u32) -> Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // Behind the name, which may have anything in it; user and system time are the 14th and 15th field of all.
+    // After the name, which may contain anything; user and system time are the 14th and 15th field of all.
     let fields = stat.rsplit_once(") ").context("no name")?.1.split(' ');
     let ticks: f64 = fields.skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
     let hertz = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK)?.context("no clock ticks")?;
     Ok(ticks / hertz as f64)
 }
 
-/// Memory of a process in MiB, with its share of what it has in common with others.
+/// Memory of a process in MiB, with its share of shared pages.
 pub(crate) fn pss(pid: u32) -> Result<f64> {
     let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
     let kb =
@@ -236,7 +237,7 @@ fn search(catalog: &Catalog) -> Result<Searched> {
     let start = Instant::now();
     ensure!(!catalog.search("etcd").is_empty(), "etcd was not found");
     let first = start.elapsed().as_secs_f64() * 1000.0;
-    // The best of three each: a search is so short that the noise of the machine would show.
+    // The best of three each: a search is so short that noise would dominate.
     let best = |query: &'static str| {
         let times = (0..3).map(|_| {
             let start = Instant::now();
@@ -248,7 +249,7 @@ fn search(catalog: &Catalog) -> Result<Searched> {
     Ok(Searched { first, spread: spread(QUERIES.into_iter().map(best).collect())? })
 }
 
-/// How times are spread; the second part of each says what it was.
+/// The distribution of times; the second part of each is its description.
 pub(crate) fn spread(mut times: Vec<(Duration, &str)>) -> Result<Spread> {
     times.sort();
     let at = |share: f64| {

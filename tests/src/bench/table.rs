@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// One figure and what it may be at the most.
+/// One figure and its maximum.
 pub(crate) struct Row {
     pub what: &'static str,
     pub measured: f64,
@@ -11,12 +11,12 @@ pub(crate) struct Row {
     pub note: String,
 }
 
-/// Prints the table; fails when a limit is broken.
+/// Prints the table; fails when a limit is exceeded.
 pub(crate) fn report(rows: &[Row]) -> ExitCode {
     println!("\n{:<58} {:>10} {:>10} {:>7}  note", "what", "measured", "limit", "ratio");
     let mut broken = 0;
     for row in rows {
-        // Of what must not be at all, nothing is within the limit.
+        // For a limit of zero, only zero is within it.
         let ratio = if row.measured == 0.0 { 0.0 } else { row.measured / row.limit };
         let mark = if ratio > 1.0 { "  OVER" } else { "" };
         broken += usize::from(ratio > 1.0);

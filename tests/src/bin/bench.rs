@@ -1,5 +1,5 @@
-//! `make bench`: speed and memory of the whole, as a table with the limits that the project holds itself to.
-//! Ends with 1 when a limit is broken. Numbers are from this machine, in this run.
+//! `make bench`: speed and memory of the whole product, as a table with the project's limits. Exits with 1
+//! when a limit is exceeded. Numbers are from this machine, in this run.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,7 @@ mod parts;
 
 use parts::{Row, report};
 
-/// As the programs that it measures, of which it runs some in its own process.
+/// As in the measured programs, some of which run in this process.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The rows of the catalogs, the resolver and the plan engine, behind the others.
+/// The rows of the catalogs, the resolver and the plan engine, after the others.
 fn without_cluster(mut rows: Vec<Row>) -> Result<Vec<Row>> {
     rows.extend(parts::lifecycle_rows(None, None)?);
     rows.extend(parts::etcd_rows(None)?);
@@ -80,8 +80,9 @@ async fn run() -> Result<Vec<Row>> {
         note: format!("manager and console were up {whole:.1} s after start"),
     });
 
-    // etcd accepts another member only when its members have been connected to each other for 5 s. Taken for each of the two
-    // additions that is a floor of 10 s, and 1 s is ours; a member alone has nobody to be connected to, so it can be less.
+    // etcd accepts another member only when its members have been connected to each other for 5 s. For each
+    // of the two additions that is a floor of 10 s, and 1 s is the operator's; a single member has no
+    // connections, so it can be less.
     let start = Instant::now();
     cluster.kubectl_in(&["apply", "-f", "-"], Some(&etcd::manifest("bench", "bench", 3, &version)))?;
     loop {

@@ -1,8 +1,7 @@
-//! What an operator asks of etcd, written down on the way, and judged by what holds at that moment.
-//!
-//! Each operator finds members at a port of its own. What comes through there goes on to the member unchanged; but of a change
-//! it is first asked, at all members, whether it may be made (reference, section 6.2), and a fault may await it as any call
-//! to Kubernetes.
+//! Records the operator's requests to etcd, and checks them against the state at that moment.
+//! Each operator reaches members at its own port. Requests are forwarded to the member unchanged; but before
+//! a change, all members are queried whether it is allowed (reference, section 6.2), and a fault may be
+//! injected as at any call to Kubernetes.
 
 use std::{
     collections::BTreeMap,
@@ -27,37 +26,38 @@ use crate::inprocess::{Fault, Faults};
 
 type Body = UnsyncBoxBody<Bytes, io::Error>;
 
-/// What an operator saw may be this old when it asks for a change: it gives members two seconds to answer. A fault of
-/// the test since then excuses it.
+/// Maximum age of an operator's observation when it requests a change: it gives members two seconds to
+/// answer. A later fault of the test excuses it.
 const LOOK: Duration = Duration::from_secs(4);
 
-/// A learner that is to be promoted is at most this many entries behind: the operator's limit of 1,000, and what clients write after its look. That
-/// it has nine tenths of the leader's log etcd checks itself, against what the leader knows when it is asked (`isLearnerReady`). Members are
-/// asked before that, so of a young cluster, where an entry is a tenth of the log, their answers do not show what the leader knew.
+/// Maximum lag of a learner that is to be promoted: the operator's limit of 1,000, and writes of clients
+/// after its observation. etcd itself checks that it has nine tenths of the leader's log, by the leader's
+/// state at the request (`isLearnerReady`). Members are queried before that, so in a young cluster, where an
+/// entry is a tenth of the log, their answers do not show the leader's later state.
 const BEHIND: u64 = 2000;
 
-/// Members have this long to tell the audit how they are: longer than an operator gives them, so that one which it saw on a
-/// busy machine is seen here too; shorter than it waits for the change itself.
+/// Timeout of the audit's queries: longer than the operator's, so that a member that it observed on a busy
+/// machine is observed here too; shorter than the operator's timeout of the change itself.
 const EYES: Duration = Duration::from_secs(4);
 
-/// One change that was asked for.
+/// One requested change.
 #[derive(Debug, Clone)]
 pub struct Rpc {
-    /// Place among all calls of the operators, to Kubernetes too.
+    /// Index among all calls of the operators, to Kubernetes too.
     pub number: usize,
     /// Slot of the operator.
     pub slot: u16,
-    /// The member that was asked.
+    /// The member that received the request.
     pub via: String,
     pub change: Change,
     pub at: Instant,
-    /// What members said right before.
+    /// The members' answers right before.
     pub facts: Facts,
-    /// Rules that it breaks.
+    /// Violated rules.
     pub wrong: Vec<String>,
-    /// A fault of the test was too recent for the operator to know of it.
+    /// A fault of the test was too recent for the operator to observe it.
     pub excused: bool,
-    /// etcd's answer: its code and its words; `None` when there was none.
+    /// etcd's answer: code and message; `None` without one.
     pub answer: Option<(String, String)>,
 }
 
@@ -68,7 +68,6 @@ impl Rpc {
         self.answer.as_ref().is_some_and(|(code, _)| code == "0")
     }
 
-    /// In a line.
     #[must_use]
     pub fn brief(&self) -> String {
         let answer =
@@ -93,30 +92,30 @@ impl Audit {
         Arc::new(Self { net, wires, faults, log, disturbed, lives })
     }
 
-    /// Every change that was asked for so far.
+    /// Every requested change so far.
     #[must_use]
     pub fn log(&self) -> Vec<Rpc> {
         lock(&self.log).clone()
     }
 
-    /// Changes of membership since the log had so many entries.
+    /// Membership changes since this number of entries.
     #[must_use]
     pub fn membership_since(&self, from: usize) -> Vec<Rpc> {
         lock(&self.log).iter().skip(from).filter(|rpc| rpc.change.is_membership()).cloned().collect()
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     #[must_use]
     pub fn count(&self) -> usize {
         lock(&self.log).len()
     }
 
-    /// The test does something to a member now.
+    /// Records that the test disturbs a member now.
     pub fn disturb(&self) {
         *lock(&self.disturbed) = Some(Instant::now());
     }
 
-    /// Until this is cancelled the operator of a slot lives.
+    /// The operator of a slot lives until this is cancelled.
     pub(super) fn life(&self, slot: u16) -> CancellationToken {
         lock(&self.lives).get(&slot).cloned().unwrap_or_default()
     }
@@ -140,7 +139,7 @@ impl Audit {
                 while let Ok((stream, _)) = listener.accept().await {
                     let (audit, member) = (Arc::clone(&audit), member.clone());
                     tokio::spawn(async move {
-                        // How a connection ends is for those at its ends to know.
+                        // The endpoints handle connection errors.
                         let _ = audit.connection(stream, slot, &member).await;
                     });
                 }
@@ -151,7 +150,7 @@ impl Audit {
 
     async fn connection(self: &Arc<Self>, mut stream: TcpStream, slot: u16, member: &str) -> Result<()> {
         let Ok(mut inside) = TcpStream::connect((self.net.inside(member), 2379)).await else {
-            // As a host on which nobody listens.
+            // Like a host without a listener.
             stream.set_zero_linger()?;
             return Ok(());
         };
@@ -160,7 +159,7 @@ impl Audit {
             return Ok(());
         }
         if first == [0x16] {
-            // TLS: what is said is between the two, and not in the audit.
+            // TLS: the content is encrypted, and not in the audit.
             tokio::io::copy_bidirectional(&mut stream, &mut inside).await?;
             return Ok(());
         }
@@ -195,7 +194,7 @@ impl Audit {
             return std::future::pending().await;
         }
         let path = request.uri().path().to_owned();
-        // Snapshots are long streams the other way; what is asked is always one short message.
+        // Snapshots are long streams of responses; a request is always one short message.
         let (head, body) = request.into_parts();
         let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
         let change = Change::of(&path, &body);
@@ -243,10 +242,10 @@ impl Audit {
         let (head, body) = sender.send_request(request).await.map_err(io::Error::other)?.into_parts();
         let body = body.collect().await.map_err(io::Error::other)?;
         let trailers = body.trailers().cloned();
-        let told = told(trailers.as_ref().unwrap_or(&head.headers));
-        faults.ended(number, if told.0 == "0" { 200 } else { 400 });
+        let grpc_status = grpc_status(trailers.as_ref().unwrap_or(&head.headers));
+        faults.ended(number, if grpc_status.0 == "0" { 200 } else { 400 });
         if let Some(rpc) = lock(&self.log).get_mut(at) {
-            rpc.answer = Some(told);
+            rpc.answer = Some(grpc_status);
         }
         match fault {
             Some(Fault::LostAnswer) => Err(io::ErrorKind::ConnectionAborted.into()),
@@ -261,7 +260,7 @@ impl Audit {
         }
     }
 
-    /// All members of the same cluster, with those that are gone.
+    /// All members of the same cluster, including former ones.
     fn siblings(&self, member: &str) -> Vec<(String, std::net::Ipv4Addr)> {
         let cluster = |name: &str| name.rsplit_once('-').map(|(cluster, _)| cluster.to_owned());
         let names = self.net.names().into_iter().filter(|name| cluster(name) == cluster(member));
@@ -277,12 +276,12 @@ fn full(body: Bytes) -> Body {
     Full::new(body).map_err(|never| match never {}).boxed_unsync()
 }
 
-fn told(headers: &HeaderMap) -> (String, String) {
+fn grpc_status(headers: &HeaderMap) -> (String, String) {
     let text = |name| headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned();
     (text("grpc-status"), text("grpc-message"))
 }
 
-/// The rules of the reference's section 6.2 that a change breaks, given what members say.
+/// The rules of the reference's section 6.2 that a change violates, by the members' answers.
 #[must_use]
 pub fn broken_rules(change: &Change, facts: &Facts) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -333,7 +332,7 @@ pub fn broken_rules(change: &Change, facts: &Facts) -> Vec<String> {
         Change::Update(id) => {
             rule(!learners.iter().any(|m| m.id == *id), "6.7: a learner's addresses are changed".into());
         }
-        // A learner has no vote, so it is missed by nobody; the rest changes no membership.
+        // A learner has no vote, so its removal is harmless; the rest does not change membership.
         Change::Remove(_) | Change::Other(_) => {}
     }
     wrong

@@ -1,4 +1,4 @@
-//! The clock of the operators of a stage: what they wait for minutes for need not take minutes.
+//! The clock of a stage's operators, to skip waits of minutes.
 
 use std::{
     sync::{
@@ -11,14 +11,15 @@ use std::{
 use etcd_operator::controller::Clock;
 use jiff::{SignedDuration, Timestamp};
 
-/// How far their clocks are ahead of those of the API server and the kubelet. Cheap to clone; all clones are one.
+/// How far their clocks are ahead of those of the API server and the kubelet. Cheap to clone; all clones are
+/// one.
 #[derive(Debug, Clone, Default)]
 pub struct Ahead {
     seconds: Arc<AtomicI64>,
 }
 
 impl Ahead {
-    /// From now on they are ahead by so much.
+    /// Sets how far they are ahead.
     pub fn set(&self, by: Duration) {
         self.seconds.store(i64::try_from(by.as_secs()).unwrap_or_default(), Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! How the test's own clients and eyes get in to members: plainly, or with the certificate of a Secret.
+//! Access of the test's own clients to members: plain, or with the certificate of a Secret.
 
 use std::{
     net::Ipv4Addr,
@@ -11,7 +11,7 @@ use etcd_client::{Certificate, Client, ConnectOptions, Identity, TlsOptions};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 
-/// Of one stage. Cheap to clone; all clones are one.
+/// Access to one stage. Cheap to clone; all clones are one.
 #[derive(Clone, Default)]
 pub struct Entry {
     through: Arc<Mutex<Option<Through>>>,
@@ -22,7 +22,7 @@ struct Through {
     secrets: Api<Secret>,
     secret: String,
     server: String,
-    /// The password of the user root.
+    /// The password of user root.
     root: Option<String>,
 }
 
@@ -39,10 +39,9 @@ impl Entry {
         }
     }
 
-    /// A client of one member that waits so long for answers. The Secret is read anew for each, as applications are told to.
-    ///
+    /// A client of one member with this timeout. The Secret is read anew for each, as applications should.
     /// # Errors
-    /// When the Secret is not there, or the address is none.
+    /// When the Secret is missing, or the address invalid.
     pub async fn client(&self, ip: Ipv4Addr, limit: Duration) -> Result<Client> {
         let options = ConnectOptions::new().with_connect_timeout(limit).with_timeout(limit);
         let through = self.through.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -63,7 +62,7 @@ impl Entry {
         let Some(password) = root else { return Ok(Client::connect([url], Some(options)).await?) };
         let named = options.clone().with_user("root", password);
         match Client::connect([&url], Some(named)).await {
-            // Not yet, or not as that: what members tell everybody is seen all the same.
+            // Not yet, or not as that user: unauthenticated answers are still observed.
             Err(error) if error.to_string().contains("authentication") => {
                 Ok(Client::connect([url], Some(options)).await?)
             }

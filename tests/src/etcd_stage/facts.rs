@@ -1,4 +1,5 @@
-//! What members say for themselves, asked one by one at the inside: the eyes of the test, which no cut wire blinds.
+//! The members' own answers, queried one by one at their inside addresses: the test's observation, unaffected
+//! by cut wires.
 
 use std::{collections::BTreeMap, net::Ipv4Addr, time::Duration};
 
@@ -9,9 +10,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::entry::Entry;
 
-/// A member that does not answer within this time does not answer.
 const ANSWER: Duration = Duration::from_millis(1500);
-/// What the test itself wants of a member may take this long on a busy machine.
+/// Timeout of the test's own requests on a busy machine.
 const WANT: Duration = Duration::from_secs(15);
 
 /// A member in a member list.
@@ -25,18 +25,18 @@ pub struct Listed {
     pub learner: bool,
 }
 
-/// What one member says.
+/// Answer of one member.
 #[derive(Debug, Clone, Default)]
 pub struct Said {
     pub id: u64,
     pub cluster: u64,
-    /// Who leads; 0 when it knows nobody.
+    /// The leader; 0 when it has none.
     pub leader: u64,
     /// The leader's term.
     pub term: u64,
     /// The last entry of its log.
     pub index: u64,
-    /// The last that it applied.
+    /// The last applied entry.
     pub applied: u64,
     /// Whether it has no vote.
     pub learner: bool,
@@ -45,26 +45,24 @@ pub struct Said {
     pub errors: Vec<String>,
     /// Size of its database.
     pub db_size: i64,
-    /// The members that it knows, by id; empty for a learner, which does not say.
+    /// The members in its list, by id; empty for a learner, which does not return it.
     pub members: Vec<Listed>,
     /// Revision of its data.
     pub revision: i64,
 }
 
-/// What all members say, by name. Those that do not answer are not in it.
+/// Answers of all members, by name. Without those that do not answer.
 #[derive(Debug, Clone, Default)]
 pub struct Facts(pub BTreeMap<String, Said>);
 
 /// A client of one member without TLS, at an address with port 2379.
-///
 /// # Errors
-/// When the address is none.
+/// When the address is invalid.
 pub async fn client(ip: Ipv4Addr) -> Result<Client> {
     Entry::default().client(ip, WANT).await
 }
 
-/// Asks one member.
-///
+/// Queries one member.
 /// # Errors
 /// When it does not answer.
 pub async fn ask(entry: &Entry, ip: Ipv4Addr) -> Result<Said> {
@@ -73,7 +71,7 @@ pub async fn ask(entry: &Entry, ip: Ipv4Addr) -> Result<Said> {
 
 async fn ask_within(limit: Duration, entry: &Entry, ip: Ipv4Addr) -> Result<Said> {
     let asked = async {
-        // The client hides a refusal behind its own retries.
+        // The client hides a rejection behind its own retries.
         drop(tokio::net::TcpStream::connect((ip, 2379)).await?);
         let client = entry.client(ip, limit).await?;
         let (mut maintenance, mut cluster) = (client.maintenance_client(), client.cluster_client());
@@ -112,8 +110,7 @@ async fn ask_within(limit: Duration, entry: &Entry, ip: Ipv4Addr) -> Result<Said
     tokio::time::timeout(limit, asked).await.context("no answer in time")?
 }
 
-/// The version that the members of a cluster have agreed on, as one of them tells it.
-///
+/// The cluster version that the members have agreed on, as reported by one.
 /// # Errors
 /// When it does not answer.
 pub async fn cluster_version(ip: Ipv4Addr) -> Result<String> {
@@ -132,12 +129,12 @@ pub async fn cluster_version(ip: Ipv4Addr) -> Result<String> {
 }
 
 impl Facts {
-    /// Asks members, all at the same time.
+    /// Queries members concurrently.
     pub async fn of(entry: &Entry, members: impl IntoIterator<Item = (String, Ipv4Addr)>) -> Self {
         Self::within(ANSWER, entry, members).await
     }
 
-    /// The same with so much time for each.
+    /// The same with a timeout for each.
     pub(super) async fn within(
         limit: Duration,
         entry: &Entry,
@@ -159,7 +156,7 @@ impl Facts {
         votes.into_iter().max_by_key(|(_, count)| *count).map(|(id, _)| id)
     }
 
-    /// The members, as the leader lists them, else as whoever is furthest does.
+    /// The member list of the leader, otherwise of the member with the newest log.
     #[must_use]
     pub fn members(&self) -> Vec<Listed> {
         let leader = self.leader();
@@ -170,19 +167,17 @@ impl Facts {
         best.map(|said| said.members.clone()).unwrap_or_default()
     }
 
-    /// Those with a vote.
     #[must_use]
     pub fn voters(&self) -> Vec<Listed> {
         self.members().into_iter().filter(|m| !m.learner).collect()
     }
 
-    /// Those without.
     #[must_use]
     pub fn learners(&self) -> Vec<Listed> {
         self.members().into_iter().filter(|m| m.learner).collect()
     }
 
-    /// What a member with an id says.
+    /// The answer of the member with an id.
     #[must_use]
     pub fn by_id(&self, id: u64) -> Option<&Said> {
         self.0.values().find(|said| said.id == id)

@@ -1,29 +1,29 @@
-//! As much of etcd's messages as is needed to say what an operator asked for.
+//! The part of etcd's messages that is needed to identify an operator's requests.
 
-/// A change that somebody asks etcd for.
+/// A requested change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// A new member.
     Add {
-        /// Where it will be.
+        /// Its addresses.
         peer_urls: Vec<String>,
-        /// Without a vote.
+        /// As a learner.
         learner: bool,
     },
-    /// A member less.
+    /// Remove a member.
     Remove(u64),
-    /// A member with other addresses.
+    /// Change a member's addresses.
     Update(u64),
-    /// A learner gets its vote.
+    /// Promote a learner.
     Promote(u64),
-    /// Another leader.
+    /// Transfer leadership.
     MoveLeader(u64),
-    /// Something that changes the whole cluster otherwise: its name.
+    /// Another change of the whole cluster: its name.
     Other(&'static str),
 }
 
 impl Change {
-    /// From the path of a call and its body; `None` for what changes nothing that is audited.
+    /// From the path of a call and its body; `None` for an unaudited call.
     pub(super) fn of(path: &str, body: &[u8]) -> Option<Self> {
         let id = || varint_field(body, 1).unwrap_or_default();
         Some(match path {
@@ -51,7 +51,7 @@ impl Change {
         })
     }
 
-    /// Whether it changes who is a member.
+    /// Whether it changes membership.
     #[must_use]
     pub const fn is_membership(&self) -> bool {
         matches!(self, Self::Add { .. } | Self::Remove(_) | Self::Update(_) | Self::Promote(_))
@@ -63,7 +63,7 @@ enum Value<'a> {
     Bytes(&'a [u8]),
 }
 
-/// The fields of the one message in a gRPC body, as far as they can be read.
+/// The fields of the single message in a gRPC body, as far as they are readable.
 fn fields(body: &[u8]) -> Vec<(u64, Value<'_>)> {
     let mut rest = body.get(5..).unwrap_or_default();
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! The etcds of this machine, and a newer one that a script gets beside them.
+//! The etcds of this machine, and a newer one that a script downloads.
 
 use std::{
     path::PathBuf,
@@ -8,15 +8,16 @@ use std::{
 
 use olm_devcluster::node::{Image, ImageTable};
 
-/// Where `scripts/etcd-newer.sh` puts what it finds.
+/// Directory of `scripts/etcd-newer.sh`.
 pub(crate) fn target() -> PathBuf {
     crate::bin_dir().parent().map_or_else(|| PathBuf::from("target/etcd"), |target| target.join("etcd"))
 }
 
-/// The image of the operator: the program that was built beside this test. Pods that are restored run it.
+/// The image of the operator: the program built with this test. Restored pods run it.
 pub(super) const OPERATOR: &str = "stage/etcd-operator:built";
 
-/// The table of images: the operator, and etcds that are installed, named by `OLM_ETCD_DIRS`, or were got by the script.
+/// The table of images: the operator, and etcds that are installed, named by `OLM_ETCD_DIRS`, or downloaded
+/// by the script.
 pub(super) fn table() -> ImageTable {
     let got = std::fs::read_dir(target()).into_iter().flatten().flatten();
     let images = got.filter(|entry| entry.path().join("etcd").is_file()).map(|entry| {
@@ -41,8 +42,7 @@ pub(super) fn table() -> ImageTable {
     ImageTable::discover(images.chain([operator]).collect())
 }
 
-/// The newest etcd 3.5 to be had on this machine; the script is asked for it once, where there is none yet.
-///
+/// The newest etcd 3.5 available on this machine; the script runs once, where there is none yet.
 /// # Errors
 /// Why there is none.
 pub fn newer() -> Result<String, String> {

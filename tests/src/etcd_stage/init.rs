@@ -1,5 +1,5 @@
-//! The containers of a pod that run before its own, one after the other, as a kubelet runs them: each until it ends well, with
-//! what happened to it in the status of the pod.
+//! The init containers of a pod, run sequentially like by a kubelet: each until it succeeds, with its state
+//! in the status of the pod.
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::{Container, EnvVarSource, Secret};
@@ -10,10 +10,10 @@ use tokio::process::Child;
 use super::{
     kubelet::{BACKOFF, BACKOFF_MAX, Kubelet, Run, lock},
     pod,
-    told::{now, tail},
+    pod_status::{now, tail},
 };
 
-/// So much of what a container said last is in its status, as Kubernetes has it.
+/// Number of a container's last lines in its status, as in Kubernetes.
 const LINES: usize = 5;
 
 /// The status of each init container.
@@ -33,7 +33,7 @@ impl ContainerStatuses {
 
     /// The status of a pod whose containers wait for those before them.
     fn status(&self, run: &Run) -> Value {
-        let mut status = super::told::waiting("PodInitializing", "");
+        let mut status = super::pod_status::waiting("PodInitializing", "");
         let ip = run.outside.to_string();
         status["podIPs"] = json!([{ "ip": ip }]);
         status["podIP"] = ip.into();
@@ -43,7 +43,7 @@ impl ContainerStatuses {
 }
 
 impl Kubelet {
-    /// Runs them; false when the pod is to end first.
+    /// Runs them; false when the pod is deleted first.
     pub(super) async fn initialise(&self, run: &Run, reported: &mut Value) -> bool {
         let all: Vec<Container> = lock(&run.pod)
             .spec
@@ -103,13 +103,13 @@ impl Kubelet {
         pod::start(images, &pod, &container, &mounts, run.inside, &self.log(&log(run, &container)))
     }
 
-    /// Its exit code; `None` when the pod is to end first.
+    /// Its exit code; `None` when the pod is deleted first.
     async fn ended(&self, run: &Run, mut child: Child) -> Option<i32> {
         lock(&run.state).pid = child.id().and_then(|pid| i32::try_from(pid).ok());
         let code = tokio::select! {
             ended = child.wait() => Some(ended.ok().and_then(|status| status.code()).unwrap_or(255)),
             () = run.ending.cancelled() => {
-                // It may have ended by itself.
+                // It may have terminated.
                 let _ = child.kill().await;
                 None
             }
@@ -118,7 +118,7 @@ impl Kubelet {
         code
     }
 
-    /// Variables that come from Secrets, with what the Secrets hold.
+    /// Variables from Secrets, resolved.
     async fn with_secrets(&self, run: &Run, container: &Container) -> Result<Container> {
         let mut container = container.clone();
         for variable in container.env.iter_mut().flatten() {

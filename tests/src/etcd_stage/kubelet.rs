@@ -1,4 +1,4 @@
-//! A kubelet that runs the pods of members as processes, and does to them what scenarios ask for.
+//! A kubelet that runs the pods of members as processes, and applies the scenarios' faults.
 
 use std::{
     collections::BTreeMap,
@@ -29,30 +29,30 @@ use super::{
     audit::Audit,
     net::Net,
     pod,
-    told::{now, running, waiting},
+    pod_status::{now, running, waiting},
     wire::{Use, Wires},
 };
 
-/// A container that ended is started again after this long; each further time after twice as long.
+/// First restart delay of a terminated container; it doubles each time.
 pub(super) const BACKOFF: Duration = Duration::from_millis(200);
 pub(super) const BACKOFF_MAX: Duration = Duration::from_secs(2);
-/// One that ran for this long begins anew with its waits.
+/// Runtime after which the delay is reset.
 const RAN_WELL: Duration = Duration::from_secs(10);
-/// Between two looks at readiness. A real kubelet takes the probe's period, which is a second.
+/// Interval of readiness probes. A real kubelet uses the probe's period, which is a second.
 const PROBE: Duration = Duration::from_millis(250);
-/// Between two looks at what keeps a pod from starting.
+/// Polling interval of obstacles to a start.
 const LOOK: Duration = Duration::from_millis(100);
-/// So many probes must fail before a pod that was ready is not.
+/// Number of failing probes until a ready pod is not ready.
 const FAILURES: u32 = 3;
 
-/// What a scenario did to a pod.
+/// A scenario's faults of a pod.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Orders {
-    /// What ended stays ended.
+    /// A terminated process stays down.
     pub(super) held: bool,
-    /// Before the next start the data is thrown away.
+    /// The data is deleted before the next start.
     pub(super) wipe: bool,
-    /// The program to run in place of etcd ends at once.
+    /// The program that replaces etcd exits at once.
     pub(super) broken: bool,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Orders {
 #[derive(Debug, Clone)]
 pub struct Start {
     pub pod: String,
-    /// What etcd was told to begin with, should it have no data: `new` or `existing`.
+    /// Initial cluster state of etcd without data: `new` or `existing`.
     pub state: String,
     /// It has no data.
     pub empty: bool,
@@ -69,7 +69,7 @@ pub struct Start {
 
 /// One pod.
 pub(super) struct Run {
-    /// As it is now: images and annotations change.
+    /// Its current state: images and annotations change.
     pub(super) pod: Mutex<Pod>,
     pub(super) name: String,
     pub(super) namespace: String,
@@ -81,12 +81,11 @@ pub(super) struct Run {
     pub(super) state: Mutex<State>,
     /// Deletion has begun.
     pub(super) ending: CancellationToken,
-    /// The object is gone: nobody is to be told any more.
+    /// The object is gone: its status is not written any more.
     pub(super) gone: CancellationToken,
     pub(super) changed: Notify,
 }
 
-/// What became of it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct State {
     pub(super) pid: Option<i32>,
@@ -96,7 +95,7 @@ pub(super) struct State {
 }
 
 impl Run {
-    /// The image of its container, as it shall be now.
+    /// The current image of its container.
     fn image(&self) -> String {
         let pod = lock(&self.pod);
         let container = pod.spec.as_ref().and_then(|spec| spec.containers.first());
@@ -104,7 +103,7 @@ impl Run {
     }
 }
 
-/// Whether etcd wrote something below a folder.
+/// Whether etcd wrote below a directory.
 fn has_data(folder: &Path) -> bool {
     let Ok(entries) = std::fs::read_dir(folder) else { return false };
     entries
@@ -112,7 +111,7 @@ fn has_data(folder: &Path) -> bool {
         .any(|entry| entry.file_name() == "member" || (entry.path().is_dir() && has_data(&entry.path())))
 }
 
-/// Whether a pod may start: the reason when not.
+/// Why a pod may not start, if so.
 pub(super) type Rule = Arc<dyn Fn(&Pod) -> Option<String> + Send + Sync>;
 
 /// The kubelet. Cheap to clone.
@@ -131,7 +130,7 @@ pub(super) struct Inner {
     pub(super) node: &'static str,
     pub(super) runs: Mutex<BTreeMap<String, Arc<Run>>>,
     pub(super) rule: Mutex<Option<Rule>>,
-    /// Images whose program ends at once.
+    /// Images whose program exits at once.
     pub(super) broken: Mutex<Option<String>>,
     pub(super) starts: Mutex<Vec<Start>>,
     pub(super) stop: CancellationToken,
@@ -200,7 +199,7 @@ impl Kubelet {
         if pod.metadata.deletion_timestamp.is_some() {
             match self.run_of(&pod) {
                 Some(run) => run.ending.cancel(),
-                // It never ran; nobody else takes it away.
+                // It never ran; no other controller deletes it.
                 None => {
                     let kubelet = self.clone();
                     tokio::spawn(async move {
@@ -240,7 +239,7 @@ impl Kubelet {
         let before = lock(&self.inner.runs).insert(name, Arc::clone(&run));
         let (kubelet, stop) = (self.clone(), self.inner.stop.clone());
         tokio::spawn(stop.run_until_cancelled_owned(async move {
-            // An address is one pod's at a time.
+            // An address belongs to one pod at a time.
             if let Some(before) = before {
                 before.gone.cancel();
                 before.ending.cancel();
@@ -263,7 +262,7 @@ impl Kubelet {
         }
         lock(&run.state).pid = None;
         lock(&run.state).ready = false;
-        // What an emptyDir holds goes with its pod; a claim stays.
+        // The content of an emptyDir is deleted with its pod; a claim stays.
         let _ = std::fs::remove_dir_all(&run.folder);
         self.remove(&run.name, &run.namespace, Some(run.uid.clone())).await;
         let mut runs = lock(&self.inner.runs);
@@ -287,7 +286,7 @@ impl Kubelet {
         let mut backoff = BACKOFF;
         let mut initialised = false;
         loop {
-            // Nothing starts while something is in its way.
+            // Nothing starts while there is an obstacle.
             while let Some((reason, why)) = self.obstacle(run).await {
                 let mut status = waiting(reason, &why);
                 status["containerStatuses"][0]["lastState"] = last.clone();
@@ -320,7 +319,7 @@ impl Kubelet {
                 backoff = BACKOFF;
             }
             let code = why.rsplit(' ').next().and_then(|code| code.parse::<i32>().ok()).unwrap_or(128);
-            // As a kubelet does for a container whose policy is FallbackToLogsOnError.
+            // Like a kubelet for a container with policy FallbackToLogsOnError.
             let message = if code == 0 { String::new() } else { self.log_end(run, log_begins) };
             last = json!({ "terminated": { "exitCode": code, "reason": "Error", "message": message,
                 "finishedAt": now() } });
@@ -366,7 +365,7 @@ impl Kubelet {
         rule.and_then(|rule| rule(&pod)).map(|why| ("ContainerCreating", why))
     }
 
-    /// Folders and the process.
+    /// Creates directories and the process.
     async fn begin(&self, run: &Run) -> Result<Child> {
         let pod = lock(&run.pod).clone();
         let spec = pod.spec.as_ref().context("a pod without a spec")?;
@@ -401,7 +400,7 @@ impl Kubelet {
         pod::start(images, &pod, container, &mounts, run.inside, &self.log(&run.name))
     }
 
-    /// While the process runs: `Some` with its code when it ended, `None` when the pod is to end.
+    /// While the process runs: `Some` with its code when it ended, `None` when the pod is deleted.
     async fn runs(&self, run: &Run, child: &mut Child, reported: &mut Value, last: &Value) -> Option<i32> {
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
         lock(&run.state).pid = pid;
@@ -421,7 +420,7 @@ impl Kubelet {
                     return Some(code.unwrap_or(255));
                 }
                 () = run.ending.cancelled() => break,
-                // Another image: the container ends, and begins anew with that.
+                // Another image: the container is restarted with it.
                 () = run.changed.notified(), if !told_to_restart => {
                     if run.image() != image {
                         told_to_restart = true;
@@ -437,7 +436,7 @@ impl Kubelet {
                 let mut state = lock(&run.state);
                 state.ready = ready || (state.ready && failures < FAILURES);
             }
-            // Secrets that change come to the folders of their pods.
+            // Changed Secrets are written to the directories of their pods.
             if mirrored.elapsed() > Duration::from_secs(1) {
                 mirrored = Instant::now();
                 let _ = self.volumes(run).await;
@@ -472,13 +471,13 @@ impl Kubelet {
                 { "type": "Ready", "status": text, "lastTransitionTime": since },
             ]));
         }
-        // The same twice would be a change that wakes everybody.
+        // An unchanged status would trigger all watchers.
         if *reported == status || run.gone.is_cancelled() {
             return;
         }
         let api: Api<Pod> = Api::namespaced(self.inner.client.clone(), &run.namespace);
         let patch = json!({ "metadata": { "uid": run.uid }, "status": status });
-        // A pod that goes in this moment needs no status.
+        // A pod deleted at this moment needs no status.
         if api.patch_status(&run.name, &PatchParams::default(), &Patch::Merge(&patch)).await.is_ok() {
             *reported = status;
         }
@@ -487,11 +486,11 @@ impl Kubelet {
     async fn remove(&self, name: &str, namespace: &str, uid: Option<String>) {
         let api: Api<Pod> = Api::namespaced(self.inner.client.clone(), namespace);
         let own = Preconditions { uid, resource_version: None };
-        // Already gone is as good.
+        // Already gone is fine.
         let _ = api.delete(name, &DeleteParams::default().grace_period(0).preconditions(own)).await;
     }
 
-    /// The end of what the container of a pod wrote since then, at most 2048 bytes.
+    /// The end of the output of a pod's container since then, at most 2048 bytes.
     fn log_end(&self, run: &Run, begin: u64) -> String {
         const LENGTH: usize = 2048;
         let log = std::fs::read(self.log(&run.name)).unwrap_or_default();
@@ -503,12 +502,12 @@ impl Kubelet {
         self.inner.folder.join(format!("{name}.log"))
     }
 
-    /// Kills everything at once, from wherever it is called.
+    /// Kills everything at once, callable from any thread.
     pub(super) fn end(&self) {
         for run in lock(&self.inner.runs).values() {
             run.gone.cancel();
             if let Some(pid) = lock(&run.state).pid.take() {
-                // One that ended by itself is as good.
+                // A terminated one is fine.
                 let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
             }
         }

@@ -1,12 +1,13 @@
-//! A stage for the etcd operator, in one process: the API server and the controllers of the dev cluster, the operator, and a
-//! kubelet that runs each pod of a member as a real etcd process at a loopback address of its own.
+//! A test environment for the etcd operator, in one process: the API server and the controllers of the dev
+//! cluster, the operator, and a kubelet that runs each member pod as a real etcd process at a separate
+//! loopback address.
 //!
-//! * [`Stage`]: all of it; [`Handle`]: one EtcdCluster on it
-//! * [`Net`]: who has which address; everything between members goes over [`wire`], where it can be cut and slowed down
-//! * [`Kubelet`]: pods as processes: killed, stopped, wiped, held back
-//! * [`Operator`]: one life of an operator; it can be killed and frozen
-//! * [`Audit`]: every change of membership that an operator asks etcd for, judged by what holds at that moment
-//! * [`facts`]: what members say for themselves
+//! * [`Stage`]: the environment; [`Handle`]: one EtcdCluster in it
+//! * [`Net`]: addresses; traffic between members passes through [`wire`], which can cut and delay it
+//! * [`Kubelet`]: pods as processes: killed, stopped, wiped, delayed
+//! * [`Operator`]: one operator process; it can be killed and frozen
+//! * [`Audit`]: every membership change that an operator requests from etcd, judged by the state at that moment
+//! * [`facts`]: the members' own state
 
 pub mod audit;
 mod clock;
@@ -19,12 +20,12 @@ mod kubelet;
 mod net;
 mod operator;
 mod pod;
+mod pod_status;
 /// The S3 server of the operator's own tests.
 #[path = "../../../operators/etcd/src/storage/tests/s3.rs"]
 pub mod s3;
 mod stage;
 mod store;
-mod told;
 mod tricks;
 mod volumes;
 pub mod wire;

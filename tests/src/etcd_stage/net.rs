@@ -1,7 +1,6 @@
 //! Addresses: one of 127.0.0.0/8 per member, known before its pod is.
-//!
-//! A member has two: outside, where others find it, and inside, where its etcd listens. The [`wire`](super::wire) between the two
-//! belongs to the test.
+//! A member has two: outside, for others, and inside, where its etcd listens. The test controls the
+//! [`wire`](super::wire) between the two.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,20 +15,20 @@ use etcd_operator::{
     validate::Validated,
 };
 
-/// Processes of tests on one machine choose different ones of these second numbers of the address.
+/// Concurrent test processes use different second bytes of the address.
 const PROCESSES: std::ops::Range<u8> = 100..200;
-/// Stages of one process have the third number; the inside of a member is this much further.
+/// Stages of one process use the third byte; the inside of a member has this offset.
 const INSIDE: u8 = 128;
-/// Port of a member at which the operator of a slot finds it.
+/// Port of a member for the operator of a slot.
 const AUDITED: u16 = 12379;
 
-/// The second number of this process's addresses, held by a listener as long as the process lives.
+/// The second byte of this process's addresses, reserved by a listener while the process lives.
 static PROCESS: LazyLock<Option<(u8, TcpListener)>> = LazyLock::new(|| {
     PROCESSES.clone().find_map(|number| {
         TcpListener::bind((Ipv4Addr::new(127, number, 0, 1), 2379)).ok().map(|held| (number, held))
     })
 });
-/// The number that was given to a stage last, and those that are in use.
+/// The last assigned number of a stage, and those in use.
 static STAGES: Mutex<(u8, BTreeSet<u8>)> = Mutex::new((0, BTreeSet::new()));
 
 fn stages() -> MutexGuard<'static, (u8, BTreeSet<u8>)> {
@@ -57,7 +56,7 @@ impl Net {
     pub fn claim() -> Result<Arc<Self>> {
         let (process, _) = PROCESS.as_ref().context("no addresses 127.100.0.0 to 127.199.0.0 are free")?;
         let mut stages = stages();
-        // One that was in use is used again as late as can be: what listened there takes a while to end.
+        // Numbers are reused as late as possible: former listeners take a while to end.
         let (last, used) = &mut *stages;
         let free =
             (1..INSIDE).map(|next| (*last + next - 1) % (INSIDE - 1) + 1).find(|stage| !used.contains(stage));
@@ -73,18 +72,18 @@ impl Net {
 
     fn number(&self, member: &str) -> u8 {
         let mut given = self.given();
-        // More members than there are numbers: those long gone have the first ones.
+        // More members than numbers: former ones have the first ones.
         let next = u8::try_from(given.len() % 250 + 1).unwrap_or(1);
         *given.entry(member.to_owned()).or_insert(next)
     }
 
-    /// Where others find a member; the same for as long as its name is.
+    /// The address of a member for others; constant for its name.
     #[must_use]
     pub fn outside(&self, member: &str) -> Ipv4Addr {
         Ipv4Addr::new(127, self.process, self.stage, self.number(member))
     }
 
-    /// Where its etcd listens.
+    /// The address where its etcd listens.
     #[must_use]
     pub fn inside(&self, member: &str) -> Ipv4Addr {
         Ipv4Addr::new(127, self.process, self.stage + INSIDE, self.number(member))
@@ -97,7 +96,7 @@ impl Net {
         given.into_iter().rev().find(|name| self.outside(name).to_string() == host)
     }
 
-    /// Everybody who has an address.
+    /// All members with an address.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.given().keys().cloned().collect()
@@ -110,7 +109,7 @@ impl Net {
     }
 }
 
-/// How the operator of a slot finds members.
+/// Addressing for the operator of a slot.
 #[derive(Clone)]
 pub(super) struct View {
     pub(super) net: Arc<Net>,
@@ -118,7 +117,7 @@ pub(super) struct View {
 }
 
 impl View {
-    /// The same URL with the member's address for its host.
+    /// The same URL with the member's address as host.
     fn at(&self, url: &str, member: &str) -> String {
         let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
         let port = rest.rsplit_once(':').map_or("2380", |(_, port)| port);

@@ -1,4 +1,4 @@
-//! One life of the etcd operator, in this process: it can be asked to stop, killed, and frozen.
+//! One life of the etcd operator, in this process: it can be stopped, killed, and frozen.
 
 use std::{
     path::PathBuf,
@@ -25,11 +25,11 @@ use tokio_util::sync::CancellationToken;
 use super::{clock::Ahead, net::View};
 use crate::inprocess::Faults;
 
-/// How long an operator that ended by itself stays away.
+/// Restart delay of a terminated operator.
 const RESTART: Duration = Duration::from_millis(50);
-/// What is begun when it is told to stop may take this long.
+/// Grace period for work in progress on shutdown.
 const FINISH: Duration = Duration::from_secs(3);
-/// How long what it did on blocking threads may take to end.
+/// Timeout for its blocking threads to end.
 const GONE: Duration = Duration::from_secs(5);
 
 pub(super) struct Needs {
@@ -40,11 +40,11 @@ pub(super) struct Needs {
     pub(super) identity: String,
     pub(super) duties: Duties,
     pub(super) clock: Ahead,
-    /// Where local backups are.
+    /// Directory of local backups.
     pub(super) folder: PathBuf,
 }
 
-/// What an operator does: all of it, or one thing alone, as the three programs do it.
+/// The controllers of an operator: all of them, or one, like the three programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Duties {
     clusters: bool,
@@ -55,7 +55,7 @@ pub struct Duties {
 impl Duties {
     /// `etcd-operator`.
     pub const ALL: Self = Self { clusters: true, backups: true, restores: true };
-    /// Clusters alone: what most scenarios are about.
+    /// Clusters alone: for most scenarios.
     pub const CLUSTERS: Self = Self { clusters: true, backups: false, restores: false };
     /// `etcd-backup-operator`.
     pub const BACKUPS: Self = Self { clusters: false, backups: true, restores: false };
@@ -63,7 +63,7 @@ impl Duties {
     pub const RESTORES: Self = Self { clusters: false, backups: false, restores: true };
 }
 
-/// One life of an operator, in a runtime of its own: what it spawned goes with it.
+/// One life of an operator, in its own runtime: its tasks end with it.
 pub struct Operator {
     runtime: Option<Runtime>,
     task: Option<JoinHandle<()>>,
@@ -87,7 +87,7 @@ impl Operator {
         let (shutdown, gate, counted) = (stop.clone(), dead.clone(), Arc::clone(&elected));
         let task = runtime.spawn(async move {
             while !shutdown.is_cancelled() {
-                // As the command does; the kubelet starts one that lost its lease again.
+                // Like the command; the kubelet restarts one that lost its lease.
                 process(&needs, &gate, &shutdown, &counted).await;
                 tokio::time::sleep(RESTART).await;
             }
@@ -96,12 +96,12 @@ impl Operator {
         Ok(Self { runtime: Some(runtime), task: Some(task), stop, dead, elected, frozen })
     }
 
-    /// As `kill -9`: nothing of it reaches the API or etcd any more, whatever it was doing.
+    /// Like `kill -9`: no further request reaches the API or etcd.
     pub fn kill(mut self) {
         self.end();
     }
 
-    /// As SIGTERM: what runs is finished, and the lease given back.
+    /// Like SIGTERM: work in progress completes, and the lease is released.
     pub async fn stop(mut self) {
         self.stop.cancel();
         if let Some(task) = self.task.take() {
@@ -110,25 +110,25 @@ impl Operator {
         self.end();
     }
 
-    /// Returns when it was killed by a fault.
+    /// Returns when a fault killed it.
     pub async fn killed(&self) {
         self.dead.cancelled().await;
     }
 
-    /// How often it got the lease.
+    /// Number of times it got the lease.
     #[must_use]
     pub fn elected(&self) -> usize {
         self.elected.load(Ordering::Relaxed)
     }
 
-    /// As SIGSTOP: not one of its instructions is carried out any more, and its clock goes on. Returns when it stands.
+    /// Like SIGSTOP: no instruction is executed any more, and its clock continues. Returns when it is frozen.
     pub async fn freeze(&self) {
         let (frozen, stands) = (Arc::clone(&self.frozen), Arc::new(tokio::sync::Notify::new()));
         *lock(&frozen.0) = true;
         let Some(runtime) = &self.runtime else { return };
-        let told = Arc::clone(&stands);
+        let reported = Arc::clone(&stands);
         runtime.spawn(async move {
-            told.notify_one();
+            reported.notify_one();
             let (still, changed) = &*frozen;
             let guard = lock(still);
             // The one thread of the runtime waits here.
@@ -137,7 +137,7 @@ impl Operator {
         stands.notified().await;
     }
 
-    /// As SIGCONT.
+    /// Like SIGCONT.
     pub fn thaw(&self) {
         *lock(&self.frozen.0) = false;
         self.frozen.1.notify_all();
@@ -147,15 +147,15 @@ impl Operator {
         self.dead.cancel();
         self.thaw();
         if let Some(runtime) = self.runtime.take() {
-            // What it has open is closed when this returns, as it is when a process is gone. A thread, because a runtime cannot be
-            // waited for in another.
+            // Its resources are closed when this returns, like those of a terminated process. A thread,
+            // because a runtime cannot wait for another.
             let gone = std::thread::spawn(move || runtime.shutdown_timeout(GONE));
             let _ = gone.join();
         }
     }
 }
 
-/// One process: its controllers, each behind a lease of its own. It ends when it is told to, or lost one of them.
+/// One process: its controllers, each with its own lease. It ends on shutdown, or when it lost one of them.
 async fn process(
     needs: &Needs,
     gate: &CancellationToken,
@@ -181,7 +181,7 @@ async fn process(
     if needs.duties.restores {
         let context = Arc::new(first.behind(elector(RESTORE_NAME)));
         let elector = context.elector.clone();
-        // Each life is somewhere else, as pods are.
+        // Each life has its own address, like pods.
         let Ok(listener) = tokio::net::TcpListener::bind("127.0.0.1:0").await else { return };
         let Ok(address) = listener.local_addr() else { return };
         let place = Place::new(
@@ -205,7 +205,7 @@ async fn process(
     join_all(held).await;
 }
 
-/// Works while the lease is held; what loses one takes the others along.
+/// Runs while the lease is held; the loss of one stops the others.
 async fn hold<F, W>(elector: Elector, stop: CancellationToken, work: F)
 where
     F: FnOnce(CancellationToken) -> W,

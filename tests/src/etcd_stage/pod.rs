@@ -1,4 +1,5 @@
-//! What a pod of a member says to run, with the folders and addresses of this machine in place of those of a container.
+//! The command of a member's pod, with the directories and addresses of this machine in place of those of a
+//! container.
 
 use std::{
     collections::BTreeMap,
@@ -19,10 +20,10 @@ use tokio::{
     process::{Child, Command},
 };
 
-/// A probe without a time of its own has this one.
+/// Default timeout of a probe.
 const PROBE: Duration = Duration::from_secs(1);
 
-/// Where the volumes of a pod are on this machine, by the paths at which a container has them.
+/// Directories of a pod's volumes on this machine, by their mount paths.
 pub(super) type Mounts = BTreeMap<String, PathBuf>;
 
 pub(super) fn mounts(container: &Container, volumes: &BTreeMap<String, PathBuf>) -> Result<Mounts> {
@@ -36,7 +37,7 @@ pub(super) fn mounts(container: &Container, volumes: &BTreeMap<String, PathBuf>)
     .collect()
 }
 
-/// Starts a container's process. What it says goes to a file.
+/// Starts a container's process, with its output in a file.
 pub(super) fn start(
     images: &ImageTable,
     pod: &Pod,
@@ -46,7 +47,7 @@ pub(super) fn start(
     log: &Path,
 ) -> Result<Child> {
     let here = |text: &str| {
-        // The longest paths first: one may lie below another.
+        // The longest paths first: one may be below another.
         let mut text = text.replace("0.0.0.0", &inside.to_string());
         for (path, folder) in mounts.iter().rev() {
             text = text.replace(path.as_str(), &folder.display().to_string());
@@ -59,7 +60,7 @@ pub(super) fn start(
     ensure!(!words.is_empty(), "container {} has no command", container.name);
     let name = words[0].rsplit('/').next().unwrap_or_default();
     let known = image.programs.iter().find(|(known, _)| known == name).map(|(_, path)| path.clone());
-    // Beside etcd lie programs that older tables do not know.
+    // Programs next to etcd that are missing in older tables.
     let beside =
         || image.programs.first().map(|(_, path)| path.with_file_name(name)).filter(|path| path.is_file());
     let program =
@@ -91,23 +92,23 @@ pub(super) fn start(
     command.spawn().with_context(|| format!("failed to start {:?}", words[0]))
 }
 
-/// The annotation that a field of a variable names; empty when the pod has none of that name.
+/// The annotation referenced by a field of a variable; empty when the pod has none of that name.
 fn annotation(pod: &Pod, field: &str) -> Option<String> {
     let name = field.strip_prefix("metadata.annotations['")?.strip_suffix("']")?;
     Some(pod.annotations().get(name).cloned().unwrap_or_default())
 }
 
-/// What etcd is told to do when it has no data.
+/// Initial cluster state of etcd without data.
 pub(super) fn initial_state(pod: &Pod, container: &Container) -> String {
     let words = container.command.iter().chain(&container.args).flatten();
     let flag = words.filter_map(|word| word.strip_prefix("--initial-cluster-state=")).next_back();
     let variable = container.env.iter().flatten().rfind(|env| env.name == "ETCD_INITIAL_CLUSTER_STATE");
-    let told = variable.and_then(|env| {
+    let reported = variable.and_then(|env| {
         let field = env.value_from.as_ref().and_then(|source| source.field_ref.as_ref());
         env.value.clone().or_else(|| annotation(pod, &field?.field_path))
     });
-    // etcd begins a new cluster when it is told nothing.
-    flag.map(str::to_owned).or(told).unwrap_or_else(|| "new".into())
+    // etcd's default is a new cluster.
+    flag.map(str::to_owned).or(reported).unwrap_or_else(|| "new".into())
 }
 
 /// Whether a container is ready, by its probe.

@@ -40,16 +40,15 @@ use super::{
 };
 use crate::inprocess::Faults;
 
-/// How long a scenario waits for what should come. Far longer than it takes: only a failure waits to its end.
+/// Timeout of a scenario's waits. Far longer than needed: only a failure reaches it.
 pub const PATIENCE: Duration = Duration::from_secs(90);
-/// Between two looks.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(50);
-/// Where pods run.
 const NODE: &str = "olm-node";
 const OPERATORS: &str = "operators";
-/// How many operators there can be at a time.
+/// Maximum number of concurrent operators.
 const SLOTS: u16 = 3;
-/// Memory that a file system in memory must have left for the data of etcds, which take 128 MB each for their logs.
+/// Required space of a memory file system for the data of etcds, which take 128 MB each for their logs.
 const ROOM: u64 = 4 << 30;
 
 /// The kinds that scenarios name, with group, version and plural.
@@ -74,19 +73,18 @@ const KINDS: &[(&str, &str, &str, &str)] = &[
 pub struct Stage {
     /// The administrator's.
     pub client: Client,
-    /// What the operators of the slots ask of Kubernetes and etcd, and what goes wrong with it.
+    /// Calls of the operators to Kubernetes and etcd by slot, and injected faults.
     pub faults: Vec<Faults>,
-    /// What becomes of pods.
+    /// Simulated node.
     pub kubelet: Kubelet,
-    /// Who has which address.
     pub net: Arc<Net>,
-    /// What lies between members.
+    /// Connections between members.
     pub wires: Arc<Wires>,
-    /// What operators did to clusters.
+    /// Changes of clusters by operators.
     pub audit: Arc<Audit>,
-    /// How the test's own clients and eyes get in to members.
+    /// Access of the test's own clients to members.
     pub entry: Entry,
-    /// What the operators' clocks say.
+    /// Clock of the operators.
     pub clock: Ahead,
     pub(super) s3: OnceCell<S3>,
     server: ApiServer,
@@ -104,7 +102,8 @@ impl Drop for Stage {
     }
 }
 
-/// Whether there is room in memory: etcd waits for the disk at every write, and the test does not test disks.
+/// A memory file system with enough space: etcd syncs to the disk at every write, and the test does not test
+/// disks.
 fn roomy() -> Option<PathBuf> {
     let path = Path::new("/dev/shm");
     let stat = nix::sys::statvfs::statvfs(path).ok()?;
@@ -112,10 +111,9 @@ fn roomy() -> Option<PathBuf> {
 }
 
 impl Stage {
-    /// A cluster of Kubernetes with the CRDs of the operator, and no operator yet.
-    ///
+    /// A Kubernetes cluster with the CRDs of the operator, without an operator.
     /// # Errors
-    /// What kept it from starting.
+    /// Why it did not start.
     pub async fn start() -> Result<Self> {
         let mut folder = tempfile::Builder::new();
         let folder = folder.prefix("etcd-stage-");
@@ -181,10 +179,9 @@ impl Stage {
         .await
     }
 
-    /// A namespace in which pods can be made.
-    ///
+    /// A namespace for pods.
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn namespace(&self, name: &str) -> Result<()> {
         self.apply(&json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } })).await?;
         self.eventually("the namespace's account", async || {
@@ -193,29 +190,28 @@ impl Stage {
         .await
     }
 
-    /// A folder of the scenario's own.
+    /// The scenario's own directory.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// From now on operators that are started have these duties. Without it they look after clusters.
+    /// Sets the controllers of operators started from now on. Default: clusters.
     pub fn employ(&self, duties: Duties) {
         *self.duties.lock().unwrap_or_else(PoisonError::into_inner) = duties;
     }
 
-    /// Starts an operator. A later life in the same slot has the same identity: it knows that the one before is gone.
-    ///
+    /// Starts an operator. A later life in the same slot has the same identity: it takes the lease of the
+    /// previous one at once.
     /// # Errors
-    /// When the machine has no room for it.
+    /// When the machine has no resources for it.
     pub fn operator(&self) -> Result<Operator> {
         self.operator_in(0)
     }
 
-    /// The same in a slot of its own: another identity, and calls that are told apart.
-    ///
+    /// The same in its own slot: another identity, and separately recorded calls.
     /// # Errors
-    /// When the machine has no room for it.
+    /// When the machine has no resources for it.
     pub fn operator_in(&self, slot: u16) -> Result<Operator> {
         let duties = *self.duties.lock().unwrap_or_else(PoisonError::into_inner);
         self.lives.fetch_add(1, Ordering::Relaxed);
@@ -234,35 +230,33 @@ impl Stage {
         Ok(operator)
     }
 
-    /// From now on the test gets in to members with the certificate of a Secret in namespace `ns`, and expects them to show one
-    /// for the name `server`.
+    /// From now on the test uses the certificate of a Secret in namespace `ns`, and expects members to
+    /// present one for the name `server`.
     pub fn enter_through(&self, secret: &str, server: &str) {
         self.entry.set(Api::namespaced(self.client.clone(), "ns"), secret, server);
     }
 
-    /// From now on the test is also the user root, where users are asked for.
+    /// From now on the test logs in as user root, where authentication is on.
     pub fn enter_as_root(&self, password: &str) {
         self.entry.set_root(password);
     }
 
-    /// How many lives of operators there were.
+    /// Number of lives of operators.
     #[must_use]
     pub fn lives(&self) -> usize {
         self.lives.load(Ordering::Relaxed)
     }
 
     /// Creates a cluster in namespace `ns`.
-    ///
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn create(&self, name: &str, spec: Value) -> Result<Handle<'_>> {
         self.create_with(name, spec, json!({})).await
     }
 
     /// The same with more metadata.
-    ///
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn create_with(&self, name: &str, spec: Value, mut metadata: Value) -> Result<Handle<'_>> {
         metadata["name"] = name.into();
         metadata["namespace"] = "ns".into();
@@ -290,9 +284,8 @@ impl Stage {
     }
 
     /// Server-side apply by the administrator.
-    ///
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn apply(&self, object: &Value) -> Result<()> {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let api = self.api(text("/kind"), text("/metadata/namespace"))?;
@@ -302,10 +295,9 @@ impl Stage {
         Ok(())
     }
 
-    /// An object that must be there.
-    ///
+    /// An existing object.
     /// # Errors
-    /// When it is not.
+    /// When it is missing.
     pub async fn get(&self, kind: &str, namespace: &str, name: &str) -> Result<Value> {
         let found = self.api(kind, namespace)?.get_opt(name).await?;
         let found = found.with_context(|| format!("there is no {kind} {namespace}/{name}"))?;
@@ -313,27 +305,24 @@ impl Stage {
     }
 
     /// All objects of a kind.
-    ///
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn list(&self, kind: &str, namespace: &str) -> Result<Vec<Value>> {
         let list = self.api(kind, namespace)?.list(&ListParams::default()).await?;
         list.items.into_iter().map(|object| serde_json::to_value(object).map_err(Into::into)).collect()
     }
 
     /// A merge patch by the administrator.
-    ///
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn patch(&self, kind: &str, namespace: &str, name: &str, patch: &Value) -> Result<()> {
         self.api(kind, namespace)?.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
         Ok(())
     }
 
-    /// Deletes an object; one that is gone is as good.
-    ///
+    /// Deletes an object; a missing one is fine.
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn delete(&self, kind: &str, namespace: &str, name: &str) -> Result<()> {
         self.audit.disturb();
         match self.api(kind, namespace)?.delete(name, &DeleteParams::default()).await {
@@ -345,10 +334,9 @@ impl Stage {
 
     // ---- waiting ----------------------------------------------------------------------------------------------------
 
-    /// Looks until `probe` finds something. What it saw last is in the error.
-    ///
+    /// Polls until `probe` succeeds. The error has its last result.
     /// # Errors
-    /// When the patience is over.
+    /// On time-out.
     pub async fn eventually<T, F, Fut>(&self, what: &str, probe: F) -> Result<T>
     where
         F: FnMut() -> Fut,
@@ -358,9 +346,8 @@ impl Stage {
     }
 
     /// The same for what takes longer.
-    ///
     /// # Errors
-    /// When the patience is over.
+    /// On time-out.
     pub async fn within<T, F, Fut>(&self, patience: Duration, what: &str, mut probe: F) -> Result<T>
     where
         F: FnMut() -> Fut,
@@ -378,7 +365,7 @@ impl Stage {
         }
     }
 
-    /// The state of everything, for a scenario that failed.
+    /// The complete state, for a failed scenario.
     pub async fn report(&self) -> String {
         let mut out = String::new();
         for cluster in self.list("EtcdCluster", "").await.unwrap_or_default() {
@@ -445,10 +432,9 @@ impl Handle<'_> {
         self.stage.get("EtcdCluster", "ns", &self.name).await
     }
 
-    /// Has the operator look at it now, whenever it would have looked by itself.
-    ///
+    /// Triggers a reconciliation now.
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn poke(&self) -> Result<()> {
         static POKES: AtomicUsize = AtomicUsize::new(0);
         let count = POKES.fetch_add(1, Ordering::Relaxed).to_string();
@@ -456,18 +442,16 @@ impl Handle<'_> {
         self.stage.patch("EtcdCluster", "ns", &self.name, &patch).await
     }
 
-    /// A change of its spec.
-    ///
+    /// Changes its spec.
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn spec(&self, spec: Value) -> Result<()> {
         self.stage.patch("EtcdCluster", "ns", &self.name, &json!({ "spec": spec })).await
     }
 
-    /// Waits until the object is as `wanted` says; an error of it is what was wrong last.
-    ///
+    /// Waits until the object is as `wanted`; its error is the last difference.
     /// # Errors
-    /// When the patience is over.
+    /// On time-out.
     pub async fn until(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Result<Value> {
         self.stage
             .eventually(what, async || {
@@ -479,9 +463,8 @@ impl Handle<'_> {
     }
 
     /// Waits for a condition to have a status and, where one is given, a reason.
-    ///
     /// # Errors
-    /// When the patience is over.
+    /// On time-out.
     pub async fn condition(&self, type_: &str, status: &str, reason: &str) -> Result<Value> {
         let wanted = |object: &Value| {
             let found = condition(object, type_);
@@ -491,43 +474,39 @@ impl Handle<'_> {
         Ok(condition(&object, type_).clone())
     }
 
-    /// Its pods, those that end too.
-    ///
+    /// Its pods, terminating ones too.
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn pods(&self) -> Result<Vec<Value>> {
         let pods = self.stage.list("Pod", "ns").await?;
         Ok(pods.into_iter().filter(|pod| pod["metadata"]["labels"]["etcd_cluster"] == *self.name).collect())
     }
 
     /// Their names.
-    ///
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn names(&self) -> Result<BTreeSet<String>> {
         let pods = self.pods().await?;
         Ok(pods.iter().filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned)).collect())
     }
 
-    /// What its members say, all that ever were.
+    /// The answers of its members, including former ones.
     pub async fn facts(&self) -> Facts {
         let of = |name: &String| name.rsplit_once('-').is_some_and(|(cluster, _)| cluster == self.name);
         let names = self.stage.net.names().into_iter().filter(of);
         Facts::of(&self.stage.entry, names.map(|name| (name.clone(), self.stage.net.inside(&name)))).await
     }
 
-    /// The member that leads, by its name; waits while nobody says so.
-    ///
+    /// The leader, by its name; waits for one.
     /// # Errors
-    /// When nobody does.
+    /// When there is none.
     pub async fn leader(&self) -> Result<String> {
         self.stage.eventually("a leader", async || self.leads().await).await
     }
 
-    /// The member that leads at this moment.
-    ///
+    /// The leader at this moment.
     /// # Errors
-    /// When nobody does, or does not answer just now.
+    /// When there is none, or no answer.
     pub async fn leads(&self) -> Result<String> {
         let facts = self.facts().await;
         let id = facts.leader().context("nobody leads")?;
@@ -535,19 +514,17 @@ impl Handle<'_> {
         found.map(|(name, _)| name.clone()).context("the leader does not answer")
     }
 
-    /// Those who do not lead.
-    ///
+    /// The members other than the leader.
     /// # Errors
-    /// When nobody leads.
+    /// When there is no leader.
     pub async fn followers(&self) -> Result<Vec<String>> {
         let leader = self.leader().await?;
         Ok(self.names().await?.into_iter().filter(|name| *name != leader).collect())
     }
 
-    /// Names and ids of the members, as etcd knows them; waits while nobody tells.
-    ///
+    /// Names and ids of the members, from etcd; waits for an answer.
     /// # Errors
-    /// When nobody answers.
+    /// When no member answers.
     pub async fn ids(&self) -> Result<BTreeMap<String, u64>> {
         self.stage
             .eventually("a list of members", async || {
@@ -558,10 +535,9 @@ impl Handle<'_> {
             .await
     }
 
-    /// Waits until the object says that all is as wanted with so many members, and etcd says the same.
-    ///
+    /// Waits until the object reports the desired state with this many members, and etcd confirms it.
     /// # Errors
-    /// When the patience is over.
+    /// On time-out.
     pub async fn steady(&self, size: usize) -> Result<()> {
         self.stage
             .eventually(&format!("{size} healthy members of {}", self.name), async || {
@@ -578,10 +554,9 @@ impl Handle<'_> {
     }
 }
 
-/// Whether an object says that it is as wanted, with so many members.
-///
+/// Whether an object reports the desired state, with this many members.
 /// # Errors
-/// What it says otherwise.
+/// The reported state.
 pub fn settled(object: &Value, size: usize) -> Result<()> {
     let status = &object["status"];
     ensure!(

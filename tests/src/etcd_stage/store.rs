@@ -1,5 +1,5 @@
-//! An S3 server beside a stage. What the operator of the first slot asks of it counts among its calls, and faults may await it
-//! there as at any other call.
+//! An S3 server of a stage. Requests of the first slot's operator count among its calls, and faults may be
+//! injected as at any other call.
 
 use std::{
     collections::BTreeSet,
@@ -16,10 +16,10 @@ use super::{
 };
 use crate::inprocess::{Fault, Faults};
 
-/// Paths of calls that go to the store begin like this.
+/// Prefix of the paths of calls to the store.
 const PATH: &str = "/s3";
 
-/// Counts what comes.
+/// Counts requests.
 struct Counted {
     faults: Faults,
     audit: Arc<Audit>,
@@ -48,7 +48,7 @@ impl Observer for Counted {
             Some(Fault::KillAfter) => {
                 self.last().insert(number);
             }
-            // What the store itself can do wrong, it does by its own faults.
+            // The store itself injects its own faults.
             _ => {}
         }
         Some(number)
@@ -65,10 +65,10 @@ impl Observer for Counted {
 }
 
 impl Stage {
-    /// The S3 server of the stage, with the bucket `bucket`, and in namespace `ns` the Secret `aws` that opens it.
-    ///
+    /// The S3 server of the stage, with the bucket `bucket`, and in namespace `ns` the Secret `aws` with its
+    /// credentials.
     /// # Errors
-    /// What kept it from starting.
+    /// Why it did not start.
     pub async fn s3(&self) -> Result<&S3> {
         self.s3.get_or_try_init(|| self.open_s3()).await
     }
@@ -91,9 +91,8 @@ impl Stage {
     }
 
     /// The block `s3` of an EtcdBackup or EtcdRestore.
-    ///
     /// # Errors
-    /// What kept the server from starting.
+    /// Why the server did not start.
     pub async fn s3_block(&self, path: &str) -> Result<Value> {
         let url = self.s3().await?.url();
         Ok(json!({ "path": path, "awsSecret": "aws", "endpoint": url, "forcePathStyle": true }))

@@ -1,4 +1,4 @@
-//! What scenarios do to pods, and ask about them.
+//! Faults of pods by scenarios, and queries.
 
 use std::{net::Ipv4Addr, path::PathBuf, sync::Arc};
 
@@ -11,7 +11,7 @@ use nix::{
 
 use super::{
     kubelet::{Kubelet, Run, Start, lock},
-    told::tail,
+    pod_status::tail,
 };
 
 impl Kubelet {
@@ -25,8 +25,7 @@ impl Kubelet {
         kill(Pid::from_raw(pid), signal).with_context(|| format!("failed to signal {name}"))
     }
 
-    /// `kill -9`; it is started again as a kubelet does.
-    ///
+    /// `kill -9`; it is restarted like by a kubelet.
     /// # Errors
     /// When it does not run.
     pub fn kill(&self, name: &str) -> Result<()> {
@@ -42,8 +41,7 @@ impl Kubelet {
         self.kill(name)
     }
 
-    /// Starts again what [`Self::down`] keeps from it.
-    ///
+    /// Starts a process stopped by [`Self::down`].
     /// # Errors
     /// When there is no such pod.
     pub fn up(&self, name: &str) -> Result<()> {
@@ -54,8 +52,7 @@ impl Kubelet {
         Ok(())
     }
 
-    /// `kill -9`, and its data is gone when it starts again; the pod stays.
-    ///
+    /// `kill -9`, with its data deleted before the restart; the pod stays.
     /// # Errors
     /// When it does not run.
     pub fn wipe(&self, name: &str) -> Result<()> {
@@ -63,8 +60,7 @@ impl Kubelet {
         self.kill(name)
     }
 
-    /// `kill -9`, and from now on its program ends as soon as it starts.
-    ///
+    /// `kill -9`, and from now on its program exits as soon as it starts.
     /// # Errors
     /// When it does not run.
     pub fn break_program(&self, name: &str) -> Result<()> {
@@ -72,33 +68,32 @@ impl Kubelet {
         self.kill(name)
     }
 
-    /// It stands still, and everything that it holds stays open.
-    ///
+    /// Pauses it, with all its resources open.
     /// # Errors
     /// When it does not run.
     pub fn pause(&self, name: &str) -> Result<()> {
         self.signal(name, Signal::SIGSTOP)
     }
 
-    /// It goes on.
-    ///
+    /// Resumes it.
     /// # Errors
     /// When it does not run.
     pub fn resume(&self, name: &str) -> Result<()> {
         self.signal(name, Signal::SIGCONT)
     }
 
-    /// From now on pods start only if this has nothing against it.
+    /// From now on pods start only if this rule gives no reason against it.
     pub fn refuse(&self, rule: impl Fn(&Pod) -> Option<String> + Send + Sync + 'static) {
         *lock(&self.inner.rule) = Some(Arc::new(rule));
     }
 
-    /// Every pod starts again.
+    /// Removes the rule.
     pub fn accept(&self) {
         *lock(&self.inner.rule) = None;
     }
 
-    /// From now on the program of images whose name contains this ends as soon as it starts; `None` for no image.
+    /// From now on the program of images whose name contains this exits as soon as it starts; `None` for no
+    /// image.
     pub fn break_image(&self, name: Option<&str>) {
         *lock(&self.inner.broken) = name.map(str::to_owned);
     }
@@ -109,15 +104,14 @@ impl Kubelet {
         lock(&self.inner.starts).clone()
     }
 
-    /// Where the data of a pod is.
-    ///
+    /// Data directory of a pod.
     /// # Errors
     /// When it never ran.
     pub fn data(&self, name: &str) -> Result<PathBuf> {
         lock(&self.run(name)?.state).data.clone().with_context(|| format!("pod {name} never ran"))
     }
 
-    /// Outside addresses of the pods of a cluster that are ready: where its Service leads.
+    /// Outside addresses of the ready pods of a cluster: the endpoints of its Service.
     #[must_use]
     pub fn ready(&self, cluster: &str) -> Vec<(String, Ipv4Addr)> {
         let of = |run: &Run| run.name.rsplit_once('-').is_some_and(|(name, _)| name == cluster);
@@ -138,7 +132,7 @@ impl Kubelet {
             .collect()
     }
 
-    /// The end of what the process of a pod said, for a scenario that failed.
+    /// The end of a pod's process output, for a failed scenario.
     #[must_use]
     pub fn said(&self, name: &str, lines: usize) -> String {
         tail(&std::fs::read_to_string(self.log(name)).unwrap_or_default(), lines)

@@ -1,4 +1,4 @@
-//! Volumes of pods, as folders of this machine.
+//! Volumes of pods, as directories of this machine.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -9,7 +9,7 @@ use kube::Api;
 use super::kubelet::{Kubelet, Run, lock};
 
 impl Kubelet {
-    /// Where a pod's volumes are.
+    /// Directories of a pod's volumes.
     pub(super) async fn volumes(&self, run: &Run) -> Result<BTreeMap<String, PathBuf>> {
         let mut folders = BTreeMap::new();
         let pod = lock(&run.pod).clone();
@@ -43,7 +43,7 @@ impl Kubelet {
         Ok(folders)
     }
 
-    /// Where the volume of a claim is.
+    /// Directory of a claim's volume.
     pub(super) async fn claimed(&self, namespace: &str, claim: &str) -> Result<PathBuf> {
         let claims: Api<PersistentVolumeClaim> = Api::namespaced(self.inner.client.clone(), namespace);
         let found = claims.get(claim).await?;

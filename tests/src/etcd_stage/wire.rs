@@ -1,5 +1,5 @@
-//! What lies between the outside of a member and its etcd: connections go through here, so that they can be cut and
-//! slowed down. Who calls is told from the first words of a connection: members of etcd name themselves.
+//! Connections between the outside of a member and its etcd, which can be cut and delayed. The first bytes of
+//! a connection identify the caller: members of etcd name themselves.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,19 +15,19 @@ use tokio::{
     sync::watch,
 };
 
-/// Words in which a member of etcd says who it is, when it calls another one.
+/// Header in which a member of etcd identifies itself as a caller.
 const FROM: &str = "x-server-from:";
-/// The head of a call is shorter.
+/// Maximum length of the head of a call.
 const HEAD: usize = 4096;
-/// Carried at a time.
+/// Buffer size.
 const CHUNK: usize = 32 << 10;
 
-/// Who may not talk to whom, and who is slow.
+/// Cut and delayed connections.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Rules {
-    /// Id of a member that calls, name of the one that is called.
+    /// Id of the calling member, name of the called one.
     cut: BTreeSet<(u64, String)>,
-    /// How long everything to a member's peer port takes in addition.
+    /// Additional latency of a member's peer port.
     slow: BTreeMap<String, Duration>,
 }
 
@@ -55,12 +55,13 @@ impl Wires {
         self.laid.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether something listens there already; if not, the caller is the one who shall.
+    /// Reserves an address; false if it is in use.
     pub(super) fn claim(&self, at: SocketAddr) -> bool {
         self.laid().insert(at)
     }
 
-    /// Lays a wire from the outside of a member to its inside, once. It stays, whatever becomes of the member.
+    /// Creates the wire from the outside of a member to its inside, once. It stays, whatever happens to the
+    /// member.
     pub(super) async fn lay(
         self: &Arc<Self>,
         member: &str,
@@ -79,7 +80,7 @@ impl Wires {
             while let Ok((stream, _)) = listener.accept().await {
                 let (wires, member) = (Arc::clone(&wires), member.clone());
                 tokio::spawn(async move {
-                    // How a connection ends is for those at its ends to know.
+                    // The endpoints handle connection errors.
                     let _ = wires.carry(stream, &member, what, to).await;
                 });
             }
@@ -99,14 +100,14 @@ impl Wires {
         let mut from = None;
         if what == Use::Peers {
             while head.len() < HEAD && !ended(&head) && caller.read_buf(&mut head).await? > 0 {
-                // With TLS nobody can be told apart.
+                // With TLS the caller is unknown.
                 if head.first().is_some_and(|byte| *byte == 0x16) {
                     break;
                 }
             }
             from = caller_of(&head);
             if from.is_none() && ended(&head) {
-                // A probe, which does not say whose it is. Its connection must not be used for more.
+                // A probe, which does not identify its caller. Its connection must not be reused.
                 head = closing(&head);
             }
         }
@@ -118,12 +119,12 @@ impl Wires {
             Use::Clients => false,
         };
         if is_cut(&rules.borrow_and_update().clone()) {
-            // As a network that loses everything: the connection stands and nothing comes through.
+            // Like a network that loses everything: the connection stays open and nothing passes.
             let healed = rules.wait_for(|rules| !is_cut(rules)).await;
             return healed.map(drop).map_err(std::io::Error::other);
         }
         let Ok(mut called) = TcpStream::connect(to).await else {
-            // As a host on which nobody listens.
+            // Like a host without a listener.
             return caller.set_zero_linger();
         };
         caller.set_nodelay(true)?;
@@ -139,14 +140,14 @@ impl Wires {
         }
     }
 
-    /// Nothing that the member `from` (its id) begins reaches the member `to` any more.
+    /// Cuts connections from the member `from` (its id) to the member `to`.
     pub fn cut(&self, from: u64, to: &str) {
         self.rules.send_modify(|rules| {
             rules.cut.insert((from, to.to_owned()));
         });
     }
 
-    /// Everything to and from the peer port of a member takes so much longer.
+    /// Delays everything to and from the peer port of a member.
     pub fn slow(&self, member: &str, by: Duration) {
         self.rules.send_modify(|rules| {
             rules.slow.insert(member.to_owned(), by);
@@ -179,7 +180,7 @@ async fn copy(
     }
 }
 
-/// The same call, with the wish that its connection ends with the answer.
+/// The same call, with `Connection: close`.
 fn closing(head: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(head);
     let (first, rest) = text.split_once("\r\n").unwrap_or((&text, ""));
@@ -190,7 +191,7 @@ fn ended(head: &[u8]) -> bool {
     head.windows(4).any(|four| four == b"\r\n\r\n")
 }
 
-/// The id of the member that calls.
+/// The id of the calling member.
 fn caller_of(head: &[u8]) -> Option<u64> {
     let head = String::from_utf8_lossy(head).to_ascii_lowercase();
     let id = head.lines().find_map(|line| line.strip_prefix(FROM))?;

@@ -1,4 +1,4 @@
-//! Catalogs made up for scenarios.
+//! Synthetic catalogs for scenarios.
 
 use std::{path::Path, sync::Arc};
 
@@ -30,7 +30,6 @@ impl Entry {
         self
     }
 
-    /// The range of what it can be installed over.
     #[must_use]
     pub fn skip_range(mut self, range: &str) -> Self {
         self.0["skipRange"] = range.into();
@@ -45,13 +44,12 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Nothing yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One package whose channel `stable` is these versions, each replacing the one before.
+    /// One package whose channel `stable` has these versions, each replacing the one before.
     #[must_use]
     pub fn chain(operators: &[&Operator]) -> Self {
         Self::new().and_chain(operators)
@@ -97,7 +95,7 @@ impl Catalog {
         self
     }
 
-    /// What is deprecated of a package: `package`, `channel NAME` or `bundle NAME`, with a text.
+    /// Deprecations of a package: `package`, `channel NAME` or `bundle NAME`, with a message.
     #[must_use]
     pub fn deprecated(self, package: &str, entries: &[(&str, &str)]) -> Self {
         let entries: Vec<Value> = entries
@@ -119,7 +117,7 @@ impl Catalog {
         &self.documents
     }
 
-    /// As a client of the manager has it, which serves it for a CatalogSource.
+    /// As served by the manager for a CatalogSource.
     #[must_use]
     pub fn served_as(&self, namespace: &str, name: &str) -> LoadedCatalog {
         let content = olm_catalog::Catalog::from_bytes(name, self.text().as_bytes());
@@ -130,10 +128,9 @@ impl Catalog {
         self.documents.iter().map(|document| format!("{document}\n")).collect()
     }
 
-    /// Writes it into a folder.
-    ///
+    /// Writes it into a directory.
     /// # Errors
-    /// When that cannot be written.
+    /// When writing fails.
     pub fn write(&self, folder: &Path) -> Result<()> {
         std::fs::create_dir_all(folder).with_context(|| format!("failed to make {}", folder.display()))?;
         let text = self.text();

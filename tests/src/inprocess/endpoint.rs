@@ -1,4 +1,5 @@
-//! What an operator would serve: HTTPS at an address of this process, with the certificate that the manager gave it.
+//! The servers of an operator: HTTPS at an address of this process, with the certificate issued by the
+//! manager.
 
 use std::{
     collections::BTreeMap,
@@ -22,22 +23,22 @@ use tokio_rustls::TlsAcceptor;
 
 use super::server::local_address;
 
-/// The longest request that is read; those of scenarios have a few kilobytes.
+/// Maximum request size; those of scenarios have a few kilobytes.
 const LONGEST: usize = 1 << 20;
 
-/// A server for the webhooks and APIs of one operator. Admission is refused to objects that have the word
-/// `forbidden` in them, and at the path `/mutate` those with `change-me` get an annotation. Objects that are converted say so in
-/// `spec.convertedTo`: an API server that converts without a webhook changes `apiVersion` alone.
+/// A server for the webhooks and APIs of one operator. Admission is denied for objects that contain
+/// `forbidden`, and at the path `/mutate` those with `change-me` get an annotation. Converted objects are
+/// marked in `spec.convertedTo`: an API server that converts without a webhook changes only `apiVersion`.
 pub struct Endpoint {
-    /// Where it listens, on an address of this machine. An image with `local` in its name runs at that address.
+    /// Its port, on an address of this machine. A pod whose image has `local` in its name gets that address.
     pub port: u16,
     shown: Shown,
 }
 
-/// What is in a Secret.
+/// The content of a Secret.
 type Data = BTreeMap<String, ByteString>;
 
-/// Which certificate it shows.
+/// The presented certificate.
 #[derive(Clone)]
 struct Shown {
     secrets: Api<Secret>,
@@ -56,11 +57,10 @@ impl Shown {
 }
 
 impl Endpoint {
-    /// Listens; each connection is met with the certificate that is in the Secret at that moment, unless it [holds](Self::hold)
-    /// one. Ends with the runtime.
-    ///
+    /// Listens; each connection uses the certificate in the Secret at that moment, unless it
+    /// [holds](Self::hold) one. Ends with the runtime.
     /// # Errors
-    /// When there is no port to be had.
+    /// When no port is available.
     pub async fn start(client: Client, namespace: &str, secret: &str) -> Result<Self> {
         let listener = TcpListener::bind((local_address(), 0)).await?;
         let port = listener.local_addr()?.port();
@@ -70,15 +70,15 @@ impl Endpoint {
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let shown = to_show.clone();
-                // Whoever asked sees that it went wrong.
+                // The caller sees the failure.
                 tokio::spawn(async move { serve(stream, &shown).await.ok() });
             }
         });
         Ok(Self { port, shown })
     }
 
-    /// From now on it shows the certificate of this moment, like a pod whose volume is behind, or that reads it only once.
-    ///
+    /// From now on it presents the current certificate, like a pod whose volume is behind, or that reads it
+    /// only once.
     /// # Errors
     /// When there is none.
     pub async fn hold(&self) -> Result<()> {
@@ -87,7 +87,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// It shows what the Secret says again.
+    /// It presents the Secret's certificate again.
     pub fn let_go(&self) {
         *self.shown.held() = None;
     }
@@ -131,7 +131,7 @@ async fn serve(stream: TcpStream, shown: &Shown) -> Result<()> {
     Ok(())
 }
 
-/// The body of a request, when all of it is there.
+/// The body of a request, when it is complete.
 fn whole(request: &[u8]) -> Option<Vec<u8>> {
     let text = String::from_utf8_lossy(request);
     let end = text.find("\r\n\r\n")? + 4;

@@ -1,4 +1,4 @@
-//! The layer between a manager and the API: every call is written down, and those that a rule names go wrong.
+//! The layer between a manager and the API: it records every call, and injects the faults of its rules.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,11 +31,11 @@ pub struct Call {
     /// The path, without the query.
     pub path: String,
     pub query: String,
-    /// What was answered; `None` when nothing was, or not yet.
+    /// The answer; `None` without one, or not yet.
     pub status: Option<u16>,
-    /// When it was made.
+    /// Time of the call.
     pub at: Instant,
-    /// How long the answer took.
+    /// Duration until the answer.
     pub took: Option<Duration>,
 }
 
@@ -46,7 +46,7 @@ impl Call {
         self.query.split('&').any(|part| part == "watch=true" || part == "watch=1")
     }
 
-    /// Whether it would change something. Reviews are questions, though they are posted.
+    /// Whether it is a write. Reviews are reads, though they are posted.
     #[must_use]
     pub fn is_write(&self) -> bool {
         self.method != "GET"
@@ -55,19 +55,19 @@ impl Call {
             && !self.path.starts_with("/apis/authentication.k8s.io/")
     }
 
-    /// Whether it only tells something.
+    /// Whether it sends an event.
     #[must_use]
     pub fn is_event(&self) -> bool {
         self.path.ends_with("/events") || self.path.contains("/events/")
     }
 
-    /// Whether it is the lease's.
+    /// Whether it is for the lease.
     #[must_use]
     pub fn is_lease(&self) -> bool {
         self.path.contains("/leases")
     }
 
-    /// Whether it changed an object, beside events and the lease.
+    /// Whether it changed an object, without events and the lease.
     #[must_use]
     pub fn changed(&self) -> bool {
         self.is_write()
@@ -77,8 +77,8 @@ impl Call {
     }
 }
 
-/// Objects that these writes are about, each counted once: a create names its object in the body alone, and is that of the writes
-/// that follow under a name in the same collection.
+/// Objects of these writes, each counted once: a create names its object only in the body, and is counted
+/// with the following writes to a name in the same collection.
 #[must_use]
 pub fn objects(writes: &[Call]) -> usize {
     let (mut created, mut named) = (BTreeMap::<&str, usize>::new(), BTreeMap::<&str, BTreeSet<&str>>::new());
@@ -109,20 +109,20 @@ impl std::fmt::Display for Call {
     }
 }
 
-/// What goes wrong with a call.
+/// The fault of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// It is answered with this code, and not carried out.
+    /// It is answered with this code, and not applied.
     Status(u16),
-    /// It is carried out, and the connection breaks before the answer.
+    /// It is applied, and the connection breaks before the answer.
     LostAnswer,
-    /// The connection breaks before it is carried out.
+    /// The connection breaks before it is applied.
     Broken,
-    /// The manager dies before it is carried out.
+    /// The manager dies before it is applied.
     KillBefore,
-    /// The manager dies right after it was carried out.
+    /// The manager dies right after it was applied.
     KillAfter,
-    /// It is carried out, but not before [`Faults::release`]: as in a network that is slow with this one.
+    /// It is applied, but not before [`Faults::release`]: as in a slow network.
     Held,
 }
 
@@ -141,24 +141,24 @@ struct State {
     latency: Duration,
 }
 
-/// What is written down, and what is to go wrong. Cheap to clone; all clones are one.
+/// Recorded calls, and pending faults. Cheap to clone; all clones are one.
 #[derive(Clone)]
 pub struct Faults {
     state: Arc<Mutex<State>>,
-    /// Calls that are being answered, watches aside.
+    /// Calls in progress, without watches.
     under_way: Arc<AtomicUsize>,
     /// Counts calls that began or ended.
     moved: Arc<watch::Sender<u64>>,
-    /// Cancelled, and made anew, to end every watch.
+    /// Cancelled, and replaced, to end every watch.
     watches: Arc<Mutex<CancellationToken>>,
-    /// Cancelled, and made anew, to let calls that are held go on.
+    /// Cancelled, and replaced, to release held calls.
     gate: Arc<Mutex<CancellationToken>>,
-    /// Of the cluster: a call that arrived is carried out whatever becomes of the caller.
+    /// Of the cluster: a received call is applied whatever happens to the caller.
     server: Handle,
 }
 
 impl Faults {
-    /// Nothing goes wrong. To be called where the cluster's runtime is entered.
+    /// Without faults. To be called where the cluster's runtime is entered.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -175,29 +175,29 @@ impl Faults {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next `times` calls that match go wrong like this.
+    /// The next `times` matching calls get this fault.
     pub fn add(&self, fault: Fault, times: usize, matches: impl Fn(&Call) -> bool + Send + Sync + 'static) {
         self.state().rules.push(Rule { matches: Box::new(matches), fault, left: times });
     }
 
-    /// From now on every call takes so much longer, as over a network.
+    /// From now on every call has this additional latency, as over a network.
     pub fn set_latency(&self, latency: Duration) {
         self.state().latency = latency;
     }
 
-    /// Nothing goes wrong any more.
+    /// Removes all faults.
     pub fn heal(&self) {
         self.state().rules.clear();
     }
 
-    /// Ends every watch that is open, as a server does when it restarts or a proxy when it is tired.
+    /// Ends every open watch, like a restarting server or a proxy.
     pub fn drop_watches(&self) {
         let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
         watches.cancel();
         *watches = CancellationToken::new();
     }
 
-    /// Lets every call that is held go on.
+    /// Releases every held call.
     pub fn release(&self) {
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         gate.cancel();
@@ -210,7 +210,7 @@ impl Faults {
         self.state().calls.clone()
     }
 
-    /// How many there are so far.
+    /// Number of calls so far.
     #[must_use]
     pub fn count(&self) -> usize {
         self.state().calls.len()
@@ -222,19 +222,20 @@ impl Faults {
         self.state().calls.iter().skip(from).filter(|call| call.changed()).cloned().collect()
     }
 
-    /// Calls that are being answered now.
+    /// Number of calls in progress.
     #[must_use]
     pub fn under_way(&self) -> usize {
         self.under_way.load(Ordering::Relaxed)
     }
 
-    /// Hears of every call that begins or ends.
+    /// Notified of every call that begins or ends.
     #[must_use]
     pub fn moved(&self) -> watch::Receiver<u64> {
         self.moved.subscribe()
     }
 
-    /// A client for one life of a manager. When `dead` is cancelled nothing of it reaches the API any more.
+    /// A client for one life of a manager. When `dead` is cancelled none of its calls reaches the API any
+    /// more.
     #[must_use]
     pub fn client(&self, api: Client, dead: CancellationToken) -> Client {
         let faults = self.clone();
@@ -288,13 +289,13 @@ impl Faults {
         }
     }
 
-    /// A call that goes elsewhere, and what shall go wrong with it: whoever carries it does that.
+    /// Records a call to another server, and returns its fault: the caller applies that.
     pub(crate) fn begin_other(&self, method: &str, path: &str) -> (usize, Option<Fault>) {
         let (number, _, fault) = self.begin(method, path, "");
         (number, fault)
     }
 
-    /// Returns when calls that are held go on.
+    /// Returns when held calls are released.
     pub(crate) async fn released(&self) {
         let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner).clone();
         gate.cancelled().await;
@@ -328,7 +329,7 @@ impl Faults {
         }
     }
 
-    /// In a task of the cluster's: whoever dies after having sent a request does not take it back.
+    /// In a task of the cluster: a sent request is applied even if its sender dies.
     async fn carried_out(
         &self,
         api: Client,
@@ -368,7 +369,7 @@ impl Faults {
         answer
     }
 
-    /// The answer as the manager gets it: a watch ends when all do, and nobody hears anything after his death.
+    /// The answer for the manager: a watch ends when all do, and a dead manager receives nothing.
     fn delivered(&self, answer: Response<Body>, is_watch: bool, dead: CancellationToken) -> Answer {
         if !is_watch {
             return answer.map(|body| body.map_err(Into::into).boxed_unsync());
@@ -393,7 +394,7 @@ impl Default for Faults {
     }
 }
 
-/// Counts a call while it is being answered, and tells when it begins and ends.
+/// Counts a call in progress, and notifies when it begins and ends.
 struct UnderWay {
     faults: Faults,
     counted: bool,

@@ -1,4 +1,4 @@
-//! A kubelet that only pretends: pods that are bound become what their image's name says.
+//! A simulated kubelet: bound pods get the state that their image's name selects.
 
 use std::sync::{
     Arc, PoisonError, RwLock,
@@ -18,21 +18,22 @@ use tokio_util::sync::CancellationToken;
 
 use super::server::local_address;
 
-/// What becomes of a pod.
+/// State of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// It runs and is ready.
     Ready,
-    /// It runs and never is ready.
+    /// It runs and never becomes ready.
     Unready,
     /// Its image cannot be pulled.
     NoImage,
-    /// Its container ends again and again.
+    /// Its container crashes repeatedly.
     Crashes,
 }
 
 impl Fate {
-    /// By the image's name: `never-ready`, `missing` and `crash` in it say so; the rest is ready at once.
+    /// By the image's name: `never-ready`, `missing` and `crash` in it select these; all others are ready at
+    /// once.
     #[must_use]
     pub fn of_image(image: &str) -> Self {
         match image {
@@ -46,7 +47,7 @@ impl Fate {
 
 type Rule = Arc<dyn Fn(&str) -> Fate + Send + Sync>;
 
-/// The pretending kubelet of the one node. Cheap to clone.
+/// The simulated kubelet of the only node. Cheap to clone.
 #[derive(Clone)]
 pub struct Kubelet {
     rule: Arc<RwLock<Rule>>,
@@ -65,7 +66,7 @@ impl Kubelet {
         kubelet
     }
 
-    /// From now on this says what becomes of pods, of those that are there too.
+    /// From now on this rule decides about pods, including existing ones.
     pub fn set(&self, rule: impl Fn(&str) -> Fate + Send + Sync + 'static) {
         *self.rule.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rule);
         self.again.notify_one();
@@ -78,26 +79,26 @@ impl Kubelet {
         loop {
             tokio::select! {
                 pod = pods.try_next() => match pod {
-                    Ok(Some(pod)) => self.look(&client, &pod).await,
+                    Ok(Some(pod)) => self.reconcile(&client, &pod).await,
                     Ok(None) => return,
                     Err(_) => {}
                 },
                 () = self.again.notified() => {
                     for pod in all.list(&ListParams::default()).await.into_iter().flatten() {
-                        self.look(&client, &pod).await;
+                        self.reconcile(&client, &pod).await;
                     }
                 }
             }
         }
     }
 
-    async fn look(&self, client: &Client, pod: &Pod) {
+    async fn reconcile(&self, client: &Client, pod: &Pod) {
         let Some(spec) = pod.spec.as_ref().filter(|spec| spec.node_name.as_deref() == Some(self.node)) else {
             return;
         };
         let api: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
         if pod.metadata.deletion_timestamp.is_some() {
-            // Already gone is as good.
+            // Already gone is fine.
             let _ = api.delete(&pod.name_any(), &DeleteParams::default().grace_period(0)).await;
             return;
         }
@@ -105,7 +106,7 @@ impl Kubelet {
         let rule = self.rule.read().unwrap_or_else(PoisonError::into_inner).clone();
         let names: Vec<&str> = spec.containers.iter().map(|c| c.name.as_str()).collect();
         let status = self.status(rule(image), image, &names);
-        // The same twice would be a change that wakes everybody.
+        // An unchanged status would trigger all watchers.
         let before = pod.status.as_ref();
         let ready = |status: &str| {
             before
@@ -115,7 +116,7 @@ impl Kubelet {
         if ready(status["conditions"][0]["status"].as_str().unwrap_or_default()) {
             return;
         }
-        // A pod that goes in this moment needs no status.
+        // A pod deleted at this moment needs no status.
         let _ = api
             .patch_status(
                 &pod.name_any(),
@@ -130,7 +131,7 @@ impl Kubelet {
         let ip = match image {
             // Served by this process.
             _ if image.contains("local") => local_address().to_string(),
-            // Where somebody of this machine listens, each at an address of its own.
+            // A listener on this machine, each at its own address.
             _ if image.contains("loopback") => format!("127.60.{}.{}", number / 250, number % 250 + 1),
             _ => format!("10.244.{}.{}", number / 250, number % 250 + 1),
         };

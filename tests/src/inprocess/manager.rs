@@ -1,4 +1,4 @@
-//! One life of a manager: it can be asked to stop, and it can be killed.
+//! One life of a manager: it can be stopped, and killed.
 
 use std::{
     sync::{
@@ -16,12 +16,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::faults::Faults;
 
-/// How long a manager that ended by itself stays away.
+/// Restart delay of a terminated manager.
 const RESTART: Duration = Duration::from_millis(50);
-/// How long what a manager did on blocking threads may take to end.
+/// Timeout for its blocking threads to end.
 const GONE: Duration = Duration::from_secs(5);
 
-/// One life of a manager, in a runtime of its own: what it spawned goes with it.
+/// One life of a manager, in its own runtime: its tasks end with it.
 pub struct Manager {
     runtime: Option<Runtime>,
     task: Option<JoinHandle<Result<(), olm_manager::Error>>>,
@@ -47,7 +47,7 @@ impl Manager {
                 counted.fetch_add(1, Ordering::Relaxed);
                 let client = faults.client(api.clone(), gate.clone());
                 match olm_manager::run(client, options.clone(), shutdown.clone()).await {
-                    // As the kubelet does with a process that ended.
+                    // Like the kubelet for a terminated process.
                     Err(error) if !shutdown.is_cancelled() => {
                         tracing::warn!(%error, "the manager ended and is started again");
                         tokio::time::sleep(RESTART).await;
@@ -59,15 +59,14 @@ impl Manager {
         Ok(Self { runtime: Some(runtime), task: Some(task), stop, dead, starts })
     }
 
-    /// As `kill -9`: nothing of it reaches the API any more, whatever it was doing.
+    /// Like `kill -9`: no further call reaches the API.
     pub fn kill(mut self) {
         self.end();
     }
 
-    /// As SIGTERM: what runs is finished, and the lease given back.
-    ///
+    /// Like SIGTERM: work in progress completes, and the lease is released.
     /// # Errors
-    /// How it ended, when that was not well.
+    /// Its own error.
     pub async fn stop(mut self) -> Result<()> {
         self.stop.cancel();
         let ended = match self.task.take() {
@@ -78,12 +77,12 @@ impl Manager {
         ended
     }
 
-    /// Returns when it was killed by a fault.
+    /// Returns when a fault killed it.
     pub async fn killed(&self) {
         self.dead.cancelled().await;
     }
 
-    /// How often it began; more than once when it ended by itself.
+    /// Number of starts; more than one when it terminated.
     #[must_use]
     pub fn starts(&self) -> usize {
         self.starts.load(Ordering::Relaxed)
@@ -92,8 +91,8 @@ impl Manager {
     fn end(&mut self) {
         self.dead.cancel();
         if let Some(runtime) = self.runtime.take() {
-            // What it has open is closed when this returns, as it is when a process is gone. A thread, because a runtime cannot be
-            // waited for in another.
+            // Its resources are closed when this returns, like those of a terminated process. A thread,
+            // because a runtime cannot wait for another.
             let gone = std::thread::spawn(move || runtime.shutdown_timeout(GONE));
             let _ = gone.join();
         }

@@ -1,14 +1,14 @@
-//! A whole lifecycle in one process: the API server's router, the controllers of a cluster, a kubelet that only pretends,
-//! and the manager between whose calls and the API a layer counts and fails what it is told to.
+//! A complete lifecycle in one process: the API server's router, the controllers of a cluster, a simulated
+//! kubelet, and the manager; a layer between the manager and the API counts calls and injects faults.
 //!
-//! * [`World`]: all of it; scenarios use nothing but its client
-//! * [`Faults`]: what is counted, and what goes wrong
-//! * [`Endpoint`]: what an operator would serve
-//! * [`Operator`], [`Catalog`]: bundles and catalogs of them, made up
-//! * [`Registry`]: images of them
-//! * [`Served`], [`Process`]: the API at a port, and managers that are processes of their own
-//! * [`Replicas`]: two of these, one of which leads
-//! * [`Snapshot`]: every object of the cluster, without what differs from run to run
+//! * [`World`]: all parts; scenarios use only its client
+//! * [`Faults`]: counted calls and injected faults
+//! * [`Endpoint`]: the HTTPS servers of an operator
+//! * [`Operator`], [`Catalog`]: generated bundles and catalogs
+//! * [`Registry`]: a registry with their images
+//! * [`Served`], [`Process`]: the API at a port, and managers as separate processes
+//! * [`Replicas`]: two manager processes, one of them the leader
+//! * [`Snapshot`]: every object of the cluster, without the fields that differ from run to run
 
 mod catalog;
 mod endpoint;

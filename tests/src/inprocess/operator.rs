@@ -1,4 +1,4 @@
-//! Operators made up for scenarios: small bundles with everything that a real one may have.
+//! Synthetic operators for scenarios: small bundles with all features of real ones.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
@@ -23,7 +23,8 @@ pub fn crd(plural: &str, group: &str, kind: &str, versions: &[&str]) -> Value {
     })
 }
 
-/// An operator in one version. It begins with one Deployment, a ServiceAccount and a right, and supports every install mode.
+/// An operator in one version. Initially with one Deployment, a ServiceAccount and a right, and all install
+/// modes.
 #[derive(Debug, Clone)]
 pub struct Operator {
     pub package: String,
@@ -71,7 +72,7 @@ impl Operator {
         }
     }
 
-    /// Anything of the ClusterServiceVersion.
+    /// Changes the ClusterServiceVersion.
     #[must_use]
     pub fn csv(mut self, change: impl FnOnce(&mut Value)) -> Self {
         change(&mut self.csv);
@@ -112,7 +113,7 @@ impl Operator {
         self.csv(|csv| push(csv, "/spec/install/spec/clusterPermissions", one))
     }
 
-    /// A CRD that it brings.
+    /// Adds an owned CRD.
     #[must_use]
     pub fn owns(mut self, crd: Value) -> Self {
         let (group, kind) = (crd["spec"]["group"].clone(), crd["spec"]["names"]["kind"].clone());
@@ -129,7 +130,7 @@ impl Operator {
         self
     }
 
-    /// A CRD that somebody else must bring.
+    /// Adds a CRD that another operator must provide.
     #[must_use]
     pub fn needs(mut self, plural: &str, group: &str, kind: &str, version: &str) -> Self {
         let gvk = json!({ "group": group, "kind": kind, "version": version });
@@ -139,7 +140,7 @@ impl Operator {
         self
     }
 
-    /// A package that must be there.
+    /// Adds a required package.
     #[must_use]
     pub fn needs_package(mut self, package: &str, range: &str) -> Self {
         let value = json!({ "packageName": package, "versionRange": range });
@@ -154,7 +155,7 @@ impl Operator {
         self
     }
 
-    /// A property beside those that follow from the rest.
+    /// Adds a property.
     #[must_use]
     pub fn property(mut self, kind: &str, value: Value) -> Self {
         self.properties.push(json!({ "type": kind, "value": value }));
@@ -187,7 +188,7 @@ impl Operator {
         })
     }
 
-    /// The ClusterServiceVersion as somebody applies it by hand.
+    /// The ClusterServiceVersion for a manual installation.
     #[must_use]
     pub fn manifest(&self, namespace: &str) -> Value {
         let mut csv = self.csv.clone();
@@ -195,13 +196,13 @@ impl Operator {
         csv
     }
 
-    /// Its objects beside the ClusterServiceVersion.
+    /// Its objects other than the ClusterServiceVersion.
     #[must_use]
     pub fn objects(&self) -> &[Value] {
         &self.objects
     }
 
-    /// As a catalog has it, with every manifest inside.
+    /// The catalog document, with every manifest inline.
     #[must_use]
     pub fn document(&self) -> Value {
         let package = json!({ "packageName": self.package, "version": self.version });

@@ -1,4 +1,4 @@
-//! A registry of this process: images of catalogs and bundles.
+//! A registry in this process: images of catalogs and bundles.
 
 use std::{
     collections::HashMap,
@@ -32,7 +32,7 @@ struct Content {
     asked: Vec<String>,
 }
 
-/// A registry without TLS or log-in; it goes with the runtime that it was started in.
+/// A registry without TLS or authentication; it ends with its runtime.
 #[derive(Clone)]
 pub struct Registry {
     content: Arc<Mutex<Content>>,
@@ -41,9 +41,8 @@ pub struct Registry {
 
 impl Registry {
     /// Listens at a port of its own.
-    ///
     /// # Errors
-    /// When there is none to be had.
+    /// When none is available.
     pub async fn start() -> Result<Self> {
         let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let registry = Self { content: Arc::default(), address: listener.local_addr()? };
@@ -56,8 +55,7 @@ impl Registry {
         self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The settings by which a manager reaches it.
-    ///
+    /// The settings for a manager to use it.
     /// # Errors
     /// When the file cannot be written.
     pub fn settings(&self, folder: &Path) -> Result<Registries> {
@@ -72,26 +70,24 @@ impl Registry {
         format!("{}/{image}", self.address)
     }
 
-    /// How many requests named this part of a path.
+    /// Number of requests with this part in their path.
     #[must_use]
     pub fn asked(&self, part: &str) -> usize {
         self.content().asked.iter().filter(|asked| asked.contains(part)).count()
     }
 
-    /// Puts a catalog there, in the folder that its label names; returns its digest.
-    ///
+    /// Pushes a catalog, in the directory of its label; returns its digest.
     /// # Errors
-    /// When the archive cannot be made.
+    /// When the archive cannot be built.
     pub fn push_catalog(&self, repository: &str, tag: &str, document: &[Value]) -> Result<String> {
         let text: String = document.iter().map(|document| format!("{document}\n")).collect();
         let labels = json!({ "operators.operatorframework.io.index.configs.v1": "/configs" });
         self.push(repository, tag, &labels, &[("configs/catalog.json".to_owned(), text)])
     }
 
-    /// Puts the image of a bundle there; returns its digest.
-    ///
+    /// Pushes a bundle image; returns its digest.
     /// # Errors
-    /// When the archive cannot be made.
+    /// When the archive cannot be built.
     pub fn push_bundle(&self, repository: &str, tag: &str, operator: &Operator) -> Result<String> {
         let annotations = json!({ "annotations": {
             "operators.operatorframework.io.bundle.mediatype.v1": "registry+v1",
@@ -111,16 +107,14 @@ impl Registry {
         self.push(repository, tag, &annotations["annotations"], &files)
     }
 
-    /// Puts an image there that has one file; returns its digest.
-    ///
+    /// Pushes an image with one file; returns its digest.
     /// # Errors
-    /// When the archive cannot be made.
+    /// When the archive cannot be built.
     pub fn push_image(&self, repository: &str, tag: &str) -> Result<String> {
         self.push(repository, tag, &json!({}), &[("name".to_owned(), repository.to_owned())])
     }
 
-    /// Signs an image as cosign does with a key, in the format of cosign 1 and 2.
-    ///
+    /// Signs an image like cosign with a key, in the format of cosign 1 and 2.
     /// # Errors
     /// When the key cannot sign.
     pub fn sign(&self, repository: &str, image: &str, key: &KeyPair) -> Result<()> {

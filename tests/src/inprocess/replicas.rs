@@ -1,4 +1,4 @@
-//! Two managers that are processes: one leads, the other waits for the lease.
+//! Two manager processes: one leads, the other waits for the lease.
 
 use std::time::Duration;
 
@@ -16,28 +16,27 @@ use super::{
     world::{MANAGER, OLM, World},
 };
 
-/// Longer than a lease is valid, and than a leader takes to be missed.
+/// Longer than the validity of a lease, and than the detection of a lost leader.
 const TAKEN_OVER: Duration = PATIENCE;
 
 /// A cluster with two managers; `first` leads.
 pub struct Replicas {
-    /// Is killed before the world goes.
+    /// Killed before the world ends.
     pub first: Process,
     /// Waits.
     pub second: Process,
-    /// What the first asks of the API.
+    /// API calls of the first.
     pub first_calls: Faults,
-    /// What the second asks of the API.
+    /// API calls of the second.
     pub second_calls: Faults,
     /// Their cluster.
     pub world: World,
 }
 
 impl Replicas {
-    /// Starts both; the second when the first leads, so that it is known which one does.
-    ///
+    /// Starts both; the second once the first leads, so that the leader is known.
     /// # Errors
-    /// What kept one of them from starting.
+    /// Why one of them did not start.
     pub async fn start() -> Result<Self> {
         let world = World::bare().await?;
         let (first_calls, second_calls) = (Faults::new(), Faults::new());
@@ -50,7 +49,6 @@ impl Replicas {
     }
 
     /// Publishes these versions of package `a`, and waits until the last of them runs.
-    ///
     /// # Errors
     /// When it does not.
     pub async fn installed(&self, versions: &[&str]) -> Result<()> {
@@ -62,16 +60,15 @@ impl Replicas {
         self.world.installed("ns", "a", &last).await
     }
 
-    /// How long nobody does what is asked for after the leader got a signal: until the other one leads and has changed
-    /// the first object.
-    ///
+    /// Time without progress after the leader got a signal: until the other one leads and has changed the
+    /// first object.
     /// # Errors
-    /// When nobody takes over.
+    /// When no manager takes over.
     pub async fn hand_over(&mut self, signal: &str) -> Result<Duration> {
         let from = self.second_calls.count();
         let sent = Instant::now();
         self.first.signal(signal)?;
-        // Work that waits for a leader: a version that is to be installed once more.
+        // Work for the next leader: a version to install once more.
         self.world.namespace("next").await?;
         self.world.group("next", &["next"]).await?;
         self.world.subscribe("next", "a").await?;
@@ -90,19 +87,17 @@ impl Replicas {
     }
 }
 
-/// Who leads; nobody is `""`.
-///
+/// The leader; `""` without one.
 /// # Errors
-/// The API's refusal.
+/// The API's rejection.
 pub async fn leader(world: &World) -> Result<String> {
     let lease = Api::<Lease>::namespaced(world.client.clone(), OLM).get_opt(MANAGER).await?;
     Ok(lease.and_then(|lease| lease.spec?.holder_identity).unwrap_or_default())
 }
 
-/// Waits until somebody leads.
-///
+/// Waits until a manager leads.
 /// # Errors
-/// When that takes too long.
+/// On time-out.
 pub async fn led_by(world: &World, who: &str) -> Result<()> {
     world
         .eventually(&format!("{who} to lead"), async || {
@@ -113,7 +108,7 @@ pub async fn led_by(world: &World, who: &str) -> Result<()> {
         .await
 }
 
-/// What would change something if it were let through, the lease aside.
+/// Attempted writes, without the lease.
 #[must_use]
 pub fn attempts(calls: &Faults, from: usize) -> Vec<Call> {
     calls.calls().into_iter().skip(from).filter(|call| call.is_write() && !call.is_lease()).collect()

@@ -1,4 +1,4 @@
-//! Managers that are processes: the API of a world at a port, and `olm manager` as cargo built it.
+//! Manager processes: the API of a world at a port, and `olm manager` as cargo built it.
 
 use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener},
@@ -17,16 +17,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::{faults::Faults, waiting::PATIENCE, world::OLM};
 
-/// The largest request that Kubernetes takes.
+/// Maximum request size of Kubernetes.
 const LARGEST: usize = 3 << 20;
-/// The way to the Service of managers, as the API server's proxy has it.
+/// Path of the managers' Service in the API server's proxy.
 const MANAGERS: &str = "/api/v1/namespaces/olm/services/https:olm-manager:8080/proxy";
-/// Between two looks at a process.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// The API of a world at a port of 127.0.0.1.
 pub struct Served {
-    /// For whoever may be told apart from nobody else: all that comes through the port is the manager's.
+    /// Its identity is that of the manager: all calls at the port are the manager's.
     pub kubeconfig: PathBuf,
     folder: PathBuf,
     token: String,
@@ -37,7 +37,8 @@ impl Served {
         Self::start_beside(server, client, faults, folder, None)
     }
 
-    /// The same with a manager of this process behind the Service of managers: without a node the API server reaches none.
+    /// The same with a manager of this process as endpoint of the managers' Service: without a node the API
+    /// server reaches none.
     pub(super) fn start_beside(
         server: &ApiServer,
         client: Client,
@@ -55,14 +56,14 @@ impl Served {
         let router = Router::new().fallback(move |request: Request<Body>| {
             let (client, manager) = (client.clone(), manager.clone());
             async move {
-                // As a proxy whose server is away.
+                // Like a proxy without its server.
                 let gone = |error: String| (StatusCode::BAD_GATEWAY, error).into_response();
                 let (mut head, body) = request.into_parts();
                 let body = match axum::body::to_bytes(body, LARGEST).await {
                     Ok(body) => body,
                     Err(error) => return gone(error.to_string()),
                 };
-                // Who asks is known: the token is for the door alone.
+                // The identity is fixed: the token only opens the port.
                 head.headers.remove(header::AUTHORIZATION);
                 let behind = head.uri.path_and_query().and_then(|all| all.as_str().split_once(MANAGERS));
                 let behind = behind.and_then(|(_, tail)| tail.parse().ok());
@@ -90,8 +91,7 @@ impl Served {
         Ok(Self { kubeconfig, folder: folder.to_owned(), token })
     }
 
-    /// Runs a command of `olm` against it: what it says on standard output, then on standard error.
-    ///
+    /// Runs a command of `olm` with this API: its standard output and standard error.
     /// # Errors
     /// When it cannot be started.
     pub async fn olm(&self, args: &[&str]) -> Result<(String, String)> {
@@ -103,7 +103,7 @@ impl Served {
     }
 }
 
-/// A manager that is a process of its own. It is killed when this goes.
+/// A manager process, killed on drop.
 pub struct Process {
     child: Child,
     address: SocketAddr,
@@ -113,8 +113,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `olm manager`; what it says is in a file.
-    ///
+    /// Starts `olm manager`; its output is in a file.
     /// # Errors
     /// When it cannot be started.
     pub fn start(served: &Served, identity: &str) -> Result<Self> {
@@ -126,7 +125,7 @@ impl Process {
     /// # Errors
     /// When it cannot be started.
     pub fn start_with(served: &Served, identity: &str, change: impl FnOnce(&mut Command)) -> Result<Self> {
-        // Free at this moment; nobody else of this process asks for ports in between.
+        // Free at this moment; no other code of this process requests ports in between.
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         let log = served.folder.join(format!("{identity}.log"));
         let file = std::fs::OpenOptions::new().create(true).append(true).open(&log)?;
@@ -163,17 +162,15 @@ impl Process {
     }
 
     /// Whether it runs.
-    ///
     /// # Errors
-    /// When the kernel does not know it.
+    /// When the process is unknown to the kernel.
     pub fn runs(&mut self) -> Result<bool> {
         Ok(self.child.try_wait()?.is_none())
     }
 
     /// Waits for its end; the code is `None` when a signal ended it.
-    ///
     /// # Errors
-    /// When it goes on.
+    /// When it keeps running.
     pub async fn ended(&mut self) -> Result<Option<i32>> {
         let start = Instant::now();
         loop {
@@ -185,7 +182,7 @@ impl Process {
         }
     }
 
-    /// The end of what it said.
+    /// The end of its output.
     #[must_use]
     pub fn said(&self) -> String {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
@@ -193,14 +190,13 @@ impl Process {
         lines[lines.len().saturating_sub(20)..].join("\n")
     }
 
-    /// Waits until it says that it is ready.
-    ///
+    /// Waits until it reports ready.
     /// # Errors
-    /// When it ends, or the patience does.
+    /// When it ends, or on time-out.
     pub async fn ready(&mut self, patience: Duration) -> Result<()> {
         let start = Instant::now();
         loop {
-            // Before it listens nobody answers.
+            // Before it listens connections fail.
             if self.get("/readyz").await.is_ok_and(|(code, _)| code == 200) {
                 return Ok(());
             }
@@ -221,8 +217,7 @@ impl Process {
         Ok(value)
     }
 
-    /// As [`Self::metric`], several of one moment.
-    ///
+    /// As [`Self::metric`], several from one moment.
     /// # Errors
     /// When it does not answer.
     pub async fn metrics<const N: usize>(&self, wanted: [(&str, &str); N]) -> Result<[f64; N]> {
@@ -236,10 +231,10 @@ impl Process {
         }))
     }
 
-    /// Asks its port: code and body.
+    /// Requests its port: code and body.
     async fn get(&self, path: &str) -> Result<(u16, String)> {
         let mut stream = tokio::net::TcpStream::connect(self.address).await?;
-        // Of HTTP/1.0: the answer ends with the connection.
+        // With HTTP/1.0: the answer ends with the connection.
         let token = &self.token;
         let request = format!("GET {path} HTTP/1.0\r\nAuthorization: Bearer {token}\r\n\r\n");
         stream.write_all(request.as_bytes()).await?;
@@ -253,7 +248,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // One that ended by itself is as good.
+        // A terminated one is fine.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

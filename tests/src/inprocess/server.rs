@@ -1,9 +1,8 @@
-//! The API server of a world: the dev cluster's, in this process; or a real one, from the folder that `KUBEBUILDER_ASSETS`
-//! names, as Kubernetes projects run their tests (`kube-apiserver` and `etcd`).
-//!
-//! Each world has a real one of its own, so scenarios need not know of each other. With `kube-controller-manager` and `kube-scheduler`
-//! in that folder too these do the work; else the dev cluster's controllers, which use a client alone. The kubelet pretends
-//! either way.
+//! The API server of a world: the dev cluster's, in this process; or a real one, from the directory in
+//! `KUBEBUILDER_ASSETS`, as in tests of Kubernetes projects (`kube-apiserver` and `etcd`).
+//! Each world has its own real one, so scenarios are independent. With `kube-controller-manager` and
+//! `kube-scheduler` in that directory these are used too; otherwise the dev cluster's controllers, which only
+//! use a client. The kubelet is simulated in any case.
 
 use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket},
@@ -24,12 +23,12 @@ use serde_json::json;
 use super::world::{MANAGER, OLM};
 use crate::program;
 
-/// How long a real API server may take to be ready; on a busy machine with two cores it takes seconds.
+/// Start timeout of a real API server; on a busy machine with two cores it takes seconds.
 const START: Duration = Duration::from_secs(120);
-/// Between two looks.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The folder with the binaries of a real API server, if scenarios shall have one.
+/// The directory with the binaries of a real API server, if configured.
 #[must_use]
 pub fn assets() -> Option<&'static Path> {
     static FOLDER: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
@@ -39,8 +38,8 @@ pub fn assets() -> Option<&'static Path> {
     FOLDER.as_deref()
 }
 
-/// Where this process serves what operators would: an address that the API server lets be a pod's. A real one takes no
-/// loopback address.
+/// The address of servers in this process that the API server accepts for a pod. A real one rejects loopback
+/// addresses.
 #[must_use]
 pub fn local_address() -> Ipv4Addr {
     static ADDRESS: LazyLock<Ipv4Addr> = LazyLock::new(|| {
@@ -72,7 +71,7 @@ impl Server {
         })
     }
 
-    /// Who opens ports: what is served there is up to the caller. A real one has one beside it that holds nothing.
+    /// Opens ports, for any content. With a real API server, an additional empty one does.
     pub(super) fn door(&self) -> &ApiServer {
         match self {
             Self::Dev(server) => server,
@@ -94,12 +93,12 @@ impl Server {
         }
     }
 
-    /// Whether it brings controllers and a scheduler of its own.
+    /// Whether it has its own controllers and scheduler.
     pub(super) fn has_controllers(&self) -> bool {
         matches!(self, Self::Real(real) if !real.lock().is_empty())
     }
 
-    /// Ends the controllers and the scheduler that it brought.
+    /// Stops its controllers and scheduler.
     pub(super) fn freeze(&self) {
         if let Self::Real(real) = self {
             real.lock().drain(..).for_each(end);
@@ -117,7 +116,7 @@ impl Server {
     }
 }
 
-/// kube-apiserver and etcd as processes, which end with this.
+/// kube-apiserver and etcd as processes, stopped on drop.
 pub(super) struct Real {
     processes: Vec<Child>,
     /// The controller manager and the scheduler.
@@ -136,13 +135,13 @@ impl Drop for Real {
 }
 
 fn end(mut process: Child) {
-    // Ended by itself is as good.
+    // A terminated one is fine.
     let _ = process.kill();
     let _ = process.wait();
 }
 
-/// Who has a token of his own, which is his name. Others act through the administrator by impersonation; whoever impersonates himself
-/// cannot.
+/// Users with their own token, which is their name. Others are impersonated by the administrator; users that
+/// impersonate others need their own.
 const WITH_TOKEN: [&str; 2] = ["kubernetes-admin", "system:kube-controller-manager"];
 
 impl Real {
@@ -186,13 +185,14 @@ impl Real {
         command.args(["--service-account-issuer", "https://kubernetes.default.svc"]);
         command.args(["--token-auth-file", &path("tokens.csv"), "--authorization-mode", "RBAC"]);
         command.args(["--service-cluster-ip-range", "10.96.0.0/16", "--allow-privileged=true"]);
-        // Services of webhooks and APIs are reached by their endpoints: there is no proxy on this machine's own network.
+        // Services of webhooks and APIs are reached by their endpoints: this machine's own network has no
+        // proxy.
         command.args([
             "--enable-aggregator-routing=true",
             "--advertise-address",
             &local_address().to_string(),
         ]);
-        // What it shows to servers of aggregated APIs, in the headers that are usual.
+        // Its credentials for servers of aggregated APIs, in the usual headers.
         front_proxy(folder.path())?;
         command.args(["--requestheader-client-ca-file", &path("front-ca.crt")]);
         command.args(["--proxy-client-cert-file", &path("front.crt")]);
@@ -231,7 +231,8 @@ impl Real {
         command.args(["--kubeconfig", &kubeconfig, "--leader-elect=false", "--secure-port=0"]);
         command.args(["--service-account-private-key-file", &self.path("sa.key")]);
         command.args(["--root-ca-file", &self.path("certs/apiserver.crt")]);
-        // The node's kubelet only pretends and does not renew its lease. Scenarios wait for the rest, so nothing holds it back.
+        // The node's kubelet is simulated and does not renew its lease. Scenarios wait for the rest, so
+        // nothing delays it.
         command.args(["--controllers=*,-node-lifecycle-controller,-taint-eviction-controller"]);
         command.args(["--kube-api-qps=1000", "--kube-api-burst=1000"]);
         let manager = spawn(&mut command, &self.path("kube-controller-manager.log"))?;
@@ -243,7 +244,7 @@ impl Real {
         Ok(())
     }
 
-    /// Waits until it serves, with the rights that it makes itself.
+    /// Waits until it serves, with its default permissions.
     async fn ready(&mut self) -> Result<()> {
         let client = Client::try_from(self.config.clone())?;
         let start = Instant::now();
@@ -278,10 +279,10 @@ impl Real {
     }
 }
 
-/// As whom the API server shows itself to others.
+/// The API server's identity for other servers.
 const FRONT_PROXY: &str = "front-proxy-client";
 
-/// Writes the certificate by which others know the API server, and its authority.
+/// Writes the API server's client certificate, and its authority.
 fn front_proxy(folder: &Path) -> Result<()> {
     let mut params = rcgen::CertificateParams::default();
     params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -316,7 +317,7 @@ fn spawn(command: &mut Command, log: &str) -> Result<Child> {
     command.spawn().with_context(|| format!("failed to start {:?}", command.get_program()))
 }
 
-/// Ports that are free now, and different.
+/// Different free ports.
 fn ports() -> Result<[u16; 3]> {
     let listeners = [(); 3].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
     let mut out = [0; 3];

@@ -1,4 +1,4 @@
-//! Every object of the cluster, without what differs from one run to the next.
+//! Every object of the cluster, without the parts that differ between runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use kube::{
 use olm_api::names;
 use serde_json::{Map, Value, json};
 
-/// Kinds whose objects come and go by themselves, under names that chance gives them.
+/// Transient kinds with random names.
 const PASSING: &[&str] = &[
     "Event",
     "Pod",
@@ -25,7 +25,8 @@ const PASSING: &[&str] = &[
     "PackageManifest",
 ];
 
-/// ConfigMaps with authorities that the cluster itself puts into namespaces; what else it puts there depends on its maker.
+/// ConfigMaps with authorities that the cluster itself creates in namespaces; other content depends on the
+/// implementation.
 #[must_use]
 pub fn of_cluster(name: &str) -> bool {
     ["kube-root-ca.crt", "openshift-service-ca.crt", "extension-apiserver-authentication"].contains(&name)
@@ -35,15 +36,14 @@ pub fn of_cluster(name: &str) -> bool {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Snapshot {
     objects: BTreeMap<String, Value>,
-    /// Those all of whose owners are gone: the garbage collector has yet to take them.
+    /// Objects whose owners are all gone, not yet garbage-collected.
     orphans: Vec<String>,
 }
 
 impl Snapshot {
     /// Reads the cluster.
-    ///
     /// # Errors
-    /// When some of it cannot be listed.
+    /// When a list fails.
     pub async fn read(client: &Client) -> Result<Self> {
         let found = Discovery::new(client.clone()).run().await.context("failed to discover the kinds")?;
         let mut objects = BTreeMap::new();
@@ -61,7 +61,7 @@ impl Snapshot {
             let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
             let list = match api.list(&ListParams::default()).await {
                 Ok(list) => list,
-                // A CRD that goes in this moment.
+                // A CRD being deleted at this moment.
                 Err(kube::Error::Api(status)) if status.is_not_found() => continue,
                 Err(error) => return Err(error).with_context(|| format!("failed to list {kind}.{group}")),
             };
@@ -96,13 +96,13 @@ impl Snapshot {
         Ok(Self { objects, orphans })
     }
 
-    /// The objects all of whose owners are gone. Kubernetes takes them, a moment later.
+    /// The objects whose owners are all gone. Kubernetes deletes them a moment later.
     #[must_use]
     pub fn orphans(&self) -> &[String] {
         &self.orphans
     }
 
-    /// Without the objects whose key this does not like.
+    /// Only the objects with a matching key.
     #[must_use]
     pub fn only(&self, wanted: impl Fn(&str) -> bool) -> Self {
         let objects = self.objects.iter().filter(|(key, _)| wanted(key));
@@ -116,7 +116,7 @@ impl Snapshot {
         self.objects.keys().map(String::as_str)
     }
 
-    /// What `other` has more, less, or otherwise; empty when they are the same.
+    /// Additional, missing or different objects of `other`; empty when equal.
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let mut out = Vec::new();
@@ -157,7 +157,7 @@ fn compare(path: &str, a: &Value, b: &Value, out: &mut Vec<String>) {
     }
 }
 
-/// What is the same in every run.
+/// The parts that are equal in every run.
 fn plain(kind: &str, object: Value) -> Value {
     let Value::Object(mut object) = object else { return object };
     let metadata = object.remove("metadata").unwrap_or_default();
@@ -165,13 +165,13 @@ fn plain(kind: &str, object: Value) -> Value {
     if kind == "CatalogSource"
         && let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut)
     {
-        // A folder of the run's own.
+        // The run's own directory.
         spec.remove("directory");
     }
     let mut kept = Map::new();
     for field in ["labels", "annotations", "finalizers"] {
         let mut value = metadata.get(field).cloned().unwrap_or_default();
-        // A group that provides nothing any more says so, as OLM's do.
+        // A group that does not provide anything any more has an empty annotation, like OLM's.
         if let Some(map) = value.as_object_mut().filter(|_| kind == "OperatorGroup") {
             map.retain(|key, value| key != names::ANNOTATION_PROVIDED_APIS || value != "");
         }
@@ -209,7 +209,7 @@ fn plain(kind: &str, object: Value) -> Value {
     }
     let mut object = Value::Object(object);
     match kind {
-        // Addresses are given in the order in which they are asked for.
+        // Addresses are assigned in the order of requests.
         "Service" => {
             if let Some(spec) = object["spec"].as_object_mut() {
                 spec.retain(|field, _| !field.starts_with("clusterIP") && field != "healthCheckNodePort");
@@ -226,10 +226,10 @@ fn plain(kind: &str, object: Value) -> Value {
     object
 }
 
-/// Label by which namespaces are marked, with the UID of the group.
+/// Label of a group's namespaces, with the UID of the group.
 const GROUP_LABEL: &str = "olm.operatorgroup.uid/";
 
-/// Certificates and UIDs differ from run to run, wherever they are.
+/// Certificates and UIDs differ between runs, wherever they occur.
 fn mask(value: &mut Value) {
     match value {
         Value::Object(fields) => {

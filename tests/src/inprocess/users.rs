@@ -1,4 +1,4 @@
-//! What users other than the administrator do, and which rights they have.
+//! Requests of users other than the administrator, and their rights.
 
 use std::sync::atomic::Ordering;
 
@@ -13,9 +13,8 @@ use super::{waiting::text, world::World};
 
 impl World {
     /// Creates an object with the rights of another client.
-    ///
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn create_as(&self, client: &Client, object: &Value) -> Result<Value> {
         let api = Self::api_as(client, text(object, "/kind"), text(object, "/metadata/namespace"))?;
         let object: DynamicObject = serde_json::from_value(object.clone())?;
@@ -23,9 +22,8 @@ impl World {
     }
 
     /// Changes an object, or its status, by a merge patch with the rights of another client.
-    ///
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn patch_as(
         &self,
         client: &Client,
@@ -44,18 +42,16 @@ impl World {
     }
 
     /// The objects of a kind in a namespace, with the rights of another client.
-    ///
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn list_as(&self, client: &Client, kind: &str, namespace: &str) -> Result<Vec<Value>> {
         let list = Self::api_as(client, kind, namespace)?.list(&ListParams::default()).await?;
         list.items.into_iter().map(|object| serde_json::to_value(object).map_err(Into::into)).collect()
     }
 
     /// Deletes an object with the rights of another client.
-    ///
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn delete_as(
         &self,
         client: &Client,
@@ -65,10 +61,9 @@ impl World {
         Ok(())
     }
 
-    /// Gives a user rights, in a namespace or (`""`) in the whole cluster.
-    ///
+    /// Grants a user rights, in a namespace or (`""`) in the whole cluster.
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn allow(&self, user: &str, namespace: &str, rules: &[Value]) -> Result<()> {
         let number = self.written.fetch_add(1, Ordering::Relaxed);
         let (role, binding) = match namespace {

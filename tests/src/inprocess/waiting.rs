@@ -1,4 +1,4 @@
-//! Waiting for what should come, and what a scenario that waited in vain says.
+//! Waits of scenarios, and their messages on time-out.
 
 use std::{future::Future, time::Duration};
 
@@ -7,20 +7,19 @@ use serde_json::Value;
 
 use super::{server::assets, world::World};
 
-/// How long a scenario waits for what should come. Far longer than it takes: only a failure waits to its end.
+/// Timeout of a scenario's waits. Far longer than needed: only a failure reaches it.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// Between two looks.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(10);
-/// The garbage collector of Kubernetes hears of new kinds every 30 seconds, and all of it is slower.
+/// The garbage collector of Kubernetes discovers new kinds every 30 seconds, and all of it is slower.
 const REAL_PATIENCE: Duration = Duration::from_secs(120);
-/// A manager that asked for nothing for so long has nothing to do: its own pauses between two calls are far shorter.
+/// A manager without calls for this long is idle: its own pauses between two calls are far shorter.
 const QUIET: Duration = Duration::from_millis(300);
 
 impl World {
-    /// Looks until `probe` finds something. What it saw last is in the error.
-    ///
+    /// Polls until `probe` succeeds. The error has its last result.
     /// # Errors
-    /// When the patience is over.
+    /// On time-out.
     pub async fn eventually<T, F, Fut>(&self, what: &str, mut probe: F) -> Result<T>
     where
         F: FnMut() -> Fut,
@@ -38,10 +37,9 @@ impl World {
         }
     }
 
-    /// Waits until an object is as `wanted` says; an error of it is what was wrong last.
-    ///
+    /// Waits until an object is as `wanted`; its error is the last difference.
     /// # Errors
-    /// When the patience is over.
+    /// On time-out.
     pub async fn until(
         &self,
         kind: &str,
@@ -58,9 +56,8 @@ impl World {
     }
 
     /// Waits until an object is gone.
-    ///
     /// # Errors
-    /// When the patience is over.
+    /// On time-out.
     pub async fn gone(&self, kind: &str, namespace: &str, name: &str) -> Result<()> {
         self.eventually(&format!("{kind} {namespace}/{name} to be gone"), async || {
             match self.find(kind, namespace, name).await? {
@@ -71,10 +68,10 @@ impl World {
         .await
     }
 
-    /// Waits until nothing is left of what went: that is Kubernetes' to collect, which the manager does not wait for.
-    ///
+    /// Waits until no orphaned object is left: Kubernetes collects them, and the manager does not wait for
+    /// that.
     /// # Errors
-    /// When the patience is over.
+    /// On time-out.
     pub async fn collected(&self) -> Result<()> {
         self.eventually("the garbage to be collected", async || {
             let now = self.snapshot().await?;
@@ -85,28 +82,25 @@ impl World {
     }
 
     /// Waits for a phase of a ClusterServiceVersion.
-    ///
     /// # Errors
-    /// When the patience is over.
+    /// On time-out.
     pub async fn csv(&self, namespace: &str, name: &str, phase: &str) -> Result<Value> {
         self.until("ClusterServiceVersion", namespace, name, |csv| text(csv, "/status/phase") == phase).await
     }
 
-    /// Waits for an operator to run, and for its Subscription to say so.
-    ///
+    /// Waits for an operator to run, and for its Subscription to report it.
     /// # Errors
-    /// When the patience is over.
+    /// On time-out.
     pub async fn installed(&self, namespace: &str, subscription: &str, csv: &str) -> Result<()> {
         self.csv(namespace, csv, "Succeeded").await?;
-        let told =
+        let reported =
             |s: &Value| text(s, "/status/installedCSV") == csv && text(s, "/status/state") == "AtLatestKnown";
-        self.until("Subscription", namespace, subscription, told).await.map(drop)
+        self.until("Subscription", namespace, subscription, reported).await.map(drop)
     }
 
     /// Waits for a condition of an object to be true, with this reason where one is given.
-    ///
     /// # Errors
-    /// When the patience is over.
+    /// On time-out.
     pub async fn condition(
         &self,
         kind: &str,
@@ -123,10 +117,9 @@ impl World {
         Ok(condition(&object, type_).cloned().unwrap_or_default())
     }
 
-    /// Waits for a plan of the namespace that waits for approval and is none of these.
-    ///
+    /// Waits for a plan of the namespace that waits for approval and is not among these.
     /// # Errors
-    /// When the patience is over.
+    /// On time-out.
     pub async fn waiting_plan(&self, namespace: &str, but: &[&str]) -> Result<Value> {
         self.eventually(&format!("a plan that waits in {namespace}"), async || {
             let plans = self.list("InstallPlan", namespace).await?;
@@ -142,9 +135,8 @@ impl World {
     }
 
     /// Waits for an event about an object, with a reason.
-    ///
     /// # Errors
-    /// When the patience is over.
+    /// On time-out.
     pub async fn event(&self, namespace: &str, about: &str, reason: &str) -> Result<Value> {
         self.eventually(&format!("an event {reason} about {about}"), async || {
             let events = self.list("Event", namespace).await?;
@@ -158,10 +150,9 @@ impl World {
         .await
     }
 
-    /// Waits until the managers ask for nothing any more.
-    ///
+    /// Waits until the managers make no calls any more.
     /// # Errors
-    /// When they never rest.
+    /// When they never become idle.
     pub async fn quiet(&self) -> Result<()> {
         let mut moved = self.faults.moved();
         let start = tokio::time::Instant::now();
@@ -179,7 +170,7 @@ impl World {
         }
     }
 
-    /// The state of the cluster's operators, for a scenario that failed.
+    /// The state of the cluster's operators, for a failed scenario.
     pub async fn report(&self) -> String {
         let mut out = String::new();
         for kind in [

@@ -1,4 +1,4 @@
-//! A cluster, a manager and what is between them, for one scenario.
+//! A cluster, a manager and the layer between them, for one scenario.
 
 use std::{
     net::SocketAddr,
@@ -29,10 +29,8 @@ use super::{
     server::Server, snapshot::Snapshot, waiting::text,
 };
 
-/// The manager's namespace.
 pub const OLM: &str = olm_engine::site::NAMESPACE;
 pub const MANAGER: &str = olm_engine::site::MANAGER;
-/// Where pods run.
 const NODE: &str = "olm-node";
 
 /// The kinds that scenarios name, with group, version and plural.
@@ -84,9 +82,9 @@ const KINDS: &[(&str, &str, &str, &str)] = &[
 pub struct World {
     /// The administrator's.
     pub client: Client,
-    /// What the managers ask of the API, and what goes wrong with it.
+    /// API calls of the managers, and injected faults.
     pub faults: Faults,
-    /// What becomes of pods.
+    /// Simulated node.
     pub kubelet: Kubelet,
     server: Server,
     stop: CancellationToken,
@@ -102,10 +100,9 @@ impl Drop for World {
 }
 
 impl World {
-    /// A cluster with what `olm` puts on one, and no manager yet.
-    ///
+    /// A cluster with olm's manifests, without a manager.
     /// # Errors
-    /// What kept it from starting.
+    /// Why it did not start.
     pub async fn bare() -> Result<Self> {
         let server = Server::start().await?;
         let stop = CancellationToken::new();
@@ -129,9 +126,9 @@ impl World {
         let ready = json!({ "status": { "capacity": room, "allocatable": room,
             "conditions": [{ "type": "Ready", "status": "True" }] } });
         world.patch_status("Node", "", NODE, &ready).await?;
-        // A real API server taints new nodes until a controller sees them ready; this one is.
+        // A real API server taints new nodes until a controller reports them ready; this one is.
         world.patch("Node", "", NODE, &json!({ "spec": { "taints": null } })).await?;
-        // What the manager runs in is not needed here: it runs in this process.
+        // The manager's Deployment is not needed: it runs in this process.
         let options =
             ManifestOptions { console_image: None, shipped_catalog: false, ..ManifestOptions::default() };
         let objects = manifests::for_server(&world.client, manifests::manifests(&options)).await?;
@@ -143,7 +140,8 @@ impl World {
         Ok(world)
     }
 
-    /// A real API server takes a new admission policy into account a moment after it was made. One that has none is not waited for.
+    /// A real API server applies a new admission policy a moment after its creation. One without policies is
+    /// not waited for.
     async fn until_approvals_are_recorded(&self) -> Result<()> {
         let plan = json!({ "apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
             "metadata": { "name": "probe", "namespace": "default" },
@@ -160,10 +158,10 @@ impl World {
         Ok(())
     }
 
-    /// A Service whose pods would be the manager's: here the manager is no pod, and listens at an address of this machine.
-    ///
+    /// A Service with the manager's address as endpoint: here the manager is not a pod, and listens at an
+    /// address of this machine.
     /// # Errors
-    /// What the API refuses.
+    /// The API's rejection.
     pub async fn route(&self, service: &Value, address: SocketAddr) -> Result<()> {
         let (mut service, port) = (service.clone(), &service["spec"]["ports"][0]["name"]);
         let name = text(&service, "/metadata/name").to_owned();
@@ -182,16 +180,15 @@ impl World {
     }
 
     /// A cluster with a manager.
-    ///
     /// # Errors
-    /// What kept it from starting.
+    /// Why it did not start.
     pub async fn start() -> Result<(Self, Manager)> {
         let world = Self::bare().await?;
         let manager = world.manager("manager-0")?;
         Ok((world, manager))
     }
 
-    /// How a manager runs here; without the lease, which is a scenario of its own.
+    /// Options of a manager; without the lease, which has its own scenario.
     #[must_use]
     pub fn options(&self, identity: &str) -> Options {
         Options {
@@ -202,79 +199,72 @@ impl World {
         }
     }
 
-    /// Starts a manager with the rights that its manifests give it.
-    ///
+    /// Starts a manager with the permissions of its manifests.
     /// # Errors
-    /// When the machine has no room for it.
+    /// When the machine has no resources for it.
     pub fn manager(&self, identity: &str) -> Result<Manager> {
         self.manager_with(self.options(identity))
     }
 
-    /// The same with other settings.
-    ///
+    /// The same with other options.
     /// # Errors
-    /// When the machine has no room for it.
+    /// When the machine has no resources for it.
     pub fn manager_with(&self, options: Options) -> Result<Manager> {
         self.manager_behind(&self.faults, options)
     }
 
-    /// The same behind other faults, to tell its calls from those of others.
-    ///
+    /// The same with other faults, to record its calls separately.
     /// # Errors
-    /// When the machine has no room for it.
+    /// When the machine has no resources for it.
     pub fn manager_behind(&self, faults: &Faults, options: Options) -> Result<Manager> {
         Manager::start(self.client_of_manager(), faults, options)
     }
 
-    /// A client of the manager's account, which alone may write what is in an InstallPlan.
+    /// A client of the manager's account, which alone may write certain fields of an InstallPlan.
     #[must_use]
     pub fn client_of_manager(&self) -> Client {
         self.client_of(Identity::service_account(OLM, MANAGER))
     }
 
-    /// Serves the API at a port, for managers that are processes of their own; their calls go through `faults`.
-    ///
+    /// Serves the API at a port, for manager processes; their calls go through `faults`.
     /// # Errors
-    /// When there is no port to be had.
+    /// When no port is available.
     pub fn serve(&self, faults: &Faults) -> Result<Served> {
         let identity = Identity::service_account(OLM, MANAGER);
         Served::start(self.server.door(), self.server.client(identity)?, faults, self.folder.path())
     }
 
-    /// As [`Self::serve`], for a program that may do anything.
-    ///
+    /// As [`Self::serve`], for a program with all rights.
     /// # Errors
-    /// When there is no port to be had.
+    /// When no port is available.
     pub fn serve_as_admin(&self, faults: &Faults) -> Result<Served> {
         Served::start(self.server.door(), self.server.client(Identity::admin())?, faults, self.folder.path())
     }
 
-    /// Serves the API at a port for somebody's programs, with the manager that listens there behind its Service.
-    ///
+    /// Serves the API at a port for a user's programs, with the manager at this address as endpoint of its
+    /// Service.
     /// # Errors
-    /// When there is no port to be had.
+    /// When no port is available.
     pub fn serve_to(&self, identity: Identity, manager: std::net::SocketAddr) -> Result<Served> {
         let client = self.server.client(identity)?;
         let folder = self.folder.path();
         Served::start_beside(self.server.door(), client, &Faults::new(), folder, Some(manager))
     }
 
-    /// From now on nothing moves by itself: no controllers of the cluster, no kubelet. The API goes on.
+    /// Stops the cluster's controllers and the kubelet. The API keeps running.
     pub fn freeze(&self) {
         self.stop.cancel();
         self.server.freeze();
     }
 
-    /// Somebody's client.
     #[must_use]
     pub fn client_of(&self, identity: Identity) -> Client {
         self.server.client(identity).expect("the address and the token are well formed")
     }
 
-    /// A token of a ServiceAccount in the manager's namespace that has a ClusterRole.
-    ///
+    /// A token of a ServiceAccount in the manager's namespace with a ClusterRole.
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn token(&self, account: &str, role: &str) -> Result<String> {
         let of = json!({ "name": account, "namespace": OLM });
         self.apply(&json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": of })).await?;
@@ -291,7 +281,7 @@ impl World {
         issued.status.and_then(|status| status.token).context("the API server issued no token")
     }
 
-    /// A folder of the scenario's own.
+    /// The scenario's own directory.
     #[must_use]
     pub fn folder(&self) -> &std::path::Path {
         self.folder.path()
@@ -299,7 +289,7 @@ impl World {
 
     // ---- objects ------------------------------------------------------------------------------------------------
 
-    /// The API of a kind in [`KINDS`]; `namespace` is empty for all of them and for kinds without.
+    /// The API of a kind in [`KINDS`]; `namespace` is empty for all of them and for cluster-scoped kinds.
     fn api(&self, kind: &str, namespace: &str) -> Result<Api<DynamicObject>> {
         Self::api_as(&self.client, kind, namespace)
     }
@@ -314,10 +304,9 @@ impl World {
         Ok(api_of(client, &resource, namespace))
     }
 
-    /// Server-side apply by the administrator; what is there stays as far as it is not named.
-    ///
+    /// Server-side apply by the administrator; unnamed fields stay.
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn apply(&self, object: &Value) -> Result<Value> {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let (group, version) = text("/apiVersion").split_once('/').unwrap_or(("", text("/apiVersion")));
@@ -335,10 +324,9 @@ impl World {
         Ok(serde_json::to_value(applied)?)
     }
 
-    /// Creates an object, as `kubectl create`.
-    ///
+    /// Creates an object, like `kubectl create`.
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn create(&self, object: &Value) -> Result<Value> {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let api = self.api(text("/kind"), text("/metadata/namespace"))?;
@@ -347,45 +335,40 @@ impl World {
     }
 
     /// An object; `None` when there is none.
-    ///
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn find(&self, kind: &str, namespace: &str, name: &str) -> Result<Option<Value>> {
         let found = self.api(kind, namespace)?.get_opt(name).await?;
         found.map(|object| serde_json::to_value(object).map_err(Into::into)).transpose()
     }
 
-    /// An object that must be there.
-    ///
+    /// An existing object.
     /// # Errors
-    /// When it is not.
+    /// When it is missing.
     pub async fn get(&self, kind: &str, namespace: &str, name: &str) -> Result<Value> {
         let found = self.find(kind, namespace, name).await?;
         found.with_context(|| format!("there is no {kind} {namespace}/{name}"))
     }
 
     /// All objects of a kind, in a namespace or everywhere (`""`).
-    ///
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn list(&self, kind: &str, namespace: &str) -> Result<Vec<Value>> {
         let list = self.api(kind, namespace)?.list(&ListParams::default()).await?;
         list.items.into_iter().map(|object| serde_json::to_value(object).map_err(Into::into)).collect()
     }
 
     /// Their names.
-    ///
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn names(&self, kind: &str, namespace: &str) -> Result<Vec<String>> {
         let objects = self.list(kind, namespace).await?;
         Ok(objects.iter().map(|o| text(o, "/metadata/name").to_owned()).collect())
     }
 
     /// A merge patch by the administrator.
-    ///
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn patch(&self, kind: &str, namespace: &str, name: &str, patch: &Value) -> Result<Value> {
         let api = self.api(kind, namespace)?;
         let patched = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
@@ -395,9 +378,8 @@ impl World {
     }
 
     /// The same for the status.
-    ///
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn patch_status(
         &self,
         kind: &str,
@@ -412,20 +394,18 @@ impl World {
         )?)
     }
 
-    /// A change that changes nothing but wakes whoever watches.
-    ///
+    /// A change without content that triggers watches.
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn touch(&self, kind: &str, namespace: &str, name: &str) -> Result<()> {
         let number = self.written.fetch_add(1, Ordering::Relaxed);
         let patch = json!({ "metadata": { "annotations": { "tests/touched": number.to_string() } } });
         self.patch(kind, namespace, name, &patch).await.map(drop)
     }
 
-    /// Deletes an object; one that is gone is as good.
-    ///
+    /// Deletes an object; a missing one is fine.
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn delete(&self, kind: &str, namespace: &str, name: &str) -> Result<()> {
         match self.api(kind, namespace)?.delete(name, &DeleteParams::default()).await {
             Ok(_) => Ok(()),
@@ -435,28 +415,26 @@ impl World {
     }
 
     /// Every object.
-    ///
     /// # Errors
-    /// When some of it cannot be listed.
+    /// When a list fails.
     pub async fn snapshot(&self) -> Result<Snapshot> {
         Snapshot::read(&self.client).await
     }
 
-    // ---- what users do --------------------------------------------------------------------------------------------
+    // ---- actions of users
+    // ----------------------------------------------------------------------------------------
 
-    /// A namespace.
-    ///
+    /// Creates a namespace.
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn namespace(&self, name: &str) -> Result<()> {
         let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
         self.apply(&namespace).await.map(drop)
     }
 
     /// An OperatorGroup named `own`; without targets it is for all namespaces.
-    ///
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn group(&self, namespace: &str, targets: &[&str]) -> Result<()> {
         let mut group = json!({ "apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
             "metadata": { "name": "own", "namespace": namespace }, "spec": {} });
@@ -467,27 +445,24 @@ impl World {
     }
 
     /// A namespace with an OperatorGroup for itself.
-    ///
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn home(&self, namespace: &str) -> Result<()> {
         self.namespace(namespace).await?;
         self.group(namespace, &[namespace]).await
     }
 
-    /// Publishes a catalog for everybody, anew or for the first time. The folder is another one each time, so that
-    /// nobody waits for the next look.
-    ///
+    /// Publishes a global catalog, again or for the first time. The directory differs each time, so that no
+    /// poll is waited for.
     /// # Errors
-    /// When it cannot be written.
+    /// When writing fails.
     pub async fn publish(&self, name: &str, catalog: &Catalog) -> Result<()> {
         self.publish_with(name, catalog, |_| {}).await
     }
 
     /// The same with other settings.
-    ///
     /// # Errors
-    /// When it cannot be written.
+    /// When writing fails.
     pub async fn publish_with(
         &self,
         name: &str,
@@ -506,11 +481,10 @@ impl World {
         self.apply(&source).await.map(drop)
     }
 
-    /// Publishes a catalog of a namespace's own, and waits until it is served: in a ConfigMap, because only catalogs for everybody may
-    /// be read from a disk. Each operator is a package by itself.
-    ///
+    /// Publishes a namespace's own catalog, and waits until it is served: in a ConfigMap, because only global
+    /// catalogs may be read from a disk. Each operator is its own package.
     /// # Errors
-    /// When it cannot be written, or is not served in time.
+    /// When writing fails, or it is not served in time.
     pub async fn publish_in(&self, namespace: &str, name: &str, operators: &[&Operator]) -> Result<()> {
         let of = |kind: fn(&Operator) -> Vec<Value>| {
             serde_json::Value::from(operators.iter().flat_map(|one| kind(one)).collect::<Vec<_>>())
@@ -554,17 +528,15 @@ impl World {
     }
 
     /// Subscribes.
-    ///
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn subscribe(&self, namespace: &str, package: &str) -> Result<()> {
         self.subscribe_with(namespace, package, |_| {}).await
     }
 
-    /// The same with a change to `spec`.
-    ///
+    /// The same with a change of `spec`.
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn subscribe_with(
         &self,
         namespace: &str,
@@ -577,9 +549,8 @@ impl World {
     }
 
     /// Approves a plan as OLM's users do with kubectl.
-    ///
     /// # Errors
-    /// The API's refusal.
+    /// The API's rejection.
     pub async fn approve(&self, namespace: &str, plan: &str) -> Result<()> {
         self.patch("InstallPlan", namespace, plan, &json!({ "spec": { "approved": true } })).await.map(drop)
     }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::csv;
 
-/// What a bundle is sent for.
+/// The kind of answer that a bundle is part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// In a list: with its edges, and without manifests where they are in an image.
@@ -17,11 +17,11 @@ pub(super) enum Purpose {
     Single,
 }
 
-/// Properties that are not sent: the first is in `object`, the second in `csvJson`. Clients copy properties into
-/// annotations of what they install, which must stay small.
+/// Properties that are not sent: the first is in `object`, the second in `csvJson`. Clients copy properties
+/// into annotations of the objects that they install, which must stay small.
 const LEFT_OUT: [&str; 2] = ["olm.bundle.object", "olm.csv.metadata"];
 
-/// A bundle where it stands in a channel.
+/// A bundle as an entry of a channel.
 pub(super) fn message(
     package: &Package,
     channel: &Channel,
@@ -63,7 +63,7 @@ fn api(gvk: Gvk) -> GroupVersionKind {
     GroupVersionKind { group: gvk.group, version: gvk.version, kind: gvk.kind, plural: String::new() }
 }
 
-/// The version as the catalog has it; empty when it has none.
+/// The version as in the catalog; empty when it has none.
 pub(super) fn version(bundle: &BundleEntry) -> String {
     #[derive(Deserialize)]
     struct PackageProperty {
@@ -74,7 +74,7 @@ pub(super) fn version(bundle: &BundleEntry) -> String {
     property.map(|property| property.version).unwrap_or_default()
 }
 
-/// What is required, in the older form: an API as it is, a package with its range as the version.
+/// Requirements in the older form: an API unchanged, a package with its range as the version.
 fn dependencies(bundle: &BundleEntry) -> Vec<Dependency> {
     let mut dependencies = Vec::new();
     for property in &bundle.properties {

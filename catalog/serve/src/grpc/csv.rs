@@ -1,5 +1,5 @@
-//! The manifests of a bundle: those in the catalog, or what clients need of the ClusterServiceVersion, made of
-//! `olm.csv.metadata`.
+//! The manifests of a bundle: those in the catalog, or a ClusterServiceVersion with the fields that clients
+//! need, derived from `olm.csv.metadata`.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,16 +11,14 @@ use super::bundle::version;
 
 const KIND: &str = "ClusterServiceVersion";
 
-/// Manifests as JSON.
 #[derive(Debug, Default)]
 pub(super) struct Manifests {
-    /// The ClusterServiceVersion, or nothing.
+    /// The ClusterServiceVersion, or empty.
     pub csv: String,
-    /// All of them.
     pub objects: Vec<String>,
 }
 
-/// The manifests that the catalog has of a bundle. A part that is broken is left out; the loader has said so.
+/// The manifests of a bundle in the catalog. A broken one is left out; the loader has reported it.
 pub(super) fn manifests(package: &Package, bundle: &BundleEntry) -> Manifests {
     let mut objects: Vec<String> = bundle.properties_of("olm.bundle.object").filter_map(object).collect();
     let inline = objects.iter().find(|object| is_csv(object)).cloned();
@@ -31,7 +29,7 @@ pub(super) fn manifests(package: &Package, bundle: &BundleEntry) -> Manifests {
     Manifests { csv, objects }
 }
 
-/// The manifest of a property as JSON: as it is, or from YAML.
+/// The manifest of a property as JSON: unchanged, or converted from YAML.
 fn object(property: &Property) -> Option<String> {
     #[derive(Deserialize)]
     struct Object {
@@ -57,7 +55,7 @@ fn is_csv(json: &str) -> bool {
     serde_json::from_str::<Object>(json).is_ok_and(|object| object.kind == KIND)
 }
 
-/// The parts of `olm.csv.metadata` and where they stand in `spec`.
+/// The fields of `olm.csv.metadata` and their keys in `spec`.
 const SPEC: [(&str, &str); 12] = [
     ("maturity", "maturity"),
     ("crdDescriptions", "customresourcedefinitions"),
@@ -73,11 +71,11 @@ const SPEC: [(&str, &str); 12] = [
     ("installModes", "installModes"),
 ];
 
-/// What a ClusterServiceVersion always has, as Go writes it: clients in Go expect an object there.
+/// Fields that Go always writes into a ClusterServiceVersion: clients in Go expect an object there.
 const OBJECTS: [&str; 3] = ["customresourcedefinitions", "apiservicedefinitions", "provider"];
 
-/// A ClusterServiceVersion for people to look at, as `opm serve` makes it: it has no deployments. `None` unless there
-/// is exactly one property `olm.csv.metadata`.
+/// A ClusterServiceVersion for display, as `opm serve` generates it: it has no deployments. `None` unless
+/// there is exactly one property `olm.csv.metadata`.
 fn made(package: &Package, bundle: &BundleEntry) -> Option<String> {
     let mut properties = bundle.properties_of("olm.csv.metadata");
     let (property, None) = (properties.next()?, properties.next()) else { return None };
@@ -90,7 +88,7 @@ fn made(package: &Package, bundle: &BundleEntry) -> Option<String> {
         metadata.extend(part(key).map(|value| (key.to_owned(), value)));
     }
     let mut spec = Map::new();
-    // The strategy is named because OLM's package server does not survive its absence.
+    // The strategy is set because OLM's package server crashes without it.
     spec.insert("install".into(), json!({"strategy": "deployment", "spec": {"deployments": null}}));
     spec.insert("version".into(), version(bundle).into());
     for (key, place) in SPEC {
@@ -125,7 +123,7 @@ fn made(package: &Package, bundle: &BundleEntry) -> Option<String> {
     Some(csv.to_string())
 }
 
-/// What Go leaves out of JSON.
+/// Values that Go omits from JSON.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,

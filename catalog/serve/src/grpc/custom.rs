@@ -13,10 +13,9 @@ use tonic::{Request, Response, Status};
 use super::packages::{Answer, unreadable};
 use crate::current::Current;
 
-/// These are what the other service is for.
+/// Served by the other service.
 const FORMAT: [&str; 4] = ["olm.package", "olm.channel", "olm.bundle", "olm.deprecations"];
 
-/// A catalog's custom documents.
 pub(super) struct Experimental {
     catalog: Current,
 }
@@ -35,7 +34,7 @@ impl ExperimentalRegistry for Experimental {
         &self,
         request: Request<CustomSchemasRequest>,
     ) -> Result<Response<Answer<Struct>>, Status> {
-        // Who does not know that this may change does not get to see it.
+        // Only clients that acknowledge the experimental status get an answer.
         if request.metadata().get(ACKNOWLEDGE_EXPERIMENTAL).is_none_or(|value| value != "true") {
             return Ok(Response::new(Box::pin(futures::stream::empty())));
         }
@@ -72,7 +71,7 @@ fn check(what: &str, value: &str) -> Result<(), Status> {
     )))
 }
 
-/// The documents of a schema that name a package, or none where it is empty.
+/// The documents of a schema that name a package, or no package where it is empty.
 fn documents(catalog: &Catalog, schema: String, package: String) -> Result<Vec<Struct>, Status> {
     let filter = Filter { schema: Some(schema), package: Some(package), name: None };
     let mut found = Vec::new();
@@ -90,7 +89,7 @@ fn structure(fields: serde_json::Map<String, Json>) -> Struct {
     Struct { fields }
 }
 
-/// A JSON value; its depth is bounded by the parser's.
+/// A JSON value; the parser bounds its depth.
 fn value(json: Json) -> Value {
     let kind = match json {
         Json::Null => Kind::NullValue(0),

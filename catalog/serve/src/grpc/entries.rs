@@ -1,4 +1,4 @@
-//! Where in a package something is replaced or provided.
+//! Entries of a package that replace a bundle or provide an API.
 
 use olm_bundle::Gvk;
 use olm_catalog::{BundleEntry, Channel, ChannelEntry as Entry, Package};
@@ -7,7 +7,7 @@ use tonic::Status;
 
 use super::packages::Messages;
 
-/// An API that is asked for. The plural of the requests is not known of bundles, and not looked at upstream either.
+/// A requested API. Bundles do not record the plural of the request, and upstream ignores it too.
 #[derive(Debug, Clone)]
 pub(super) struct Api {
     pub group: String,
@@ -39,7 +39,8 @@ impl Api {
     }
 }
 
-/// The entry of a channel that replaces or skips a bundle. Of several it is the newest; upstream's choice is random.
+/// The entry of a channel that replaces or skips a bundle. Of several it is the newest; upstream's choice is
+/// random.
 pub(super) fn newest_that_replaces<'a>(
     package: &Package,
     channel: &'a Channel,
@@ -50,7 +51,8 @@ pub(super) fn newest_that_replaces<'a>(
     bundles.max_by_key(|(version, _)| *version).map(|(_, entry)| entry)
 }
 
-/// Whether an entry replaces or skips a bundle. An entry that replaces nothing replaces the empty name, as upstream.
+/// Whether an entry replaces or skips a bundle. An entry that replaces nothing replaces the empty name, as
+/// upstream.
 fn replaces(entry: &Entry, name: &str) -> bool {
     entry.replaces.as_deref().unwrap_or_default() == name || entry.skips.iter().any(|skipped| skipped == name)
 }
@@ -95,7 +97,7 @@ fn messages(
     messages
 }
 
-/// The entries that replace or skip a bundle; each says what it replaces, whatever it skips.
+/// The entries that replace or skip a bundle, each with what it replaces, whatever it skips.
 pub(super) fn that_replace(package: &Package, name: &str) -> Messages<ChannelEntry> {
     let mut found = Vec::new();
     for (channel, entry, _) in present(package).filter(|(_, entry, _)| replaces(entry, name)) {
@@ -112,7 +114,7 @@ pub(super) fn that_provide(package: &Package, api: &Api) -> Messages<ChannelEntr
     Box::new(found.into_iter())
 }
 
-/// The heads that provide an API. What they skip is told where it is in the channel.
+/// The heads that provide an API. A skipped bundle is reported if the channel contains it.
 pub(super) fn latest_that_provide(package: &Package, api: &Api) -> Messages<ChannelEntry> {
     let mut found = Vec::new();
     for (channel, head, _) in heads(package).filter(|(_, _, bundle)| api.is_provided_by(bundle)) {
@@ -121,7 +123,7 @@ pub(super) fn latest_that_provide(package: &Package, api: &Api) -> Messages<Chan
     Box::new(found.into_iter())
 }
 
-/// The default channel with its head, when that provides an API.
+/// The default channel with its head, when the head provides an API.
 pub(super) fn default_that_provides<'a>(package: &'a Package, api: &Api) -> Option<(&'a Channel, &'a Entry)> {
     let mut heads = heads(package).filter(|(channel, ..)| channel.name == package.default_channel);
     let (channel, head, bundle) = heads.next()?;

@@ -1,7 +1,7 @@
 //! `api.Registry` over a catalog, as `opm serve` answers it.
-//!
-//! What differs on purpose: what is not found is the status `NotFound` (there `Unknown`) with the same message,
-//! answers have a fixed order, and `ListBundles` goes package by package (there channel by channel over all packages).
+//! Deliberate differences: a missing object is the status `NotFound` (there `Unknown`) with the same message,
+//! answers have a fixed order, and `ListBundles` lists package by package (there channel by channel over all
+//! packages).
 
 mod bundle;
 mod csv;
@@ -21,16 +21,15 @@ use service::Service;
 
 /// The services of a catalog's port: `api.Registry`, `api.ExperimentalRegistry`, `grpc.health.v1.Health` and
 /// server reflection (v1 and v1alpha).
-///
 /// # Errors
-/// When the descriptions for reflection cannot be decoded, which a build of this crate never has.
+/// When the descriptors for reflection cannot be decoded, which a build of this crate never has.
 pub async fn registry(catalog: Current) -> Result<Routes, tonic_reflection::server::Error> {
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    // The whole server (the empty name, which probes ask for) is serving from the start.
+    // The whole server (the empty name, which probes request) is serving from the start.
     let (reporter, health) = tonic_health::server::health_reporter();
     reporter.set_serving::<RegistryServer<Service>>().await;
     reporter.set_serving::<ExperimentalRegistryServer<Experimental>>().await;

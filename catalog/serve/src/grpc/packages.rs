@@ -1,4 +1,4 @@
-//! Reading packages, one at a time, without holding up other calls.
+//! Reads packages one at a time, without blocking other calls.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use futures::Stream;
 use olm_catalog::{Catalog, ContentError, Package};
 use tonic::Status;
 
-/// An answer of many messages.
+/// A streaming answer.
 pub(super) type Answer<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 pub(super) async fn read(catalog: &Arc<Catalog>, name: &str) -> Result<Option<Arc<Package>>, Status> {
@@ -22,17 +22,17 @@ pub(super) async fn read(catalog: &Arc<Catalog>, name: &str) -> Result<Option<Ar
     }
 }
 
-/// The status for content that cannot be read. To leave a package out silently would look like its removal.
+/// The status for unreadable content. A silently omitted package would look removed.
 pub(super) fn unreadable(catalog: &Catalog, error: &ContentError) -> Status {
     tracing::error!(catalog = catalog.origin, %error, "failed to serve a catalog");
     Status::data_loss(error.to_string())
 }
 
-/// What a package is turned into, message by message.
+/// Iterator over the messages of one package.
 pub(super) type Messages<T> = Box<dyn Iterator<Item = T> + Send>;
 
-/// The messages of packages, one package after the other: the next one is read when the client has taken all of one.
-/// `none` is the end of an answer that is empty.
+/// The messages of packages, one package after the other: the next one is read when the client has received
+/// all of one. `none` ends an empty answer.
 pub(super) fn each<T: Send + 'static>(
     catalog: Arc<Catalog>,
     names: impl IntoIterator<Item = String>,

@@ -16,7 +16,6 @@ use super::entries::{self, Api};
 use super::packages::{Answer, each, read};
 use crate::current::Current;
 
-/// A catalog as `api.Registry`.
 pub(super) struct Service {
     catalog: Current,
 }
@@ -36,7 +35,7 @@ fn names(catalog: &Catalog) -> Vec<String> {
     catalog.summaries().map(|summary| summary.name.clone()).collect()
 }
 
-/// The packages that may provide an API: some bundle of theirs does.
+/// Candidate packages for an API: at least one of their bundles provides it.
 fn providers(catalog: &Catalog, api: &Api) -> Vec<String> {
     let provides = catalog.summaries().filter(|summary| summary.provides.iter().any(|gvk| api.is(gvk)));
     provides.map(|summary| summary.name.clone()).collect()
@@ -48,7 +47,7 @@ fn channel<'a>(package: &'a Package, name: &str) -> Result<&'a Channel, Status> 
         .ok_or_else(|| Status::not_found(format!("package {:?}, channel {name:?} not found", package.name)))
 }
 
-/// An entry as the answer to a question for one bundle.
+/// An entry as the answer to a request for one bundle.
 fn answer(package: &Package, channel: &Channel, entry: &Entry) -> Result<Response<Bundle>, Status> {
     let bundle = bundle(package, channel, &entry.name)?;
     Ok(Response::new(message(package, channel, entry, bundle, Purpose::Single)))
@@ -61,7 +60,7 @@ fn bundle<'a>(package: &'a Package, channel: &Channel, name: &str) -> Result<&'a
     })
 }
 
-/// Every bundle of a package, once for each channel, made when it is asked for.
+/// Every bundle of a package, once for each channel, created lazily.
 fn listed(package: Arc<Package>) -> super::packages::Messages<Bundle> {
     let mut places = Vec::new();
     for (name, channel) in &package.channels {
@@ -98,7 +97,7 @@ impl Registry for Service {
     ) -> Result<Response<PackageMessage>, Status> {
         let package = self.package(&request.get_ref().name).await?;
         let deprecation = |message: &Option<String>| message.clone().map(|message| Deprecation { message });
-        // Who asks for channels asks for their heads next: a channel without one cannot be installed from.
+        // Clients request the head of each channel next: a channel without one cannot be installed from.
         let heads = package.channels.values().filter_map(|channel| Some((channel, channel.head()?)));
         let channels = heads.map(|(channel, head)| ChannelMessage {
             name: channel.name.clone(),

@@ -1,4 +1,5 @@
-//! The gRPC API over a socket. The answers expected on the fixture are those of `opm serve`, in our order.
+//! The gRPC API over a socket. The expected answers for the fixture are those of `opm serve`, in the order of
+//! this server.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use tonic::{Code, Request, Status};
 
 use crate::{Addresses, Server, fixture};
 
-/// A server that stops when this goes away.
+/// A server that stops when it is dropped.
 struct Running {
     channel: Channel,
     _stop: oneshot::Sender<()>,
@@ -49,7 +50,7 @@ async fn all<T>(
     answer?.into_inner().try_collect().await
 }
 
-/// Of errors, code and message.
+/// Code and message of an error.
 fn refusal<T: std::fmt::Debug>(answer: Result<T, Status>) -> (Code, String) {
     let status = answer.unwrap_err();
     (status.code(), status.message().to_owned())
@@ -85,7 +86,7 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// `p.v2` of the fixture, as it is sent alone.
+/// `p.v2` of the fixture, as a single answer.
 fn second() -> Bundle {
     let gvk = |group: &str, kind: &str| GroupVersionKind {
         group: group.into(),
@@ -158,7 +159,7 @@ async fn packages_with_their_channels() {
 async fn a_bundle_of_a_channel() {
     let running = start(fixture::catalog()).await;
     let mut client = running.registry();
-    // Manifests come along although there is an image; the edges of the channel do not.
+    // Manifests are included although there is an image; the edges of the channel are not.
     let bundle = client.get_bundle(in_channel("p", "s", "p.v2")).await.unwrap().into_inner();
     assert_eq!(bundle, second());
     #[allow(deprecated)] // clients in use call it
@@ -168,12 +169,12 @@ async fn a_bundle_of_a_channel() {
         let answer = client.get_bundle_that_replaces(replacement("p", "s", replaced)).await.unwrap();
         assert_eq!(answer.into_inner(), second(), "{replaced}");
     }
-    // What replaces nothing replaces the empty name.
+    // An entry that replaces nothing replaces the empty name.
     let first = client.get_bundle_that_replaces(replacement("p", "s", "")).await.unwrap().into_inner();
     assert_eq!((first.csv_name.as_str(), first.bundle_path.as_str()), ("p.v1", ""));
     assert_eq!(first.object.len(), 2);
     assert_eq!((&first.object[0], first.object[1].as_str()), (&first.csv_json, fixture::CONFIG_MAP));
-    // An image without anything else has nothing to show.
+    // An image without other properties has no manifests.
     let third = client.get_bundle(in_channel("p", "t", "p.v3")).await.unwrap().into_inner();
     assert_eq!((third.csv_json.as_str(), third.object.len(), third.version.as_str()), ("", 0, "3.0.0"));
 }
@@ -233,7 +234,7 @@ async fn of_several_replacements_the_newest_is_the_answer() {
         let catalog = Catalog::from_bytes("newest", fixture::text(&documents).as_bytes());
         let running = start(Arc::new(catalog)).await;
 
-        // then the answer is the one with the highest version, in whatever order they are written
+        // then the answer is the one with the highest version, in any order of documents
         let answer = running.registry().get_bundle_that_replaces(replacement("n", "c", "n.a")).await.unwrap();
         assert_eq!(answer.into_inner().csv_name, "n.c");
     }
@@ -266,7 +267,7 @@ async fn the_csv_is_made_of_its_metadata() {
             "status": {"cleanup": {}},
         })
     );
-    // It is no manifest where there are others.
+    // It is not a manifest where there are others.
     assert_eq!(made.object, ["{\"kind\":\"ConfigMap\"}"]);
     let types: Vec<_> = made.properties.iter().map(|property| property.r#type.as_str()).collect();
     assert_eq!(types, ["olm.package"]);
@@ -280,7 +281,7 @@ async fn the_csv_is_made_of_its_metadata() {
     );
 }
 
-/// Packages that have nothing to do with a bundle are not read: their texts are not even there.
+/// Packages without the bundle are not read: their texts do not even exist.
 #[tokio::test]
 async fn entries_that_replace_are_found_without_reading_other_packages() {
     let (root, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -308,7 +309,7 @@ async fn entries_that_replace() {
     let running = start(fixture::catalog()).await;
     let mut client = running.registry();
     for (name, expected) in [
-        // Replaced and skipped is told once, and what is skipped with what is replaced.
+        // Replaced and skipped is listed once, and a skipped bundle with the replaced one.
         ("p.v1", &["p s p.v2 p.v1"][..]),
         ("p.v0", &["p s p.v2 p.v1"]),
         ("p.v1x", &["p s p.v2 p.v1"]),
@@ -347,7 +348,7 @@ async fn entries_that_provide() {
     let bundle = client.get_default_bundle_that_provides(default).await.unwrap().into_inner();
     assert_eq!(bundle, second(), "the first package by name");
 
-    // Only another than the default channel has it.
+    // Only a channel other than the default has it.
     let (group, version, kind, plural) = api("Old");
     let default = GetDefaultProviderRequest { group, version, kind, plural };
     let none = client.get_default_bundle_that_provides(default).await;
@@ -388,7 +389,7 @@ async fn every_bundle_in_every_channel() {
         bundles.iter().map(|b| format!("{} {} {}", b.package_name, b.channel_name, b.csv_name)).collect();
     assert_eq!(places, ["p s p.v1", "p s p.v2", "p t p.v3", "p t p.v4", "q a q.v1", "q b q.v2"]);
 
-    // Lists have the edges, and the manifests of bundles that have no image.
+    // Lists have the edges, and the manifests of bundles without an image.
     let skips = vec!["p.v1".into(), "p.v1x".into(), "p.v0".into()];
     let listed =
         Bundle { csv_json: String::new(), object: Vec::new(), replaces: "p.v1".into(), skips, ..second() };
@@ -412,12 +413,12 @@ async fn what_upstream_would_refuse_to_serve_does_not_hide_the_rest() {
     let running = start(Arc::new(catalog)).await;
     let mut client = running.registry();
 
-    // then what there is of it is served
+    // then the existing parts are served
     let package = client.get_package(GetPackageRequest { name: "q".into() }).await.unwrap().into_inner();
     assert_eq!(package.channels.iter().map(|channel| channel.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     let bundles = all(client.list_bundles(ListBundlesRequest {}).await).await.unwrap();
     assert_eq!(bundles.len(), 7);
-    // and questions about the rest are answered
+    // and requests for the missing parts are answered
     let missing = client.get_bundle(in_channel("q", "bad", "q.v9")).await;
     assert_eq!(refusal(missing), not_found("package \"q\", channel \"bad\", bundle \"q.v9\" not found"));
     #[allow(deprecated)]
@@ -429,7 +430,7 @@ async fn what_upstream_would_refuse_to_serve_does_not_hide_the_rest() {
 
 #[tokio::test]
 async fn content_that_is_lost_ends_a_list_with_an_error() {
-    // given a catalog in a store, of which a package gets lost
+    // given a catalog in a store, one of whose packages is lost
     let (source, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     std::fs::write(source.path().join("catalog.json"), fixture::text(&fixture::documents())).unwrap();
     let catalog = Store::open(root.path()).unwrap().refresh_dir("c", "test", source.path()).unwrap().catalog;
@@ -441,11 +442,11 @@ async fn content_that_is_lost_ends_a_list_with_an_error() {
     }
     let running = start(catalog).await;
 
-    // when all bundles are asked for
+    // when all bundles are listed
     let answer = running.registry().list_bundles(ListBundlesRequest {}).await.unwrap().into_inner();
     let bundles: Vec<_> = answer.collect().await;
 
-    // then those of the other package come, and an error that nobody takes for the end
+    // then those of the other package arrive, and an error that differs from the end
     assert_eq!(bundles.iter().filter(|bundle| bundle.is_ok()).count(), 4);
     let (code, message) = refusal(bundles.into_iter().next_back().unwrap());
     assert_eq!(code, Code::DataLoss);
@@ -453,7 +454,7 @@ async fn content_that_is_lost_ends_a_list_with_an_error() {
 }
 
 #[tokio::test]
-async fn custom_documents_are_for_those_who_know_that_they_may_change() {
+async fn custom_documents_are_for_clients_that_expect_changes() {
     let running = start(fixture::catalog()).await;
     let mut client = ExperimentalRegistryClient::new(running.channel.clone());
     let mut ask = async |schema: &str, package: &str, acknowledged: Option<&'static str>| {
@@ -480,7 +481,7 @@ async fn custom_documents_are_for_those_who_know_that_they_may_change() {
     ];
     assert_eq!(kind("v"), Kind::ListValue(ListValue { values }));
 
-    // Without a package: those that are of none.
+    // Without a package: documents without a package.
     let of_none = ask("custom.a", "", yes).await.unwrap();
     assert_eq!(of_none.len(), 1);
     assert_eq!(of_none[0].fields["name"], message(Kind::StringValue("g".into())));

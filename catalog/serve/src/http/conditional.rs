@@ -1,11 +1,11 @@
-//! Conditional requests (RFC 9110, section 13) and the choice of an encoding.
+//! Conditional requests (RFC 9110, section 13) and content negotiation.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
-/// What tells one version of an answer from another.
+/// Validators of one version of an answer.
 #[derive(Debug, Clone)]
 pub(super) struct Validators {
     /// Strong, with its quotes: other bytes have another tag.
@@ -22,7 +22,7 @@ impl Validators {
         Self { etag: format!("\"{tag}{suffix}\""), modified }
     }
 
-    /// The answer to a request whose conditions are not met; `None` when the content is to be sent.
+    /// The answer to a request with unmet conditions; `None` when the content is to be sent.
     pub fn unmet(&self, headers: &HeaderMap) -> Option<Response> {
         let status = self.status(headers)?;
         let mut response = status.into_response();
@@ -57,7 +57,7 @@ impl Validators {
         seconds(self.modified?)
     }
 
-    /// The headers that every answer has, `304` as well.
+    /// The headers of every answer, `304` included.
     pub fn put(&self, headers: &mut HeaderMap) {
         if let Ok(etag) = HeaderValue::from_str(&self.etag) {
             headers.insert(header::ETAG, etag);
@@ -68,7 +68,7 @@ impl Validators {
             headers.insert(header::LAST_MODIFIED, date);
         }
         headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
-        // Keep it, but ask whether it is still the same.
+        // Cacheable, with revalidation.
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     }
 }
@@ -77,27 +77,25 @@ fn seconds(time: SystemTime) -> Option<u64> {
     time.duration_since(UNIX_EPOCH).ok().map(|elapsed| elapsed.as_secs())
 }
 
-/// The date of a header in seconds; what is none is as if it was not there.
+/// The date of a header in seconds; an invalid one is ignored.
 fn date(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
     seconds(httpdate::parse_http_date(headers.get(name)?.to_str().ok()?).ok()?)
 }
 
-/// Whether a header that lists things has one like this.
+/// Whether a list header has a matching item.
 fn lists(headers: &HeaderMap, name: &HeaderName, is_it: impl Fn(&str) -> bool) -> bool {
     let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|item| is_it(item.trim()))
 }
 
-/// How a body is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encoding {
     Identity,
-    /// Compressed.
     Gzip,
 }
 
 impl Encoding {
-    /// Gzip where the client takes it. `gzip` itself decides over `*`.
+    /// Gzip where the client accepts it. An explicit `gzip` takes precedence over `*`.
     pub fn accepted(headers: &HeaderMap) -> Self {
         let mut any = false;
         let mut named = None;
@@ -137,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn gzip_is_sent_to_those_who_take_it() {
+    fn gzip_is_sent_to_clients_that_accept_it() {
         for (accepted, expected) in [
             ("gzip", Encoding::Gzip),
             ("br, GZIP;q=0.5", Encoding::Gzip),
@@ -183,7 +181,7 @@ mod tests {
             (&[(IF_MODIFIED_SINCE, "Sunday, 06-Nov-94 08:49:37 GMT")], NOT_MODIFIED),
             (&[(IF_MODIFIED_SINCE, before)], None),
             (&[(IF_MODIFIED_SINCE, "yesterday")], None),
-            // The tag is the better knowledge.
+            // The tag takes precedence.
             (&[(IF_NONE_MATCH, "\"b\""), (IF_MODIFIED_SINCE, after)], None),
             (&[(IF_MATCH, "\"a\"")], None),
             (&[(IF_MATCH, "*")], None),

@@ -13,10 +13,10 @@ use super::conditional::{Encoding, Validators};
 use super::target::Target;
 use super::{Served, parameters, stream, text};
 
-/// What catalogd says, and who reads JSON lines expects.
+/// As in catalogd, and expected by readers of JSON lines.
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/jsonl");
 
-/// The whole catalog. Parameters are not looked at, as in catalogd.
+/// The whole catalog. Parameters are ignored, as in catalogd.
 pub(super) async fn all(
     State(served): State<Arc<Served>>,
     target: Target,
@@ -66,7 +66,7 @@ async fn answer(
     headers: &HeaderMap,
 ) -> Response {
     let encoding = Encoding::accepted(headers);
-    // Other parameters are another resource: the catalog's digest is enough.
+    // Other parameters are another resource: the catalog's digest is sufficient.
     let validators = Validators::new(&target.catalog.digest, encoding, Some(target.known.modified()));
     if let Some(response) = validators.unmet(headers) {
         return response;
@@ -87,12 +87,12 @@ async fn answer(
     response
 }
 
-/// Which documents are sent.
+/// Selects documents.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Wanted {
     pub filter: Filter,
-    /// To us a package is of itself. To catalogd only what has the key `package` is of a package, and
-    /// `olm.package` documents have none.
+    /// Here a package document belongs to its package. In catalogd only documents with the key `package`
+    /// belong to one, and `olm.package` documents have none.
     by_key: bool,
 }
 

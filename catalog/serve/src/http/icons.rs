@@ -1,4 +1,4 @@
-//! Icons of packages: pictures from strangers, served so that nothing in them can run.
+//! Icons of packages: untrusted images, served so that they cannot run scripts.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -9,15 +9,14 @@ use super::target::Target;
 use super::text;
 use crate::names::quoted;
 
-/// What the loader recognises by its bytes; nothing else is sent as a picture.
+/// The types that the loader detects by their bytes; nothing else is sent as an image.
 const PICTURES: [&str; 5] =
     ["image/png", "image/jpeg", "image/gif", "image/svg+xml", "image/vnd.microsoft.icon"];
 
-/// An SVG runs no script inside `<img>`; this is for those who open the address itself.
+/// An SVG runs no script inside `<img>`; this covers direct navigation to the URL.
 const POLICY: HeaderValue =
     HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox");
 
-/// A package's picture.
 pub(super) async fn icon(target: Target, headers: HeaderMap) -> Response {
     let name = target.package.unwrap_or_default();
     let not_found = |message: String| text(StatusCode::NOT_FOUND, &format!("404 Not Found: {message}"));
@@ -25,7 +24,7 @@ pub(super) async fn icon(target: Target, headers: HeaderMap) -> Response {
         return not_found(format!("package {} not found", quoted(&name)));
     };
     let Some(digest) = &summary.icon else { return not_found(format!("package {name} has no icon")) };
-    // The digest is in the index: who has the picture gets his answer without a package being read.
+    // The digest is in the index: a cached icon is validated without reading a package.
     let validators = Validators::new(digest, Encoding::Identity, None);
     if let Some(response) = validators.unmet(&headers) {
         return response;

@@ -21,12 +21,11 @@ use tokio::sync::Semaphore;
 
 use target::{Key, Known};
 
-/// How many documents' streams are made at a time, each by a thread; further requests wait for one to end.
+/// Concurrent document streams, each on its own thread; further requests wait for one to end.
 const STREAMS: usize = 32;
 
 type Find = Box<dyn Fn(Option<&str>, &str) -> Option<Arc<Catalog>> + Send + Sync>;
 
-/// What the routes answer from.
 pub(crate) struct Served {
     find: Find,
     known: Mutex<HashMap<Key, Known>>,
@@ -35,20 +34,20 @@ pub(crate) struct Served {
 
 /// The catalogs' API below `/catalogs/{name}` and `/catalogs/{namespace}/{name}`.
 ///
-/// `find` is asked for the catalog of a namespace (none for a catalog of the whole cluster) and name on every
-/// request, and only for names that Kubernetes allows.
+/// `find` looks up the catalog of a namespace (none for a cluster-wide catalog) and name on every request, and only
+/// for valid Kubernetes names.
 ///
 /// | path | answer |
 /// | --- | --- |
-/// | `/api/v1/all` | every document as JSON lines, as catalogd has it |
-/// | `/api/v1/metas?schema=&package=&name=` | those with a schema, package and name, as catalogd has it |
+/// | `/api/v1/all` | every document as JSON lines, as in catalogd |
+/// | `/api/v1/metas?schema=&package=&name=` | those with a schema, package and name, as in catalogd |
 /// | `/api/v1/packages` | the packages in short, as a JSON array |
 /// | `/api/v1/packages/{package}` | every document of a package, with that of the package itself, as JSON lines |
-/// | `/api/v1/index` | what another process needs to list, search and resolve: `Catalog::from_index` reads it |
-/// | `/api/v1/search?q=` | the packages that fit a text, best first, as a JSON array |
-/// | `/api/v1/icons/{package}` | a package's picture |
+/// | `/api/v1/index` | the index for listing, search and resolution in another process: `Catalog::from_index` reads it |
+/// | `/api/v1/search?q=` | the packages that match a text, best first, as a JSON array |
+/// | `/api/v1/icons/{package}` | a package's icon |
 ///
-/// Everything has a strong `ETag` except searches; documents and the index are compressed for those who accept it.
+/// Everything has a strong `ETag` except searches; documents and the index are compressed for clients that accept it.
 pub fn router<F>(find: F) -> Router
 where
     F: Fn(Option<&str>, &str) -> Option<Arc<Catalog>> + Send + Sync + 'static,
@@ -69,7 +68,7 @@ where
     ];
     let mut router = Router::new();
     for (path, handler) in routes {
-        // A name at the same place must have the same key in all routes, whatever it means in each.
+        // A path parameter at the same place must have the same key in all routes, whatever it means in each.
         router = router
             .route(&format!("/catalogs/{{first}}/api/v1/{path}"), handler.clone())
             .route(&format!("/catalogs/{{first}}/{{second}}/api/v1/{path}"), handler);
@@ -77,7 +76,7 @@ where
     router.with_state(served)
 }
 
-/// An answer that is one line of text.
+/// An answer with one line of text.
 fn text(status: StatusCode, message: &str) -> Response {
     let headers =
         [(header::CONTENT_TYPE, "text/plain; charset=utf-8"), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];

@@ -1,7 +1,6 @@
-//! The package index: every package in short, for lists and completion; and the whole index, for those who resolve.
-//!
-//! The first is small enough to be fetched whole: what only search looks at (keywords, and the APIs of older versions) is left
-//! out. It reads as [`Summary`] all the same, with those fields empty.
+//! The package list: every package in short, for lists and completion; and the whole index, for resolvers.
+//! The first is small enough to download whole: fields used only for search (keywords, and the APIs of older
+//! versions) are left out. It still deserializes as [`Summary`], with those fields empty.
 
 use std::io::{Read, Write};
 use std::sync::{Arc, OnceLock};
@@ -21,7 +20,7 @@ use super::text;
 
 /// An index of a catalog, compressed once and cached: for 333 packages 190 KB become 40.
 pub(super) struct CompressedIndex {
-    /// Of the JSON: other programs' versions of it have other tags, whatever the catalog's digest.
+    /// Of the JSON: another program version's JSON has another tag, whatever the catalog's digest.
     tag: String,
     gzip: Bytes,
 }
@@ -58,7 +57,7 @@ pub(super) async fn packages(target: Target, method: Method, headers: HeaderMap)
     answer(target, cached, short, method, headers).await
 }
 
-/// All that is known of the packages without reading them.
+/// The complete index of the packages.
 pub(super) async fn index(target: Target, method: Method, headers: HeaderMap) -> Response {
     let cached = Arc::clone(&target.known.index);
     answer(target, cached, |catalog| Ok(catalog.index()), method, headers).await
@@ -75,7 +74,7 @@ async fn answer(
     let catalog = Arc::clone(&target.catalog);
     let made = tokio::task::spawn_blocking(move || {
         if cached.get().is_none() {
-            // Two at the same time make the same; the first one stays.
+            // Two concurrent requests compute the same value; the first one stays.
             _ = cached.set(CompressedIndex::of(&json(&catalog)?).map_err(serde_json::Error::io)?);
         }
         let Some(index) = cached.get() else { return Ok(None) };

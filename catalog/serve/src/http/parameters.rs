@@ -1,9 +1,9 @@
-//! The parameters of a request.
+//! Query parameters of a request.
 
 use crate::names::quoted;
 
-/// The values of the parameters that there are, in their order. Of several values of one the first counts, and an
-/// empty one is as good as none; both as catalogd has it. The error is what to tell the client.
+/// The values of the known parameters, in their order. As in catalogd, the first of several values counts,
+/// and an empty value counts as missing. The error is the message for the client.
 pub(super) fn read<const N: usize>(
     query: Option<&str>,
     known: [&str; N],

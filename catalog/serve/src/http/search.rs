@@ -8,10 +8,10 @@ use axum::response::{IntoResponse, Response};
 use super::target::Target;
 use super::{parameters, text};
 
-/// More is not typed by a person, and every word costs time.
+/// Users do not type more, and every word costs time.
 const LONGEST: usize = 200;
 
-/// The packages that fit a text, best first; all of them by name for an empty one.
+/// The packages that match a text, best first; all of them by name for an empty one.
 pub(super) async fn search(target: Target, RawQuery(query): RawQuery) -> Response {
     let [words] = match parameters::read(query.as_deref(), ["q"]) {
         Ok(values) => values,
@@ -22,7 +22,7 @@ pub(super) async fn search(target: Target, RawQuery(query): RawQuery) -> Respons
         let message = format!("400 Bad Request: q has {} bytes, more than {LONGEST}", words.len());
         return text(StatusCode::BAD_REQUEST, &message);
     }
-    // The first search of a catalog makes an index, which takes a moment.
+    // The first search of a catalog builds an index, which takes a moment.
     let hits = tokio::task::spawn_blocking(move || target.catalog.search(&words));
     match hits.await {
         Ok(hits) => {

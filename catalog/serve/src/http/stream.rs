@@ -1,4 +1,4 @@
-//! A catalog's documents as a body: made while it is sent, never in memory as a whole.
+//! A catalog's documents as a response body, generated while it is sent, never in memory as a whole.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -17,23 +17,23 @@ use super::conditional::Encoding;
 use super::documents::Wanted;
 use super::text;
 
-/// Bytes that are sent at a time; a document that is larger is sent at once.
+/// Chunk size in bytes; a larger document is sent in one chunk.
 const PART: usize = 64 * 1024;
-/// Parts that are ready before the client takes one.
+/// Chunks buffered ahead of the client.
 const AHEAD: usize = 4;
-/// A client that takes nothing for so long is given up: it holds a thread.
+/// Timeout for a client that reads nothing: it holds a thread.
 const STALLED: Duration = Duration::from_secs(60);
 
 enum Part {
     Bytes(Bytes),
     Failed(String),
-    /// Nothing is missing. Without it the body is cut off, so that the client sees that there was more.
+    /// The stream is complete. Without this marker the body is cut off, so that the client detects the
+    /// truncation.
     End,
 }
 
 /// The documents as JSON lines.
-///
-/// When the first part cannot be made, the answer to give instead; a failure behind it breaks the connection.
+/// An error before the first chunk is returned as an answer; a later one breaks the connection.
 pub(super) async fn body(
     catalog: Arc<Catalog>,
     wanted: Wanted,
@@ -46,7 +46,7 @@ pub(super) async fn body(
     let handle = Handle::current();
     tokio::task::spawn_blocking(move || {
         let _permit = permit;
-        // The error is that nobody listens any more.
+        // The error means that the receiver is gone.
         _ = make(&catalog, &wanted, encoding, |part| {
             let sent = handle.block_on(async { tokio::time::timeout(STALLED, sender.send(part)).await });
             matches!(sent, Ok(Ok(()))).then_some(()).ok_or(Gone)
@@ -70,7 +70,7 @@ pub(super) async fn body(
     Ok(Body::from_stream(futures::StreamExt::chain(futures::stream::iter([Ok(first)]), rest)))
 }
 
-/// Nobody takes what is made.
+/// The receiver is gone.
 struct Gone;
 
 fn make(
@@ -101,7 +101,7 @@ fn make(
     send(Part::End)
 }
 
-/// Lines in the making.
+/// Buffered lines, plain or compressed.
 enum Lines {
     Plain(Vec<u8>),
     Gzip(GzEncoder<Vec<u8>>),
@@ -111,7 +111,7 @@ impl Lines {
     fn new(encoding: Encoding) -> Self {
         match encoding {
             Encoding::Identity => Self::Plain(Vec::new()),
-            // It is made anew for every request: half the size for a tenth of the work is enough.
+            // Compressed for every request: half the size for a tenth of the work is sufficient.
             Encoding::Gzip => Self::Gzip(GzEncoder::new(Vec::new(), Compression::fast())),
         }
     }
@@ -129,7 +129,7 @@ impl Lines {
         }
     }
 
-    /// What there is, if it is enough.
+    /// The buffered bytes, if they reach `enough`.
     fn take(&mut self, enough: usize) -> Option<Bytes> {
         let out = match self {
             Self::Plain(out) => out,

@@ -1,4 +1,4 @@
-//! Which catalog a request is about.
+//! The catalog that a request addresses.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, PoisonError};
@@ -17,13 +17,13 @@ use crate::names;
 /// Namespace and name.
 pub(super) type Key = (Option<String>, String);
 
-/// What is remembered of a catalog between requests.
+/// Cached state of a catalog between requests.
 #[derive(Clone)]
 pub(super) struct Known {
     digest: String,
-    /// Since when this content is known to be served here, in seconds of Unix time.
+    /// Since when this content has been served here, in seconds of Unix time.
     since: u64,
-    /// Made at the first request for them.
+    /// Computed by the first request.
     pub packages: Arc<OnceLock<CompressedIndex>>,
     pub index: Arc<OnceLock<CompressedIndex>>,
 }
@@ -39,7 +39,7 @@ impl Known {
 pub(super) struct Target {
     pub catalog: Arc<Catalog>,
     pub known: Known,
-    /// The package that the path names, if it does.
+    /// The package in the path, if any.
     pub package: Option<String>,
 }
 
@@ -71,7 +71,7 @@ impl FromRequestParts<Arc<Served>> for Target {
 }
 
 impl Served {
-    /// What is remembered of a catalog, begun anew when its content is another.
+    /// The cached state of a catalog, reset when its content changes.
     fn known(&self, namespace: Option<String>, name: String, catalog: &Catalog) -> Known {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
         let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -92,7 +92,7 @@ fn remember(
     if let Some(known) = before.filter(|known| known.digest == digest) {
         return known.clone();
     }
-    // HTTP dates have seconds. Two contents within one must not look the same to who asks by date.
+    // HTTP dates have a resolution of seconds. Two contents within one second must have different dates.
     let since = before.map_or(now, |known| now.max(known.since + 1));
     let is_new = before.is_none();
     if is_new {
@@ -113,15 +113,15 @@ mod tests {
 
     #[test]
     fn another_content_is_always_of_another_second() {
-        // given a catalog that is known
+        // given a cached catalog
         let mut all = HashMap::new();
         let first = remember(&mut all, key("c"), "1", 100, |_| true);
 
-        // when it changes twice within the second, back to what it was
+        // when it changes twice within the second, back to the first content
         let second = remember(&mut all, key("c"), "2", 100, |_| true);
         let third = remember(&mut all, key("c"), "1", 100, |_| true);
 
-        // then every content has a date of its own, and keeps it
+        // then every content has its own date, and keeps it
         assert_eq!((first.since, second.since, third.since), (100, 101, 102));
         assert_eq!(remember(&mut all, key("c"), "1", 500, |_| true).since, 102);
         assert_eq!(remember(&mut all, key("c"), "3", 500, |_| true).since, 500);

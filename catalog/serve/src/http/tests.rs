@@ -91,7 +91,7 @@ async fn all_documents_are_sent_for_catalogs_of_the_cluster_and_of_a_namespace()
     {
         assert_eq!(get(other, &[]).await.body, cluster.body, "{other}");
     }
-    // Nothing about the words of the path keeps them from being names.
+    // Path segments of the API are valid names, too.
     for odd in ["/catalogs/api/api/v1/all", "/catalogs/api/api/api/v1/all", "/catalogs/api/one/api/v1/metas"]
     {
         assert_eq!(get(odd, &[]).await.body, cluster.body, "{odd}");
@@ -115,14 +115,14 @@ async fn documents_are_filtered_as_catalogd_does() {
     assert_eq!(found("schema=&package=&name=g").await, ["custom.a g"]);
     // A package is found by its name: it has no key `package`.
     assert_eq!(found("schema=olm.package&package=p").await, [""; 0]);
-    // The first of several values counts; nothing found is no error.
+    // The first of several values counts; an empty result is not an error.
     assert_eq!(found("schema=olm.package&&schema=olm.bundle&name=q").await, ["olm.package q"]);
     assert_eq!(found("schema=none").await, [""; 0]);
     assert_eq!(found("name=%00%ff..%2f").await, [""; 0]);
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_told() {
+async fn missing_objects_are_reported() {
     for (uri, status, part) in [
         ("/catalogs/other/api/v1/all", StatusCode::NOT_FOUND, "catalog other not found"),
         ("/catalogs/default/one/api/v1/all", StatusCode::NOT_FOUND, "catalog default/one not found"),
@@ -195,13 +195,13 @@ async fn an_unchanged_catalog_is_not_sent_again() {
         let (etag, date) = (first.header("etag"), first.header("last-modified"));
         assert!(etag.starts_with('"') && etag.ends_with('"'), "{etag}");
 
-        // when it is asked for again by tag or by date
+        // when it is requested again by tag or by date
         for condition in
             [("if-none-match", format!("\"other\", {etag}")), ("if-modified-since", date.to_owned())]
         {
             let again = send(&router, "GET", uri, &[(condition.0, &condition.1)]).await;
 
-            // then only the validators come
+            // then only the validators are sent
             assert_eq!(
                 (again.status, again.body.len()),
                 (StatusCode::NOT_MODIFIED, 0),
@@ -218,7 +218,7 @@ async fn an_unchanged_catalog_is_not_sent_again() {
 
 #[tokio::test]
 async fn another_content_has_another_tag_and_date() {
-    // given a catalog that was read by a client
+    // given a catalog read by a client
     let catalogs = Arc::new(Mutex::new(fixture::catalog()));
     let served = Arc::clone(&catalogs);
     let router = router(move |_, _| Some(Arc::clone(&*served.lock().unwrap())));
@@ -228,7 +228,7 @@ async fn another_content_has_another_tag_and_date() {
     *catalogs.lock().unwrap() =
         Arc::new(Catalog::from_bytes("", fixture::text(&fixture::large(2, 10)).as_bytes()));
 
-    // then neither tag nor date say that it is the same
+    // then neither tag nor date match the old content
     let conditions =
         [("if-none-match", before.header("etag")), ("if-modified-since", before.header("last-modified"))];
     for condition in conditions {
@@ -240,7 +240,7 @@ async fn another_content_has_another_tag_and_date() {
 }
 
 #[tokio::test]
-async fn clients_that_take_gzip_get_it_with_a_tag_of_its_own() {
+async fn clients_that_accept_gzip_get_it_with_a_separate_etag() {
     for uri in [ALL, "/catalogs/one/api/v1/metas?package=p", "/catalogs/one/api/v1/packages"] {
         let (plain, zipped) = (get(uri, &[]).await, get(uri, &[("accept-encoding", "br, gzip")]).await);
         assert_eq!((plain.header("content-encoding"), zipped.header("content-encoding")), ("", "gzip"));
@@ -266,7 +266,7 @@ async fn a_large_catalog_comes_in_parts_and_whole() {
     assert!(zipped.body.len() > 5 * 64 * 1024, "more parts than are made ahead");
     assert_eq!(unzip(&zipped.body), plain.body);
 
-    // Clients that go away in the middle leave room for others.
+    // Disconnected clients free their slots.
     for _ in 0..=2 * STREAMS {
         let response = router.clone().oneshot(request("GET", ALL, &[])).await.unwrap();
         let mut body = response.into_body();
@@ -275,7 +275,7 @@ async fn a_large_catalog_comes_in_parts_and_whole() {
     assert_eq!(send(&router, "GET", ALL, &[]).await.body.len(), plain.body.len());
 }
 
-/// Every file below a folder.
+/// Every file below a directory.
 fn files(folder: &Path) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
@@ -283,7 +283,7 @@ fn files(folder: &Path) -> Vec<std::path::PathBuf> {
 
 #[tokio::test]
 async fn content_that_is_lost_is_an_error_and_never_a_short_answer() {
-    // given a catalog in a store, with two packages, the second of which gets lost
+    // given a catalog in a store with two packages, the second of which is lost
     let (source, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mut documents = fixture::documents();
     documents.extend(fixture::large(10, 20_000));
@@ -299,10 +299,10 @@ async fn content_that_is_lost_is_an_error_and_never_a_short_answer() {
     std::fs::write(&lost[0], "damaged").unwrap();
     let router = router(move |_, _| Some(Arc::clone(&catalog)));
 
-    // when it is asked for
+    // when it is requested
     let response = router.clone().oneshot(request("GET", ALL, &[])).await.unwrap();
 
-    // then the answer breaks off after what was sent
+    // then the answer breaks off after the sent part
     assert_eq!(response.status(), StatusCode::OK);
     let mut body = response.into_body();
     assert!(body.frame().await.unwrap().is_ok());

@@ -1,4 +1,4 @@
-//! Both APIs on sockets of their own.
+//! Both APIs on their own sockets.
 
 use std::net::Ipv4Addr;
 
@@ -35,13 +35,13 @@ async fn both_are_served_until_the_end() {
     let package = olm_registry_api::GetPackageRequest { name: "p".into() };
     assert_eq!(client.get_package(package).await.unwrap().into_inner().name, "p");
 
-    // and ends when it is told to, whoever is still connected
+    // and stops on request, even with connected clients
     stop.send(()).unwrap();
     running.await.unwrap().unwrap();
     assert!(TcpStream::connect(http).await.is_err());
 }
 
-/// Without a moment in which nothing answers: connections stay, and no port is bound anew.
+/// Without interruption: connections stay, and no port is bound again.
 #[tokio::test]
 async fn a_catalog_is_replaced_while_it_is_served() {
     let addresses = Addresses { http: anywhere(), grpc: anywhere() };
@@ -51,7 +51,7 @@ async fn a_catalog_is_replaced_while_it_is_served() {
     let (_stop, stopped) = oneshot::channel::<()>();
     tokio::spawn(server.run(async { _ = stopped.await }));
 
-    // given connections that are open already
+    // given open connections
     let mut connection = TcpStream::connect(http).await.unwrap();
     let endpoint = tonic::transport::Channel::from_shared(format!("http://{grpc}")).unwrap();
     let mut client =
@@ -59,13 +59,13 @@ async fn a_catalog_is_replaced_while_it_is_served() {
     let package = |name: &str| olm_registry_api::GetPackageRequest { name: name.into() };
     assert!(client.get_package(package("other")).await.is_err());
 
-    // when another catalog takes the place
+    // when another catalog replaces it
     let other = r#"{"schema":"olm.package","name":"other","defaultChannel":"c"}
         {"schema":"olm.channel","package":"other","name":"c","entries":[{"name":"o.v1"}]}
         {"schema":"olm.bundle","package":"other","name":"o.v1","image":"a/b:1","properties":[{"type":"olm.package","value":{"packageName":"other","version":"1.0.0"}}]}"#;
     current.set(Arc::new(Catalog::from_bytes("other", other.as_bytes())));
 
-    // then both connections answer from it
+    // then both connections serve it
     assert_eq!(client.get_package(package("other")).await.unwrap().into_inner().name, "other");
     assert!(client.get_package(package("p")).await.is_err());
     let request = "GET /catalogs/one/api/v1/packages HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";

@@ -1,4 +1,4 @@
-//! Signatures that are well made and not what is asked for.
+//! Well-formed signatures that do not meet the requirement.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn t22_a_signature_with_another_key_is_refused() {
     for name in ["old-key-log", "new-key-log"] {
         refused(&logged("other.pub"), name, Reason::WrongKey);
     }
-    // Keys of one kind are not taken for those of another.
+    // Keys of one kind are not accepted for another.
     for (public, name) in [("rsa.pub", "old-key"), ("rsa.pub", "new-key"), ("key.pub", "old-rsa")] {
         refused(&key(public), name, Reason::WrongKey);
     }
@@ -47,7 +47,7 @@ fn t22_a_name_in_the_field_of_another_kind_is_not_that_name() {
     let alice = Identity { subject: Some("alice@example.com".to_owned()), ..identity() };
     for name in ["old-confused", "new-confused"] {
         refused(&by(alice.clone()), name, Reason::WrongIdentity);
-        // Also not where any name would do.
+        // Nor where any name would match.
         let any = Identity { subject: None, subject_regexp: Some(".+".to_owned()), ..identity() };
         refused(&by(any), name, Reason::WrongIdentity);
     }
@@ -85,7 +85,8 @@ fn t22_a_certificate_of_another_authority_is_refused() {
     let elsewhere = Requirement { trusted_root: None, ..by(identity()) };
     for name in ["old-keyless", "new-keyless", "new-keyless-v2"] {
         let refused = check(&elsewhere, name).unwrap_err();
-        // Its log, its timestamp authority and its certificate are all unknown; which is found first does not matter.
+        // Its log, its timestamp authority and its certificate are all unknown; the order of detection does
+        // not matter.
         let unknown = [Reason::CertificateNotTrusted, Reason::LogEntryInvalid];
         assert!(unknown.contains(&refused.reason), "{name}: {refused}");
     }
@@ -143,7 +144,7 @@ fn t22_a_signature_without_a_log_entry_is_refused_where_the_root_has_a_log() {
 
 #[test]
 fn t22_a_log_entry_of_another_signature_is_refused() {
-    // given a signature with the log entry of another one, which is in the log indeed
+    // given a signature with the log entry of another one, which is really in the log
     let (mut old, other) = (fixture("old-keyless"), fixture("old-evil"));
     let name = "dev.sigstore.cosign/bundle";
     old.simple[0].annotations.insert(name.to_owned(), other.simple[0].annotations[name].clone());
@@ -165,7 +166,7 @@ fn t22_an_attestation_is_not_a_signature() {
 
 #[test]
 fn t22_the_signature_of_a_file_is_not_that_of_an_image() {
-    // given a bundle as `cosign sign-blob` makes it, for a file with the digest of the image
+    // given a bundle of `cosign sign-blob` for a file with the digest of the image
     let mut blob: serde_json::Value = serde_json::from_str(&fixture("new-key").bundles[0]).unwrap();
     let envelope = blob.as_object_mut().unwrap().remove("dsseEnvelope").unwrap();
     blob["messageSignature"] = serde_json::json!({ "signature": envelope["signatures"][0]["sig"] });

@@ -1,4 +1,4 @@
-//! Signatures that were changed, and input that is none.
+//! Changed signatures, and malformed input.
 
 use proptest::prelude::*;
 use serde_json::Value;
@@ -18,7 +18,7 @@ fn leaves(value: &Value, at: &str, into: &mut Vec<String>) {
     }
 }
 
-/// The same text with one character changed, in a way that stays base64, a number or a name.
+/// The same text with one character changed, so that it stays base64, a number or a name.
 fn changed(text: &str, at: usize) -> String {
     let mut bytes = text.as_bytes().to_vec();
     if bytes.is_empty() {
@@ -35,8 +35,8 @@ fn changed(text: &str, at: usize) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// What a bundle may say differently without a change of what is signed: hints, and for Rekor 2 copies of what the signed
-/// checkpoint says.
+/// Parts of a bundle that may change without a change of the signed content: hints, and for Rekor 2 copies
+/// from the signed checkpoint.
 const HINTS: [&str; 6] = [
     "/hint",
     "/keyid",
@@ -163,7 +163,7 @@ proptest! {
         if shorten {
             json.truncate(cut.index(json.len()));
         }
-        // Either a change of what does not matter, or a refusal; a panic fails the test.
+        // Either an irrelevant change, or a rejection; a panic fails the test.
         _ = verify(&by(identity()), &[Signature::Bundle { json }]);
     }
 }

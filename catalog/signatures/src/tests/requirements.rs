@@ -1,4 +1,4 @@
-//! Requirements that say too little.
+//! Insufficient requirements.
 
 use super::*;
 
@@ -76,7 +76,7 @@ fn t22_a_pattern_matches_the_whole_subject() {
         let answer = check(&with(pattern), "new-keyless");
         assert_eq!(answer.is_ok(), matches, "{pattern}: {answer:?}");
     }
-    // What would break out of the group that anchors it, or does not end.
+    // Patterns that break out of the anchoring group, or are unbounded.
     for pattern in ["x)|(?:https", "(", "(?x)x #", "a{1000}{1000}{1000}"] {
         let message = invalid(with(pattern));
         assert!(message.starts_with("identity.subjectRegexp: not a regular expression: "), "{message}");

@@ -1,4 +1,4 @@
-//! From the messages of `api.Registry` to the documents of a file-based catalog.
+//! Converts messages of `api.Registry` to documents of a file-based catalog.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,8 +6,8 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use olm_registry_api::{Bundle, Deprecation, GroupVersionKind, Package};
 use serde_json::{Map, Value, json};
 
-/// Collects what is spread over many messages. The server says each bundle once for every channel that it is
-/// in, in no order.
+/// Collects content from many messages. The server sends each bundle once for every channel with it,
+/// unordered.
 #[derive(Default)]
 pub(super) struct Converter {
     packages: BTreeMap<String, Parts>,
@@ -19,7 +19,7 @@ struct Parts {
     /// The entries of each channel by name.
     channels: BTreeMap<String, BTreeMap<String, Value>>,
     bundles: BTreeSet<String>,
-    /// Messages by schema and name.
+    /// Deprecation messages by schema and name.
     deprecations: BTreeMap<(&'static str, String), String>,
 }
 
@@ -34,7 +34,7 @@ impl Converter {
         }
     }
 
-    /// The document of a bundle that was not seen before.
+    /// The document of a bundle at its first occurrence.
     pub fn bundle(&mut self, bundle: Bundle) -> Option<Value> {
         let parts = self.packages.entry(bundle.package_name.clone()).or_default();
         parts.deprecate("olm.bundle", &bundle.csv_name, bundle.deprecation.as_ref());
@@ -76,7 +76,7 @@ impl Parts {
 }
 
 fn deprecation(((schema, name), message): ((&str, String), String)) -> Value {
-    // A package is the one that the document is about.
+    // A package is that of the document.
     let reference =
         if name.is_empty() { json!({ "schema": schema }) } else { json!({ "schema": schema, "name": name }) };
     json!({ "reference": reference, "message": message })
@@ -109,9 +109,9 @@ fn document(bundle: &Bundle) -> Value {
     Value::Object(document)
 }
 
-/// The properties as they came, and what older servers say outside of them.
+/// The properties of the message, and those that older servers send in other fields.
 fn properties(bundle: &Bundle) -> Vec<Value> {
-    // A value that is not JSON is kept for the checks of the loader to point at.
+    // A value that is not JSON is kept, so that the checks of the loader report it.
     let parse = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| json!(text));
     let property = |kind: &str, value: Value| json!({ "type": kind, "value": value });
     let mut properties: Vec<Value> =
@@ -135,7 +135,7 @@ fn properties(bundle: &Bundle) -> Vec<Value> {
                 let range = json!({ "packageName": field("packageName"), "versionRange": field("version") });
                 ("olm.package.required", range)
             }
-            // They come a second time as APIs that are required.
+            // Sent again as required APIs.
             "olm.gvk" if !bundle.required_apis.is_empty() => continue,
             "olm.gvk" => ("olm.gvk.required", value),
             other => (other, value),

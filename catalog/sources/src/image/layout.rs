@@ -1,4 +1,4 @@
-//! Images in folders: the OCI layout (`index.json`, `blobs/sha256/…`) and what `docker save` writes.
+//! Images in directories: the OCI layout (`index.json`, `blobs/sha256/…`) and the format of `docker save`.
 
 use std::{
     collections::BTreeMap,
@@ -21,20 +21,20 @@ use crate::{
 /// Annotations of an index's entries that name an image.
 const NAMES: [&str; 2] = ["org.opencontainers.image.ref.name", "io.containerd.image.name"];
 
-/// A folder in the OCI layout.
+/// A directory in the OCI layout.
 #[derive(Clone)]
 pub(crate) struct Layout {
     pub root: PathBuf,
 }
 
 impl Layout {
-    /// Whether a folder says that it is one.
+    /// Whether a directory is marked as an OCI layout.
     pub fn is_at(root: &Path) -> bool {
         root.join("oci-layout").is_file() && root.join("index.json").is_file()
     }
 
-    /// The manifest of the image with a name or a digest, or of the only one. Images for several platforms
-    /// under one roof count as one.
+    /// The manifest of the image with a name or a digest, or of the only one. A multi-platform image counts
+    /// as one.
     pub fn resolve(&self, reference: Option<&str>, limits: &Limits) -> Result<Pinned, SourceError> {
         let path = self.root.join("index.json");
         let what = path.display().to_string();
@@ -43,7 +43,7 @@ impl Layout {
             return Err(SourceError::malformed(what, "found an image, expected an index"));
         };
         let Some(reference) = reference else {
-            // Signatures lie beside the images that they are of.
+            // Signatures are stored next to their images.
             let images: Vec<Descriptor> = entries
                 .into_iter()
                 .filter(|entry| !names(entry).iter().any(|name| is_signature(name)))
@@ -71,7 +71,7 @@ impl Layout {
         }
     }
 
-    /// What has a tag, whatever repository it is of.
+    /// The manifest with a tag, in any repository.
     pub fn tagged(&self, tag: &str, limits: &Limits) -> Result<Option<Pinned>, SourceError> {
         let path = self.root.join("index.json");
         let what = path.display().to_string();
@@ -89,7 +89,7 @@ impl Layout {
         Pinned::new(&path.display().to_string(), bytes, media_type, Some(&descriptor.digest))
     }
 
-    /// The file of a blob, after its content was checked.
+    /// The file of a blob, after a check of its digest.
     pub fn blob(&self, blob: &Descriptor) -> Result<PathBuf, SourceError> {
         let path = self.path(&blob.digest);
         let what = format!("the blob {}", path.display());
@@ -117,7 +117,8 @@ fn names(entry: &Descriptor) -> Vec<String> {
     annotations.filter(|(key, _)| NAMES.contains(&key.as_str())).map(|(_, name)| name.clone()).collect()
 }
 
-/// Whether a name ends in a tag that cosign gives to signatures: `sha256-….sig`, or `sha256-…` for what refers to an image.
+/// Whether a name ends in a tag of cosign signatures: `sha256-….sig`, or `sha256-…` for referrers of an
+/// image.
 fn is_signature(name: &str) -> bool {
     let tag = name.rsplit(':').next().unwrap_or_default();
     let hex = tag.strip_prefix("sha256-").map(|rest| rest.strip_suffix(".sig").unwrap_or(rest));
@@ -129,7 +130,7 @@ fn all_names(entries: &[Descriptor]) -> String {
     entries.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
-/// What `docker save` writes beside the layers.
+/// The manifest that `docker save` writes with the layers.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Saved {
@@ -139,15 +140,15 @@ struct Saved {
     layers: Vec<String>,
 }
 
-/// Whether a folder is an unpacked `docker save` archive of the form before OCI layouts.
+/// Whether a directory is an unpacked `docker save` archive of the format before OCI layouts.
 pub(crate) fn is_saved(root: &Path) -> bool {
     root.join("manifest.json").is_file()
         && fs::read(root.join("manifest.json"))
             .is_ok_and(|bytes| serde_json::from_slice::<Vec<Saved>>(&bytes).is_ok())
 }
 
-/// Unpacks an unpacked `docker save` archive once more, into `files`. It has no digests to check; `root` must
-/// hold nothing but files and folders, as everything does that was unpacked here.
+/// Unpacks the layers of an unpacked `docker save` archive into `files`. It has no digests to check; `root`
+/// must contain only files and directories, as the output of the unpacker does.
 pub(crate) fn read_saved(
     root: &Path,
     content: Content,

@@ -1,4 +1,4 @@
-//! Manifests and indexes of the OCI image format and of Docker's second schema, which differ in names alone.
+//! Manifests and indexes of the OCI image format and of Docker's second schema, which differ only in names.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,17 @@ use serde::Deserialize;
 
 use crate::{digest::Digest, error::SourceError};
 
-/// What is asked for; a registry converts or refuses what is not in here.
+/// Accepted media types; a registry converts or rejects others.
 pub(crate) const ACCEPTED: &str = "application/vnd.oci.image.index.v1+json, \
      application/vnd.oci.image.manifest.v1+json, \
      application/vnd.docker.distribution.manifest.list.v2+json, \
      application/vnd.docker.distribution.manifest.v2+json";
 
-/// Build tools make at most 127 layers.
+/// Build tools create at most 127 layers.
 const MOST_LAYERS: usize = 512;
 
-/// A manifest or an index as it was read, with the digest that it is known by from then on: whatever happens
-/// to the tag, the rest is read by digest.
+/// A manifest or an index as read, with its digest, by which everything else is read: a moved tag has no
+/// effect.
 #[derive(Clone)]
 pub(crate) struct Pinned {
     pub digest: Digest,
@@ -50,9 +50,9 @@ pub(crate) struct Platform {
     pub variant: Option<String>,
 }
 
-/// What a manifest turns out to be.
+/// Parsed manifest.
 pub(crate) enum Document {
-    /// Images for several platforms.
+    /// A multi-platform image.
     Index(Vec<Descriptor>),
     Image {
         config: Descriptor,
@@ -60,7 +60,7 @@ pub(crate) enum Document {
     },
 }
 
-/// The parts of an image's configuration that matter here.
+/// The relevant fields of an image's configuration.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Config {
     #[serde(default)]
@@ -80,7 +80,7 @@ impl Config {
 }
 
 impl Pinned {
-    /// Pins bytes that were read, and checks them where their digest is known beforehand.
+    /// Pins read bytes, after a check of their digest where it is known.
     pub fn new(
         what: &str,
         bytes: Vec<u8>,
@@ -114,7 +114,7 @@ impl Pinned {
         &self.bytes
     }
 
-    /// The type that it is listed under: its own word, or the sender's.
+    /// The media type to list it under: its own field, or that of the server.
     pub fn media_type(&self) -> Result<String, SourceError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -182,7 +182,7 @@ fn is_manifest_type(text: &str) -> bool {
     ACCEPTED.split(", ").any(|accepted| accepted == text)
 }
 
-/// The image for Linux on this machine, or the only one.
+/// The image for Linux on this machine's architecture, or the only one.
 pub(crate) fn choose<'m>(what: &str, manifests: &'m [Descriptor]) -> Result<&'m Descriptor, SourceError> {
     let architecture = match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -190,7 +190,7 @@ pub(crate) fn choose<'m>(what: &str, manifests: &'m [Descriptor]) -> Result<&'m 
         "powerpc64" => "ppc64le",
         other => other,
     };
-    // Build tools put provenance and the like beside the images, for a platform that does not exist.
+    // Build tools list provenance and the like as images of a nonexistent platform.
     let images: Vec<&Descriptor> = manifests
         .iter()
         .filter(|m| m.platform.as_ref().is_none_or(|p| p.os != "unknown" && p.architecture != "unknown"))
@@ -224,7 +224,7 @@ pub(crate) fn choose<'m>(what: &str, manifests: &'m [Descriptor]) -> Result<&'m 
     }
 }
 
-/// Refuses what is no layer of files; which compression it has its first bytes tell.
+/// Rejects a layer that is not an archive of files; its first bytes identify the compression.
 pub(crate) fn check_layer(what: &str, layer: &Descriptor) -> Result<(), SourceError> {
     const LAYERS: &[&str] = &[
         "application/vnd.oci.image.layer.v1.tar",

@@ -1,4 +1,4 @@
-//! Images: from a manifest to the files that matter.
+//! Extracts files from an image, starting at its manifest.
 
 pub(crate) mod layout;
 pub(crate) mod manifest;
@@ -23,10 +23,9 @@ use crate::{
     unpack::{Unpacker, decompress},
 };
 
-/// An index may list an index; more than that is a riddle.
+/// An index may list an index; deeper nesting is not legitimate.
 const DEEPEST_INDEX: usize = 3;
 
-/// Where an image is.
 pub(crate) enum Place<'a> {
     Registry(&'a Repository<'a>),
     Layout(Layout),
@@ -49,7 +48,7 @@ impl Place<'_> {
         }
     }
 
-    /// A file with a blob's content, checked.
+    /// A file with a blob's verified content.
     async fn blob(&self, blob: &Descriptor, scratch: &Path) -> Result<PathBuf, SourceError> {
         match self {
             Self::Registry(repository) => {
@@ -65,7 +64,7 @@ impl Place<'_> {
     }
 }
 
-/// Fills the stage with what is wanted of an image, and returns the image's labels.
+/// Fills the stage with the wanted directories of an image, and returns the image's labels.
 pub(crate) async fn pull(
     place: &Place<'_>,
     mut pinned: Pinned,
@@ -127,7 +126,7 @@ async fn labels(
     Ok(config.labels())
 }
 
-/// Applies one layer; a downloaded one is not needed any more then.
+/// Applies one layer; a downloaded one is deleted afterwards.
 fn unpack(
     mut unpacker: Unpacker,
     what: &str,
@@ -143,7 +142,7 @@ fn unpack(
     Ok(unpacker)
 }
 
-/// Runs what reads or writes many files where it does not hold up others.
+/// Runs blocking file work outside of the async executor.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, SourceError> + Send + 'static,
 ) -> Result<T, SourceError> {

@@ -1,15 +1,15 @@
-//! `WWW-Authenticate`: how a registry wants to be asked.
+//! Parser of `WWW-Authenticate`.
 
 use reqwest::header::{HeaderMap, WWW_AUTHENTICATE};
 
-/// One way to authenticate that a server offers.
+/// One authentication scheme that a server offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Challenge {
     Basic,
     Bearer { realm: String, service: Option<String>, scope: Option<String> },
 }
 
-/// All challenges of an answer that are understood, in order.
+/// All supported challenges of an answer, in order.
 pub(crate) fn challenges(headers: &HeaderMap) -> Vec<Challenge> {
     headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|v| v.to_str().ok()).flat_map(parse).collect()
 }
@@ -23,7 +23,7 @@ fn parse(text: &str) -> Vec<Challenge> {
         rest = rest.trim_start_matches([' ', '\t', ',']);
         let end = rest.find([' ', '\t', ',', '=']).unwrap_or(rest.len());
         if end == 0 {
-            // Either the end, or something that is no challenge at all.
+            // Either the end, or malformed input.
             break;
         }
         let word = rest[..end].to_ascii_lowercase();
@@ -56,7 +56,7 @@ fn parse(text: &str) -> Vec<Challenge> {
         .collect()
 }
 
-/// A value, quoted or not, and what follows it.
+/// A value, quoted or not, and the text after it.
 fn value(text: &str) -> (String, &str) {
     let Some(quoted) = text.strip_prefix('"') else {
         let end = text.find([' ', '\t', ',']).unwrap_or(text.len());

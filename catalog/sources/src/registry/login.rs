@@ -1,4 +1,4 @@
-//! From a challenge and a log-in to an `Authorization` header.
+//! Creates an `Authorization` header from a challenge and credentials.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use reqwest::{
@@ -24,8 +24,8 @@ struct Answer {
     access_token: Option<String>,
 }
 
-/// The header that answers one of the challenges with a log-in (or as nobody); `None` where that log-in
-/// cannot, or the token service refuses it.
+/// The header that answers one of the challenges with credentials (or anonymously); `None` where these cannot
+/// be used, or the token service rejects them.
 pub(super) async fn authorize(
     http: &Http<'_>,
     base: &Url,
@@ -63,8 +63,8 @@ fn basic(user: &str, password: &str) -> String {
     format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}")))
 }
 
-/// The header for a server that is not a registry and names no challenge: with a log-in that needs no token service. With what to
-/// call the log-in.
+/// The header and the description of the credentials, for a server that is not a registry and sends no
+/// challenge: with credentials that need no token service.
 pub(crate) fn direct(credentials: &Credentials, host: &str, path: &str) -> Option<(String, HeaderValue)> {
     credentials.matching(host, path.trim_matches('/')).into_iter().find_map(|login| {
         let text = match &login.secret {
@@ -78,8 +78,9 @@ pub(crate) fn direct(credentials: &Credentials, host: &str, path: &str) -> Optio
     })
 }
 
-/// The token service of a registry. Unlike containerd and docker, which send a log-in to whatever host the registry names, this
-/// sends it to hosts of the registry's own site and to those that an administrator listed.
+/// The token service of a registry. Unlike containerd and docker, which send credentials to any host that the
+/// registry names, this sends them only to hosts of the registry's own site and to those that an
+/// administrator listed.
 fn token_url(http: &Http<'_>, base: &Url, realm: &str, secret: bool) -> Result<Url, SourceError> {
     let url =
         base.join(realm).map_err(|_| SourceError::malformed(base, "invalid URL of its token service"))?;
@@ -103,7 +104,7 @@ fn token_url(http: &Http<'_>, base: &Url, realm: &str, secret: bool) -> Result<U
     Ok(url)
 }
 
-/// Fetches a token; `None` where the service refuses the log-in.
+/// Fetches a token; `None` where the service rejects the credentials.
 async fn token(
     http: &Http<'_>,
     url: Url,
@@ -154,7 +155,7 @@ fn token_request(
             .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
             .body(parameters.finish());
     }
-    // Several scopes come separated by spaces and are sent one by one.
+    // Several scopes are separated by spaces and sent one by one.
     for one in scope.split_whitespace() {
         parameters.append_pair("scope", one);
     }

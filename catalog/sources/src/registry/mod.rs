@@ -1,4 +1,4 @@
-//! A client of the OCI distribution API, as much of it as reading takes.
+//! A client of the OCI distribution API, for reading only.
 
 mod challenge;
 mod login;
@@ -28,9 +28,9 @@ use crate::{
 /// One repository in one place: the origin, or a mirror.
 pub(crate) struct Repository<'a> {
     http: &'a Http<'a>,
-    /// As people write it.
+    /// As users write it.
     pub name: String,
-    /// As the options list it: with its port, also where URLs leave that out.
+    /// As in the options: with its port, also where URLs omit it.
     host: String,
     base: Url,
     registry: String,
@@ -38,7 +38,7 @@ pub(crate) struct Repository<'a> {
     authorization: Mutex<Option<HeaderValue>>,
 }
 
-/// The places where an image may be found, in the order to ask them.
+/// Mirrors and origin of an image, in the order of requests.
 pub(crate) fn places(reference: &Reference, options: &Options) -> Result<Vec<Reference>, SourceError> {
     let name = reference.name();
     let below = |source: &str| {
@@ -61,7 +61,7 @@ pub(crate) fn places(reference: &Reference, options: &Options) -> Result<Vec<Ref
     Ok(places)
 }
 
-/// Why an image could not be had, place by place.
+/// Why an image is unavailable, place by place.
 #[derive(Default)]
 pub(crate) struct Failures(Vec<(String, SourceError)>);
 
@@ -104,7 +104,8 @@ impl<'a> Repository<'a> {
         })
     }
 
-    /// What a tag stands for now, without reading the manifest; `None` where the registry does not say.
+    /// The current digest of a tag, without reading the manifest; `None` where the registry does not report
+    /// it.
     pub async fn resolve(&self, identifier: &str) -> Result<Option<Digest>, SourceError> {
         let what = format!("the digest of {}:{identifier}", self.name);
         let mut attempts = Attempts::new(&self.http.options.patience, &what);
@@ -112,14 +113,14 @@ impl<'a> Repository<'a> {
             let answer = self.get(Method::HEAD, &format!("manifests/{identifier}"), &what, None).await;
             match answer {
                 Ok(response) => return Ok(digest_header(response.headers())),
-                // Some registries have no HEAD; reading the manifest tells as well.
+                // Some registries have no HEAD; reading the manifest gives the digest as well.
                 Err(Failure::Fatal(SourceError::Malformed { .. })) => return Ok(None),
                 Err(failure) => attempts.after(failure).await?,
             }
         }
     }
 
-    /// Reads a manifest or an index, and checks that it is what its digest says.
+    /// Reads a manifest or an index, and verifies its digest.
     pub async fn manifest(&self, identifier: &str, digest: Option<&Digest>) -> Result<Pinned, SourceError> {
         let separator = if digest.is_some() { '@' } else { ':' };
         let what = format!("the manifest of {}{separator}{identifier}", self.name);
@@ -152,7 +153,7 @@ impl<'a> Repository<'a> {
         Ok(Pinned::new(what, bytes, media_type, promised.as_ref())?)
     }
 
-    /// A manifest by its tag, where there is one.
+    /// A manifest by its tag, if it exists.
     pub async fn tagged(&self, tag: &str) -> Result<Option<Pinned>, SourceError> {
         match self.manifest(tag, None).await {
             Ok(pinned) => Ok(Some(pinned)),
@@ -161,8 +162,8 @@ impl<'a> Repository<'a> {
         }
     }
 
-    /// The index of what refers to a manifest, of one type; `None` where the registry does not keep such a list, as all did
-    /// before OCI 1.1.
+    /// The index of the referrers of a manifest, of one type; `None` where the registry has no referrers API,
+    /// as all before OCI 1.1.
     pub async fn referrers(
         &self,
         digest: &Digest,
@@ -194,7 +195,7 @@ impl<'a> Repository<'a> {
         }
     }
 
-    /// Reads a blob into memory, which is as small as its descriptor says, and checks that it is what its digest says.
+    /// Reads a blob into memory, limited by its descriptor's size, and verifies its digest.
     pub async fn small_blob(&self, blob: &Descriptor) -> Result<Vec<u8>, SourceError> {
         let what = format!("the blob {} of {}", blob.digest, self.name);
         let path = format!("blobs/{}", blob.digest);
@@ -212,8 +213,7 @@ impl<'a> Repository<'a> {
         }
     }
 
-    /// Reads a blob into a file, and checks that it is what its digest says. A broken download goes on where
-    /// it broke.
+    /// Reads a blob into a file, and verifies its digest. An interrupted download resumes.
     pub async fn blob(&self, blob: &Descriptor, path: &Path) -> Result<(), SourceError> {
         let what = format!("the blob {} of {}", blob.digest, self.name);
         let most = self.http.options.limits.download_bytes;
@@ -237,7 +237,7 @@ impl<'a> Repository<'a> {
         let range = resumed.then(|| format!("bytes={}-", download.written));
         let path = format!("blobs/{}", download.blob.digest);
         let response = match self.get(Method::GET, &path, download.what, range.as_deref()).await {
-            // The server has less than we have got.
+            // The server has fewer bytes than already received.
             Err(Failure::Fatal(SourceError::Malformed { reason, .. })) if resumed => {
                 download.restart().await?;
                 return Err(Failure::transient(reason));
@@ -254,7 +254,7 @@ impl<'a> Repository<'a> {
         download.finish(resumed).await
     }
 
-    /// Asks, authenticates where that is wanted, and turns every answer that is no success into a failure.
+    /// Sends a request, authenticates where required, and converts every unsuccessful answer into an error.
     async fn get(
         &self,
         method: Method,
@@ -297,7 +297,7 @@ impl<'a> Repository<'a> {
         if response.status() != StatusCode::UNAUTHORIZED {
             return Ok(response);
         }
-        // Either the first request, or the token has expired.
+        // Either the first request, or an expired token.
         let challenges = challenge::challenges(response.headers());
         let logins = self.logins();
         let candidates: Vec<Option<&Login>> =
@@ -316,7 +316,7 @@ impl<'a> Repository<'a> {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<HeaderValue>> {
-        // Nothing can panic while it is held; a poisoned one is as good.
+        // Nothing can panic while it is held; a poisoned one is intact.
         self.authorization.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
@@ -324,7 +324,7 @@ impl<'a> Repository<'a> {
         self.http.options.credentials.matching(&self.registry, &self.repository)
     }
 
-    /// What to tell a person whom the registry turned away.
+    /// Description of the tried credentials, for an access error.
     fn tried(&self) -> String {
         let logins = self.logins();
         if logins.is_empty() {
@@ -348,7 +348,7 @@ fn digest_header(headers: &HeaderMap) -> Option<Digest> {
     headers.get("docker-content-digest")?.to_str().ok()?.parse().ok()
 }
 
-/// Whether an answer goes on where the file ends.
+/// Whether an answer continues at the end of the file.
 fn continues(response: &Response, written: u64) -> bool {
     let start = || {
         let range = response.headers().get(CONTENT_RANGE)?.to_str().ok()?;
@@ -357,7 +357,7 @@ fn continues(response: &Response, written: u64) -> bool {
     response.status() == StatusCode::PARTIAL_CONTENT && start() == Some(written)
 }
 
-/// A blob on its way into a file.
+/// A blob being downloaded into a file.
 struct Download<'d> {
     blob: &'d Descriptor,
     what: &'d str,
@@ -403,7 +403,7 @@ impl Download<'_> {
         let actual = std::mem::replace(&mut self.hasher, self.blob.digest.hasher()).finish();
         if actual != self.blob.digest {
             if resumed {
-                // The parts may be of different content; the whole deserves a try.
+                // The parts may be of different content; the whole is downloaded once more.
                 self.restart().await?;
                 return Err(Failure::transient("inconsistent ranges of the download"));
             }
@@ -413,7 +413,7 @@ impl Download<'_> {
                 actual: actual.to_string(),
             }));
         }
-        // Writes of this kind of file end in the background.
+        // Writes to this kind of file complete in the background.
         Ok(self.file.flush().await.map_err(SourceError::io("write", self.path))?)
     }
 

@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
-/// Second levels under which countries register names, such as `co.uk`.
+/// Second-level domains under which countries register names, such as `co.uk`.
 const SECOND_LEVELS: [&str; 12] =
     ["ac", "co", "com", "edu", "go", "gob", "gov", "gouv", "ne", "net", "or", "org"];
-/// Domains below which the names belong to different customers or clusters: only the same host is the same site.
+/// Domains whose subdomains belong to different customers or clusters: only the same host is the same site.
 const SHARED: [&str; 17] = [
     "amazonaws.com",
     "amazonaws.com.cn",
@@ -28,7 +28,8 @@ const SHARED: [&str; 17] = [
 /// Top-level domains of private networks: their names are not registered publicly.
 const PRIVATE: [&str; 7] = ["cluster", "internal", "lan", "local", "localhost", "svc", "test"];
 
-/// Whether two hosts have the same registrable domain (`registry.gitlab.com` and `gitlab.com`), or are the same.
+/// Whether two hosts have the same registrable domain (`registry.gitlab.com` and `gitlab.com`), or are the
+/// same.
 pub(super) fn same_site(registry: &str, other: &str) -> bool {
     let (registry, other) = (registry.to_ascii_lowercase(), other.to_ascii_lowercase());
     registry == other || site(&registry).is_some_and(|site| Some(site) == self::site(&other))

@@ -1,4 +1,4 @@
-//! gzip, zstd or plain, told by the first bytes, and never more than a bomb's fuse.
+//! Detects gzip, zstd or plain by the first bytes, and bounds decompression.
 
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
@@ -15,13 +15,13 @@ use crate::{
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-/// Skippable frames, which may open a zstd stream, have any low half-byte in the first place.
+/// Magic of skippable frames, which may open a zstd stream, after a first byte with any low half.
 const ZSTD_SKIPPABLE: &[u8] = &[0x2a, 0x4d, 0x18];
 const XZ: &[u8] = &[0xfd, b'7', b'z', b'X', b'Z', 0];
 const BZIP2: &[u8] = b"BZh";
 
-/// The content of a file of `compressed` bytes. Reading it fails where it unpacks to more than
-/// `limits.compression_ratio` allows; [`SourceError::reading`] tells that from damage.
+/// The content of a file of `compressed` bytes. Reading fails where it unpacks to more than
+/// `limits.compression_ratio` allows; [`SourceError::reading`] distinguishes that from damage.
 pub(crate) fn decompress(
     what: &str,
     mut reader: impl Read + Send + 'static,
@@ -60,7 +60,7 @@ pub(crate) fn decompress(
     Ok(Box::new(Bounded { inner, left: most, exceeded }))
 }
 
-/// A reader that fails with a limit, where `Take` would pretend that the content ends.
+/// A reader that fails at a limit, where `Take` would end the content.
 struct Bounded<R> {
     inner: R,
     left: u64,

@@ -1,8 +1,7 @@
-//! Unpacking archives of strangers.
-//!
-//! Nothing but files and folders is ever created on disk: links are kept in a table until the end and become
-//! further names of the files that they lead to. So no entry can be written through a link, whatever tricks
-//! an archive plays, and who reads the result meets neither links nor loops.
+//! Unpacks untrusted archives.
+//! Only files and directories are ever created on disk: links are kept in a table until the end and become
+//! additional names of their target files. So no entry can be written through a link, and readers of the
+//! result meet neither links nor loops.
 
 mod compression;
 mod tar;
@@ -23,18 +22,17 @@ use crate::{
     options::Limits,
 };
 
-/// A file name that says: remove this from the layers below.
+/// Prefix of a file name that removes an entry of the layers below.
 const WHITEOUT: &[u8] = b".wh.";
-/// And this: remove all of this folder that is in the layers below.
+/// File name that removes all entries of its directory in the layers below.
 const OPAQUE: &[u8] = b".wh..wh..opq";
-/// What Linux follows.
+/// As in Linux.
 const MOST_LINKS: usize = 40;
-/// Folders on the way of one link, through all further links.
+/// Directories on the path of one link, through all further links.
 const MOST_STEPS: usize = 256;
-/// What Linux allows for one name.
+/// As in Linux.
 const LONGEST_NAME: usize = 255;
 
-/// What was kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unpacked {
     /// Files; every name of a file counts.
@@ -43,10 +41,9 @@ pub struct Unpacked {
     pub bytes: u64,
 }
 
-/// Unpacks one uncompressed tar archive into an empty folder.
-///
+/// Unpacks one uncompressed tar archive into an empty directory.
 /// # Errors
-/// [`SourceError`]; what is in the folder then is to be thrown away.
+/// [`SourceError`]; the content of the directory must be discarded then.
 pub fn unpack_tar(
     reader: impl Read,
     wanted: &Wanted,
@@ -63,15 +60,15 @@ pub(crate) fn is_tar(start: &[u8]) -> bool {
     start.first_chunk().is_some_and(tar::is_header)
 }
 
-/// The layers of an image, put on top of one another.
+/// The stacked layers of an image.
 pub(crate) struct Unpacker {
     dest: PathBuf,
     wanted: Wanted,
     limits: Limits,
-    /// Everything that is kept, by its path in the archive.
+    /// All kept entries, by their path in the archive.
     nodes: BTreeMap<Vec<u8>, Node>,
     layer: usize,
-    /// Those of this layer that were carried out.
+    /// The applied ones of this layer.
     whiteouts: BTreeSet<Vec<u8>>,
     entries: u64,
     bytes: u64,
@@ -85,7 +82,7 @@ struct Node {
 enum What {
     Folder,
     File(Stored),
-    /// Where it leads to, as it was written.
+    /// Its target as written.
     Link(Vec<u8>),
 }
 
@@ -114,7 +111,7 @@ impl Unpacker {
         &self.limits
     }
 
-    /// Puts a layer on top.
+    /// Applies a layer.
     pub fn layer(&mut self, what: &str, reader: impl Read) -> Result<(), SourceError> {
         self.layer += 1;
         self.whiteouts.clear();
@@ -134,7 +131,7 @@ impl Unpacker {
         }
     }
 
-    /// Refuses paths that are too much, where something is to be kept.
+    /// Rejects paths beyond the limits, for kept entries.
     fn check_path(&self, what: &str, entry: &Entry, path: &[&[u8]]) -> Result<(), SourceError> {
         let limits = &self.limits;
         if entry.path.len().max(entry.link.len()) as u64 > limits.path_bytes {
@@ -161,11 +158,11 @@ impl Unpacker {
             return self.hide(what, key(path), |unpacker| unpacker.remove_below(&key(folder), true));
         }
         if let Some(hidden) = name.strip_prefix(WHITEOUT) {
-            // Further names of this kind are notes of a file system to itself.
+            // Further names with this prefix are internal to a file system.
             if hidden.is_empty() || hidden.starts_with(WHITEOUT) {
                 return Ok(());
             }
-            // After the prefix, the name might have become a way out.
+            // Without the prefix, the name might lead out.
             if matches!(hidden, b"." | b"..") {
                 return Err(escape(what, &entry.path, "removes the parent of a directory"));
             }
@@ -173,7 +170,7 @@ impl Unpacker {
             return self.hide(what, key(path), |unpacker| unpacker.remove(&key(&target), true));
         }
         let Some(place) = self.wanted.place(path) else {
-            // What takes the place of a folder on the way to a wanted one takes that one away.
+            // An entry in place of a directory on the path to a wanted one removes that one.
             if entry.kind != Kind::Folder && self.wanted.leads_to(path) {
                 if entry.kind == Kind::SymbolicLink {
                     return Err(escape(what, &entry.path, "is a link, expected a directory to keep"));
@@ -207,13 +204,13 @@ impl Unpacker {
                 self.remove(&key(path), false)?;
                 self.insert(what, &entry.path, path, What::Link(entry.link.clone()))
             }
-            // A device is no part of a catalog, and nobody misses it.
+            // A device is not part of a catalog.
             Kind::Other => Ok(()),
         }
     }
 
-    /// Carries out a whiteout. Once a layer is enough: what it hides comes from the layers below, and looking
-    /// for it again and again in a large folder is what an attacker would have us do.
+    /// Applies a whiteout. Once per layer is sufficient: it hides entries of the layers below, and repeated
+    /// searches in a large directory would be an attack.
     fn hide(
         &mut self,
         what: &str,
@@ -267,7 +264,7 @@ impl Unpacker {
         }
     }
 
-    /// Counts what a reader of the result will read: a name more for a file costs as much as the file.
+    /// Counts what a reader of the result reads: an additional name of a file costs as much as the file.
     fn charge(&mut self, what: &str, size: u64) -> Result<(), SourceError> {
         self.bytes = self.bytes.saturating_add(size);
         let most = self.limits.unpacked_bytes;
@@ -282,7 +279,7 @@ impl Unpacker {
         fs::hard_link(self.dest.join(&existing.place), &full).map_err(SourceError::io("link", &full))
     }
 
-    /// Puts a node into the table, with the folders above it.
+    /// Inserts a node into the table, with its parent directories.
     fn insert(&mut self, what: &str, raw: &[u8], path: &[&[u8]], node: What) -> Result<(), SourceError> {
         for depth in 1..path.len() {
             let above = key(&path[..depth]);
@@ -310,7 +307,7 @@ impl Unpacker {
         Ok(())
     }
 
-    /// A place in the destination, with the folder that it is in made.
+    /// A path in the destination, with its directory created.
     fn prepare(&self, place: &Path) -> Result<PathBuf, SourceError> {
         let full = self.dest.join(place);
         if let Some(parent) = full.parent() {
@@ -319,7 +316,7 @@ impl Unpacker {
         Ok(full)
     }
 
-    /// Removes a node and all below it; `lower` spares what this very layer has brought.
+    /// Removes a node and everything below it; `lower` keeps the entries of the current layer.
     fn remove(&mut self, key: &[u8], lower: bool) -> Result<(), SourceError> {
         self.remove_below(key, lower)?;
         if self.nodes.get(key).is_some_and(|node| !lower || node.layer < self.layer) {
@@ -332,13 +329,14 @@ impl Unpacker {
         let (mut start, mut end) = (folder.to_vec(), folder.to_vec());
         if !folder.is_empty() {
             start.push(b'/');
-            // The byte after the slash: all that starts with the folder and a slash is before it.
+            // The byte after the slash: everything that starts with the directory and a slash sorts before
+            // it.
             end.push(b'/' + 1);
         }
         let all = self.nodes.range(start..).take_while(|(key, _)| folder.is_empty() || **key < end);
         let gone: Vec<Vec<u8>> =
             all.filter(|(_, node)| !lower || node.layer < self.layer).map(|(key, _)| key.clone()).collect();
-        // What is inside comes after its folder.
+        // Content comes after its directory.
         for key in gone.iter().rev() {
             self.remove_node(key)?;
         }
@@ -361,7 +359,7 @@ impl Unpacker {
                 }
                 let full = self.dest.join(place);
                 match fs::remove_dir(&full) {
-                    // It was never needed, or this layer has put something into it.
+                    // It was never needed, or this layer has written into it.
                     Err(e)
                         if !matches!(
                             e.kind(),
@@ -376,7 +374,7 @@ impl Unpacker {
         }
     }
 
-    /// Gives the files the names that links have for them.
+    /// Creates the files' names from links.
     pub fn finish(mut self) -> Result<Unpacked, SourceError> {
         let mut links = Vec::new();
         for (path, node) in &self.nodes {
@@ -394,7 +392,7 @@ impl Unpacker {
         Ok(Unpacked { files, bytes: self.bytes })
     }
 
-    /// The file that a link leads to, through further links if need be.
+    /// The target file of a link, through further links.
     fn follow(&self, link: &[u8], target: &[u8]) -> Result<&Stored, SourceError> {
         let what = "the archive";
         let refuse = |reason: &str| {
@@ -408,7 +406,7 @@ impl Unpacker {
                 .map(<[u8]>::to_vec)
                 .collect()
         };
-        // The way so far, and the way ahead with its next step last.
+        // The resolved path, and the remaining path with its next step last.
         let mut at: Vec<Vec<u8>> = link.split(|b| *b == b'/').map(<[u8]>::to_vec).collect();
         at.pop();
         let mut ahead = Vec::new();
@@ -451,8 +449,8 @@ impl Unpacker {
     }
 }
 
-/// The parts of a path. Names that start with a slash count from the archive's root, as every container
-/// runtime has it; names that lead out of it are refused, whether they are to be kept or not.
+/// The parts of a path. Names that start with a slash count from the archive's root, as in every container
+/// runtime; names that lead out of it are rejected, kept or not.
 fn parts<'p>(what: &str, raw: &'p [u8]) -> Result<Vec<&'p [u8]>, SourceError> {
     let parts: Vec<&[u8]> = raw.split(|b| *b == b'/').filter(|part| !matches!(*part, b"" | b".")).collect();
     if parts.contains(&&b".."[..]) {

@@ -1,7 +1,6 @@
-//! The entries of a tar archive, in all dialects that images come in: old, ustar, GNU long names, pax.
-//!
-//! Headers are taken apart by the `tar` crate. The loop is ours because that crate reads long names and pax
-//! records of any size into memory, and so that every failure has its own words.
+//! The entries of a tar archive, in all dialects of images: old, ustar, GNU long names, pax.
+//! The `tar` crate parses the headers. The loop is our own because that crate reads long names and pax
+//! records of any size into memory, and so that every failure has its own message.
 
 use std::io::{self, Read, Write};
 
@@ -11,13 +10,13 @@ use crate::error::SourceError;
 
 const BLOCK: usize = 512;
 /// The largest header for a long name or pax records that Go's reader, and with it every container runtime,
-/// takes.
+/// accepts.
 const LARGEST_EXTENSION: u64 = 1 << 20;
 
 pub(super) struct Entries<'a, R> {
     reader: R,
     what: &'a str,
-    /// Content of the current entry that nobody has read yet, and the zeros after it.
+    /// Unread content of the current entry, and its padding.
     left: u64,
     padding: u64,
 }
@@ -35,11 +34,11 @@ pub(super) enum Kind {
     Folder,
     HardLink,
     SymbolicLink,
-    /// Devices, pipes, and what nobody knows.
+    /// Devices, pipes, and unknown types.
     Other,
 }
 
-/// What the headers before an entry's own say about it.
+/// Extension headers of the next entry.
 #[derive(Default)]
 struct Extension {
     path: Option<Vec<u8>>,
@@ -52,7 +51,7 @@ impl<'a, R: Read> Entries<'a, R> {
         Self { reader, what, left: 0, padding: 0 }
     }
 
-    /// The next entry; `count` is called for every header, so that somebody may stop.
+    /// The next entry; `count` is called for every header, so that the caller can stop.
     pub fn next(
         &mut self,
         mut count: impl FnMut() -> Result<(), SourceError>,
@@ -63,7 +62,7 @@ impl<'a, R: Read> Entries<'a, R> {
             let Some(header) = self.header()? else { return Ok(None) };
             count()?;
             let kind = header.entry_type();
-            // Some writers fill in sizes for what has no content, and no reader minds.
+            // Some writers set sizes for entries without content, and no reader rejects them.
             let has_content = !matches!(
                 kind,
                 EntryType::Link
@@ -79,7 +78,7 @@ impl<'a, R: Read> Entries<'a, R> {
                 EntryType::GNULongName => extension.path = Some(self.long_name()?),
                 EntryType::GNULongLink => extension.link = Some(self.long_name()?),
                 EntryType::XHeader => self.pax(&mut extension)?,
-                // What holds for a whole archive is comments, as far as files go.
+                // For files, a header of the whole archive has only comments.
                 EntryType::XGlobalHeader => {}
                 EntryType::GNUSparse => return Err(self.sparse()),
                 _ => {
@@ -89,7 +88,7 @@ impl<'a, R: Read> Entries<'a, R> {
                     let size = if has_content { extension.size.unwrap_or(size) } else { 0 };
                     self.expect(size)?;
                     let kind = match kind {
-                        // Before there was a type for folders, their names ended in a slash.
+                        // Before there was a type for directories, their names ended in a slash.
                         EntryType::Regular if header.as_bytes()[156] == 0 && path.ends_with(b"/") => {
                             Kind::Folder
                         }
@@ -137,7 +136,7 @@ impl<'a, R: Read> Entries<'a, R> {
         }
     }
 
-    /// Says how much content follows.
+    /// Sets the size of the following content.
     fn expect(&mut self, size: u64) -> Result<(), SourceError> {
         self.left = size;
         self.padding = (BLOCK as u64 - size % BLOCK as u64) % BLOCK as u64;
@@ -149,7 +148,7 @@ impl<'a, R: Read> Entries<'a, R> {
         let rest = self.left + self.padding;
         let skipped = io::copy(&mut self.reader.by_ref().take(rest), &mut io::sink())
             .map_err(|e| SourceError::reading(self.what, &e))?;
-        // Some writers leave out the zeros after the last entry.
+        // Some writers omit the zeros after the last entry.
         if skipped < self.left {
             return Err(self.malformed("truncated entry"));
         }
@@ -157,7 +156,7 @@ impl<'a, R: Read> Entries<'a, R> {
         Ok(())
     }
 
-    /// The next header; `None` at the end, be it marked or not.
+    /// The next header; `None` at the end, marked or not.
     fn header(&mut self) -> Result<Option<Header>, SourceError> {
         let mut header = Header::new_old();
         let block = header.as_mut_bytes();
@@ -193,7 +192,7 @@ impl<'a, R: Read> Entries<'a, R> {
         Ok(name)
     }
 
-    /// `length key=value\n`, as often as it fits.
+    /// `length key=value\n`, repeated.
     fn pax(&mut self, extension: &mut Extension) -> Result<(), SourceError> {
         let content = self.extension()?;
         let mut rest = &content[..];
@@ -241,7 +240,7 @@ impl<'a, R: Read> Entries<'a, R> {
     }
 }
 
-/// Whether a block is a tar header: the sum of its bytes is in it.
+/// Whether a block is a tar header, by its checksum.
 pub(super) fn is_header(block: &[u8; BLOCK]) -> bool {
     let sum: u32 = block[..148].iter().chain(&block[156..]).map(|b| u32::from(*b)).sum::<u32>() + 8 * 32;
     let mut header = Header::new_old();

@@ -5,7 +5,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A tar archive with whatever entries, also those that no well-meaning library writes.
+/// A tar archive with arbitrary entries, also those that no library writes.
 #[derive(Default, Clone)]
 struct Tar(Vec<u8>);
 
@@ -64,7 +64,7 @@ fn configs() -> Wanted {
     Wanted::nothing().folder("/configs", "").expect("a folder")
 }
 
-/// Unpacks layers, and returns every file with its content, once it is sure that there is nothing else.
+/// Unpacks layers, and returns every file with its content, after a check that nothing else exists.
 fn unpack_all(
     wanted: &Wanted,
     layers: &[Tar],
@@ -117,7 +117,7 @@ fn map(expected: &[(&str, &str)]) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn only_wanted_folders_are_kept() {
+fn only_selected_folders_are_extracted() {
     let tar = Tar::default()
         .folder("configs/")
         .file("configs/etcd/catalog.yaml", "etcd")
@@ -152,7 +152,7 @@ fn whiteouts_remove_what_is_below() {
         (Tar::default().file("configs/a/.wh.1", ""), map(&[("a/2", "2"), ("b", "b")])),
         (Tar::default().file("configs/.wh.a", ""), map(&[("b", "b")])),
         (Tar::default().file(".wh.configs", "").file("configs/c", "c"), map(&[("c", "c")])),
-        // An opaque folder keeps what its own layer brings, before and after.
+        // An opaque directory keeps the entries of its own layer, before and after.
         (
             Tar::default()
                 .file("configs/a/3", "3")
@@ -160,7 +160,7 @@ fn whiteouts_remove_what_is_below() {
                 .file("configs/a/4", "4"),
             map(&[("a/3", "3"), ("a/4", "4"), ("b", "b")]),
         ),
-        // So does a whiteout of a file that comes anew.
+        // So does a whiteout of a file that is added again.
         (
             Tar::default().file("configs/b", "new").file("configs/.wh.b", ""),
             map(&[("a/1", "1"), ("a/2", "2"), ("b", "new")]),
@@ -169,7 +169,7 @@ fn whiteouts_remove_what_is_below() {
             Tar::default().file("configs/.wh.missing", "").file("configs/.wh..wh.plnk", ""),
             unpacked(std::slice::from_ref(&below)),
         ),
-        // A file instead of the folder takes it all away.
+        // A file in place of the directory removes all of it.
         (Tar::default().file("configs/a", "file"), map(&[("a", "file"), ("b", "b")])),
         (Tar::default().file("configs/b/c", "folder"), map(&[("a/1", "1"), ("a/2", "2"), ("b/c", "folder")])),
     ] {
@@ -268,7 +268,7 @@ fn a_way_through_very_many_folders_is_not_gone() {
 }
 
 #[test]
-fn damaged_archives_are_told_as_such() {
+fn damaged_archives_are_reported_as_such() {
     let good = Tar::default().file("configs/a", &"a".repeat(600)).end();
     let dest = TempDir::new().expect("a folder");
     for (bytes, reason) in [
@@ -335,7 +335,7 @@ fn a_header_of_a_gigabyte_is_not_read() {
     tar[..512].copy_from_slice(header.as_bytes());
     let dest = TempDir::new().expect("a folder");
 
-    // When it is met with endless content behind it
+    // When it is read with endless content behind it
     let endless = tar[..512].chain(io::repeat(b'x'));
     let error = unpack_tar(endless, &configs(), dest.path(), &Limits::default()).expect_err("refused");
 
@@ -363,7 +363,7 @@ fn content(bytes: Vec<u8>, limits: &Limits) -> Result<Vec<u8>, SourceError> {
 }
 
 #[test]
-fn compression_is_told_by_the_first_bytes() {
+fn compression_is_detected_by_the_first_bytes() {
     let text = "catalog ".repeat(50_000).into_bytes();
     let (one, two) = text.split_at(1000);
     let skippable = |low: u8| [&[0x50 + low, 0x2a, 0x4d, 0x18, 3, 0, 0, 0][..], b"abc"].concat();

@@ -1,4 +1,4 @@
-//! Which folders of an archive to keep.
+//! Selects directories of an archive.
 
 use std::{
     ffi::OsStr,
@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Which folders of an archive to keep, and where to put them.
+/// The directories of an archive to keep, with their targets.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     folders: Vec<Folder>,
@@ -25,17 +25,15 @@ impl Wanted {
         Self::default()
     }
 
-    /// Keeps the whole archive.
     #[must_use]
     pub fn everything() -> Self {
         Self { folders: vec![Folder { from: Vec::new(), to: PathBuf::new() }] }
     }
 
-    /// Keeps the folder `from`, counted from the root of the archive, as `to` in the destination. Where
-    /// folders lie in one another, the inner one counts.
-    ///
+    /// Keeps the directory `from`, counted from the root of the archive, as `to` in the destination. Of
+    /// nested directories, the inner one counts.
     /// # Errors
-    /// A sentence, where one of the two leads out of where it starts.
+    /// A message, where one of the two leads out of its root.
     pub fn folder(mut self, from: &str, to: &str) -> Result<Self, String> {
         let parts = |text: &str| -> Result<Vec<Vec<u8>>, String> {
             let parts = text.split('/').filter(|part| !matches!(*part, "" | "."));
@@ -50,7 +48,7 @@ impl Wanted {
         Ok(self)
     }
 
-    /// Where a path of the archive goes to in the destination, if anywhere.
+    /// The target of a path of the archive, if it is kept.
     pub(super) fn place(&self, path: &[&[u8]]) -> Option<PathBuf> {
         let inside = self.folders.iter().filter(|f| starts_with(path, &f.from));
         let folder = inside.max_by_key(|folder| folder.from.len())?;
@@ -58,7 +56,7 @@ impl Wanted {
         Some(rest.iter().fold(folder.to.clone(), |to, part| to.join(Path::new(OsStr::from_bytes(part)))))
     }
 
-    /// Whether a path is one of the folders or above one, so that it has to be a folder itself.
+    /// Whether a path is one of the directories or above one, so that it must be a directory itself.
     pub(super) fn leads_to(&self, path: &[&[u8]]) -> bool {
         self.folders.iter().any(|folder| {
             folder.from.len() >= path.len() && folder.from.iter().zip(path).all(|(a, b)| a == b)

@@ -1,4 +1,4 @@
-//! Copies for places without a network.
+//! Copies for air-gapped clusters.
 
 use std::fs;
 
@@ -10,8 +10,8 @@ use crate::{
 };
 
 #[tokio::test]
-async fn a_copy_goes_on_where_it_stopped_and_is_listed_when_it_is_whole() {
-    // Given a registry that breaks down after the layer
+async fn a_copy_resumes_where_it_stopped_and_is_listed_when_complete() {
+    // Given a registry that fails after the layer
     let scene = Scene::new().await;
     let config = scene.image.blobs.keys().find(|digest| *digest != scene.layer()).expect("a configuration");
     scene.registry.fault(config, 3, status(503));
@@ -24,7 +24,7 @@ async fn a_copy_goes_on_where_it_stopped_and_is_listed_when_it_is_whole() {
     // When it is copied again
     let revision = copy_image(&name, &scene.options, &layout).await.expect("copied").revision;
 
-    // Then the layer did not come twice, and the copy can be read by the same name
+    // Then the layer is not downloaded twice, and the copy can be read by the same name
     assert_eq!(scene.asked_for(scene.layer()), 0);
     let source = Source::OciLayout { path: layout.clone(), reference: Some(name.clone()) };
     let read = scene.folder.path().join("read");
@@ -34,7 +34,7 @@ async fn a_copy_goes_on_where_it_stopped_and_is_listed_when_it_is_whole() {
     }
     assert_eq!(files(&read), expected(&[("etcd/catalog.json", ETCD)]));
 
-    // And a newer image takes its place in the list
+    // And a newer image replaces it in the list
     scene.registry.push("v1", &Image::catalog("{}"));
     let newer = copy_image(&name, &scene.options, &layout).await.expect("copied").revision;
     let index = fs::read_to_string(layout.join("index.json")).expect("an index");

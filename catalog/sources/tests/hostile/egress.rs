@@ -1,4 +1,4 @@
-//! Where sources may not lead, and where secrets may not go.
+//! Denied targets of sources, and servers that must not receive secrets.
 
 use std::{sync::Arc, time::Duration};
 
@@ -37,20 +37,20 @@ async fn t13_no_source_leads_to_this_machine() {
         ] {
             // When it is read
             let error = refused(&scene, source).await;
-            // Then nothing is asked, and it is not tried again
+            // Then no request is sent, and there is no retry
             assert_eq!(error.code(), "EgressRefused", "{error}");
             assert!(error.to_string().contains("egress.allow"), "{error}");
         }
     }
     assert_eq!(scene.registry.asked().len(), 0);
-    // And with the administrator's word it is read
+    // And with the administrator's exception it is read
     scene.options.egress = guarded(&["127.0.0.0/8"]);
     scene.good().await;
 }
 
 #[tokio::test]
 async fn t13_no_redirect_leads_to_this_machine() {
-    // Given a server that may be asked by its name, and that leads to its address
+    // Given a server that is admitted by its name, and that redirects to its address
     let mut scene = Scene::new().await;
     let port = scene.registry.address.port();
     scene.options.egress = guarded(&["localhost"]);
@@ -76,7 +76,7 @@ async fn t13_bodies_of_errors_are_never_shown() {
             assert!(!text.contains("a fault") && !text.contains("TEST"), "{status}: {text}");
         }
     }
-    // Words that the specification of registries has are.
+    // Codes that the specification of registries defines are shown.
     let scene = Scene::new().await;
     let text = refused(&scene, scene.source("org/catalog:v9")).await.to_string();
     assert!(text.contains("NAME_UNKNOWN") && !text.contains("no such thing"), "{text}");
@@ -111,14 +111,14 @@ async fn t14_a_login_goes_to_the_registrys_own_site() {
     scene.registry.put_file("/token", &[], b"{\"token\":\"good-token\"}");
     scene.options.plain_http.push(format!("localhost:{port}"));
     scene.options.credentials = login(&scene.registry.host(), "bob", "hunter2");
-    // Then it gets no log-in
+    // Then it receives no credentials
     let text = scene.bad().await.to_string();
     assert!(text.contains("tokenHosts") && !text.contains("hunter2"), "{text}");
     assert_eq!(scene.asked_for("/token"), 0);
     // And an anonymous request to it is allowed
     let credentials = std::mem::take(&mut scene.options.credentials);
     scene.good().await;
-    // And an administrator may name it
+    // And an administrator may allow it
     std::fs::remove_dir_all(&scene.dest).expect("removed");
     scene.options.credentials = credentials;
     scene.options.token_hosts.push("localhost".to_owned());
@@ -127,7 +127,7 @@ async fn t14_a_login_goes_to_the_registrys_own_site() {
 
 #[tokio::test]
 async fn t14_a_refresh_token_follows_no_redirect() {
-    // Given a token service that leads elsewhere
+    // Given a token service that redirects elsewhere
     let mut scene = Scene::new().await;
     let (host, thief) = (scene.registry.host(), Registry::start().await);
     scene.registry.guard("Bearer good-token", &format!("Bearer realm=\"http://{host}/token\""));
@@ -149,7 +149,7 @@ async fn t14_a_transfer_that_drips_is_ended() {
         scene.registry.fault(part, 99, Fault::Drip);
         scene.options.patience.attempts = 1;
         scene.options.patience.slow_for = Duration::from_millis(200);
-        // Then it is not waited for until the limit of its size
+        // Then the transfer is aborted long before the size limit
         let source = match part {
             "/file" => Source::Http { url: format!("http://{}/file", scene.registry.host()) },
             _ => scene.source("org/catalog:v1"),

@@ -1,4 +1,4 @@
-//! Servers that are busy, broken, slow, or lie.
+//! Servers that are busy, broken, slow, or send wrong content.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ async fn what_is_not_there_is_asked_for_once() {
 }
 
 #[tokio::test]
-async fn a_broken_download_goes_on_where_it_broke() {
+async fn a_broken_download_resumes_where_it_broke() {
     let scene = Scene::new().await;
     scene.registry.fault(scene.layer(), 1, Fault::Cut(20));
     scene.good().await;
@@ -59,7 +59,7 @@ async fn a_broken_download_starts_over_where_ranges_are_unknown() {
 }
 
 #[tokio::test]
-async fn a_blob_that_is_always_cut_off_says_where() {
+async fn a_blob_that_is_always_cut_off_reports_the_offset() {
     let scene = Scene::new().await;
     scene.registry.without_ranges();
     scene.registry.fault(scene.layer(), 99, Fault::Cut(20));
@@ -112,7 +112,7 @@ async fn nothing_is_read_without_an_end() {
     scene.registry.fault(scene.layer(), 1, Fault::Endless);
     assert!(scene.bad().await.to_string().contains("longer than"));
 
-    // An error page without an end is not read either
+    // An endless error page is not read either
     scene.registry.fault("/token", 1, Fault::Endless);
     scene.registry.guard("Bearer x", &format!("Bearer realm=\"http://{}/token\"", scene.registry.host()));
     assert_eq!(scene.bad().await.code(), "LimitExceeded");

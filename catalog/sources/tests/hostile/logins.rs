@@ -1,4 +1,4 @@
-//! Who may read, and who is told what.
+//! Authentication, and who receives credentials.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use crate::{
 
 #[tokio::test]
 async fn a_bearer_token_is_fetched_with_the_matching_login() {
-    // Given a registry that sends everybody to a token service
+    // Given a registry that refers all clients to a token service
     let mut scene = Scene::new().await;
     let host = scene.registry.host();
     let challenge = format!("Bearer realm=\"http://{host}/token?old=1\",service=\"reg\"");
@@ -20,7 +20,7 @@ async fn a_bearer_token_is_fetched_with_the_matching_login() {
     // When the catalog is pulled
     scene.good().await;
 
-    // Then the service got the log-in and the scope, and was asked once
+    // Then the service received the credentials and the scope once
     let asked = scene.registry.asked();
     let tokens: Vec<_> = asked.iter().filter(|a| a.path.starts_with("/token")).collect();
     assert_eq!(tokens.len(), 1);
@@ -47,7 +47,7 @@ async fn a_token_that_expires_is_fetched_again() {
     let challenge = format!("Bearer realm=\"http://{host}/token\"");
     scene.registry.guard("Bearer good-token", &challenge);
     scene.registry.put_file("/token", &[], b"{\"token\":\"good-token\"}");
-    // The fault comes after the guard: a good token that has just expired.
+    // The fault comes after the guard: a valid token that has just expired.
     scene.registry.fault(scene.layer(), 1, Fault::Status(401, vec![("www-authenticate", challenge)]));
     scene.good().await;
     assert_eq!(scene.asked_for("/token"), 2);
@@ -55,16 +55,16 @@ async fn a_token_that_expires_is_fetched_again() {
 
 #[tokio::test]
 async fn a_login_that_is_refused_is_named_and_its_secret_is_not() {
-    // Given a registry that knows nobody
+    // Given a registry that accepts no credentials
     let mut scene = Scene::new().await;
     let host = scene.registry.host();
     scene.registry.guard("Basic nobody", "Basic realm=\"x\"");
     scene.options.credentials = login(&host, "bob", "hunter2");
 
-    // When somebody comes
+    // When a client pulls
     let error = scene.bad().await;
 
-    // Then the message says who it was, and the attempt is made once
+    // Then the message names the credentials, and the attempt is made once
     let text = error.to_string();
     assert_eq!(error.code(), "AccessDenied");
     assert!(text.contains(&format!("secret olm/pull, entry {host} (user bob)")), "{text}");
@@ -74,7 +74,7 @@ async fn a_login_that_is_refused_is_named_and_its_secret_is_not() {
 }
 
 #[tokio::test]
-async fn without_a_login_the_message_says_what_to_add() {
+async fn without_a_login_the_message_names_the_missing_secret() {
     let scene = Scene::new().await;
     scene.registry.guard("Basic nobody", "Basic realm=\"x\"");
     let text = scene.bad().await.to_string();
@@ -114,14 +114,14 @@ async fn blobs_may_be_elsewhere_but_secrets_stay() {
     scene.options.plain_http.push(store.host());
     scene.registry.guard("Basic Ym9iOmh1bnRlcjI=", "Basic realm=\"x\"");
     scene.options.credentials = login(&scene.registry.host(), "bob", "hunter2");
-    // The store is reached by another host name, as it would be.
+    // The store is reached by another host name, as in practice.
     let location = format!("http://localhost:{}{path}", store.address.port());
     scene.registry.fault(scene.layer(), 1, Fault::Status(307, vec![("location", location)]));
 
     // When it is pulled
     scene.good().await;
 
-    // Then the store saw no log-in
+    // Then the store received no credentials
     let asked = store.asked();
     assert_eq!(asked.len(), 1);
     assert_eq!(asked[0].authorization, None);

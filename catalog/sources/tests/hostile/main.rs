@@ -1,4 +1,4 @@
-//! Registries and web servers at their worst.
+//! Misbehaving registries and web servers.
 
 #![allow(clippy::panic, reason = "a test that fails panics")]
 
@@ -24,23 +24,23 @@ use support::{ETCD, Image, expected, files, gzip, sha256, tar};
 
 #[tokio::test]
 async fn a_poll_that_finds_nothing_new_reads_no_manifest() {
-    // Given a catalog that was fetched
+    // Given a fetched catalog
     let scene = Scene::new().await;
     let revision = scene.good().await;
     assert_eq!(revision.digest, scene.image.digest());
     scene.registry.asked();
     fs::remove_dir_all(&scene.dest).expect("removed");
 
-    // When it is asked for again
+    // When it is fetched again
     let again = scene.fetch("org/catalog:v1", Some(&revision)).await.expect("fetched");
 
-    // Then one HEAD tells
+    // Then one HEAD is sent
     assert_eq!(again, Fetched::Unchanged { revision: revision.clone() });
     let asked = scene.registry.asked();
     assert_eq!(asked.iter().map(|a| a.method.as_str()).collect::<Vec<_>>(), ["HEAD"]);
     scene.nothing_is_left();
 
-    // And a digest needs no question at all
+    // And a digest needs no request at all
     let name = format!("org/catalog@{}", revision.digest);
     scene.fetch(&name, Some(&revision)).await.expect("fetched");
     assert!(scene.registry.asked().is_empty());
@@ -63,7 +63,7 @@ async fn a_tag_that_moves_during_a_pull_gives_one_image_or_the_other() {
     let next = Image::catalog("{\"schema\":\"olm.package\",\"name\":\"next\"}");
     scene.registry.fault("/manifests/v1", 1, Fault::MoveTag("v1", next.clone()));
 
-    // When it is pulled, it is the image of before
+    // When it is pulled, it is the previous image
     let revision = scene.good().await;
     assert_eq!(revision.digest, scene.image.digest());
 
@@ -77,7 +77,7 @@ async fn a_tag_that_moves_during_a_pull_gives_one_image_or_the_other() {
 
 #[tokio::test]
 async fn indexes_and_dockers_names_are_read() {
-    // Given a manifest list for several machines, with layers by Docker's names
+    // Given a manifest list for several platforms, with layers under Docker's media types
     let scene = Scene::new().await;
     let mut docker: serde_json::Value = serde_json::from_slice(&scene.image.manifest).expect("JSON");
     docker["mediaType"] = json!("application/vnd.docker.distribution.manifest.v2+json");
@@ -120,11 +120,11 @@ async fn mirrors_are_asked_in_order_and_never_trusted() {
         mirrors: vec![format!("{}/mirror", empty.host()), format!("{}/org", damaged.host())],
     }];
 
-    // When the image is pulled, it comes whole from the origin
+    // When the image is pulled, it comes complete from the origin
     scene.good().await;
     assert_eq!(empty.asked()[0].path, "/v2/mirror/catalog/manifests/v1");
 
-    // And when nobody has it, every place has its reason
+    // And when no place has it, every place has its error
     fs::remove_dir_all(&scene.dest).expect("removed");
     scene.registry.fault("/manifests/", 99, status(503));
     let error = scene.bad().await;
@@ -139,7 +139,7 @@ async fn mirrors_are_asked_in_order_and_never_trusted() {
 
 #[tokio::test]
 async fn a_proxy_is_used_unless_the_host_is_excepted() {
-    // Given a registry that can only be reached through a proxy, played by the registry itself
+    // Given a registry that is only reachable through a proxy, played by the registry itself
     let mut scene = Scene::new().await;
     scene.options.plain_http = vec!["registry.invalid".to_owned()];
     let url = format!("http://{}", scene.registry.host());
@@ -147,7 +147,7 @@ async fn a_proxy_is_used_unless_the_host_is_excepted() {
     scene.options.proxy = Proxy::Through { url: url.clone(), except: String::new() };
     fetch(&source, &scene.options, None, &scene.dest).await.expect("fetched through the proxy");
 
-    // When it is excepted, it is looked for directly, and not found
+    // When it is excepted, it is requested directly, and not found
     fs::remove_dir_all(&scene.dest).expect("removed");
     scene.options.proxy = Proxy::Through { url, except: "registry.invalid".to_owned() };
     scene.options.patience.attempts = 1;
@@ -168,7 +168,7 @@ async fn a_fetch_that_is_cancelled_leaves_nothing() {
         () = scene.registry.hanging.notified() => {}
     }
 
-    // Then the folder is as it was
+    // Then the directory is unchanged
     scene.nothing_is_left();
 }
 
@@ -192,7 +192,7 @@ async fn a_destination_that_is_full_is_not_touched() {
 }
 
 #[tokio::test]
-async fn images_of_another_sort_are_told_apart() {
+async fn images_of_another_kind_are_distinguished() {
     let database = "operators.operatorframework.io.index.database.v1";
     let bundle = "operators.operatorframework.io.bundle.manifests.v1";
     for (label, reason) in [
@@ -211,7 +211,7 @@ async fn images_of_another_sort_are_told_apart() {
 async fn an_image_that_escapes_leaves_nothing() {
     let scene = Scene::new().await;
     let mut layer = tar(&[("configs/a.json", ETCD), ("configs/bb/passwd", "x")]);
-    // The second header, with its name made a way out and its sum made right.
+    // The second header, with its name leading out and its checksum corrected.
     let at = 1024;
     layer[at..at + 17].copy_from_slice(b"configs/../passwd");
     layer[at + 148..at + 156].copy_from_slice(b"        ");

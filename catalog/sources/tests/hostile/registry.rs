@@ -20,24 +20,24 @@ use tokio::sync::Notify;
 
 use crate::support::{Image, sha256};
 
-/// What to do instead of answering.
+/// Replacement of an answer.
 #[derive(Clone)]
 pub enum Fault {
     /// Answers with a status and headers.
     Status(u16, Vec<(&'static str, String)>),
-    /// Sends so many bytes of the answer, and closes the connection.
+    /// Sends this many bytes of the answer, and closes the connection.
     Cut(usize),
     /// Never answers.
     Hang,
-    /// Sends so many bytes of the answer, and then nothing.
+    /// Sends this many bytes of the answer, and then nothing.
     Stall(usize),
     /// Sends a byte at a time.
     Drip,
     /// Sends other content.
     Replace(Vec<u8>),
-    /// Sends without an end.
+    /// Sends endlessly.
     Endless,
-    /// From now on the tag stands for another image.
+    /// From now on the tag refers to another image.
     MoveTag(&'static str, Image),
 }
 
@@ -56,10 +56,10 @@ struct Content {
     blobs: BTreeMap<String, Vec<u8>>,
     /// Plain files by path.
     files: BTreeMap<String, (HeaderMap, Vec<u8>)>,
-    /// Part of the path, how often yet, what.
+    /// Part of the path, remaining number, fault.
     faults: Vec<(String, usize, Fault)>,
     asked: Vec<Asked>,
-    /// What `Authorization` must be, and the challenge for those without.
+    /// Required `Authorization`, and the challenge for requests without it.
     guard: Option<(String, String)>,
     ranges: bool,
 }
@@ -69,7 +69,7 @@ struct Content {
 pub struct Registry {
     pub address: SocketAddr,
     content: Arc<Mutex<Content>>,
-    /// Told when somebody is made to hang.
+    /// Notified when a request hangs.
     pub hanging: Arc<Notify>,
 }
 
@@ -116,7 +116,7 @@ impl Registry {
         self.content().files.insert(path.to_owned(), (headers, bytes.to_vec()));
     }
 
-    /// The next `times` requests whose path holds `part` meet a fault.
+    /// The next `times` requests whose path contains `part` meet a fault.
     pub fn fault(&self, part: &str, times: usize, fault: Fault) {
         self.content().faults.push((part.to_owned(), times, fault));
     }
@@ -125,12 +125,12 @@ impl Registry {
         self.content().ranges = false;
     }
 
-    /// Only those with this header may read; others are told the challenge.
+    /// Only requests with this header may read; others get the challenge.
     pub fn guard(&self, authorization: &str, challenge: &str) {
         self.content().guard = Some((authorization.to_owned(), challenge.to_owned()));
     }
 
-    /// What was asked since the last time.
+    /// Requests since the last call.
     pub fn asked(&self) -> Vec<Asked> {
         std::mem::take(&mut self.content().asked)
     }
@@ -194,7 +194,7 @@ async fn answer(State(registry): State<Registry>, request: Request<Body>) -> Res
     }
 }
 
-/// The end of a connection, but not before what was sent has left.
+/// The end of a connection, after the sent bytes have left.
 fn cut() -> impl futures::Stream<Item = Result<Bytes, io::Error>> {
     stream::once(async {
         tokio::task::yield_now().await;
@@ -202,7 +202,7 @@ fn cut() -> impl futures::Stream<Item = Result<Bytes, io::Error>> {
     })
 }
 
-/// The start of an answer, and then something else.
+/// The start of an answer, and then other content.
 async fn begin(
     response: Response<Body>,
     bytes: usize,

@@ -1,4 +1,4 @@
-//! A registry with a catalog in it, and what is done with it in every test.
+//! A registry with a catalog, and the common steps of the tests.
 
 use std::{fs, path::PathBuf};
 
@@ -11,7 +11,7 @@ use crate::{
     support::{ETCD, Image, expected, files, options},
 };
 
-/// A registry with a catalog in it, and a place to fetch it to.
+/// A registry with a catalog, and a destination.
 pub struct Scene {
     pub registry: Registry,
     pub image: Image,
@@ -42,7 +42,7 @@ impl Scene {
         fetch(&self.source(name), &self.options, previous, &self.dest).await
     }
 
-    /// Fetches what must be there, and looks at it.
+    /// A successful fetch, with a check of the content.
     pub async fn good(&self) -> Revision {
         match self.fetch("org/catalog:v1", None).await.expect("fetched") {
             Fetched::New { revision, .. } => {
@@ -53,7 +53,7 @@ impl Scene {
         }
     }
 
-    /// Fetches what must not be, and makes sure that nothing is left of it.
+    /// A failing fetch, with a check that nothing is left.
     pub async fn bad(&self) -> SourceError {
         let error = self.fetch("org/catalog:v1", None).await.expect_err("failed");
         self.nothing_is_left();

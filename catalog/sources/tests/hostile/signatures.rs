@@ -1,4 +1,4 @@
-//! T22: finding signatures, in a registry that has what cosign pushed.
+//! T22: discovery of signatures, in a registry with images pushed by cosign.
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
@@ -47,7 +47,7 @@ fn key() -> Verifier {
     Verifier::new(&Requirement { key: Some(key), ..Requirement::default() }).expect("a key")
 }
 
-/// A registry with the image that the fixtures are signatures of.
+/// A registry with the image of the fixtures' signatures.
 struct Signed {
     registry: Registry,
     options: Options,
@@ -104,7 +104,7 @@ impl Signed {
         self.registry.push_manifest(&self.tag(".sig"), MANIFEST, manifest.to_string().as_bytes());
     }
 
-    /// As cosign 3 pushes them; what the list of referrers has of them.
+    /// As cosign 3 pushes them; returns the entry for the list of referrers.
     fn push_bundle(&self, name: &str, artifact_type: &str) -> Value {
         let layer = self.blob(BUNDLE, fixture(name).bundles[0].as_bytes());
         let config = self.blob("application/vnd.oci.empty.v1+json", b"{}");
@@ -124,7 +124,7 @@ impl Signed {
         self.registry.push_manifest(&self.tag(""), INDEX, index.as_bytes());
     }
 
-    /// In a registry of today.
+    /// In a current registry.
     fn push_referrers(&self, entries: &[Value]) {
         let index = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": entries }).to_string();
         let path = format!("/v2/org/catalog/referrers/{}", self.digest);
@@ -142,21 +142,21 @@ fn formats(found: &FoundSignatures) -> Vec<&'static str> {
 
 #[tokio::test]
 async fn t22_both_formats_are_found_in_old_registries_and_in_new_ones() {
-    // given one that does not list referrers, as cosign 3 calls its signatures there
+    // given a registry without referrers, with the artifact type that cosign 3 uses there
     let old = Signed::new().await;
     assert_eq!(old.digest, fixture("old-key").image);
     old.push_simple("old-key");
     let entry = old.push_bundle("new-key", "application/vnd.oci.empty.v1+json");
     old.push_fallback(&[entry]);
-    // and one that does
+    // and one with referrers
     let new = Signed::new().await;
     let other = json!({ "mediaType": MANIFEST, "digest": sha256(b"sbom"), "size": 4, "artifactType": "application/spdx+json" });
     let entry = new.push_bundle("new-key", BUNDLE);
     new.push_referrers(&[other, entry]);
     for (signed, expected) in [(old, vec!["simple", "bundle"]), (new, vec!["bundle"])] {
-        // when they are looked for
+        // when they are searched
         let found = signed.find().await.expect("found");
-        // then they are there, for the image by its digest
+        // then they are found, for the image by its digest
         assert_eq!(formats(&found), expected);
         assert!(found.problems.is_empty(), "{:?}", found.problems);
         assert_eq!(found.image, format!("{}/org/catalog@{}", signed.registry.host(), signed.digest));
@@ -189,15 +189,15 @@ async fn t22_a_registry_that_does_not_answer_is_not_an_image_without_signatures(
 
 #[tokio::test]
 async fn t22_a_tag_that_moves_does_not_bring_the_signatures_of_another_image() {
-    // given an image whose tag stands for another one as soon as it was looked at
+    // given an image whose tag moves right after it was resolved
     let signed = Signed::new().await;
     signed.push_simple("old-key");
     signed.registry.fault("manifests/v1", 1, Fault::MoveTag("v1", Image::catalog("{}")));
-    // when its signatures are looked for, then they are those of what the tag stood for, and are told so
+    // when its signatures are searched, then they are those of the resolved image, and are reported for it
     let found = signed.find().await.expect("found");
     assert_eq!(found.digest, signed.digest);
     key().verify(&found.digest, &found.signatures).expect("signed");
-    // and of the other image there are none
+    // and the other image has none
     let found = signed.find().await.expect("asked");
     assert_ne!(found.digest, signed.digest);
     assert_eq!(found.signatures, []);
@@ -205,7 +205,7 @@ async fn t22_a_tag_that_moves_does_not_bring_the_signatures_of_another_image() {
 
 #[tokio::test]
 async fn t22_signatures_are_those_of_the_mirror_and_of_the_origin() {
-    // given a mirror with the image alone, and an origin with its signature
+    // given a mirror with only the image, and an origin with its signature
     let (mirror, origin) = (Signed::new().await, Signed::new().await);
     origin.push_simple("old-key");
     let mut options = origin.options.clone();
@@ -213,7 +213,7 @@ async fn t22_signatures_are_those_of_the_mirror_and_of_the_origin() {
     options.mirrors = vec![Mirror { source: origin.registry.host(), mirrors: vec![mirror.registry.host()] }];
     let found = signatures(&origin.source(), &options).await.expect("found");
     assert_eq!(formats(&found), ["simple"]);
-    // when the mirror has it as well, it is one
+    // when the mirror has it as well, it counts once
     mirror.push_simple("old-key");
     let found = signatures(&origin.source(), &options).await.expect("found");
     assert_eq!(formats(&found), ["simple"]);
@@ -286,7 +286,7 @@ async fn t22_a_copy_has_the_signatures_of_the_image() {
     let again =
         copy_signatures(&signed.name(), &signed.digest, &signed.options, &layout).await.expect("copied");
     assert!(again.bytes < copied.bytes, "{} {}", again.bytes, copied.bytes);
-    // and an image without signatures has none in the copy, which is no error
+    // and an image without signatures has none in the copy, which is not an error
     let other = Signed::new().await;
     let none = copy_signatures(&other.name(), &other.digest, &other.options, &layout).await.expect("asked");
     assert!(none.tags.is_empty());

@@ -26,7 +26,7 @@ fn revision(fetched: Fetched) -> Revision {
 
 #[tokio::test]
 async fn a_catalog_is_read_once_per_etag() {
-    // Given catalogd's way of serving
+    // Given a catalog served as by catalogd
     let scene = Scene::new().await;
     let all = "/catalogs/x/api/v1/all";
     scene.registry.put_file(all, &[("etag", "\"1\""), ("content-encoding", "gzip")], &gzip(ETCD.as_bytes()));
@@ -34,7 +34,7 @@ async fn a_catalog_is_read_once_per_etag() {
     // When it is fetched
     let first = revision(fetch_url(&scene, all, None).await.expect("fetched"));
 
-    // Then the log-in for the host went along, the content is there, and the next fetch is a question
+    // Then the credentials for the host were sent, the content is there, and the next fetch is conditional
     let asked = scene.registry.asked();
     assert_eq!(asked[0].authorization.as_deref(), Some("Basic Ym9iOmh1bnRlcjI="));
     assert_eq!(files(&scene.dest), expected(&[("catalog.json", ETCD)]));
@@ -43,7 +43,7 @@ async fn a_catalog_is_read_once_per_etag() {
     let again = fetch_url(&scene, all, Some(&first)).await.expect("fetched");
     assert_eq!(again, Fetched::Unchanged { revision: first.clone() });
 
-    // And the same content by a new name is no news
+    // And the same content under a new tag is unchanged
     scene.registry.put_file(all, &[("etag", "\"2\""), ("content-encoding", "gzip")], &gzip(ETCD.as_bytes()));
     match fetch_url(&scene, all, Some(&first)).await.expect("fetched") {
         Fetched::Unchanged { revision } => assert_eq!(revision.etag.as_deref(), Some("\"2\"")),
@@ -70,7 +70,7 @@ async fn archives_and_yaml_are_read_also_when_compressed_twice() {
 }
 
 #[tokio::test]
-async fn what_is_no_catalog_is_told_apart() {
+async fn content_that_is_no_catalog_is_distinguished() {
     let scene = Scene::new().await;
     for (name, bytes, reason) in [
         ("/page", &b"<!DOCTYPE html><p>log in"[..], "found a web page"),

@@ -1,4 +1,4 @@
-//! What several tests need: images made in memory, and options for servers on this machine.
+//! Test helpers: images in memory, and options for local servers.
 #![allow(dead_code)]
 
 use std::{
@@ -80,7 +80,7 @@ impl Image {
         json!({ "mediaType": self.media_type, "digest": self.digest(), "size": self.manifest.len() })
     }
 
-    /// Writes it as a folder in the OCI layout.
+    /// Writes it as a directory in the OCI layout.
     pub fn write_layout(&self, root: &Path, name: &str) {
         let blobs = root.join("blobs/sha256");
         fs::create_dir_all(&blobs).expect("a folder");
@@ -119,7 +119,7 @@ pub fn zstd(bytes: &[u8]) -> Vec<u8> {
     ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
 }
 
-/// For a server on this machine: no TLS, no proxy, little waiting.
+/// For a local server: no TLS, no proxy, short delays.
 pub fn options(host: &str) -> Options {
     Options {
         plain_http: vec![host.to_owned()],
@@ -134,7 +134,7 @@ pub fn options(host: &str) -> Options {
     }
 }
 
-/// Every file below a folder.
+/// Every file below a directory.
 pub fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![root.to_owned()];

@@ -1,14 +1,13 @@
-//! The channel that an install without a choice follows.
+//! The channel of an install without a selected channel.
 
 use super::{Graph, Mode, Node, Note};
 use crate::problem::Severity;
 
-/// The last bundle by version that names a default channel decides, as upstream. The first one's first
-/// channel stands in where none does and the channels are by version, and where there is only one channel it
-/// is that one.
-///
-/// A name that is no channel is refused by upstream; here the last one that is stands in, so that one
-/// mistake does not hide the package.
+/// The last bundle by version that names a default channel decides, as upstream. Otherwise it is the first
+/// channel of the first bundle where the channels are by version, and the only channel where there is only
+/// one.
+/// Upstream rejects the name of a missing channel; here the last existing one is used, so that one mistake
+/// does not hide the package.
 pub(super) fn choose(mode: Mode, nodes: &[&Node], graph: &mut Graph) {
     let named: Vec<&str> = nodes.iter().rev().filter_map(|node| node.default_channel.as_deref()).collect();
     let wanted = match (named.first(), mode) {
@@ -39,7 +38,7 @@ fn set(wanted: Option<&str>, named: &[&str], nodes: &[&Node], graph: &mut Graph)
     let newest = nodes.iter().rev().flat_map(|node| node.channels.iter().map(String::as_str));
     let instead = named.iter().copied().chain(newest).find(|name| graph.channels.contains_key(*name));
     let Some(instead) = instead.map(str::to_owned).or_else(|| graph.channels.keys().next().cloned()) else {
-        return; // No channel, which `bundle-stranded` says.
+        return; // No channel: `bundle-stranded` reports it.
     };
     let channels: Vec<&str> = graph.channels.keys().map(String::as_str).collect();
     let channels = channels.join(", ");

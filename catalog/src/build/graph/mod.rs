@@ -1,4 +1,4 @@
-//! The upgrade graphs of a package, from what its bundles say: pure functions.
+//! Upgrade graphs of a package from the metadata of its bundles: pure functions.
 
 mod default_channel;
 mod replaces;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::problem::Severity;
 
-/// How the channels of a package are made (`updateGraph` in `ci.yaml`).
+/// How the channels of a package are generated (`updateGraph` in `ci.yaml`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
     /// By `replaces`, `skips` and `olm.skipRange` of the ClusterServiceVersions, from the highest version of
@@ -20,13 +20,13 @@ pub enum Mode {
     Replaces,
     /// By version: each one replaces the next lower one of its channel.
     Semver,
-    /// By version, one step a minor version: the highest patch replaces the highest patch before it and
-    /// skips the lower ones of its own minor version.
+    /// By version, one step a minor version: the highest patch replaces the highest patch before it and skips
+    /// the lower ones of its own minor version.
     SemverSkipPatch,
 }
 
 impl Mode {
-    /// Reads `updateGraph`; `-mode` at the end may be left out, as upstream's flag `--mode` has it.
+    /// Parses `updateGraph`; `-mode` at the end is optional, as in upstream's flag `--mode`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         match text.strip_suffix("-mode").unwrap_or(text) {
@@ -38,7 +38,7 @@ impl Mode {
     }
 }
 
-/// What a bundle says of its place among the others.
+/// Graph metadata of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Node {
     pub name: String,
@@ -48,11 +48,11 @@ pub(crate) struct Node {
     pub skip_range: Option<String>,
     pub channels: Vec<String>,
     pub default_channel: Option<String>,
-    /// Its author gave it the property `olm.deprecated`.
+    /// Its author set the property `olm.deprecated`.
     pub deprecated: bool,
 }
 
-/// A bundle's place in a channel.
+/// A bundle's entry in a channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub name: String,
@@ -67,7 +67,7 @@ impl Entry {
         Self { name, replaces: None, skips: Vec::new(), skip_range }
     }
 
-    /// The entry as an `olm.channel` document has it.
+    /// The entry in the format of an `olm.channel` document.
     pub fn document(&self) -> Value {
         let mut entry = json!({"name": self.name});
         if let Some(replaces) = &self.replaces {
@@ -83,11 +83,11 @@ impl Entry {
     }
 }
 
-/// Something that an author would want to know.
+/// A remark for authors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Note {
     pub severity: Severity,
-    /// The bundle it is about.
+    /// The affected bundle.
     pub bundle: Option<String>,
     pub code: &'static str,
     pub text: String,
@@ -110,7 +110,7 @@ impl Note {
 /// The channels of a package.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Graph {
-    /// `None` when there is no channel at all.
+    /// `None` without any channel.
     pub default_channel: Option<String>,
     /// By name; entries by version, the lowest first.
     pub channels: BTreeMap<String, Vec<Entry>>,
@@ -125,10 +125,9 @@ impl Graph {
 }
 
 /// The channels that upstream's `opm registry add --mode …`, one bundle after the other by version, and `opm
-/// migrate` make of these bundles.
-///
-/// Where upstream refuses the whole package, the bundle that is at fault is left out and a note says so.
-/// `bridge`: see [`super::Options::bridge_gaps`].
+/// migrate` generate from these bundles.
+/// Where upstream rejects the whole package, the faulty bundle is left out with a note. `bridge`: see
+/// [`super::Options::bridge_gaps`].
 pub(crate) fn graph(mode: Mode, nodes: &[Node], bridge: bool) -> Graph {
     let mut graph = Graph::default();
     let nodes = unique(nodes, &mut graph.notes);
@@ -143,7 +142,7 @@ pub(crate) fn graph(mode: Mode, nodes: &[Node], bridge: bool) -> Graph {
     graph
 }
 
-/// The channels that a `package.yaml` lists: name and head of each, and its `defaultChannel`.
+/// The channels of a `package.yaml`: name and head of each, and its `defaultChannel`.
 pub(crate) fn graph_of_heads(
     nodes: &[Node],
     heads: &BTreeMap<String, String>,
@@ -172,24 +171,24 @@ pub(crate) fn graph_of_heads(
     graph
 }
 
-/// Entries by version, and each note once: one gap is met in every channel that goes through it.
+/// Sorts entries by version, and deduplicates notes: one gap occurs in every channel that passes it.
 fn tidy(nodes: &[&Node], graph: &mut Graph) {
     for entries in graph.channels.values_mut() {
         entries.sort_by_cached_key(|entry| nodes.iter().position(|node| node.name == entry.name));
     }
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for note in std::mem::take(&mut graph.notes) {
-        if !told.contains(&note) {
-            told.push(note);
+        if !reported.contains(&note) {
+            reported.push(note);
         }
     }
-    graph.notes = told;
+    graph.notes = reported;
 }
 
 /// The bundles by version, each name and each version once.
 fn unique<'a>(nodes: &'a [Node], notes: &mut Vec<Note>) -> Vec<&'a Node> {
     let mut sorted: Vec<&Node> = nodes.iter().collect();
-    // `Ord` of a version counts its build metadata, as upstream does when it chooses the head of a channel.
+    // `Ord` of a version includes build metadata, as upstream's choice of a channel head does.
     sorted.sort_by(|a, b| a.version.cmp(&b.version).then_with(|| a.name.cmp(&b.name)));
     let mut unique: Vec<&Node> = Vec::new();
     for node in sorted {
@@ -211,7 +210,7 @@ fn unique<'a>(nodes: &'a [Node], notes: &mut Vec<Note>) -> Vec<&'a Node> {
     unique
 }
 
-/// Bundles that are in no channel: nobody could install them.
+/// Reports bundles without a channel, which cannot be installed.
 fn stranded(nodes: &[&Node], graph: &mut Graph) {
     for node in nodes {
         if graph.lists(&node.name) || node.deprecated {

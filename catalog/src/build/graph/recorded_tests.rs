@@ -1,4 +1,4 @@
-//! The channels of a whole community index are those that one of the modes makes of their bundles.
+//! The channels of a whole community index equal the result of one of the modes for their bundles.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ struct Recorded {
 struct Package {
     versions: BTreeMap<String, Version>,
     channels: BTreeMap<String, Vec<Entry>>,
-    /// It brings its own catalog: its images are not the synthetic ones.
+    /// With a catalog template of its own: its images are not the synthetic ones.
     native: bool,
 }
 
@@ -89,7 +89,7 @@ fn index() -> Option<BTreeMap<String, Package>> {
     Some(packages)
 }
 
-/// The head of a channel, and the entries that its chain goes through.
+/// The head of a channel, and the entries on its chain.
 fn chain(entries: &[Entry]) -> (Option<String>, BTreeSet<String>) {
     let by_name: BTreeMap<&str, &Entry> = entries.iter().map(|entry| (entry.name.as_str(), entry)).collect();
     let below: BTreeSet<&str> = entries
@@ -106,8 +106,8 @@ fn chain(entries: &[Entry]) -> (Option<String>, BTreeSet<String>) {
     (head.map(|head| head.name.clone()), chain)
 }
 
-/// The channels as upstream's tools give them: a bundle that is skipped has no edges of its own
-/// (`listBundles` follows the chain from the head). The recording's synthesized graphs keep them.
+/// The channels in the format of upstream's tools: a skipped bundle has no edges (`listBundles` follows the
+/// chain from the head). The recording's synthesized graphs keep them.
 fn without_edges_of_skipped(channels: &BTreeMap<String, Vec<Entry>>) -> BTreeMap<String, Vec<Entry>> {
     let channel = |entries: &Vec<Entry>| {
         let (_, chain) = chain(entries);
@@ -120,7 +120,7 @@ fn without_edges_of_skipped(channels: &BTreeMap<String, Vec<Entry>>) -> BTreeMap
     channels.iter().map(|(name, entries)| (name.clone(), channel(entries))).collect()
 }
 
-/// What the bundles' manifests must have said.
+/// Metadata that the bundles' manifests must have had.
 fn nodes(package: &Package) -> Vec<Node> {
     let node = |(name, version): (&String, &Version)| {
         let entries = package.channels.iter().flat_map(|(channel, entries)| {
@@ -164,7 +164,7 @@ fn every_synthesized_package_is_what_a_mode_makes() {
         let heads =
             package.channels.iter().filter_map(|(name, entries)| Some((name.clone(), chain(entries).0?)));
         let by_edges = graph_of_heads(&nodes, &heads.collect(), None, false);
-        // then one of the two is what was recorded
+        // then one of the two is the recorded graph
         let is_semver = by_name(&by_version.channels) == by_name(&expected);
         let is_replaces = by_name(&by_edges.channels) == by_name(&expected);
         semver += usize::from(is_semver);

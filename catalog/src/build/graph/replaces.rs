@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Entry, Graph, Node, Note};
 use crate::problem::Severity;
 
-/// The head of a channel is the highest version that names it; what is in it beside is what can be reached
-/// from there. So a bundle can be in a channel that it does not name, and out of one that it names.
+/// The head of a channel is the highest version that names it; its other entries are those reachable from the
+/// head. So a bundle can be in a channel that it does not name, and missing in one that it names.
 pub(super) fn channels(nodes: &[&Node], bridge: bool, graph: &mut Graph) {
     // Nodes are in order of version: the last one of a channel is its head.
     let mut heads: BTreeMap<&str, &Node> = BTreeMap::new();
@@ -23,7 +23,7 @@ pub(super) fn from_heads(nodes: &[&Node], heads: BTreeMap<&str, &Node>, bridge: 
     let by_name: BTreeMap<&str, &Node> = nodes.iter().map(|node| (node.name.as_str(), *node)).collect();
     for (channel, head) in heads {
         if head.deprecated {
-            continue; // Upstream drops a channel whose head nobody should install.
+            continue; // Upstream drops a channel with a deprecated head.
         }
         let walk = Walk { channel, nodes, by_name: &by_name, bridge };
         let entries = walk.entries(head, &mut graph.notes);
@@ -68,14 +68,14 @@ impl<'a> Walk<'a> {
             }
             entries.push(entry);
         }
-        // A skipped bundle stays installable by name where it is there, but nothing leads to it.
+        // A skipped bundle stays installable by name where it exists, but no edge leads to it.
         let off_chain = skipped.into_iter().filter(|name| !chain.contains(name));
         let off_chain = off_chain.filter_map(|name| self.by_name.get(name));
         entries.extend(off_chain.filter(|node| !node.deprecated).map(|node| Entry::of(node)));
         entries
     }
 
-    /// `node` replaces a bundle that is not there.
+    /// Handles a `node` that replaces a missing bundle.
     fn beyond_the_gap(&self, node: &Node, chain: &BTreeSet<&str>, notes: &mut Vec<Note>) -> Option<&'a Node> {
         let missing = node.replaces.as_deref().unwrap_or_default();
         let older = self.nodes.iter().rev().copied().find(|older| {

@@ -7,12 +7,11 @@ use olm_version::precedence;
 use super::{Entry, Graph, Node, Note};
 use crate::problem::Severity;
 
-/// Every bundle is in the channels that it names; `replaces` and `skips` of the ClusterServiceVersions do not
-/// count, `olm.skipRange` does.
-///
-/// With `skip_patch` the channel goes through the highest patch of each minor version alone. Upstream's own
-/// graph for that mode loses what is below the second minor version and is then refused by its loader; this
-/// follows what its documentation promises.
+/// Every bundle is in the channels that it names; `replaces` and `skips` of the ClusterServiceVersions are
+/// ignored, `olm.skipRange` is not.
+/// With `skip_patch` the channel passes only through the highest patch of each minor version. Upstream's own
+/// graph for that mode loses the entries below the second minor version and is then rejected by its loader;
+/// this follows its documentation.
 pub(super) fn channels(nodes: &[&Node], skip_patch: bool, graph: &mut Graph) {
     let mut members: BTreeMap<&str, Vec<&Node>> = BTreeMap::new();
     for &node in nodes {
@@ -20,7 +19,7 @@ pub(super) fn channels(nodes: &[&Node], skip_patch: bool, graph: &mut Graph) {
             let channel = members.entry(channel).or_default();
             match channel.last() {
                 Some(last) if last.name == node.name => {}
-                // Versions that differ in build metadata alone have no order that a channel could follow.
+                // Versions that differ only in build metadata have no order for a channel.
                 Some(last) if precedence(&last.version, &node.version).is_eq() => {
                     let text = format!(
                         "{} ({}) and {} ({}) differ only in build metadata and have no order; {} is omitted",

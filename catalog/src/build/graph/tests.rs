@@ -53,7 +53,7 @@ fn codes(graph: &Graph) -> Vec<&str> {
 
 #[test]
 fn replaces_mode_follows_the_chain_from_the_highest_version() {
-    // given: beta stops at 1.1.0; 1.0.1 is skipped, and says no channel that still holds it
+    // given: beta stops at 1.1.0; 1.0.1 is skipped, and the manifests name no channel that still contains it
     let nodes = [
         node("1.2.0", "stable").replaces("1.1.0").skips(&["1.0.1"]),
         node("1.0.0", "stable,beta").default("stable"),
@@ -62,14 +62,14 @@ fn replaces_mode_follows_the_chain_from_the_highest_version() {
     ];
     // when
     let graph = graph(Mode::Replaces, &nodes, false);
-    // then: what is reached is in, also where it names another channel; what is skipped has no edges
+    // then: reachable bundles are in, also where they name another channel; skipped ones have no edges
     assert_eq!(text(&graph, "stable"), "1.0.0; 1.0.1; 1.1.0 <- 1.0.0; 1.2.0 <- 1.1.0 skips 1.0.1");
     assert_eq!(text(&graph, "beta"), "1.0.0; 1.1.0 <- 1.0.0");
     assert_eq!((graph.default_channel.as_deref(), codes(&graph)), (Some("stable"), vec![]));
 }
 
 #[test]
-fn a_gap_is_kept_or_bridged_and_told() {
+fn a_gap_is_kept_or_bridged_and_reported() {
     let nodes = [node("1.0.0", "a"), node("1.2.0", "a").replaces("1.1.0"), node("0.1.0", "old")];
     let kept = graph(Mode::Replaces, &nodes, false);
     assert_eq!(text(&kept, "a"), "1.2.0 <- 1.1.0");
@@ -80,7 +80,7 @@ fn a_gap_is_kept_or_bridged_and_told() {
     assert_eq!(text(&bridged, "a"), "1.0.0; 1.2.0 <- 1.0.0");
     assert_eq!(codes(&bridged), ["replaces-missing", "package-default-channel"]);
     assert_eq!(bridged.notes[0].text, "p.v1.2.0 replaces missing p.v1.1.0; using p.v1.0.0 instead");
-    // The end of a channel replaces what was never there, which is how pruned catalogs look.
+    // The end of a channel replaces a bundle that never existed, as in pruned catalogs.
     let tail = graph(Mode::Replaces, &[node("1.2.0", "a").replaces("1.1.0")], true);
     assert_eq!((text(&tail, "a").as_str(), codes(&tail)), ("1.2.0 <- 1.1.0", vec![]));
 }
@@ -186,7 +186,7 @@ mod any_graph {
 
     use super::*;
 
-    /// Bundles that replace and skip each other in every way, right and wrong.
+    /// Bundles with arbitrary `replaces` and `skips`, valid and invalid.
     fn nodes() -> impl Strategy<Value = Vec<Node>> {
         let name = || prop::option::of(0..8u8);
         let one =
@@ -230,11 +230,11 @@ mod any_graph {
                     Some(name) => prop_assert!(graph.channels.contains_key(name)),
                     None => prop_assert!(graph.channels.is_empty()),
                 }
-                // Every bundle is in a channel, or it is told why not.
+                // Every bundle is in a channel, or a note has the reason.
                 for node in nodes.iter().filter(|node| !node.deprecated) {
                     let listed = graph.channels.values().flatten().any(|entry| entry.name == node.name);
-                    let told = graph.notes.iter().any(|note| note.bundle.as_ref() == Some(&node.name));
-                    prop_assert!(listed || told, "{}", node.name);
+                    let reported = graph.notes.iter().any(|note| note.bundle.as_ref() == Some(&node.name));
+                    prop_assert!(listed || reported, "{}", node.name);
                 }
             }
         }

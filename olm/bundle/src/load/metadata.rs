@@ -12,9 +12,9 @@ use crate::provenance::{Provenance, Spot};
 use crate::validate::{Finding, Severity, note};
 use crate::yaml::join;
 
-/// What upstream reads out of the files of `metadata/`; each is expected in a file of its name.
+/// Sections that upstream reads from the files of `metadata/`; each is expected in a file of its name.
 const SECTIONS: [&str; 3] = ["annotations", "dependencies", "properties"];
-/// Remarks on one document; more do not help anybody, and must not fill the memory.
+/// Maximum number of remarks about one document, to bound memory.
 const MOST_REMARKS: usize = 50;
 
 /// The fields of the files of `metadata/`. The keys of the annotations are data.
@@ -26,11 +26,11 @@ pub(super) struct Metadata {
     pub annotations: BTreeMap<String, String>,
     pub properties: Vec<Property>,
     pub dependencies: Vec<Property>,
-    /// The file that each section was first found in.
+    /// The first file with each section.
     found: BTreeMap<&'static str, String>,
 }
 
-/// What there is to say about a field, whose place is looked up when all is known.
+/// A remark about a field, whose place is located at the end.
 enum Remark {
     Problem(String),
     Note { severity: Severity, code: &'static str, text: String, fix: String },
@@ -55,7 +55,7 @@ impl Remarks {
         }
     }
 
-    /// Notes go to the provenance; problems are given back.
+    /// Adds notes to the provenance; returns problems.
     fn finish(self, spot: Spot, provenance: &mut Provenance) -> Vec<BundleError> {
         if self.0.is_empty() {
             return Vec::new();
@@ -79,7 +79,7 @@ impl Remarks {
 }
 
 impl Metadata {
-    /// Takes what a document of `metadata/` has, and says what is wrong with it.
+    /// Merges a document of `metadata/` and returns its problems.
     pub fn add(
         &mut self,
         file: &str,
@@ -93,7 +93,7 @@ impl Metadata {
             return remarks.finish(spot, provenance);
         }
         let Some(map) = value.as_object() else {
-            // Upstream overlooks the file, and with it what its author wanted to say; so do we, but not silently.
+            // Upstream ignores the file silently, against its author's intention; here a note reports it.
             let text = "it has no annotations, properties or dependencies: it is not a map".to_owned();
             let fix = "write what the file is for, such as `dependencies: [...]`, or remove it".to_owned();
             let (severity, code) = (Severity::Error, "metadata-shape");
@@ -126,7 +126,7 @@ impl Metadata {
         remarks.finish(spot, provenance)
     }
 
-    /// Says where a section is not where people look for it.
+    /// Reports a section in an unexpected file.
     fn found(&mut self, section: &'static str, file: &str, remarks: &mut Remarks) {
         if let Some(first) = self.found.get(section) {
             let text = format!("{section} is in {first} as well; upstream's tools read the first file only");
@@ -145,9 +145,9 @@ impl Metadata {
         for (key, value) in annotations {
             let text = match value {
                 Value::String(text) => text.clone(),
-                // As Go reads it.
+                // As in Go.
                 Value::Null => String::new(),
-                // Numbers and booleans are what YAML makes of an unquoted `4.6` or `true`.
+                // YAML parses an unquoted `4.6` or `true` as number or boolean.
                 Value::Bool(_) | Value::Number(_) => {
                     let text =
                         format!("{key} is {value}, which is no text; upstream's tools refuse the file");
@@ -187,7 +187,7 @@ fn entries(map: &Map<String, Value>, key: &str, remarks: &mut Remarks) -> Vec<(S
 }
 
 fn unknown(key: &str, remarks: &mut Remarks) {
-    // Looking for the nearest name of a long one takes long, and it has none.
+    // The search for the nearest name of a long one is slow, and finds none.
     const LONGEST: usize = 64;
     let nearest = if key.len() > LONGEST { Vec::new() } else { olm_version::suggest(key, SECTIONS, 1) };
     let hint = nearest.first().map(|near| format!("; did you mean {near}?")).unwrap_or_default();

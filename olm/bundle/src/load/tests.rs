@@ -1,4 +1,4 @@
-//! What is read, and what is said of what cannot be.
+//! Reading of bundles, and reports about unreadable ones.
 
 use std::fs;
 
@@ -40,7 +40,8 @@ fn every_section_is_read_from_every_metadata_file() {
     assert_eq!(bundle.objects.iter().map(kind).collect::<Vec<_>>(), ["Service", "ConfigMap"]);
 }
 
-/// As in upstream's decoder, where a null in a map of texts is the empty text (flink-kubernetes-operator 1.0.1).
+/// As in upstream's decoder, where a null in a map of texts is the empty text (flink-kubernetes-operator
+/// 1.0.1).
 #[test]
 fn null_is_the_empty_text_of_an_annotation() {
     let csv = CSV
@@ -67,7 +68,7 @@ fn metadata_is_read_in_the_spelling_of_upstreams_structures() {
     assert_eq!((bundle.package(), bundle.dependencies[0].type_.as_str()), (Some("p"), "olm.package"));
 }
 
-/// A file with a comment alone before the marker of its document, as in nxrm-operator-certified.
+/// A file with only a comment before the marker of its document, as in nxrm-operator-certified.
 #[test]
 fn a_manifest_behind_an_empty_document_is_the_only_one_of_its_file() {
     let csv = format!("# DO NOT MODIFY. This is produced by template.\n---\n{CSV}");
@@ -147,7 +148,7 @@ fn files<'a>(more: &[(&'a str, &'a [u8])]) -> Vec<(String, &'a [u8])> {
     base.iter().chain(more).map(|(path, content)| ((*path).to_owned(), *content)).collect()
 }
 
-/// Code and place of each finding that reading makes.
+/// Code and place of each finding of reading.
 fn found(more: &[(&str, &[u8])]) -> Vec<String> {
     let checked = crate::check_files("test", files(more), &crate::Options::default());
     let base = crate::check_files("test", files(&[]), &crate::Options::default()).findings;
@@ -167,7 +168,7 @@ fn files_in_memory_make_the_same_bundle() {
 
 #[test]
 fn mistakes_are_found_beside_each_other() {
-    // given a bundle in which several files are wrong
+    // given a bundle with errors in several files
     let found = found(&[
         ("manifests/bad.yaml", b"a: b\nc: [\n"),
         ("manifests/none.yaml", b"text\n"),
@@ -263,11 +264,11 @@ fn links_that_lead_out_are_refused() {
         .unwrap();
     let (dir, bundle) = bundle(&[("metadata/a.yaml", ANNOTATIONS), ("manifests/csv.yaml", CSV)]);
     bundle.unwrap();
-    // a link inside of the bundle is how mounted ConfigMaps look
+    // mounted ConfigMaps have links inside of the bundle
     std::os::unix::fs::symlink(dir.path().join("manifests/csv.yaml"), dir.path().join("metadata/link.yaml"))
         .unwrap();
     Bundle::from_dir(dir.path()).unwrap();
-    // one that leads out is refused, and so is one that leads nowhere
+    // one that leads out is rejected, and so is a dangling one
     for (target, text) in
         [(outside.path().join("secret.yaml"), "leads out of the bundle"), ("/nowhere".into(), "No such file")]
     {

@@ -8,14 +8,14 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::error::BundleError;
 
-/// The largest real bundle has 6.8 MB in all; a file beyond this is not a manifest.
+/// Maximum file size: the largest real bundle has 6.8 MB in all.
 pub(crate) const LARGEST_FILE: u64 = 16 << 20;
-/// All files of a bundle together.
+/// Maximum size of all files of a bundle together.
 pub(crate) const LARGEST_BUNDLE: u64 = 64 << 20;
-/// Files in one folder; real bundles have up to 158.
+/// Maximum number of files in one directory; real bundles have up to 158.
 const MOST_FILES: usize = 2_000;
 
-/// What a folder holds, by name; hidden files are left out.
+/// Content of a directory, by name, without hidden files.
 #[derive(Default)]
 pub(super) struct Listing {
     pub files: Vec<String>,
@@ -25,7 +25,7 @@ pub(super) struct Listing {
 pub(super) enum Tree<'a> {
     Disk {
         root: PathBuf,
-        /// The root without links: what leads out of it is not part of the bundle.
+        /// The canonical root: paths that lead out of it are not part of the bundle.
         real: PathBuf,
     },
     Memory {
@@ -41,7 +41,7 @@ impl<'a> Tree<'a> {
         Ok(Self::Disk { root: root.to_owned(), real })
     }
 
-    /// Paths are relative, with `/`; a leading `./` or `/` is ignored. What leads upwards is left out.
+    /// Paths are relative, with `/`; a leading `./` or `/` is ignored. Paths that lead upwards are left out.
     pub fn in_memory(origin: &str, files: impl IntoIterator<Item = (String, Cow<'a, [u8]>)>) -> Self {
         let files = files.into_iter().filter_map(|(path, content)| Some((normal(&path)?, content)));
         Self::Memory { origin: origin.to_owned(), files: files.collect() }
@@ -54,7 +54,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// A file's name as people are told.
+    /// A file's name in messages.
     pub fn shown(&self, path: &str) -> String {
         match self {
             Self::Disk { root, .. } => root.join(path).display().to_string(),
@@ -80,7 +80,7 @@ impl<'a> Tree<'a> {
                 let unreadable = |source| BundleError::Read { path: dir.clone(), source };
                 for entry in fs::read_dir(&dir).map_err(unreadable)? {
                     let entry = entry.map_err(unreadable)?;
-                    // A name that is not text cannot be told to anybody; Kubernetes tools write none.
+                    // A name that is not text cannot be printed; Kubernetes tools write none.
                     let Some(name) = entry.file_name().to_str().map(str::to_owned) else { continue };
                     let path = entry.path();
                     if name.starts_with('.') {
@@ -132,13 +132,13 @@ impl<'a> Tree<'a> {
                     let text = "it is a link that leads out of the bundle; put the file itself there";
                     return Err(failed(Error::new(ErrorKind::PermissionDenied, text)));
                 }
-                // Reading a pipe would wait forever.
+                // Reading a pipe would block.
                 if !target.is_file() {
                     return Err(failed(Error::new(ErrorKind::InvalidInput, "it is no regular file")));
                 }
                 let mut content = Vec::new();
                 let file = fs::File::open(&target).map_err(failed)?;
-                // A size that the file system tells may be wrong, as for a device or a file that grows.
+                // The size reported by the file system may be wrong, as for a device or a growing file.
                 file.take(LARGEST_FILE + 1).read_to_end(&mut content).map_err(failed)?;
                 if content.len() as u64 > LARGEST_FILE {
                     return Err(failed(too_large()));

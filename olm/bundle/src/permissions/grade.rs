@@ -1,10 +1,9 @@
-//! How much harm a right can do.
-//!
-//! The levels follow what was counted over the heads of a community catalog of 333 packages, in rights over the whole
-//! cluster: everything (7), escalate, bind or impersonate (17), writing nodes (30), pods/exec (32), CRDs of others (34),
-//! webhooks (36), cluster roles (85) and reading all Secrets (234) are HIGH; creating workloads anywhere (177) and wildcards are
-//! MED. A right over one namespace reaches no further than that namespace, so what is HIGH over the cluster is MED there;
-//! `escalate`, `bind` and `impersonate` have no such bound.
+//! Risk level of a right.
+//! The levels follow a count over the heads of a community catalog of 333 packages, in rights over the whole
+//! cluster: everything (7), escalate, bind or impersonate (17), writing nodes (30), pods/exec (32), CRDs of
+//! others (34), webhooks (36), cluster roles (85) and reading all Secrets (234) are HIGH; creating workloads
+//! anywhere (177) and wildcards are MED. A right over one namespace is limited to that namespace, so what is
+//! HIGH over the cluster is MED there; `escalate`, `bind` and `impersonate` have no such limit.
 
 use std::collections::BTreeSet;
 
@@ -41,7 +40,6 @@ pub enum Level {
 }
 
 impl Level {
-    /// The word.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -58,14 +56,14 @@ const WORKLOADS: &[(&str, &[&str])] = &[
     ("apps", &["deployments", "daemonsets", "statefulsets", "replicasets"]),
     ("batch", &["jobs", "cronjobs"]),
 ];
-/// Verbs whose answer holds the object.
+/// Verbs whose response contains the object.
 const REVEAL: &[&str] = &["get", "list", "watch", "patch", "*"];
-/// Whom `impersonate` is about.
+/// Resources of `impersonate`.
 const IDENTITIES: &[&str] = &["users", "groups", "serviceaccounts"];
-/// Ways into a running pod.
+/// Access to a running pod.
 const INTO_PODS: &[&str] = &["pods/exec", "pods/attach", "pods/portforward"];
 
-/// How much harm a right can do, and why.
+/// Risk level of a right, with the reason.
 pub(super) fn grade(right: &Right<'_>, own_crds: &BTreeSet<&str>) -> (Level, Option<&'static str>) {
     let verb = right.verb;
     let any_verb = verb == "*";
@@ -77,7 +75,7 @@ pub(super) fn grade(right: &Right<'_>, own_crds: &BTreeSet<&str>) -> (Level, Opt
     let resource = |names: &[&str]| right.resource == "*" || names.contains(&right.resource);
     let write = WRITE.contains(&verb);
     let create = any_verb || verb == "create";
-    // over the cluster it is HIGH, over a namespace it ends there
+    // HIGH over the cluster, lower over a namespace
     let by_reach = |over_cluster, over_namespace| {
         if cluster { (Level::High, Some(over_cluster)) } else { (Level::Med, Some(over_namespace)) }
     };
@@ -90,7 +88,7 @@ pub(super) fn grade(right: &Right<'_>, own_crds: &BTreeSet<&str>) -> (Level, Opt
     }
     let rbac = group("rbac.authorization.k8s.io");
     let all = right.name.is_none();
-    // A wildcard holds `escalate`, `bind` and `impersonate`.
+    // A wildcard includes `escalate`, `bind` and `impersonate`.
     if cluster && any_verb && all {
         if rbac && resource(&["roles", "clusterroles"]) {
             return (Level::High, Some("can give itself further rights"));
@@ -107,7 +105,7 @@ pub(super) fn grade(right: &Right<'_>, own_crds: &BTreeSet<&str>) -> (Level, Opt
             return (Level::High, Some("changes nodes"));
         }
         let webhooks = &["validatingwebhookconfigurations", "mutatingwebhookconfigurations"];
-        // a name does not help: the one webhook can be made to see every request
+        // a name is no limit: that one webhook can be changed to receive every request
         if write && group("admissionregistration.k8s.io") && resource(webhooks) {
             return (Level::High, Some("can see and change every request"));
         }

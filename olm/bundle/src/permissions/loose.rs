@@ -1,5 +1,5 @@
-//! Roles whose rights do not come from a binding of the bundle: those that add to other roles, those that others add to, and those
-//! that nothing binds yet.
+//! Roles whose rights do not come from a binding of the bundle: those aggregated into other roles, those that
+//! aggregate other roles, and unbound ones.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::rights::{Right, Rights};
 use super::words::in_words;
 use crate::render::crd_of_role;
 
-/// What of the API is the bundle's own.
+/// The bundle's own APIs.
 pub(super) struct Own<'a> {
     pub(super) crds: &'a BTreeSet<&'a str>,
     /// Groups of aggregated APIs.
@@ -26,7 +26,7 @@ impl Own<'_> {
     }
 }
 
-/// What a role gives beside its bindings.
+/// Rights of a role besides its bindings.
 pub(super) fn loose(role: &Value, bound: bool, own: &Own<'_>, left: &mut usize) -> Vec<PermissionRule> {
     let text = |pointer: &str| role.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (kind, name) = (text("/kind"), text("/metadata/name"));
@@ -67,7 +67,7 @@ pub(super) fn loose(role: &Value, bound: bool, own: &Own<'_>, left: &mut usize) 
     list
 }
 
-/// The roles that a ClusterRole adds its rules to, as its labels name them.
+/// The roles that a ClusterRole is aggregated into, by its labels.
 fn adds_to(role: &Value) -> Vec<&str> {
     let labels = role.pointer("/metadata/labels").and_then(Value::as_object);
     let on = labels.into_iter().flat_map(Map::iter).filter(|(_, value)| *value == "true");

@@ -1,10 +1,9 @@
-//! What an operator may do, and how much harm that can do.
-//!
-//! [`Rights::of`] reads rendered objects: roles with what binds them, roles that add to others or that nothing binds, webhooks, and
-//! the pods of Deployments. [`Rights::rules`]
-//! puts them in words, each with a [`Level`] and the reason for it; [`Rights::beyond`] says what one version may do and
-//! another may not. [`score`](mod@score) makes one number of it, [`percentile`] compares that with others, and [`risk`] is the
-//! score of a bundle that is installed in the way it is installed when nobody says otherwise.
+//! Rights of an operator and their risk.
+//! [`Rights::of`] reads rendered objects: roles with their bindings, aggregated and unbound roles, webhooks,
+//! and the pods of Deployments. [`Rights::rules`] describes them, each with a [`Level`] and its reason;
+//! [`Rights::beyond`] lists the rights of one version that another lacks. [`score`](mod@score) summarizes
+//! them in one number, [`percentile`] compares it with others, and [`risk`] is the score of a bundle in its
+//! default installation.
 
 mod grade;
 mod loose;

@@ -1,13 +1,13 @@
-//! Pods that reach out of their sandbox: that amounts to rights on the node.
+//! Pods with access beyond their sandbox: equivalent to rights on the node.
 
 use serde_json::Value;
 
 use super::grade::{Level, PermissionRule};
 
-/// Capabilities with which a container gets out of itself.
+/// Capabilities that allow a container escape.
 const AS_GOOD_AS_PRIVILEGED: &[&str] = &["ALL", "SYS_ADMIN", "SYS_MODULE", "SYS_PTRACE"];
 
-/// What the pods of a workload reach on their node.
+/// Node access of a workload's pods.
 pub(super) fn node_access(object: &Value) -> Vec<PermissionRule> {
     let Some(pod) = object.pointer("/spec/template/spec") else { return Vec::new() };
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Rights, one by one.
+//! Single rights.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +10,8 @@ use super::pods::node_access;
 use super::webhooks::seen_by;
 use super::words::in_words;
 
-/// Rights of one bundle beyond this number are not told apart any more: a rule is a product of four lists, and strangers
-/// write them. The largest real bundle has 4,000.
+/// Maximum number of rights of one bundle that are distinguished: a rule is a product of four lists, and
+/// bundles are untrusted. The largest real bundle has 4,000.
 const MOST: usize = 100_000;
 
 /// One verb on one resource.
@@ -21,18 +21,18 @@ pub(super) struct Right<'a> {
     pub(super) namespace: Option<&'a str>,
     pub(super) group: &'a str,
     pub(super) resource: &'a str,
-    /// Name of the one object, where it is limited to one.
+    /// Name of the single object that it is limited to.
     pub(super) name: Option<&'a str>,
     pub(super) verb: &'a str,
     /// Whether `resource` is a path of the API server instead.
     pub(super) url: bool,
 }
 
-/// What the objects of a bundle may do.
+/// The rights of a bundle's objects.
 #[derive(Clone, Debug, Default)]
 pub struct Rights<'a> {
     rights: BTreeSet<Right<'a>>,
-    /// What is no rule of a role: pods that reach the node, roles that the bundle does not bring.
+    /// Findings that are not rules of a role: pods with node access, roles that the bundle does not contain.
     others: BTreeSet<PermissionRule>,
     own_crds: BTreeSet<&'a str>,
     /// Groups of the aggregated APIs that it serves.
@@ -49,8 +49,9 @@ fn strings<'a>(rule: &'a Value, key: &str) -> impl Iterator<Item = &'a str> + Cl
 }
 
 impl<'a> Rights<'a> {
-    /// The rights that roles grant, what webhooks see, and what pods reach without rights. A role that adds its rules to
-    /// others grants them to all subjects of those; a role without bindings grants its rules to later subjects.
+    /// The rights granted by roles, requests visible to webhooks, and node access of pods. An aggregated role
+    /// grants its rules to all subjects of the aggregating role; a role without bindings grants its rules to
+    /// later subjects.
     pub fn of(objects: impl IntoIterator<Item = &'a Value>) -> Self {
         let mut this = Self::default();
         let mut roles: BTreeMap<(&str, &str, &str), &Value> = BTreeMap::new();
@@ -117,7 +118,7 @@ impl<'a> Rights<'a> {
         let named: Vec<Option<&str>> = strings(rule, "resourceNames").map(Some).collect();
         let names = if named.is_empty() { none.as_slice() } else { named.as_slice() };
         for verb in strings(rule, "verbs") {
-            // only a role that is bound for the whole cluster can give these
+            // only a cluster-wide binding grants these
             for path in strings(rule, "nonResourceURLs").filter(|_| namespace.is_none()) {
                 let right = Right { namespace, group: "", resource: path, name: None, verb, url: true };
                 if !self.insert(right, left) {
@@ -144,7 +145,7 @@ impl<'a> Rights<'a> {
         true
     }
 
-    /// All of it, in words: the most dangerous first.
+    /// All rights as text: the most dangerous first.
     #[must_use]
     pub fn rules(&self) -> Vec<PermissionRule> {
         let mut list = in_words(&self.rights, &self.own_crds);
@@ -152,7 +153,8 @@ impl<'a> Rights<'a> {
         sorted(list)
     }
 
-    /// What this may do and `other` may not, the most dangerous first. What a wildcard of the other covers is not new.
+    /// The rights that `other` lacks, the most dangerous first. A right covered by a wildcard of the other is
+    /// not new.
     #[must_use]
     pub fn beyond(&self, other: &Self) -> Vec<PermissionRule> {
         let rights = self.rights.iter().filter(|right| !other.covers(right));
@@ -161,7 +163,7 @@ impl<'a> Rights<'a> {
         sorted(list)
     }
 
-    /// What both may do, the most dangerous first.
+    /// The common rights, the most dangerous first.
     #[must_use]
     pub fn shared(&self, other: &Self) -> Vec<PermissionRule> {
         let rights = self.rights.iter().filter(|right| other.covers(right));
@@ -170,7 +172,7 @@ impl<'a> Rights<'a> {
         sorted(list)
     }
 
-    /// A CRD that either version brings is its own.
+    /// A CRD of either version is its own.
     fn all_crds(&self, other: &Self) -> BTreeSet<&'a str> {
         self.own_crds.union(&other.own_crds).copied().collect()
     }
@@ -216,7 +218,7 @@ fn sorted(mut list: Vec<PermissionRule>) -> Vec<PermissionRule> {
     list
 }
 
-/// The rights of a role that the bundle does not bring: those that every Kubernetes has are known.
+/// The rights of a role outside of the bundle: those of Kubernetes' default roles are known.
 fn foreign_role(namespace: Option<&str>, kind: &str, name: &str) -> PermissionRule {
     let cluster = namespace.is_none();
     let (level, reason) = match (kind, name) {

@@ -1,4 +1,4 @@
-//! One number for all rights, and how it compares.
+//! Score of all rights, and its percentile.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ use crate::csv::InstallMode;
 use crate::model::{Bundle, kind};
 use crate::render::{RenderOptions, Target, rbac, switches};
 
-/// Reasons of one level count up to this, so that no number of lower ones outweighs a higher one.
+/// Maximum count of reasons per level, so that no number of lower ones outweighs a higher one.
 const MOST: usize = 99;
 
-/// How much an operator may do, as one number: first the different reasons of level HIGH, then those of level MED, then
-/// the rules of level LOW. How many rules say the same does not matter.
+/// Risk score of an operator: first the number of different reasons of level HIGH, then of level MED, then of
+/// rules of level LOW. Repetitions of a reason do not count.
 #[must_use]
 pub fn score(rules: &[PermissionRule]) -> u32 {
     let reasons = |level: Level| {
@@ -28,15 +28,15 @@ pub fn score(rules: &[PermissionRule]) -> u32 {
         .fold(0, |score, digit| score * 100 + u32::try_from(digit.min(MOST)).unwrap_or_default())
 }
 
-/// How many in a hundred of the others have a lower score; `None` without others.
+/// Percentage of the others with a lower score; `None` without others.
 #[must_use]
 pub fn percentile(score: u32, others: &[u32]) -> Option<u8> {
     let lower = others.iter().filter(|other| **other < score).count();
     u8::try_from((lower * 100).checked_div(others.len())?).ok()
 }
 
-/// The score of a bundle that watches its own namespace, or all where it cannot do that: how it is installed when nobody
-/// says otherwise. `None` for a bundle that supports neither.
+/// The score of a bundle that watches its own namespace, or all where that is unsupported: its default
+/// installation. `None` for a bundle that supports neither.
 #[must_use]
 pub fn risk(bundle: &Bundle) -> Option<u32> {
     let own = bundle.install_modes().supports(InstallMode::OwnNamespace);
@@ -44,10 +44,10 @@ pub fn risk(bundle: &Bundle) -> Option<u32> {
     Some(score(&Rights::of(&grantors(bundle, targets)?).rules()))
 }
 
-/// Stands for the namespace that an operator is installed in.
+/// Placeholder for the install namespace.
 const NAMESPACE: &str = "operators";
 
-/// The objects by which a bundle gets its rights. Unlike a rendering it does not fail over what is no matter of rights.
+/// The objects that grant a bundle its rights. Unlike a rendering it ignores errors unrelated to rights.
 pub(super) fn grantors(bundle: &Bundle, target_namespaces: Vec<String>) -> Option<Vec<Value>> {
     let options = RenderOptions {
         install_namespace: NAMESPACE.to_owned(),

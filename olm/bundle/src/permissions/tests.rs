@@ -1,4 +1,4 @@
-//! The grading, the differences and the score, as a table and over real bundles.
+//! Grading, differences and score, as a table and over real bundles.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -83,7 +83,7 @@ fn every_grade_of_the_table() {
             let found = only(cluster, rule(group, resource, &[verb]));
             assert_eq!(found.level, wanted, "{verb} {resource}.{group}, cluster {cluster}: {found:?}");
             assert_eq!(found.scope, if cluster { "cluster" } else { "ns" });
-            // whatever is not LOW says why
+            // every level above LOW has a reason
             assert!(found.level == Low || found.reason.is_some(), "{found:?}");
         }
     }
@@ -101,7 +101,7 @@ fn names_limit_some_rights_and_not_others() {
     assert_eq!(named("apiextensions.k8s.io", crds, "update", "mine.example.com").1, Level::Low);
     assert_eq!(named("apiextensions.k8s.io", crds, "update", "others.example.com").1, Level::High);
     assert_eq!(named("", "secrets", "get", "one"), ("get secrets \"one\"".to_owned(), Level::Low));
-    // the one webhook that may be changed can be made to see everything
+    // the single named webhook can be changed to receive everything
     let webhooks = "mutatingwebhookconfigurations";
     assert_eq!(named("admissionregistration.k8s.io", webhooks, "update", "w").1, Level::High);
 }
@@ -115,56 +115,59 @@ fn words_are_short() {
     assert_eq!(only(true, url).rule, "get /metrics");
 }
 
-fn told(objects: &[Value]) -> Vec<(String, Level)> {
+fn reported(objects: &[Value]) -> Vec<(String, Level)> {
     Rights::of(objects).rules().into_iter().map(|r| (r.rule, r.level)).collect()
 }
 
-/// A role that adds to `view` gives its rules to everybody with `view`, whether it is bound or not.
+/// A role aggregated into `view` grants its rules to all subjects of `view`, bound or not.
 #[test]
 fn t06_roles_that_add_to_others_are_high() {
     let role = |labels: Value, rules: Value| json!({ "kind": "ClusterRole", "metadata": { "name": "r", "labels": labels }, "rules": rules });
     let to_view = json!({ "rbac.authorization.k8s.io/aggregate-to-view": "true" });
     let everything = json!([{ "apiGroups": ["*"], "resources": ["*"], "verbs": ["*"] }]);
-    let found = told(&[role(to_view.clone(), everything)]);
+    let found = reported(&[role(to_view.clone(), everything)]);
     assert_eq!(found, [("* everything, for everybody with ClusterRole view".to_owned(), Level::High)]);
-    let found = told(&[role(to_view.clone(), json!([rule("", "configmaps", &["get"])]))]);
+    let found = reported(&[role(to_view.clone(), json!([rule("", "configmaps", &["get"])]))]);
     assert_eq!(found, [("get configmaps, for everybody with ClusterRole view".to_owned(), Level::High)]);
-    // the bundle's own kinds are its users' to have
+    // the bundle's own kinds are for its users
     let crd = json!({ "kind": "CustomResourceDefinition", "metadata": { "name": "mine.example.com" } });
     let own = role(
         to_view.clone(),
         json!([rule("example.com", "mine", &["get"]), rule("example.com", "mine/status", &["get"])]),
     );
-    assert_eq!(told(&[own, crd.clone()]), []);
-    // and a role that looks like one over a kind and grants more is none
+    assert_eq!(reported(&[own, crd.clone()]), []);
+    // a role that resembles one over a kind and grants more does not count as one
     let mut disguised =
         role(to_view, json!([rule("example.com", "mine", &["get"]), rule("", "secrets", &["get"])]));
     disguised["metadata"]["name"] = json!("mine.example.com-v1-view");
     disguised["metadata"]["labels"]["olm.opgroup.permissions/aggregate-to-1-view"] = json!("true");
-    assert_eq!(told(&[disguised, crd])[0].1, Level::High);
+    assert_eq!(reported(&[disguised, crd])[0].1, Level::High);
 }
 
-/// A role that others add to has rights that no plan shows.
+/// A role that aggregates others has rights that no plan shows.
 #[test]
 fn t06_roles_that_others_add_to_are_high() {
     let role = json!({ "kind": "ClusterRole", "metadata": { "name": "r" },
         "aggregationRule": { "clusterRoleSelectors": [{ "matchLabels": { "a": "b" } }] } });
     let binding = json!({ "kind": "ClusterRoleBinding", "metadata": { "name": "b" }, "roleRef": { "kind": "ClusterRole", "name": "r" } });
     for objects in [vec![role.clone()], vec![role, binding]] {
-        assert_eq!(told(&objects), [("all that other roles add to ClusterRole r".to_owned(), Level::High)]);
+        assert_eq!(
+            reported(&objects),
+            [("all that other roles add to ClusterRole r".to_owned(), Level::High)]
+        );
     }
 }
 
-/// A role without bindings is graded as if it was bound; harmless rules are not reported.
+/// An unbound role is graded as if it was bound; harmless rules are not reported.
 #[test]
 fn t06_roles_that_nothing_binds_are_graded() {
     let role = |rules: Value| [json!({ "kind": "ClusterRole", "metadata": { "name": "r" }, "rules": rules })];
-    let found = told(&role(json!([rule("", "secrets", &["get"]), rule("", "pods", &["get"])])));
+    let found = reported(&role(json!([rule("", "secrets", &["get"]), rule("", "pods", &["get"])])));
     assert_eq!(found, [("get secrets, by ClusterRole r, which nothing binds".to_owned(), Level::High)]);
-    assert_eq!(told(&role(json!([rule("", "pods", &["get"])]))), []);
+    assert_eq!(reported(&role(json!([rule("", "pods", &["get"])]))), []);
 }
 
-/// Webhooks on everything, or on what gives rights, are HIGH unless they select.
+/// Webhooks on everything, or on resources that grant rights, are HIGH unless they select.
 #[test]
 fn t06_webhooks_on_requests_of_others_are_high() {
     use Level::{High, Med};
@@ -175,7 +178,7 @@ fn t06_webhooks_on_requests_of_others_are_high() {
             json!({ "kind": "MutatingWebhookConfiguration", "metadata": { "name": "w" }, "webhooks": [webhook] }),
             json!({ "kind": "CustomResourceDefinition", "metadata": { "name": "mine.example.com" } }),
         ];
-        told(&objects).first().map(|(_, level)| *level)
+        reported(&objects).first().map(|(_, level)| *level)
     };
     const RBAC: &str = "rbac.authorization.k8s.io";
     let some = json!({ "matchLabels": { "a": "b" } });
@@ -191,7 +194,7 @@ fn t06_webhooks_on_requests_of_others_are_high() {
         assert_eq!(level(group, resource, json!(null), json!({})), Some(High), "{group} {resource}");
         assert_eq!(level(group, resource, json!(null), some.clone()), Some(Med), "{group} {resource}");
     }
-    // objects of the cluster are in no namespace
+    // cluster-scoped objects have no namespace
     assert_eq!(level(RBAC, "clusterrolebindings", some.clone(), json!({})), Some(High));
     assert_eq!(level("", "pods", some, json!({})), Some(Med));
     assert_eq!(level("apps", "deployments", json!({}), json!({})), Some(Med));
@@ -268,7 +271,7 @@ fn what_a_wildcard_covered_before_is_not_new() {
 }
 
 #[test]
-fn a_product_without_end_is_cut_and_said() {
+fn an_unbounded_product_is_truncated_and_reported() {
     let many: Vec<String> = (0..200).map(|n| format!("x{n}")).collect();
     let huge = json!([{ "apiGroups": many, "resources": many, "verbs": many }]);
     let objects = objects(true, huge);
@@ -291,7 +294,7 @@ fn a_higher_level_outweighs_any_number_of_lower_ones() {
     assert_eq!(score(&[]), 0);
     assert!(score(&of(Level::Med, "a", 1)) > score(&of(Level::Low, "", 5_000)));
     assert!(score(&of(Level::High, "a", 1)) > score(&of(Level::Med, "a", 5_000)));
-    // saying the same twice is no more than saying it once
+    // repetitions do not change the score
     assert_eq!(score(&of(Level::High, "a", 1)), score(&of(Level::High, "a", 7)));
 }
 
@@ -319,23 +322,23 @@ proptest! {
     #[test]
     fn differences_add_up(old in strategy(), new in strategy()) {
         let (old, new) = (Rights::of(&old), Rights::of(&new));
-        // nothing is beyond itself
+        // the difference to itself is empty
         prop_assert_eq!(new.beyond(&new), vec![]);
-        // what is new and what was there before is all there is: every level of the whole is in one of the two
+        // new and shared rights together are complete: every level of the whole is in one of the two
         let parts: Vec<PermissionRule> = new.beyond(&old).into_iter().chain(new.shared(&old)).collect();
         prop_assert_eq!(score_of_levels(&parts), score_of_levels(&new.rules()));
-        // and who has the rights of both has nothing to gain from either
+        // a subset of the old rights is never an increase
         prop_assert!(new.beyond(&old).is_empty() || new.rules() != old.rules());
     }
 }
 
-/// The reasons that occur.
+/// The occurring reasons.
 fn score_of_levels(rules: &[PermissionRule]) -> BTreeSet<(Level, Option<String>)> {
     rules.iter().map(|rule| (rule.level, rule.reason.clone())).collect()
 }
 
-/// How many of the newest real bundles have each reason, over all bundles of the shared data: a change of the grading
-/// shows here.
+/// How many of the newest real bundles have each reason, over all bundles of the shared data: a change of the
+/// grading shows here.
 #[test]
 fn real_bundles_are_graded_as_counted() {
     let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
@@ -353,7 +356,7 @@ fn real_bundles_are_graded_as_counted() {
     for package in std::fs::read_dir(&root).unwrap() {
         for version in std::fs::read_dir(package.unwrap().path()).into_iter().flatten() {
             let Ok(bundle) = Bundle::from_dir(&version.unwrap().path()) else { continue };
-            // as an operator over the whole cluster where it can be one, so that no right hides behind a namespace
+            // cluster-wide where supported, so that no right is limited by a namespace
             let all = bundle.install_modes().supports(crate::InstallMode::AllNamespaces);
             let targets = if all { vec![] } else { vec!["operators".to_owned()] };
             let Some(objects) = super::score::grantors(&bundle, targets) else { continue };

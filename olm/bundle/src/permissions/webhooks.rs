@@ -1,4 +1,4 @@
-//! What admission webhooks see of the requests of others.
+//! Requests of others that admission webhooks receive.
 
 use std::collections::BTreeSet;
 
@@ -12,11 +12,11 @@ const SENSITIVE: &[(&str, &[&str])] = &[
     ("rbac.authorization.k8s.io", &["roles", "rolebindings", "clusterroles", "clusterrolebindings"]),
     ("apiextensions.k8s.io", &["customresourcedefinitions"]),
 ];
-/// Those of them that are in no namespace, so that a selector of namespaces leaves none out.
+/// Those of them that are cluster-scoped, so that a namespace selector excludes none.
 const OF_THE_CLUSTER: &[&str] =
     &["nodes", "clusterroles", "clusterrolebindings", "customresourcedefinitions"];
 
-/// What a webhook configuration sees beside the bundle's own kinds.
+/// Requests that a webhook configuration receives besides the bundle's own kinds.
 pub(super) fn seen_by(configuration: &Value, own_crds: &BTreeSet<&str>) -> Vec<PermissionRule> {
     let text = |pointer: &str| configuration.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (kind, name) = (text("/kind"), text("/metadata/name"));
@@ -53,7 +53,7 @@ pub(super) fn seen_by(configuration: &Value, own_crds: &BTreeSet<&str>) -> Vec<P
     seen.into_iter().map(rule).collect()
 }
 
-/// How far a webhook reaches; `None` for the bundle's own kinds.
+/// Reach of a webhook; `None` for the bundle's own kinds.
 fn level(
     group: &str,
     resource: &str,

@@ -1,4 +1,4 @@
-//! Rights in words.
+//! Rights as text.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use super::rights::Right;
 const ORDER: &[&str] =
     &["*", "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 
-/// Verbs on one resource that have the same level and reason become one line.
+/// Verbs on one resource with the same level and reason become one line.
 pub(super) fn in_words<'a>(
     rights: impl IntoIterator<Item = &'a Right<'a>>,
     own_crds: &BTreeSet<&str>,

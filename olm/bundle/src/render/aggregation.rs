@@ -1,8 +1,7 @@
-//! Roles by which users get at the APIs of operators.
-//!
-//! Each kind that a bundle brings has a ClusterRole for administrators, for those who edit and for those who look. The
-//! roles `admin`, `edit` and `view` of Kubernetes take them in by their labels; so do the roles of an OperatorGroup,
-//! which cover what its members provide. Names, verbs and labels are upstream's.
+//! Roles that grant users access to the APIs of operators.
+//! Each kind of a bundle has a ClusterRole for administrators, editors and viewers. The roles `admin`, `edit`
+//! and `view` of Kubernetes aggregate them by their labels; so do the roles of an OperatorGroup, which cover
+//! what its members provide. Names, verbs and labels are upstream's.
 
 use std::collections::BTreeSet;
 
@@ -13,17 +12,17 @@ use super::Target;
 use super::names::short_hash;
 use crate::model::{kind, name};
 
-/// Who, and what that one may do.
+/// Role suffix and verbs.
 const ROLES: [(&str, &[&str]); 3] = [
     ("admin", &["*"]),
     ("edit", &["create", "update", "patch", "delete"]),
     ("view", &["get", "list", "watch"]),
 ];
-/// Label by which a role of an OperatorGroup takes in a role; hash of the kind and the role's suffix follow.
+/// Label for aggregation into a role of an OperatorGroup; hash of the kind and the role's suffix follow.
 const TO_GROUP: &str = "olm.opgroup.permissions/aggregate-to-";
-/// Label by which a role of Kubernetes takes in a role; its name follows.
+/// Label for aggregation into a role of Kubernetes; its name follows.
 const TO_KUBERNETES: &str = "rbac.authorization.k8s.io/aggregate-to-";
-/// Names of objects are not longer.
+/// Maximum length of an object name.
 const LONGEST_NAME: usize = 253;
 
 /// Upstream's hash of a kind: 64 bits of FNV-1a over `Kind.version.group`, in hex.
@@ -34,8 +33,9 @@ pub fn gvk_hash(gvk: &Gvk) -> String {
     format!("{:x}", text.bytes().fold(0xcbf2_9ce4_8422_2325, step))
 }
 
-/// The roles of every kind that the bundle brings. They have no owner among labels where a CustomResourceDefinition
-/// brings the kind: they stay with it. Of aggregated APIs upstream's names lack the group, so that two groups share a role.
+/// The roles of every kind that the bundle provides. They have no owner label where a
+/// CustomResourceDefinition provides the kind: they stay with it. Upstream's names for aggregated APIs lack
+/// the group, so that two groups share a role.
 pub(super) fn api_roles(target: &Target<'_>) -> Vec<Value> {
     let mut list = Vec::new();
     let mut seen = BTreeSet::new();
@@ -89,8 +89,8 @@ fn role(name: &str, labels: Map<String, Value>, rule: Value) -> Value {
     })
 }
 
-/// The CustomResourceDefinition that a role is for, if it is one of [`api_roles`]: the role is shared by all who use
-/// that, and goes with it. A role that grants anything else is none of them.
+/// The CustomResourceDefinition of a role from [`api_roles`]: all users of the definition share the role, and
+/// it is deleted with the definition. A role that grants anything else is not one of them.
 #[must_use]
 pub fn crd_of_role(object: &Value) -> Option<String> {
     if kind(object) != "ClusterRole" {
@@ -116,8 +116,8 @@ pub fn crd_of_role(object: &Value) -> Option<String> {
     name(object).starts_with(&format!("{crd}-")).then_some(crd)
 }
 
-/// The roles of an OperatorGroup over the kinds that its members provide: `olm.og.<group>.<role>-<hash>`. Upstream's five
-/// last characters are random, ours a hash of the group's namespace and name.
+/// The roles of an OperatorGroup over the kinds that its members provide: `olm.og.<group>.<role>-<hash>`.
+/// Upstream's five last characters are random, here they are a hash of the group's namespace and name.
 #[must_use]
 pub fn group_roles(group: &str, namespace: &str, provided: &[Gvk]) -> [Value; 3] {
     let hash = short_hash(&format!("{namespace}/{group}"));
@@ -146,8 +146,8 @@ pub fn group_roles(group: &str, namespace: &str, provided: &[Gvk]) -> [Value; 3]
                 },
             },
         });
-        // The API server refuses a rule that selects nothing. Without one the rules are the role's own, and what was
-        // filled in before has to go.
+        // The API server rejects a rule that selects nothing. Without one the rules are the role's own, and
+        // aggregated ones must be cleared.
         match selectors.is_empty() {
             true => role["rules"] = json!([]),
             false => role["aggregationRule"] = json!({"clusterRoleSelectors": selectors}),

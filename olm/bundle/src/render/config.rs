@@ -1,10 +1,10 @@
-//! `Subscription.spec.config`: what a user changes in an operator's Deployments.
+//! `Subscription.spec.config`: a user's changes of an operator's Deployments.
 
 use serde_json::{Map, Value};
 
 use super::map_at;
 
-/// A part of the configuration that has the wrong shape.
+/// A part of the configuration with the wrong shape.
 #[derive(Debug)]
 pub(crate) struct BadConfig {
     pub field: &'static str,
@@ -12,9 +12,8 @@ pub(crate) struct BadConfig {
 }
 
 /// Merges a configuration into a Deployment, with upstream's rule for each field: `env`, `volumes` and
-/// `volumeMounts` replace what has the same name, `envFrom` and `tolerations` are added once,
-/// `resources` and `nodeSelector` replace, `affinity` replaces part by part, `annotations` never
-/// overwrite.
+/// `volumeMounts` replace entries of the same name, `envFrom` and `tolerations` are added once, `resources`
+/// and `nodeSelector` replace, `affinity` replaces part by part, `annotations` never overwrite.
 pub(crate) fn apply(config: &Value, deployment: &mut Value) -> Result<(), BadConfig> {
     if config.is_null() {
         return Ok(());
@@ -122,7 +121,7 @@ fn append_new(holder: &mut Map<String, Value>, field: &str, items: &[Value]) {
     }
 }
 
-/// `{}` erases the whole; a part that is absent stays, one that is `{}` goes, another replaces.
+/// `{}` clears the whole; an absent part stays, an empty one is removed, another replaces.
 fn merge_affinity(pod: &mut Map<String, Value>, affinity: &Map<String, Value>) {
     if affinity.is_empty() {
         pod.remove("affinity");

@@ -9,9 +9,9 @@ use super::serving::{Endpoint, mount};
 use super::{Target, config, map_at, merge};
 use crate::error::RenderError;
 
-/// The Deployments of a bundle, each with what an operator relies on: the annotations that name its
-/// group and target namespaces, the variable that names its OperatorCondition, and certificates where the API server calls
-/// it.
+/// The Deployments of a bundle, with the parts that operators rely on: the annotations that name its group
+/// and target namespaces, the variable that names its OperatorCondition, and certificates where the API
+/// server calls it.
 pub(crate) fn objects(target: &Target<'_>, endpoints: &[Endpoint]) -> Result<Vec<Value>, RenderError> {
     let mut seen = BTreeSet::new();
     let mut objects = Vec::new();
@@ -39,7 +39,7 @@ pub(crate) fn objects(target: &Target<'_>, endpoints: &[Endpoint]) -> Result<Vec
             return Err(invalid("spec.template.spec.containers is not a list of containers"));
         }
 
-        // An operator is upgraded by its manager; old ReplicaSets are of no use.
+        // The manager upgrades operators; old ReplicaSets are useless.
         map_at(&mut spec, &[]).insert("revisionHistoryLimit".into(), json!(1));
         merge(map_at(&mut spec, &["template", "metadata", "annotations"]), template_annotations(target));
 
@@ -58,7 +58,7 @@ pub(crate) fn objects(target: &Target<'_>, endpoints: &[Endpoint]) -> Result<Vec
                 text: problem.text.to_owned(),
             })?;
         }
-        // Last, so that no setting can point an operator at another's condition or certificate.
+        // Last, so that no setting can redirect an operator to another's condition or certificate.
         config::set_env(
             &mut object,
             &[json!({"name": "OPERATOR_CONDITION_NAME", "value": target.bundle.name()})],
@@ -72,8 +72,8 @@ pub(crate) fn objects(target: &Target<'_>, endpoints: &[Endpoint]) -> Result<Vec
     Ok(objects)
 }
 
-/// Passes a spec through the Kubernetes type. Fields that Kubernetes does not know would make a
-/// server-side apply fail; upstream's types drop them, too.
+/// Passes a spec through the Kubernetes type. Unknown fields would make a server-side apply fail; upstream's
+/// types drop them, too.
 fn typed(mut spec: Value) -> Result<Value, serde_json::Error> {
     for list in ["initContainers", "containers"] {
         let containers = spec.pointer_mut(&format!("/template/spec/{list}")).and_then(Value::as_array_mut);
@@ -81,7 +81,7 @@ fn typed(mut spec: Value) -> Result<Value, serde_json::Error> {
             for part in ["limits", "requests"] {
                 let quantities =
                     container.pointer_mut(&format!("/resources/{part}")).and_then(Value::as_object_mut);
-                // `cpu: 1` is a number in YAML and a quantity to Kubernetes.
+                // `cpu: 1` is a number in YAML and a quantity in Kubernetes.
                 for (_, quantity) in
                     quantities.into_iter().flatten().filter(|(_, quantity)| quantity.is_number())
                 {
@@ -93,7 +93,7 @@ fn typed(mut spec: Value) -> Result<Value, serde_json::Error> {
     serde_json::to_value(serde_json::from_value::<DeploymentSpec>(spec)?)
 }
 
-/// The annotations of the ClusterServiceVersion, with the group's over them: operators read
+/// The annotations of the ClusterServiceVersion, overridden by the group's: operators read
 /// `olm.targetNamespaces` through the downward API.
 fn template_annotations(target: &Target<'_>) -> Map<String, Value> {
     let annotations = target.bundle.csv_raw.pointer("/metadata/annotations").and_then(Value::as_object);

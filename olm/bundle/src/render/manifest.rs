@@ -1,17 +1,17 @@
-//! Manifests that several can hold.
+//! Shared manifests.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use serde_json::Value;
 
-/// A manifest that is shared by its clones until one of them is changed: a definition of a large operator has a hundred
-/// kilobytes, and its copies would be most of what an installation costs.
+/// A manifest shared by its clones until one of them is changed: a definition of a large operator has a
+/// hundred kilobytes, and copies would dominate the cost of an installation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Manifest(Arc<Value>);
 
 impl Manifest {
-    /// The manifest, without a copy where nobody else holds it.
+    /// The manifest, without a copy if it is not shared.
     #[must_use]
     pub fn into_value(self) -> Value {
         Arc::unwrap_or_clone(self.0)
@@ -32,7 +32,7 @@ impl Deref for Manifest {
     }
 }
 
-/// Changing one that is shared takes a copy.
+/// Changing a shared one copies it.
 impl DerefMut for Manifest {
     fn deref_mut(&mut self) -> &mut Value {
         Arc::make_mut(&mut self.0)

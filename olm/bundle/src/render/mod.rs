@@ -1,8 +1,6 @@
-//! From a bundle to the objects that install it.
-//!
-//! What is generated follows OLM v0 where operators can see it (annotations of the pod template, the
-//! variable `OPERATOR_CONDITION_NAME`, names of Deployments and ServiceAccounts) and OLM v1 in the
-//! names of roles.
+//! Renders a bundle to the objects that install it.
+//! Generated names follow OLM v0 where operators depend on them (annotations of the pod template, the
+//! variable `OPERATOR_CONDITION_NAME`, names of Deployments and ServiceAccounts) and OLM v1 for roles.
 
 mod aggregation;
 mod config;
@@ -57,12 +55,11 @@ pub enum Phase {
     Serving,
 }
 
-/// Where and how a bundle is installed.
+/// Target of an installation.
 #[derive(Debug, Clone, Default)]
 pub struct RenderOptions {
-    /// The namespace that the operator runs in.
     pub install_namespace: String,
-    /// The namespaces that it watches; empty or `[""]` means all.
+    /// The watched namespaces; empty or `[""]` means all.
     pub target_namespaces: Vec<String>,
     /// The OperatorGroup's name, for the annotation `olm.operatorGroup`.
     pub operator_group: Option<String>,
@@ -70,18 +67,19 @@ pub struct RenderOptions {
     pub subscription_config: Option<Value>,
 }
 
-/// The objects of an installation by phase. The ClusterServiceVersion is not among them, and they
-/// have no owner references: whoever applies them knows the owner.
+/// The objects of an installation by phase. The ClusterServiceVersion is not among them, and they have no
+/// owner references: the caller that applies them sets the owner.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rendered {
-    /// Every phase that has objects, in order.
+    /// Every phase with objects, in order.
     pub phases: Vec<(Phase, Vec<Manifest>)>,
-    /// The Deployments that the API server calls, and where their CA bundles go. The manifests have none.
+    /// The Deployments that the API server calls, and the fields for their CA bundles. The manifests have
+    /// none.
     pub endpoints: Vec<Endpoint>,
 }
 
 impl Rendered {
-    /// All objects in the order of their phases, to be held on to.
+    /// All manifests in the order of their phases.
     pub fn manifests(&self) -> impl Iterator<Item = (Phase, &Manifest)> {
         self.phases.iter().flat_map(|(phase, objects)| objects.iter().map(|object| (*phase, object)))
     }
@@ -92,11 +90,10 @@ impl Rendered {
     }
 }
 
-/// Turns a bundle into the objects that install it. The same input gives the same output, byte for byte.
-///
+/// Renders the objects that install a bundle. Deterministic: the same input gives the same bytes.
 /// # Errors
-/// [`RenderError`] when the target namespaces do not fit the bundle's install modes, when the bundle
-/// needs what this version cannot do, or when it is broken in a part that is needed.
+/// [`RenderError`] when the target namespaces do not match the bundle's install modes, when the bundle needs
+/// an unsupported feature, or when a required part is invalid.
 pub fn render(bundle: &Bundle, options: &RenderOptions) -> Result<Rendered, RenderError> {
     let target = Target::of(bundle, options)?;
     check(bundle)?;
@@ -139,12 +136,12 @@ pub fn render(bundle: &Bundle, options: &RenderOptions) -> Result<Rendered, Rend
     Ok(Rendered { phases, endpoints })
 }
 
-/// The webhook configurations and APIServices of a bundle; none where they are not described well.
+/// The webhook configurations and APIServices of a bundle; none where their descriptions are invalid.
 pub(crate) fn switches(target: &Target<'_>) -> Vec<Value> {
     Served::of(target).map(|served| served.switches()).unwrap_or_default()
 }
 
-/// Within a phase: who, what they may, that they may it, and then the rest.
+/// Order within a phase: accounts, roles, bindings, and then the rest.
 fn rank(kind: &str) -> u8 {
     match kind {
         "ServiceAccount" => 0,
@@ -154,7 +151,7 @@ fn rank(kind: &str) -> u8 {
     }
 }
 
-/// A bundle on its way to a namespace.
+/// A bundle with its target.
 pub(crate) struct Target<'a> {
     pub bundle: &'a Bundle,
     pub options: &'a RenderOptions,
@@ -181,7 +178,7 @@ impl<'a> Target<'a> {
         Ok(Self { bundle, options, mode, namespaces: namespaces.into_iter().cloned().collect() })
     }
 
-    /// Labels of every generated object, which tools find an operator's parts by.
+    /// Labels of every generated object, by which tools find an operator's parts.
     pub fn owner_labels(&self) -> Map<String, Value> {
         let mut labels = Map::new();
         labels.insert("olm.managed".into(), "true".into());
@@ -191,7 +188,7 @@ impl<'a> Target<'a> {
         labels
     }
 
-    /// Puts a manifest of the bundle into the install namespace and labels it.
+    /// Moves a manifest of the bundle to the install namespace and labels it.
     pub(crate) fn adopt(&self, mut object: Value) -> Value {
         let kind = kind(&object).to_owned();
         let labels = match kind.as_str() {
@@ -213,7 +210,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// What must be right for an installation to make sense.
+/// Checks the required parts of a bundle.
 fn check(bundle: &Bundle) -> Result<(), RenderError> {
     let invalid = |field: &str, text: String| {
         Err(RenderError::Invalid { bundle: bundle.name().to_owned(), field: field.to_owned(), text })
@@ -254,7 +251,7 @@ fn check(bundle: &Bundle) -> Result<(), RenderError> {
     strategy::check(bundle)
 }
 
-/// The map at a path, made where there is none.
+/// The map at a path, created if missing.
 pub(crate) fn map_at<'a>(value: &'a mut Value, path: &[&str]) -> &'a mut Map<String, Value> {
     let mut value = value;
     for key in path {
@@ -270,7 +267,7 @@ fn as_map(value: &mut Value) -> &mut Map<String, Value> {
     value.as_object_mut().expect("it was made a map above")
 }
 
-/// Puts one map over another.
+/// Merges a map into another, overwriting.
 pub(crate) fn merge(map: &mut Map<String, Value>, over: Map<String, Value>) {
     for (key, value) in over {
         map.insert(key, value);

@@ -3,15 +3,14 @@
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha224};
 
-/// Names of roles and bindings are label values to some tools, so they end here.
+/// Names of roles and bindings are label values in some tools, which limits their length.
 const LONGEST_NAME: usize = 63;
 
-/// `<base>-<hash>`, where the hash is that of the permission: the same permission has the same name as long as the
-/// version has the same one, and a changed one has a new name. This is OLM v1's rule.
-///
-/// OLM v1 installs an operator once in a cluster. Here, as in OLM v0, it can be in several namespaces, and what it has
-/// outside of its own must not have one name for all of them: there `home`, the namespace that it is installed in, is
-/// part of what is hashed.
+/// `<base>-<hash>`, with the hash of the permission: the same permission keeps its name between versions, and
+/// a changed one gets a new name. This is OLM v1's rule.
+/// OLM v1 installs an operator once in a cluster. Here, as in OLM v0, it can be in several namespaces, and
+/// its objects outside of its own must not share one name: there the hash includes `home`, the install
+/// namespace.
 pub(crate) fn role_name(csv: &str, service_account: &str, permission: &Value, home: Option<&str>) -> String {
     let hash = base36(&Sha224::digest(go_json(permission) + home.unwrap_or_default()));
     let mut base = format!("{csv}-{service_account}");
@@ -25,8 +24,8 @@ pub(crate) fn role_name(csv: &str, service_account: &str, permission: &Value, ho
     format!("{base}-{hash}")
 }
 
-/// The permission as Go's JSON encoder writes it: fields in the order of the Go type, empty ones left
-/// out, `<`, `>` and `&` escaped, a line feed at the end.
+/// The permission as Go's JSON encoder writes it: fields in the order of the Go type, empty ones omitted,
+/// `<`, `>` and `&` escaped, a line feed at the end.
 fn go_json(permission: &Value) -> String {
     let account = permission.get("serviceAccountName").and_then(Value::as_str).unwrap_or_default();
     let rules = permission.get("rules").and_then(Value::as_array);
@@ -36,7 +35,7 @@ fn go_json(permission: &Value) -> String {
     escaped + "\n"
 }
 
-/// A policy rule as Go's type holds it: the known fields in their order, empty ones left out.
+/// A policy rule in Go's type: the known fields in their order, empty ones omitted.
 pub(crate) fn known_rule(rule: &Value) -> Value {
     let mut fields = Map::new();
     fields.insert("verbs".into(), rule.get("verbs").cloned().unwrap_or(Value::Null));
@@ -54,7 +53,7 @@ pub(crate) fn known_rule(rule: &Value) -> Value {
 /// As many characters as the API server adds to a generated name.
 const SHORT: usize = 5;
 
-/// A few characters that tell one text from another, where an ordinary generated name would have random ones.
+/// A short hash in place of the random characters of a generated name.
 pub(crate) fn short_hash(text: &str) -> String {
     let hash = base36(&Sha224::digest(text));
     hash.chars().rev().take(SHORT).collect()

@@ -8,11 +8,10 @@ use super::Target;
 use super::names::{known_rule, role_name};
 use crate::csv::InstallMode;
 
-/// What the permissions of a bundle become.
-///
-/// When the operator watches chosen namespaces, `permissions` become a Role and RoleBinding in each of
-/// them. When it watches all, they are promoted to a ClusterRole and ClusterRoleBinding that may also
-/// read namespaces: an author who writes least permissions for one namespace cannot ask for that.
+/// Roles and bindings from the permissions of a bundle.
+/// When the operator watches selected namespaces, `permissions` become a Role and RoleBinding in each of
+/// them. When it watches all, they are promoted to a ClusterRole and ClusterRoleBinding that may also read
+/// namespaces: least permissions for one namespace cannot include that.
 pub(crate) fn objects(target: &Target<'_>, own_accounts: &BTreeSet<String>) -> Vec<Value> {
     let bundle = target.bundle;
     let everywhere = target.mode == InstallMode::AllNamespaces;
@@ -21,7 +20,7 @@ pub(crate) fn objects(target: &Target<'_>, own_accounts: &BTreeSet<String>) -> V
     let permissions = bundle.permissions().iter().chain(bundle.cluster_permissions());
     let accounts: BTreeSet<&str> = permissions.map(account).collect();
     for account in accounts {
-        // Every namespace has `default`; what the bundle brings itself is not made again.
+        // Every namespace has `default`; the bundle's own accounts are not created again.
         if account != "default" && !own_accounts.contains(account) {
             objects.push(service_account(target, account));
         }
@@ -66,7 +65,7 @@ fn with_namespaces(permission: &Value) -> Value {
     json!({"serviceAccountName": permission.get("serviceAccountName").cloned().unwrap_or_default(), "rules": rules})
 }
 
-/// The rules with the fields that Kubernetes knows: others would make a server-side apply fail.
+/// The rules with known fields only: unknown ones would make a server-side apply fail.
 fn rules(permission: &Value) -> Vec<Value> {
     let rules = permission.get("rules").and_then(Value::as_array);
     rules.into_iter().flatten().map(known_rule).collect()

@@ -1,4 +1,5 @@
-//! What an install strategy must be for a cluster to take it: found before anything is applied, and named by field.
+//! Checks an install strategy against the rules of the API server, before anything is applied, with the field
+//! of each error.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +8,7 @@ use serde_json::Value;
 use crate::error::RenderError;
 use crate::model::Bundle;
 
-/// Refuses a strategy that is none, Deployments of one name, and rules that no API server takes in a role.
+/// Rejects an invalid strategy, Deployments of one name, and rules that no API server accepts in a role.
 pub(super) fn check(bundle: &Bundle) -> Result<(), RenderError> {
     let invalid = |field: String, text: &str| {
         Err(RenderError::Invalid { bundle: bundle.name().to_owned(), field, text: text.to_owned() })
@@ -42,7 +43,7 @@ pub(super) fn check(bundle: &Bundle) -> Result<(), RenderError> {
     Ok(())
 }
 
-/// What Kubernetes has against a rule.
+/// Why Kubernetes rejects a rule.
 fn fault(rule: &Value) -> Option<(&'static str, &'static str)> {
     let empty = |field: &str| rule.get(field).and_then(Value::as_array).is_none_or(Vec::is_empty);
     if empty("verbs") {

@@ -145,7 +145,7 @@ fn crds_have_no_owner_and_the_bundles_own_account_is_not_made_twice() {
 }
 
 #[test]
-fn refusals_say_what_to_do() {
+fn refusals_name_the_remedy() {
     let cases: [(Bundle, &[&str], &str); 7] = [
         (
             bundle(|csv, _| {
@@ -201,14 +201,14 @@ fn the_same_input_gives_the_same_bytes() {
 
 #[test]
 fn a_copy_of_a_manifest_is_made_when_it_is_changed() {
-    // given manifests that two hold
+    // given shared manifests
     let ours = rendered(&["a"]);
     let mut theirs = ours.clone();
     let place = |rendered: &Rendered, at: usize| -> *const Value { rendered.objects().nth(at).unwrap().1 };
     assert_eq!(place(&ours, 0), place(&theirs, 0));
-    // when one of them changes one
+    // when one owner changes one
     theirs.phases[0].1[0]["metadata"]["labels"]["a"] = json!("b");
-    // then that is his alone
+    // then the other is unchanged
     assert_ne!(place(&ours, 0), place(&theirs, 0));
     assert_eq!(place(&ours, 1), place(&theirs, 1));
     assert!(ours.objects().next().unwrap().1["metadata"]["labels"].get("a").is_none());

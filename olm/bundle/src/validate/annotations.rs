@@ -1,4 +1,4 @@
-//! Annotations of manifests whose spelling counts.
+//! Annotations of manifests with case-sensitive names.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::finding::Of;
 use crate::model::{Bundle, kind};
 use crate::provenance::Origin;
 
-/// Annotations that upstream and we read; in any other case they have no effect.
+/// Annotations that upstream and olm read; with another case they have no effect.
 const EXACT: [&str; 5] = [
     "olm.operatorGroup",
     "olm.operatorNamespace",
@@ -20,7 +20,7 @@ pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
     names(&bundle.csv_raw, &mut findings.of(Origin::Csv));
 }
 
-/// OperatorGroups are no part of a bundle, but people put them there.
+/// OperatorGroups are not part of a bundle, but real bundles contain them.
 pub(super) fn check_operator_groups(bundle: &Bundle, findings: &mut Findings) {
     for (index, object) in bundle.objects.iter().enumerate() {
         if kind(object) == "OperatorGroup" {

@@ -1,6 +1,6 @@
-//! What the community catalog wants of bundles that use APIs of before Kubernetes 1.22 (upstream's `community`, which
-//! upstream calls outdated). Upstream reads the label of OpenShift versions from a Dockerfile; the annotation in
-//! `metadata/`, which that label is made of, says the same.
+//! Rules of the community catalog for bundles with APIs of before Kubernetes 1.22 (upstream's `community`,
+//! which upstream calls outdated). Upstream reads the label of OpenShift versions from a Dockerfile; the
+//! annotation in `metadata/`, the source of that label, is equivalent.
 
 use olm_version::{Version, parse_lenient};
 use serde_json::Value;
@@ -78,7 +78,7 @@ fn is_too_new(version: &Version) -> bool {
     (version.major, version.minor) >= FIRST_WITHOUT
 }
 
-/// The last version of `v4.5-v4.8` or `=v4.6`; `None` for a range without end.
+/// The last version of `v4.5-v4.8` or `=v4.6`; `None` for an unbounded range.
 fn last(range: &str) -> Option<Result<Version, String>> {
     let range: String = range.chars().filter(|c| !matches!(c, '"' | '\'' | ' ')).collect();
     let text = match range.strip_prefix('=') {

@@ -1,7 +1,6 @@
-//! CustomResourceDefinitions: those that are listed, those that are there, and what is in them.
-//!
-//! What is in them is held against the rules of the API server for both versions of the API, which olm-crd has, and
-//! against what works but is not meant. The syntax of rules in CEL is not checked.
+//! CustomResourceDefinitions: described ones, existing ones, and their content.
+//! The content is checked against the rules of the API server for both versions of the API, in olm-crd, and
+//! against valid but unintended schemas. The syntax of rules in CEL is not checked.
 
 mod practice;
 mod rules;
@@ -16,7 +15,7 @@ use crate::model::{Bundle, name};
 use crate::properties;
 use crate::provenance::Origin;
 
-/// Versions that a fix lists.
+/// Maximum number of versions in a fix.
 const MOST_SHOWN: usize = 10;
 
 const V1: &str = "apiextensions.k8s.io/v1";
@@ -51,7 +50,6 @@ pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
     owned(bundle, findings);
 }
 
-/// A CustomResourceDefinition and the version of its API.
 struct Crd<'a> {
     raw: &'a Value,
     v1: bool,
@@ -75,7 +73,7 @@ fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Group, version and kind must be there once, even across files.
+/// Group, version and kind must be unique, even across files.
 fn repeated(bundle: &Bundle, findings: &mut Findings) {
     let mut names = BTreeSet::new();
     let mut apis = BTreeSet::new();
@@ -98,7 +96,7 @@ fn repeated(bundle: &Bundle, findings: &mut Findings) {
     }
 }
 
-/// What the ClusterServiceVersion says of a CustomResourceDefinition is compared with.
+/// An existing CustomResourceDefinition, compared with its description in the ClusterServiceVersion.
 struct Present<'a> {
     kind: &'a str,
     /// Whether each version is served.

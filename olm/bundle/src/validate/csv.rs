@@ -42,7 +42,7 @@ const SPEC_FIELDS: [&str; 24] = [
 pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
     let mut csv = findings.of(Origin::Csv);
     if bundle.csv_raw.get("apiVersion").and_then(Value::as_str) != Some("operators.coreos.com/v1alpha1") {
-        // Upstream puts its own there, so that such bundles install.
+        // Upstream sets its own value, so that such bundles install.
         let text =
             "a ClusterServiceVersion is of operators.coreos.com/v1alpha1; the API server knows no other";
         csv.warn("csv-api-version", "apiVersion", text, "write operators.coreos.com/v1alpha1");

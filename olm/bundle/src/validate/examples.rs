@@ -1,4 +1,4 @@
-//! `alm-examples`: the sample objects that forms are filled from.
+//! `alm-examples`: the sample objects for forms.
 
 use std::collections::BTreeSet;
 
@@ -42,7 +42,7 @@ pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
             return csv.error("alm-examples-invalid", field, text, "correct the JSON");
         }
     };
-    // What the ClusterServiceVersion owns counts, as upstream has it, and what the bundle brings.
+    // As upstream, the APIs owned by the ClusterServiceVersion count, and those that the bundle contains.
     let mut known: BTreeSet<Gvk> = provided.iter().cloned().collect();
     let owned: BTreeSet<Gvk> = bundle
         .owned_crds()

@@ -1,4 +1,4 @@
-//! What a check says, and where.
+//! Findings of checks and their places.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,13 +7,12 @@ use crate::error::Place;
 use crate::model::{Bundle, kind, name};
 use crate::provenance::{Origin, Provenance};
 
-/// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// The bundle is wrong.
+    /// The bundle is invalid.
     Error,
-    /// The bundle works; an author would want to know.
+    /// The bundle works, but its author should fix it.
     Warning,
 }
 
@@ -26,22 +25,19 @@ impl fmt::Display for Severity {
     }
 }
 
-/// One thing that is wrong with a bundle.
+/// A defect of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Finding {
     /// Stable name of the rule, such as `crd-missing`.
     pub code: &'static str,
-    /// How bad it is.
     pub severity: Severity,
     /// File, line and column; `None` for a bundle that was not read from files, or for all of it.
     pub place: Option<Place>,
-    /// What it is about, such as `ClusterServiceVersion etcd.v0.9.4` or `dependencies[0]`.
+    /// The affected part, such as `ClusterServiceVersion etcd.v0.9.4` or `dependencies[0]`.
     pub object: String,
     /// The field, as a path from the top of the object; empty for the object as a whole.
     pub field: String,
-    /// What is wrong.
     pub text: String,
-    /// What to do about it.
     pub fix: String,
 }
 
@@ -63,15 +59,15 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Findings of one bundle; more do not help anybody, and a hostile bundle must not fill the memory with them.
+/// Maximum number of findings of one bundle, to bound memory.
 const MOST_FINDINGS: usize = 1_000;
-/// A text that is quoted in a finding is cut behind so many characters.
+/// Maximum length of a quoted text in characters.
 const LONGEST_QUOTE: usize = 120;
 
-/// Texts of findings are cut behind so many bytes: names in hostile bundles can be as long as the file.
+/// Maximum length of a text in bytes: names in hostile bundles can be as long as the file.
 const LONGEST_TEXT: usize = 1_000;
 
-/// A text, cut where it is too long.
+/// Truncates a long text.
 fn cut(mut text: String) -> String {
     if text.len() > LONGEST_TEXT {
         let end = text.floor_char_boundary(LONGEST_TEXT);
@@ -82,7 +78,7 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// A text in quotes, cut where it is long.
+/// A text in quotes, truncated.
 pub(super) fn quote(text: &str) -> String {
     match text.char_indices().nth(LONGEST_QUOTE) {
         Some((end, _)) => format!("{:?}...", &text[..end]),
@@ -90,7 +86,7 @@ pub(super) fn quote(text: &str) -> String {
     }
 }
 
-/// Collects what checks say.
+/// Collects findings.
 #[derive(Default)]
 pub(crate) struct Findings {
     list: Vec<(Origin, Finding)>,
@@ -184,8 +180,8 @@ pub(crate) struct Of<'a> {
 }
 
 impl Of<'_> {
-    /// The nearest of some names, for a hint; nothing for names that are too long or too many to look through, and
-    /// nothing where no finding can be added any more.
+    /// The nearest of some names, for a hint; none for names that are too long or too many, and none once the
+    /// maximum of findings is reached.
     pub fn near<'n>(&self, name: &str, names: impl IntoIterator<Item = &'n str>) -> Option<String> {
         const LONGEST: usize = 80;
         const MOST: usize = 200;
@@ -223,7 +219,7 @@ impl Of<'_> {
     }
 }
 
-/// A finding about a file as such, made while a bundle is read.
+/// A finding about a whole file, from reading a bundle.
 pub(crate) fn note(severity: Severity, code: &'static str, place: Place, text: String, fix: &str) -> Finding {
     Finding {
         code,
@@ -236,7 +232,7 @@ pub(crate) fn note(severity: Severity, code: &'static str, place: Place, text: S
     }
 }
 
-/// Notes about keys that stand in a document more than once.
+/// Notes about duplicate keys of a document.
 pub(crate) fn repeated_keys(
     provenance: &Provenance,
     spot: crate::provenance::Spot,
@@ -245,7 +241,7 @@ pub(crate) fn repeated_keys(
     let fields: Vec<&str> = paths.iter().map(String::as_str).collect();
     let places = if fields.is_empty() { Vec::new() } else { provenance.places(spot, &fields) };
     let notes = paths.iter().zip(places).filter_map(|(path, places)| {
-        // Merged keys (`<<`) are overridden on purpose and stand there once.
+        // Merged keys (`<<`) are overridden on purpose and occur once.
         let [first, second] = places.as_slice() else { return None };
         Some(Finding {
             code: "yaml-key-repeated",

@@ -1,4 +1,4 @@
-//! What OperatorHub.io wants of a bundle (upstream's `operatorhubv2`).
+//! Rules of OperatorHub.io for a bundle (upstream's `operatorhubv2`).
 
 use olm_version::Version;
 use serde_json::Value;
@@ -29,7 +29,7 @@ fn provider(bundle: &Bundle, findings: &mut Of<'_>) {
     }
 }
 
-/// Lists of two texts each, of which the second has a form.
+/// Lists of pairs of texts, the second with a format.
 fn pairs(
     bundle: &Bundle,
     list: &str,
@@ -76,7 +76,7 @@ fn is_email(text: &str) -> bool {
     (quoted || (dotted(local) && !local.contains('@'))) && dotted(domain)
 }
 
-/// What Go takes for the address of a request: with a scheme, or a path from the root.
+/// Whether Go accepts it as a request URL: with a scheme, or a path from the root.
 fn is_url(text: &str) -> bool {
     if text.chars().any(|c| c.is_control() || c == ' ') {
         return false;
@@ -87,7 +87,7 @@ fn is_url(text: &str) -> bool {
     }
     let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
     let scheme_is_good = scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.chars().all(letter);
-    // Anything may follow the scheme of an address without host, such as mailto:.
+    // Any text may follow the scheme of a URL without host, such as mailto:.
     scheme_is_good && !rest.is_empty()
 }
 
@@ -97,7 +97,7 @@ fn icon(bundle: &Bundle, findings: &mut Of<'_>) {
         let text = format!("there are {} icons, and only the first is shown", icons.len());
         findings.error("hub-icon", "spec.icon", text, "keep one");
     }
-    // That there is none, the default suite says.
+    // The default suite reports a missing icon.
     let Some(icon) = icons.first() else { return };
     let text = |key: &str| icon.get(key).and_then(Value::as_str).unwrap_or_default();
     for key in ["base64data", "mediatype"].into_iter().filter(|key| text(key).is_empty()) {
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_told_from_other_texts() {
+    fn addresses_are_distinguished_from_other_texts() {
         for good in ["a@b.c", "A B <a.b@c.de>", "a+b@c"] {
             assert!(is_email(good), "{good}");
         }

@@ -9,19 +9,18 @@ use super::finding::quote;
 use crate::model::Bundle;
 use crate::provenance::Origin;
 
-/// The formats that browsers show and catalogs may hold.
+/// The formats that browsers show and catalogs may contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImageKind {
     Png,
     Jpeg,
     Gif,
     Svg,
-    /// ICO, as favicons are.
+    /// ICO, the format of favicons.
     Ico,
 }
 
 impl ImageKind {
-    /// The media type.
     #[must_use]
     pub fn mediatype(self) -> &'static str {
         match self {
@@ -40,7 +39,7 @@ impl ImageKind {
     }
 }
 
-/// What kind of picture the bytes are, by looking at them.
+/// Detects the format of an image by its bytes.
 #[must_use]
 pub fn sniff(data: &[u8]) -> Option<ImageKind> {
     if data.starts_with(b"\x89PNG\r\n\x1a\n") {
@@ -58,7 +57,7 @@ pub fn sniff(data: &[u8]) -> Option<ImageKind> {
     is_svg(data).then_some(ImageKind::Svg)
 }
 
-/// A directory of pictures: its count, and for each an entry of 16 bytes that says where in the file it is.
+/// A directory of images: its count, and for each an entry of 16 bytes with its place in the file.
 fn is_ico(data: &[u8]) -> bool {
     let Some(rest) = data.strip_prefix(&[0, 0, 1, 0]) else { return false };
     let Some((count, rest)) = rest.split_first_chunk() else { return false };
@@ -69,7 +68,7 @@ fn is_ico(data: &[u8]) -> bool {
     entries.len() == count && count > 0 && entries.iter().all(within)
 }
 
-/// An SVG is text whose first element is `svg`, behind declarations, comments and doctypes.
+/// An SVG is text whose first element is `svg`, after declarations, comments and doctypes.
 fn is_svg(data: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(data) else { return false };
     let mut rest = text.trim_start_matches('\u{feff}').trim_start();
@@ -77,7 +76,7 @@ fn is_svg(data: &[u8]) -> bool {
         let end = match rest {
             _ if rest.starts_with("<!--") => "-->",
             _ if rest.starts_with("<?") => "?>",
-            // A doctype may hold declarations of its own in brackets.
+            // A doctype may contain declarations in brackets.
             _ if rest.starts_with("<!") && rest.find('[') < rest.find('>') && rest.find('[').is_some() => {
                 "]>"
             }

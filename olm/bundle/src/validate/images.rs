@@ -52,14 +52,13 @@ pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
 
 /// Digest algorithms and the length of their digests in hexadecimal.
 const DIGESTS: [(&str, usize); 3] = [("sha256", 64), ("sha384", 96), ("sha512", 128)];
-/// A name with host and path has at most so many characters.
+/// Maximum length of a name with host and path.
 const LONGEST_NAME: usize = 255;
 const LONGEST_TAG: usize = 128;
 
-/// Whether a text is a reference to an image, by the grammar that container tools share.
-///
+/// Validates an image reference, by the grammar shared by container tools.
 /// # Errors
-/// Why it is none.
+/// Why it is invalid.
 pub fn reference(image: &str) -> Result<(), String> {
     if let Some((scheme, _)) = image.split_once("://") {
         return Err(format!("it begins with {scheme}://, which no reference has"));
@@ -79,7 +78,7 @@ pub fn reference(image: &str) -> Result<(), String> {
             return Err(format!("a digest of {algorithm} has {length} hexadecimal digits in lower case"));
         }
     }
-    // A colon behind the last slash begins the tag; before it, it is that of a port.
+    // A colon after the last slash starts the tag; before it, it is that of a port.
     let path_start = rest.rfind('/').map_or(0, |slash| slash + 1);
     let (name, tag) = match rest[path_start..].find(':') {
         Some(colon) => (&rest[..path_start + colon], Some(&rest[path_start + colon + 1..])),
@@ -174,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_are_told_from_other_texts() {
+    fn references_are_distinguished_from_other_texts() {
         let digest = format!("sha256:{}", "a".repeat(64));
         for good in [
             "busybox",

@@ -1,4 +1,4 @@
-//! How the operator is installed: modes, strategy, deployments, permissions.
+//! Installation of the operator: modes, strategy, deployments, permissions.
 
 use std::collections::BTreeSet;
 
@@ -62,7 +62,8 @@ fn strategy(bundle: &Bundle, findings: &mut Of<'_>) {
 
 fn deployments(bundle: &Bundle, findings: &mut Of<'_>) {
     if bundle.deployments().is_empty() {
-        // Upstream lets a ClusterServiceVersion without installation pass, but not one that forgot the deployments.
+        // Upstream accepts a ClusterServiceVersion without installation, but not one without deployments in
+        // it.
         let spec = bundle.csv_raw.pointer("/spec/install/spec").and_then(Value::as_object);
         let forgotten =
             spec.is_some_and(|spec| !spec.is_empty() && spec.get("deployments").is_none_or(Value::is_null));

@@ -11,7 +11,7 @@ use crate::model::{Bundle, CHANNELS, DEFAULT_CHANNEL, MANIFESTS, MEDIA_TYPE, MET
 use crate::provenance::Origin;
 
 pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
-    // A bundle out of a catalog has no annotations.yaml.
+    // A bundle from a catalog has no annotations.yaml.
     if !bundle.annotations.is_empty() {
         annotations(bundle, &mut findings.of(Origin::Annotations));
     }
@@ -101,7 +101,7 @@ fn need(value: &Value, key: &str, field: &str, findings: &mut Of<'_>) -> bool {
     !missing
 }
 
-/// A range in blang's grammar; `field` is the path of the value that holds it.
+/// A range in blang's grammar; `field` is the path of its value.
 fn range(value: &Value, key: &str, field: &str, findings: &mut Of<'_>) {
     if need(value, key, field, findings)
         && let Err(error) = Range::parse(text(value, key))

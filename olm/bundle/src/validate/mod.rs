@@ -1,8 +1,7 @@
-//! What is wrong with a bundle.
-//!
-//! The codes are stable: scripts and the documentation refer to them. The default suite is what
-//! `opm alpha bundle validate` and the default validators of upstream's library check, and what they miss; further
-//! [`Suite`]s are chosen by upstream's names.
+//! Validation of a bundle.
+//! The codes are stable: scripts and the documentation refer to them. The default suite has the checks of
+//! `opm alpha bundle validate` and of the default validators of upstream's library, and additional ones;
+//! further [`Suite`]s are selected by upstream's names.
 
 mod annotations;
 mod categories;
@@ -44,7 +43,7 @@ pub use package_manifest::check_package_manifest;
 pub use suite::{Options, Suite, SuiteError};
 
 impl Bundle {
-    /// Everything that is wrong with the bundle by the default suite, errors first.
+    /// All findings of the default suite, errors first.
     #[must_use]
     pub fn validate(&self) -> Vec<Finding> {
         self.validate_with(&Options::default())
@@ -73,24 +72,24 @@ impl Bundle {
     }
 }
 
-/// A bundle that was read as far as possible, and everything that is wrong with it.
+/// A bundle as far as it is readable, and all findings.
 #[derive(Debug)]
 pub struct Checked {
-    /// The bundle; `None` where there is no ClusterServiceVersion in it. It may lack parts that findings name.
+    /// `None` without a ClusterServiceVersion. It may lack parts that findings name.
     pub bundle: Option<Bundle>,
-    /// Everything that is wrong, errors first.
+    /// All findings, errors first.
     pub findings: Vec<Finding>,
 }
 
 impl Checked {
-    /// Whether nothing is wrong with it but what warnings say.
+    /// Whether it has no errors.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.findings.iter().all(|finding| finding.severity != Severity::Error)
     }
 }
 
-/// Reads and validates a folder. What cannot be read is a finding; the rest is checked all the same.
+/// Reads and validates a directory. An unreadable part is a finding; the rest is still checked.
 #[must_use]
 pub fn check_dir(dir: &Path, options: &Options) -> Checked {
     checked(load::read_dir(dir), options)

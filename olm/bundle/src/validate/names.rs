@@ -1,4 +1,4 @@
-//! The names that Kubernetes allows.
+//! Names allowed in Kubernetes.
 
 pub(crate) use olm_crd::names::is_dns_subdomain;
 

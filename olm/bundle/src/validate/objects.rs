@@ -1,4 +1,4 @@
-//! The manifests beside the ClusterServiceVersion.
+//! The manifests other than the ClusterServiceVersion.
 
 use std::collections::BTreeSet;
 
@@ -50,7 +50,7 @@ pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
     }
 }
 
-/// The operator's own accounts are made from its permissions; a second one would fight over it.
+/// The operator's own accounts are generated from its permissions; a second one would conflict.
 fn accounts(bundle: &Bundle) -> BTreeSet<&str> {
     bundle
         .deployments()
@@ -61,7 +61,7 @@ fn accounts(bundle: &Bundle) -> BTreeSet<&str> {
         .collect()
 }
 
-/// What the API server wants of labels and annotations.
+/// The API server's rules for labels and annotations.
 fn labels(object: &Value, key: &str, findings: &mut super::finding::Of<'_>) {
     let map = object.pointer(&format!("/metadata/{key}")).and_then(Value::as_object);
     for (label, value) in map.into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! `package.yaml` of the package-manifest format, which was there before bundles.
+//! `package.yaml` of the package-manifest format, the predecessor of bundles.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use super::finding::{Finding, Severity, note, quote};
 use crate::error::Place;
 use crate::yaml;
 
-/// Channels that are judged; the largest real package has 38.
+/// Maximum number of checked channels; the largest real package has 38.
 const MOST_CHANNELS: usize = 1_000;
 
-/// What is wrong with a package manifest: package, channels, default channel.
+/// Validates a package manifest: package, channels, default channel.
 #[must_use]
 pub fn check_package_manifest(file: &str, content: &[u8]) -> Vec<Finding> {
     let documents = match yaml::documents(file, content) {

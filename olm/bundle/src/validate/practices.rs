@@ -1,4 +1,4 @@
-//! What operator authors are advised (upstream's `good-practices`).
+//! Advice for operator authors (upstream's `good-practices`).
 
 use olm_version::Version;
 use serde_json::Value;
@@ -58,7 +58,7 @@ fn descriptions(bundle: &Bundle, findings: &mut Of<'_>) {
     }
 }
 
-/// An operator that makes CustomResourceDefinitions takes the lifecycle manager's work into its own hands.
+/// An operator that creates CustomResourceDefinitions bypasses the lifecycle manager.
 fn rights(bundle: &Bundle, findings: &mut Of<'_>) {
     for (key, list) in
         [("permissions", bundle.permissions()), ("clusterPermissions", bundle.cluster_permissions())]

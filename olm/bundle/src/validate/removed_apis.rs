@@ -1,4 +1,4 @@
-//! APIs that newer versions of Kubernetes do not serve (upstream's `alpha-deprecated-apis`).
+//! APIs removed in newer versions of Kubernetes (upstream's `alpha-deprecated-apis`).
 
 use olm_version::{Version, parse_lenient};
 use serde_json::Value;
@@ -38,17 +38,17 @@ const REMOVED: &[(u64, &str, &[&str])] = &[
     (26, "autoscaling/v2beta2", &["HorizontalPodAutoscaler"]),
 ];
 
-/// Resources of which no version is left, as roles name them: version of Kubernetes, group, resource.
+/// Resources without a remaining version, as in roles: version of Kubernetes, group, resource.
 const GONE: &[(u64, &str, &str)] = &[(25, "policy", "podsecuritypolicies")];
 
-/// The version of Kubernetes (1.x) that does not serve this any more.
+/// The version of Kubernetes (1.x) that removed it.
 pub(super) fn removed_in(api_version: &str, kind: &str) -> Option<u64> {
     let entry = REMOVED.iter().find(|(_, api, kinds)| *api == api_version && kinds.contains(&kind));
     entry.map(|(minor, ..)| *minor)
 }
 
 pub(super) fn check(bundle: &Bundle, options: &Options, findings: &mut Findings) {
-    // The oldest version that it can meet decides whether it can be installed where it says that it can.
+    // The minimum version decides whether the bundle can be installed where it claims to.
     let least = bundle.csv.spec.min_kube_version.as_deref().and_then(|text| parse_lenient(text).ok());
     let severity = |minor: u64| {
         let reached = |version: &Version| (version.major, version.minor) >= (1, minor);
@@ -74,7 +74,8 @@ pub(super) fn check(bundle: &Bundle, options: &Options, findings: &mut Findings)
             let resources = crd.get("resources").and_then(Value::as_array);
             for (number, resource) in resources.into_iter().flatten().enumerate() {
                 let text = |key: &str| resource.get(key).and_then(Value::as_str).unwrap_or_default();
-                // Descriptions name API versions as manifests do. Those that 1.22 removed, upstream does not look for.
+                // Descriptions name API versions as manifests do. Upstream does not check those removed in
+                // 1.22.
                 if let Some(minor) = removed_in(text("version"), text("kind")).filter(|minor| *minor >= 25) {
                     let field = format!(
                         "spec.customresourcedefinitions.{relation}[{index}].resources[{number}].version"

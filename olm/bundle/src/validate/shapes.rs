@@ -1,4 +1,4 @@
-//! Whether manifests have the shape of their kinds, as the API server would find out.
+//! Shapes of manifests by kind, as the API server would check them.
 
 use k8s_openapi::api::apps::v1::DeploymentSpec;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service, ServiceAccount};
@@ -33,7 +33,7 @@ pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
     }
 }
 
-/// What is wrong, and with which field.
+/// The error and its field.
 type Wrong = (String, String);
 
 fn object_shape(object: &Value) -> Result<(), Wrong> {

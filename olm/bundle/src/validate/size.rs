@@ -9,14 +9,14 @@ use super::Findings;
 use crate::model::Bundle;
 use crate::provenance::Origin;
 
-/// Upstream puts a bundle, compressed, into one ConfigMap.
+/// Upstream stores a bundle, compressed, in one ConfigMap.
 const LARGEST_COMPRESSED: u64 = 1 << 20;
-/// Upstream warns beyond so many hundredths of it.
+/// Upstream warns beyond this percentage of it.
 const NEAR_PERCENT: u64 = 85;
 
 pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
     let size: u64 = bundle.provenance.texts().map(|text| text.len() as u64).sum();
-    // What is small enough as it is needs not be compressed to know.
+    // A small bundle needs no compression to pass.
     if size <= LARGEST_COMPRESSED * NEAR_PERCENT / 100 {
         return;
     }
@@ -42,7 +42,7 @@ fn compressed(bundle: &Bundle) -> u64 {
     encoder.finish().map_or(0, |count| count.0)
 }
 
-/// Counts what is written.
+/// Counts the written bytes.
 struct Count(u64);
 
 impl Write for Count {

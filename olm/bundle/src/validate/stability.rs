@@ -8,7 +8,7 @@ use super::practices::has;
 use crate::model::{Bundle, kind};
 use crate::provenance::Origin;
 
-/// SecurityContextConstraints that OpenShift brings.
+/// SecurityContextConstraints of OpenShift.
 const DEFAULT_CONSTRAINTS: [&str; 8] = [
     "privileged",
     "restricted",

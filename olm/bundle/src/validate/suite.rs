@@ -1,4 +1,4 @@
-//! The suites that are run on demand, by upstream's names.
+//! The suites on demand, by upstream's names.
 
 use std::collections::BTreeSet;
 
@@ -8,11 +8,10 @@ use super::{Findings, categories, community, hub, practices, removed_apis, stabi
 use crate::model::Bundle;
 
 /// Rules that are checked on demand.
-///
-/// Upstream's `multiarch` is not among them: it looks into images, which this crate does not fetch.
+/// Upstream's `multiarch` is not among them: it inspects images, which this crate does not download.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Suite {
-    /// What OperatorHub.io wants to show.
+    /// Requirements of OperatorHub.io.
     OperatorHubV2,
     /// [`Suite::OperatorHubV2`], [`Suite::Capabilities`] and [`Suite::Categories`] under their old name.
     OperatorHub,
@@ -20,51 +19,44 @@ pub enum Suite {
     Capabilities,
     /// The annotation `categories`.
     Categories,
-    /// What operator authors are advised.
+    /// Advice for operator authors.
     GoodPractices,
-    /// APIs that newer versions of Kubernetes do not serve.
+    /// APIs removed in newer versions of Kubernetes.
     AlphaDeprecatedApis,
     /// Manifests that endanger the cluster's stability.
     Objects,
-    /// OperatorGroups that came with the bundle.
+    /// OperatorGroups in the bundle.
     OperatorGroup,
-    /// What the community catalog wants of bundles that use removed APIs.
+    /// Rules of the community catalog for bundles with removed APIs.
     Community,
 }
 
-/// Why suites cannot be chosen.
+/// Why a selection is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SuiteError {
-    /// There is no such suite.
     #[error("{name:?} is no suite of validators{hint}; there are {known} and suite=operatorframework")]
     Unknown {
-        /// What was asked for.
         name: String,
         /// The nearest name.
         hint: String,
-        /// Every name.
+        /// All names.
         known: String,
     },
-    /// A suite that exists upstream only.
+    /// A suite that exists only upstream.
     #[error("the suite multiarch looks into images, which olm does not do yet; leave it out")]
     Multiarch,
     /// An optional value has another form.
     #[error("the optional value {0:?} is not of the form KEY=VALUE")]
     Form(String),
-    /// An optional value that nothing uses.
+    /// An optional value without a use.
     #[error("the optional value {0:?} is unknown; there is k8s-version=1.25")]
     Value(String),
-    /// An optional value that cannot be read.
+    /// An optional value is invalid.
     #[error("k8s-version={text}: {why}; write a version such as 1.25")]
-    Version {
-        text: String,
-        /// Why it is no version.
-        why: String,
-    },
+    Version { text: String, why: String },
 }
 
 impl Suite {
-    /// All of them.
     pub const ALL: [Self; 9] = [
         Self::OperatorHubV2,
         Self::OperatorHub,
@@ -93,7 +85,7 @@ impl Suite {
         }
     }
 
-    /// What it is for, in one line.
+    /// Its purpose, in one line.
     #[must_use]
     pub fn description(self) -> &'static str {
         match self {
@@ -111,16 +103,15 @@ impl Suite {
         }
     }
 
-    /// Whether upstream's label `suite=operatorframework` chooses it.
+    /// Whether upstream's label `suite=operatorframework` selects it.
     fn is_of_operatorframework(self) -> bool {
         !matches!(self, Self::Community | Self::OperatorHub)
     }
 
-    /// The suites of a selector: names separated by commas, each as `NAME` or `name=NAME`, or
+    /// Parses a selector: names separated by commas, each as `NAME` or `name=NAME`, or
     /// `suite=operatorframework` for all but the outdated ones.
-    ///
     /// # Errors
-    /// [`SuiteError`] for a name that is none.
+    /// [`SuiteError`] for an unknown name.
     pub fn select(selector: &str) -> Result<BTreeSet<Self>, SuiteError> {
         let mut suites = BTreeSet::new();
         for part in selector.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -179,24 +170,23 @@ impl Suite {
     }
 }
 
-/// What is checked beyond the default suite, and with which values.
+/// Checks beyond the default suite, with their values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
     /// The further suites.
     pub suites: BTreeSet<Suite>,
-    /// The version of Kubernetes that the bundle is meant for: what that version does not serve is an error
-    /// (upstream's optional value `k8s-version`).
+    /// The target version of Kubernetes: APIs that it does not serve are errors (upstream's optional value
+    /// `k8s-version`).
     pub kubernetes: Option<Version>,
-    /// The categories that are allowed in place of the standard ones (upstream's variable
+    /// The allowed categories instead of the standard ones (upstream's variable
     /// `OPERATOR_BUNDLE_CATEGORIES`); empty for the standard ones.
     pub categories: Vec<String>,
 }
 
 impl Options {
-    /// Takes an optional value as upstream writes it: `k8s-version=1.25`.
-    ///
+    /// Sets an optional value in upstream's notation: `k8s-version=1.25`.
     /// # Errors
-    /// [`SuiteError`] for a value that nothing uses or that cannot be read.
+    /// [`SuiteError`] for an unused or invalid value.
     pub fn set(&mut self, text: &str) -> Result<(), SuiteError> {
         let (key, value) = text.split_once('=').ok_or_else(|| SuiteError::Form(text.to_owned()))?;
         match key.trim() {

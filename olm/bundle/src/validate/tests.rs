@@ -257,7 +257,7 @@ fn each_mistake_has_its_code() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Any JSON, with the names that the code looks for.
+/// Any JSON, with the names that the code reads.
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

@@ -1,4 +1,4 @@
-//! Where in a document a field is.
+//! Locates fields in a document.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use granit_parser::{Event, Parser};
 /// Line and column, counted from 1.
 pub(crate) type Position = (usize, usize);
 
-/// Appends a key or an index to a field path: keys that are no plain words stand in brackets.
+/// Appends a key or an index to a field path: keys with special characters are in brackets.
 pub(crate) fn join(path: &str, segment: &str) -> String {
     let plain = !segment.is_empty()
         && segment.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
@@ -48,7 +48,7 @@ struct Wanted<'a> {
     positions: Vec<Position>,
 }
 
-/// Positions of one field that are remembered: two tell where a repeated key stands.
+/// Maximum number of positions of one field: two locate a duplicate key.
 const MOST_POSITIONS: usize = 2;
 
 enum Frame {
@@ -63,8 +63,8 @@ enum Frame {
     },
 }
 
-/// For each path, where its key or item stands in the document; where it is not there, where the nearest field
-/// around it stands. Empty where the document cannot be read.
+/// For each path, the position of its key or item; for a missing field, that of the nearest existing parent.
+/// Empty for an invalid document.
 pub(crate) fn locate(text: &str, first_line: usize, paths: &[&str]) -> Vec<Vec<Position>> {
     let mut tree = vec![Wanted::default()];
     let wanted: Vec<Vec<&str>> = paths.iter().map(|path| segments(path)).collect();
@@ -90,7 +90,7 @@ pub(crate) fn locate(text: &str, first_line: usize, paths: &[&str]) -> Vec<Vec<P
             let Some(child) = tree[node].below.get(segment) else { break };
             node = *child;
             if tree[node].positions.is_empty() {
-                // The field is not there: one place, that of what is around it.
+                // The field is missing: one position, that of its parent.
                 found.truncate(1);
                 break;
             }
@@ -136,7 +136,7 @@ fn walk(text: &str, first_line: usize, tree: &mut [Wanted<'_>]) {
                     node.zip(scalar).and_then(|(node, text)| tree[node].below.get(text.as_ref()).copied());
                 *key = Some(child);
                 mark(tree, child, position);
-                // A key that is a map or a list has nothing in it that anybody looks for.
+                // A key that is a map or a list contains no wanted field.
                 None
             }
             Some(Frame::Map { key, .. }) => key.take().flatten(),

@@ -1,4 +1,4 @@
-//! YAML as it is found in the wild.
+//! YAML of real manifests.
 
 use proptest::prelude::*;
 

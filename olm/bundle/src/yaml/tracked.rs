@@ -1,4 +1,4 @@
-//! A JSON value that knows which of its keys were there more than once, and takes bounded memory.
+//! A JSON value with a record of duplicate keys, in bounded memory.
 
 use std::cell::Cell;
 use std::fmt;
@@ -6,36 +6,37 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// Nodes of one document; the largest real manifest has some sixty thousand.
+/// Maximum number of nodes of one document; the largest real manifest has some sixty thousand.
 pub(super) const LARGEST_DOCUMENT: usize = 1_000_000;
-/// What a document may weigh for each byte of its text: a list of digits weighs 36, and aliases of real manifests
-/// little more than nothing.
+/// Maximum weight of a document per byte of its text: a list of digits weighs 36, and aliases of real
+/// manifests little more than nothing.
 const WEIGHT_PER_BYTE: usize = 64;
-/// What the documents of one file may weigh beyond that together, so that short ones may use aliases freely.
+/// Additional weight for all documents of one file together, so that short ones may use aliases freely.
 const FREE_WEIGHT: usize = 256 << 10;
-/// What a document is refused for that weighs more: without aliases none does.
+/// Error for a document with too much weight: only aliases cause it.
 pub(super) const EXPANDED: &str =
     "the aliases of the document expand to more than 64 bytes of memory for each byte of its text";
 /// A value without its text.
 const NODE: usize = size_of::<Value>();
 /// A key without its text: the string, its hash and its slot.
 const KEY: usize = 48;
-/// Levels of nesting; the deepest real manifest has 39. Deeper ones could exhaust the stack of a thread.
+/// Maximum nesting; the deepest real manifest has 39 levels. Deeper ones could exhaust the stack of a thread.
 pub(super) const MOST_LEVELS: usize = 96;
-/// Repeated keys that are remembered.
+/// Maximum number of recorded duplicate keys.
 const MOST_REPEATED: usize = 20;
 
 thread_local! {
-    /// Deserializers cannot be handed a budget through `serde`; each document is read on one thread in one go.
+    /// `serde` cannot pass a budget to deserializers; each document is read on one thread without
+    /// interruption.
     static WEIGHT_LEFT: Cell<usize> = const { Cell::new(usize::MAX) };
     static LEVEL: Cell<usize> = const { Cell::new(0) };
     static LIMIT_HIT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What the documents of one file may still take.
+/// The remaining budget of one file's documents.
 pub(super) struct Budget {
     free: usize,
-    /// Whether the last document was more than its budget allows.
+    /// Whether the last document exceeded the budget.
     pub(super) exceeded: bool,
 }
 
@@ -44,7 +45,7 @@ impl Budget {
         Self { free: FREE_WEIGHT, exceeded: false }
     }
 
-    /// Reads something that has `length` bytes of text.
+    /// Reads an input with `length` bytes of text.
     pub(super) fn read<T>(&mut self, length: usize, read: impl FnOnce() -> T) -> T {
         let own = length.saturating_mul(WEIGHT_PER_BYTE).min(LARGEST_DOCUMENT * (NODE + KEY) + length);
         let most = own + self.free;
@@ -70,7 +71,7 @@ fn spend<E: Error>(weight: usize) -> Result<(), E> {
     }
 }
 
-/// One level of nesting, for as long as it lives.
+/// One level of nesting, released on drop.
 struct Level;
 
 impl Level {
@@ -91,12 +92,12 @@ impl Drop for Level {
     }
 }
 
-/// Paths of repeated keys, innermost segment first while they are being built.
+/// Paths of duplicate keys, innermost segment first while they are being built.
 #[derive(Debug, Default)]
 pub(super) struct Repeated(Vec<Vec<String>>);
 
 impl Repeated {
-    /// The paths as text, as findings have them.
+    /// The paths as text, as in findings.
     pub(super) fn paths(self) -> Vec<String> {
         let text = |segments: Vec<String>| {
             segments.iter().rev().fold(String::new(), |path, segment| super::locate::join(&path, segment))

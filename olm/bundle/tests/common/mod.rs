@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// The folder of shared data, or `None` with a line that says what is skipped.
+/// The directory of shared data, or `None` with a printed line that names the skipped test.
 pub fn data(what: &str) -> Option<PathBuf> {
     let root = std::env::var_os("OLM_SHARED_DATA")
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"), PathBuf::from);
@@ -19,7 +19,7 @@ pub fn data(what: &str) -> Option<PathBuf> {
     None
 }
 
-/// Folders below a folder, by name.
+/// Subdirectories, by name.
 pub fn folders(dir: &Path) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> =
         fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect();
@@ -27,7 +27,6 @@ pub fn folders(dir: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// The lines of a JSON-lines file.
 pub fn json_lines(path: &Path) -> Vec<Value> {
     fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }

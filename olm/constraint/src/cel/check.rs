@@ -1,7 +1,7 @@
-//! The type checker: what a rule names is declared, and the rule is a `bool`.
+//! The type checker: every name is declared, and the rule is a `bool`.
 //!
-//! The values of properties can be of any type, which is known only when a rule runs; what is known before is held
-//! against it, as upstream does when it compiles a rule.
+//! Property values have any type, known only at run time; everything known before is checked here, as
+//! upstream does when it compiles a rule.
 
 use cel::common::ast::operators::{
     ADD, CONDITIONAL, DIVIDE, EQUALS, GREATER, GREATER_EQUALS, IN, INDEX, LESS, LESS_EQUALS, LOGICAL_AND,
@@ -9,12 +9,11 @@ use cel::common::ast::operators::{
 };
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr};
 
-/// Type of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Type {
-    /// Known only when the rule runs.
+    /// Known only at run time.
     Any,
-    /// Of the elements of an empty list.
+    /// Element type of an empty list.
     Nothing,
     Bool,
     Int,
@@ -26,11 +25,11 @@ enum Type {
     /// A type, as `type(x)` gives it.
     Kind,
     List(Box<Type>),
-    /// By the type of the values.
+    /// With the type of the values.
     Map(Box<Type>),
 }
 
-/// Whether the expression is a `bool`, or why it cannot be used.
+/// Checks that the expression is a `bool`; the error is the defect.
 pub(super) fn is_bool(expression: &IdedExpr) -> Result<(), String> {
     match (Checker { scopes: Vec::new() }).type_of(expression)? {
         Type::Bool => Ok(()),
@@ -56,7 +55,7 @@ impl Type {
         }
     }
 
-    /// What is both.
+    /// The common type of both.
     fn join(self, other: Self) -> Self {
         match (self, other) {
             (Self::Nothing, one) | (one, Self::Nothing) => one,
@@ -73,7 +72,7 @@ impl Type {
 }
 
 struct Checker {
-    /// Variables of the loops around, the innermost last.
+    /// Variables of the enclosing loops, the innermost last.
     scopes: Vec<(String, Type)>,
 }
 
@@ -197,7 +196,7 @@ fn need(of: &Type, wanted: &[Type], what: &str) -> Result<(), String> {
     Err(format!("`{what}` is used with {} where it needs {}", of.name(), names.join(" or ")))
 }
 
-/// The type of an operator with two operands; nothing for what is no operator.
+/// The type of a binary operator; `None` for any other name.
 fn operator(name: &str, a: &Type, b: &Type) -> Option<Result<Type, String>> {
     const NUMBERS: [Type; 3] = [Type::Int, Type::Uint, Type::Double];
     const ORDERED: [Type; 6] = [Type::Int, Type::Uint, Type::Double, Type::Bool, Type::Text, Type::Bytes];
@@ -232,7 +231,7 @@ fn operator(name: &str, a: &Type, b: &Type) -> Option<Result<Type, String>> {
     })
 }
 
-/// The type of a call; `member` for `a.f(b)`, where `a` is the first of the operands.
+/// The type of a call; `member` for `a.f(b)`, with `a` as the first operand.
 fn function(name: &str, member: bool, operands: &[Type]) -> Result<Type, String> {
     let text = |index: usize| operands.get(index).is_none_or(|of| of.may_be(&[Type::Text]));
     let result = match (name, member, operands.len()) {

@@ -1,4 +1,4 @@
-//! What rules can call besides the standard library.
+//! Functions of rules: the standard library and additions.
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -13,15 +13,15 @@ use regex::{Regex, RegexBuilder};
 
 use super::meter::{self, PAY};
 
-/// What a pattern may take compiled; those of people take some kilobytes.
+/// Limit of the memory of a compiled pattern; patterns of catalogs take some kilobytes.
 const LARGEST_PATTERN: usize = 1 << 20;
-/// What it costs to compile a pattern, which can take milliseconds: an evaluation may compile some.
+/// Cost of the compilation of a pattern, which can take milliseconds: the budget allows a few.
 const PATTERN_UNITS: u64 = 10_000;
 
 type Args<'b, 'v> = Vec<CowVal<'b, 'v>>;
 type Outcome<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
 
-/// The standard library, `semver_compare`, a bounded `matches`, and the meter.
+/// The standard library, `semver_compare`, a bounded `matches`, and the cost counter.
 pub(super) fn environment() -> Arc<Env> {
     static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| {
         let mut env = Env::stdlib();
@@ -47,7 +47,8 @@ fn semver_compare<'b, 'v>(args: Args<'b, 'v>) -> Outcome<'b, 'v> {
     Ok(CowVal::owned(CelInt::from(order)))
 }
 
-/// A version of a text or a number: `semver_compare(1, '1.0.0')` is 0, as upstream prints values before it parses them.
+/// A version from a text or a number: `semver_compare(1, '1.0.0')` is 0, because upstream prints values
+/// before it parses them.
 fn version(value: &dyn Val) -> Result<Version, ExecutionError> {
     let text = if let Some(text) = value.downcast_ref::<CelString<'_>>() {
         text.inner().to_owned()
@@ -63,7 +64,7 @@ fn version(value: &dyn Val) -> Result<Version, ExecutionError> {
     parse_lenient(&text).map_err(|error| ExecutionError::function_error("semver_compare", error))
 }
 
-/// As the standard library's, with bounds: patterns are compiled once an evaluation.
+/// As in the standard library, with limits: each pattern is compiled once per evaluation.
 fn matches<'b, 'v>(args: Args<'b, 'v>) -> Outcome<'b, 'v> {
     thread_local! {
         static PATTERNS: RefCell<HashMap<(u64, String), Regex>> = RefCell::default();

@@ -1,12 +1,13 @@
-//! Counts what a rule does.
+//! The cost counter of rules.
 //!
-//! The interpreter cannot be told to stop, but a function that fails stops it. So a rule is rewritten, before it runs, to
-//! call one wherever the work or the size of a value can grow: with what a loop runs over, on each turn of a loop, with
-//! each operand of an operator or function, and with each element of a list or map. `@pay(value, units)` is the value, and
-//! costs these units and the size of the value. People cannot write that name.
+//! The interpreter has no way to interrupt it, but a function that fails stops it. So a rule is rewritten,
+//! before it runs, to call one wherever the work or the size of a value can grow: on the range of a loop, on
+//! each iteration, on each operand of an operator or function, and on each element of a list or map.
+//! `@pay(value, units)` returns the value, and costs these units plus the size of the value. The grammar does
+//! not allow that name in source text.
 //!
-//! `&&`, `||`, `all` and `exists` may swallow a failure, as CEL has it; but nothing that could grow again comes past the
-//! next `@pay`, because there is nothing left to pay with.
+//! `&&`, `||`, `all` and `exists` may swallow a failure, as CEL specifies; the next `@pay` fails again,
+//! because the budget stays exhausted.
 
 use std::cell::Cell;
 
@@ -20,17 +21,16 @@ use cel::common::ast::{
 use cel::common::types::{CelInt, CelList, CelMap, CelMapKey, CelString};
 use cel::common::value::{CowVal, Val};
 
-/// The function that counts.
 pub(super) const PAY: &str = "@pay";
 
-/// What an evaluation may cost: a unit takes some 50 ns, and a rule is evaluated on each bundle that it may want. One pass
-/// over the properties of a bundle costs a thousand or two.
+/// Budget of an evaluation: a unit takes some 50 ns, and a rule is evaluated on each candidate bundle. One
+/// pass over the properties of a bundle costs a thousand or two.
 const MOST_UNITS: u64 = 100_000;
-/// Bytes of text that cost as much as a value.
+/// Bytes of text that cost one unit.
 const TEXT_OF_A_UNIT: usize = 16;
 
 thread_local! {
-    /// What the evaluation on this thread may still cost.
+    /// Remaining budget of the evaluation on this thread.
     static LEFT: Cell<u64> = const { Cell::new(0) };
     /// Number of the evaluation on this thread.
     static RUN: Cell<u64> = const { Cell::new(0) };
@@ -47,7 +47,7 @@ pub(super) fn run() -> u64 {
     RUN.get()
 }
 
-/// Takes units of what is left. Once there are too few, nothing is left.
+/// Takes units from the budget. An insufficient budget is set to zero.
 pub(super) fn spend(units: u64) -> Result<(), ExecutionError> {
     let left = LEFT.get().checked_sub(units);
     LEFT.set(left.unwrap_or(0));
@@ -69,12 +69,11 @@ pub(super) fn pay<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, E
     Ok(value)
 }
 
-/// What a text costs.
 pub(super) fn text_units(bytes: usize) -> u64 {
     1 + (bytes / TEXT_OF_A_UNIT) as u64
 }
 
-/// Pays for the size of a value while it is measured.
+/// Charges for the size of a value while measuring it.
 fn measure(value: &dyn Val) -> Result<(), ExecutionError> {
     if let Some(list) = value.downcast_ref::<CelList<'_>>() {
         spend(1)?;
@@ -97,7 +96,7 @@ fn measure(value: &dyn Val) -> Result<(), ExecutionError> {
     }
 }
 
-/// The expression, counting what it does.
+/// The expression with cost counting.
 pub(super) fn metered(expression: IdedExpr) -> IdedExpr {
     let IdedExpr { id, expr } = expression;
     let expr = match expr {
@@ -120,7 +119,7 @@ pub(super) fn metered(expression: IdedExpr) -> IdedExpr {
 
 fn metered_call(call: CallExpr) -> CallExpr {
     let CallExpr { func_name, target, args } = call;
-    // These neither look into their operands nor copy them.
+    // These neither inspect their operands nor copy them.
     let free = [CONDITIONAL, INDEX, LOGICAL_AND, LOGICAL_NOT, LOGICAL_OR, NOT_STRICTLY_FALSE];
     let operand = if free.contains(&func_name.as_str()) { metered } else { paid };
     CallExpr {
@@ -141,8 +140,8 @@ fn metered_map(map: MapExpr) -> MapExpr {
     MapExpr { entries: entries.collect() }
 }
 
-/// Each turn costs as much as the loop's body has parts. The interpreter knows the loops of `map` and `filter` by their
-/// shape, and would be slow without; it stays.
+/// Each iteration costs the number of subexpressions of the loop's body. The interpreter recognises the loops
+/// of `map` and `filter` by their shape and would be slow without, so the shape is preserved.
 fn metered_loop(inner: ComprehensionExpr) -> ComprehensionExpr {
     let turn = parts(&inner.loop_step);
     let endless = matches!(inner.loop_cond.expr, Expr::Literal(_));
@@ -178,8 +177,8 @@ fn metered_loop(inner: ComprehensionExpr) -> ComprehensionExpr {
     }
 }
 
-/// Counts where the value can be large. Elements of a list that is written out are counted one by one; and the list that
-/// a loop gathers, which has the name of no variable, is not copied.
+/// Counts where the value can be large. Elements of a list literal are counted one by one; the accumulator of
+/// a loop, whose name starts with `@`, is not copied.
 fn paid(expression: IdedExpr) -> IdedExpr {
     match &expression.expr {
         Expr::Literal(_) => expression,
@@ -197,7 +196,7 @@ fn paying(expression: IdedExpr, units: u32) -> IdedExpr {
     IdedExpr { id, expr: Expr::Call(call) }
 }
 
-/// Number of the expressions that an expression is made of, itself included. Rules are short.
+/// Number of subexpressions, the expression itself included. Rules are short.
 fn parts(expression: &IdedExpr) -> u32 {
     let mut count = 1;
     super::each_part(&expression.expr, |part| count += parts(part));

@@ -58,7 +58,7 @@ fn rules_see_the_properties() {
 }
 
 #[test]
-fn a_rule_that_fails_is_not_met() {
+fn a_rule_that_fails_does_not_hold() {
     for rule in [
         "properties.all(p, p.value.packageName == 'another-package')",
         "properties[9].type == 'x'",
@@ -70,7 +70,7 @@ fn a_rule_that_fails_is_not_met() {
         "properties[0].type.matches('(')",
     ] {
         assert!(!holds(rule), "{rule}");
-        // and its opposite is not met either
+        // and its negation does not hold either
         assert!(!holds(&format!("!({rule})")), "{rule}");
     }
     // but one side of an `or` is enough
@@ -144,7 +144,7 @@ fn deep_and_long_rules_are_refused() {
         assert_eq!(refused(&rule), CelError::TooDeep.to_string(), "{}", &rule[..20]);
     }
     assert_eq!(refused(&"!".repeat(LONGEST_RULE + 1)), CelError::TooLong(LONGEST_RULE + 1).to_string());
-    // what people write is flat
+    // rules of real catalogs are flat
     let rule = vec!["properties.exists(p, p.type == 'x')"; 100].join(" || ");
     assert!(!holds(&rule));
     assert!(holds(&around("(", "true", ")", 40)));
@@ -153,12 +153,12 @@ fn deep_and_long_rules_are_refused() {
 }
 
 #[test]
-fn a_rule_that_does_too_much_is_not_met() {
+fn a_rule_above_its_budget_does_not_hold() {
     let properties: Vec<Property> = (0..1_000)
         .map(|n| property("olm.gvk", json!({"group": "g", "version": "v", "kind": n.to_string()})))
         .collect();
     let on = |rule: &str| Cel::compile(rule).expect(rule).holds(&properties);
-    // given rules that are true, and take a pass or two
+    // given rules that hold and take a pass or two
     assert!(on("properties.all(p, p.type == 'olm.gvk')"));
     assert!(on("properties.exists(p, p.value.kind == '999') && properties.exists(p, p.value.kind == '0')"));
     // when they take a million passes, then they end
@@ -174,7 +174,7 @@ fn a_rule_that_does_too_much_is_not_met() {
         assert!(!on(rule), "{rule}");
         assert!(!on(&format!("true && {rule}")), "{rule}");
     }
-    // doubling what each loop hands to the next one
+    // each loop doubles the input of the next one
     let double = |what: &str| {
         let inner = (0..12).rev().fold("x12".to_owned(), |inner, n| {
             format!("[{}].map(x{}, {inner})", what.replace('x', &format!("x{n}")), n + 1)
@@ -191,14 +191,14 @@ fn a_rule_that_does_too_much_is_not_met() {
 }
 
 #[test]
-fn properties_that_are_too_large_or_too_deep_meet_nothing() {
+fn properties_that_are_too_large_or_too_deep_satisfy_no_rule() {
     let rule = Cel::compile("true").expect("parses");
     assert!(rule.holds(&operator()));
     assert!(!rule.holds(&[property("a", json!("x".repeat(2 << 20)))]));
     assert!(!rule.holds(&[property("a", json!(vec![1; 100_000]))]));
     let deep = (0..1_000).fold(json!(1), |inner, _| json!([inner]));
     assert!(!rule.holds(&[property("a", deep)]));
-    // as deep as JSON is read, and compared with itself
+    // as deep as the JSON parser allows, and compared with itself
     let deep = (0..60).fold(json!(1), |inner, _| json!({"a": [inner]}));
     assert!(Cel::compile("properties == properties").expect("parses").holds(&[property("a", deep)]));
 }
@@ -226,7 +226,7 @@ fn the_deepest_rules_need_little_stack() {
     }
 }
 
-/// Rules that are mostly well-formed.
+/// Mostly well-formed rules.
 fn rule() -> impl Strategy<Value = String> {
     let leaf = prop::sample::select(vec![
         "properties",
@@ -301,7 +301,7 @@ fn rule() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// The thread of the parser would turn a panic into an error, so the text of that error is looked for.
+    /// The parser's thread would turn a panic into an error, so the test checks for the text of that error.
     #[test]
     fn no_rule_panics(rule in rule()) {
         for rule in [format!("{rule} == {rule}"), rule] {

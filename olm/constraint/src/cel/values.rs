@@ -1,4 +1,4 @@
-//! Properties as the interpreter sees them.
+//! Properties as values of the interpreter.
 
 use std::collections::HashMap;
 
@@ -8,23 +8,24 @@ use serde_json::Value;
 
 use super::meter::text_units;
 
-/// Properties of more units are not looked at: no rule is met. A unit is a value, or 16 bytes of a text; the properties of
-/// a bundle without its manifests and metadata have some hundreds.
+/// Above this size of the properties no rule holds. A unit is a value, or 16 bytes of a text; the properties
+/// of a bundle without its manifests and metadata have some hundreds.
 const MOST_UNITS: u64 = 20_000;
-/// Deeper values are not looked at; what compares and copies them recurses. JSON is read with about as many levels.
+/// Deeper values are not converted, because comparison and copying recurse. The JSON parser has about the
+/// same limit.
 const MOST_LEVELS: usize = 128;
 
 type Boxed<'v> = Box<dyn Val + 'v>;
 
-/// The list that rules call `properties`; nothing when there is too much of it.
+/// The variable `properties`; `None` above the size limit.
 pub(super) fn list<'v>(properties: &'v [(&'v str, Value)]) -> Option<Boxed<'v>> {
-    let mut room = Room(MOST_UNITS);
+    let mut budget = Budget(MOST_UNITS);
     let list: Option<Vec<Boxed<'_>>> = properties
         .iter()
         .map(|(kind, value)| {
-            room.take(kind)?;
+            budget.take(kind)?;
             let kind: Boxed<'_> = Box::new(CelString::from(*kind));
-            let value = room.value(value, MOST_LEVELS)?;
+            let value = budget.value(value, MOST_LEVELS)?;
             let map = HashMap::from([(CelMapKey::from("type"), kind), (CelMapKey::from("value"), value)]);
             Some(Box::new(CelMap::from(map)) as Boxed<'_>)
         })
@@ -32,10 +33,10 @@ pub(super) fn list<'v>(properties: &'v [(&'v str, Value)]) -> Option<Boxed<'v>> 
     Some(Box::new(CelList::from(list?)))
 }
 
-/// How much more may be looked at.
-struct Room(u64);
+/// Remaining units.
+struct Budget(u64);
 
-impl Room {
+impl Budget {
     fn take(&mut self, text: &str) -> Option<()> {
         self.0 = self.0.checked_sub(text_units(text.len()))?;
         Some(())

@@ -63,7 +63,7 @@ fn assert_met(constraint: &Value, bundles: &[Foo], expected: &[&str]) {
 }
 
 #[test]
-fn all_any_and_not_are_judged_on_one_bundle() {
+fn all_any_and_not_are_evaluated_on_one_bundle() {
     // given the bundles of upstream's test of `all`
     let bundles =
         [foo("0.99.0", &["g1", "g2", "g3"]), foo("1.0.0", &["g2", "g3"]), foo("1.0.1", &["g1", "g2", "g3"])];
@@ -83,7 +83,7 @@ fn all_any_and_not_are_judged_on_one_bundle() {
     let other = json!({"package": {"packageName": "bar", "versionRange": ">=0.0.0"}});
     assert_met(&json!({"all": {"constraints": [package(">=0.0.0"), other]}}), &bundles, &[]);
 
-    // given those of its test of `not`
+    // given the bundles of upstream's test of `not`
     let bundles =
         [foo("0.99.0", &["g0"]), foo("1.0.0", &["g0", "g1", "g2"]), foo("1.0.1", &["g0", "g1", "g2", "g3"])];
     let not = json!({"not": {"constraints": [api("g1"), api("g2")]}});
@@ -106,14 +106,14 @@ fn cel_rules_choose_by_properties() {
     let named = "properties.exists(p, p.type == 'olm.package' && p.value.packageName == 'foo' && \
                  (semver_compare(p.value.version, '1.0.1') == 0))";
     assert_met(&cel(named), &bundles, &["1.0.1"]);
-    // a rule that fails is not met, so `not` of it is
+    // a rule that fails does not hold, so `not` of it does
     let fails = cel("properties[0].value.missing == 1");
     assert_met(&fails, &bundles, &[]);
     assert_met(&json!({"not": {"constraints": [fails]}}), &bundles, &["1.0.0", "1.0.1", "1.0.2"]);
 }
 
 #[test]
-fn what_is_not_known_of_a_bundle_meets_nothing() {
+fn unknown_facts_of_a_bundle_satisfy_nothing() {
     let nothing = Subject::default();
     let any = Range::parse(">=0.0.0").expect("range");
     for constraint in [Constraint::api(gvk("k")), Constraint::package("foo", any), Constraint::label("fast")]
@@ -125,7 +125,7 @@ fn what_is_not_known_of_a_bundle_meets_nothing() {
 }
 
 #[test]
-fn keys_cover_whatever_meets_a_constraint() {
+fn keys_cover_every_satisfying_bundle() {
     let keys = |value: &Value| {
         let constraint = parse(value);
         constraint.keys().map(|keys| {
@@ -143,7 +143,7 @@ fn keys_cover_whatever_meets_a_constraint() {
         some("a b", "foo")
     );
     assert_eq!(keys(&json!({"all": {"constraints": [api("a"), cel, not]}})), some("a", ""));
-    // one that can be met from anywhere makes the choice one
+    // an alternative without keys makes the whole choice unbounded
     assert_eq!(keys(&json!({"any": {"constraints": [api("a"), cel]}})), None);
     for anywhere in [&not, &cel, &json!({"all": {"constraints": [not, cel]}})] {
         assert_eq!(keys(anywhere), None, "{anywhere}");

@@ -34,7 +34,7 @@ fn each_kind_of_constraint_is_read() {
 }
 
 #[test]
-fn problems_name_the_field_and_what_to_do() {
+fn problems_name_the_field_and_the_fix() {
     let kinds = "gvk, package, all, any, not, cel";
     for (value, texts) in [
         (json!(null), vec![format!("it is no map; write a map with failureMessage, {kinds}")]),
@@ -91,12 +91,12 @@ fn problems_name_the_field_and_what_to_do() {
 
 #[test]
 fn values_are_bounded() {
-    // given constraints as deep as is taken, and one level more
+    // given constraints at the limit of nesting, and one level above
     let nested = |levels| (0..levels).fold(api("k"), |inner, _| json!({"all": {"constraints": [inner]}}));
     assert!(Constraint::parse(&nested(MOST_LEVELS)).is_ok());
     let error = Constraint::parse(&nested(MOST_LEVELS + 1)).expect_err("too deep");
     assert_eq!(error.problem, Problem::TooDeep);
-    // given as many bytes as are taken, and one more
+    // given a value at the limit of bytes, and one byte above
     let sized = |bytes: usize| json!({"failureMessage": "x".repeat(bytes), "gvk": api("k")["gvk"]});
     let rest = LARGEST - sized(0).to_string().len();
     assert!(Constraint::parse(&sized(rest)).is_ok());
@@ -109,7 +109,7 @@ fn values_are_bounded() {
     assert!(problems(&json!({key: 1, "gvk": null}))[0].len() < 300);
 }
 
-/// JSON that often has the shape of a constraint.
+/// JSON that often has the structure of a constraint.
 fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

@@ -1,4 +1,4 @@
-//! The type of an expression. What is not declared, and what does not fit, is refused when the definition is written.
+//! The type checker. Undeclared names and type errors are refused when the definition is written.
 
 use cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr, StructExpr,
@@ -11,16 +11,16 @@ use super::parse::Parsed;
 use super::signatures;
 use super::types::{Bindings, Ty};
 
-/// What is known of an expression that fits.
+/// A type-checked expression.
 pub(super) struct Checked<'n> {
     pub(super) ty: Ty<'n>,
     pub(super) uses_old_self: bool,
 }
 
-/// Gives the expression its type.
+/// Infers the type of the expression.
 ///
 /// # Errors
-/// As the compiler of Kubernetes prints them, with the place.
+/// As the compiler of Kubernetes prints them, with the position.
 pub(super) fn check<'n>(parsed: &Parsed, self_: Ty<'n>, old_self: Ty<'n>) -> Result<Checked<'n>, String> {
     let scopes = vec![("self".to_owned(), self_), (OLD_SELF.to_owned(), old_self)];
     let mut checker = Checker { uses_old_self: false, patches: false, scopes };
@@ -31,7 +31,7 @@ pub(super) fn check<'n>(parsed: &Parsed, self_: Ty<'n>, old_self: Ty<'n>) -> Res
 /// Names of variables with their types; a name may be qualified, as in `variables.size`.
 pub(super) type Declared<'n> = Vec<(String, Ty<'n>)>;
 
-/// The same with other variables, and with the types of patches where the expression makes one.
+/// As [`check`], with other variables, and with the types of patches where the expression creates one.
 pub(super) fn check_with<'n>(
     parsed: &Parsed,
     variables: Declared<'n>,
@@ -47,13 +47,13 @@ type Outcome<'n> = Result<Ty<'n>, (u64, String)>;
 
 struct Checker<'n> {
     uses_old_self: bool,
-    /// Whether objects and patches can be made.
+    /// Whether objects and patches are allowed.
     patches: bool,
-    /// Variables: those of the rule, then those of the loops around, the innermost last.
+    /// Variables: those of the rule, then those of the enclosing loops, the innermost last.
     scopes: Vec<(String, Ty<'n>)>,
 }
 
-/// `a.b` of an expression that is nothing but names.
+/// `a.b` of an expression that consists only of names.
 pub(super) fn qualified(target: &IdedExpr, name: &str) -> Option<String> {
     match &target.expr {
         Expr::Ident(namespace) => Some(format!("{namespace}.{name}")),
@@ -150,7 +150,7 @@ impl<'n> Checker<'n> {
         Ok(Ty::Message(message.type_name.as_str().into()))
     }
 
-    /// The elements of a literal are of one type.
+    /// The elements of a literal have one type.
     fn alike(&self, at: u64, known: &Ty<'n>, next: &Ty<'n>) -> Outcome<'n> {
         if known.takes(next, &mut Bindings::default()) {
             Ok(known.join(next))
@@ -262,7 +262,8 @@ impl<'n> Checker<'n> {
     }
 }
 
-/// Literals that functions could only fail on are refused when they are compiled, as by the `ASTValidators` of Kubernetes 1.29.
+/// Literals for which a function always fails are refused at compile time, as by the `ASTValidators` of
+/// Kubernetes 1.29.
 fn literal_is_valid(function: &str, argument: &Expr) -> bool {
     let Expr::Literal(literal) = argument else { return true };
     match (function, literal) {

@@ -1,7 +1,7 @@
-//! Evaluates expressions, and counts what that costs.
+//! Evaluates expressions and counts the cost.
 //!
-//! The units are Kubernetes': one for a variable, a field and a call, ten for a list, thirty for a map, one for every ten
-//! bytes of a text that is looked at.
+//! The units are Kubernetes': one for a variable, a field and a call, ten for a list, thirty for a map, one
+//! for every ten bytes of text that is read.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -18,19 +18,18 @@ use super::signatures;
 use super::types::unescape;
 use super::value::{Fault, Key, Outcome, Text, Val, error, no_overload};
 
-/// What the evaluation of one expression may cost, in Kubernetes.
+/// Kubernetes' cost limit of one expression.
 pub(super) const MOST_A_CALL: u64 = 1_000_000;
 
 const LIST_UNITS: u64 = 10;
 const MAP_UNITS: u64 = 30;
 
-/// The variables of a rule.
 pub(super) struct Scope<'a> {
     pub(super) self_: Val<'a>,
     pub(super) old_self: Option<Val<'a>>,
 }
 
-/// Evaluates an expression; what it cost comes with the outcome.
+/// Evaluates an expression; returns its cost with the outcome.
 pub(super) fn evaluate<'a>(
     expression: &'a Parsed,
     scope: &Scope<'a>,
@@ -43,7 +42,7 @@ pub(super) fn evaluate<'a>(
     (outcome, eval.spent)
 }
 
-/// The same with other variables; some may be faults, for whatever uses them.
+/// As [`evaluate`], with other variables; a variable may be a fault, which its users report.
 pub(super) fn evaluate_with<'a>(
     expression: &'a Parsed,
     variables: &[(&'a str, Outcome<'a>)],
@@ -54,8 +53,8 @@ pub(super) fn evaluate_with<'a>(
 
 struct Eval<'a, 'l> {
     library: &'l mut Library,
-    /// Variables: those of the rule, then those of the loops around, the innermost last. An accumulator can be a fault that
-    /// a later step makes good.
+    /// Variables: those of the rule, then those of the enclosing loops, the innermost last. An accumulator
+    /// can hold a fault that a later step replaces.
     locals: Vec<(&'a str, Outcome<'a>)>,
     spent: u64,
 }
@@ -110,7 +109,7 @@ impl<'a> Eval<'a, '_> {
         kind(name).map(Val::Kind).ok_or_else(|| error(format!("no such attribute(s): {name}")))
     }
 
-    /// The variable whose name has two parts.
+    /// The variable with a two-part name.
     fn qualified(&self, select: &SelectExpr) -> Option<Outcome<'a>> {
         let Expr::Ident(first) = &select.operand.expr else { return None };
         let mut locals = self.locals.iter();
@@ -118,7 +117,7 @@ impl<'a> Eval<'a, '_> {
         found.map(|(_, value)| value.clone())
     }
 
-    /// An object that a patch is made of: its fields.
+    /// Evaluates an object literal of a patch to its fields.
     fn message(&mut self, message: &'a StructExpr) -> Outcome<'a> {
         self.spend(MAP_UNITS)?;
         let mut out = BTreeMap::new();
@@ -197,7 +196,7 @@ impl<'a> Eval<'a, '_> {
         Ok(result)
     }
 
-    /// A side that decides makes good a fault of the other.
+    /// The deciding value of one side overrides a fault of the other.
     fn logic(&mut self, a: &'a IdedExpr, b: &'a IdedExpr, decides: bool) -> Outcome<'a> {
         let left = self.value(a);
         match left {
@@ -261,7 +260,7 @@ impl<'a> Eval<'a, '_> {
         Ok(false.into())
     }
 
-    /// A loop. What it collects is collected in place.
+    /// A loop. The accumulator is modified in place.
     fn run(&mut self, inner: &'a ComprehensionExpr) -> Outcome<'a> {
         let range = self.value(&inner.iter_range)?;
         let keys = range.keys();
@@ -287,7 +286,7 @@ impl<'a> Eval<'a, '_> {
         result
     }
 
-    /// One turn; whether there may be another.
+    /// One iteration; returns whether the loop continues.
     fn turn(
         &mut self,
         inner: &'a ComprehensionExpr,
@@ -328,7 +327,7 @@ impl<'a> Eval<'a, '_> {
         Ok(true)
     }
 
-    /// The next value of the accumulator. Where it is the old one with something put in, the old one is not copied.
+    /// The next value of the accumulator. An insertion into the old value does not copy it.
     fn step(&mut self, step: &'a IdedExpr, name: &str, accu: usize) -> Outcome<'a> {
         let is_accu = |part: &IdedExpr| matches!(&part.expr, Expr::Ident(ident) if ident == name);
         let Expr::Call(call) = &step.expr else { return self.value(step) };
@@ -472,7 +471,7 @@ fn add<'a>(a: &Val<'a>, b: &Val<'a>) -> Outcome<'a> {
     })
 }
 
-/// Sets keep each item once; in lists with keys, items of the second take the place of those of the first.
+/// Sets store each item once; in lists with keys, items of the second replace those of the first.
 fn join_lists<'a>(a: &Val<'a>, b: &Val<'a>) -> Outcome<'a> {
     use crate::schema::ListType;
     let list_type = match (a, b) {

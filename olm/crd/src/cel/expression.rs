@@ -1,4 +1,4 @@
-//! Expressions of others in the same language: `matchConditions` of webhooks, and all that admission policies say.
+//! Expressions outside of schemas: `matchConditions` of webhooks, and every expression of admission policies.
 
 use std::sync::Arc;
 
@@ -12,26 +12,24 @@ use super::parse::Parsed;
 use super::types::Ty;
 use super::value::{Fault, Outcome, error, untyped};
 
-/// What an expression has to be.
+/// Required type of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
-    /// A condition.
     Bool,
-    /// A message.
     Text,
-    /// `Object{..}`: the fields that are to be set.
+    /// `Object{..}`: the fields to set.
     Object,
     /// A list of `JSONPatch{..}`.
     Patches,
-    /// Anything: a variable for other expressions.
+    /// Any type: a variable for other expressions.
     Any,
 }
 
-/// A compiled expression over variables about whose types nothing is known when it is compiled.
+/// A compiled expression over variables whose types are unknown at compile time.
 #[derive(Debug, Clone)]
 pub struct Expression {
     parsed: Arc<Parsed>,
-    /// An object in it whose type is not that of the field where it stands: said when it is evaluated.
+    /// An object literal whose type differs from that of its field: reported at evaluation.
     misplaced: Option<String>,
 }
 
@@ -39,7 +37,7 @@ impl Expression {
     /// Compiles an expression that may use the variables, those of `named` as `variables.<name>`.
     ///
     /// # Errors
-    /// What is wrong with it, in the words of Kubernetes' compiler.
+    /// The defect, in the wording of Kubernetes' compiler.
     pub fn compile(text: &str, variables: &[&str], named: &Named, wanted: Wanted) -> Result<Self, String> {
         let failed = |what: String| format!("compilation failed: {what}");
         let parsed = Parsed::new(text).map_err(failed)?;
@@ -68,10 +66,10 @@ impl Expression {
         Ok(Self { parsed, misplaced })
     }
 
-    /// What it is of these values.
+    /// Evaluates the expression.
     ///
     /// # Errors
-    /// Why that cannot be said, such as `no such key: a`; also when it would do too much.
+    /// The evaluation error, such as `no such key: a`; also when the cost limit is exceeded.
     pub fn value(&self, values: &Values<'_>) -> Result<Value, String> {
         if let Some(what) = &self.misplaced {
             return Err(format!("type mismatch: {what}"));
@@ -80,7 +78,7 @@ impl Expression {
         outcome.and_then(|value| value.to_json()).map_err(text_of)
     }
 
-    /// Whether it is true of these values.
+    /// Evaluates a condition.
     ///
     /// # Errors
     /// As [`Self::value`].
@@ -99,7 +97,7 @@ fn text_of(fault: Fault) -> String {
     }
 }
 
-/// Expressions with names, which those that come later may use as `variables.<name>`.
+/// Named expressions, which later ones may use as `variables.<name>`.
 #[derive(Debug, Default)]
 pub struct Named {
     list: Vec<Variable>,
@@ -107,16 +105,17 @@ pub struct Named {
 
 #[derive(Debug)]
 struct Variable {
-    /// With `variables.` before it, as expressions write it.
+    /// With the prefix `variables.`, as in expressions.
     name: String,
     expression: Result<Expression, String>,
 }
 
 impl Named {
-    /// Adds one that may use `variables` and those before it. One that does not compile fails whatever uses it.
+    /// Adds an expression that may use `variables` and the earlier ones. When it does not compile, every use
+    /// of it fails.
     ///
     /// # Errors
-    /// Why it does not compile.
+    /// The compile error.
     pub fn add(&mut self, name: &str, text: &str, variables: &[&str]) -> Result<(), String> {
         let expression = Expression::compile(text, variables, self, Wanted::Any);
         let result = expression.as_ref().map(drop).map_err(Clone::clone);
@@ -124,7 +123,8 @@ impl Named {
         result
     }
 
-    /// Values for expressions, with those of the named ones: a failure shows only in what uses it.
+    /// Input values together with those of the named expressions: a failure appears only where the value is
+    /// used.
     #[must_use]
     pub fn bind<'a>(&'a self, values: &[(&'a str, &'a Value)]) -> Values<'a> {
         let plain = values.iter().map(|(name, value)| (*name, Ok(untyped(value))));
@@ -147,14 +147,14 @@ impl Named {
     }
 }
 
-/// What expressions see.
+/// Input of expressions.
 pub struct Values<'a>(Vec<(&'a str, Outcome<'a>)>);
 
-/// Types that only patches are made of.
+/// Types that exist only in patches.
 pub(super) const OBJECT: &str = "Object";
 pub(super) const JSON_PATCH: &str = "JSONPatch";
 
-/// The first object whose type is not the path of the field where it stands.
+/// The first object literal whose type is not the path of its field.
 fn misplaced(expression: &IdedExpr) -> Option<String> {
     match &expression.expr {
         Expr::Struct(message) if message.type_name.starts_with(OBJECT) => in_object(message),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_see_what_they_are_given() {
+    fn conditions_evaluate_their_variables() {
         let condition_ = condition(
             "request.operation == 'CREATE' && object.metadata.labels['a'].startsWith('b') && object.spec.n >= 2",
             &["object", "request"],

@@ -1,13 +1,14 @@
 //! Rules of definitions in the Common Expression Language (`x-kubernetes-validations`).
 //!
-//! The parser is that of the `cel` crate. Types and evaluation are here: rules are typed by the schema, see the object as
-//! the schema declares it, and count what they do in Kubernetes' units.
+//! The parser is that of the `cel` crate. Types and evaluation are here: the schema types the rules and
+//! declares the visible fields, and the cost is counted in Kubernetes' units.
 //!
-//! - [`parse`], [`check`], [`signatures`], [`types`]: from text to an expression that fits the schema;
-//! - [`eval`], [`value`], [`functions`]: what an expression makes of an object;
+//! - [`parse`], [`check`], [`signatures`], [`types`]: from text to a typed expression;
+//! - [`eval`], [`value`], [`functions`]: evaluation on an object;
 //! - [`rule`]: a rule with its message, reason and field path;
-//! - [`validate`](mod@validate): the rules of a whole object, with those that compare it with what it was before;
-//! - [`expression`]: expressions of others.
+//! - [`validate`](mod@validate): the rules of a whole object, with those that compare it with its old
+//!   version;
+//! - [`expression`]: expressions outside of schemas.
 
 mod check;
 mod eval;

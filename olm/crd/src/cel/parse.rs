@@ -1,4 +1,4 @@
-//! From the text of a rule to its syntax tree, within limits.
+//! Parses the text of a rule to its syntax tree, within limits.
 //!
 //! The tree is that of the `cel` crate; the macros that its standard set lacks are added here.
 
@@ -11,20 +11,20 @@ use cel::common::ast::{
 };
 use cel::parser::{Macro, MacroExprHelper, ParseError};
 
-/// The parser needs time that grows faster than the length. The longest rules of public definitions have some 2,000
-/// bytes.
+/// Parse time grows faster than linearly with the length. The longest rules of public definitions have some
+/// 2,000 bytes.
 const LONGEST: usize = 16 << 10;
-/// Of the syntax tree: it is walked recursively, on threads with stacks of 2 MiB.
+/// Depth of the syntax tree: it is walked recursively, on threads with stacks of 2 MiB.
 const MOST_LEVELS: usize = 80;
-/// The parser recurses once for each operator of a chain such as `1+1+1`, before anything can be said about its depth.
-/// Memory that is not needed is not touched.
+/// The parser recurses once for each operator of a chain such as `1+1+1`, before the depth is known.
+/// Untouched pages of the stack cost no memory.
 const PARSER_STACK: usize = 64 << 20;
 
-/// Puts a key and a value into the map that a loop builds.
+/// Inserts a key and a value into the map that a loop builds.
 pub(super) const MAP_INSERT: &str = "@mapInsert";
 const RESULT: &str = "@result";
 
-/// An expression that parses.
+/// A parsed expression.
 #[derive(Debug)]
 pub(crate) struct Parsed {
     pub(super) root: IdedExpr,
@@ -32,7 +32,7 @@ pub(crate) struct Parsed {
 }
 
 impl Parsed {
-    /// Parses on a thread of its own, so that neither depth nor a defect of the parser harms the caller.
+    /// Parses on a separate thread, so that neither depth nor a panic of the parser harms the caller.
     pub(super) fn new(text: &str) -> Result<Arc<Self>, String> {
         if text.len() > LONGEST {
             return Err(format!("the expression has {} bytes, and {LONGEST} are taken at most", text.len()));
@@ -58,7 +58,7 @@ impl Parsed {
         parsed.unwrap_or_else(|_| Err("the expression cannot be parsed".to_owned()))
     }
 
-    /// An error at one of its parts, as the compiler of Kubernetes prints it.
+    /// An error at one of its parts, in the format of Kubernetes' compiler.
     pub(super) fn error_at(&self, part: u64, what: &str) -> String {
         let offset = self.source.offset_for(part).map_or(0, |(start, _)| start as usize);
         let before: String = self.source.source.chars().take(offset).collect();
@@ -157,7 +157,7 @@ fn variable(helper: Helper<'_, '_>, part: IdedExpr) -> Result<String, ParseError
     }
 }
 
-/// `range.all(k, v, p)` and its kin.
+/// `range.all(k, v, p)` and the other macros with two variables.
 fn two(h: Helper<'_, '_>, target: &mut Option<IdedExpr>, args: &mut Vec<IdedExpr>, kind: Kind) -> Expansion {
     let mut parts = std::mem::take(args).into_iter();
     let (Some(range), Some(first), Some(second)) = (target.take(), parts.next(), parts.next()) else {

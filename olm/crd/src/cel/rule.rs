@@ -1,4 +1,4 @@
-//! A rule: its expression, and what is said when it is broken.
+//! A rule: its expression, and its message.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,26 +13,24 @@ use crate::schema::{Additional, ListType, Node, child_path};
 
 const KEY: &str = "x-kubernetes-validations";
 
-/// A rule that parses.
 #[derive(Debug)]
 pub(crate) struct Rule {
-    /// As written.
     pub(super) text: String,
     pub(super) expression: Arc<Parsed>,
     pub(super) message: String,
     pub(super) message_expression: Option<Arc<Parsed>>,
     pub(super) reason: ErrorKind,
-    /// Below the place of the rule, such as `a.b[c]`; empty for the place itself.
+    /// Relative to the value of the rule, such as `a.b[c]`; empty for the value itself.
     pub(super) field: String,
-    /// As written, until the schema is known.
+    /// As written, until the schema is resolved.
     field_path: String,
     pub(super) optional_old_self: bool,
     pub(super) uses_old_self: bool,
-    /// Where it stands in the list of its schema.
+    /// Index in the list of its schema.
     index: usize,
 }
 
-/// Expressions by their text: schemas have the same ones at many places.
+/// Parsed expressions by their text: schemas repeat them at many places.
 pub(crate) type Cache = HashMap<String, Result<Arc<Parsed>, String>>;
 
 fn parsed(cache: &mut Cache, text: &str) -> Result<Arc<Parsed>, String> {
@@ -45,7 +43,7 @@ fn parsed(cache: &mut Cache, text: &str) -> Result<Arc<Parsed>, String> {
 }
 
 impl Rule {
-    /// The rule that says this, as it is broken.
+    /// Error detail of a violation.
     pub(super) fn detail(&self) -> String {
         match self.message.as_str() {
             "" => format!("failed rule: {}", self.text.trim()),
@@ -53,12 +51,12 @@ impl Rule {
         }
     }
 
-    /// How errors name it.
+    /// The label of the rule in errors.
     pub(super) fn name(&self) -> &str {
         if self.message.is_empty() { self.text.trim() } else { &self.message }
     }
 
-    /// Reads the rules of a schema; what is wrong with them goes to `errors`.
+    /// Reads the rules of a schema; appends defects to `errors`.
     pub(crate) fn read(
         schema: &Map<String, Value>,
         path: &str,
@@ -153,7 +151,7 @@ impl Rule {
     }
 }
 
-/// Types the rules of a whole schema; `path` is where it stands in the definition.
+/// Type-checks the rules of a whole schema; `path` is its path in the definition.
 pub(crate) fn check_rules(root: &Node, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     below(root, root, &Place { path: path.to_owned(), resource: true, uncorrelatable: None }, &mut errors);
@@ -163,7 +161,7 @@ pub(crate) fn check_rules(root: &Node, path: &str) -> Vec<FieldError> {
 struct Place {
     path: String,
     resource: bool,
-    /// The list whose items cannot be told apart, if it is in one.
+    /// The enclosing list whose items have no identity, if any.
     uncorrelatable: Option<String>,
 }
 
@@ -177,7 +175,7 @@ impl Place {
     }
 }
 
-/// `rules` has the rules, `node` the structure: below `allOf` they are not the same.
+/// `rules` holds the rules, `node` the structure: below `allOf` they differ.
 fn below(rules: &Node, node: &Node, place: &Place, errors: &mut Vec<FieldError>) {
     of_node(rules, node, place, errors);
     for (key, child) in &rules.properties {
@@ -211,7 +209,7 @@ fn below(rules: &Node, node: &Node, place: &Place, errors: &mut Vec<FieldError>)
     }
 }
 
-/// Rules are enforced, so that they cannot be one alternative of several.
+/// Rules are always enforced, so they are not allowed in one of several alternatives.
 fn nothing_in(node: &Node, path: &str, errors: &mut Vec<FieldError>) {
     if !node.cel.is_empty() {
         errors.push(FieldError::forbidden(child_path(path, KEY), "must be empty to be structural"));
@@ -289,7 +287,7 @@ fn of_node(rules: &Node, node: &Node, place: &Place, errors: &mut Vec<FieldError
     }
 }
 
-/// The parts of `.a['b.c'].d`; whether each was in brackets.
+/// The parts of `.a['b.c'].d`, each with whether it was in brackets.
 fn parts(path: &str) -> Result<Vec<(String, bool)>, &'static str> {
     let mut parts = Vec::new();
     let mut rest = path;
@@ -327,7 +325,7 @@ fn parts(path: &str) -> Result<Vec<(String, bool)>, &'static str> {
     Ok(parts)
 }
 
-/// The path as errors write it.
+/// The path in the form of errors.
 fn normal_path(path: &str) -> Result<String, &'static str> {
     let mut out = String::new();
     for (name, bracketed) in parts(path.trim())? {

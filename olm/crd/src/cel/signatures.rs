@@ -1,6 +1,7 @@
-//! What can be called, with which types: the standard library and Kubernetes' own.
+//! Signatures of functions: the standard library and Kubernetes' own.
 //!
-//! `a.f(b) c` is a function of `a`, `ns/f(b) c` one that is written `ns.f(b)`; `A`, `B` stand for any type.
+//! `a.f(b) c` is a member function of `a`, `ns/f(b) c` one that is called as `ns.f(b)`; `A`, `B` stand for
+//! any type.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -235,10 +236,10 @@ const SIGNATURES: &[&str] = &[
     "format.validate(string) optional<list<string>>",
 ];
 
-/// Types whose values have an order.
+/// Types with an order.
 const ORDERED: [&str; 7] = ["bool", "int", "uint", "double", "string", "bytes", "time"];
 const NUMBERS: [&str; 3] = ["int", "uint", "double"];
-/// The names that `format.NAME()` gives formats for.
+/// The formats of `format.NAME()`.
 pub(super) const FORMATS: [&str; 13] = [
     "dns1123Label",
     "dns1123Subdomain",
@@ -255,7 +256,7 @@ pub(super) const FORMATS: [&str; 13] = [
     "datetime",
 ];
 
-/// One way to call a function.
+/// One overload of a function.
 struct Signature {
     params: Vec<Ty<'static>>,
     result: Ty<'static>,
@@ -272,7 +273,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     table
 });
 
-/// [`SIGNATURES`], and those that exist for several types.
+/// [`SIGNATURES`], and the overloads for several types.
 fn all_signatures() -> Vec<String> {
     let mut all: Vec<String> = SIGNATURES.iter().map(|text| (*text).to_owned()).collect();
     for of in ORDERED.iter().chain(&["span"]) {
@@ -309,7 +310,7 @@ fn parse(text: &str) -> (String, bool, Signature) {
     (name, receiver.is_some(), Signature { params, result: of(result) })
 }
 
-/// Splits at the commas that are not inside of `<>`.
+/// Splits at the commas outside of `<>`.
 fn split(text: &str) -> Vec<&str> {
     let (mut depth, mut start, mut parts) = (0, 0, Vec::new());
     for (at, c) in text.char_indices() {
@@ -363,13 +364,13 @@ fn of(text: &str) -> Ty<'static> {
     }
 }
 
-/// Whether there is a function of that name.
+/// Whether a function of that name exists.
 pub(super) fn is_known(name: &str) -> bool {
     let has = |member| TABLE.contains_key(&(name.to_owned(), member));
     has(true) || has(false)
 }
 
-/// The type of a call; nothing when it does not fit. The receiver of a member is the first of the arguments.
+/// The type of a call; `None` when no overload matches. The receiver of a member is the first argument.
 pub(super) fn result<'n>(name: &str, member: bool, args: &[Ty<'n>]) -> Option<Ty<'n>> {
     let mut found: Option<Ty<'n>> = None;
     for signature in TABLE.get(&(name.to_owned(), member))? {
@@ -409,9 +410,9 @@ mod tests {
         assert!(is_known("ip.isCanonical") && !is_known("system"));
     }
 
-    /// The functions of Kubernetes 1.36.2 that a rule of a CustomResourceDefinition can call: the first version that has it, and how it
-    /// is called. Recorded from `k8s.io/apiserver/pkg/cel/environment` for the versions 1.28 to 1.36, without operators and the
-    /// functions about authorizers.
+    /// The functions of Kubernetes 1.36.2 that a rule of a CustomResourceDefinition can call: the first
+    /// version that has it, and the call syntax. Recorded from `k8s.io/apiserver/pkg/cel/environment` for the
+    /// versions 1.28 to 1.36, without operators and the functions about authorizers.
     const KUBERNETES: &str = include_str!("tests/kubernetes_functions.tsv");
 
     #[test]

@@ -17,13 +17,13 @@ fn schema_with(properties: Value, rule: Value) -> Result<Schema, Vec<String>> {
     Schema::compile(&schema, "schema").map_err(|errors| errors.iter().map(ToString::to_string).collect())
 }
 
-/// What the rule says of `spec`: nothing, or its first error.
-fn said(properties: Value, rule: &str, spec: Value) -> Option<String> {
+/// The first error of the rule for `spec`, if any.
+fn first_error(properties: Value, rule: &str, spec: Value) -> Option<String> {
     let schema = schema(properties, rule).unwrap_or_else(|errors| panic!("{rule}: {errors:?}"));
     schema.validate(&json!({ "spec": spec })).first().map(ToString::to_string)
 }
 
-/// Whether an expression without variables is true; an error is its text.
+/// Whether an expression without variables is true; the error is its text.
 fn holds(expression: &str) -> Result<bool, String> {
     let schema =
         schema(json!({ "a": { "type": "string" } }), expression).map_err(|errors| errors.join("\n"))?;
@@ -34,7 +34,7 @@ fn holds(expression: &str) -> Result<bool, String> {
     }
 }
 
-/// Why an expression is refused when the definition is written.
+/// The compile error of an expression.
 fn refused(expression: &str) -> String {
     schema(json!({ "a": { "type": "string" } }), expression).expect_err(expression).join("\n")
 }

@@ -1,11 +1,11 @@
-//! Types of expressions, and how schemas declare them.
+//! Types of expressions, and their declaration by schemas.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::schema::{Additional, Node, Type};
 
-/// A kind of value that only functions can look into.
+/// A value that only functions can inspect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Opaque {
     Quantity,
@@ -29,12 +29,11 @@ impl Opaque {
     }
 }
 
-/// The type of an expression.
 #[derive(Debug, Clone)]
 pub(super) enum Ty<'n> {
-    /// Known only when it runs.
+    /// Known only at run time.
     Any,
-    /// Of the items of an empty list.
+    /// Item type of an empty list.
     Nothing,
     Null,
     Bool,
@@ -50,22 +49,22 @@ pub(super) enum Ty<'n> {
     List(Arc<Ty<'n>>),
     Map(Arc<Ty<'n>>, Arc<Ty<'n>>),
     Optional(Arc<Ty<'n>>),
-    /// An object with the fields of a schema; whether it has apiVersion, kind and metadata besides.
+    /// An object with the fields of a schema; the flag adds apiVersion, kind and metadata.
     Object(&'n Node, bool),
-    /// The metadata of an object: its names.
+    /// The metadata of an object: only its names.
     Metadata,
     Opaque(Opaque),
-    /// An object that a patch is made of.
+    /// An object literal of a patch.
     Message(Arc<str>),
-    /// A type that a signature leaves open.
+    /// A type variable of a signature.
     Var(usize),
 }
 
-/// What a signature leaves open, as far as it is known.
+/// Types bound to the type variables of a signature.
 pub(super) type Bindings<'n> = [Option<Ty<'n>>; 3];
 
 impl<'n> Ty<'n> {
-    /// What expressions see of values of a schema; nothing where the schema does not say what they are.
+    /// The type of values of a schema in expressions; `None` where the schema does not define one.
     pub(super) fn of(node: &'n Node, resource: bool) -> Option<Self> {
         if node.int_or_string {
             return Some(Self::Any);
@@ -102,7 +101,7 @@ impl<'n> Ty<'n> {
         Self::of(node.properties.get(&unescape(name)?)?, false)
     }
 
-    /// Whether a value of type `other` can stand where this one is wanted; open types are bound on the way.
+    /// Whether a value of type `other` is assignable to this type; binds type variables.
     pub(super) fn takes(&self, other: &Self, bound: &mut Bindings<'n>) -> bool {
         match (self, other) {
             (Self::Var(at), other) => {
@@ -136,7 +135,7 @@ impl<'n> Ty<'n> {
         }
     }
 
-    /// The type with what is bound put in.
+    /// The type with its variables substituted.
     pub(super) fn resolved(&self, bound: &Bindings<'n>) -> Self {
         let inner = |of: &Arc<Self>| Arc::new(of.resolved(bound));
         match self {
@@ -148,7 +147,7 @@ impl<'n> Ty<'n> {
         }
     }
 
-    /// A type for values of either.
+    /// The common type of both.
     pub(super) fn join(&self, other: &Self) -> Self {
         let both = |a: &Arc<Self>, b: &Arc<Self>| Arc::new(a.join(b));
         match (self, other) {
@@ -198,7 +197,7 @@ impl fmt::Display for Ty<'_> {
     }
 }
 
-/// Words of the language: a property of that name is written `__word__`.
+/// Reserved words: a property of that name is written `__word__`.
 const RESERVED: &[&str] = &[
     "true",
     "false",
@@ -223,7 +222,7 @@ const RESERVED: &[&str] = &[
     "while",
 ];
 
-/// A property's name as expressions write it; nothing where they cannot.
+/// A property's name in expressions; `None` where it is not expressible.
 pub(super) fn escape(name: &str) -> Option<String> {
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
@@ -246,7 +245,7 @@ pub(super) fn escape(name: &str) -> Option<String> {
     Some(out)
 }
 
-/// Back from [`escape`].
+/// The inverse of [`escape`].
 pub(super) fn unescape(name: &str) -> Option<String> {
     const PARTS: [(&str, &str); 4] =
         [("__underscores__", "__"), ("__dot__", "."), ("__dash__", "-"), ("__slash__", "/")];
@@ -266,6 +265,6 @@ pub(super) fn unescape(name: &str) -> Option<String> {
             rest = &rest[c.len_utf8()..];
         }
     }
-    // What is no escaped name, such as a plain reserved word or `a__b`, names nothing.
+    // A name that is not canonical, such as a plain reserved word or `a__b`, is refused.
     (escape(&out).as_deref() == Some(name)).then_some(out)
 }

@@ -11,33 +11,32 @@ use super::value::{self, Fault, Val};
 use crate::field_error::{ErrorKind, FieldError};
 use crate::schema::{Additional, ListType, Node, child_path};
 
-/// What the rules of one object may cost altogether, in Kubernetes.
+/// Kubernetes' cost limit of all rules of one object.
 const MOST_AN_OBJECT: u64 = 10_000_000;
-/// A message that an expression makes is left out when it is longer, in Kubernetes.
+/// Kubernetes drops a longer message of a `messageExpression`.
 const LONGEST_MESSAGE: usize = 5 << 10;
 
 const SPENT: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
-/// What the rules say of an object.
+/// Result of the rules of an object.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
-    /// The rules that are broken.
     pub(crate) errors: Vec<FieldError>,
-    /// Those that are broken by what was so before: they do not count.
+    /// Violations that existed before: they do not reject an update.
     pub(crate) known: Vec<FieldError>,
 }
 
-/// Runs the rules. `old` is what the object was before, if it was there.
+/// Runs the rules. `old` is the previous version of the object, if any.
 pub(crate) fn validate(root: &Node, object: &Value, old: Option<&Value>, path: &str) -> Verdict {
     let mut run = Run { verdict: Verdict::default(), library: Library::default(), left: MOST_AN_OBJECT };
     let place = Place { path, resource: true, old, now: old.map(|old| (object, old)), parent: None };
-    // Out of budget is an error among the others.
+    // An exhausted budget is an error among the others.
     let _ = run.node(root, root, object, &place);
     run.verdict
 }
 
-/// No more rules are run.
+/// The budget is exhausted: no further rule runs.
 struct Spent;
 
 struct Run {
@@ -46,16 +45,16 @@ struct Run {
     left: u64,
 }
 
-/// Where a value stands, and what was there before.
+/// The position of a value, with its old value.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     path: &'a str,
     resource: bool,
-    /// For rules that compare.
+    /// For transition rules.
     old: Option<&'a Value>,
-    /// The value and what it was, where that can be said.
+    /// The value and its old value, where they correlate.
     now: Option<(&'a Value, &'a Value)>,
-    /// The same of the nearest place around where it can.
+    /// The same of the nearest enclosing value where they correlate.
     parent: Option<(&'a Value, &'a Value)>,
 }
 
@@ -68,7 +67,7 @@ impl<'a> Place<'a> {
         Place { now: old.filter(|_| correlates).map(|old| (value, old)), parent: self.now, ..inner }
     }
 
-    /// Whether what is wrong here was wrong before.
+    /// Whether the value, and so its violations, existed before.
     fn is_unchanged(&self) -> bool {
         self.now.or(self.parent).is_some_and(|(new, old)| new == old)
     }
@@ -76,7 +75,7 @@ impl<'a> Place<'a> {
 
 impl Run {
     fn node(&mut self, rules: &Node, node: &Node, value: &Value, place: &Place<'_>) -> Result<(), Spent> {
-        // Rules are for values: what is said of null is said by the schema around.
+        // Rules do not apply to null, which the enclosing schema validates.
         if value.is_null() {
             return Ok(());
         }
@@ -99,7 +98,7 @@ impl Run {
         place: &Place<'_>,
     ) -> Result<(), Spent> {
         let old_map = place.old.and_then(Value::as_object);
-        // Maps that are replaced as a whole are not held against what they were key by key.
+        // Keys of an atomic map do not correlate with those of the old map.
         let correlates = !node.atomic_map;
         for (key, value) in map {
             let old = old_map.and_then(|old| old.get(key));

@@ -1,4 +1,4 @@
-//! Values of expressions: views of the object, and what is computed from it.
+//! Values of expressions: views of the object, and computed values.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -15,12 +15,12 @@ use super::types::{Ty, unescape};
 use crate::quantity::Quantity;
 use crate::schema::{Additional, ListType, Node, Type};
 
-/// Why there is no value.
+/// A failed evaluation.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Fault {
-    /// In Kubernetes' words, such as `no such key: a`.
+    /// In Kubernetes' wording, such as `no such key: a`.
     Error(Rc<str>),
-    /// It would do too much.
+    /// The cost limit is exceeded.
     Limit,
 }
 
@@ -34,7 +34,7 @@ pub(super) fn no_overload() -> Fault {
     error("no such overload")
 }
 
-/// A text of the object or of the rule, or a new one.
+/// A text borrowed from the object or the rule, or a computed one.
 #[derive(Debug, Clone)]
 pub(super) enum Text<'a> {
     Lent(&'a str),
@@ -51,7 +51,7 @@ impl std::ops::Deref for Text<'_> {
     }
 }
 
-/// A key of a map. Numbers that are equal are one key.
+/// A key of a map. Equal numbers of different types are one key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Key {
     Bool(bool),
@@ -76,11 +76,11 @@ pub(super) enum Val<'a> {
     Optional(Option<Rc<Val<'a>>>),
     /// A list of the object, with its schema.
     JsonList(&'a [Value], &'a Node),
-    /// A map of the object with free keys, with its schema.
+    /// A map of the object with free keys (`additionalProperties`), with its schema.
     JsonMap(&'a Map<String, Value>, &'a Node),
-    /// Something of the object with named fields; whether it has apiVersion, kind and metadata besides.
+    /// A value of the object with named fields; the flag adds apiVersion, kind and metadata.
     Object(&'a Map<String, Value>, &'a Node, bool),
-    /// The metadata of an object: its names.
+    /// The metadata of an object: only its names.
     Metadata(&'a Map<String, Value>),
     Quantity(Quantity),
     Url(Rc<Url>),
@@ -108,7 +108,7 @@ impl From<String> for Val<'_> {
     }
 }
 
-/// What a value of the object is to expressions.
+/// The view of a value of the object.
 pub(super) fn of<'a>(value: &'a Value, node: &'a Node, resource: bool) -> Outcome<'a> {
     let wrong =
         |wanted: &str| Err(error(format!("invalid data, expected {wanted} to match the provided schema")));
@@ -170,7 +170,7 @@ pub(super) fn untyped<'a>(value: &'a Value) -> Val<'a> {
 }
 
 fn whole(number: &Number) -> Result<i64, Fault> {
-    // Whole numbers may be written as `1.0`.
+    // A whole number may be written as `1.0`.
     let from_float = || number.as_f64().filter(|n| n.fract() == 0.0 && n.abs() < 9.0e18).map(|n| n as i64);
     number.as_i64().or_else(from_float).ok_or_else(|| error("integer overflow"))
 }
@@ -202,7 +202,7 @@ impl<'a> Val<'a> {
         Self::List(Rc::new(items))
     }
 
-    /// As JSON; what has no form there is a fault.
+    /// As JSON; a fault for types without a JSON form.
     pub(super) fn to_json(&self) -> Result<Value, Fault> {
         use base64::Engine;
         Ok(match self {
@@ -261,7 +261,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// How many items, entries, characters or bytes there are.
+    /// Number of items, entries, characters or bytes.
     pub(super) fn len(&self) -> Option<usize> {
         Some(match self {
             Self::Text(text) => text.chars().count(),
@@ -274,7 +274,6 @@ impl<'a> Val<'a> {
         })
     }
 
-    /// The item of a list.
     pub(super) fn item(&self, index: usize) -> Option<Outcome<'a>> {
         match self {
             Self::List(list) => list.get(index).cloned().map(Ok),
@@ -286,7 +285,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// The items of a list, all at once.
+    /// All items of a list.
     pub(super) fn items(&self) -> Result<Vec<Self>, Fault> {
         match self {
             Self::List(list) => Ok(list.as_ref().clone()),
@@ -295,7 +294,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// The key that this value is.
+    /// The value as a key of a map.
     pub(super) fn key(&self) -> Option<Key> {
         Some(match self {
             Self::Bool(value) => Key::Bool(*value),
@@ -307,7 +306,6 @@ impl<'a> Val<'a> {
         })
     }
 
-    /// The keys of a map.
     pub(super) fn keys(&self) -> Option<Vec<Self>> {
         Some(match self {
             Self::Map(map) => map.keys().map(Self::of_key).collect(),
@@ -324,7 +322,6 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// The entry of a map.
     pub(super) fn entry(&self, key: &Val<'_>) -> Option<Outcome<'a>> {
         match (self, key) {
             (Self::Map(map), key) => map.get(&key.key()?).cloned().map(Ok),
@@ -336,7 +333,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// The field of an object or the entry of a map, by its name in expressions; nothing where it is not set.
+    /// The field of an object or the entry of a map, by its name in expressions; `None` when unset.
     pub(super) fn field(&self, name: &str) -> Option<Outcome<'a>> {
         match self {
             Self::Object(map, node, resource) => {
@@ -359,12 +356,12 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// Whether it can have fields at all.
+    /// Whether the type has fields.
     pub(super) fn has_fields(&self) -> bool {
         matches!(self, Self::Object(..) | Self::Metadata(_) | Self::Map(_) | Self::JsonMap(..))
     }
 
-    /// Whether it is what an optional of a non-zero value leaves out.
+    /// Whether `optional.ofNonZeroValue` drops it.
     pub(super) fn is_zero(&self) -> bool {
         match self {
             Self::Null => true,
@@ -405,7 +402,7 @@ impl<'a> Val<'a> {
                     let a = a.get(key).zip(a_node.properties.get(key));
                     let b = b.get(key).zip(b_node.properties.get(key));
                     let (Some((a, a_node)), Some((b, b_node))) = (a, b) else { return Ok(false) };
-                    // What expressions do not see does not count.
+                    // Fields that expressions cannot see do not count.
                     if a != b
                         && Ty::of(a_node, false).is_some()
                         && !of(a, a_node, false)?.equals(&of(b, b_node, false)?)?
@@ -459,7 +456,7 @@ impl<'a> Val<'a> {
         Ok(true)
     }
 
-    /// The order of two numbers of whatever type; nothing for what is no number.
+    /// The order of two numbers of any type; `None` for other values.
     pub(super) fn number_order(&self, other: &Val<'_>) -> Option<std::cmp::Ordering> {
         let whole = |val: &Val<'_>| match val {
             Val::Int(value) => Some(i128::from(*value)),
@@ -476,7 +473,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// The order of two values of one type.
+    /// The order of two values of the same type.
     pub(super) fn order(&self, other: &Val<'_>) -> Result<std::cmp::Ordering, Fault> {
         Ok(match (self, other) {
             (Self::Bool(a), Val::Bool(b)) => a.cmp(b),

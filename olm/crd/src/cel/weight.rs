@@ -1,15 +1,15 @@
-//! How much work values are.
+//! The size of values in cost units.
 
 use serde_json::Value;
 
 use super::value::Val;
 
-/// More than any expression may cost.
+/// Above any cost limit of an expression.
 const HEAVY: u64 = 2_000_000;
 
 impl Val<'_> {
-    /// How many units it takes to look at all of it, counted up to [`HEAVY`]: lists can hold the same list many times, and
-    /// counting must not take longer than what is counted for.
+    /// Units to traverse the value, counted up to [`HEAVY`]: lists can contain the same list many times, and
+    /// counting must not take longer than the traversal that it bounds.
     pub(super) fn weight(&self) -> u64 {
         let mut weight = 0;
         self.weigh(&mut weight);
@@ -38,7 +38,7 @@ impl Val<'_> {
         }
     }
 
-    /// How many units it takes to copy it.
+    /// Units to copy the value.
     pub(super) fn length(&self) -> u64 {
         match self {
             Self::Text(text) => text.len() as u64 / 10 + 1,

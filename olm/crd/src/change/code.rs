@@ -1,4 +1,4 @@
-//! The names of the rules that find changes.
+//! Codes of changes.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 macro_rules! codes {
     ($($(#[doc = $doc:literal])+ $code:ident = $name:literal,)+) => {
-        /// The rules that find changes. Their names are stable: scripts, waivers and the documentation refer to them.
+        /// Codes of changes. The names are stable: scripts, waivers and the documentation refer to them.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
         #[non_exhaustive]
         pub enum ChangeCode {
@@ -14,10 +14,9 @@ macro_rules! codes {
         }
 
         impl ChangeCode {
-            /// All of them, in the order of the documentation.
+            /// All codes, in the order of the documentation.
             pub const ALL: &[Self] = &[$(Self::$code,)+];
 
-            /// The stable name.
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self {
@@ -25,7 +24,7 @@ macro_rules! codes {
                 }
             }
 
-            /// What the rule looks for, in a sentence.
+            /// The description of the code, in a sentence.
             #[must_use]
             pub fn describe(self) -> &'static str {
                 match self {

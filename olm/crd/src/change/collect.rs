@@ -1,13 +1,12 @@
-//! Collecting changes, and how values are shown in them.
+//! Collects changes, and formats the values in them.
 
 use serde_json::Value;
 
 use super::{Change, ChangeCode, Severity};
 
-/// Changes of one definition that are listed. More do not help anybody, and a hostile definition must not fill the
-/// memory with them.
+/// Limit of the changes of one definition, so that a hostile definition does not fill the memory.
 const MOST_CHANGES: usize = 1_000;
-/// A value is cut behind so many characters: an enumeration can have thousands of members.
+/// A value is cut after this many characters: an enumeration can have thousands of members.
 const LONGEST_VALUE: usize = 200;
 
 #[derive(Default)]
@@ -19,7 +18,7 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    /// What follows is about a version, or about the definition as a whole.
+    /// Sets the version of the following changes; `None` for the definition as a whole.
     pub fn about(&mut self, version: Option<String>) {
         self.version = version;
     }
@@ -79,12 +78,12 @@ fn cut(text: String) -> String {
     }
 }
 
-/// A value as people write it: strings without quotes.
+/// A value for display: strings without quotes.
 pub(super) fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// `a, b, c`, cut where it is long.
+/// `a, b, c`, cut when it is long.
 pub(super) fn listed<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
     let mut text = String::new();
     for name in names {

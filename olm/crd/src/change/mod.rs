@@ -1,11 +1,11 @@
-//! What the step from one definition to the next does to those who use it.
+//! The effects of a definition's change on its objects and clients.
 //!
-//! [`compare`] looks at the two definitions alone; [`crate::live`] looks at the objects that exist. A change that accepts
-//! more than before is not reported, except where somebody would want to know ([`Severity::Safe`]).
+//! [`compare`] compares only the two definitions; [`crate::live`] checks the existing objects. A change that
+//! accepts more than before is not reported, except where it is useful ([`Severity::Safe`]).
 //!
-//! The rules are those of the upgrade check of OLM v1 and of OLM v0's installer, and what both miss. Upstream refuses
-//! every difference that it has no rule for; here each keyword of a structural schema has its rule, so that nothing is
-//! left over.
+//! The rules are those of the upgrade check of OLM v1 and of OLM v0's installer, and further ones for cases
+//! that both miss. Upstream refuses every difference that it has no rule for; here each keyword of a
+//! structural schema has its rule, so that every difference is covered.
 
 mod code;
 mod collect;
@@ -20,20 +20,20 @@ pub use self::code::ChangeCode;
 use self::collect::Collector;
 use crate::view::View;
 
-/// How much a change can hurt.
+/// Impact of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// There can be objects that were valid and are refused, data that is lost, or requests that worked and fail.
+    /// Valid objects may be refused, data may be lost, or working requests may fail.
     Breaking,
-    /// Whether it hurts cannot be told from the definitions: it depends on the objects and on who uses them.
+    /// The definitions do not decide the impact: it depends on the objects and the clients.
     Careful,
-    /// Worth knowing; nothing that worked stops working.
+    /// For information; nothing that worked stops working.
     Safe,
 }
 
 impl Severity {
-    /// As it is written in JSON.
+    /// The name in JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -44,35 +44,35 @@ impl Severity {
     }
 }
 
-/// One change that somebody may notice.
+/// One change with an effect on objects or clients.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Change {
-    /// Which rule found it.
+    /// The rule that found it.
     pub code: ChangeCode,
-    /// How much it can hurt.
     pub severity: Severity,
-    /// The version whose schema changed; `v1 -> v2` where the two differ and objects of one can be read as the other;
-    /// `None` for the definition as a whole.
+    /// The version whose schema changed; `v1 -> v2` where the two differ and objects of one can be read as
+    /// the other; `None` for the definition as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The field of the objects, such as `.spec.members[].name` or `.spec.labels.*`, empty for the whole object; without
-    /// `version`, the field of the definition, such as `.spec.scope`.
+    /// The field of the objects, such as `.spec.members[].name` or `.spec.labels.*`, empty for the whole
+    /// object; without `version`, the field of the definition, such as `.spec.scope`.
     pub path: String,
-    /// What it means, in a sentence without a full stop.
+    /// The effect, in a sentence without a full stop.
     pub text: String,
-    /// What was there; cut where it is long.
+    /// The old value; cut when it is long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// What comes; cut where it is long.
+    /// The new value; cut when it is long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
 }
 
-/// What changes from `live`, the definition in the cluster, to `new`: the worst first, then by version and path.
+/// The changes from `live`, the definition in the cluster, to `new`: the worst first, then by version and
+/// path.
 ///
-/// Both may be of apiextensions.k8s.io/v1 or v1beta1. A definition that cannot be read is a finding
-/// ([`ChangeCode::Unreadable`]), never silence.
+/// Both may be of apiextensions.k8s.io/v1 or v1beta1. An unreadable definition is a finding
+/// ([`ChangeCode::Unreadable`]).
 #[must_use]
 pub fn compare(live: &Value, new: &Value) -> Vec<Change> {
     let mut out = Collector::default();

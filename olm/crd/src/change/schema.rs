@@ -1,4 +1,5 @@
-//! The schemas of versions: each with its successor, and with each other where objects of one are read as another.
+//! Compares the schemas of versions: each with its successor, and with each other where objects of one are
+//! read as another.
 
 use std::cmp::Reverse;
 
@@ -9,7 +10,7 @@ use super::structure::{self, Side};
 use super::{Change, ChangeCode, Severity};
 use crate::view::View;
 
-/// Versions that are compared with each other: the pairs grow with the square.
+/// Limit of the versions that are compared with each other: the number of pairs grows quadratically.
 const MOST_VERSIONS: usize = 16;
 
 pub(super) fn compare(live: &View<'_>, new: &View<'_>, out: &mut Collector) {
@@ -27,8 +28,8 @@ pub(super) fn compare(live: &View<'_>, new: &View<'_>, out: &mut Collector) {
             (_, None) => {}
         }
     }
-    // With a webhook the author says what becomes of an object in another version; otherwise nothing but its
-    // apiVersion changes, so that the schemas must fit each other.
+    // With a webhook the author defines the conversion; without one only the apiVersion changes, so that the
+    // schemas must be compatible.
     if new.webhook {
         return;
     }
@@ -41,7 +42,7 @@ pub(super) fn compare(live: &View<'_>, new: &View<'_>, out: &mut Collector) {
     for (index, from) in versions.iter().enumerate() {
         for to in &versions[index + 1..] {
             out.about(Some(format!("{from} -> {to}")));
-            // What was so before is not a change; behind a webhook it did not matter.
+            // An existing difference is not a change; behind a webhook it had no effect.
             let known = if live.webhook { Vec::new() } else { between(live, from, to) };
             for change in between(new, from, to).into_iter().filter(|change| !known.contains(change)) {
                 out.add_with(
@@ -61,7 +62,7 @@ fn side<'a>(schema: &'a Value, of: &View<'_>) -> Side<'a> {
     Side { schema, preserves_all: of.preserves_all }
 }
 
-/// What differs between two versions of one definition; nothing where it does not have both.
+/// Differences between two versions of one definition; none unless it has both.
 fn between(of: &View<'_>, from: &str, to: &str) -> Vec<Change> {
     let schema = |name| of.version(name).filter(|version| version.served).and_then(|version| version.schema);
     let mut found = Collector::default();
@@ -71,7 +72,7 @@ fn between(of: &View<'_>, from: &str, to: &str) -> Vec<Change> {
     found.finish()
 }
 
-/// The served versions from the least to the most mature, as Kubernetes orders them.
+/// The served versions from the least to the most mature, in Kubernetes' order.
 fn served<'a>(of: &View<'a>) -> Vec<&'a str> {
     let mut names: Vec<&str> = of.versions.iter().filter(|v| v.served).map(|v| v.name).collect();
     names.sort_by_key(|name| maturity(name));
@@ -79,7 +80,7 @@ fn served<'a>(of: &View<'a>) -> Vec<&'a str> {
     names
 }
 
-/// `v1alpha1` before `v1beta1` before `v1` before `v2`; what is not written so comes first, backwards.
+/// `v1alpha1` before `v1beta1` before `v1` before `v2`; other names come first, in descending order.
 fn maturity(name: &str) -> (u8, u64, u64, Reverse<&str>) {
     let other = (0, 0, 0, Reverse(name));
     let Some(rest) = name.strip_prefix('v') else { return other };

@@ -1,4 +1,4 @@
-//! Two schemas side by side.
+//! Compares two schemas.
 
 mod limits;
 mod logic;
@@ -12,28 +12,27 @@ use crate::schema::MAX_DEPTH;
 use ChangeCode::*;
 use Severity::{Breaking, Careful, Safe};
 
-/// A schema, and whether the definition it stands in keeps fields that it does not name.
+/// A schema, and whether its definition preserves fields that it does not name.
 pub(super) struct Side<'a> {
     pub schema: &'a Value,
     pub preserves_all: bool,
 }
 
-/// What objects of the schema `old` meet under the schema `new`.
+/// Effects of the schema `new` on objects of the schema `old`.
 pub(super) fn compare(old: &Side<'_>, new: &Side<'_>, out: &mut Collector) {
     let mut walk = Walk { keeps: (old.preserves_all, new.preserves_all), validated: Vec::new(), more: 0 };
     walk.node(&Place { path: "", required: true, depth: 0 }, old.schema, new.schema, out);
     walk.finish(out);
 }
 
-/// Where in the objects a schema stands.
+/// The path of a schema in the objects.
 struct Place<'a> {
     path: &'a str,
-    /// Whether the field must be there.
     required: bool,
     depth: usize,
 }
 
-/// What a value can be, without its limits.
+/// The type of a value, without its limits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shape<'a> {
     Any,
@@ -46,7 +45,7 @@ impl<'a> Shape<'a> {
         match schema.get("type").and_then(Value::as_str) {
             _ if is_set(schema, "x-kubernetes-int-or-string") => Self::IntOrString,
             Some(name) if !name.is_empty() => Self::Type(name),
-            // What has fields is meant to be an object; schemas that are not structural leave it out.
+            // A schema with properties means an object; schemas that are not structural omit the type.
             _ if schema.contains_key("properties") => Self::Type("object"),
             _ => Self::Any,
         }
@@ -88,7 +87,7 @@ fn names<'a>(schema: &'a Map<String, Value>, key: &str) -> Vec<&'a str> {
     list(schema, key).iter().filter_map(Value::as_str).collect()
 }
 
-/// `.key`, or `['a.b']` where the key is not a plain word.
+/// `.key`, or `['a.b']` where the key is not an identifier.
 fn join(path: &str, key: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '$');
     if !key.is_empty() && key.chars().all(is_plain) {
@@ -98,7 +97,7 @@ fn join(path: &str, key: &str) -> String {
     }
 }
 
-/// The schema of what stands below keys that are not named; `true` is one that takes anything.
+/// The schema of `additionalProperties`; `true` accepts any value.
 fn additional(schema: &Map<String, Value>) -> Option<&Value> {
     schema.get("additionalProperties").filter(|value| value.is_object() || **value == Value::Bool(true))
 }
@@ -108,16 +107,16 @@ fn properties(schema: &Map<String, Value>) -> Option<&Map<String, Value>> {
 }
 
 struct Walk {
-    /// Whether the old and the new definition keep all unknown fields.
+    /// Whether the old and the new definition preserve all unknown fields.
     keeps: (bool, bool),
-    /// Fields that were unknown and kept only because the old definition keeps everything. That they were used is
-    /// unlikely, so that they are told together.
+    /// Fields that were unknown and preserved only because the old definition preserves everything. They are
+    /// unlikely to be in use, so one finding lists them together.
     validated: Vec<String>,
-    /// How many there are besides.
+    /// Number of further ones.
     more: usize,
 }
 
-/// Fields that are listed where they are told together.
+/// Limit of the fields that one finding lists.
 const MOST_TOGETHER: usize = 10;
 
 impl Walk {
@@ -139,7 +138,7 @@ impl Walk {
 
     fn node(&mut self, place: &Place<'_>, old: &Value, new: &Value, out: &mut Collector) {
         let empty = Map::new();
-        // `additionalProperties: true` and what is no schema at all say nothing about the value.
+        // `additionalProperties: true` and values that are not a schema place no constraint.
         let old = old.as_object().unwrap_or(&empty);
         let new = new.as_object().unwrap_or(&empty);
         if old == new {
@@ -165,7 +164,7 @@ impl Walk {
         self.items(place, old, new, out);
     }
 
-    /// Whether it makes sense to compare what is inside.
+    /// Whether the types allow a comparison of the contents.
     fn shape(
         &self,
         path: &str,
@@ -181,7 +180,7 @@ impl Walk {
             out.add_with(code, severity, path, text, Some(before.name().into()), Some(after.name().into()));
         };
         match before {
-            // Objects are objects even where nothing says so.
+            // The root is an object also without a type.
             Shape::Any if path.is_empty() => return true,
             Shape::Any => {
                 add(TypeChanged, Careful, format!("only values of type {} are accepted", after.name()));
@@ -286,7 +285,7 @@ impl Walk {
         }
         if let (Some(values), None) = (old_values, new_values) {
             if keeps_new {
-                // The keys stay; those that are named now must be as described.
+                // The keys stay; the named ones must now match their schema.
                 for (name, schema) in new_fields.into_iter().flatten() {
                     self.field(place, name, values, schema, new, out);
                 }

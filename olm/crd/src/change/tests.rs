@@ -26,7 +26,7 @@ fn crd(fields: Value) -> Value {
     })
 }
 
-/// Changes in short: `severity code version path`.
+/// Changes as `severity code version path`.
 fn short(changes: &[Change]) -> Vec<String> {
     changes
         .iter()
@@ -37,7 +37,7 @@ fn short(changes: &[Change]) -> Vec<String> {
         .collect()
 }
 
-/// What changes when the field `.spec.a` goes from one schema to the other.
+/// Changes of the field `.spec.a` between two schemas.
 fn field(old: Value, new: Value) -> Vec<Change> {
     compare(&crd(json!({"a": old})), &crd(json!({"a": new})))
 }
@@ -49,7 +49,7 @@ fn nothing_changes_into_itself() {
 }
 
 #[test]
-fn changes_say_what_was_and_what_comes() {
+fn changes_have_old_and_new_values() {
     let changes = field(
         json!({"type": "integer", "maximum": 7, "description": "Members."}),
         json!({"type": "integer", "maximum": 5, "description": "Number of members."}),
@@ -104,7 +104,7 @@ fn values_are_cut_and_lists_end() {
 }
 
 #[test]
-fn deep_schemas_are_not_followed_for_ever() {
+fn deep_schemas_are_compared_to_a_limit() {
     let deep = |leaf: &str| {
         (0..100).fold(json!({"type": leaf}), |inner, _| json!({"type": "object", "properties": {"a": inner}}))
     };
@@ -115,7 +115,7 @@ fn deep_schemas_are_not_followed_for_ever() {
 }
 
 #[test]
-fn what_is_no_definition_is_a_finding() {
+fn an_unreadable_definition_is_a_finding() {
     let good = crd(json!({}));
     for bad in [json!(null), json!([]), json!({"kind": "Pod", "apiVersion": "v1"}), {
         let mut bad = good.clone();
@@ -126,7 +126,7 @@ fn what_is_no_definition_is_a_finding() {
             assert_eq!(short(&changes), ["breaking unreadable - "], "{bad}");
         }
     }
-    // Parts of the wrong type do not end the comparison.
+    // Malformed parts do not end the comparison.
     let odd = crd(json!({"a": 5, "b": {"type": "array", "items": [1], "enum": "x", "required": {}}}));
     let _ = (compare(&good, &odd), compare(&odd, &good), compare(&odd, &odd));
 }

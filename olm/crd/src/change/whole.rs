@@ -66,19 +66,20 @@ fn versions(live: &View<'_>, new: &View<'_>, out: &mut Collector) {
         out.add(StoredVersionRemoved, Breaking, PATH, text);
     }
     for version in live.versions.iter().filter(|version| version.served) {
-        // Who was told in advance has had time to move on.
-        let (severity, told) = match version.deprecated {
+        // The removal of a version that was deprecated before is less severe: clients had time to migrate.
+        let (severity, announced) = match version.deprecated {
             true => (Careful, ", as was announced by its being deprecated"),
             false => (Breaking, ""),
         };
         let name = version.name;
         match new.version(name) {
             None => {
-                let text = format!("requests for {name} fail from now on{told}");
+                let text = format!("requests for {name} fail from now on{announced}");
                 out.add(VersionRemoved, severity, PATH, text);
             }
             Some(next) if !next.served => {
-                let text = format!("{name} is there but not served: requests for it fail from now on{told}");
+                let text =
+                    format!("{name} is there but not served: requests for it fail from now on{announced}");
                 out.add(VersionNotServed, severity, PATH, text);
             }
             Some(next) if next.deprecated && !version.deprecated => {

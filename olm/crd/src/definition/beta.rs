@@ -1,13 +1,13 @@
-//! apiextensions.k8s.io/v1beta1: the same definitions with the parts in other places.
+//! apiextensions.k8s.io/v1beta1: the same definitions with a different layout.
 //!
-//! A definition of the old API is rewritten as one of the new API, which the rules are for, and the paths of errors are
-//! written back.
+//! A definition of the old API is rewritten as one of the new API, for which the rules are written, and the
+//! paths of errors are mapped back.
 
 use serde_json::{Map, Value, json};
 
 use crate::field_error::FieldError;
 
-/// What the old API may have once for all versions, and the pointer to it in a version of the new API.
+/// Fields that the old API may set once for all versions, with their pointers in a version of the new API.
 const SHARED: [(&str, &str); 3] = [
     ("validation", "schema"),
     ("subresources", "subresources"),
@@ -16,8 +16,8 @@ const SHARED: [(&str, &str); 3] = [
 
 /// The definition in the form of apiextensions.k8s.io/v1.
 ///
-/// A version without a schema gets the one that says nothing, and so does one whose schema need not be structural
-/// because unknown fields are kept.
+/// A version without a schema gets the unrestricted one, and so does one whose schema need not be structural
+/// because unknown fields are preserved.
 pub(super) fn to_v1(crd: &Value) -> Value {
     let mut crd = crd.clone();
     let Some(spec) = crd.get_mut("spec").and_then(Value::as_object_mut) else { return crd };
@@ -62,7 +62,7 @@ pub(super) fn to_v1(crd: &Value) -> Value {
     crd
 }
 
-/// The old API has the webhook's fields beside the strategy.
+/// The old API has the webhook's fields next to the strategy.
 fn move_webhook(conversion: &mut Map<String, Value>) {
     if conversion.get("strategy").and_then(Value::as_str).is_none_or(str::is_empty) {
         conversion.insert("strategy".to_owned(), "None".into());
@@ -71,14 +71,14 @@ fn move_webhook(conversion: &mut Map<String, Value>) {
     let versions = conversion.shift_remove("conversionReviewVersions").filter(|versions| !versions.is_null());
     if client.is_some() || versions.is_some() || conversion["strategy"] == "Webhook" {
         let mut webhook = json!({"clientConfig": client});
-        // It takes v1beta1 where nothing is said.
+        // v1beta1 is the default.
         webhook["conversionReviewVersions"] = versions.unwrap_or_else(|| json!(["v1beta1"]));
         conversion.insert("webhook".to_owned(), webhook);
     }
 }
 
-/// The errors of the rewritten definition with the paths of the old API, each once. The old API does not ask for an
-/// approval of protected groups.
+/// Errors of the rewritten definition with the paths of the old API, without duplicates. The old API does not
+/// require an approval of protected groups.
 pub(super) fn paths_back(crd: &Value, errors: Vec<FieldError>) -> Vec<FieldError> {
     let mut seen: Vec<FieldError> = Vec::new();
     for mut error in errors.into_iter().filter(|error| !error.path.starts_with("metadata.annotations")) {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::field_error::FieldError;
 
-/// Of ConversionReview, what API servers speak.
+/// Versions of ConversionReview that API servers support.
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
 const PATH: &str = "spec.conversion";

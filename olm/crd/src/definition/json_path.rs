@@ -1,4 +1,4 @@
-//! The small part of JSONPath that printer columns and the scale subresource use.
+//! The subset of JSONPath that printer columns and the scale subresource use.
 
 use serde_json::Value;
 
@@ -11,8 +11,9 @@ enum Step {
     Filter(Vec<String>, bool, Value),
 }
 
-/// The values at `path` (`.spec.size`, `.status.conditions[?(@.type=="Ready")].status`, `.metadata.labels['a.b/c']`,
-/// `.items[*].name`, `.list[-1]`); nothing for a path that does not exist or cannot be read.
+/// The values at `path` (`.spec.size`, `.status.conditions[?(@.type=="Ready")].status`,
+/// `.metadata.labels['a.b/c']`, `.items[*].name`, `.list[-1]`); empty for a path that does not exist or is
+/// not supported.
 pub fn json_path<'a>(object: &'a Value, path: &str) -> Vec<&'a Value> {
     let Some(steps) = parse(path) else { return Vec::new() };
     let mut found = vec![object];
@@ -22,8 +23,8 @@ pub fn json_path<'a>(object: &'a Value, path: &str) -> Vec<&'a Value> {
     found
 }
 
-/// What an API server has against `path`. It also takes paths that [`json_path`] cannot read, such as `.status..phase`; nothing is found
-/// there.
+/// Validates `path` as an API server does. Accepts paths that [`json_path`] does not support, such as
+/// `.status..phase`, which select nothing.
 pub(super) fn check(path: &str) -> Result<(), &'static str> {
     if !path.starts_with('.') && !path.starts_with('{') {
         return Err("is not a JSON path: must start with `.`");
@@ -34,7 +35,7 @@ pub(super) fn check(path: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Whether [`json_path`] can read `path`.
+/// Whether [`json_path`] supports `path`.
 pub(super) fn is_readable(path: &str) -> bool {
     parse(path).is_some()
 }
@@ -107,7 +108,7 @@ fn parse(path: &str) -> Option<Vec<Step>> {
     Some(steps)
 }
 
-/// Position of the `]` that closes a bracket, not counting those inside quotes.
+/// Position of the `]` that closes a bracket, ignoring those inside quotes.
 fn closing(text: &str) -> Option<usize> {
     let mut quote = None;
     for (at, c) in text.char_indices() {
@@ -190,11 +191,12 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_it_cannot_read() {
+    fn refuses_unsupported_paths() {
         assert!(check(".spec.size").is_ok());
         assert!(check("spec.size").is_err());
         assert!(check(".spec[0").is_err());
-        // given paths that real definitions have and Kubernetes 1.36.2 accepts, then they are accepted, and nothing is found there
+        // given paths of real definitions that Kubernetes 1.36.2 accepts, then they are accepted and select
+        // nothing
         for path in [".status..phase", ".spec.[?(@.retention)]", ".status.groups[].name", ".a[?(@ \"b\")].c"]
         {
             assert!(check(path).is_ok(), "{path}");

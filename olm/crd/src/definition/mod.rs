@@ -1,4 +1,4 @@
-//! CustomResourceDefinition objects: their rules, and what a valid one means.
+//! CustomResourceDefinition objects: their validation, and their parsed form.
 
 mod beta;
 mod conversion;
@@ -13,54 +13,47 @@ pub use self::{
 };
 use crate::{field_error::FieldError, schema::Schema};
 
-/// A validated CustomResourceDefinition.
 #[derive(Debug, Clone)]
 pub struct Crd {
-    /// API group.
     pub group: String,
     /// Kind of the objects.
     pub kind: String,
     pub list_kind: String,
-    /// Name in URLs and of the resource.
+    /// Name in URLs and RBAC rules.
     pub plural: String,
-    /// What kubectl accepts for one.
+    /// Alias of kubectl for one object.
     pub singular: String,
-    /// What kubectl accepts instead of the plural.
+    /// Aliases of kubectl for the plural.
     pub short_names: Vec<String>,
-    /// Groups such as `all` in which `kubectl get` lists it.
+    /// Groups such as `all` that include it in `kubectl get`.
     pub categories: Vec<String>,
-    /// Whether objects live in namespaces.
     pub namespaced: bool,
-    /// Versions in the order written.
+    /// In the order written.
     pub versions: Vec<CrdVersion>,
 }
 
-/// One version of a custom resource.
 #[derive(Debug, Clone)]
 pub struct CrdVersion {
-    /// Name, for example `v1beta2`.
+    /// For example `v1beta2`.
     pub name: String,
-    /// Whether it can be requested.
     pub served: bool,
-    /// Whether objects are stored in it.
+    /// Whether it is the storage version.
     pub storage: bool,
     /// Whether requests get a warning.
     pub deprecated: bool,
-    /// The text of that warning, if it is not the usual one.
+    /// The text of that warning, if it is not the default.
     pub deprecation_warning: Option<String>,
-    /// What objects must look like.
     pub schema: Schema,
-    /// Whether `/status` is a subresource of its own.
+    /// Whether `/status` is a subresource.
     pub status: bool,
-    /// The scale subresource.
     pub scale: Option<Scale>,
     /// Columns of `kubectl get`.
     pub columns: Vec<Column>,
-    /// JSON paths that field selectors may use.
+    /// JSON paths for field selectors.
     pub selectable_fields: Vec<String>,
 }
 
-/// Where the scale subresource reads and writes.
+/// Paths of the scale subresource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scale {
     /// Path of the desired count, for example `.spec.replicas`.
@@ -77,20 +70,19 @@ pub struct Column {
     pub name: String,
     /// `string`, `integer`, `number`, `boolean` or `date`.
     pub type_: String,
-    /// How to show it, for example `date-time`.
+    /// Format of the value, for example `date-time`.
     pub format: String,
-    /// What it shows.
     pub description: String,
-    /// Priority: above 0 is shown in wide output only.
+    /// Above 0 it is shown only in wide output.
     pub priority: i64,
-    /// Where its value stands, for example `.spec.size`.
+    /// Path of its value, for example `.spec.size`.
     pub json_path: String,
 }
 
-/// Everything that an API server has against a definition, of apiextensions.k8s.io/v1 or v1beta1.
+/// All errors that an API server reports for a definition, of apiextensions.k8s.io/v1 or v1beta1.
 ///
-/// In v1beta1 a schema must be structural only where unknown fields are dropped; the field paths are those of the API
-/// that the definition is written in.
+/// In v1beta1 a schema must be structural only where unknown fields are dropped; the field paths are those of
+/// the API that the definition is written in.
 #[must_use]
 pub fn check(crd: &Value) -> Vec<FieldError> {
     match crd.get("apiVersion").and_then(Value::as_str) {
@@ -102,7 +94,7 @@ pub fn check(crd: &Value) -> Vec<FieldError> {
 }
 
 impl Crd {
-    /// What the API server fills in where it is not said.
+    /// Defaults of the names, as in the API server.
     fn fill_in_names(&mut self) {
         if self.kind.is_empty() {
             return;
@@ -115,7 +107,6 @@ impl Crd {
         }
     }
 
-    /// The version in which objects are stored.
     pub fn storage(&self) -> &CrdVersion {
         self.versions
             .iter()
@@ -128,7 +119,7 @@ impl Crd {
     }
 }
 
-/// Fills in what Kubernetes fills in: the singular and list names, the scope's conversion strategy, column priorities.
+/// Sets Kubernetes' defaults: the singular and list names, the conversion strategy, column priorities.
 pub fn set_defaults(crd: &mut Value) {
     let Some(spec) = crd.get_mut("spec").and_then(Value::as_object_mut) else { return };
     if let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut)

@@ -55,7 +55,7 @@ fn defaults_names_and_conversion() {
 }
 
 #[test]
-fn refuses_what_kubernetes_refuses() {
+fn refuses_the_same_definitions_as_kubernetes() {
     type Edit = fn(&mut Value);
     let cases: [(Edit, &str); 11] = [
         (
@@ -105,7 +105,7 @@ fn refuses_what_kubernetes_refuses() {
 }
 
 #[test]
-fn updates_keep_what_is_immutable() {
+fn updates_do_not_change_immutable_fields() {
     let mut old = crontab();
     old["status"] =
         json!({"storedVersions": ["v1"], "conditions": [{"type": "Established", "status": "True"}]});
@@ -185,7 +185,7 @@ fn names_may_be_left_to_the_api_server() {
         c["spec"].as_object_mut().unwrap().shift_remove("conversion");
     });
     assert_eq!(none, Vec::<String>::new());
-    // A path that we cannot read and API servers can is no error.
+    // A path that API servers accept and this crate does not support is not an error.
     let none = checked(|c| {
         c["spec"]["versions"][0]["additionalPrinterColumns"][0]["jsonPath"] = json!(".spec.list[0:2]");
     });
@@ -270,7 +270,7 @@ fn protected_groups_need_an_approval() {
 
 #[test]
 fn the_old_api_is_checked_with_its_own_paths() {
-    /// A definition as it was written in the old API.
+    /// Errors of a definition written for the old API.
     fn old(edit: impl Fn(&mut Value)) -> Vec<String> {
         checked(|c| {
             c["apiVersion"] = json!("apiextensions.k8s.io/v1beta1");
@@ -295,7 +295,7 @@ fn the_old_api_is_checked_with_its_own_paths() {
         old(|c| {
             c["spec"]["validation"]["openAPIV3Schema"] = json!({"properties": {}});
             c["spec"]["preserveUnknownFields"] = json!(false);
-            // both versions share it, and it is said once
+            // both versions share it, and it is reported once
             c["spec"]["versions"] = json!([
                 {"name": "v1", "served": true, "storage": true}, {"name": "v2", "served": true, "storage": false}]);
         }),

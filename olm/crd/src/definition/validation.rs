@@ -1,4 +1,4 @@
-//! From a CustomResourceDefinition object to a [`Crd`], or to everything that is wrong with it.
+//! Parses a CustomResourceDefinition object to a [`Crd`], or to all of its errors.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::{
     schema::{Schema, child_path},
 };
 
-/// Validates a CRD of apiextensions.k8s.io/v1 and reads it. Names that the API server fills in may be missing.
+/// Validates a CRD of apiextensions.k8s.io/v1 and reads it. Defaulted names may be missing.
 pub fn parse(crd: &Value) -> Result<Crd, Vec<FieldError>> {
     let mut errors = Vec::new();
     let spec = &crd["spec"];
@@ -148,7 +148,7 @@ fn versions(spec: &Value, errors: &mut Vec<FieldError>) -> Vec<CrdVersion> {
     versions
 }
 
-/// The versions without their schemas, which would fill the screen.
+/// The versions without their schemas, which are too long for a message.
 fn shown(versions: &[Value]) -> Value {
     versions.iter().map(|v| v.get("name").cloned().unwrap_or_default()).collect()
 }
@@ -278,12 +278,12 @@ fn selectable_fields(item: &Value, path: &str, errors: &mut Vec<FieldError>) -> 
     fields
 }
 
-/// What may not change in an update, on top of [`parse`].
+/// Fields that an update may not change, on top of [`parse`].
 pub fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let established = super::is_established(old);
     for path in ["group", "scope", "names.plural", "names.kind"] {
-        // The kind and the scope may be corrected as long as nothing has been served under them.
+        // The kind and the scope may be corrected until the definition is established.
         if !established && matches!(path, "scope" | "names.kind") {
             continue;
         }

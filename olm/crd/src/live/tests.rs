@@ -73,13 +73,13 @@ fn fields_that_would_be_dropped_are_data_loss_and_no_failure() {
 }
 
 #[test]
-fn objects_of_a_version_that_goes_are_read_at_the_version_of_storage() {
+fn objects_of_a_removed_version_are_read_at_the_storage_version() {
     let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let objects = [object("a", "v1alpha1", json!({"size": 9})), object("b", "v1beta1", json!({"size": 9}))];
     for (versions, failing) in [
-        // v1alpha1 is gone, v1beta1 takes anything
+        // v1alpha1 is gone, v1beta1 accepts any value
         (vec![("v1beta1", true, false, open.clone()), ("v1", true, true, sized())], vec!["a"]),
-        // both are there but not served
+        // both exist but are not served
         (
             vec![
                 ("v1alpha1", false, false, open.clone()),
@@ -97,7 +97,7 @@ fn objects_of_a_version_that_goes_are_read_at_the_version_of_storage() {
 }
 
 #[test]
-fn what_the_version_of_storage_does_not_know_is_lost_as_well() {
+fn fields_missing_in_the_storage_version_are_lost_as_well() {
     let wide =
         json!({"type": "object", "properties": {"size": {"type": "integer"}, "extra": {"type": "string"}}});
     let new = crd(&[("v1beta1", true, false, wide), ("v1", true, true, sized())]);
@@ -138,7 +138,7 @@ fn rules_in_cel_are_run() {
 }
 
 #[test]
-fn what_cannot_be_checked_is_said() {
+fn unchecked_objects_are_reported() {
     let objects = [object("a", "v1", json!({}))];
     let bad = crd(&[("v1", true, true, json!({"type": "text"}))]);
     let report = check_objects(&bad, &objects);
@@ -162,14 +162,14 @@ fn what_cannot_be_checked_is_said() {
 }
 
 #[test]
-fn the_old_api_keeps_unknown_fields() {
+fn the_old_api_preserves_unknown_fields() {
     let mut old = crd(&[("v1", true, true, sized())]);
     old["apiVersion"] = json!("apiextensions.k8s.io/v1beta1");
     let objects = [object("a", "v1", json!({"size": 1, "more": 1}))];
     assert!(check_objects(&old, &objects).is_clean());
     old["spec"]["preserveUnknownFields"] = json!(false);
     assert_eq!(check_objects(&old, &objects).losing, 1);
-    // Without a schema anything fits.
+    // Without a schema every object is valid.
     old["spec"]["versions"] = json!([{"name": "v1", "served": true, "storage": true}]);
     assert!(check_objects(&old, &objects).is_clean());
 }

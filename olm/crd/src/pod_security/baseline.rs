@@ -1,10 +1,9 @@
-//! The level `baseline`: nothing that is known to lead out of the sandbox.
+//! The level `baseline`: prevents known privilege escalations.
 
 use serde_json::Value;
 
 use super::{Pod, list, named, text};
 
-/// Capabilities that a container may add.
 const CAPABILITIES: &[&str] = &[
     "AUDIT_WRITE",
     "CHOWN",
@@ -21,7 +20,7 @@ const CAPABILITIES: &[&str] = &[
     "SYS_CHROOT",
 ];
 
-/// Kernel parameters that concern the pod alone, with the minor version since which they are known to.
+/// Namespaced kernel parameters, with the minor version that first allows them.
 const SYSCTLS: &[(&str, u64)] = &[
     ("kernel.shm_rmid_forced", 0),
     ("net.ipv4.ip_local_port_range", 0),
@@ -37,7 +36,7 @@ const SYSCTLS: &[(&str, u64)] = &[
     ("net.ipv4.tcp_wmem", 32),
 ];
 
-/// SELinux types for containers, with the minor version since which they may be named.
+/// SELinux types for containers, with the minor version that first allows them.
 const SELINUX_TYPES: &[(&str, u64)] = &[
     ("", 0),
     ("container_t", 0),

@@ -1,4 +1,4 @@
-//! The Pod Security Standards: what a pod may ask for at each level.
+//! The Pod Security Standards: allowed pod settings by level.
 //!
 //! The preflight checks of a plan and the admission of the dev cluster use these rules.
 
@@ -9,22 +9,22 @@ mod tests;
 
 use serde_json::Value;
 
-/// Begin of the labels of a namespace: `enforce`, `warn`, `audit`, and each with `-version`.
+/// Prefix of the labels of a namespace: `enforce`, `warn`, `audit`, and each with `-version`.
 pub const LABEL: &str = "pod-security.kubernetes.io/";
 
-/// How much a pod may ask for.
+/// Policy level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Anything.
+    /// Unrestricted.
     Privileged,
-    /// Nothing that is known to lead out of the sandbox.
+    /// Prevents known privilege escalations.
     Baseline,
-    /// What hardened pods keep to.
+    /// Pod hardening practices.
     Restricted,
 }
 
 impl Level {
-    /// The value of a label; `None` for what the API server refuses.
+    /// Parses the value of a label; `None` for a value that the API server refuses.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         match text {
@@ -35,7 +35,6 @@ impl Level {
         }
     }
 
-    /// The level as a label has it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -46,13 +45,14 @@ impl Level {
     }
 }
 
-/// The minor version of Kubernetes that a `-version` label pins; `None` for `latest` and for what is no version.
+/// The minor version of Kubernetes that a `-version` label pins; `None` for `latest` and for an invalid
+/// version.
 #[must_use]
 pub fn pinned_minor(version: &str) -> Option<u64> {
     version.strip_prefix("v1.")?.parse().ok()
 }
 
-/// How a pod, or the template of pods, breaks a level by the rules of a minor version of Kubernetes.
+/// Violations of a level by a pod, or a pod template, under the rules of a minor version of Kubernetes.
 #[must_use]
 pub fn violations(pod: &Value, level: Level, minor: u64) -> Vec<String> {
     let pod = Pod { spec: &pod["spec"], annotations: pod.pointer("/metadata/annotations"), minor };
@@ -66,7 +66,7 @@ pub fn violations(pod: &Value, level: Level, minor: u64) -> Vec<String> {
     list
 }
 
-/// A pod as the rules look at it.
+/// The pod fields that the rules read.
 struct Pod<'a> {
     spec: &'a Value,
     annotations: Option<&'a Value>,
@@ -83,12 +83,12 @@ impl<'a> Pod<'a> {
             .map(|container| (text(container, "/name"), container))
     }
 
-    /// Names of the containers that break a rule.
+    /// Names of the containers that violate a rule.
     fn containers_that(&self, breaks: impl Fn(&Value) -> bool) -> Vec<&'a str> {
         self.containers().filter(|(_, c)| breaks(c)).map(|(name, _)| name).collect()
     }
 
-    /// The pod's own setting and each container's, with who sets it.
+    /// The pod's own setting and each container's, with the name of the object that sets it.
     fn settings(&self, pointer: &str) -> Vec<(String, &'a Value)> {
         let pod = self.spec.pointer(&format!("/securityContext{pointer}"));
         let mut list: Vec<(String, &Value)> = pod.map(|v| ("the pod".to_owned(), v)).into_iter().collect();
@@ -103,13 +103,13 @@ impl<'a> Pod<'a> {
         text(self.spec, "/os/name") == "windows"
     }
 
-    /// Since 1.34 a user namespace of its own makes some rules superfluous.
+    /// Since 1.34 a user namespace of the pod makes some rules superfluous.
     fn has_own_users(&self) -> bool {
         self.minor >= 34 && self.spec["hostUsers"] == false
     }
 }
 
-/// `containers a, b`, or nothing.
+/// `containers a, b`, or `None`.
 fn named(what: &str, names: &[&str]) -> Option<String> {
     match names {
         [] => None,
@@ -118,12 +118,12 @@ fn named(what: &str, names: &[&str]) -> Option<String> {
     }
 }
 
-/// The text at a pointer; empty when there is none.
+/// The text at a pointer; empty when absent.
 fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The list at a pointer; empty when there is none.
+/// The list at a pointer; empty when absent.
 fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
     value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }

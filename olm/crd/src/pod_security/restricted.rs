@@ -1,4 +1,4 @@
-//! The level `restricted`: what hardened pods keep to, beyond `baseline`.
+//! The level `restricted`: pod hardening practices, beyond `baseline`.
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ const VOLUMES: &[&str] = &[
 pub(super) fn violations(pod: &Pod<'_>) -> Vec<String> {
     let mut out = Vec::new();
     out.extend(volumes(pod));
-    // Windows has none of these; its pods were held to them until 1.25.
+    // Windows has none of these settings; its pods were subject to the rules until 1.25.
     let linux = !pod.is_windows() || pod.minor < 25;
     if linux {
         let escalates =
@@ -31,7 +31,7 @@ pub(super) fn violations(pod: &Pod<'_>) -> Vec<String> {
     if linux && pod.minor >= 19 {
         let by_pod =
             matches!(text(pod.spec, "/securityContext/seccompProfile/type"), "RuntimeDefault" | "Localhost");
-        // A profile that is wrong is a matter of the level below.
+        // The level `baseline` reports an invalid profile.
         let without =
             |c: &Value| !by_pod && c.pointer("/securityContext/seccompProfile").is_none_or(Value::is_null);
         out.extend(named("no seccompProfile", &pod.containers_that(without)));

@@ -21,12 +21,12 @@ fn pod(change: impl FnOnce(&mut Value)) -> Value {
 }
 
 #[test]
-fn a_hardened_pod_breaks_nothing() {
+fn a_hardened_pod_violates_no_level() {
     assert_eq!(broken(Level::Restricted, 34, &pod(|_| {})), Vec::<String>::new());
 }
 
 #[test]
-fn an_ordinary_pod_keeps_baseline_and_breaks_restricted() {
+fn an_ordinary_pod_satisfies_baseline_and_violates_restricted() {
     let plain = json!({ "spec": { "containers": [{ "name": "c" }], "initContainers": [{ "name": "i" }] } });
     assert_eq!(broken(Level::Baseline, 34, &plain), Vec::<String>::new());
     assert_eq!(
@@ -41,7 +41,7 @@ fn an_ordinary_pod_keeps_baseline_and_breaks_restricted() {
     assert_eq!(broken(Level::Privileged, 34, &plain), Vec::<String>::new());
 }
 
-/// Every rule of the level `baseline`, each broken alone.
+/// Every rule of the level `baseline`, each violated on its own.
 #[test]
 fn baseline() {
     let cases: &[(&str, Value, &str)] = &[
@@ -111,7 +111,7 @@ fn baseline() {
     }
 }
 
-/// Every rule of the level `restricted`, each broken alone.
+/// Every rule of the level `restricted`, each violated on its own.
 #[test]
 fn restricted() {
     let cases: &[(&str, Value, &str)] = &[
@@ -173,7 +173,7 @@ fn rules_hold_from_their_version_on() {
         (broken(Level::Baseline, 31, &sysctl).len(), broken(Level::Baseline, 32, &sysctl).len()),
         (1, 0)
     );
-    // users of its own make root harmless
+    // a user namespace makes root harmless
     let users = pod(|pod| {
         pod["spec"]["hostUsers"] = json!(false);
         pod["spec"]["securityContext"]["runAsNonRoot"] = json!(false);

@@ -1,4 +1,4 @@
-//! From `openAPIV3Schema` to [`Node`]s, with the rules for structural schemas.
+//! Compiles `openAPIV3Schema` to [`Node`]s, and enforces the rules of structural schemas.
 
 mod limits;
 mod lists;
@@ -13,7 +13,7 @@ use crate::field_error::FieldError;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
-/// Where a schema stands.
+/// The position of a schema.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Root,
@@ -23,12 +23,12 @@ enum Place {
     Logic,
 }
 
-/// A keyword. As in the API server, null is as good as nothing.
+/// A keyword. As in the API server, null counts as absent.
 fn get<'a>(map: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
     map.get(key).filter(|value| !value.is_null())
 }
 
-/// Where a schema spells out that it is an int-or-string: the one place where value validations may carry types
+/// The notations of an int-or-string in value validations: the only place where these may carry types
 /// (`isIntOrStringAnyOfPattern` and `isIntOrStringAllOfPattern` of the API server).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum IntOrStringPattern {
@@ -58,7 +58,7 @@ impl IntOrStringPattern {
 struct Compiler {
     errors: Vec<FieldError>,
     expressions: Cache,
-    /// Patterns that were found good: schemas have the same ones at many places.
+    /// Patterns that compiled: schemas repeat them at many places.
     patterns: HashSet<String>,
 }
 
@@ -103,7 +103,7 @@ impl Compiler {
             let pattern = IntOrStringPattern::of(map);
             self.logic(&rules, (place == Place::Root).then_some(&node), path, path, pattern);
             match pattern {
-                // What the type says already is not validated twice.
+                // The type already validates this.
                 IntOrStringPattern::AnyOf if node.int_or_string => rules.any_of.clear(),
                 IntOrStringPattern::AllOf if node.int_or_string => drop(rules.all_of.remove(0)),
                 _ => {}
@@ -134,7 +134,7 @@ impl Compiler {
         }
     }
 
-    /// Keywords that no structural schema has, and those that may not stand in value validations.
+    /// Keywords that no structural schema has, and those that are not allowed in value validations.
     fn forbidden_keywords(&mut self, map: &Map<String, Value>, path: &str, place: Place) {
         for key in ["$ref", "definitions", "dependencies", "patternProperties", "additionalItems", "id"] {
             if get(map, key).is_some() {
@@ -189,7 +189,8 @@ impl Compiler {
         if place == Place::Logic {
             return;
         }
-        // As `validateStructuralInvariants` of the API server: a type beside x-kubernetes-int-or-string is allowed, and has no effect.
+        // As `validateStructuralInvariants` of the API server: a type next to x-kubernetes-int-or-string is
+        // allowed, and has no effect.
         if node.embedded && text != "object" {
             let detail = "must be object if x-kubernetes-embedded-resource is true";
             self.errors.push(match text {
@@ -286,7 +287,8 @@ impl Compiler {
         }
     }
 
-    /// What every object has: `apiVersion` and `kind` are strings, `metadata` is an object, of which a root may restrict the names alone.
+    /// Fields of every object: `apiVersion` and `kind` are strings, `metadata` is an object, of which a root
+    /// may restrict only the names.
     fn implicit(&mut self, key: &str, schema: &Value, path: &str, is_root: bool) {
         let Some(schema) = schema.as_object() else { return };
         let text = get(schema, "type").and_then(Value::as_str).unwrap_or("");
@@ -336,9 +338,9 @@ impl Compiler {
         self.list_type(map, node, path);
     }
 
-    /// Value validations carry no types, and those of the root mention nothing that does not stand in the structure around them
-    /// (`validateStructuralCompleteness` looks at no other). `outer` is that structure, and stands at `path`; `logic` is where the
-    /// validations stand.
+    /// Value validations carry no types, and those of the root mention only fields of the structure around
+    /// them (`validateStructuralCompleteness` checks no other). `outer` is that structure, at `path`; `logic`
+    /// is the path of the validations.
     fn logic(
         &mut self,
         rules: &Rules,

@@ -1,10 +1,10 @@
-//! The `format` keyword: the formats that Kubernetes checks. Others are documentation.
+//! The `format` keyword: the formats that Kubernetes validates. Others are documentation.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use base64::Engine;
 
-/// Whether `text` has the format; `true` for formats nobody checks.
+/// Whether `text` has the format; `true` for formats that are not validated.
 pub(crate) fn matches(format: &str, text: &str) -> bool {
     match format {
         "date-time" | "datetime" => date_time(text),
@@ -24,7 +24,7 @@ pub(crate) fn matches(format: &str, text: &str) -> bool {
     }
 }
 
-/// Whether API servers hold values against the format.
+/// Whether API servers validate the format.
 pub(crate) fn is_checked(format: &str) -> bool {
     matches!(
         format,
@@ -101,7 +101,7 @@ fn mac(text: &str) -> bool {
         && parts.iter().all(|part| part.len() == 2 && part.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
-/// An absolute URI or an absolute path, as Go's `url.ParseRequestURI` has it.
+/// An absolute URI or an absolute path, as in Go's `url.ParseRequestURI`.
 fn uri(text: &str) -> bool {
     if text.starts_with('/') {
         return true;
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_to_be_checked_is() {
+    fn formats_reported_as_checked_are_validated() {
         for format in
             ["date-time", "date", "duration", "byte", "ipv4", "cidr", "mac", "uri", "email", "uuid", "fancy"]
         {

@@ -1,4 +1,4 @@
-//! The keywords that API servers know.
+//! The keywords that API servers support.
 
 use serde_json::Value;
 
@@ -50,8 +50,8 @@ const KNOWN: [&str; 43] = [
     "x-kubernetes-preserve-unknown-fields",
 ];
 
-/// Keywords in a schema that API servers drop, or refuse where they are asked to be strict: `readOnly`, `minlength`.
-/// `path` is where the schema stands.
+/// Keywords of a schema that API servers drop, or refuse under strict field validation: `readOnly`,
+/// `minlength`. `path` is the path of the schema.
 #[must_use]
 pub fn unknown_keywords(schema: &Value, path: &str) -> Vec<String> {
     let mut found = Vec::new();

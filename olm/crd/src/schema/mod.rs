@@ -1,9 +1,11 @@
 //! Structural schemas of custom resources.
 //!
-//! A CRD's `openAPIV3Schema` is compiled once into a tree of [`Node`]s; defaulting, pruning and validation walk the
-//! tree and the object side by side. Anything that Kubernetes would refuse as not structural is refused here too.
+//! A CRD's `openAPIV3Schema` is compiled once into a tree of [`Node`]s; defaulting, pruning and validation
+//! walk the tree and the object together. Schemas that Kubernetes refuses as not structural are refused here
+//! too.
 //!
-//! Rules in CEL (`x-kubernetes-validations`) are typed when a schema is compiled and run with the other validations.
+//! CEL rules (`x-kubernetes-validations`) are typed when a schema is compiled and run with the other
+//! validations.
 
 mod compile;
 mod formats;
@@ -23,7 +25,7 @@ pub(crate) use self::validate::compare as compare_numbers;
 use crate::cel;
 use crate::field_error::{ErrorKind, FieldError};
 
-/// Deeper schemas are refused: nobody writes them by hand, and walking them recursively must not exhaust the stack.
+/// Limit of nesting, so that recursive walks do not exhaust the stack; schemas written by hand stay below it.
 pub(crate) const MAX_DEPTH: usize = 64;
 
 /// A compiled structural schema.
@@ -33,39 +35,39 @@ pub struct Schema {
     root: Node,
 }
 
-/// What is wrong with a changed object.
+/// Errors of a changed object.
 #[derive(Debug, Default)]
 pub struct UpdateErrors {
-    /// Why it is refused.
+    /// Errors that reject the update.
     pub errors: Vec<FieldError>,
-    /// Rules that it breaks with values that it had before: nobody is stopped by what was accepted once, but told of it.
+    /// Rules violated by values that were stored before: they produce warnings and do not reject the update.
     pub known: Vec<FieldError>,
 }
 
 impl Schema {
-    /// Compiles `openAPIV3Schema`; `path` is where it stands in the CRD, for error messages
+    /// Compiles `openAPIV3Schema`; `path` is its path in the CRD, for error messages
     /// (`spec.versions[0].schema.openAPIV3Schema`).
     pub fn compile(schema: &Value, path: &str) -> Result<Self, Vec<FieldError>> {
         Ok(Self { source: schema.clone(), root: compile::compile(schema, path)? })
     }
 
-    /// Fills in defaults, also below lists and maps that are present.
+    /// Sets defaults, also below lists and maps that are present.
     pub fn default(&self, object: &mut Value) {
         walk::default(&self.root, object);
     }
 
-    /// Removes fields that the schema does not know and returns their paths (`spec.foo`, `spec.list[0].bar`). A null where none is
-    /// allowed counts as not set, and goes as well, unless a default takes its place.
+    /// Removes fields that the schema does not declare and returns their paths (`spec.foo`,
+    /// `spec.list[0].bar`). A null where none is allowed counts as unset and is removed as well, unless a
+    /// default replaces it.
     ///
-    /// `apiVersion`, `kind` and `metadata` of the object and of embedded resources always stay.
+    /// `apiVersion`, `kind` and `metadata` of the object and of embedded resources are preserved.
     pub fn prune(&self, object: &mut Value) -> Vec<String> {
         let mut unknown = Vec::new();
         walk::prune(&self.root, object, true, "", &mut unknown);
         unknown
     }
 
-    /// Checks an object and returns what is wrong with it. Every value must be valid; rules that compare it with what it
-    /// was before do not run.
+    /// Validates an object. Every value must be valid; rules that compare it with its old version do not run.
     #[must_use]
     pub fn validate(&self, object: &Value) -> Vec<FieldError> {
         let mut errors = validate::validate(&self.root, object, None, "");
@@ -76,7 +78,7 @@ impl Schema {
         errors
     }
 
-    /// Checks a change of an object. Values that did not change are not held against a schema that has become stricter.
+    /// Validates an update. Unchanged values are not validated against a schema that has become stricter.
     #[must_use]
     pub fn validate_update(&self, object: &Value, old: &Value) -> UpdateErrors {
         let mut errors = validate::validate(&self.root, object, Some(old), "");
@@ -93,18 +95,17 @@ impl Schema {
         UpdateErrors { errors, known: verdict.known }
     }
 
-    /// The schema as it was written.
     pub fn source(&self) -> &Value {
         &self.source
     }
 
-    /// The compiled tree.
     pub fn root(&self) -> &Node {
         &self.root
     }
 }
 
-/// Whether rules are not run: they rely on types and limits that the object does not keep. Then `errors` says so.
+/// Whether CEL rules are skipped: they rely on types and limits that the object violates. `errors` reports
+/// it.
 fn stop_at(errors: &mut Vec<FieldError>, root: &Node) -> bool {
     let blocks = |error: &FieldError| {
         matches!(
@@ -122,7 +123,7 @@ fn stop_at(errors: &mut Vec<FieldError>, root: &Node) -> bool {
     true
 }
 
-/// Whether there are rules in CEL anywhere.
+/// Whether the schema has CEL rules at any depth.
 fn has_rules(node: &Node) -> bool {
     let all_of = node.rules.iter().flat_map(|rules| &rules.all_of);
     let values = match &node.additional {

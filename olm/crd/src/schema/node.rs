@@ -1,4 +1,4 @@
-//! The tree that a schema is compiled to.
+//! The compiled form of a schema.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,13 @@ use serde_json::{Number, Value};
 
 use super::pattern::Pattern;
 
-/// JSON type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Type {
     Object,
-    /// A list.
     Array,
     String,
-    /// A whole number.
     Integer,
     Number,
-    /// True or false.
     Boolean,
 }
 
@@ -33,7 +29,7 @@ impl Type {
         })
     }
 
-    /// As it is written in schemas.
+    /// The name in schemas.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -59,23 +55,22 @@ pub enum ListType {
     Map(Vec<String>),
 }
 
-/// What is allowed below keys that are not in `properties`.
+/// The values of keys that are not in `properties`.
 #[derive(Debug, Clone, Default)]
 pub enum Additional {
-    /// Nothing was said: unknown fields.
+    /// Not specified: unknown fields.
     #[default]
     Unspecified,
     /// `additionalProperties: true`.
     Any,
-    /// Every value follows this schema.
+    /// Every value matches this schema.
     Values(Box<Node>),
 }
 
-/// One place in a schema. `ty` is empty for int-or-string, for values about which nothing is said, and below
-/// `anyOf` and its kin, where only value validations stand.
+/// One level of a schema. `ty` is empty for int-or-string, for values without constraints, and below `anyOf`
+/// and the like, which hold only value validations.
 #[derive(Debug, Clone, Default)]
 pub struct Node {
-    /// The JSON type.
     pub ty: Option<Type>,
     /// `x-kubernetes-int-or-string`.
     pub int_or_string: bool,
@@ -83,17 +78,14 @@ pub struct Node {
     pub preserve_unknown: bool,
     /// `x-kubernetes-embedded-resource`.
     pub embedded: bool,
-    /// Whether null is a value.
+    /// Whether null is a valid value.
     pub nullable: bool,
-    /// The fields by name.
     pub properties: BTreeMap<String, Node>,
-    /// What stands below other keys.
+    /// The values of other keys.
     pub additional: Additional,
-    /// The schema of items.
     pub items: Option<Box<Node>>,
-    /// What is filled in where nothing is said.
     pub default: Option<Value>,
-    /// What tells the items of a list apart.
+    /// The identity of list items.
     pub list_type: ListType,
     /// `x-kubernetes-map-type: atomic`.
     pub atomic_map: bool,
@@ -103,7 +95,6 @@ pub struct Node {
 }
 
 impl Node {
-    /// The `format` keyword.
     pub(crate) fn format(&self) -> Option<&str> {
         self.rules.as_deref()?.format.as_deref()
     }

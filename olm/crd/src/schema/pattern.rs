@@ -4,10 +4,10 @@ use std::{iter::Peekable, str::Chars, sync::OnceLock};
 
 use regex::{Regex, RegexBuilder};
 
-/// What a pattern of a schema may take compiled, in bytes.
+/// Limit of the memory of a compiled pattern, in bytes.
 const LARGEST: usize = 10 << 20;
 
-/// A regular expression of Go, compiled when it is first used: most patterns of most CRDs never are.
+/// A regular expression of Go, compiled on first use: most patterns of most CRDs are never used.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
     pub(crate) text: String,
@@ -18,12 +18,12 @@ impl Pattern {
     /// Whether it is a regular expression.
     ///
     /// # Errors
-    /// Why it is none, in a few words.
+    /// The syntax error, in a few words.
     pub(in crate::schema) fn check(text: &str) -> Result<(), String> {
         compile(text, LARGEST).map(|_| ())
     }
 
-    /// A pattern that was checked.
+    /// A pattern that passed [`Self::check`].
     pub(in crate::schema) fn new(text: &str) -> Self {
         Self { text: text.to_owned(), compiled: OnceLock::new() }
     }
@@ -36,10 +36,10 @@ impl Pattern {
     }
 }
 
-/// A regular expression of Go that takes no more than `most` bytes compiled.
+/// Compiles a regular expression of Go within a memory limit of `most` bytes.
 ///
 /// # Errors
-/// Why it is none, in a few words.
+/// The syntax error, in a few words.
 pub(crate) fn compile(pattern: &str, most: usize) -> Result<Regex, String> {
     RegexBuilder::new(&from_go(pattern)?).size_limit(most).build().map_err(|reason| {
         let reason = reason.to_string();
@@ -47,20 +47,22 @@ pub(crate) fn compile(pattern: &str, most: usize) -> Result<Regex, String> {
     })
 }
 
-/// Writes a pattern of Go (RE2) as one of the regex crate. Where the two differ:
-/// - in `[...]`, `[`, `&&`, `~~` and `--` are plain characters in Go: it has no nested classes and no set operations;
+/// Translates a pattern of Go (RE2) to the syntax of the regex crate. Differences:
+/// - in `[...]`, `[`, `&&`, `~~` and `--` are plain characters in Go: it has no nested classes and no set
+///   operations;
 /// - `\d`, `\w`, `\s` and `\b` are of ASCII in Go;
-/// - `\0`, `\12` and `\123` are octal in Go, `\<` and `\>` plain characters, and so is all between `\Q` and `\E`;
+/// - `\0`, `\12` and `\123` are octal in Go, `\<` and `\>` plain characters, and so is all between `\Q` and
+///   `\E`;
 /// - a `{` that begins no repetition is a plain character in Go;
-/// - two groups may have the same name in Go; names change nothing of what matches.
+/// - two groups may have the same name in Go; names do not affect matching.
 ///
 /// # Errors
-/// In Go nothing is repeated more than 1,000 times, and no repetition is repeated.
+/// Go refuses counts above 1,000 and repetitions of repetitions.
 fn from_go(pattern: &str) -> Result<String, String> {
     let mut out = String::with_capacity(pattern.len());
     let mut chars = pattern.chars().peekable();
     let mut in_class = false;
-    // The repetition that ended just here.
+    // The repetition that ended at this position.
     let mut repeated = String::new();
     while let Some(c) = chars.next() {
         let before = std::mem::take(&mut repeated);
@@ -75,7 +77,7 @@ fn from_go(pattern: &str) -> Result<String, String> {
                 if let Some(negation) = chars.next_if_eq(&'^') {
                     out.push(negation);
                 }
-                // A `]` that comes first is a plain character.
+                // A leading `]` is a plain character.
                 if chars.next_if_eq(&']').is_some() {
                     out.push_str("\\]");
                 }
@@ -123,8 +125,8 @@ fn from_go(pattern: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// Takes the rest of `*`, `+`, `?`, `{n}`, `{n,}` or `{n,m}`, and of the `?` after it that makes it lazy; nothing where a `{` begins no
-/// repetition.
+/// Consumes the rest of `*`, `+`, `?`, `{n}`, `{n,}` or `{n,m}`, and the `?` after it that makes it lazy;
+/// `None` where a `{` begins no repetition.
 fn repetition(first: char, chars: &mut Peekable<Chars<'_>>) -> Result<Option<String>, String> {
     let mut text = String::from(first);
     if first == '{' {
@@ -157,12 +159,12 @@ fn skip_name(chars: &mut Peekable<Chars<'_>>) {
     }
 }
 
-/// What follows a backslash.
+/// The character after a backslash.
 fn escape(chars: &mut Peekable<Chars<'_>>, in_class: bool, out: &mut String) {
     let Some(c) = chars.next() else { return out.push('\\') };
     let octal = |chars: &Peekable<Chars<'_>>| chars.clone().next().and_then(|c| c.to_digit(8));
     match c {
-        // All of it is plain up to `\E`.
+        // Everything up to `\E` is literal.
         'Q' if !in_class => {
             while let Some(c) = chars.next() {
                 if c == '\\' && chars.next_if_eq(&'E').is_some() {
@@ -179,7 +181,7 @@ fn escape(chars: &mut Peekable<Chars<'_>>, in_class: bool, out: &mut String) {
         'S' => out.push_str("[^\\t\\n\\f\\r ]"),
         'b' | 'B' if !in_class => out.push_str(&format!("(?-u:\\{c})")),
         '<' | '>' => out.push(c),
-        // A single digit but 0 is a reference back, which neither of the two has.
+        // A single digit other than 0 is a back reference, which neither syntax supports.
         '0'..='7' if c == '0' || octal(chars).is_some() => {
             let mut code = c.to_digit(8).unwrap_or(0);
             for _ in 1..3 {

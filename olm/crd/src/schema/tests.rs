@@ -137,7 +137,7 @@ fn logic_messages() {
 }
 
 #[test]
-fn defaults_fill_what_is_missing() {
+fn defaults_are_set_for_missing_fields() {
     let schema = etcd();
     let mut object = json!({"spec": {"size": 1, "members": [{"name": "a"}, {"name": "b", "weight": 5}]}});
     schema.default(&mut object);
@@ -196,7 +196,7 @@ fn pruning_names_unknown_fields() {
 }
 
 #[test]
-fn a_null_where_none_is_allowed_is_taken_out_unless_a_default_takes_its_place() {
+fn a_disallowed_null_is_removed_unless_a_default_replaces_it() {
     let schema = etcd();
     let mut object =
         json!({"spec": {"size": null, "version": null, "note": null, "members": [{"name": null}]}});
@@ -205,7 +205,7 @@ fn a_null_where_none_is_allowed_is_taken_out_unless_a_default_takes_its_place() 
 }
 
 #[test]
-fn embedded_resources_keep_their_identity() {
+fn embedded_resources_retain_their_identity() {
     let schema = compile(json!({
         "type": "object", "x-kubernetes-embedded-resource": true,
         "properties": {"spec": {"type": "object", "properties": {"a": {"type": "string"}}}},
@@ -314,7 +314,7 @@ fn schemas_that_are_not_structural_are_refused() {
 }
 
 #[test]
-fn null_is_as_good_as_nothing() {
+fn null_counts_as_absent() {
     let schema = compile(json!({
         "type": "string", "$ref": null, "properties": null, "additionalProperties": null, "items": null, "not": null,
         "minLength": null, "enum": null, "nullable": null, "x-kubernetes-list-type": null, "pattern": null,
@@ -337,7 +337,7 @@ fn patterns_are_those_of_go() {
     let schema = compile(json!({"type": "string", "pattern": "^[\\w\\-.~:\\/?#[\\]@!$&&'()*+,;=]+$"}));
     assert_eq!(messages(&schema, &json!({"spec": "a[b]&c/d"})), Vec::<String>::new());
     assert_eq!(messages(&schema, &json!({"spec": "a b"})).len(), 1);
-    // given what Go reads differently: classes of ASCII, octal numbers, `{` and `\\<` as plain characters
+    // given differences of Go's syntax: classes of ASCII, octal numbers, `{` and `\\<` as plain characters
     for (pattern, good, bad) in [
         ("^\\d+$", "12", "\u{663}"),
         ("^\\w+$", "a_1", "\u{e4}"),
@@ -360,7 +360,7 @@ fn patterns_are_those_of_go() {
     assert_eq!(messages(&schema, &json!({"spec": "abc"})), Vec::<String>::new());
 }
 
-/// `jsonschema` must agree on what is valid, for the part of the language that both share.
+/// `jsonschema` must agree on validity, for the subset of the language that both support.
 #[test]
 fn agrees_with_an_independent_validator() {
     let schemas = [

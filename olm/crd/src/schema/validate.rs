@@ -6,8 +6,8 @@ use super::{Additional, ListType, Node, Type, child_path, formats, node::Rules};
 use crate::cel;
 use crate::field_error::FieldError;
 
-/// Everything that is wrong with `value`, not counting uniqueness in lists and rules in CEL. What is as it was in `old`
-/// is not looked at.
+/// All errors of `value`, except uniqueness in lists and CEL rules. Values that are unchanged from `old` are
+/// skipped.
 pub(super) fn validate(node: &Node, value: &Value, old: Option<&Value>, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     check(node, value, old, path, &mut errors);
@@ -155,7 +155,7 @@ fn whole(number: &Number) -> Option<i128> {
     number.as_i64().map(i128::from).or(number.as_u64().map(i128::from))
 }
 
-/// The order of two numbers, exact for whole ones.
+/// The order of two numbers, exact for integers.
 pub(crate) fn compare(a: &Number, b: &Number) -> Option<std::cmp::Ordering> {
     match (whole(a), whole(b)) {
         (Some(a), Some(b)) => Some(a.cmp(&b)),
@@ -163,7 +163,7 @@ pub(crate) fn compare(a: &Number, b: &Number) -> Option<std::cmp::Ordering> {
     }
 }
 
-/// A limit as Kubernetes prints it: whole numbers without a fraction.
+/// A limit in Kubernetes' format: integers without a fraction.
 fn shown(limit: &Number) -> String {
     match limit.as_f64() {
         Some(n) if limit.is_f64() && n.fract() == 0.0 && n.abs() < 1e15 => format!("{n:.0}"),
@@ -293,7 +293,7 @@ fn check_logic(rules: &Rules, value: &Value, path: &str, errors: &mut Vec<FieldE
     errors.extend(more);
 }
 
-/// The alternative that came nearest: the one with the fewest errors.
+/// The closest alternative: the one with the fewest errors.
 fn best(results: Vec<Vec<FieldError>>) -> Vec<FieldError> {
     results.into_iter().min_by_key(Vec::len).unwrap_or_default()
 }

@@ -9,7 +9,7 @@ pub(super) fn default(node: &Node, value: &mut Value) {
         Value::Object(map) => {
             for (key, child) in &node.properties {
                 let Some(default) = &child.default else { continue };
-                // A null where none is allowed counts as not set.
+                // A null where none is allowed counts as unset.
                 let unset = map.get(key).is_none_or(|v| v.is_null() && !child.nullable);
                 if unset {
                     map.insert(key.clone(), default.clone());

@@ -1,5 +1,5 @@
-//! What is added to new objects because of other objects: the ServiceAccount of a pod and its token, priority, the defaults
-//! of LimitRanges, the class of a claim.
+//! Built-in admission plugins: the ServiceAccount of a pod and its token, priority, the defaults of
+//! LimitRanges, the class of a claim.
 
 use serde_json::{Value, json};
 
@@ -13,10 +13,10 @@ use super::{
 };
 
 const TOKEN_MOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// Kubernetes asks for one second more than an hour and seven seconds to recognise its own tokens.
+/// One hour and seven seconds: the lifetime by which Kubernetes recognises the tokens that it mounts itself.
 const TOKEN_SECONDS: i64 = 3607;
 
-/// Runs when an object is created.
+/// Runs on the creation of an object.
 pub(crate) fn create(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
     if call.resource.is("", "pods") {
         quota::fill_in(call, object);

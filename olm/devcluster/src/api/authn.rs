@@ -1,4 +1,4 @@
-//! Who is asking: bearer tokens, client certificates, impersonation.
+//! Authentication: bearer tokens, client certificates, impersonation.
 
 use std::{collections::BTreeMap, path::Path, sync::PoisonError};
 
@@ -25,16 +25,16 @@ use super::{
 /// Issuer and default audience of ServiceAccount tokens.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
-/// Somebody.
+/// An authenticated user.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Identity {
     /// User name, for example `system:serviceaccount:olm:olm-manager`.
     pub user: String,
     /// Groups.
     pub groups: Vec<String>,
-    /// Unique id, where there is one.
+    /// Unique id, if known.
     pub uid: String,
-    /// Further facts, for example the pod that a token is bound to.
+    /// Further attributes, for example the pod that a token is bound to.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
@@ -51,7 +51,7 @@ impl Identity {
         Self { user: name.to_owned(), groups, ..Self::default() }
     }
 
-    /// A component of the cluster itself, for example `system:kube-controller-manager`, with all rights.
+    /// A component of the cluster itself, for example `system:kube-controller-manager`, with all permissions.
     pub fn system(name: &str) -> Self {
         Self::user(name, [authz::MASTERS])
     }
@@ -62,7 +62,7 @@ impl Identity {
         Self::user(&user, ["system:serviceaccounts", &format!("system:serviceaccounts:{namespace}")])
     }
 
-    /// Somebody without credentials.
+    /// A request without credentials.
     pub fn anonymous() -> Self {
         Self {
             user: "system:anonymous".to_owned(),
@@ -71,7 +71,7 @@ impl Identity {
         }
     }
 
-    /// As `UserInfo` in reviews.
+    /// The `UserInfo` in reviews.
     pub(crate) fn to_user_info(&self) -> Value {
         let mut info = json!({ "username": self.user, "groups": self.groups });
         if !self.uid.is_empty() {
@@ -84,18 +84,18 @@ impl Identity {
     }
 }
 
-/// What a token is asked to say.
+/// Claims of a new token.
 pub(crate) struct TokenSpec<'a> {
     pub namespace: &'a str,
     pub name: &'a str,
     pub uid: &'a str,
     pub audiences: Vec<String>,
     pub seconds: i64,
-    /// kind, name and uid of the object whose end ends the token.
+    /// kind, name and uid of the object that the token is bound to.
     pub bound: Option<(&'a str, String, String)>,
 }
 
-/// The keys and tokens of the cluster.
+/// Signing keys and tokens of the cluster.
 pub(crate) struct Tokens {
     admin: String,
     key: EcdsaKeyPair,
@@ -103,7 +103,7 @@ pub(crate) struct Tokens {
 }
 
 impl Tokens {
-    /// Reads them from the data directory, or makes them.
+    /// Reads them from the data directory, or creates them.
     pub(crate) fn open(directory: Option<&Path>) -> Result<Self, OpenFile> {
         let random = SystemRandom::new();
         let admin = super::tls::read_or_make(directory, "admin.token", || {
@@ -155,7 +155,7 @@ impl Tokens {
         Ok((format!("{signed}.{}", BASE64.encode(signature.as_ref())), expires))
     }
 
-    /// Who a token speaks for and its audiences; `None` when it is not (or no longer) valid.
+    /// Identity and audiences of a token; `None` when it is not valid (any more).
     pub(crate) fn verify(
         &self,
         store: &Store,
@@ -185,7 +185,7 @@ impl Tokens {
         let namespace = meta::text(about, "/namespace");
         let (name, uid) =
             (meta::text(about, "/serviceaccount/name"), meta::text(about, "/serviceaccount/uid"));
-        // A token ends with its ServiceAccount and with the object that it is bound to.
+        // A token is valid as long as its ServiceAccount and the object that it is bound to exist.
         let account = store.get(&Key::new("/serviceaccounts", namespace, name))?;
         if meta::uid(&account) != uid {
             return None;
@@ -207,21 +207,21 @@ impl Tokens {
     }
 }
 
-/// Knows the tokens of an issuer that is not this server, as the JWT authenticators of kube-apiserver do.
+/// Authenticates tokens of an external issuer, as the JWT authenticators of kube-apiserver do.
 #[async_trait]
 pub trait TokenAuthenticator: Send + Sync {
     /// The user of a token; `None` when it is not valid.
     async fn authenticate(&self, token: &str) -> Option<Identity>;
 }
 
-/// The user of a token that this server has not issued, where there is an authenticator.
+/// The user of a token of an external issuer, if an authenticator is set.
 pub(crate) async fn external(server: &Server, token: &str) -> Option<Identity> {
     let authenticator = server.authenticator.read().unwrap_or_else(PoisonError::into_inner).clone()?;
     if server.tokens.verify(&server.store, token, &[ISSUER.to_owned()]).is_some() {
         return None;
     }
     let mut identity = authenticator.authenticate(token).await?;
-    // Names of the system are not an external issuer's to give.
+    // An external issuer must not assign system names.
     if identity.user.starts_with("system:") || identity.groups.iter().any(|g| g.starts_with("system:")) {
         return None;
     }
@@ -235,8 +235,8 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// Who sends a request, from its headers. `known` is what the transport already knows (in-process, client certificate),
-/// `external` the user of the token by another issuer.
+/// The caller of a request, from its headers. `known` is the identity from the transport (in-process, client
+/// certificate), `external` the user of the token of an external issuer.
 pub(crate) fn identify(
     tokens: &Tokens,
     store: &Store,

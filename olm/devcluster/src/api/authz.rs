@@ -19,7 +19,7 @@ use super::{
 pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";
 pub(crate) const MASTERS: &str = "system:masters";
 
-/// What somebody wants to do.
+/// The action to authorize.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Attributes {
     pub verb: String,
@@ -51,7 +51,7 @@ fn key(plural: &str, namespace: &str, name: &str) -> Key {
     Key::new(&format!("{GROUP}/{plural}"), namespace, name)
 }
 
-/// The roles that bind somebody: those of the whole cluster and those of one namespace.
+/// The roles bound to a user: cluster-wide and in one namespace.
 fn roles_of(store: &Store, who: &Identity, namespace: &str) -> Vec<Arc<Value>> {
     let mut roles = Vec::new();
     for binding in store.list(&format!("{GROUP}/clusterrolebindings"), "").items {
@@ -73,7 +73,7 @@ fn subjects(binding: &Value) -> &[Value] {
     meta::list(binding, "/subjects")
 }
 
-/// The role that a binding points at.
+/// The role that a binding references.
 fn referenced_role(store: &Store, binding: &Value, namespace: &str) -> Option<Arc<Value>> {
     let name = meta::text(binding, "/roleRef/name");
     match meta::text(binding, "/roleRef/kind") {
@@ -141,7 +141,7 @@ fn url_matches(rule: &Value, wanted: &str) -> bool {
         .any(|url| url == wanted || url.strip_suffix('*').is_some_and(|prefix| wanted.starts_with(prefix)))
 }
 
-/// Whether somebody may do something.
+/// Whether a user is authorized for an action.
 pub(crate) fn allowed(store: &Store, who: &Identity, wanted: &Attributes) -> bool {
     who.groups.iter().any(|g| g == MASTERS)
         || roles_of(store, who, &wanted.namespace)
@@ -149,7 +149,7 @@ pub(crate) fn allowed(store: &Store, who: &Identity, wanted: &Attributes) -> boo
             .any(|role| rules(role).iter().any(|r| allows(r, wanted)))
 }
 
-/// As `allowed`, with the refusal in Kubernetes' words.
+/// As `allowed`, with the refusal in Kubernetes' wording.
 pub(crate) fn check(store: &Store, who: &Identity, wanted: &Attributes) -> ApiResult<()> {
     if allowed(store, who, wanted) {
         return Ok(());
@@ -172,7 +172,7 @@ pub(crate) fn check(store: &Store, who: &Identity, wanted: &Attributes) -> ApiRe
     Err(ApiError::forbidden(plural, &wanted.group, &wanted.name, &why))
 }
 
-/// All rules that hold for somebody in a namespace.
+/// All rules of a user in a namespace.
 pub(crate) fn rules_for(store: &Store, who: &Identity, namespace: &str) -> Vec<Value> {
     let mut all = Vec::new();
     if who.groups.iter().any(|g| g == MASTERS) {
@@ -183,7 +183,7 @@ pub(crate) fn rules_for(store: &Store, who: &Identity, namespace: &str) -> Vec<V
     all
 }
 
-/// A role or binding is written: nobody may hand out more than they have.
+/// Prevents privilege escalation by a role or binding: users cannot grant permissions that they do not have.
 ///
 /// `kind` is that of the object; `live` the stored object of an update.
 pub(crate) fn check_escalation(
@@ -205,7 +205,7 @@ pub(crate) fn check_escalation(
         name: name.to_owned(),
         path: String::new(),
     };
-    // Who may not give rights may still let the garbage collector do its work.
+    // Without the permission to grant, changes of garbage collector fields remain allowed.
     if live.is_some_and(|live| differs_for_garbage_only(live, object)) {
         return Ok(());
     }
@@ -238,7 +238,7 @@ pub(crate) fn check_escalation(
         );
         return Err(ApiError::forbidden(plural, GROUP, name, &why));
     }
-    // Whatever will be aggregated: only somebody who has everything may ask for it, or stop it.
+    // The resulting rules of an aggregation are open-ended: setting or removing one requires all permissions.
     let aggregates = |role: &Value| role.get("aggregationRule").is_some_and(|rule| !rule.is_null());
     let everything = [
         json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}),
@@ -251,7 +251,7 @@ pub(crate) fn check_escalation(
     Ok(())
 }
 
-/// Whether nothing but finalizers, owners and what the server writes is another.
+/// Whether only finalizers, owner references and server-managed fields differ.
 fn differs_for_garbage_only(live: &Value, object: &Value) -> bool {
     let strip = |role: &Value| {
         let mut role = role.clone();
@@ -273,7 +273,7 @@ fn plural_of(kind: &str) -> &'static str {
     }
 }
 
-/// The single permissions of `wanted` that no rule of `held` gives, merged where only the verb differs.
+/// The single permissions of `wanted` that no rule of `held` grants, merged where only the verb differs.
 fn uncovered(held: &[Value], wanted: &[Value]) -> Vec<Value> {
     let mut missing: Vec<Value> = Vec::new();
     for simple in wanted.iter().flat_map(simple_rules) {
@@ -331,7 +331,7 @@ fn simple_rules(rule: &Value) -> Vec<Value> {
     simple
 }
 
-/// Whether a rule gives everything that a simple rule gives.
+/// Whether a rule grants everything that a simple rule grants.
 fn covers(rule: &Value, simple: &Value) -> bool {
     let first = |key: &str| simple.get(key).and_then(|l| l.get(0)).and_then(Value::as_str);
     let verb = first("verbs").unwrap_or_default();
@@ -372,7 +372,7 @@ fn rule_text(rule: &Value) -> String {
     format!("{{{}}}", parts.join(", "))
 }
 
-/// ClusterRoles, and which of them have a label: of thousands that each collect a few, none is looked for among all.
+/// ClusterRoles with an index by label, so that thousands of aggregation rules do not scan all of them.
 pub(crate) struct Roles<'a> {
     all: &'a [Arc<Value>],
     labelled: HashMap<&'a str, Vec<usize>>,
@@ -389,7 +389,7 @@ impl<'a> Roles<'a> {
         Self { all, labelled }
     }
 
-    /// Those that a selector matches, by their place.
+    /// Indices of the roles that a selector matches.
     fn matching(&self, selector: &Selector) -> Vec<usize> {
         let matches = |at: &usize| selector.matches_labels(self.all[*at].pointer("/metadata/labels"));
         match selector.required_label() {
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_held_is_named() {
+    fn missing_permissions_are_named() {
         let held = [json!({"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"]})];
         let wanted =
             [json!({"verbs": ["get", "create", "delete"], "apiGroups": [""], "resources": ["pods"]})];

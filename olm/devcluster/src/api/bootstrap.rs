@@ -1,4 +1,4 @@
-//! The objects that every cluster begins with. Made when absent; what a person changed stays.
+//! Initial objects of every cluster. Created when absent; changes by users stay.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -16,13 +16,14 @@ use super::{
 /// The ConfigMap that extension API servers read.
 const EXTENSIONS: &str = "extension-apiserver-authentication";
 
-/// Makes what is absent, and serves the stored CRDs.
+/// Creates missing objects, and serves the stored CRDs.
 pub(crate) async fn run(server: &Arc<Server>, port: u16, client_ca: &str) -> Result<(), WriteError> {
     let definitions = server.store.list(crds::STORED, "").items;
     for crd in &definitions {
         crds::serve(server, crd);
     }
-    // The server may have stopped between the end of one and the news of its names to another.
+    // The server may have stopped between the deletion of a CRD and the acceptance of its names by another
+    // one.
     let groups: BTreeSet<&str> = definitions.iter().map(|crd| meta::text(crd, "/spec/group")).collect();
     for group in groups {
         crds::offer_names(server, group).await;
@@ -33,7 +34,7 @@ pub(crate) async fn run(server: &Arc<Server>, port: u16, client_ca: &str) -> Res
         create(server, object).await?;
     }
     point_at(server, port).await?;
-    tell_extensions(server, client_ca).await?;
+    publish_authentication(server, client_ca).await?;
     aggregation::sync(server).await;
     server.aggregation.reload(&server.store);
     hooks::aggregate(server).await;
@@ -44,7 +45,7 @@ pub(crate) async fn run(server: &Arc<Server>, port: u16, client_ca: &str) -> Res
     Ok(())
 }
 
-/// The port can be another one than last time: the `kubernetes` Service must lead to this server.
+/// The port may differ from the last run: the `kubernetes` Service must lead to this server.
 async fn point_at(server: &Arc<Server>, port: u16) -> Result<(), WriteError> {
     for (resource, pointer) in
         [("/services", "/spec/ports/0/targetPort"), ("discovery.k8s.io/endpointslices", "/ports/0/port")]
@@ -64,8 +65,8 @@ async fn point_at(server: &Arc<Server>, port: u16) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// Extension API servers learn from a ConfigMap how to recognise this server; it says what is true now.
-async fn tell_extensions(server: &Arc<Server>, client_ca: &str) -> Result<(), WriteError> {
+/// Updates the ConfigMap with the authentication settings for extension API servers.
+async fn publish_authentication(server: &Arc<Server>, client_ca: &str) -> Result<(), WriteError> {
     let wanted = server.aggregation.front().config_map(client_ca);
     create(server, wanted.clone()).await?;
     let key = Key::new("/configmaps", "kube-system", EXTENSIONS);

@@ -1,4 +1,4 @@
-//! The columns that kubectl shows for built-in kinds, and their cells.
+//! Printer columns of built-in kinds.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ pub(crate) struct ColumnDef {
     pub number: bool,
 }
 
-/// The columns of a kind and how to fill them.
+/// The columns of a kind and the function for their cells.
 pub(crate) struct Columns {
     pub columns: &'static [ColumnDef],
     pub cells: fn(&Value) -> Vec<Value>,
@@ -35,7 +35,6 @@ const fn n(name: &'static str) -> ColumnDef {
     ColumnDef { name, wide: false, number: true }
 }
 
-/// The columns of a built-in kind.
 pub(crate) fn of(builtin: &Builtin) -> Columns {
     match (builtin.group, builtin.kind) {
         ("", "Pod") => Columns {
@@ -266,7 +265,7 @@ pub(crate) fn of(builtin: &Builtin) -> Columns {
     }
 }
 
-/// What stands in the column `NAME`.
+/// Cell of the column `NAME`.
 pub(crate) fn name(builtin: &Builtin, object: &Value) -> String {
     if builtin.group == storage::GROUP { storage::class_name(object) } else { meta::name(object).to_owned() }
 }
@@ -323,7 +322,7 @@ fn entries(object: &Value, keys: &[&str]) -> Value {
     keys.iter().filter_map(|k| object.get(k)?.as_object()).map(serde_json::Map::len).sum::<usize>().into()
 }
 
-/// Empty texts as kubectl shows them.
+/// `<none>` for an empty text, as in kubectl.
 fn or_none(text: &str) -> Value {
     if text.is_empty() { "<none>".into() } else { text.into() }
 }
@@ -410,7 +409,7 @@ fn service(o: &Value) -> Vec<Value> {
     ]
 }
 
-/// At most three of them, and how many more there are.
+/// At most three of them, and the number of the others.
 fn first_three(all: &[String]) -> Value {
     match all {
         [] => "<none>".into(),
@@ -546,7 +545,7 @@ fn role_binding(o: &Value) -> Vec<Value> {
     ]
 }
 
-/// As `printPod` of Kubernetes: the status is the most telling reason of its containers.
+/// As `printPod` of Kubernetes: the status is the most specific reason of its containers.
 fn pod(o: &Value) -> Vec<Value> {
     let statuses = list(o, "/status/containerStatuses");
     let init = list(o, "/status/initContainerStatuses");
@@ -626,7 +625,7 @@ fn pod(o: &Value) -> Vec<Value> {
     ]
 }
 
-/// Why a container ended.
+/// Termination reason of a container.
 fn ended(terminated: &Value) -> String {
     match (text(terminated, "/reason"), terminated["signal"].as_i64().unwrap_or(0)) {
         ("", 0) => format!("ExitCode:{}", terminated["exitCode"].as_i64().unwrap_or(0)),

@@ -1,4 +1,4 @@
-//! A write and what follows from it, as one step.
+//! A write together with its side effects in the server.
 
 use std::sync::Arc;
 
@@ -12,10 +12,11 @@ use super::{
     store::{Key, WriteError},
 };
 
-/// Replaces, creates or deletes an object as [`super::store::Store::write`] does, and then does what that means to the server itself.
+/// Replaces, creates or deletes an object as [`super::store::Store::write`] does, and then runs the server's
+/// hooks.
 ///
-/// It runs to its end even when the client goes away in between: a write that is stored but that the server took no
-/// notice of would leave a CRD served that is gone. `guard` is held until the object is stored.
+/// Runs to completion even when the client disconnects: a stored write without its hooks would leave a
+/// deleted CRD served. `guard` is held until the object is stored.
 pub(crate) async fn commit(
     call: &Call<'_>,
     key: &Key,
@@ -39,7 +40,7 @@ pub(crate) async fn commit(
         Ok(result) => result,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime is being shut down.
+            // The runtime is shutting down.
             Err(_) => Err(LogError::Stopped.into()),
         },
     }

@@ -1,7 +1,7 @@
-//! From the stored shape of an object to the version that was asked for, and back.
+//! Converts objects between the stored and the requested version.
 //!
-//! Custom resources convert by their apiVersion alone (strategy `None`) or by a webhook ([`webhook`]). Events are stored
-//! as core/v1 and shown as events.k8s.io/v1 too.
+//! Custom resources convert by their apiVersion only (strategy `None`) or by a webhook ([`webhook`]). Events
+//! are stored as core/v1 and also served as events.k8s.io/v1.
 
 mod webhook;
 
@@ -69,7 +69,7 @@ pub(crate) async fn present(
     all.into_iter().next().ok_or_else(|| ApiError::internal("the conversion returned no object"))
 }
 
-/// The object in the version in which it is stored.
+/// The object in the storage version.
 pub(crate) async fn store_form(server: &Server, resource: &Resource, mut object: Value) -> ApiResult<Value> {
     let Body::Custom { crd, .. } = &resource.body else {
         event_store_form(resource, &mut object);
@@ -84,7 +84,7 @@ pub(crate) async fn store_form(server: &Server, resource: &Resource, mut object:
     stored.map(Arc::unwrap_or_clone).ok_or_else(|| ApiError::internal("the conversion returned no object"))
 }
 
-/// Whether an object is stored in the version in which the resource is stored now.
+/// Whether an object is stored in the current storage version.
 pub(crate) fn is_store_form(resource: &Resource, stored: &Value) -> bool {
     match &resource.body {
         Body::Custom { crd, .. } => has_version(stored, &format!("{}/{}", crd.group, crd.storage().name)),
@@ -121,7 +121,7 @@ async fn to_version(
     Ok(objects.into_iter().map(by_name).collect())
 }
 
-/// Events come in two shapes; they are stored as those of the core group.
+/// Events have two forms; they are stored in that of the core group.
 pub(crate) fn event_store_form(resource: &Resource, object: &mut Value) {
     if is_new_event(resource) {
         rename(object, EVENT_FIELDS.iter().map(|(old, new)| (*new, *old)));

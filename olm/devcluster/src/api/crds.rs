@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions: what happens when one is written, changed or deleted.
+//! Hooks for the creation, update and deletion of CustomResourceDefinitions.
 
 use std::sync::{Arc, PoisonError};
 
@@ -14,10 +14,11 @@ use super::{
 use crate::machinery::crd;
 
 pub(crate) const STORED: &str = "apiextensions.k8s.io/customresourcedefinitions";
-/// Keeps a deleted CRD until its objects are gone.
+/// Blocks the deletion of a CRD until its objects are deleted.
 pub(crate) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Validates a CRD and gives it its status: names are accepted and the resource is served as soon as it is stored.
+/// Validates a CRD and computes its status: names are accepted and the resource is served as soon as it is
+/// stored.
 pub(crate) fn before_write(call: &Call<'_>, object: &mut Value, live: Option<&Value>) -> ApiResult<()> {
     let refuse = |errors: &[_]| {
         let name = call.info.name.as_str();
@@ -46,9 +47,10 @@ pub(crate) fn before_write(call: &Call<'_>, object: &mut Value, live: Option<&Va
     Ok(())
 }
 
-/// Serves a CRD that was stored, or cleans up behind one that is being deleted.
+/// Serves a stored CRD, or cleans up after one that is being deleted.
 ///
-/// Of writers at once, the last to come here need not be the last to have written: what counts is what is stored.
+/// With concurrent writers, the last call here need not be that of the last writer: the stored object is
+/// authoritative.
 pub(crate) async fn written(server: &Arc<Server>, object: &Arc<Value>) {
     let name = meta::name(object);
     follow(server, name);
@@ -59,10 +61,10 @@ pub(crate) async fn written(server: &Arc<Server>, object: &Arc<Value>) {
     }
 }
 
-/// Gives names that became free to the definitions of a group that wait for them; a watch tells whoever waits for these.
+/// Accepts released names for the pending definitions of a group; watches report it to clients.
 pub(crate) async fn offer_names(server: &Arc<Server>, group: &str) {
     let waits = |crd: &&Arc<Value>| meta::text(crd, "/spec/group") == group && !crd::has_its_names(crd);
-    // One after the other: two that wait for one name do not both get it.
+    // Sequentially: two definitions that wait for one name must not both get it.
     for waiting in server.store.list(STORED, "").items.iter().filter(waits) {
         let name = meta::name(waiting);
         if let Err(error) = offer(server, name).await {
@@ -74,7 +76,7 @@ pub(crate) async fn offer_names(server: &Arc<Server>, group: &str) {
 
 async fn offer(server: &Server, name: &str) -> Result<(), WriteError> {
     let key = Key::new(STORED, "", name);
-    // Other writers of the CRD may be in between; each round sees what they wrote.
+    // The CRD may have concurrent writers; each iteration reads their result.
     while let Some(object) = server.store.get(&key).filter(|crd| !meta::is_deleting(crd)) {
         let (group, plural) = (meta::text(&object, "/spec/group"), meta::text(&object, "/spec/names/plural"));
         let taken = |wanted: &str| server.registry.holder(group, plural, wanted);
@@ -91,9 +93,9 @@ async fn offer(server: &Server, name: &str) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// Makes the registry agree with what is stored under a name.
+/// Updates the registry to the stored definition of a name.
 fn follow(server: &Server, name: &str) {
-    // Of two at once, the last to read is the last to change the registry.
+    // Of two concurrent updates, the last to read is the last to change the registry.
     let _turn = server.definitions.lock().unwrap_or_else(PoisonError::into_inner);
     match server.store.get(&Key::new(STORED, "", name)) {
         Some(object) => serve(server, &object),
@@ -101,7 +103,7 @@ fn follow(server: &Server, name: &str) {
     }
 }
 
-/// Serves a stored CRD as its status says.
+/// Serves a stored CRD according to its status.
 pub(crate) fn serve(server: &Server, object: &Value) {
     let name = meta::name(object);
     if crd::is_established(object) {
@@ -113,7 +115,7 @@ pub(crate) fn serve(server: &Server, object: &Value) {
     }
 }
 
-/// A CRD is gone.
+/// Handles the deletion of a CRD.
 pub(crate) async fn deleted(server: &Arc<Server>, object: &Value) {
     follow(server, meta::name(object));
     let group = meta::text(object, "/spec/group");
@@ -122,7 +124,8 @@ pub(crate) async fn deleted(server: &Arc<Server>, object: &Value) {
     aggregation::sync(server).await;
 }
 
-/// A custom object is gone: it may have been the last one that a deleted CRD waited for.
+/// Handles the deletion of a custom object: it may have been the last one that blocks the deletion of its
+/// CRD.
 pub(crate) async fn object_deleted(server: &Arc<Server>, resource: &Resource) {
     let name = resource.crd_name();
     let waiting = server.store.get(&Key::new(STORED, "", &name)).is_some_and(|crd| meta::is_deleting(&crd));
@@ -131,7 +134,7 @@ pub(crate) async fn object_deleted(server: &Arc<Server>, resource: &Resource) {
     }
 }
 
-/// Deletes the objects of a deleted CRD, and the CRD itself when none is left.
+/// Deletes the objects of a deleted CRD, and the CRD itself after the last one.
 pub(crate) async fn sweep(server: &Arc<Server>, name: &str) {
     if let Err(error) = try_sweep(server, name).await {
         tracing::warn!(name, %error, "failed to clean up after a deleted CustomResourceDefinition");
@@ -166,7 +169,7 @@ async fn try_sweep(server: &Arc<Server>, name: &str) -> Result<(), WriteError> {
     if !server.store.is_empty(&resource) {
         return Ok(());
     }
-    // Other writers of the CRD may be in between; each round sees what they wrote.
+    // The CRD may have concurrent writers; each iteration reads their result.
     while let Some(object) = server.store.get(&key).filter(|o| meta::finalizers(o).contains(&FINALIZER)) {
         let mut new = Value::clone(&object);
         if let Some(list) = meta::metadata(&mut new).get_mut("finalizers").and_then(Value::as_array_mut) {

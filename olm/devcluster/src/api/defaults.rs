@@ -1,4 +1,4 @@
-//! What Kubernetes fills in for built-in kinds.
+//! Kubernetes' defaults of built-in kinds.
 
 use serde_json::{Value, json};
 
@@ -116,7 +116,7 @@ pub(crate) fn pod_spec(spec: &mut Value) {
     default(spec, "schedulerName", "default-scheduler");
     default(spec, "terminationGracePeriodSeconds", 30);
     default(spec, "securityContext", json!({}));
-    // The old name of the same field.
+    // The deprecated name of the same field.
     let (new, old) = (spec["serviceAccountName"].clone(), spec["serviceAccount"].clone());
     let text = |v: &Value| v.as_str().is_some_and(|s| !s.is_empty());
     if text(&new) {
@@ -153,7 +153,7 @@ fn container(container: &mut Value) {
             default(field, "apiVersion", "v1");
         }
     }
-    // Requests follow limits.
+    // Requests default to limits.
     if let Some(resources) = container.get_mut("resources")
         && let Some(limits) = resources.get("limits").and_then(Value::as_object).cloned()
     {
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_gets_what_kubernetes_gives_it() {
+    fn a_pod_gets_the_defaults_of_kubernetes() {
         let mut pod = json!({"spec": {"containers": [
             {"name": "a", "image": "r/x", "ports": [{"containerPort": 80}], "readinessProbe": {"httpGet": {"port": 80}},
              "resources": {"limits": {"cpu": "1"}}},

@@ -1,4 +1,4 @@
-//! Deleting: at once, after a grace period, or when the finalizers are done.
+//! Deletes objects: immediately, after a grace period, or after the last finalizer.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::{
     server::{Call, answer, decode},
     status::{ApiError, ApiResult},
     store::{Key, WriteError},
-    webhooks::{self, Asked, Operation},
+    webhooks::{self, AdmissionRequest, Operation},
 };
 
 const PROTECTED_NAMESPACES: &[&str] = &["default", "kube-system", "kube-public"];
@@ -27,7 +27,7 @@ struct Options {
     uid: String,
     resource_version: String,
     dry_run: bool,
-    /// Webhooks have been asked already, about something else.
+    /// Admission webhooks were already called, for another request.
     admitted: bool,
 }
 
@@ -72,7 +72,7 @@ impl Options {
 }
 
 impl Options {
-    /// As `meta.k8s.io/v1` writes them.
+    /// In the form of `meta.k8s.io/v1`.
     fn to_value(&self) -> Value {
         let mut options = json!({ "kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1" });
         if let Some(grace) = self.grace {
@@ -93,13 +93,13 @@ impl Options {
     }
 }
 
-/// What is left of an object after a delete.
+/// State of an object after a delete.
 enum Outcome {
     Gone(Arc<Value>),
     Marked(Arc<Value>),
 }
 
-/// Whether a deleted object has nothing left to wait for.
+/// Whether an object that is being deleted can be removed.
 pub(crate) fn is_finished(resource: &Resource, object: &Value) -> bool {
     let grace = object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
     meta::is_deleting(object)
@@ -127,7 +127,7 @@ pub(crate) async fn delete(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response>
     })
 }
 
-/// Deletes a pod that may be evicted, with these `DeleteOptions`; with a version, only as it was then.
+/// Deletes a pod whose eviction is allowed, with these `DeleteOptions`; with a version, only if unchanged.
 pub(crate) async fn evicted(
     call: &Call<'_>,
     sent: &Value,
@@ -162,17 +162,18 @@ pub(crate) async fn evicted(
     delete_one(call, &call.info.name, &options).await.map(drop)
 }
 
-/// DELETE of a collection: everything that the selectors match.
+/// DELETE of a collection: all objects that the selectors match.
 pub(crate) async fn delete_collection(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response> {
     let options = Options::read(call, bytes)?;
     let (items, rv) = super::list::matching(call).await?;
-    // What cannot be shown is not deleted, as in Kubernetes: the answer would be an error after the fact.
+    // Objects that cannot be converted are not deleted, as in Kubernetes: the response would be an error
+    // after the deletion.
     convert::present_all(call.server, call.resource, items.clone()).await?;
     let mut deleted = Vec::new();
     for item in items {
         match delete_one(call, meta::name(&item), &options).await {
             Ok(Outcome::Gone(object) | Outcome::Marked(object)) => deleted.push(object),
-            // Somebody else was faster, which is just as well.
+            // A concurrent delete has the same result.
             Err(error) if error.code() == 404 => {}
             Err(error) => return Err(error),
         }
@@ -219,7 +220,7 @@ async fn delete_one(call: &Call<'_>, name: &str, options: &Options) -> ApiResult
         }
         match commit(call, &key, Some(&current), (!finished).then_some(marked), None).await {
             Ok(Some(stored)) => {
-                // The hook may have finished the deletion already (a CRD without objects).
+                // The hook may have completed the deletion (a CRD without objects).
                 return Ok(if call.server.store.get(&key).is_some() {
                     Outcome::Marked(stored)
                 } else {
@@ -233,10 +234,10 @@ async fn delete_one(call: &Call<'_>, name: &str, options: &Options) -> ApiResult
     }
 }
 
-/// Asks the webhooks about a delete.
+/// Calls the admission webhooks for a delete.
 async fn admit(call: &Call<'_>, name: &str, old: &Arc<Value>, options: &Options) -> ApiResult<()> {
     let sent = || options.to_value();
-    let asked = Asked {
+    let admission = AdmissionRequest {
         server: call.server,
         resource: call.resource,
         subresource: "",
@@ -249,10 +250,10 @@ async fn admit(call: &Call<'_>, name: &str, old: &Arc<Value>, options: &Options)
         options: &sent,
         warnings: &call.warnings,
     };
-    webhooks::ask(&asked, None).await
+    webhooks::admit_request(&admission, None).await
 }
 
-/// The object with its deletion noted: time, grace period, finalizers that the propagation policy asks for.
+/// The object with deletion timestamp, grace period, and the finalizers of the propagation policy.
 fn mark(resource: &Resource, current: &Arc<Value>, options: &Options) -> Value {
     let mut object = Value::clone(current);
     let grace = if resource.is("", "pods") { pod_grace(current, options) } else { 0 };
@@ -271,7 +272,7 @@ fn mark(resource: &Resource, current: &Arc<Value>, options: &Options) -> Value {
             meta::put(metadata, "finalizers", (!finalizers.is_empty()).then(|| finalizers.into()));
         }
         let old = metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64);
-        // A second delete can only shorten the wait.
+        // A second delete can only shorten the grace period.
         if !was_deleting || old.is_some_and(|old| grace < old) {
             if !was_deleting || grace > 0 {
                 metadata.insert("deletionTimestamp".to_owned(), meta::now_plus(grace).into());
@@ -289,7 +290,7 @@ fn mark(resource: &Resource, current: &Arc<Value>, options: &Options) -> Value {
     object
 }
 
-/// As Kubernetes' pod strategy: a pod that no node runs, or that has ended, needs no grace.
+/// As Kubernetes' pod strategy: an unscheduled or finished pod needs no grace period.
 fn pod_grace(pod: &Value, options: &Options) -> i64 {
     if meta::text(pod, "/spec/nodeName").is_empty()
         || matches!(meta::text(pod, "/status/phase"), "Succeeded" | "Failed")

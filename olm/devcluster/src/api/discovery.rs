@@ -1,4 +1,4 @@
-//! What the server offers: versions, groups, resources, OpenAPI, health.
+//! Discovery: versions, groups, resources, OpenAPI, health.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::machinery::openapi;
 const VERBS: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 const STATUS_VERBS: &[&str] = &["get", "patch", "update"];
 
-/// Answers a path that is not a resource.
+/// Serves non-resource paths.
 pub(crate) fn serve(
     server: &Arc<Server>,
     info: &Info,
@@ -88,14 +88,14 @@ fn version() -> Value {
     })
 }
 
-/// Groups with their versions, those of aggregated API servers behind this server's own.
+/// Groups with their versions, those of extension API servers after this server's own.
 fn all_groups(server: &Server) -> Vec<(String, Vec<String>)> {
     let mut groups = server.registry.served().groups();
     aggregation::merge_groups(server, &mut groups);
     groups
 }
 
-/// What `/` lists.
+/// The paths listed at `/`.
 pub(crate) fn paths(server: &Server) -> Vec<String> {
     let mut paths: Vec<String> = [
         "/api",
@@ -225,7 +225,7 @@ fn subresources(resource: &Resource) -> Vec<Sub<'_>> {
     all
 }
 
-/// The aggregated form: everything in one answer.
+/// Aggregated discovery: all resources in one response.
 fn aggregate(server: &Server, served: &Served, core: bool) -> ApiResult<Response> {
     let kind =
         |group: &str, version: &str, kind: &str| json!({ "group": group, "version": version, "kind": kind });
@@ -318,7 +318,7 @@ fn document_bytes(served: &Served, group: &str, version: &str) -> Option<Vec<u8>
     serde_json::to_vec(&openapi::document_v3(group, version, &inputs)).ok()
 }
 
-/// A hash of what a document is made of: cheaper than the document, and different whenever it is.
+/// A hash of a document's inputs: cheaper than the document, and changes with it.
 fn document_hash(served: &Served, group: &str, version: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(env!("CARGO_PKG_VERSION"));
@@ -360,7 +360,8 @@ fn openapi_document(served: &Served, group: &str, version: &str) -> ApiResult<Re
 fn openapi_v2(served: &Served, accept: &str) -> Response {
     let inputs: Vec<_> = served.resources.iter().map(|r| openapi_input(r)).collect();
     let document = openapi::document_v2(&inputs);
-    // As Kubernetes answers: its own name for the format, `com.github.proto-openapi.spec.v2@v1.0+protobuf` in requests too.
+    // As in Kubernetes: the media type of the response is `com.github.proto-openapi.spec.v2@v1.0+protobuf`,
+    // which requests use too.
     if accept.contains("protobuf") && !accept.contains("json") {
         let format = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
         return bytes_response(200, format, openapi::encode_v2(&document));

@@ -1,4 +1,4 @@
-//! `pods/NAME/eviction`: a deletion that PodDisruptionBudgets have to agree to.
+//! `pods/NAME/eviction`: a deletion subject to PodDisruptionBudgets.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use super::{
     webhooks,
 };
 
-/// Where budgets are stored.
+/// Storage key of budgets.
 const BUDGETS: &str = "policy/poddisruptionbudgets";
-/// More evictions than this that no controller has taken notice of are refused.
+/// Limit of evictions that no controller has processed; further ones are refused.
 const MOST_DISRUPTED: usize = 2000;
-/// Seconds after which to try again while a budget is still being worked out.
+/// Retry interval in seconds while a budget has no current status.
 const LATER: u32 = 10;
 
 /// POST.
@@ -42,7 +42,7 @@ pub(crate) async fn evict(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response> 
     let dry_run = call.dry_run()? || list(&sent, "/dryRun").iter().any(|value| value == "All");
     webhooks::posted(call, "eviction", &mut eviction, dry_run).await?;
     let pod = call.current()?;
-    // One that is not healthy takes nothing from the budget, as long as it stays like that.
+    // An unhealthy pod does not consume the budget, as long as it stays unhealthy.
     let (only_as_it_is, budget) = match permit(call, &pod, dry_run).await? {
         Permit::Given => (None, String::new()),
         Permit::AsItIs { budget } => (Some(meta::resource_version(&pod).to_owned()), budget),
@@ -60,7 +60,7 @@ pub(crate) async fn evict(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response> 
 
 enum Permit {
     Given,
-    /// Only for the pod as it was looked at, by this budget.
+    /// Allowed by this budget only for the unchanged pod.
     AsItIs {
         budget: String,
     },
@@ -81,7 +81,7 @@ fn is_ready(pod: &Value) -> bool {
     list(pod, "/status/conditions").iter().any(|c| c["type"] == "Ready" && c["status"] == "True")
 }
 
-/// Asks the budget of a pod, and takes the eviction from it.
+/// Checks the budget of a pod, and consumes one disruption.
 async fn permit(call: &Call<'_>, pod: &Arc<Value>, dry_run: bool) -> ApiResult<Permit> {
     let ended = matches!(text(pod, "/status/phase"), "Succeeded" | "Failed" | "Pending");
     if ended || meta::is_deleting(pod) {
@@ -118,14 +118,14 @@ async fn permit(call: &Call<'_>, pod: &Arc<Value>, dry_run: bool) -> ApiResult<P
         let key = Key::new(BUDGETS, &call.info.namespace, meta::name(&budget));
         match call.server.store.write(&key, Some(&budget), Some(new)).await {
             Ok(_) => return Ok(Permit::Given),
-            // Somebody else was evicted, or the controller counted: look again.
+            // A concurrent eviction or a status update: read again.
             Err(WriteError::Raced) => {}
             Err(error) => return Err(storage_error(&error)),
         }
     }
 }
 
-/// The budget with one eviction less; an error when it has none left.
+/// The budget with one disruption less; an error when none is left.
 fn take(budget: &Value, pod: &str) -> ApiResult<Value> {
     let name = meta::name(budget);
     let number = |field: &str| budget["status"][field].as_i64().unwrap_or(0);

@@ -1,7 +1,7 @@
 //! `pods/exec` over WebSocket: `v5.channel.k8s.io` and `v4.channel.k8s.io`.
 //!
-//! Each message begins with the number of its channel. In v5 the client can close a single channel, which is how the
-//! end of standard input reaches the process.
+//! Each message begins with the number of its channel. In v5 the client can close a single channel, which
+//! signals the end of standard input to the process.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ const STATUS: u8 = 3;
 const CLOSE: u8 = 255;
 const CHUNK: usize = 16 << 10;
 
-/// Starts the command and joins it to the WebSocket.
+/// Starts the command and connects it to the WebSocket.
 pub(crate) async fn serve(
     server: &Arc<Server>,
     parts: &mut Parts,
@@ -88,11 +88,11 @@ pub(crate) async fn serve(
     }))
 }
 
-/// Copies in all directions until the process has ended and its output is sent.
+/// Copies in all directions until the process has exited and its output is sent.
 async fn run(socket: WebSocket, session: ExecSession, (stdout, stderr): (bool, bool), v5: bool) {
     let ExecSession { stdin, stdout: out, stderr: err, exit } = session;
     let (mut sink, stream) = socket.split();
-    // One writer: messages of both outputs and the status leave in order.
+    // One writer, so that messages of both outputs and the status are sent in order.
     let (sender, mut receiver) = mpsc::channel::<Message>(16);
     let outputs = async {
         tokio::join!(
@@ -114,13 +114,13 @@ async fn run(socket: WebSocket, session: ExecSession, (stdout, stderr): (bool, b
                 return;
             }
         }
-        // Without this code kubectl takes the end of the connection for an error.
+        // Without this code kubectl reports the end of the connection as an error.
         let frame = CloseFrame { code: close_code::NORMAL, reason: "".into() };
         let _ = sink.send(Message::Close(Some(frame))).await;
     };
     tokio::select! {
         ((), ()) = async { tokio::join!(outputs, write) } => {}
-        // The client has gone: dropping the session ends the process.
+        // The client disconnected: dropping the session ends the process.
         _ = is_gone => {}
     }
     input.abort();
@@ -133,7 +133,8 @@ fn message(channel: u8, bytes: &[u8]) -> Message {
     Message::Binary(framed.into())
 }
 
-/// Sends what a process writes. Output that nobody asked for is read all the same, so that the process does not block.
+/// Sends the output of a process. Output that was not requested is read and dropped, so that the process does
+/// not block.
 async fn pump(
     channel: u8,
     mut output: Box<dyn AsyncRead + Send + Unpin>,
@@ -154,7 +155,7 @@ async fn pump(
     }
 }
 
-/// Passes on what the client sends, until it closes the connection.
+/// Forwards the client's input until it closes the connection.
 async fn feed(
     mut stream: SplitStream<WebSocket>,
     mut stdin: Option<Box<dyn tokio::io::AsyncWrite + Send + Unpin>>,
@@ -186,7 +187,7 @@ async fn feed(
     }
 }
 
-/// How the command ended, as kubectl reads it.
+/// Exit status of the command, in the form that kubectl reads.
 async fn status_of(exit: oneshot::Receiver<i32>) -> Value {
     match exit.await {
         Ok(0) => json!({ "metadata": {}, "status": "Success" }),

@@ -1,4 +1,4 @@
-//! `/dev/faults`: faults in pods on purpose.
+//! `/dev/faults`: fault injection into pods.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::fault::{Done, List, Order, Undo};
 
-/// Answers GET, POST and DELETE.
+/// Serves GET, POST and DELETE.
 pub(crate) async fn serve(server: &Arc<Server>, method: &Method, body: Body) -> ApiResult<Response> {
     let backend = nodes::backend(server, "a fault")?;
     let list = |items: Vec<Done>| serde_json::to_value(List { items }).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! In which form an answer was asked for: whole objects, metadata only, or a table.
+//! The requested form of a response: whole objects, metadata only, or a table.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use super::{
     texts::Texts,
 };
 
-/// The form of an answer.
+/// Form of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     Whole,
     /// `PartialObjectMetadata`.
     Metadata,
-    /// `PartialObjectMetadataList`: lists alone can be shown so.
+    /// `PartialObjectMetadataList`, for lists only.
     MetadataList,
     Table(Rows),
 }
 
-/// What rows of a table carry besides their cells.
+/// Content of table rows besides their cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rows {
     None,
@@ -75,9 +75,9 @@ impl Format {
         Err(ApiError::new(406, "NotAcceptable", message))
     }
 
-    /// Refuses a form that an answer cannot have. A watch finds out at its first event.
+    /// Refuses a form that is not possible for a response. A watch checks it at its first event.
     pub(crate) fn check(self, resource: &Resource, list: bool, verb: &str) -> ApiResult<()> {
-        // Errors name types of the programming language that Kubernetes is written in.
+        // Error messages contain Kubernetes' Go types.
         let go = |suffix: &str| match resource.custom() {
             Some(_) => format!("*unstructured.Unstructured{suffix}"),
             None => {
@@ -99,7 +99,6 @@ impl Format {
         Err(ApiError::new(406, "NotAcceptable", message))
     }
 
-    /// One object.
     pub(crate) fn object(self, resource: &Resource, object: &Arc<Value>) -> Value {
         match self {
             Self::Whole => Value::clone(object),
@@ -125,7 +124,6 @@ impl Format {
         }
     }
 
-    /// A list.
     pub(crate) fn list(
         self,
         resource: &Resource,
@@ -147,10 +145,10 @@ impl Format {
                 return serde_json::to_vec(&table).unwrap_or_default();
             }
         };
-        // Items are written straight behind the head: no copy of every object for one answer.
+        // Items are appended to the head without a copy of every object.
         let mut bytes = serde_json::to_vec(&head).unwrap_or_default();
         bytes.pop();
-        // Kubernetes copies metadata into a list that it never made when there was none.
+        // Kubernetes leaves the list unset for an empty result.
         if items.is_empty() && matches!(self, Self::Metadata | Self::MetadataList) {
             bytes.extend_from_slice(b",\"items\":null}\n");
             return bytes;
@@ -180,7 +178,7 @@ fn written(value: &impl Serialize) -> Vec<u8> {
     written.unwrap_or_default()
 }
 
-/// An object without all but its metadata.
+/// An object reduced to its metadata.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct MetadataOf<'a> {

@@ -1,4 +1,4 @@
-//! What a write of certain kinds means to the server itself: namespaces, CRDs, cluster roles, Services, events.
+//! Hooks of the server for writes of certain kinds: namespaces, CRDs, cluster roles, Services, events.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use super::{
 
 const EVENT_SECONDS: i64 = 3600;
 
-/// Serializes writes that take something from a common pool.
+/// Serializes writes that allocate from a shared pool.
 pub(crate) async fn guard(call: &Call<'_>) -> Option<OwnedMutexGuard<()>> {
     let takes = call.resource.is("", "services") || quota::concerns(call);
     if takes { Some(call.server.addresses.clone().lock_owned().await) } else { None }
 }
 
-/// New objects need a namespace that exists and is not going away.
+/// New objects need an existing namespace that is not being deleted.
 pub(crate) fn namespace_accepts(call: &Call<'_>, name: &str) -> ApiResult<()> {
     if !call.resource.namespaced {
         return Ok(());
@@ -49,7 +49,7 @@ pub(crate) fn namespace_accepts(call: &Call<'_>, name: &str) -> ApiResult<()> {
     Err(error)
 }
 
-/// Checks that need more than the object itself, and fields that come from the server.
+/// Checks that depend on other objects, and server-assigned fields.
 pub(crate) fn before_write(call: &Call<'_>, object: &mut Value, live: Option<&Value>) -> ApiResult<()> {
     let (resource, store) = (call.resource, &call.server.store);
     pod_security::admit(call, object, live)?;
@@ -72,7 +72,7 @@ pub(crate) fn before_write(call: &Call<'_>, object: &mut Value, live: Option<&Va
     }
 }
 
-/// Says what a new object will not do.
+/// Warns about fields of a new object that have no effect.
 pub(crate) fn announce(call: &Call<'_>, object: &Value) {
     let resource = call.resource;
     if resource.builtin().is_some_and(|b| !b.enforced) {
@@ -84,7 +84,7 @@ pub(crate) fn announce(call: &Call<'_>, object: &Value) {
     }
 }
 
-/// An object was created or changed.
+/// Runs after an object was created or changed.
 pub(crate) async fn written(server: &Arc<Server>, resource: &Arc<Resource>, object: &Arc<Value>) {
     match (resource.group.as_str(), resource.plural.as_str()) {
         ("apiextensions.k8s.io", _) => crds::written(server, object).await,
@@ -97,7 +97,7 @@ pub(crate) async fn written(server: &Arc<Server>, resource: &Arc<Resource>, obje
     }
 }
 
-/// An object is gone.
+/// Runs after an object was deleted.
 pub(crate) async fn deleted(server: &Arc<Server>, resource: &Arc<Resource>, object: &Arc<Value>) {
     match (resource.group.as_str(), resource.plural.as_str()) {
         ("apiextensions.k8s.io", _) => crds::deleted(server, object).await,
@@ -110,7 +110,8 @@ pub(crate) async fn deleted(server: &Arc<Server>, resource: &Arc<Resource>, obje
     }
 }
 
-/// Writes the rules of ClusterRoles that aggregate others, again and again until nothing changes (they can be nested).
+/// Updates the rules of aggregated ClusterRoles, repeatedly until they are stable (aggregation can be
+/// nested).
 pub(crate) async fn aggregate(server: &Arc<Server>) {
     for _ in 0..8 {
         let all = server.store.list(&format!("{}/clusterroles", authz::GROUP), "").items;
@@ -137,7 +138,7 @@ pub(crate) async fn aggregate(server: &Arc<Server>) {
     }
 }
 
-/// Events live for an hour, as in Kubernetes.
+/// Events expire after an hour, as in Kubernetes.
 pub(crate) async fn purge_events(server: &Arc<Server>) {
     if !server.purge_is_due() {
         return;

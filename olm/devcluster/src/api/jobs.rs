@@ -1,4 +1,4 @@
-//! Jobs as the API server sees them: defaults, the selector, rules and columns.
+//! Jobs in the API server: defaults, the selector, validation and columns.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -11,10 +11,10 @@ use super::{
 use crate::machinery::field_error::FieldError;
 
 pub(crate) const GROUP: &str = "batch";
-/// Labels of a Job's pods; the old names are there for those who still select by them.
+/// Labels of a Job's pods; the old name remains for existing selectors.
 const UID_LABELS: [&str; 2] = ["batch.kubernetes.io/controller-uid", "controller-uid"];
 const NAME_LABELS: [&str; 2] = ["batch.kubernetes.io/job-name", "job-name"];
-/// What the dev cluster has not got.
+/// Fields that the dev cluster does not support.
 const UNSUPPORTED: [&str; 6] = [
     "backoffLimitPerIndex",
     "managedBy",
@@ -26,7 +26,7 @@ const UNSUPPORTED: [&str; 6] = [
 
 pub(crate) fn set_defaults(object: &mut Value) {
     let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else { return };
-    // Neither means one pod once; parallelism alone means a queue of work.
+    // Without both it is one pod; with only parallelism it is a work queue.
     if spec["completions"].is_null() && spec["parallelism"].is_null() {
         default(spec, "completions", 1);
     }
@@ -40,7 +40,7 @@ pub(crate) fn set_defaults(object: &mut Value) {
     }
 }
 
-/// The selector of a new Job, and the labels that its pods get, are made of its UID.
+/// Generates the selector of a new Job and its pod labels from its UID.
 pub(crate) fn select(object: &mut Value) {
     if object["spec"]["manualSelector"] == true {
         return;
@@ -89,7 +89,7 @@ pub(crate) fn rules(object: &Value, live: Option<&Value>, errors: &mut Vec<Field
     }
     let Some(live) = live else { return };
     for field in ["completions", "completionMode", "selector", "template"] {
-        // The pods of a suspended Job may still be made otherwise.
+        // The pod template of a suspended Job may change.
         let may_change = field == "template" && live["spec"]["suspend"] == true;
         if live["spec"][field] != spec[field] && !may_change {
             errors.push(FieldError::invalid(

@@ -1,4 +1,4 @@
-//! The table of built-in kinds: everything the one code path has to know about each of them.
+//! The table of built-in kinds: the properties that the generic code path needs.
 
 use serde_json::Value;
 
@@ -15,33 +15,33 @@ pub(crate) struct Builtin {
     pub short: &'static [&'static str],
     pub categories: &'static [&'static str],
     pub namespaced: bool,
-    /// Has `/status`, and writes to the main resource leave the status alone.
+    /// Has `/status`, and writes to the main resource do not change the status.
     pub status: bool,
     /// Has `/scale` at `spec.replicas` and `status.replicas`.
     pub scale: bool,
     /// `metadata.generation` counts changes of `spec`.
     pub generation: bool,
-    /// Something in the dev cluster acts on it, or it needs nobody to act.
+    /// A component of the dev cluster implements it, or it needs none.
     pub enforced: bool,
-    /// Field paths besides metadata.name and metadata.namespace that lists can be selected by.
+    /// Field paths besides metadata.name and metadata.namespace that field selectors support.
     pub fields: &'static [&'static str],
-    /// Where its objects are stored when another kind has the same objects.
+    /// Storage key, for a kind that shares its objects with another one.
     pub stored_as: Option<&'static str>,
     pub name_rule: NameRule,
-    /// Fills in what Kubernetes fills in.
+    /// Sets Kubernetes' defaults.
     pub default: fn(&mut Value),
     /// Runs before an object is stored: new object, stored object.
     pub prepare: fn(&mut Value, Option<&Value>),
     pub validate: fn(&Value, Option<&Value>, &mut Vec<FieldError>),
 }
 
-/// What a name has to look like.
+/// Syntax of names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NameRule {
     Subdomain,
     Label,
     Label1035,
-    /// Anything that is a path segment (RBAC).
+    /// Any valid path segment (RBAC).
     PathSegment,
 }
 
@@ -69,7 +69,7 @@ const BASE: Builtin = Builtin {
 const RBAC: Builtin =
     Builtin { group: "rbac.authorization.k8s.io", name_rule: NameRule::PathSegment, ..BASE };
 
-/// Every built-in kind that is stored, in the order in which discovery shows them.
+/// Every stored built-in kind, in the order of discovery.
 pub(crate) static BUILTINS: &[Builtin] = &[
     Builtin {
         kind: "ConfigMap",
@@ -440,7 +440,7 @@ pub(crate) static BUILTINS: &[Builtin] = &[
     },
 ];
 
-/// A resource that only answers a question: POST and nothing else.
+/// A virtual resource that only supports POST and stores nothing.
 pub(crate) struct Review {
     pub group: &'static str,
     pub kind: &'static str,
@@ -483,7 +483,7 @@ pub(crate) static REVIEWS: &[Review] = &[
     },
 ];
 
-/// A subresource of a built-in kind beyond `status` and `scale`.
+/// A subresource of a built-in kind other than `status` and `scale`.
 pub(crate) struct Subresource {
     pub of: &'static str,
     pub name: &'static str,
@@ -495,7 +495,7 @@ pub(crate) struct Subresource {
 
 const CORE: Subresource = Subresource { of: "pods", name: "", group: "", version: "", kind: "", verbs: &[] };
 
-/// Subresources of core kinds. Those of the dev cluster that are refused are not listed.
+/// Subresources of core kinds. Those that the dev cluster refuses are not listed.
 pub(crate) static SUBRESOURCES: &[Subresource] = &[
     Subresource { of: "namespaces", name: "finalize", kind: "Namespace", verbs: &["update"], ..CORE },
     Subresource { name: "binding", kind: "Binding", verbs: &["create"], ..CORE },
@@ -538,7 +538,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_kinds_answer_to_one_name() {
+    fn names_of_kinds_are_unique() {
         let mut seen = std::collections::HashSet::new();
         for kind in BUILTINS {
             assert!(seen.insert((kind.group, kind.plural)), "{}/{}", kind.group, kind.plural);

@@ -14,8 +14,8 @@ use super::{
     status::{ApiError, ApiResult, bytes_response},
 };
 
-/// Objects that are looked at together once a selector has left a page with room: few of them may be wanted.
-const LOOKED_AT: usize = 200;
+/// Batch size of the scan once a selector has rejected objects of a page: few further ones may match.
+const SCAN_BATCH: usize = 200;
 
 /// Parses the selectors of a request.
 pub(crate) fn selector(call: &Call<'_>) -> ApiResult<Selector> {
@@ -43,7 +43,7 @@ pub(crate) async fn matching(call: &Call<'_>) -> ApiResult<(Vec<Arc<Value>>, u64
     if selector.is_everything() {
         return Ok((page.items, page.rv));
     }
-    // Selectors speak of the version of the request.
+    // Field selectors apply to the version of the request.
     let shown = convert::present_all(call.server, call.resource, page.items.clone()).await?;
     let pairs = page.items.into_iter().zip(shown);
     Ok((pairs.filter(|(_, shown)| selector.matches(shown)).map(|(item, _)| item).collect(), page.rv))
@@ -57,14 +57,14 @@ pub(crate) async fn list(call: &Call<'_>) -> ApiResult<Response> {
     let token = call.query.get("continue");
     let after = if token.is_empty() { None } else { Some(Token::read(token)?) };
     check_version(call, after.is_some())?;
-    // Pages show what is there now under the resourceVersion of the first page: a watch from there replays what changed in
-    // between. So the token is good as long as those events are kept.
+    // Pages show the current objects under the resourceVersion of the first page: a watch from there replays
+    // the changes in between. So the token is valid as long as those events are in the history.
     if after.as_ref().is_some_and(|token| store.events_after(&call.resource.stored, token.rv).is_err()) {
         return Err(ApiError::expired(
             "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.",
         ));
     }
-    // One more than the page shows that there are more; what lies behind it is nobody's concern.
+    // One more than the page shows whether further objects exist; later ones are not read.
     let mut chunk = limit.map_or(usize::MAX, |limit| limit.saturating_add(1));
     let mut last = after.as_ref().map(|token| (token.ns.clone(), token.name.clone()));
     let (mut items, mut first) = (Vec::new(), None);
@@ -81,7 +81,7 @@ pub(crate) async fn list(call: &Call<'_>) -> ApiResult<Response> {
         if !page.more || limit.is_some_and(|limit| items.len() > limit) {
             break;
         }
-        chunk = chunk.max(LOOKED_AT);
+        chunk = chunk.max(SCAN_BATCH);
     }
     let rv = after.as_ref().map(|token| token.rv).or(first).unwrap_or_default();
     let mut metadata = Map::new();
@@ -134,7 +134,7 @@ fn check_version(call: &Call<'_>, continued: bool) -> ApiResult<()> {
     if wanted > current {
         return Err(too_large(wanted, current));
     }
-    // Old states are not kept: an exact list can only be of the present one.
+    // Old states are not stored: an exact list is only possible for the current one.
     if how == "Exact" && wanted < current && !unchanged_since(call, wanted) {
         return Err(ApiError::expired(format!(
             "The resourceVersion for the provided list is too old: {wanted} ({current})"
@@ -147,7 +147,7 @@ fn unchanged_since(call: &Call<'_>, rv: u64) -> bool {
     call.server.store.events_after(&call.resource.stored, rv).is_ok_and(|(events, _)| events.is_empty())
 }
 
-/// A resourceVersion from the future.
+/// A resourceVersion above the current one.
 pub(crate) fn too_large(wanted: u64, current: u64) -> ApiError {
     let message = format!("Too large resource version: {wanted}, current: {current}");
     ApiError::new(504, "Timeout", message.clone()).details(json!({
@@ -156,14 +156,14 @@ pub(crate) fn too_large(wanted: u64, current: u64) -> ApiError {
     }))
 }
 
-/// Where a list goes on.
+/// Continuation token of a list.
 #[derive(Serialize, Deserialize)]
 struct Token {
     /// The resourceVersion of the whole list.
     rv: u64,
     ns: String,
     name: String,
-    /// How many were left when the list began, less those that were shown: nobody counts them again for every page.
+    /// Remaining number of objects as of the first page, so that later pages need not count again.
     left: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! The log on disk: a redb file, written by one thread that groups waiting writes into one transaction.
+//! The log on disk: a redb file, written by one thread that batches pending writes into one transaction.
 
 use std::{
     io,
@@ -19,12 +19,12 @@ const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 const REVISION: &str = "revision";
 const FORMAT: &str = "format";
 const FORMAT_VERSION: u64 = 1;
-/// Enough to make the cost of a sync small, little enough that one transaction stays short.
+/// Large enough to amortize a sync, small enough for short transactions.
 const BATCH: usize = 256;
-/// redb's default would be a gigabyte; all objects are in memory anyway.
+/// redb's default is a gigabyte; all objects are in memory anyway.
 const CACHE_BYTES: usize = 4 << 20;
 
-/// Why the log could not be opened or written.
+/// A failure to open or write the log.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum LogError {
     #[error(
@@ -41,7 +41,7 @@ pub(crate) enum LogError {
     Stopped,
 }
 
-/// One write, as the log sees it.
+/// One write for the log.
 pub(crate) struct Record<'a> {
     pub key: &'a Key,
     pub rv: u64,
@@ -57,7 +57,7 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Opens the file and reads what it holds.
+    /// Opens the file and reads its objects.
     pub(crate) fn load(path: &Path) -> Result<Loaded, LogError> {
         let database = open(path)?;
         let fail = |error: redb::Error| failure(path, &error);
@@ -100,7 +100,7 @@ impl Log {
         Ok((database, revision, objects))
     }
 
-    /// Starts the writer. `settle` hears of every batch, written or refused, in order.
+    /// Starts the writer. `settle` is called for every batch, written or refused, in order.
     pub(crate) fn start(
         path: &Path,
         database: Database,
@@ -131,7 +131,7 @@ impl Log {
         sender.as_ref().ok_or(LogError::Stopped)?.send(pending).map_err(|_| LogError::Stopped)
     }
 
-    /// Writes what is waiting and closes the file.
+    /// Writes pending batches and closes the file.
     pub(crate) fn stop(&self) {
         self.sender.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
         let thread = self.thread.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
@@ -175,7 +175,7 @@ fn is_full(error: &io::Error) -> bool {
 
 struct Writer {
     path: PathBuf,
-    /// Closed after an error: redb refuses to go on with a file handle that failed once.
+    /// Closed after an error: redb refuses further use of a file handle after a failure.
     database: Option<Database>,
 }
 

@@ -1,4 +1,4 @@
-//! Reading and writing the parts that every object has.
+//! Access to the fields of every object.
 
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use serde_json::{Map, Value, json};
@@ -36,13 +36,13 @@ pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
     list(object, "/metadata/finalizers").iter().filter_map(Value::as_str).collect()
 }
 
-/// The object below a key, made if there is none. What is not an object is replaced.
+/// The object below a key, created if absent. A value of another type is replaced.
 pub(crate) fn child<'a>(object: &'a mut Value, key: &str) -> &'a mut Map<String, Value> {
     let value = as_map(object).entry(key.to_owned()).or_insert_with(|| json!({}));
     as_map(value)
 }
 
-/// The value as a map; what is not an object is replaced by an empty one.
+/// The value as a map; a value of another type is replaced by an empty one.
 pub(crate) fn as_map(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = json!({});
@@ -54,7 +54,7 @@ pub(crate) fn metadata(object: &mut Value) -> &mut Map<String, Value> {
     child(object, "metadata")
 }
 
-/// Sets or, with `None`, removes.
+/// Sets the value or, with `None`, removes it.
 pub(crate) fn put(map: &mut Map<String, Value>, key: &str, value: Option<Value>) {
     match value {
         Some(value) => map.insert(key.to_owned(), value),
@@ -76,7 +76,7 @@ pub(crate) fn items_mut<'a>(object: &'a mut Value, key: &str) -> impl Iterator<I
     object.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten()
 }
 
-/// Now, as `metav1.Time` is written.
+/// The current time in the format of `metav1.Time`.
 pub(crate) fn now() -> String {
     format_time(Timestamp::now())
 }
@@ -85,7 +85,7 @@ pub(crate) fn format_time(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// Now plus some seconds.
+/// The current time plus some seconds.
 pub(crate) fn now_plus(seconds: i64) -> String {
     let later = Timestamp::now().checked_add(SignedDuration::from_secs(seconds));
     format_time(later.unwrap_or(Timestamp::MAX))
@@ -95,7 +95,7 @@ pub(crate) fn parse_time(text: &str) -> Option<Timestamp> {
     text.parse().ok()
 }
 
-/// How long ago, as kubectl shows ages: `5s`, `3m12s`, `5h`, `2d3h`.
+/// Age in kubectl's format: `5s`, `3m12s`, `5h`, `2d3h`.
 pub(crate) fn age(time: &str) -> String {
     if time.is_empty() {
         return "<unknown>".to_owned();
@@ -127,14 +127,14 @@ pub(crate) fn human_duration(seconds: i64) -> String {
     }
 }
 
-/// A date for HTTP or humans in UTC.
+/// Seconds since 1970.
 pub(crate) fn now_unix() -> i64 {
     Timestamp::now().to_zoned(TimeZone::UTC).timestamp().as_second()
 }
 
 const SUFFIX_LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// The random end of a generated name.
+/// Random suffix of a generated name.
 pub(crate) fn random_suffix(length: usize) -> String {
     (0..length).map(|_| char::from(SUFFIX_LETTERS[rand::random_range(0..SUFFIX_LETTERS.len())])).collect()
 }
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn writing_below_something_else_replaces_it() {
+    fn writing_below_another_type_replaces_it() {
         let mut object = json!({"metadata": "x"});
         metadata(&mut object).insert("name".into(), "n".into());
         assert_eq!(object, json!({"metadata": {"name": "n"}}));

@@ -1,12 +1,14 @@
 //! The API server: one code path over JSON objects and a table of kinds.
 //!
 //! * storage: [`store`] (memory, watches), [`log`] (disk)
-//! * what is served: [`kinds`] (the table), [`registry`] (with custom resources), [`discovery`]
-//! * a request: [`server`] → [`request`] → [`authn`] → [`authz`] → [`rest`], [`list`], [`watch`], [`delete`], [`eviction`], [`scale`],
-//!   [`reviews`], [`nodes`], [`portforward`], [`faults`], [`rights`], [`aggregation`]
-//! * an object on its way in: [`prepare`], [`defaults`], [`strategy`], [`admission`], [`validate`], [`commit`], [`hooks`],
-//!   [`crds`], [`service`], [`storage`], [`jobs`], [`pod_security`], [`webhooks`]; on its way out: [`convert`], [`format`](mod@format), [`table`], [`columns`]
-//! * what the server calls itself: [`outbound`], [`trust`]
+//! * served resources: [`kinds`] (the table), [`registry`] (with custom resources), [`discovery`]
+//! * a request: [`server`] → [`request`] → [`authn`] → [`authz`] → [`rest`], [`list`], [`watch`], [`delete`],
+//!   [`eviction`], [`scale`], [`reviews`], [`nodes`], [`portforward`], [`faults`], [`rights`],
+//!   [`aggregation`]
+//! * writes of an object: [`prepare`], [`defaults`], [`strategy`], [`admission`], [`validate`], [`commit`],
+//!   [`hooks`], [`crds`], [`service`], [`storage`], [`jobs`], [`pod_security`], [`webhooks`]; reads:
+//!   [`convert`], [`format`](mod@format), [`table`], [`columns`]
+//! * calls of the server itself: [`outbound`], [`trust`]
 
 mod admission;
 mod aggregation;
@@ -91,15 +93,15 @@ pub use self::{
 };
 use crate::backend::NodeBackend;
 
-/// The file of the data directory that holds the objects.
+/// File of the objects in the data directory.
 const OBJECTS: &str = "objects.redb";
 
-/// How the server starts.
+/// Configuration of the server.
 #[derive(Debug, Clone, Default)]
 pub struct Config {
-    /// Directory for objects, keys and tokens; `None` keeps everything in memory.
+    /// Directory for objects, keys and tokens; `None` stores everything in memory only.
     pub data: Option<PathBuf>,
-    /// Port at which the server will be served; the `kubernetes` Service points at it.
+    /// Port of the server; the `kubernetes` Service points to it.
     pub port: u16,
     /// Further host names for the serving certificate.
     pub names: Vec<String>,
@@ -107,10 +109,10 @@ pub struct Config {
     pub addresses: Vec<IpAddr>,
 }
 
-/// Why the server could not be opened.
+/// A failure to open the server.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// A key or certificate could not be read or made.
+    /// A key or certificate could not be read or created.
     #[error(transparent)]
     File(#[from] OpenFile),
     /// The objects could not be read: in use, damaged, no space.
@@ -120,8 +122,8 @@ pub enum OpenError {
 
 /// A Kubernetes API server.
 ///
-/// Cheap to clone; all clones are one server. Call [`ApiServer::shutdown`] before the last one goes, so that the data
-/// directory is free when it returns.
+/// Cheap to clone; all clones share one server. Call [`ApiServer::shutdown`] before dropping the last one, so
+/// that the data directory is released when it returns.
 #[derive(Clone)]
 pub struct ApiServer {
     server: Arc<Server>,
@@ -129,7 +131,7 @@ pub struct ApiServer {
 }
 
 impl ApiServer {
-    /// Reads the data directory, or begins a new cluster in it. Nothing is served yet.
+    /// Reads the data directory, or creates a new cluster in it. Does not serve yet.
     ///
     /// Does not need a tokio runtime.
     pub fn open(config: Config) -> Result<Self, OpenError> {
@@ -153,7 +155,7 @@ impl ApiServer {
             webhooks: Webhooks::default(),
             policies: Policies::default(),
             texts: Texts::default(),
-            rights: rights::Book::default(),
+            rights: rights::RequestCounts::default(),
             aggregation: Aggregation::new(FrontProxy::open(directory)?),
         });
         futures::executor::block_on(bootstrap::run(
@@ -165,7 +167,8 @@ impl ApiServer {
         Ok(Self { server, authority: Arc::new(authority) })
     }
 
-    /// The server as a router. Who asks comes from the request's extension [`Identity`], or from its headers.
+    /// The server as a router. The caller's identity comes from the request's extension [`Identity`], or from
+    /// its headers.
     pub fn router(&self) -> Router {
         let server = self.server.clone();
         Router::new().fallback(move |request: Request| {
@@ -174,7 +177,7 @@ impl ApiServer {
         })
     }
 
-    /// A client of this server, without any socket.
+    /// An in-process client of this server, without a socket.
     pub fn client(&self, identity: Identity) -> kube::Client {
         let service = tower::ServiceBuilder::new()
             .map_request(move |mut request: http::Request<kube::client::Body>| {
@@ -185,12 +188,14 @@ impl ApiServer {
         kube::Client::new(service, "default")
     }
 
-    /// Serves HTTPS on a listener until [`ApiServer::shutdown`]. Call it inside a tokio runtime, once per listener.
+    /// Serves HTTPS on a listener until [`ApiServer::shutdown`]. Call it inside a tokio runtime, once per
+    /// listener.
     pub fn serve(&self, listener: std::net::TcpListener) -> std::io::Result<tokio::task::JoinHandle<()>> {
         self.serve_router(self.router(), listener)
     }
 
-    /// As [`ApiServer::serve`], with a router of the caller's: one that counts what goes on to [`ApiServer::router`], or fails it.
+    /// As [`ApiServer::serve`], with a router of the caller: one that counts or fails requests before it
+    /// passes them to [`ApiServer::router`].
     pub fn serve_router(
         &self,
         router: Router,
@@ -199,7 +204,7 @@ impl ApiServer {
         serve::start(router, self.authority.config.clone(), listener, self.server.shutdown.clone())
     }
 
-    /// Connects the node that runs the pods: logs, exec and proxy work from now on.
+    /// Connects the node that runs the pods: enables logs, exec and proxy.
     pub fn set_backend(&self, backend: Arc<dyn NodeBackend>) {
         *self.server.backend.write().unwrap_or_else(PoisonError::into_inner) = Some(backend);
     }
@@ -209,7 +214,7 @@ impl ApiServer {
         *self.server.authenticator.write().unwrap_or_else(PoisonError::into_inner) = Some(authenticator);
     }
 
-    /// A kubeconfig of the cluster administrator for a server that is served at an address.
+    /// A kubeconfig of the cluster administrator for a server at this address.
     pub fn admin_kubeconfig(&self, address: SocketAddr) -> String {
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "preferences": {},
@@ -224,7 +229,7 @@ impl ApiServer {
         serde_yaml::to_string(&config).unwrap_or_else(|_| config.to_string())
     }
 
-    /// The certificate of the cluster's own authority, as PEM.
+    /// The certificate of the cluster's authority, as PEM.
     pub fn ca_pem(&self) -> &str {
         &self.authority.ca_pem
     }
@@ -234,7 +239,7 @@ impl ApiServer {
         self.server.tokens.admin()
     }
 
-    /// Ends all watches and connections, writes what is under way to disk and closes the data directory.
+    /// Ends all watches and connections, writes pending data to disk and closes the data directory.
     pub fn shutdown(&self) {
         self.server.shutdown.cancel();
         self.server.store.shutdown();

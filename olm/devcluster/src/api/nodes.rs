@@ -1,4 +1,4 @@
-//! Subresources that reach into the node: logs, exec, port forwarding, proxy.
+//! Subresources that need the node: logs, exec, port forwarding, proxy.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::backend::{BackendError, LogOptions, NodeBackend};
 
-/// Answers `log`, `exec`, `portforward` and `proxy`; refuses `attach`.
+/// Serves `log`, `exec`, `portforward` and `proxy`; refuses `attach`.
 pub(crate) async fn serve(
     server: &Arc<Server>,
     parts: &mut Parts,
@@ -37,7 +37,7 @@ pub(crate) async fn serve(
     }
 }
 
-/// The node, or why there is none.
+/// The node, or the error for a server without one.
 pub(crate) fn backend(server: &Server, what: &str) -> ApiResult<Arc<dyn NodeBackend>> {
     server.backend().ok_or_else(|| {
         ApiError::new(
@@ -75,7 +75,7 @@ fn check_assigned(pod: &Value) -> ApiResult<()> {
     Ok(())
 }
 
-/// The pod of a request and the container that it means.
+/// The pod of a request and the selected container.
 pub(crate) fn pod_and_container(
     server: &Server,
     info: &Info,
@@ -135,7 +135,7 @@ async fn logs(server: &Arc<Server>, info: &Info, query: &Query) -> ApiResult<Res
         limit_bytes: size("limitBytes")?,
     };
     let stream = backend.logs(&info.namespace, &info.name, options).await.map_err(|e| backend_error(&e))?;
-    // A follower must not hold up the end of the server.
+    // A follower must not block the shutdown of the server.
     let stream = stream.take_until(server.shutdown.clone().cancelled_owned());
     Ok(bytes_response(200, "text/plain", Body::from_stream(stream)))
 }

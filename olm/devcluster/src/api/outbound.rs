@@ -1,7 +1,8 @@
-//! Calls that the API server makes itself, over TLS: to webhooks and to aggregated API servers.
+//! Outgoing calls of the API server over TLS: to webhooks and to extension API servers.
 //!
-//! A Service is reached through one of its ready endpoints: from inside the cluster network where a node runs the pods,
-//! straight from this process otherwise. Connections are not kept: a call finds the pod that serves now.
+//! A Service is reached through one of its ready endpoints: from inside the cluster network where a node runs
+//! the pods, directly from this process otherwise. Connections are not pooled, so that each call reaches a
+//! current endpoint.
 
 use std::{
     fmt,
@@ -28,19 +29,20 @@ use super::{
     trust,
 };
 
-/// What a webhook may answer: as much as etcd would take of a list of objects, and a guard against endless answers.
+/// Size limit of a webhook's response: as large as a list of objects in etcd, and a guard against endless
+/// responses.
 const MAX_ANSWER: usize = 64 << 20;
-/// Port of a Service when a configuration names none.
+/// Default port of a Service.
 const HTTPS: u16 = 443;
 
-/// Where a call goes.
+/// Destination of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Place {
     Service { namespace: String, name: String, port: u16 },
     Host { host: String, port: u16 },
 }
 
-/// Who answers a call, and how that is made sure.
+/// A server to call, with the means to authenticate it.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     place: Place,
@@ -51,15 +53,15 @@ pub(crate) struct Endpoint {
     tls: Arc<ClientConfig>,
 }
 
-/// How a server is recognised.
+/// Authentication of a server.
 pub(crate) enum Trust<'a> {
-    /// By these authorities, or by those of the machine when there are none.
+    /// By these certificate authorities, or by those of the machine when empty.
     Authorities(&'a [u8]),
-    /// Not at all (`insecureSkipTLSVerify`).
-    Anybody,
+    /// None (`insecureSkipTLSVerify`).
+    Unverified,
 }
 
-/// A certificate and its key that the API server shows.
+/// Client certificate and key of the API server.
 pub(crate) struct ClientIdentity {
     pub chain: Vec<rustls_pki_types::CertificateDer<'static>>,
     pub key: rustls_pki_types::PrivateKeyDer<'static>,
@@ -72,7 +74,7 @@ impl fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
-    /// From a `clientConfig`, as webhook configurations and CRDs have it.
+    /// From the `clientConfig` of a webhook configuration or CRD.
     pub(crate) fn of_client_config(config: &Value) -> Result<Self, String> {
         let bundle = decode_bundle(text(config, "/caBundle"))?;
         let trust = Trust::Authorities(&bundle);
@@ -118,7 +120,7 @@ impl Endpoint {
         })
     }
 
-    /// Posts JSON and reads the JSON of the answer, all within a time.
+    /// Posts JSON and reads the JSON response, within a timeout.
     pub(crate) async fn post(
         &self,
         server: &Server,
@@ -138,7 +140,7 @@ impl Endpoint {
                 .header(header::USER_AGENT, "kube-apiserver-admission")
                 .body(Body::from(bytes))
                 .map_err(|error| error.to_string())?;
-            let response = connection.send_request(request).await.map_err(|error| words(&error))?;
+            let response = connection.send_request(request).await.map_err(|error| go_message(&error))?;
             let code = response.status().as_u16();
             let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
             let body = body.map_err(|error| format!("failed to read the response: {error}"))?;
@@ -150,7 +152,7 @@ impl Endpoint {
         understand(code, &bytes)
     }
 
-    /// Sends a request whose path and headers are ready, and gives back the answer as it comes.
+    /// Sends a prepared request and returns the streamed response.
     pub(crate) async fn send(
         &self,
         server: &Server,
@@ -160,7 +162,7 @@ impl Endpoint {
         if let Ok(host) = self.authority.parse() {
             request.headers_mut().insert(header::HOST, host);
         }
-        connection.send_request(request).await.map_err(|error| words(&error))
+        connection.send_request(request).await.map_err(|error| go_message(&error))
     }
 
     async fn connect(&self, server: &Server) -> Result<SendRequest<Body>, String> {
@@ -170,9 +172,10 @@ impl Endpoint {
         let tls = TlsConnector::from(self.tls.clone())
             .connect(self.server_name.clone(), stream)
             .await
-            .map_err(|error| trust::words(&error, &self.server_name))?;
-        let (sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(tls)).await.map_err(|error| words(&error))?;
+            .map_err(|error| trust::go_message(&error, &self.server_name))?;
+        let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(tls))
+            .await
+            .map_err(|error| go_message(&error))?;
         tokio::spawn(async move {
             if let Err(error) = connection.with_upgrades().await {
                 tracing::debug!(%error, "a connection of the API server was closed");
@@ -200,7 +203,7 @@ impl Endpoint {
     }
 }
 
-/// Tries the addresses of a name, one after the other.
+/// Tries the addresses of a name in turn.
 async fn dial_host(host: &str, port: u16) -> Result<TcpStream, String> {
     let found = tokio::net::lookup_host((host, port)).await;
     let mut why = format!("dial tcp: lookup {host}: no such host");
@@ -214,22 +217,22 @@ async fn dial_host(host: &str, port: u16) -> Result<TcpStream, String> {
 }
 
 async fn dial_address(address: SocketAddr) -> Result<TcpStream, String> {
-    TcpStream::connect(address).await.map_err(|error| refused(address, &io_words(&error)))
+    TcpStream::connect(address).await.map_err(|error| refused(address, &io_message(&error)))
 }
 
 fn refused(address: SocketAddr, why: &str) -> String {
     format!("dial tcp {address}: connect: {why}")
 }
 
-/// Go's word for what everybody meets.
-fn io_words(error: &std::io::Error) -> String {
+/// Go's wording of common errors.
+fn io_message(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
         _ => error.to_string(),
     }
 }
 
-fn words(error: &hyper::Error) -> String {
+fn go_message(error: &hyper::Error) -> String {
     if error.is_incomplete_message() || error.is_closed() || error.is_canceled() {
         return "EOF".to_owned();
     }
@@ -257,8 +260,8 @@ pub(crate) fn tls_config(
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;
     let builder = match trust {
-        Trust::Anybody => {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(trust::Anybody::new()))
+        Trust::Unverified => {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(trust::AcceptAny::new()))
         }
         Trust::Authorities([]) => builder.with_root_certificates(machine_roots()),
         Trust::Authorities(bundle) => {
@@ -271,12 +274,12 @@ pub(crate) fn tls_config(
             .map_err(|error| error.to_string())?,
         None => builder.with_no_client_auth(),
     };
-    // As Kubernetes, one request a connection: HTTP/2 would stick to one pod.
+    // As in Kubernetes, one request per connection: HTTP/2 would stay with one pod.
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }
 
-/// The authorities that this machine trusts, read once.
+/// Trusted certificate authorities of the machine, read once.
 fn machine_roots() -> Arc<RootCertStore> {
     static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
     let read = || {
@@ -293,7 +296,7 @@ fn machine_roots() -> Arc<RootCertStore> {
     ROOTS.get_or_init(read).clone()
 }
 
-/// What the answer of a webhook means, as Kubernetes' client words it.
+/// Interprets a webhook's response, with errors in the wording of Kubernetes' client.
 fn understand(code: u16, bytes: &[u8]) -> Result<Value, String> {
     const LONGEST: usize = 2048;
     if (200..300).contains(&code) {
@@ -320,22 +323,21 @@ fn understand(code: u16, bytes: &[u8]) -> Result<Value, String> {
     })
 }
 
-/// Which port of a Service.
+/// Port of a Service.
 pub(crate) enum Port<'a> {
-    /// The first.
     First,
     Number(u16),
     Name(&'a str),
 }
 
-/// Where a Service leads.
+/// Resolved destination of a Service.
 pub(crate) enum Found {
     Address(SocketAddr),
     /// A name outside of the cluster (`ExternalName`).
     External(String),
 }
 
-/// Why a Service leads nowhere.
+/// A Service without a destination.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoService {
     #[error("service \"{0}\" not found")]
@@ -346,7 +348,7 @@ pub(crate) enum NoService {
     NoEndpoints(String),
 }
 
-/// A ready endpoint of a Service, any of them.
+/// Any ready endpoint of a Service.
 pub(crate) fn find_service(
     store: &Store,
     namespace: &str,

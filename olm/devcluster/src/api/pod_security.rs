@@ -1,7 +1,7 @@
-//! Pod Security admission: the labels of a namespace say which pods it takes.
+//! Pod Security admission, configured by the labels of a namespace.
 //!
-//! As Kubernetes: `enforce` refuses pods, `warn` warns about pods and about what makes pods, `audit` is checked and goes
-//! nowhere, because there is no audit log. The texts of single violations are our own.
+//! As in Kubernetes: `enforce` refuses pods, `warn` warns about pods and workloads, `audit` is validated and
+//! has no effect, because there is no audit log. The texts of single violations are our own.
 
 use olm_crd::pod_security::{LABEL, Level, pinned_minor, violations};
 use serde_json::Value;
@@ -15,10 +15,10 @@ use super::{
 use crate::{KUBERNETES_MINOR, machinery::field_error::FieldError};
 
 const MODES: [&str; 3] = ["enforce", "warn", "audit"];
-/// Existing pods that a warning names, as many as Kubernetes names at most.
+/// Kubernetes' limit of existing pods that a warning names.
 const MOST_NAMED: usize = 10;
 
-/// The kinds with a pod template, and where it is.
+/// The kinds with a pod template, and its path.
 const TEMPLATES: [(&str, &str, &str); 7] = [
     ("", "replicationcontrollers", "/spec/template"),
     ("apps", "deployments", "/spec/template"),
@@ -41,7 +41,7 @@ impl Policy {
         Self { level: Level::Privileged, version: String::new() }
     }
 
-    /// What the labels of a namespace say of a mode; a level that is none counts as `otherwise`.
+    /// The labels of a namespace for a mode; an invalid level counts as `otherwise`.
     fn of(namespace: &Value, mode: &str, otherwise: Level) -> Option<Self> {
         let label = |suffix: &str| {
             let labels = namespace.pointer("/metadata/labels")?;
@@ -56,7 +56,7 @@ impl Policy {
         Self::of(namespace, "enforce", Level::Restricted).unwrap_or(Self::privileged())
     }
 
-    /// Since 1.26 the level that is enforced is also warned about.
+    /// Since 1.26 the enforced level also warns.
     fn warned(namespace: &Value) -> Self {
         Self::of(namespace, "warn", Level::Privileged).unwrap_or_else(|| Self::enforced(namespace))
     }
@@ -73,7 +73,7 @@ impl std::fmt::Display for Policy {
     }
 }
 
-/// Checks what is created or changed.
+/// Checks a created or changed object.
 pub(crate) fn admit(call: &Call<'_>, object: &Value, live: Option<&Value>) -> ApiResult<()> {
     let resource = call.resource;
     if !call.info.subresource.is_empty() {
@@ -116,7 +116,7 @@ pub(crate) fn admit(call: &Call<'_>, object: &Value, live: Option<&Value>) -> Ap
     Ok(())
 }
 
-/// A namespace's labels must mean something; pods that a new label would refuse are named.
+/// Validates a namespace's labels; warns about existing pods that violate a new level.
 fn namespace(call: &Call<'_>, object: &Value, live: Option<&Value>) -> ApiResult<()> {
     let errors = label_errors(object, live);
     if !errors.is_empty() {

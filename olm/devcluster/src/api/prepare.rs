@@ -1,5 +1,5 @@
-//! What happens to an object between the client and the store: types, unknown fields, system metadata, defaults,
-//! admission, validation, field ownership.
+//! The write path of an object up to the store: types, unknown fields, system metadata, defaults, admission,
+//! validation, field ownership.
 
 use serde_json::{Map, Value, json};
 
@@ -15,18 +15,19 @@ use crate::machinery::{
     openapi, ssa,
 };
 
-/// How field ownership is recorded.
+/// Recording of field ownership.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Tracking {
-    /// Not an apply: the manager owns what it changed.
+    /// Not an apply: the manager owns the changed fields.
     Update,
     /// An apply, already recorded.
     Applied,
-    /// An apply that changes nothing.
+    /// An apply without changes.
     Unchanged,
 }
 
-/// Reads `apiVersion`, `kind`, namespace and the types of the metadata; fills in what the URL says.
+/// Validates `apiVersion`, `kind`, namespace and the types of the metadata; sets the values of the URL where
+/// absent.
 pub(crate) fn check_type(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
     let resource = call.resource;
     let expected = resource.api_version();
@@ -71,7 +72,7 @@ pub(crate) fn check_type(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
     Ok(())
 }
 
-/// Metadata of the wrong type is refused for every kind, so that all other code can rely on its shape.
+/// Metadata of the wrong type is refused for every kind, so that all other code can rely on its structure.
 fn check_metadata_types(resource: &Resource, object: &mut Value) -> ApiResult<()> {
     let refuse = |field: &str, wanted: &str| {
         let (kind, version) = (&resource.kind, &resource.version);
@@ -122,7 +123,7 @@ fn check_metadata_types(resource: &Resource, object: &mut Value) -> ApiResult<()
     Ok(())
 }
 
-/// An apply of fields that the type does not have is refused, whatever `fieldValidation` says: nobody could own them.
+/// An apply of undeclared fields is refused, whatever `fieldValidation` specifies: they could not be owned.
 pub(crate) fn declared(call: &Call<'_>, config: &mut Value) -> ApiResult<()> {
     let before = config.clone();
     if drop_unknown(call.resource, config)?.is_empty() {
@@ -146,7 +147,7 @@ pub(crate) fn declared(call: &Call<'_>, config: &mut Value) -> ApiResult<()> {
     })))
 }
 
-/// Takes unknown fields out and names them; refuses wrong types of built-in kinds.
+/// Removes unknown fields and returns their paths; refuses wrong types of built-in kinds.
 fn drop_unknown(resource: &Resource, object: &mut Value) -> ApiResult<Vec<String>> {
     let Some(custom) = resource.custom() else {
         let (group, version, kind) =
@@ -162,7 +163,7 @@ fn drop_unknown(resource: &Resource, object: &mut Value) -> ApiResult<Vec<String
     Ok(custom.schema.prune(object))
 }
 
-/// Unknown fields and wrong types, as `fieldValidation` says. Unknown fields are gone afterwards.
+/// Handles unknown fields and wrong types according to `fieldValidation`. Unknown fields are removed.
 pub(crate) fn strict(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
     let resource = call.resource;
     let unknown = drop_unknown(resource, object)?;
@@ -195,7 +196,7 @@ fn defaults(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// Makes what a webhook returned an object of its kind again: types, unknown fields, defaults.
+/// Normalizes an object that a webhook returned: types, unknown fields, defaults.
 pub(crate) fn conform(resource: &Resource, object: &mut Value) -> ApiResult<()> {
     let (api_version, kind) = (meta::text(object, "/apiVersion"), meta::text(object, "/kind"));
     if (api_version, kind) != (resource.api_version().as_str(), resource.kind.as_str()) {
@@ -223,7 +224,7 @@ pub(crate) fn conform(resource: &Resource, object: &mut Value) -> ApiResult<()> 
     Ok(())
 }
 
-/// Makes of what was sent the object that webhooks see: nothing that only the server says, defaults, field ownership.
+/// Prepares a new object for the webhooks: removes server-managed fields, sets defaults and field ownership.
 pub(crate) fn begin_create(call: &Call<'_>, mut object: Value, tracking: &Tracking) -> ApiResult<Value> {
     strict(call, &mut object)?;
     convert::event_store_form(call.resource, &mut object);
@@ -235,7 +236,7 @@ pub(crate) fn begin_create(call: &Call<'_>, mut object: Value, tracking: &Tracki
     Ok(object)
 }
 
-/// What clients and webhooks cannot say of a new object is removed, what they left out filled in.
+/// Removes fields that clients and webhooks cannot set on a new object, and sets defaults.
 fn settle_new(resource: &Resource, object: &mut Value) {
     let metadata = meta::metadata(object);
     for field in [
@@ -260,7 +261,7 @@ fn settle_new(resource: &Resource, object: &mut Value) {
     defaults(resource, object);
 }
 
-/// Makes an object ready to be stored for the first time. `again` says that it is not what [`begin_create`] made any more.
+/// Prepares an object for its first write. `again` means that it differs from the result of [`begin_create`].
 pub(crate) fn finish_create(call: &Call<'_>, mut object: Value, again: bool) -> ApiResult<Value> {
     let resource = call.resource;
     if again {
@@ -284,14 +285,14 @@ pub(crate) fn finish_create(call: &Call<'_>, mut object: Value, again: bool) -> 
     Ok(object)
 }
 
-/// A change on its way to the store.
+/// A pending update.
 pub(crate) struct Draft {
     pub object: Value,
-    /// It changes nothing that a client can change; who owns the fields is among that.
+    /// No client-writable field changed, field ownership included.
     pub unchanged: bool,
 }
 
-/// Makes of what was sent the changed object that webhooks see. `live` is the stored object in the version of the request.
+/// Prepares a changed object for the webhooks. `live` is the stored object in the version of the request.
 pub(crate) fn begin_update(
     call: &Call<'_>,
     live: &Value,
@@ -329,7 +330,7 @@ fn subresource<'a>(call: &'a Call<'_>) -> Option<&'a str> {
     Some(call.info.subresource.as_str()).filter(|s| !s.is_empty())
 }
 
-/// What clients and webhooks cannot change is as before, what they left out filled in.
+/// Restores fields that clients and webhooks cannot change, and sets defaults.
 fn settle_changed(call: &Call<'_>, live: &Value, object: &mut Value) {
     let resource = call.resource;
     keep_system_metadata(live, object);
@@ -337,7 +338,7 @@ fn settle_changed(call: &Call<'_>, live: &Value, object: &mut Value) {
         Some("status") => only_status(resource.custom().is_some(), live, object),
         Some("finalize") => only_finalizers(live, object),
         Some("binding" | "eviction") => {}
-        _ if resource.status => keep(live, object, "status"),
+        _ if resource.status => restore(live, object, "status"),
         _ => {}
     }
     if let Some(builtin) = resource.builtin()
@@ -351,7 +352,7 @@ fn settle_changed(call: &Call<'_>, live: &Value, object: &mut Value) {
     }
 }
 
-/// Takes up what webhooks made of a change.
+/// Adopts the webhooks' changes of an update.
 pub(crate) fn changed_by_webhooks(call: &Call<'_>, live: &Value, draft: &mut Draft) -> ApiResult<()> {
     check_type(call, &mut draft.object)?;
     settle_changed(call, live, &mut draft.object);
@@ -359,13 +360,13 @@ pub(crate) fn changed_by_webhooks(call: &Call<'_>, live: &Value, draft: &mut Dra
     Ok(())
 }
 
-/// Makes a changed object ready to be stored.
+/// Prepares a changed object for the write.
 pub(crate) fn finish_update(call: &Call<'_>, live: &Value, object: &mut Value) -> ApiResult<()> {
     check(call, object, Some(live))?;
     hooks::before_write(call, object, Some(live))
 }
 
-/// What no client may change.
+/// Restores the metadata that no client may change.
 fn keep_system_metadata(live: &Value, object: &mut Value) {
     let old = live.get("metadata").cloned().unwrap_or_default();
     let metadata = meta::metadata(object);
@@ -382,17 +383,17 @@ fn keep_system_metadata(live: &Value, object: &mut Value) {
         meta::put(metadata, field, old.get(field).cloned());
     }
     metadata.shift_remove("selfLink");
-    // A client that does not send managedFields does not mean to remove them.
+    // An absent managedFields means no change, not a removal.
     if !metadata.contains_key("managedFields") {
         meta::put(metadata, "managedFields", old.get("managedFields").cloned());
     }
 }
 
-fn keep(live: &Value, object: &mut Value, field: &str) {
+fn restore(live: &Value, object: &mut Value, field: &str) {
     meta::put(meta::as_map(object), field, live.get(field).cloned());
 }
 
-/// A write to `/status`: everything else stays as it is.
+/// A write to `/status`: all other fields are restored.
 fn only_status(custom: bool, live: &Value, object: &mut Value) {
     let status = object.get("status").cloned();
     let mut metadata = live.get("metadata").cloned().unwrap_or_default();
@@ -401,7 +402,7 @@ fn only_status(custom: bool, live: &Value, object: &mut Value) {
     {
         meta::put(to, "managedFields", from.get("managedFields").cloned());
         if !custom {
-            // Built-in kinds accept labels and annotations here too.
+            // Built-in kinds also accept labels and annotations here.
             for field in ["labels", "annotations"] {
                 meta::put(to, field, from.get(field).cloned());
             }
@@ -436,7 +437,8 @@ fn bump_generation(call: &Call<'_>, live: &Value, object: &mut Value) {
         };
         strip(live) != strip(object)
     } else {
-        // ReplicaSets get the annotations of their Deployment. The controller writes its own ones by the status.
+        // ReplicaSets copy the annotations of their Deployment. The controller writes its own annotations
+        // through the status.
         let annotated = resource.is("apps", "deployments") && subresource(call) != Some("status");
         live.get("spec") != object.get("spec") || annotated && annotations(live) != annotations(object)
     };
@@ -445,12 +447,11 @@ fn bump_generation(call: &Call<'_>, live: &Value, object: &mut Value) {
     meta::metadata(object).insert("generation".to_owned(), new.into());
 }
 
-/// The annotations of an object, if it has any.
 fn annotations(object: &Value) -> Option<&Map<String, Value>> {
     object.pointer("/metadata/annotations").and_then(Value::as_object).filter(|map| !map.is_empty())
 }
 
-/// Whether two objects differ in nothing that a client can change.
+/// Whether two objects have the same client-writable fields.
 fn same(live: &Value, object: &Value) -> bool {
     let strip = |v: &Value| {
         let mut v = v.clone();
@@ -484,7 +485,7 @@ fn check(call: &Call<'_>, object: &Value, live: Option<&Value>) -> ApiResult<()>
     Err(ApiError::invalid(&resource.group, &resource.kind, meta::name(object), &errors))
 }
 
-/// The empty answer body of a success.
+/// The `Status` of a success.
 pub(crate) fn success(details: Value) -> Value {
     json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details })
 }

@@ -1,8 +1,8 @@
-//! Reading request bodies in the Kubernetes protobuf format.
+//! Decodes request bodies in the Kubernetes protobuf format.
 //!
-//! kubectl 1.32 and newer sends it for the kinds that it has Go types for (`kubectl create configmap`, `kubectl auth
-//! can-i`) and does not fall back to JSON. Answers are always JSON. The field numbers are in `protobuf.txt`; a field that
-//! is not there is refused, never dropped.
+//! kubectl 1.32 and newer sends it for the kinds that it has Go types for (`kubectl create configmap`,
+//! `kubectl auth can-i`) and does not fall back to JSON. Responses are always JSON. The field numbers are in
+//! `protobuf.txt`; an unknown field is refused, never dropped.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -100,7 +100,6 @@ fn unsupported(what: &str) -> ApiError {
     ))
 }
 
-/// Decodes a body.
 pub(crate) fn decode(body: &[u8]) -> ApiResult<Value> {
     let mut unknown = Fields(body.strip_prefix(MAGIC).ok_or_else(malformed)?);
     let (mut api_version, mut kind, mut raw): (String, String, &[u8]) = (String::new(), String::new(), &[]);
@@ -120,7 +119,7 @@ pub(crate) fn decode(body: &[u8]) -> ApiResult<Value> {
             _ => {}
         }
     }
-    // Delete options come under the version of the group that they are sent to.
+    // Delete options have the version of the group that they are sent to.
     let name = if kind == "DeleteOptions" { kind.clone() } else { format!("{api_version}/{kind}") };
     let mut object = message(&name, raw, 0)?;
     object.shift_insert(0, "kind".to_owned(), kind.into());
@@ -159,7 +158,7 @@ fn message(name: &str, bytes: &[u8], depth: usize) -> ApiResult<Map<String, Valu
     Ok(object)
 }
 
-/// A key and a value of a map.
+/// A map entry.
 fn entry(kind: &str, bytes: &[u8]) -> ApiResult<(String, Value)> {
     let (mut key, mut value): (&[u8], &[u8]) = (&[], &[]);
     let mut fields = Fields(bytes);
@@ -178,7 +177,7 @@ fn entry(kind: &str, bytes: &[u8]) -> ApiResult<(String, Value)> {
     Ok((text(key)?, value))
 }
 
-/// The text of a message whose first field is one.
+/// The text of a message whose first field is a string.
 fn first_text(bytes: &[u8]) -> ApiResult<String> {
     let mut fields = Fields(bytes);
     while let Some((number, wire)) = fields.next()? {
@@ -189,7 +188,7 @@ fn first_text(bytes: &[u8]) -> ApiResult<String> {
     Ok(String::new())
 }
 
-/// `None` for what Go leaves out of JSON as empty.
+/// `None` for values that Go omits from JSON as empty.
 fn scalar(kind: &str, wire: Wire<'_>, depth: usize) -> ApiResult<Option<Value>> {
     Ok(match (kind, wire) {
         ("-", _) => None,
@@ -204,7 +203,7 @@ fn scalar(kind: &str, wire: Wire<'_>, depth: usize) -> ApiResult<Option<Value>> 
         ("x", Wire::Bytes(bytes)) => int_or_string(bytes)?,
         ("t" | "u", Wire::Bytes(bytes)) => time(bytes, kind == "u")?,
         (name, Wire::Bytes(bytes)) if name.len() > 2 => {
-            // An empty selector is not the same as none.
+            // An empty selector differs from an absent one.
             let value = message(name, bytes, depth + 1)?;
             (!value.is_empty() || name == "LabelSelector").then(|| value.into())
         }
@@ -274,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_refused() {
+    fn unknown_fields_and_kinds_are_refused() {
         assert_eq!(decode(&body("v1", "Pod", &[])).unwrap_err().code(), 415);
         assert_eq!(decode(&body("v1", "ConfigMap", &field(9, b"x"))).unwrap_err().code(), 415);
         for bad in

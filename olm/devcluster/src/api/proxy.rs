@@ -1,5 +1,5 @@
-//! `services/[SCHEME:]NAME:PORT/proxy/...` and the same of pods: HTTP into the cluster network. As in Kubernetes, the certificate of
-//! an `https` port is not verified.
+//! `services/[SCHEME:]NAME:PORT/proxy/...` and the same for pods: HTTP into the cluster network. As in
+//! Kubernetes, the certificate of an `https` port is not verified.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -22,7 +22,7 @@ use super::{
     store::Key,
 };
 
-/// Headers that concern one connection, or the caller's rights here, and are not passed on.
+/// Hop-by-hop headers and credentials, which are not forwarded.
 const OWN_HEADERS: &[HeaderName] = &[
     header::AUTHORIZATION,
     header::CONNECTION,
@@ -56,7 +56,6 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Forwards a request.
 pub(crate) async fn serve(
     server: &Arc<Server>,
     parts: &Parts,
@@ -78,7 +77,7 @@ pub(crate) async fn serve(
     };
     let stream = backend.dial(address).await.map_err(|error| unreachable(&error))?;
     let mut sender = if target.tls {
-        let tls = outbound::tls_config(&Trust::Anybody, None).map_err(|error| unreachable(&error))?;
+        let tls = outbound::tls_config(&Trust::Unverified, None).map_err(|error| unreachable(&error))?;
         let name = ServerName::from(address.ip());
         let stream = TlsConnector::from(tls).connect(name, stream).await;
         open(stream.map_err(|error| unreachable(&error))?).await

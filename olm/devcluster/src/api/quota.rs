@@ -1,4 +1,4 @@
-//! ResourceQuota and LimitRange: what may be written into a namespace.
+//! Admission by ResourceQuota and LimitRange.
 
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ fn of_namespace(call: &Call<'_>, plural: &str) -> Vec<Arc<Value>> {
     call.server.store.list(&stored_key("", plural), &call.info.namespace).items
 }
 
-/// Whether writes in the namespace of the request take something from a quota.
+/// Whether writes in the namespace of the request use a quota.
 pub(crate) fn concerns(call: &Call<'_>) -> bool {
     call.info.subresource.is_empty() && !of_namespace(call, "resourcequotas").is_empty()
 }
 
-/// Fills in what a LimitRange says of containers.
+/// Sets the defaults of LimitRanges for containers.
 pub(crate) fn fill_in(call: &Call<'_>, object: &mut Value) {
     if call.resource.is("", "pods") {
         for range in of_namespace(call, "limitranges") {
@@ -33,8 +33,8 @@ pub(crate) fn fill_in(call: &Call<'_>, object: &mut Value) {
     }
 }
 
-/// Whether an object fits into the namespace's limits and quotas. What all others use is counted now, so that nothing can
-/// come in between while [`super::hooks::guard`] is held.
+/// Checks an object against the namespace's limits and quotas. The usage of all other objects is counted now,
+/// so that no write can interleave while [`super::hooks::guard`] is held.
 pub(crate) fn check(call: &Call<'_>, object: &Value, live: Option<&Value>) -> ApiResult<()> {
     let resource = call.resource;
     if !call.info.subresource.is_empty() {

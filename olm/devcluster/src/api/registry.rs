@@ -1,4 +1,4 @@
-//! Which resources are served right now: the built-in ones and those of CustomResourceDefinitions.
+//! The served resources: built-in ones and those of CustomResourceDefinitions.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -31,14 +31,14 @@ pub(crate) struct Resource {
     pub status: bool,
     pub scale: Option<ScalePaths>,
     pub generation: bool,
-    /// Key of its objects in the store.
+    /// Storage key of its objects.
     pub stored: String,
-    /// Field paths that lists can be selected by.
+    /// Field paths that field selectors support.
     pub fields: Vec<String>,
     pub body: Body,
 }
 
-/// Where a kind keeps its replica counts.
+/// Paths of a kind's replica counts.
 #[derive(Debug, Clone)]
 pub(crate) struct ScalePaths {
     pub spec_replicas: String,
@@ -46,7 +46,7 @@ pub(crate) struct ScalePaths {
     pub selector: Option<String>,
 }
 
-/// What is behind a resource.
+/// Definition of a resource.
 pub(crate) enum Body {
     Builtin(&'static Builtin),
     Custom { crd: Arc<Crd>, version: usize, conversion: Option<Arc<ConversionWebhook>> },
@@ -75,7 +75,6 @@ impl Resource {
         }
     }
 
-    /// Columns of a custom resource.
     pub(crate) fn columns(&self) -> &[Column] {
         self.custom().map(|c| c.columns.as_slice()).unwrap_or_default()
     }
@@ -87,7 +86,7 @@ impl Resource {
         }
     }
 
-    /// The name that a CRD of this resource has.
+    /// Name of the CRD of this resource.
     pub(crate) fn crd_name(&self) -> String {
         format!("{}.{}", self.plural, self.group)
     }
@@ -159,12 +158,12 @@ impl Resource {
     }
 }
 
-/// Key of a resource in the store: `apps/deployments`, `/pods`.
+/// Storage key of a resource: `apps/deployments`, `/pods`.
 pub(crate) fn stored_key(group: &str, plural: &str) -> String {
     format!("{group}/{plural}")
 }
 
-/// What is served at one moment.
+/// A snapshot of the served resources.
 #[derive(Default)]
 pub(crate) struct Served {
     /// In the order of discovery.
@@ -199,7 +198,7 @@ impl Served {
     }
 }
 
-/// `v2` before `v1` before `v1beta2` before `v1alpha1` before everything else.
+/// `v2` before `v1` before `v1beta2` before `v1alpha1` before all others.
 fn version_rank(version: &str) -> (u8, u32, u8, u32) {
     let parse = || -> Option<(u8, u32, u8, u32)> {
         let rest = version.strip_prefix('v')?;
@@ -219,14 +218,14 @@ fn version_rank(version: &str) -> (u8, u32, u8, u32) {
     parse().unwrap_or((0, 0, 0, 0))
 }
 
-/// A CRD that is served, and the webhook that converts between its versions.
+/// A served CRD with its conversion webhook.
 #[derive(Clone)]
 struct Defined {
     crd: Arc<Crd>,
     conversion: Option<Arc<ConversionWebhook>>,
 }
 
-/// The resources, replaceable while the server runs.
+/// The resources, replaceable at run time.
 pub(crate) struct Registry {
     custom: RwLock<BTreeMap<String, Defined>>,
     served: RwLock<Arc<Served>>,
@@ -243,7 +242,7 @@ impl Registry {
         self.served.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Serves a CRD (after its status says that it is established).
+    /// Serves a CRD (once its status is established).
     pub(crate) fn set_crd(&self, name: &str, object: &Value) -> Result<(), Vec<FieldError>> {
         let crd = Arc::new(crate::machinery::crd::parse(object)?);
         let conversion = ConversionWebhook::of_crd(object).map(Arc::new);
@@ -258,7 +257,7 @@ impl Registry {
         self.rebuild();
     }
 
-    /// Which resource of a group other than `except` holds a name.
+    /// The resource of a group other than `except` that holds a name.
     pub(crate) fn holder(&self, group: &str, except: &str, name: &str) -> Option<String> {
         let served = self.served();
         served

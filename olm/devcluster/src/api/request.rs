@@ -1,4 +1,4 @@
-//! What a request asks for, read from its method, path and query.
+//! Parses a request's method, path and query.
 
 use http::Method;
 
@@ -47,7 +47,7 @@ impl Query {
     }
 }
 
-/// Decodes `%41`; what is not valid stays as it is.
+/// Decodes `%41`; invalid escapes stay unchanged.
 pub(crate) fn percent_decode(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -71,13 +71,14 @@ pub(crate) fn percent_decode(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// A request to a resource, or to some other path.
+/// A request to a resource or to a non-resource path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Info {
-    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`; the lower-case method otherwise.
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`; the lower-case
+    /// method otherwise.
     pub verb: String,
     pub path: String,
-    /// Whether the fields below mean something.
+    /// Whether the fields below are set.
     pub is_resource: bool,
     pub group: String,
     pub version: String,
@@ -85,7 +86,7 @@ pub(crate) struct Info {
     pub resource: String,
     pub name: String,
     pub subresource: String,
-    /// What follows the subresource (`proxy`).
+    /// The path after the subresource (`proxy`).
     pub tail: String,
 }
 
@@ -119,7 +120,7 @@ impl Info {
         };
         let at = |index: usize| rest.get(index).map(|s| percent_decode(s)).unwrap_or_default();
         (info.resource, info.name, info.subresource) = (at(0), at(1), at(2));
-        // The rest is forwarded as it came, escapes included.
+        // The tail is forwarded unchanged, escapes included.
         info.tail = rest.get(3..).map(|t| t.join("/")).unwrap_or_default();
         let collection = info.name.is_empty();
         let verb = match method.as_str() {
@@ -137,7 +138,7 @@ impl Info {
         info
     }
 
-    /// The resource as RBAC names it: `pods/log`.
+    /// The resource in RBAC rules: `pods/log`.
     pub(crate) fn full_resource(&self) -> String {
         if self.subresource.is_empty() {
             self.resource.clone()

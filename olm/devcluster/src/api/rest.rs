@@ -1,4 +1,4 @@
-//! Reading, creating and changing one object.
+//! Reads, creates and changes one object.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::{
     server::{Call, answer, decode, yaml},
     status::{ApiError, ApiResult},
     store::{Key, WriteError},
-    webhooks::{self, Asked, Operation, UpdateAdmission},
+    webhooks::{self, AdmissionRequest, Operation, UpdateAdmission},
 };
 use crate::machinery::{
     field_error::FieldError,
@@ -22,7 +22,7 @@ use crate::machinery::{
     ssa::{self, ApplyRequest},
 };
 
-/// A stuck loop would be a bug; so many other writers in a row are a conflict.
+/// Limit of retries: a bug must not loop forever, and this many concurrent writes are reported as a conflict.
 const ATTEMPTS: usize = 100;
 
 impl Call<'_> {
@@ -47,7 +47,7 @@ impl Call<'_> {
         self.server.store.get(&self.key()).ok_or_else(|| self.not_found())
     }
 
-    /// The answer with an object in the form that was asked for.
+    /// The response with an object in the requested form.
     pub(crate) async fn show(&self, code: u16, object: &Arc<Value>) -> ApiResult<Response> {
         let shown = convert::present(self.server, self.resource, object).await?;
         Ok(answer(code, &self.format.object(self.resource, &shown)))
@@ -63,7 +63,7 @@ impl Call<'_> {
     }
 }
 
-/// What a failed write means to the client.
+/// Maps a failed write to the client's error.
 pub(crate) fn storage_error(error: &WriteError) -> ApiError {
     match error {
         WriteError::Raced => ApiError::unavailable("too many writers at once, try again"),
@@ -87,7 +87,7 @@ pub(crate) async fn create(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response>
     call.show(201, &stored).await
 }
 
-/// Creates an object that was decoded or applied.
+/// Creates an object of a create or apply request.
 async fn create_object(call: &Call<'_>, mut object: Value, tracking: &Tracking) -> ApiResult<Arc<Value>> {
     let dry_run = call.dry_run()?;
     let resource = call.resource;
@@ -106,9 +106,9 @@ async fn create_object(call: &Call<'_>, mut object: Value, tracking: &Tracking) 
     let mut draft = prepare::begin_create(call, object, tracking)?;
     admission::create(call, &mut draft)?;
     let options = || webhooks::options(call, "CreateOptions");
-    // Requests for a namespace are in it, also the one that makes it.
+    // Requests for a namespace have itself as their namespace, including its creation.
     let namespace = if resource.is("", "namespaces") { given.as_str() } else { call.info.namespace.as_str() };
-    let asked = Asked {
+    let admission = AdmissionRequest {
         server: call.server,
         resource,
         subresource: "",
@@ -122,7 +122,7 @@ async fn create_object(call: &Call<'_>, mut object: Value, tracking: &Tracking) 
         warnings: &call.warnings,
     };
     let mutated =
-        webhooks::mutate(&asked, Some(&mut draft), &mut |object| admission::create(call, object)).await?;
+        webhooks::mutate(&admission, Some(&mut draft), &mut |object| admission::create(call, object)).await?;
     for _ in 0..ATTEMPTS {
         let mut object = draft.clone();
         if generated {
@@ -140,13 +140,13 @@ async fn create_object(call: &Call<'_>, mut object: Value, tracking: &Tracking) 
         }
         let mut guard = hooks::guard(call).await;
         let mut object = prepare::finish_create(call, object, mutated || generated)?;
-        let asked = Asked { name: &name, ..asked };
-        if asked.concerns_validating() {
-            // A webhook may write what the guard is for.
+        let admission = AdmissionRequest { name: &name, ..admission };
+        if admission.concerns_validating() {
+            // A webhook may perform writes that need the guard.
             drop(guard.take());
-            webhooks::validate(&asked, Some(&object)).await?;
+            webhooks::validate(&admission, Some(&object)).await?;
             guard = hooks::guard(call).await;
-            // Time has passed.
+            // The namespace may have changed during the webhook calls.
             hooks::namespace_accepts(call, &name)?;
             hooks::before_write(call, &mut object, None)?;
         }
@@ -182,10 +182,10 @@ pub(crate) async fn update(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response>
     call.show(200, &stored).await
 }
 
-/// Reads, changes and writes an object until nobody was faster.
+/// Reads, changes and writes an object, and retries after concurrent writes.
 ///
-/// `f` gets the stored object in the version of the request and makes the new one of it. A resourceVersion in what it
-/// makes is the client's precondition.
+/// `f` gets the stored object in the version of the request and returns the changed one. A resourceVersion in
+/// its result is the client's precondition.
 pub(crate) async fn change<F>(call: &Call<'_>, mut f: F) -> ApiResult<Arc<Value>>
 where
     F: FnMut(&Arc<Value>) -> ApiResult<(Value, Tracking)>,
@@ -212,7 +212,7 @@ where
         let mut draft = prepare::begin_update(call, &shown, new, &tracking)?;
         let unchanged = |draft: &Draft| draft.unchanged && convert::is_store_form(resource, &current);
         let admission = UpdateAdmission::new(call, &shown, dry_run);
-        let concerned = admission.concerns_somebody();
+        let concerned = admission.matches_any();
         if !concerned && unchanged(&draft) {
             return Ok(current);
         }
@@ -222,7 +222,7 @@ where
         let mut guard = hooks::guard(call).await;
         prepare::finish_update(call, &shown, &mut draft.object)?;
         if concerned {
-            // A webhook may write what the guard is for.
+            // A webhook may perform writes that need the guard.
             drop(guard.take());
             admission.validate(&draft.object).await?;
             guard = hooks::guard(call).await;
@@ -304,7 +304,7 @@ pub(crate) async fn patch(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response> 
     }
 }
 
-/// Only a resourceVersion that the patch itself names is a precondition; the live one is always current.
+/// Only a resourceVersion in the patch itself is a precondition; the live one is always current.
 fn with_precondition(mut patched: Value, live: &Value, body: &Value) -> Value {
     if meta::resource_version(body).is_empty() {
         let live = live.pointer("/metadata/resourceVersion").cloned();
@@ -321,7 +321,7 @@ fn unsupported_patch(media: &str, supported: &[&str]) -> ApiError {
     ApiError::unsupported_media_type(message)
 }
 
-/// Server-side apply: creates the object when there is none.
+/// Server-side apply: creates the object when it is absent.
 async fn apply(call: &Call<'_>, mut config: Value) -> ApiResult<Response> {
     let manager = call.query.get("fieldManager").to_owned();
     if manager.is_empty() {
@@ -368,7 +368,7 @@ async fn apply(call: &Call<'_>, mut config: Value) -> ApiResult<Response> {
             let mut object = request(None, &now)?.object;
             meta::metadata(&mut object).shift_remove("resourceVersion");
             match create_object(call, object, &Tracking::Applied).await {
-                // Somebody else created it meanwhile: apply to theirs.
+                // Created concurrently: apply to that object.
                 Err(error) if error.code() == 409 && call.server.store.get(&call.key()).is_some() => continue,
                 Err(error) => return Err(error),
                 Ok(stored) => return call.show(201, &stored).await,
@@ -396,7 +396,7 @@ async fn apply(call: &Call<'_>, mut config: Value) -> ApiResult<Response> {
     Err(ApiError::unavailable("too many writers at once, try again"))
 }
 
-/// POST pods/NAME/binding: puts a pod on a node.
+/// POST pods/NAME/binding: binds a pod to a node.
 pub(crate) async fn bind(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response> {
     let mut binding = decode(call.headers, bytes)?;
     meta::default(&mut binding, "apiVersion", "v1");

@@ -1,4 +1,4 @@
-//! Questions about identity and rights, and tokens on request.
+//! Access and token reviews, and token requests.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::machinery::field_error::FieldError;
 
-/// Answers a review.
+/// Serves a review.
 pub(crate) async fn serve(
     server: &Arc<Server>,
     review: &Review,
@@ -93,7 +93,7 @@ fn access_review(server: &Server, who: &Identity, body: &Value) -> ApiResult<Val
     let wanted = match (resource.is_object(), other.is_object()) {
         (true, false) => {
             let (resource, sub) = (at("/resourceAttributes/resource"), at("/resourceAttributes/subresource"));
-            // An empty resource would read as a question about a URL.
+            // An empty resource would be read as a request for a URL.
             let resource = if resource.is_empty() { "<none>".to_owned() } else { resource };
             Attributes {
                 verb: at("/resourceAttributes/verb"),
@@ -146,7 +146,7 @@ async fn token_review(server: &Server, token: &str, body: &Value) -> Value {
         Some((identity, audiences)) => {
             json!({ "authenticated": true, "user": identity.to_user_info(), "audiences": audiences })
         }
-        // The tokens of another issuer are good for this server alone.
+        // Tokens of an external issuer are valid for this server only.
         None => {
             match authn::external(server, token).await.filter(|_| audiences.iter().any(|a| a == ISSUER)) {
                 Some(identity) => {

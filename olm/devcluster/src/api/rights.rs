@@ -1,4 +1,4 @@
-//! `/dev/rights`: what ServiceAccounts asked for.
+//! `/dev/rights`: recorded requests of ServiceAccounts.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,8 @@ use super::{
 };
 use crate::rights::{List, PATH, Right, Used};
 
-/// Rights of all accounts together that are counted: a hundred operators with a hundred each. What comes after that is not counted.
+/// Limit of counted permissions of all accounts: a hundred operators with a hundred each. Further ones are
+/// not counted.
 const MOST: usize = 10_000;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -25,11 +26,11 @@ struct Count {
     forbidden: u64,
 }
 
-/// Who asked for what, and how often, since the start.
+/// Number of requests by account and permission, since the start.
 #[derive(Debug, Default)]
-pub(crate) struct Book(Mutex<BTreeMap<(String, Right), Count>>);
+pub(crate) struct RequestCounts(Mutex<BTreeMap<(String, Right), Count>>);
 
-impl Book {
+impl RequestCounts {
     /// Counts a request of a ServiceAccount for a resource.
     pub(crate) fn note(&self, who: &Identity, wanted: &Attributes, allowed: bool) {
         let Some(account) = who.user.strip_prefix("system:serviceaccount:") else { return };
@@ -55,7 +56,7 @@ impl Book {
         }
     }
 
-    /// Answers GET of `/dev/rights/NAMESPACE/ACCOUNT`.
+    /// Serves GET of `/dev/rights/NAMESPACE/ACCOUNT`.
     pub(crate) fn serve(&self, method: &Method, path: &str) -> ApiResult<Response> {
         if !matches!(*method, Method::GET | Method::HEAD) {
             return Err(ApiError::method_not_allowed());

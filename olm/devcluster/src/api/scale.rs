@@ -25,7 +25,6 @@ fn number(object: &Value, path: &str) -> i64 {
     json_path(object, path).first().and_then(|v| v.as_i64()).unwrap_or(0)
 }
 
-/// The `Scale` of an object.
 fn scale_of(object: &Value, paths: &ScalePaths) -> Value {
     let selector = match &paths.selector {
         Some(path) => json_path(object, path).first().and_then(|v| v.as_str()).unwrap_or_default().to_owned(),
@@ -50,7 +49,7 @@ fn scale_of(object: &Value, paths: &ScalePaths) -> Value {
     })
 }
 
-fn put_replicas(object: &mut Value, paths: &ScalePaths, replicas: i64) {
+fn set_replicas(object: &mut Value, paths: &ScalePaths, replicas: i64) {
     let mut at = object;
     for step in paths.spec_replicas.split('.').filter(|s| !s.is_empty()) {
         at = meta::as_map(at).entry(step.to_owned()).or_insert(Value::Null);
@@ -58,15 +57,15 @@ fn put_replicas(object: &mut Value, paths: &ScalePaths, replicas: i64) {
     *at = replicas.into();
 }
 
-/// What webhooks see of a write to `/scale`: the `Scale`.
+/// The object that webhooks see for a write to `/scale`: the `Scale`.
 pub(crate) fn seen_by_webhooks(object: &Value, paths: &ScalePaths) -> Value {
     scale_of(object, paths)
 }
 
-/// Takes over what webhooks made of the `Scale`.
+/// Adopts the webhooks' changes of the `Scale`.
 pub(crate) fn changed_by_webhooks(object: &mut Value, paths: &ScalePaths, scale: &Value) {
     if let Some(replicas) = scale["spec"]["replicas"].as_i64() {
-        put_replicas(object, paths, replicas);
+        set_replicas(object, paths, replicas);
     }
 }
 
@@ -109,7 +108,7 @@ async fn write(call: &Call<'_>, mut wanted: impl FnMut(&Value) -> ApiResult<Valu
             ));
         }
         let mut new = Value::clone(live);
-        put_replicas(&mut new, &paths, replicas);
+        set_replicas(&mut new, &paths, replicas);
         // The client's resourceVersion, if it sent one, is a precondition.
         let sent = meta::resource_version(&wanted);
         if !sent.is_empty() {

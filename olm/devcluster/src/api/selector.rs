@@ -7,7 +7,7 @@ use super::{
     status::{ApiError, ApiResult},
 };
 
-/// Which objects of a list or watch are wanted.
+/// Selects objects of a list or watch.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Selector {
     labels: Vec<LabelTerm>,
@@ -39,7 +39,7 @@ struct FieldTerm {
 }
 
 impl Selector {
-    /// Parses the query parameters; `fields` are the field paths that the resource can be selected by.
+    /// Parses the query parameters; `fields` are the field paths that the resource supports.
     pub(crate) fn parse(labels: &str, fields: &str, kind: &str, supported: &[String]) -> ApiResult<Self> {
         Ok(Self { labels: parse_labels(labels)?, fields: parse_fields(fields, kind, supported)? })
     }
@@ -61,7 +61,7 @@ impl Selector {
         })
     }
 
-    /// A label that everything has that it matches.
+    /// A label that every match has.
     pub(crate) fn required_label(&self) -> Option<&str> {
         let required = |term: &&LabelTerm| matches!(term.op, LabelOp::In(_) | LabelOp::Exists);
         self.labels.iter().find(required).map(|term| term.key.as_str())

@@ -1,4 +1,4 @@
-//! HTTPS on a listener: HTTP/1.1 and HTTP/2.
+//! Serves HTTPS on a listener: HTTP/1.1 and HTTP/2.
 
 use std::{io, net::TcpListener, sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Long enough for a request that is being answered, short enough for Ctrl-C.
+/// Drain time: long enough for a request in progress, short enough for Ctrl-C.
 const DRAIN: Duration = Duration::from_millis(500);
 
 /// Serves until the token is cancelled.
@@ -41,7 +41,7 @@ async fn accept(
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    // Out of file descriptors, for example: the next moment may be better.
+                    // For example out of file descriptors: retry after a moment.
                     tracing::warn!(%error, "failed to accept a connection");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;

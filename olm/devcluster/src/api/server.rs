@@ -1,4 +1,4 @@
-//! One request from its arrival to its answer.
+//! Handles one request from arrival to response.
 
 use std::sync::{
     Arc, Mutex, PoisonError, RwLock,
@@ -35,10 +35,10 @@ use super::{
 };
 use crate::backend::NodeBackend;
 
-/// Kubernetes accepts 3 MiB.
+/// Kubernetes' limit of 3 MiB.
 const MAX_BODY: usize = 3 << 20;
 
-/// Everything that requests share.
+/// State shared by requests.
 pub(crate) struct Server {
     pub store: Store,
     pub registry: Registry,
@@ -46,20 +46,20 @@ pub(crate) struct Server {
     pub authenticator: RwLock<Option<Arc<dyn TokenAuthenticator>>>,
     pub backend: RwLock<Option<Arc<dyn NodeBackend>>>,
     pub shutdown: CancellationToken,
-    /// Held while a Service gets its addresses, so that no two get the same.
+    /// Held while a Service gets its addresses, so that each is allocated once.
     pub addresses: Arc<tokio::sync::Mutex<()>>,
-    /// Held while the registry is made to agree with the stored CRDs.
+    /// Held while the registry is updated to the stored CRDs.
     pub definitions: Mutex<()>,
-    /// When old events were last thrown away, seconds since 1970.
+    /// Time of the last purge of events, in seconds since 1970.
     pub purged: AtomicI64,
     pub webhooks: Webhooks,
     pub policies: Policies,
     pub texts: Texts,
     pub aggregation: Aggregation,
-    pub rights: rights::Book,
+    pub rights: rights::RequestCounts,
 }
 
-/// A request to a resource, with everything its handler needs.
+/// A request to a resource, with the context of its handler.
 pub(crate) struct Call<'a> {
     pub server: &'a Arc<Server>,
     pub resource: &'a Arc<Resource>,
@@ -72,7 +72,7 @@ pub(crate) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// A text for the person, shown by kubectl; does not change the outcome.
+    /// A warning for the user, shown by kubectl; does not change the outcome.
     pub(crate) fn warn(&self, text: impl Into<String>) {
         let text = text.into();
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,16 +98,15 @@ impl Server {
         self.backend.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether a minute has passed since events were last purged; claims the turn.
+    /// Whether a minute has passed since the last purge of events; a caller that gets true performs it.
     pub(crate) fn purge_is_due(&self) -> bool {
         let (now, last) = (super::meta::now_unix(), self.purged.load(Ordering::Relaxed));
         now - last > 60
             && self.purged.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Answers a request.
     pub(crate) async fn handle(self: &Arc<Self>, request: Request) -> Response {
-        Aggregation::look_after(self);
+        Aggregation::start_checks(self);
         let (parts, body) = request.into_parts();
         let head = parts.method == http::Method::HEAD;
         let mut response = match self.route(parts, body).await {
@@ -132,12 +131,13 @@ impl Server {
         if matches!(info.verb.as_str(), "list" | "watch" | "deletecollection")
             && let Some(name) = only_name(query.get("fieldSelector"))
         {
-            // As in Kubernetes, a list of one named object needs the right for that object alone.
+            // As in Kubernetes, a list of one named object needs only the permission for that object.
             info.name = name;
         }
         self.authorize(&who, &info)?;
         if info.resource == "pods" && info.subresource == "portforward" && info.verb == "get" {
-            // WebSockets begin with GET: without this, a right to read would open connections (Kubernetes since 1.35).
+            // WebSockets begin with GET: without this, a permission to read would open connections
+            // (Kubernetes since 1.35).
             self.authorize(&who, &Info { verb: "create".to_owned(), ..info.clone() })?;
         }
         if matches!(info.verb.as_str(), "list" | "watch" | "deletecollection") {
@@ -184,7 +184,7 @@ impl Server {
             matches!(info.subresource.as_str(), "log" | "exec" | "proxy" | "attach" | "portforward");
         if needs_node && resource.group.is_empty() {
             if matches!(info.subresource.as_str(), "exec" | "portforward" | "proxy") {
-                // Connections have no place for warnings.
+                // Connections cannot carry warnings.
                 let warnings = Mutex::default();
                 webhooks::connect(self, resource, &info, &query, &who, &warnings).await?;
             }
@@ -265,14 +265,14 @@ impl Server {
     }
 }
 
-/// What a path in a group leads to that nothing is served at.
+/// The error of a path in a group without a served resource.
 pub(crate) fn unserved(group: &str) -> ApiError {
     let built_in = kinds::BUILTINS.iter().any(|builtin| builtin.group == group)
         || kinds::REVIEWS.iter().any(|review| review.group == group);
     if built_in { ApiError::no_route() } else { ApiError::page_not_found() }
 }
 
-/// The name that a field selector asks for, if it asks for one object by name.
+/// The name in a field selector that selects one object by name.
 fn only_name(selector: &str) -> Option<String> {
     selector.split(',').find_map(|term| {
         let value = term.strip_prefix("metadata.name=")?;
@@ -323,7 +323,7 @@ pub(crate) fn yaml(bytes: &[u8]) -> ApiResult<Value> {
         .map_err(|error| ApiError::bad_request(format!("failed to decode the request body as YAML: {error}")))
 }
 
-/// An answer of one JSON value.
+/// A JSON response.
 pub(crate) fn answer(code: u16, value: &Value) -> Response {
     json_response(code, value)
 }

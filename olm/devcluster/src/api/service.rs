@@ -1,4 +1,4 @@
-//! Addresses of Services.
+//! Allocates addresses of Services.
 
 use std::{collections::HashSet, net::Ipv4Addr};
 
@@ -18,7 +18,7 @@ const SIZE: u32 = 1 << 16;
 const FIRST_FREE: u32 = 32;
 const NODE_PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
 
-/// Gives a Service its cluster IP and node ports, or checks those it asks for.
+/// Allocates a Service's cluster IP and node ports, or validates the requested ones.
 pub(crate) fn allocate(store: &Store, object: &mut Value, live: Option<&Value>) -> ApiResult<()> {
     let name = meta::name(object).to_owned();
     let me = (meta::namespace(object).to_owned(), name.clone());
@@ -78,10 +78,10 @@ pub(crate) fn allocate(store: &Store, object: &mut Value, live: Option<&Value>) 
             map.shift_remove("nodePort");
             continue;
         }
-        let asked = map.get("nodePort").and_then(Value::as_u64).filter(|p| *p > 0);
-        // A port that a client leaves out on update keeps its number.
+        let requested = map.get("nodePort").and_then(Value::as_u64).filter(|p| *p > 0);
+        // A port that a client omits on update keeps its number.
         let kept = || old.iter().find(|o| o["port"] == map["port"])?["nodePort"].as_u64();
-        let number = match asked.or_else(kept) {
+        let number = match requested.or_else(kept) {
             Some(number) => match u16::try_from(number).ok().filter(|n| NODE_PORTS.contains(n)) {
                 Some(number) if taken.insert(number) => number,
                 Some(number) => {
@@ -105,7 +105,7 @@ pub(crate) fn allocate(store: &Store, object: &mut Value, live: Option<&Value>) 
     Ok(())
 }
 
-/// A random free address: addresses of deleted Services are not handed out again at once.
+/// A random free address, so that addresses of deleted Services are not reused at once.
 fn free_address(used: &HashSet<&str>) -> Option<String> {
     let count = SIZE - FIRST_FREE - 1;
     let start: u32 = rand::random_range(0..count);

@@ -1,4 +1,4 @@
-//! Errors as Kubernetes words them: `Status` objects with code, reason, message and details.
+//! Errors in Kubernetes' wording: `Status` objects with code, reason, message and details.
 
 use axum::{
     body::Body,
@@ -12,16 +12,16 @@ use crate::machinery::{
     patch::PatchError,
 };
 
-/// A request that was refused: the `Status` to answer.
+/// A refused request: the response `Status`.
 #[derive(Debug, Clone)]
 pub(crate) struct ApiError {
     status: Box<Value>,
     retry_after: Option<u32>,
-    /// Answered as text: there is no `Status` where no kind is.
+    /// Sent as text: without a kind there is no `Status`.
     plain: bool,
 }
 
-/// The result of everything that serves a request.
+/// The result of request handlers.
 pub(crate) type ApiResult<T> = Result<T, ApiError>;
 
 /// `deployments.apps`, or `pods` in the core group.
@@ -55,7 +55,7 @@ impl ApiError {
         self
     }
 
-    /// Details that name an object; `kind` is the plural, as in Kubernetes.
+    /// Details with the object; `kind` is the plural, as in Kubernetes.
     pub(crate) fn about(self, plural: &str, group: &str, name: &str) -> Self {
         let mut details = json!({});
         for (key, value) in [("name", name), ("group", group), ("kind", plural)] {
@@ -66,7 +66,7 @@ impl ApiError {
         self.details(details)
     }
 
-    /// Tells the client when to try again.
+    /// Sets the client's retry delay.
     pub(crate) fn retry_after(mut self, seconds: u32) -> Self {
         self.status["details"]["retryAfterSeconds"] = seconds.into();
         self.retry_after = Some(seconds);
@@ -90,12 +90,12 @@ impl ApiError {
             .about(plural, group, name)
     }
 
-    /// No such path outside of what is built in: the text that kube-apiserver ends with when nobody takes a path.
+    /// An unknown path outside of the built-in ones: kube-apiserver's fallback text.
     pub(crate) fn page_not_found() -> Self {
         Self { plain: true, ..Self::new(404, "NotFound", "404 page not found") }
     }
 
-    /// No such path among what is built in.
+    /// An unknown path below a built-in one.
     pub(crate) fn no_route() -> Self {
         Self::new(404, "NotFound", "the server could not find the requested resource").details(json!({}))
     }
@@ -137,7 +137,7 @@ impl ApiError {
             .details(json!({}))
     }
 
-    /// Kubernetes has it, this dev cluster does not.
+    /// A Kubernetes feature that this dev cluster does not implement.
     pub(crate) fn not_implemented(what: &str) -> Self {
         Self::new(501, "NotImplemented", format!("{what}: not implemented by the dev cluster"))
     }
@@ -197,13 +197,13 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// A JSON answer.
+/// A JSON response.
 pub(crate) fn json_response(code: u16, value: &Value) -> Response {
     let bytes = serde_json::to_vec(value).unwrap_or_default();
     bytes_response(code, "application/json", bytes)
 }
 
-/// An answer of ready-made bytes.
+/// A response of serialized bytes.
 pub(crate) fn bytes_response(code: u16, content_type: &'static str, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

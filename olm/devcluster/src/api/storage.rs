@@ -1,4 +1,5 @@
-//! Volumes as the API server sees them: defaults, rules, admission and columns of classes, claims and what they are bound to.
+//! Volumes in the API server: defaults, validation, admission and columns of storage classes, claims and
+//! volumes.
 
 use serde_json::{Value, json};
 
@@ -10,9 +11,9 @@ use super::{
 use crate::machinery::field_error::FieldError;
 
 pub(crate) const GROUP: &str = "storage.k8s.io";
-/// Keeps a claim until no pod uses it.
+/// Blocks the deletion of a claim while a pod uses it.
 const CLAIM_FINALIZER: &str = "kubernetes.io/pvc-protection";
-/// Keeps a volume until no claim is bound to it.
+/// Blocks the deletion of a volume while a claim is bound to it.
 const VOLUME_FINALIZER: &str = "kubernetes.io/pv-protection";
 /// Older name of `spec.storageClassName`.
 const CLASS_ANNOTATION: &str = "/metadata/annotations/volume.beta.kubernetes.io~1storage-class";
@@ -68,12 +69,12 @@ fn is_default(class: &Value) -> bool {
         .any(|domain| text(class, &format!("/metadata/annotations/{domain}~1is-default-class")) == "true")
 }
 
-/// The newest of the classes that say they are the default.
+/// The newest default class.
 fn default_class(store: &Store) -> Option<String> {
     let classes = store.list(&format!("{GROUP}/storageclasses"), "").items;
     let newest = classes.iter().filter(|class| is_default(class)).max_by(|a, b| {
         let time = |class: &Value| text(class, "/metadata/creationTimestamp").to_owned();
-        // Of two that were made in one second the first by name.
+        // With equal timestamps the first by name.
         time(a).cmp(&time(b)).then_with(|| meta::name(b).cmp(meta::name(a)))
     });
     newest.map(|class| meta::name(class).to_owned())
@@ -117,7 +118,7 @@ fn access_modes(spec: &Value, missing: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// A size has to be there and more than nothing.
+/// Validates that a size is set and positive.
 fn size(value: Option<&Value>, path: &str, errors: &mut Vec<FieldError>) {
     let Some(value) = value else { return errors.push(FieldError::required(path, "")) };
     if amount(value).is_none_or(|amount| amount.sign() <= 0) {
@@ -153,7 +154,7 @@ pub(crate) fn claim(object: &Value, live: Option<&Value>, errors: &mut Vec<Field
         if text(live, "/spec/volumeName").is_empty() {
             map.shift_remove("volumeName");
         }
-        // Only a claim that nobody gave a class may get one later.
+        // Only a claim without a class may get one later.
         if live.pointer("/spec/storageClassName").is_none() {
             map.shift_remove("storageClassName");
         }
@@ -180,7 +181,7 @@ pub(crate) fn claim(object: &Value, live: Option<&Value>, errors: &mut Vec<Field
     }
 }
 
-/// Whether a claim may grow: only with a class that allows it.
+/// The reason why a claim may not be expanded: its class must allow it.
 pub(crate) fn refuse_growth(store: &Store, object: &Value, live: &Value) -> Option<String> {
     let (old, new) = (requested(live).and_then(amount)?, requested(object).and_then(amount)?);
     if !new.compare(old).is_gt() {
@@ -195,7 +196,7 @@ pub(crate) fn refuse_growth(store: &Store, object: &Value, live: &Value) -> Opti
     })
 }
 
-/// Fields of a volume's spec that are not the place of its data.
+/// Fields of a volume's spec that are not volume sources.
 const NOT_SOURCES: [&str; 9] = [
     "accessModes",
     "capacity",

@@ -1,8 +1,8 @@
-//! Where objects live: in memory, in order of their keys, with a log on disk behind it.
+//! Stores objects: in memory, ordered by key, with a log on disk.
 //!
-//! A write is a compare-and-swap on one object. It gets the next resourceVersion, goes to the log, and becomes visible
-//! (to readers and watches alike) only when the log has it on disk. Writes that wait at the same moment share one
-//! transaction. Without a data directory there is no log and a write is visible at once.
+//! A write is a compare-and-swap on one object. It gets the next resourceVersion, goes to the log, and
+//! becomes visible (to readers and watches alike) only when the log has written it to disk. Concurrent writes
+//! share one transaction. Without a data directory there is no log and a write is visible at once.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -19,10 +19,10 @@ use super::{
     meta,
 };
 
-/// How many events of one resource are kept for watches that come back.
+/// Number of events per resource in the history for reconnecting watches.
 const HISTORY: usize = 1024;
 
-/// Names an object: resource (`apps/deployments`, `/pods`), namespace (empty for cluster scope), name.
+/// Key of an object: resource (`apps/deployments`, `/pods`), namespace (empty for cluster scope), name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Key {
     pub resource: String,
@@ -44,14 +44,14 @@ pub(crate) struct Event {
     pub old: Option<Arc<Value>>,
     /// The state after; `None` for a deleted object.
     pub new: Option<Arc<Value>>,
-    /// What a `DELETED` event carries: the last state with the resourceVersion of the deletion.
+    /// The object of a `DELETED` event: the last state with the resourceVersion of the deletion.
     pub last: Option<Arc<Value>>,
 }
 
-/// Why a write did not happen.
+/// A failed write.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum WriteError {
-    /// The object is not what the writer saw: read again.
+    /// The object differs from the writer's state: read again.
     #[error("the object was modified concurrently")]
     Raced,
     #[error(transparent)]
@@ -61,7 +61,7 @@ pub(crate) enum WriteError {
 /// A page of a list.
 pub(crate) struct Page {
     pub items: Vec<Arc<Value>>,
-    /// Whether others come after them.
+    /// Whether further objects follow.
     pub more: bool,
     pub rv: u64,
 }
@@ -71,7 +71,7 @@ type Objects = BTreeMap<(String, String), Arc<Value>>;
 struct Table {
     objects: Objects,
     history: VecDeque<Event>,
-    /// Events up to this resourceVersion are forgotten.
+    /// Events up to this resourceVersion are dropped from the history.
     floor: u64,
     changed: watch::Sender<u64>,
 }
@@ -109,13 +109,13 @@ impl Table {
 #[derive(Default)]
 struct State {
     tables: HashMap<String, Table>,
-    /// The last resourceVersion given out.
+    /// The last assigned resourceVersion.
     assigned: u64,
-    /// The last resourceVersion that is visible.
+    /// The last visible resourceVersion.
     visible: u64,
-    /// resourceVersion at which this process began: nothing older can be watched.
+    /// resourceVersion at the start of this process: watches cannot begin before it.
     began: u64,
-    /// Objects whose write is on its way to disk.
+    /// Objects with a pending write.
     pending: HashMap<Key, Arc<Notify>>,
 }
 
@@ -128,18 +128,17 @@ impl State {
     }
 }
 
-/// The objects of the cluster.
 pub(crate) struct Store {
     state: Arc<Mutex<State>>,
     log: Option<Log>,
 }
 
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    // Nothing that runs under the lock can leave the state half changed, so a poisoned lock is still good.
+    // No code under the lock can leave the state inconsistent, so a poisoned lock is usable.
     state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// A write on its way to disk.
+/// A pending write.
 pub(crate) struct Pending {
     key: Key,
     rv: u64,
@@ -154,7 +153,7 @@ impl Pending {
 }
 
 impl Store {
-    /// Opens the store; `None` keeps everything in memory only.
+    /// Opens the store; `None` stores everything in memory only.
     pub(crate) fn open(path: Option<&Path>) -> Result<Self, LogError> {
         let state = Arc::new(Mutex::new(State::default()));
         let log = match path {
@@ -182,7 +181,7 @@ impl Store {
         state.tables.get(&key.resource)?.objects.get(&(key.namespace.clone(), key.name.clone())).cloned()
     }
 
-    /// The resourceVersion of what readers see now.
+    /// The visible resourceVersion.
     pub(crate) fn revision(&self) -> u64 {
         lock(&self.state).visible
     }
@@ -192,7 +191,7 @@ impl Store {
         self.list_after(resource, namespace, None, usize::MAX)
     }
 
-    /// As `list`, beginning after an object, and so many of them.
+    /// As `list`, beginning after an object, up to a number of objects.
     pub(crate) fn list_after(
         &self,
         resource: &str,
@@ -217,7 +216,7 @@ impl Store {
         Page { items, more: all.next().is_some(), rv }
     }
 
-    /// How many objects a resource, or one namespace of it, has.
+    /// Number of objects of a resource, or of one namespace of it.
     pub(crate) fn count(&self, resource: &str, namespace: &str) -> usize {
         let state = lock(&self.state);
         let Some(table) = state.tables.get(resource) else { return 0 };
@@ -228,12 +227,13 @@ impl Store {
         table.objects.range(from..).take_while(|((ns, _), _)| ns == namespace).count()
     }
 
-    /// Whether a resource has any object.
+    /// Whether a resource has no objects.
     pub(crate) fn is_empty(&self, resource: &str) -> bool {
         lock(&self.state).tables.get(resource).is_none_or(|t| t.objects.is_empty())
     }
 
-    /// Replaces (`Some`), creates (`expected` is `None`) or deletes (`None`) an object that is still what the caller saw.
+    /// Replaces (`Some`), creates (`expected` is `None`) or deletes (`None`) an object if it is unchanged
+    /// since the caller read it.
     pub(crate) async fn write(
         &self,
         key: &Key,
@@ -267,14 +267,14 @@ impl Store {
                     return Ok((value, rv));
                 };
                 let (reply, answer) = oneshot::channel();
-                // Sent under the lock, so that the log sees writes in order of their resourceVersion.
+                // Sent under the lock, so that the log receives writes in the order of their resourceVersion.
                 log.send(Pending { key: key.clone(), rv, value: value.clone(), reply })?;
                 state.pending.insert(key.clone(), Arc::new(Notify::new()));
                 Ok((answer, value, rv))
             }
         };
         match wait {
-            // Somebody else's write of the same object is on its way: what the caller saw is about to be old.
+            // Another write of the same object is pending, so the caller's state is about to be outdated.
             Err(settled) => {
                 settled.await;
                 Err(WriteError::Raced)
@@ -286,12 +286,13 @@ impl Store {
         }
     }
 
-    /// Follows the changes of a resource: the value is the resourceVersion of the last one.
+    /// Subscribes to the changes of a resource: the value is the resourceVersion of the last one.
     pub(crate) fn subscribe(&self, resource: &str) -> watch::Receiver<u64> {
         lock(&self.state).table(resource).changed.subscribe()
     }
 
-    /// Events after `rv` and the resourceVersion up to which they are complete; `Err` is the forgotten floor.
+    /// Events after `rv` and the resourceVersion up to which they are complete; `Err` is the start of the
+    /// history.
     pub(crate) fn events_after(&self, resource: &str, rv: u64) -> Result<(Vec<Event>, u64), u64> {
         let mut state = lock(&self.state);
         let visible = state.visible;
@@ -303,24 +304,24 @@ impl Store {
         Ok((table.history.range(start..).cloned().collect(), visible))
     }
 
-    /// Objects and a subscription that begins exactly after them.
+    /// Objects and a subscription that starts exactly after them.
     pub(crate) fn list_and_subscribe(&self, resource: &str, namespace: &str) -> (Page, watch::Receiver<u64>) {
         let receiver = self.subscribe(resource);
         (self.list(resource, namespace), receiver)
     }
 
-    /// Ends all watches of a resource that is no longer served and forgets its history.
+    /// Ends all watches of a resource that is no longer served and drops its history.
     pub(crate) fn close(&self, resource: &str) {
         let mut state = lock(&self.state);
         let visible = state.visible;
         let table = state.table(resource);
         table.history.clear();
         table.floor = visible;
-        // Dropping the old sender tells the watches that there is nothing more to come.
+        // Dropping the old sender ends the watches.
         table.changed = watch::channel(visible).0;
     }
 
-    /// Waits until everything acknowledged or under way is on disk, and closes the log.
+    /// Waits until everything acknowledged or pending is on disk, and closes the log.
     pub(crate) fn shutdown(&self) {
         if let Some(log) = &self.log {
             log.stop();
@@ -328,7 +329,7 @@ impl Store {
     }
 }
 
-/// Runs on the log's thread when a batch is on disk or was refused.
+/// Runs on the log's thread after a batch was written or refused.
 fn settle(state: &Mutex<State>, batch: Vec<Pending>, result: &Result<(), LogError>) {
     let mut guard = lock(state);
     let mut done = Vec::with_capacity(batch.len());
@@ -344,7 +345,7 @@ fn settle(state: &Mutex<State>, batch: Vec<Pending>, result: &Result<(), LogErro
         if let Some(waiting) = waiting {
             waiting.notify_waiters();
         }
-        // The client may have gone; its write stands.
+        // The client may have disconnected; its write stands.
         let _ = reply.send(result.clone());
     }
 }

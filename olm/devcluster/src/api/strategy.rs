@@ -1,4 +1,4 @@
-//! What a kind does to its objects before they are stored, beyond defaults.
+//! Preparation of a kind's objects before storage, beyond defaults.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ pub(crate) fn namespace(object: &mut Value, live: Option<&Value>) {
             meta::child(object, "spec").insert("finalizers".to_owned(), json!(["kubernetes"]));
             meta::child(object, "status").insert("phase".to_owned(), "Active".into());
         }
-        // Only `/finalize` changes them.
+        // Only `/finalize` changes the finalizers.
         Some(live) => {
             let finalizers = live.pointer("/spec/finalizers").cloned();
             meta::put(meta::child(object, "spec"), "finalizers", finalizers);
@@ -53,7 +53,7 @@ pub(crate) fn persistent_volume_claim(object: &mut Value, live: Option<&Value>) 
     }
 }
 
-/// `stringData` is a way to write `data`.
+/// `stringData` is a write-only form of `data`.
 pub(crate) fn secret(object: &mut Value, _live: Option<&Value>) {
     let Some(map) = object.as_object_mut() else { return };
     let Some(Value::Object(texts)) = map.shift_remove("stringData") else { return };
@@ -63,7 +63,7 @@ pub(crate) fn secret(object: &mut Value, _live: Option<&Value>) {
     }
 }
 
-/// A client that does not send the addresses means to keep them.
+/// Absent addresses mean no change.
 pub(crate) fn service(object: &mut Value, live: Option<&Value>) {
     let Some(live) = live else {
         meta::child(object, "status").insert("loadBalancer".to_owned(), json!({}));
@@ -80,7 +80,7 @@ pub(crate) fn service(object: &mut Value, live: Option<&Value>) {
     }
 }
 
-/// The status belongs to the server.
+/// Only the server writes the status.
 pub(crate) fn custom_resource_definition(object: &mut Value, live: Option<&Value>) {
     if let Some(live) = live {
         meta::put(meta::as_map(object), "status", live.get("status").cloned());

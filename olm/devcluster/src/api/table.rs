@@ -1,4 +1,4 @@
-//! Tables as kubectl prints them.
+//! Tables in kubectl's format.
 
 use serde_json::{Value, json};
 
@@ -39,7 +39,6 @@ fn definitions(resource: &Resource) -> Value {
     all.into()
 }
 
-/// The row of an object.
 pub(crate) fn row(resource: &Resource, object: &Value, rows: Rows) -> Value {
     let name = resource.builtin().map_or_else(|| meta::name(object).to_owned(), |b| columns::name(b, object));
     let mut cells = vec![Value::from(name)];

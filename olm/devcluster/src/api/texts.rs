@@ -1,5 +1,6 @@
-//! Objects as they stand in lists. To write them is most of what a list costs, and most lists show what others have shown: each object
-//! is written once for as long as it stays as it is. (Kubernetes does so for what it tells many watches.)
+//! A cache of serialized objects for lists. Serialization dominates the cost of a list, and most lists
+//! contain objects of earlier ones, so each unchanged object is serialized once. (Kubernetes does the same
+//! for objects sent to several watches.)
 
 use std::{
     collections::HashMap,
@@ -8,25 +9,25 @@ use std::{
 
 use serde_json::Value;
 
-/// What was written of objects, by its form.
+/// Serialized objects, by form.
 #[derive(Default)]
 pub(crate) struct Texts {
     pub whole: Form,
     pub metadata: Form,
 }
 
-/// What was written of objects, by their addresses. What was written of those that are gone goes as others come.
+/// Serialized objects, by their addresses. Entries of dropped objects are removed on later insertions.
 #[derive(Default)]
 pub(crate) struct Form(Mutex<HashMap<usize, Written>>);
 
-/// While the object is referred to nothing else is at its address, and nobody changes what others may look at.
+/// The weak reference prevents reuse of the address, and shared objects are immutable.
 struct Written {
     object: Weak<Value>,
     text: Arc<[u8]>,
 }
 
 impl Form {
-    /// The texts of objects; `write` makes those that are not there.
+    /// The texts of objects; `write` serializes the missing ones.
     pub(crate) fn of(&self, objects: &[Arc<Value>], write: impl Fn(&Value) -> Vec<u8>) -> Vec<Arc<[u8]>> {
         let known: Vec<Option<Arc<[u8]>>> = {
             let texts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -36,7 +37,7 @@ impl Form {
         let all = objects.iter().zip(known).map(|(object, known)| {
             known.unwrap_or_else(|| {
                 let text: Arc<[u8]> = write(object).into();
-                // Nobody but this list has one that was converted for it.
+                // An object that only this list references was converted for it and is not cached.
                 if Arc::strong_count(object) > 1 {
                     let object = Arc::downgrade(object);
                     new.push(Written { object, text: text.clone() });
@@ -45,14 +46,14 @@ impl Form {
             })
         });
         let all = all.collect();
-        self.keep(new);
+        self.cache(new);
         all
     }
 
-    fn keep(&self, new: Vec<Written>) {
+    fn cache(&self, new: Vec<Written>) {
         let mut texts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for written in new {
-            // Of what is gone without a word; now and then suffices.
+            // Removes entries of dropped objects; at powers of two the cost stays amortized.
             if texts.len().is_power_of_two() {
                 texts.retain(|_, written| written.object.strong_count() > 0);
             }
@@ -74,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_is_written_once_and_another_at_its_place_anew() {
+    fn an_object_is_serialized_once_and_another_at_its_address_again() {
         let (texts, writes) = (Form::default(), Cell::new(0));
         let write = |object: &Value| {
             writes.set(writes.get() + 1);
@@ -84,17 +85,18 @@ mod tests {
             let all = texts.of(objects, write);
             all.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect()
         };
-        // given two objects that the store has too
+        // given two objects that the store references too
         let store = [Arc::new(json!({ "a": 1 })), Arc::new(json!({ "b": 2 }))];
         assert_eq!(read(&store.clone()), [r#"{"a":1}"#, r#"{"b":2}"#]);
         assert_eq!(read(&store.clone()), [r#"{"a":1}"#, r#"{"b":2}"#]);
         assert_eq!(writes.get(), 2);
-        // one that is of this list alone is not kept
+        // an object of this list only is not cached
         for _ in 0..2 {
             assert_eq!(read(&[Arc::new(json!({ "c": 3 }))]), [r#"{"c":3}"#]);
         }
         assert_eq!((writes.get(), texts.0.lock().unwrap().len()), (4, 2));
-        // what takes the place of others is never shown as they were, and they are not kept for ever
+        // a new object at the address of a dropped one has its own text, and entries of dropped objects are
+        // removed
         drop(store);
         for number in 0..1_000 {
             let list = [Arc::new(json!({ "d": number }))];

@@ -1,4 +1,4 @@
-//! The cluster's own certificate authority and serving certificate, kept in the data directory.
+//! The cluster's certificate authority and serving certificate, stored in the data directory.
 
 use std::{
     io,
@@ -17,7 +17,7 @@ use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer, pem::PemObject};
 use super::OBJECTS;
 use crate::private;
 
-/// A file of the data directory that could not be read, made or understood.
+/// A file of the data directory that could not be read, created or parsed.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to use {path}: {reason}")]
 pub struct OpenFile {
@@ -32,7 +32,7 @@ impl OpenFile {
     }
 }
 
-/// Reads a secret file, or makes it (complete or absent even after a crash). Its mode is 0600 afterwards.
+/// Reads or creates a secret file (complete or absent even after a crash). Its mode is 0600 afterwards.
 pub(crate) fn read_or_make(
     directory: Option<&Path>,
     name: &str,
@@ -51,19 +51,19 @@ pub(crate) fn read_or_make(
     Ok(bytes)
 }
 
-/// Makes the data directory, readable by its owner alone; one that exists is repaired.
+/// Creates the data directory, readable only by its owner; the mode of an existing one is corrected.
 pub(crate) fn make_directory(directory: &Path) -> Result<(), OpenFile> {
     private::claim_directory(directory, OBJECTS).map_err(|error| OpenFile::new(Some(directory), "", error))
 }
 
-/// The authority and what it signed.
+/// The certificate authority and its serving certificate.
 pub(crate) struct Authority {
     pub ca_pem: String,
     pub config: Arc<ServerConfig>,
 }
 
 impl Authority {
-    /// Reads the authority or makes it, and makes a serving certificate for the names of this server.
+    /// Reads or creates the authority, and creates a serving certificate for the names of this server.
     pub(crate) fn open(
         directory: Option<&Path>,
         names: &[String],

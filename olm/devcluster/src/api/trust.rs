@@ -1,4 +1,4 @@
-//! Which certificates the API server accepts from those it calls, and how it says why not.
+//! Verification of servers that the API server calls, with error messages in Go's wording.
 
 use std::{io, sync::Arc};
 
@@ -19,8 +19,8 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// Trusts the authorities of a `caBundle`. As in Go, a certificate that is itself in the bundle is trusted too: small
-/// webhooks sign their own.
+/// Trusts the authorities of a `caBundle`. As in Go, a certificate that is itself in the bundle is trusted
+/// too: small webhooks use self-signed ones.
 #[derive(Debug)]
 pub(crate) struct Bundle {
     listed: Vec<CertificateDer<'static>>,
@@ -83,17 +83,18 @@ impl ServerCertVerifier for Bundle {
     }
 }
 
-/// Trusts every certificate, for APIServices that say `insecureSkipTLSVerify`. The holder must still have its key.
+/// Trusts every certificate, for APIServices with `insecureSkipTLSVerify`. The server must still prove
+/// possession of the key.
 #[derive(Debug)]
-pub(crate) struct Anybody(Arc<CryptoProvider>);
+pub(crate) struct AcceptAny(Arc<CryptoProvider>);
 
-impl Anybody {
+impl AcceptAny {
     pub(crate) fn new() -> Self {
         Self(provider())
     }
 }
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AcceptAny {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,
@@ -130,12 +131,12 @@ impl ServerCertVerifier for Anybody {
     }
 }
 
-/// A failed handshake in the words that people search for: those of Go.
-pub(crate) fn words(error: &io::Error, name: &ServerName<'_>) -> String {
+/// A failed handshake in Go's wording, which users search for.
+pub(crate) fn go_message(error: &io::Error, name: &ServerName<'_>) -> String {
     let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     let failed = "tls: failed to verify certificate: x509:";
     match cause {
-        // A bad signature is that of another authority with the same name, as after a rotation.
+        // A bad signature comes from another authority with the same name, as after a rotation.
         Some(Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature)) => {
             format!("{failed} certificate signed by unknown authority")
         }

@@ -1,4 +1,4 @@
-//! Rules for names, metadata and built-in kinds, in Kubernetes' words.
+//! Validation of names, metadata and built-in kinds, in Kubernetes' wording.
 
 use std::collections::HashSet;
 
@@ -28,7 +28,7 @@ fn is_label(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(fits) && !text.starts_with('-') && !text.ends_with('-')
 }
 
-/// What is wrong with a name.
+/// Errors of a name.
 pub(crate) fn name_problems(rule: NameRule, name: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let too_long = |max: usize| format!("must be no more than {max} characters");
@@ -78,7 +78,7 @@ fn is_qualified_part(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
-/// `prefix/name` or `name`, as keys of labels and annotations are.
+/// Error of a label or annotation key: `prefix/name` or `name`.
 pub(crate) fn key_problem(key: &str) -> Option<String> {
     let (prefix, name) = match key.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
@@ -115,7 +115,7 @@ pub(crate) fn labels(path: &str, labels: Option<&Value>, errors: &mut Errors) {
     }
 }
 
-/// The part that every kind has.
+/// Validates the metadata of any kind.
 pub(crate) fn metadata(resource: &Resource, object: &Value, live: Option<&Value>, errors: &mut Errors) {
     let name = meta::name(object);
     if live.is_none() {
@@ -358,7 +358,7 @@ pub(crate) fn service(object: &Value, live: Option<&Value>, errors: &mut Errors)
     }
 }
 
-/// Deployments and ReplicaSets.
+/// Validates Deployments and ReplicaSets.
 pub(crate) fn workload(object: &Value, live: Option<&Value>, errors: &mut Errors) {
     let spec = &object["spec"];
     let replicas = spec["replicas"].as_i64().unwrap_or(0);
@@ -401,7 +401,7 @@ pub(crate) fn pod(object: &Value, live: Option<&Value>, errors: &mut Errors) {
     }
 }
 
-/// Most of a pod cannot be changed.
+/// Most fields of a pod are immutable.
 fn pod_update(object: &Value, live: &Value, errors: &mut Errors) {
     let fixed = |pod: &Value| {
         let mut spec = pod["spec"].clone();
@@ -414,7 +414,7 @@ fn pod_update(object: &Value, live: &Value, errors: &mut Errors) {
         for key in ["activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations"] {
             map.shift_remove(key);
         }
-        // A pod without a node may get one, once.
+        // A pod without a node may be bound once.
         if text(live, "/spec/nodeName").is_empty() {
             map.shift_remove("nodeName");
         }
@@ -599,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selector_must_match_and_stay() {
+    fn a_selector_must_match_and_is_immutable() {
         let object = |selector: &str| {
             json!({"spec": {"selector": {"matchLabels": {"a": selector}}, "template": {
                 "metadata": {"labels": {"a": "b"}}, "spec": {"restartPolicy": "Always", "containers": [{"name": "a", "image": "x"}]}}}})

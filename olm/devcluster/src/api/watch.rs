@@ -1,4 +1,4 @@
-//! Watches: one JSON object a line, for as long as the client listens.
+//! Watches: one JSON object per line, until the client disconnects.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -28,7 +28,7 @@ struct Watch {
     namespace: String,
     selector: Selector,
     format: Format,
-    /// Everything up to here has been sent.
+    /// Events up to this resourceVersion have been sent.
     position: u64,
     changed: Receiver<u64>,
     bookmarks: bool,
@@ -48,7 +48,7 @@ pub(crate) async fn watch(call: &Call<'_>) -> ApiResult<Response> {
     let initial = initial_events(call)?;
     let bookmarks = call.query.flag("allowWatchBookmarks");
     let seconds = call.query.number("timeoutSeconds")?.and_then(|s| u64::try_from(s).ok()).filter(|s| *s > 0);
-    // As in Kubernetes, watches end at different times, so that clients do not come back all at once.
+    // As in Kubernetes, timeouts are random, so that clients do not reconnect all at once.
     let seconds = seconds.unwrap_or_else(|| rand::random_range(1800..3600));
     let now = Instant::now();
     let (page, changed) = store.list_and_subscribe(stored, &call.info.namespace);
@@ -93,9 +93,9 @@ pub(crate) async fn watch(call: &Call<'_>) -> ApiResult<Response> {
 }
 
 enum Initial {
-    /// The present state first, as ADDED events, and perhaps a bookmark behind it.
+    /// The current state first, as ADDED events, optionally followed by a bookmark.
     State { bookmark: bool },
-    /// What happened after a resourceVersion.
+    /// Events after a resourceVersion.
     After(u64),
 }
 
@@ -132,7 +132,7 @@ fn too_old(rv: u64, floor: u64) -> ApiError {
     ApiError::expired(format!("too old resource version: {rv} ({floor})"))
 }
 
-/// The next chunk; all lines that are ready go out together.
+/// The next chunk; all ready lines are sent together.
 async fn next(mut watch: Watch) -> Option<(Result<Bytes, std::convert::Infallible>, Watch)> {
     loop {
         if !watch.ready.is_empty() {
@@ -150,7 +150,7 @@ async fn next(mut watch: Watch) -> Option<(Result<Bytes, std::convert::Infallibl
         tokio::select! {
             changed = watch.changed.changed() => {
                 watch.collect().await;
-                // No sender any more: the resource is not served any longer.
+                // Without a sender the resource is no longer served.
                 watch.ended |= changed.is_err();
             }
             () = tokio::time::sleep_until(watch.deadline) => watch.ended = true,
@@ -166,7 +166,7 @@ async fn next(mut watch: Watch) -> Option<(Result<Bytes, std::convert::Infallibl
 }
 
 impl Watch {
-    /// Takes over what happened since the last time.
+    /// Collects new events.
     async fn collect(&mut self) {
         let collected = match self.server.store.events_after(&self.resource.stored, self.position) {
             Ok((events, rv)) => self.push_events(&events).await.map(|()| rv),
@@ -183,7 +183,7 @@ impl Watch {
 
     async fn push_events(&mut self, events: &[Event]) -> ApiResult<()> {
         if self.resource.custom().is_some() && !events.is_empty() {
-            // How versions convert can have changed since the watch began.
+            // The conversion may have changed since the watch began.
             let served = self.server.registry.served();
             let me = &self.resource;
             if let Some(now) = served.find(&me.group, &me.version, &me.plural) {
@@ -196,7 +196,7 @@ impl Watch {
         Ok(())
     }
 
-    /// What an event means to somebody who only sees what their selectors match.
+    /// Translates an event for a client with selectors.
     async fn push_event(&mut self, event: &Event) -> ApiResult<()> {
         let Some(any) = event.new.as_ref().or(event.old.as_ref()) else { return Ok(()) };
         if !self.namespace.is_empty() && meta::namespace(any) != self.namespace {
@@ -215,7 +215,8 @@ impl Watch {
                 let Some(last) = event.last.as_ref().or(event.old.as_ref()) else { return Ok(()) };
                 let mut last = convert::present(&self.server, &self.resource, last).await?;
                 if event.new.is_some() {
-                    // It still exists but does not match any more: the last state that did, at this resourceVersion.
+                    // It still exists but no longer matches: DELETED with the last matching state, at this
+                    // resourceVersion.
                     let mut gone = Value::clone(&last);
                     meta::metadata(&mut gone)
                         .insert("resourceVersion".to_owned(), event.rv.to_string().into());
@@ -264,7 +265,7 @@ impl Watch {
         self.push_line(&json!({ "type": "BOOKMARK", "object": object }));
     }
 
-    /// As on a real API server, a watch that asked for lists ends when it would have to show the first object.
+    /// As on a real API server, a watch that requested a list form ends at its first object.
     fn push_line(&mut self, line: &Value) {
         if self.format == Format::MetadataList {
             self.ended = true;

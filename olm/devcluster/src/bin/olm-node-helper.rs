@@ -1,5 +1,5 @@
-//! For the tests of the node agent: a pod's first process (their own `main` belongs to the test harness and cannot become
-//! one), and a small program to run in pods.
+//! For the tests of the node agent: a pod's init process (their own `main` belongs to the test harness and
+//! cannot become one), and a small program to run in pods.
 
 use std::{
     io::{Read as _, Write as _},
@@ -19,7 +19,7 @@ fn main() {
     }
 }
 
-/// Answers every HTTP request with the text.
+/// Responds to every HTTP request with the text.
 fn serve(port: &str, text: &str) -> std::io::Result<()> {
     let listener = TcpListener::bind(format!("0.0.0.0:{port}"))?;
     println!("serving {text} on {port}");
@@ -29,14 +29,14 @@ fn serve(port: &str, text: &str) -> std::io::Result<()> {
         let answer =
             format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{text}");
         std::thread::spawn(move || {
-            // A client that goes away misses its answer, and nobody else does.
+            // A client that disconnects loses only its own response.
             let _ = respond(stream, &answer);
         });
     }
     Ok(())
 }
 
-/// Reads the whole head first: closing a socket with something unread resets it, and the answer may be lost.
+/// Reads the whole head first: closing a socket with unread data resets it, and the response may be lost.
 fn respond(mut stream: TcpStream, answer: &str) -> std::io::Result<()> {
     let mut head = Vec::new();
     let mut buffer = [0_u8; 4096];

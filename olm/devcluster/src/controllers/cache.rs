@@ -1,8 +1,8 @@
 //! One watch per kind, shared by all controllers.
 //!
-//! A [`Cache`] holds the objects of one kind as the last watch event left them, and tells its listeners about every
-//! change, with the object before and after. Our own writes are put in at once ([`Cache::assume`]), so that a controller
-//! never acts on a picture that lacks what it did itself a moment ago.
+//! A [`Cache`] holds the objects of one kind as of the last watch event, and calls its listeners for every
+//! change, with the object before and after. Results of our own writes are inserted at once
+//! ([`Cache::assume`]), so that a controller never acts on a state without its own last write.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -55,9 +55,9 @@ impl Display for Key {
 /// Called with an object before and after a change; `None` stands for "does not exist".
 pub(crate) type Listener<K> = Box<dyn Fn(Option<&Arc<K>>, Option<&Arc<K>>) + Send + Sync>;
 
-/// How long an assumed object may stay without the watch confirming it.
+/// How long an assumed object stays without confirmation by the watch.
 const ASSUMED_FOR: Duration = Duration::from_secs(30);
-/// How many deleted objects are remembered, so that they are not assumed back to life.
+/// Limit of remembered deletions, which prevent that a deleted object is assumed.
 const REMEMBERED: usize = 1024;
 
 pub(crate) struct Cache<K> {
@@ -99,7 +99,6 @@ where
         state.objects.get(key).filter(|_| state.is_current(key)).cloned()
     }
 
-    /// The objects of a namespace.
     pub(crate) fn list(&self, namespace: &str) -> Vec<Arc<K>> {
         let state = self.read();
         let mut objects: Vec<(&Key, &Arc<K>)> = state
@@ -111,7 +110,6 @@ where
         objects.into_iter().map(|(_, object)| object.clone()).collect()
     }
 
-    /// The objects of all namespaces.
     pub(crate) fn all(&self) -> Vec<Arc<K>> {
         let state = self.read();
         state
@@ -122,13 +120,13 @@ where
             .collect()
     }
 
-    /// Waits until the first list is in.
+    /// Waits for the first list.
     pub(crate) async fn ready(&self) {
         // The sender lives as long as this cache.
         let _ = self.ready.subscribe().wait_for(|ready| *ready).await;
     }
 
-    /// Puts in what a write returned, unless the watch already knows better.
+    /// Inserts the result of a write, unless the watch has a newer version.
     pub(crate) fn assume(&self, object: K) {
         let key = Key::of(&object);
         let mut state = self.write();
@@ -146,7 +144,7 @@ where
         state.objects.insert(key, Arc::new(object));
     }
 
-    /// Watches until `shutdown` and tells `listeners` about every change.
+    /// Watches until `shutdown` and calls `listeners` for every change.
     pub(crate) async fn run(
         self: Arc<Self>,
         api: Api<DeserializeGuard<K>>,
@@ -167,18 +165,18 @@ where
                 }
                 Ok(watcher::Event::InitDone) => {
                     let changes = self.write().replace(listed.take().unwrap_or_default());
-                    tell(&listeners, &changes);
+                    notify(&listeners, &changes);
                     self.ready.send_replace(true);
                 }
                 Ok(watcher::Event::Apply(object)) => {
                     if let Some(object) = readable(object) {
                         let change = self.write().put(object);
-                        tell(&listeners, &[change]);
+                        notify(&listeners, &[change]);
                     }
                 }
                 Ok(watcher::Event::Delete(object)) => {
                     let change = self.write().remove(&Key::of(&object), object.uid());
-                    tell(&listeners, &[change]);
+                    notify(&listeners, &[change]);
                 }
                 Err(error) => {
                     tracing::warn!(kind = %K::kind(&()), %error, "watch failed, restarting");
@@ -190,7 +188,7 @@ where
 
 type Change<K> = (Option<Arc<K>>, Option<Arc<K>>);
 
-fn tell<K>(listeners: &[Listener<K>], changes: &[Change<K>]) {
+fn notify<K>(listeners: &[Listener<K>], changes: &[Change<K>]) {
     for (old, new) in changes {
         for listener in listeners {
             listener(old.as_ref(), new.as_ref());
@@ -198,7 +196,7 @@ fn tell<K>(listeners: &[Listener<K>], changes: &[Change<K>]) {
     }
 }
 
-/// One object that cannot be read must not end the watch.
+/// A malformed object must not end the watch.
 fn readable<K: Resource<DynamicType = ()>>(guard: DeserializeGuard<K>) -> Option<K> {
     match guard.0 {
         Ok(object) => Some(object),
@@ -242,7 +240,7 @@ impl<K: Resource> State<K> {
         (self.objects.remove(key), None)
     }
 
-    /// Replaces everything by a fresh list. What was assumed a moment ago may be newer than the list.
+    /// Replaces all objects by a fresh list. Recently assumed objects may be newer than the list.
     fn replace(&mut self, listed: HashMap<Key, Arc<K>>) -> Vec<Change<K>> {
         let mut changes = Vec::new();
         let keys: Vec<Key> = self.objects.keys().cloned().collect();
@@ -282,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn assumed_objects_are_there_until_the_watch_says_otherwise() {
+    fn assumed_objects_stay_until_the_watch_replaces_them() {
         let cache = Cache::<ConfigMap>::new();
         cache.assume(object("a", "1", 5));
         assert_eq!(cache.list("n").len(), 1);
@@ -300,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_list_removes_what_is_gone() {
+    fn a_new_list_removes_missing_objects() {
         let cache = Cache::<ConfigMap>::new();
         cache.write().put(object("a", "1", 1));
         cache.write().put(object("b", "2", 2));

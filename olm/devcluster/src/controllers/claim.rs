@@ -1,4 +1,4 @@
-//! Who belongs to whom: selectors and controller references.
+//! Ownership: selectors and controller references.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use kube::{
     core::{Selector, SelectorExt},
 };
 
-/// A selector that selects nothing when it is empty or malformed: a controller must never claim the whole namespace.
+/// A selector that selects nothing when it is empty or malformed: a controller must never claim the whole
+/// namespace.
 pub(crate) fn selector(selector: &LabelSelector) -> Option<Selector> {
     let selector: Selector = selector.clone().try_into().ok()?;
     (!selector.selects_all()).then_some(selector)
@@ -28,18 +29,18 @@ pub(crate) fn is_controlled_by<K: Resource>(object: &K, uid: &str) -> bool {
     controller_of(object).is_some_and(|owner| owner.uid == uid)
 }
 
-/// What a controller has to do with the objects around it.
+/// Candidates by the required action.
 #[derive(Debug)]
 pub(crate) struct Claims<K> {
-    /// Its own, with a selector that fits.
+    /// Owned, and matched by the selector.
     pub(crate) owned: Vec<K>,
-    /// Fit the selector and have no controller: to be adopted.
+    /// Matched by the selector and without a controller: to be adopted.
     pub(crate) orphans: Vec<K>,
-    /// Its own, but they do not fit the selector any more: to be released.
+    /// Owned, but no longer matched by the selector: to be released.
     pub(crate) strays: Vec<K>,
 }
 
-/// Sorts `candidates` (of one namespace) by whether they belong to the owner with this `uid` and `selector`.
+/// Sorts `candidates` (of one namespace) by their relation to the owner with this `uid` and `selector`.
 pub(crate) fn claim<K, R>(uid: &str, selector: &Selector, candidates: Vec<R>) -> Claims<R>
 where
     K: Resource,

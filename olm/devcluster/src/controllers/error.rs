@@ -1,21 +1,20 @@
 //! Errors of the controllers.
 
-/// A reconciliation that did not finish; it is retried with a growing delay.
+/// A failed reconciliation; it is retried with backoff.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// A request failed.
     #[error("failed to {action}: {source}")]
     Api {
-        /// What was being done, with the object: `create pod default/x`.
+        /// The operation with the object: `create pod default/x`.
         action: String,
         source: Box<kube::Error>,
     },
-    /// The object cannot be handled as it is.
+    /// The object is not valid.
     #[error("{0}")]
     Invalid(String),
 }
 
-/// Adds what was being done to a failed request.
+/// Adds the operation to a failed request.
 pub(crate) trait During<T> {
     fn during(self, action: impl FnOnce() -> String) -> Result<T, Error>;
 }
@@ -38,7 +37,7 @@ impl Error {
         }
     }
 
-    /// Somebody else was faster: look again, nothing is wrong.
+    /// The object changed meanwhile: read it again, this is not a failure.
     pub(crate) fn is_conflict(&self) -> bool {
         self.code() == Some(409)
     }
@@ -48,7 +47,7 @@ impl Error {
     }
 }
 
-/// Turns "it is gone already" into success.
+/// Maps a missing object to success.
 pub(crate) fn unless_gone<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
     match result {
         Ok(value) => Ok(Some(value)),

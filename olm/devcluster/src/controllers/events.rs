@@ -1,4 +1,4 @@
-//! Events that the controllers write. The same event again counts up instead of piling up.
+//! Events of the controllers. Repeated events increase the count of the first.
 
 use std::{
     collections::HashMap,
@@ -15,7 +15,7 @@ use kube::{
 };
 use serde_json::json;
 
-/// How many different events are remembered for counting.
+/// Limit of remembered events.
 const REMEMBERED: usize = 512;
 
 #[derive(Clone)]
@@ -52,7 +52,7 @@ impl Recorder {
         self.about(object.object_ref(&()), ty, reason, message);
     }
 
-    /// Writes in the background: nobody waits for an event, and a failure to write one is only logged.
+    /// Writes in the background: callers do not wait for it, and a failure is only logged.
     pub(crate) fn about(&self, regarding: ObjectReference, ty: &str, reason: &str, message: String) {
         let this = self.clone();
         let (ty, reason) = (ty.to_owned(), reason.to_owned());
@@ -106,7 +106,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Counts an event that is known, or starts counting a new one.
+    /// Counts a known event, or starts counting a new one.
     fn count(&self, key: &str, new: Option<String>) -> Option<(String, i32)> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         match new {

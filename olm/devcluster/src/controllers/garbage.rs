@@ -1,10 +1,10 @@
-//! The garbage collector: what loses its last owner is deleted.
+//! The garbage collector: deletes objects that lost their last owner.
 //!
-//! * background: the owner goes at once, its dependents after it
+//! * background: the owner is deleted at once, its dependents after it
 //! * foreground: the owner waits (finalizer `foregroundDeletion`) for the dependents that block it
-//! * orphan: the owner waits (finalizer `orphan`) until its dependents have forgotten it
+//! * orphan: the owner waits (finalizer `orphan`) until its references are removed from the dependents
 //!
-//! The API server sets the finalizers, this controller takes them away.
+//! The API server sets the finalizers, this controller removes them.
 
 #[cfg(test)]
 mod tests;
@@ -28,10 +28,10 @@ use super::{
     queue::Queue,
 };
 
-/// When to look again at an object with an owner that the graph does not have: no watch reports when that owner goes.
+/// Recheck interval of an object with an owner outside of the graph, whose deletion no watch reports.
 const UNWATCHED_OWNER: Duration = Duration::from_secs(30);
-/// When to look again at an owner whose dependents the watches have not told of yet.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// Recheck interval of an owner whose dependents the watches have not reported yet.
+const RECHECK_DEPENDENTS: Duration = Duration::from_millis(50);
 
 pub(crate) struct Controller {
     pub(crate) client: Client,
@@ -40,7 +40,7 @@ pub(crate) struct Controller {
     pub(crate) events: Recorder,
 }
 
-/// Which objects have to be looked at after something happened to one.
+/// Objects to check after an event.
 pub(crate) fn affected(graph: &Graph, happened: &Happened) -> Vec<String> {
     let node = &happened.node;
     let owners = || node.owners.iter().map(|owner| &owner.uid).chain(&happened.left_owners);
@@ -51,10 +51,10 @@ pub(crate) fn affected(graph: &Graph, happened: &Happened) -> Vec<String> {
         affected.extend(waiting_owners.cloned());
         return affected;
     }
-    // It may have been the last one that an owner waited for.
+    // It may have been the last blocking dependent of an owner.
     affected.extend(waiting_owners.filter(|uid| !Graph::blocks(node, uid)).cloned());
     let is_finishing = node.waits_for_dependents() || node.orphans_dependents();
-    // An owner that is somewhere else is none.
+    // A reference to another namespace is not valid.
     let owner_is_going = |owner: &OwnerReference| {
         let waits = graph.get(&owner.uid).is_none_or(Node::waits_for_dependents);
         waits || graph.owner(node, owner) == Owner::Unknown
@@ -81,7 +81,7 @@ impl Controller {
     }
 
     async fn judge(&self, node: &Node) -> Result<Option<Duration>, Error> {
-        // Decide on what is stored now, not on what the watch said last.
+        // Decide on the stored object, not on the last watch event.
         let api = node.id.kind.api(&self.client, &node.id.namespace);
         let live = unless_gone(api.get(&node.id.name).await.during(|| format!("get {}", node.id)))?;
         let Some(live) = live.filter(|live| live.uid().as_deref() == Some(&node.id.uid)) else {
@@ -96,7 +96,8 @@ impl Controller {
         for reference in &node.owners {
             let known = self.inventory.graph().owner(&node, reference);
             unwatched |= known == Owner::Unknown;
-            let owner = if known == Owner::Unknown { self.ask(&node, reference).await? } else { known };
+            let owner =
+                if known == Owner::Unknown { self.query_owner(&node, reference).await? } else { known };
             let elsewhere = self.inventory.graph().get(&reference.uid).is_some();
             if owner == Owner::Absent && elsewhere {
                 self.misplaced(&node, reference);
@@ -107,7 +108,7 @@ impl Controller {
         match verdict {
             Verdict::Keep if unwatched => return Ok(Some(UNWATCHED_OWNER)),
             Verdict::Keep => {}
-            Verdict::Forget(gone) => self.forget(&node, &gone, live.resource_version()).await?,
+            Verdict::Forget(gone) => self.remove_owners(&node, &gone, live.resource_version()).await?,
             Verdict::Delete(policy) => {
                 let mut version = live.resource_version();
                 if policy == Policy::Foreground && !node.waits_for_dependents() {
@@ -134,8 +135,8 @@ impl Controller {
         Ok(None)
     }
 
-    /// Asks the server about an owner that the graph does not have.
-    async fn ask(&self, node: &Node, reference: &OwnerReference) -> Result<Owner, Error> {
+    /// Queries the server for an owner outside of the graph.
+    async fn query_owner(&self, node: &Node, reference: &OwnerReference) -> Result<Owner, Error> {
         let mut kind = self.inventory.find(&reference.api_version, &reference.kind);
         if kind.is_none() {
             self.inventory.discover().await?;
@@ -143,7 +144,8 @@ impl Controller {
         }
         let Some(kind) = kind else { return Ok(Owner::Unknown) };
         if kind.namespaced && node.id.namespace.is_empty() {
-            // No namespace to look in: such a reference is a mistake, and a mistake deletes nothing.
+            // Without a namespace the owner cannot be looked up: such a reference is an error, and an error
+            // deletes nothing.
             self.misplaced(node, reference);
             return Ok(Owner::Solid);
         }
@@ -155,7 +157,7 @@ impl Controller {
         Ok(if exists { Owner::Solid } else { Owner::Absent })
     }
 
-    /// Says that an owner is not where the reference says.
+    /// Reports an owner in another namespace than the reference requires.
     fn misplaced(&self, node: &Node, reference: &OwnerReference) {
         let id = &node.id;
         let regarding = ObjectReference {
@@ -173,7 +175,7 @@ impl Controller {
         self.events.about(regarding, "Warning", "OwnerRefInvalidNamespace", message);
     }
 
-    /// Two objects that wait for each other would wait for ever: one of them blocks nobody any more.
+    /// Breaks a deadlock of two objects that wait for each other: one of them stops blocking.
     async fn unblock(&self, node: &Node) -> Result<(), Error> {
         let waits = {
             let graph = self.inventory.graph();
@@ -189,8 +191,13 @@ impl Controller {
         self.patch(node, json!({ "metadata": { "uid": node.id.uid, "ownerReferences": owners } })).await
     }
 
-    /// Takes owners away from an object.
-    async fn forget(&self, node: &Node, owners: &[String], version: Option<String>) -> Result<(), Error> {
+    /// Removes owner references from an object.
+    async fn remove_owners(
+        &self,
+        node: &Node,
+        owners: &[String],
+        version: Option<String>,
+    ) -> Result<(), Error> {
         let left: Vec<&OwnerReference> =
             node.owners.iter().filter(|owner| !owners.contains(&owner.uid)).collect();
         let patch = json!({
@@ -212,7 +219,7 @@ impl Controller {
 
     async fn orphan(&self, node: &Node) -> Result<(), Error> {
         for dependent in self.inventory.find_dependents(node).await? {
-            self.forget(&dependent, std::slice::from_ref(&node.id.uid), None).await?;
+            self.remove_owners(&dependent, std::slice::from_ref(&node.id.uid), None).await?;
         }
         self.remove_finalizer(node, ORPHAN).await
     }
@@ -226,9 +233,10 @@ impl Controller {
             }
             return Ok(None);
         }
-        // The watches of different kinds run apart: a dependent may exist that this graph has not seen yet.
+        // Watches of different kinds are not synchronized: a dependent may exist that is not in the graph
+        // yet.
         if self.inventory.find_dependents(node).await?.iter().any(blocks) {
-            return Ok(Some(LOOK_AGAIN));
+            return Ok(Some(RECHECK_DEPENDENTS));
         }
         self.remove_finalizer(node, FOREGROUND).await.map(|()| None)
     }

@@ -1,4 +1,4 @@
-//! Which change of an object concerns which keys of which queue.
+//! Maps changes of objects to keys of queues.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ pub(super) fn add_controller<K: Resource + Send + Sync + 'static>(
     })
 }
 
-/// Those who may adopt an object without a controller.
+/// Controllers that may adopt an object without one.
 pub(super) fn orphans<K, O>(
     owners: Arc<Cache<O>>,
     queue: &Arc<Queue<Key>>,
@@ -97,11 +97,12 @@ pub(super) fn recreate_waits(caches: &Caches, queues: &Queues) -> Listener<Pod> 
     })
 }
 
-/// Those whose pods a changed pod is or was, if the change is one of its `face`, which is all they look at.
-fn choosers<O, F>(
+/// Objects whose selectors match a changed pod before or after, if its `relevant` changed: the part that they
+/// read.
+fn selecting<O, F>(
     owners: Arc<Cache<O>>,
     queue: &Arc<Queue<Key>>,
-    face: fn(&Pod) -> F,
+    relevant: fn(&Pod) -> F,
     chooses: fn(&O, &Pod) -> bool,
 ) -> Listener<Pod>
 where
@@ -116,7 +117,7 @@ where
 {
     let queue = queue.clone();
     Box::new(move |old, new| {
-        if old.map(|pod| face(pod)) == new.map(|pod| face(pod)) {
+        if old.map(|pod| relevant(pod)) == new.map(|pod| relevant(pod)) {
             return;
         }
         let Some(namespace) = new.or(old).and_then(|pod| pod.metadata.namespace.clone()) else { return };
@@ -128,9 +129,9 @@ where
     })
 }
 
-/// The Services whose endpoints a pod's change touches.
+/// Services whose endpoints a pod's change affects.
 pub(super) fn pod_services(caches: &Caches, queues: &Queues) -> Listener<Pod> {
-    let face = |pod: &Pod| {
+    let relevant = |pod: &Pod| {
         let status = pod.status.as_ref();
         (
             pod.metadata.labels.clone(),
@@ -141,13 +142,13 @@ pub(super) fn pod_services(caches: &Caches, queues: &Queues) -> Listener<Pod> {
             status.and_then(|status| status.pod_ips.clone()),
         )
     };
-    choosers(caches.services.clone(), &queues.services, face, endpoints::selects)
+    selecting(caches.services.clone(), &queues.services, relevant, endpoints::selects)
 }
 
-/// The budgets that a pod counts for, before and after.
+/// Budgets that select a pod, before and after.
 pub(super) fn pod_budgets(caches: &Caches, queues: &Queues) -> Listener<Pod> {
-    let face = |pod: &Pod| (pod.metadata.labels.clone(), pods::is_terminating(pod), pods::is_ready(pod));
-    choosers(caches.budgets.clone(), &queues.budgets, face, disruption::covers)
+    let relevant = |pod: &Pod| (pod.metadata.labels.clone(), pods::is_terminating(pod), pods::is_ready(pod));
+    selecting(caches.budgets.clone(), &queues.budgets, relevant, disruption::covers)
 }
 
 pub(super) fn unscheduled(queues: &Queues) -> Listener<Pod> {
@@ -159,7 +160,7 @@ pub(super) fn unscheduled(queues: &Queues) -> Listener<Pod> {
     })
 }
 
-/// A budget counts as many pods as their controllers ask for.
+/// A budget depends on the replicas of the controllers.
 pub(super) fn scaled<K>(caches: &Caches, queues: &Queues, replicas: fn(&K) -> Option<i32>) -> Listener<K>
 where
     K: Resource + Send + Sync + 'static,
@@ -194,7 +195,7 @@ pub(super) fn claim_volume(caches: &Caches, queues: &Queues) -> Listener<Persist
                 queue.add(Key::new("", name));
             }
         }
-        // A claim that went before it was bound may have a volume that was made for it.
+        // A volume may have been provisioned for a claim that was deleted before it was bound.
         if let (Some(claim), None) = (old, new) {
             let owner = |volume: &PersistentVolume| volume.spec.as_ref()?.claim_ref.as_ref()?.uid.clone();
             let of_claim = all.all().into_iter().filter(|volume| owner(volume) == claim.metadata.uid);
@@ -217,7 +218,7 @@ pub(super) fn claim_pods(caches: &Caches, queues: &Queues) -> Listener<Persisten
     })
 }
 
-/// The claims that a volume may be for: its own, and those that wait for one.
+/// Claims that a volume may bind to: its own, and the pending ones.
 pub(super) fn volume_claims(caches: &Caches, queues: &Queues) -> Listener<PersistentVolume> {
     let (claims, queue) = (caches.claims.clone(), queues.claims.clone());
     Box::new(move |old, new| {
@@ -233,7 +234,7 @@ pub(super) fn volume_claims(caches: &Caches, queues: &Queues) -> Listener<Persis
     })
 }
 
-/// A class that comes, or changes, concerns the claims that wait for it.
+/// A new or changed class affects the claims that wait for it.
 pub(super) fn class_changed(caches: &Caches, queues: &Queues) -> Listener<StorageClass> {
     let (claims, queue) = (caches.claims.clone(), queues.claims.clone());
     Box::new(move |old, new| {
@@ -246,10 +247,10 @@ pub(super) fn class_changed(caches: &Caches, queues: &Queues) -> Listener<Storag
     })
 }
 
-/// A node that comes, goes or changes its mind concerns every pod that waits for it.
+/// An added, removed or changed node affects every pod that waits for it.
 pub(super) fn node_changed(caches: &Caches, queues: &Queues) -> Listener<Node> {
     let (pods, queue) = (caches.pods.clone(), queues.unscheduled.clone());
-    let face = |node: &Node| {
+    let relevant = |node: &Node| {
         let conditions =
             node.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();
         let ready = conditions.into_iter().find(|c| c.type_ == "Ready").map(|c| (c.status, c.message));
@@ -257,7 +258,7 @@ pub(super) fn node_changed(caches: &Caches, queues: &Queues) -> Listener<Node> {
     };
     Box::new(move |old, new| {
         if let (Some(old), Some(new)) = (old, new)
-            && face(old) == face(new)
+            && relevant(old) == relevant(new)
         {
             return;
         }

@@ -1,18 +1,18 @@
-//! The controllers of a cluster, written against `kube::Client` alone.
+//! The controllers of a cluster, written against `kube::Client` only.
 //!
-//! All of them share one watch per kind ([`cache`], [`inventory`]): a change is turned into keys on the queues of the
-//! controllers that care, and each [`queue`] handles a key by one worker at a time. Nothing polls.
+//! All of them share one watch per kind ([`cache`], [`inventory`]): a change is mapped to keys on the queues
+//! of the affected controllers, and each [`queue`] handles a key by one worker at a time. Nothing polls.
 //!
-//! * [`disruption`]: how many pods of a PodDisruptionBudget may be evicted
+//! * [`disruption`]: allowed disruptions of PodDisruptionBudgets
 //! * [`deployment`], [`replica_set`]: from a Deployment to its pods
-//! * [`job`]: pods that run to their end
-//! * [`endpoints`]: which pods stand behind a Service
-//! * [`service_account`]: what every namespace is given
-//! * [`namespace`]: the end of a namespace
-//! * [`garbage`]: what happens to objects whose owners are gone
-//! * [`quota`]: what is used of ResourceQuotas
+//! * [`job`]: pods that run to completion
+//! * [`endpoints`]: the pods of a Service
+//! * [`service_account`]: the default ServiceAccount and CA of every namespace
+//! * [`namespace`]: deletion of namespaces
+//! * [`garbage`]: deletion of objects without owners
+//! * [`quota`]: usage of ResourceQuotas
 //! * [`scheduler`]: binds pods to the one node
-//! * [`volumes`]: what stands behind PersistentVolumeClaims
+//! * [`volumes`]: volumes of PersistentVolumeClaims
 
 mod cache;
 mod claim;
@@ -74,19 +74,19 @@ pub struct ControllerConfig {
     pub cluster_domain: String,
     /// The one node that pods are bound to.
     pub node_name: String,
-    /// Where volumes for claims are made, an absolute path; without it claims stay Pending.
+    /// Directory of provisioned volumes, an absolute path; without it claims stay Pending.
     pub volumes_dir: Option<PathBuf>,
 }
 
-/// Objects handled at a time by each controller.
+/// Concurrent workers of each controller.
 const WORKERS: usize = 4;
 
-/// Starts all controllers. The task ends some moments after `shutdown`.
+/// Starts all controllers. The task ends shortly after `shutdown`.
 pub fn spawn(client: Client, config: ControllerConfig, shutdown: CancellationToken) -> JoinHandle<()> {
     tokio::spawn(run(client, config, shutdown))
 }
 
-/// The queues, by what is on them.
+/// The queues, by the kind of their keys.
 #[derive(Clone)]
 struct Queues {
     deployments: Arc<Queue<Key>>,
@@ -194,7 +194,7 @@ async fn run(client: Client, config: ControllerConfig, shutdown: CancellationTok
     }
 }
 
-/// Starts the watches and says which change concerns whom.
+/// Starts the watches, with the listeners of each kind.
 fn watch_all(
     tasks: &mut JoinSet<()>,
     client: &Client,
@@ -254,7 +254,7 @@ fn watch_all(
     );
     watch!(services, any(), vec![add_itself(&queues.services)]);
     let services = queues.services.clone();
-    // Our own writes come back as well; the controller then finds nothing to do.
+    // Our own writes trigger it as well; the controller then finds no difference.
     watch!(endpoints, any(), vec![add_itself(&services)]);
     watch!(
         slices,

@@ -1,4 +1,4 @@
-//! The end of a namespace: everything in it is deleted, then the namespace's finalizer goes.
+//! Deletion of a namespace: deletes its content, then removes the namespace's finalizer.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -22,15 +22,15 @@ use super::{
 };
 
 const FINALIZER: &str = "kubernetes";
-/// Requests at a time.
+/// Concurrent requests.
 const PARALLEL: usize = 8;
-/// Bounds of the pause between two looks at what remains. Deletions are watched; this covers kinds without a watch, and kinds so new
-/// that theirs has not begun.
-const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// Bounds of the interval between two checks of the remaining objects. Deletions are watched; this covers
+/// kinds without a watch, and kinds so new that theirs has not started.
+const RECHECK_BOUNDS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// A quarter of the time that the namespace has waited so far.
+/// A quarter of the time since the deletion.
 fn retry_after(waited: Duration) -> Duration {
-    (waited / 4).clamp(LOOK_AGAIN.0, LOOK_AGAIN.1)
+    (waited / 4).clamp(RECHECK_BOUNDS.0, RECHECK_BOUNDS.1)
 }
 
 pub(crate) struct Controller {
@@ -39,7 +39,7 @@ pub(crate) struct Controller {
     pub(crate) inventory: Arc<Inventory>,
 }
 
-/// What is left in a namespace.
+/// The remaining objects of a namespace.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Leftovers {
     /// Resource (`pods.`, `crontabs.stable.example.com`) to number of objects.
@@ -60,7 +60,7 @@ impl Controller {
         if cached.metadata.deletion_timestamp.is_none() {
             return Ok(None);
         }
-        // The one of the cache may be gone, and another one of its name there: what is in that stays.
+        // The cached namespace may have been replaced by another one of its name, whose content must stay.
         let name = cached.name_any();
         let api: Api<Namespace> = Api::all(self.client.clone());
         let found = api.get_opt(&name).await.during(|| format!("get namespace {name}"))?;
@@ -110,7 +110,7 @@ impl Controller {
         Ok(Some(retry_after(waited)))
     }
 
-    /// Deletes all objects of a kind; returns the finalizers of each one that is still there.
+    /// Deletes all objects of a kind; returns the finalizers of each remaining one.
     async fn empty(&self, kind: &Kind, namespace: &str) -> Result<Vec<Vec<String>>, Error> {
         let api = kind.api(&self.client, namespace);
         let list = || async {
@@ -125,7 +125,7 @@ impl Controller {
         let going = |object: &&kube::core::PartialObjectMeta| object.metadata.deletion_timestamp.is_some();
         if !found.items.iter().all(|object| going(&object)) {
             if kind.supports(verbs::DELETE_COLLECTION) {
-                // The answer may be a list of full objects: nothing in it is of interest.
+                // The response may be a list of full objects, which is not used.
                 let url = format!("{}?propagationPolicy=Background", api.resource_url());
                 let request = http::Request::delete(url)
                     .body(Vec::new())
@@ -147,7 +147,7 @@ impl Controller {
         Ok(left.items.into_iter().map(|object| object.metadata.finalizers.unwrap_or_default()).collect())
     }
 
-    /// Lets the namespace go.
+    /// Removes the finalizer of the namespace.
     async fn finalize(&self, namespace: &Namespace, finalizers: &[String]) -> Result<(), Error> {
         let name = namespace.name_any();
         let mut body = namespace.clone();
@@ -184,7 +184,7 @@ impl Controller {
     }
 }
 
-/// The five conditions that say what a namespace waits for.
+/// The five conditions that report the progress of the deletion.
 fn conditions(
     old: &[NamespaceCondition],
     left: &Leftovers,
@@ -260,13 +260,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deletion_takes_at_most_a_quarter_longer_than_what_holds_it() {
+    fn a_deletion_takes_at_most_a_quarter_longer_than_its_blockers() {
         let pauses = [0, 400, 4_000, 600_000].map(|waited| retry_after(Duration::from_millis(waited)));
         assert_eq!(pauses.map(|pause| pause.as_millis()), [100, 100, 1_000, 5_000]);
     }
 
     #[test]
-    fn conditions_say_what_is_left() {
+    fn conditions_report_remaining_objects() {
         let left = Leftovers {
             resources: BTreeMap::from([
                 ("crontabs.stable.example.com".to_owned(), 1),

@@ -1,4 +1,4 @@
-//! What controllers ask about pods.
+//! Properties of pods that controllers use.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
@@ -7,7 +7,7 @@ pub(crate) fn phase(pod: &Pod) -> &str {
     pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
 }
 
-/// It ran to its end.
+/// Ran to completion.
 pub(crate) fn is_finished(pod: &Pod) -> bool {
     matches!(phase(pod), "Succeeded" | "Failed")
 }
@@ -16,7 +16,7 @@ pub(crate) fn is_terminating(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_some()
 }
 
-/// It counts as one of the replicas.
+/// Counts as one of the replicas.
 pub(crate) fn is_active(pod: &Pod) -> bool {
     !is_finished(pod) && !is_terminating(pod)
 }
@@ -29,12 +29,12 @@ pub(crate) fn is_ready(pod: &Pod) -> bool {
     condition(pod, "Ready").is_some_and(|condition| condition.status == "True")
 }
 
-/// Since when it has been ready.
+/// Start of its readiness.
 pub(crate) fn ready_since(pod: &Pod) -> Option<Timestamp> {
     condition(pod, "Ready").filter(|c| c.status == "True")?.last_transition_time.as_ref().map(|time| time.0)
 }
 
-/// Whether it has been ready for `min_ready_seconds`; if it is ready but not for long enough yet, how long to wait.
+/// Whether it has been ready for `min_ready_seconds`; otherwise, for a ready pod, the remaining time.
 pub(crate) fn availability(
     pod: &Pod,
     min_ready_seconds: i32,

@@ -16,7 +16,6 @@ use super::error::Error;
 const FIRST_RETRY: Duration = Duration::from_millis(5);
 const LAST_RETRY: Duration = Duration::from_secs(30);
 
-/// A queue of keys.
 pub(crate) struct Queue<T> {
     name: &'static str,
     state: Mutex<State<T>>,
@@ -27,7 +26,7 @@ struct State<T> {
     waiting: VecDeque<T>,
     queued: HashSet<T>,
     running: HashSet<T>,
-    /// Added while running: to be queued when that run ends.
+    /// Added while running: queued again when that run ends.
     again: HashSet<T>,
     later: HashMap<T, Instant>,
     failures: HashMap<T, u32>,
@@ -50,7 +49,7 @@ impl<T: Clone + Eq + Hash + Display + Send + Sync + 'static> Queue<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for a key to be handled.
+    /// Queues a key.
     pub(crate) fn add(&self, key: T) {
         let mut state = self.state();
         if state.running.contains(&key) {
@@ -62,7 +61,7 @@ impl<T: Clone + Eq + Hash + Display + Send + Sync + 'static> Queue<T> {
         }
     }
 
-    /// Asks for a key to be handled after a while; an earlier date wins.
+    /// Queues a key after a delay; an earlier due time wins.
     pub(crate) fn add_after(self: &Arc<Self>, key: T, delay: Duration) {
         let due = Instant::now() + delay;
         let mut state = self.state();
@@ -76,7 +75,7 @@ impl<T: Clone + Eq + Hash + Display + Send + Sync + 'static> Queue<T> {
             tokio::time::sleep(delay).await;
             let Some(queue) = queue.upgrade() else { return };
             let mut state = queue.state();
-            // A later call with an earlier date has taken over, or this one already happened.
+            // A later call with an earlier due time replaced it, or it was already queued.
             if state.later.get(&key) != Some(&due) {
                 return;
             }
@@ -104,8 +103,8 @@ impl<T: Clone + Eq + Hash + Display + Send + Sync + 'static> Queue<T> {
         }
     }
 
-    /// Handles keys until `shutdown`, `concurrency` at a time. A handler returns when it wants to be called again
-    /// without a reason from outside, or an error, which is retried.
+    /// Handles keys until `shutdown`, `concurrency` at a time. A handler returns the delay after which it
+    /// runs again without an event, or an error, which is retried.
     pub(crate) async fn work<F, Fut>(
         self: Arc<Self>,
         concurrency: usize,
@@ -127,7 +126,7 @@ impl<T: Clone + Eq + Hash + Display + Send + Sync + 'static> Queue<T> {
                             () = shutdown.cancelled() => return,
                         }
                     };
-                    // More may be waiting, and one notification wakes one worker.
+                    // More keys may be queued, and one notification wakes one worker.
                     queue.wake.notify_one();
                     let result = tokio::select! {
                         result = handle(key.clone()) => result,
@@ -195,7 +194,7 @@ mod tests {
         };
         queue.add("a".to_owned());
         started.notified().await;
-        // Added three times while it runs: one more run.
+        // Added three times while it runs: one further run.
         for _ in 0..3 {
             queue.add("a".to_owned());
         }

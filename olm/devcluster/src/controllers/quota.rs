@@ -1,4 +1,4 @@
-//! What a ResourceQuota's status says is used.
+//! Usage in a ResourceQuota's status.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -56,7 +56,7 @@ impl Controller {
         Ok(None)
     }
 
-    /// The objects of a kind; none where nobody serves it.
+    /// The objects of a kind; none when the kind is not served.
     async fn list(&self, namespace: &str, group: &str, plural: &str) -> Result<Vec<Value>, Error> {
         let mut kinds = self.inventory.kinds().into_iter();
         let kind = kinds.find(|kind| kind.resource.group == group && kind.resource.plural == plural);

@@ -1,4 +1,5 @@
-//! A scheduler for one node: pods go to it while it is ready, and are told why not while it is not.
+//! A scheduler for one node: binds pods to it while it is ready, and otherwise reports the reason in the
+//! pods.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -43,7 +44,7 @@ pub(crate) fn is_waiting(pod: &Pod) -> bool {
         && !pods::is_finished(pod)
 }
 
-/// Why a pod cannot run on the node; nothing when it can.
+/// The reason why a pod cannot run on the node, if any.
 pub(crate) fn obstacle(pod: &Pod, node: Option<&Node>, node_name: &str) -> Option<String> {
     let Some(node) = node else {
         return Some(format!(
@@ -76,18 +77,18 @@ pub(crate) fn obstacle(pod: &Pod, node: Option<&Node>, node_name: &str) -> Optio
     None
 }
 
-/// Whether a claim lets its pod go to the node.
+/// State of a claim for scheduling.
 #[derive(Debug, PartialEq, Eq)]
 enum Storage {
     Ready,
-    /// It waits to be told where its first pod goes.
+    /// Waits for the selected node of its first pod.
     Select,
-    /// It has been told, and its volume is being made.
+    /// The node is selected, and the volume is being provisioned.
     Making,
     Obstacle(String),
 }
 
-/// What a claim means to a pod that mounts it.
+/// State of a claim that a pod mounts.
 fn storage(
     name: &str,
     claim: Option<&PersistentVolumeClaim>,
@@ -149,7 +150,7 @@ impl Controller {
         if ready {
             self.bind(&pod, &key).await?;
         }
-        // The claim's change brings the pod back here.
+        // The change of the claim triggers the pod again.
         for claim in to_select {
             self.select_node(&claim).await?;
         }
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn obstacles_say_what_to_do() {
+    fn obstacles_are_reported() {
         let plain = pod(json!({"containers": []}));
         assert_eq!(obstacle(&plain, Some(&node("True", json!({}))), "olm-node"), None);
         assert_eq!(

@@ -1,4 +1,5 @@
-//! What every namespace is given: the ServiceAccount `default` and the cluster's CA as ConfigMap `kube-root-ca.crt`.
+//! Default objects of every namespace: the ServiceAccount `default` and the cluster's CA as ConfigMap
+//! `kube-root-ca.crt`.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -83,7 +84,7 @@ impl Controller {
     }
 }
 
-/// Somebody else made it, or the namespace has begun to go: both are fine.
+/// An existing object, or a namespace that is being deleted, is not an error.
 fn unless_exists<T>(
     result: Result<T, kube::Error>,
     action: impl FnOnce() -> String,

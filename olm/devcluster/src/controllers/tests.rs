@@ -1,4 +1,4 @@
-//! The controllers against the real API server in this process, with a kubelet that only pretends.
+//! The controllers against the real API server in this process, with a simulated kubelet.
 
 use std::{
     sync::atomic::{AtomicU8, Ordering},
@@ -108,7 +108,7 @@ impl Cluster {
     }
 }
 
-/// Makes bound pods run, and terminating pods go.
+/// Marks bound pods as running, and removes terminating pods.
 async fn kubelet(client: Client, shutdown: CancellationToken) {
     static NEXT_IP: AtomicU8 = AtomicU8::new(1);
     let all: Api<Pod> = Api::all(client.clone());
@@ -134,7 +134,7 @@ async fn kubelet(client: Client, shutdown: CancellationToken) {
     }
 }
 
-/// Looks again until there is an answer.
+/// Polls until there is a result.
 async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, look: impl Fn() -> F) -> T {
     let begin = Instant::now();
     loop {
@@ -185,7 +185,7 @@ async fn a_deployment_gets_its_pods_and_heals() {
     let deployment = available(&cluster, 3).await;
     eprintln!("Deployment to available: {:?}", begin.elapsed());
     assert_eq!(deployment.annotations()["deployment.kubernetes.io/revision"], "1");
-    // The controller changes nothing of what is asked for.
+    // The controller does not change the spec.
     assert_eq!(deployment.metadata.generation, Some(1));
     let condition = |ty: &str| {
         let list =
@@ -200,7 +200,7 @@ async fn a_deployment_gets_its_pods_and_heals() {
     assert!(claim::is_controlled_by(&sets[0], &created.uid().unwrap()));
     assert!(sets[0].name_any().starts_with("web-"));
 
-    // One is deleted: another comes, and never a fourth.
+    // After a deletion a replacement is created, and never a fourth pod.
     let victim = cluster.pods().await[0].name_any();
     cluster.api::<Pod>().delete(&victim, &DeleteParams::default()).await.unwrap();
     eventually("a new pod", || async {
@@ -210,7 +210,7 @@ async fn a_deployment_gets_its_pods_and_heals() {
     })
     .await;
 
-    // Up and down.
+    // Scales up and down.
     let api: Api<Deployment> = cluster.api();
     for replicas in [5, 2] {
         let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
@@ -219,7 +219,7 @@ async fn a_deployment_gets_its_pods_and_heals() {
     }
     eventually("two pods", || async { (cluster.pods().await.len() == 2).then_some(()) }).await;
 
-    // Gone with everything below it.
+    // Deleted with all its dependents.
     api.delete("web", &DeleteParams::background()).await.unwrap();
     eventually("no pods", || async { cluster.pods().await.is_empty().then_some(()) }).await;
     let sets: Api<ReplicaSet> = cluster.api();
@@ -322,7 +322,7 @@ async fn services_get_endpoints() {
     .await;
     assert_eq!(subset.ports.as_ref().map(|ports| ports[0].port), Some(8080));
 
-    // A pod that is asked to go is out at once.
+    // A terminating pod is removed at once.
     let leaving = cluster.pods().await[0].clone();
     let ip = leaving.status.as_ref().and_then(|status| status.pod_ip.clone()).unwrap();
     cluster.api::<Pod>().delete(&leaving.name_any(), &DeleteParams::default()).await.unwrap();
@@ -337,7 +337,7 @@ async fn services_get_endpoints() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pods_wait_for_the_node_and_say_why() {
+async fn pods_wait_for_the_node_and_report_the_reason() {
     let cluster = Cluster::with_node_that_is("False").await;
     let _: Pod = cluster
         .create(json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}))
@@ -417,7 +417,7 @@ fn config_maps(cluster: &Cluster, namespace: &str) -> Api<DynamicObject> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn namespaces_are_furnished_and_emptied() {
+async fn namespaces_get_their_defaults_and_are_emptied() {
     let cluster = Cluster::start().await;
     let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
     let post = PostParams::default();
@@ -428,7 +428,7 @@ async fn namespaces_are_furnished_and_emptied() {
     eventually("the service account", || async { accounts.get("default").await.ok() }).await;
     let ca = eventually("the CA", || async { maps.get("kube-root-ca.crt").await.ok() }).await;
     assert_eq!(ca.data["data"]["ca.crt"], "CA");
-    // Both come back.
+    // Both are created again.
     accounts.delete("default", &DeleteParams::default()).await.unwrap();
     let tampered = Patch::Merge(json!({"data": {"ca.crt": "other"}}));
     maps.patch("kube-root-ca.crt", &PatchParams::default(), &tampered).await.unwrap();
@@ -439,7 +439,7 @@ async fn namespaces_are_furnished_and_emptied() {
     })
     .await;
 
-    // The end: what has a finalizer holds it up, and the conditions say so.
+    // The deletion: an object with a finalizer blocks it, and the conditions report it.
     let tabs = crontabs(&cluster, "team").await;
     let mut held = object(CRONTAB, "held", None, false);
     held.metadata.finalizers = Some(vec!["example.com/hold".to_owned()]);
@@ -461,7 +461,7 @@ async fn namespaces_are_furnished_and_emptied() {
     .await;
 }
 
-/// Somebody makes a namespace again as soon as it is gone, and the controller's cache is late.
+/// A namespace is created again as soon as it is deleted, and the controller's cache is behind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_namespace_is_not_emptied_for_the_one_of_its_name_before() {
     let cluster = Cluster::start().await;
@@ -485,13 +485,13 @@ async fn a_namespace_is_not_emptied_for_the_one_of_its_name_before() {
     maps.get("kept").await.unwrap();
 }
 
-/// kubectl, talking to a cluster that is served for it.
+/// kubectl with the kubeconfig of a served cluster.
 struct Kubectl {
     folder: tempfile::TempDir,
 }
 
 impl Kubectl {
-    /// None, and said so, where there is no kubectl.
+    /// `None`, with a message, without kubectl on this machine.
     fn of(cluster: &Cluster) -> Option<Self> {
         if std::process::Command::new("kubectl").args(["version", "--client"]).output().is_err() {
             println!("skipped: kubectl against the controllers: kubectl is not installed");
@@ -506,7 +506,7 @@ impl Kubectl {
         Some(Self { folder })
     }
 
-    /// Whether it succeeded, and what it printed on both of its outputs.
+    /// Whether it succeeded, and both of its outputs.
     async fn run(&self, args: &str, input: String) -> (bool, String, String) {
         use tokio::io::AsyncWriteExt;
         let mut command = tokio::process::Command::new("kubectl");
@@ -522,7 +522,7 @@ impl Kubectl {
     }
 }
 
-/// What the documents are for: kubectl explains, validates, applies (client side and server side) and patches.
+/// The documents serve kubectl: explain, validate, apply (client side and server side) and patch.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kubectl_understands_the_documents() {
     let cluster = Cluster::with_node().await;

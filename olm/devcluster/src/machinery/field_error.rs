@@ -1,15 +1,15 @@
-//! `Status` objects made of errors on fields, in Kubernetes' words.
+//! `Status` objects of field errors, in Kubernetes' wording.
 
 use serde_json::{Value, json};
 
 pub use olm_crd::field_error::{ErrorKind, FieldError};
 
-/// `Kind.group`, or `Kind` alone in the core group, as messages name a type.
+/// `Kind.group`, or only `Kind` in the core group: the type in messages.
 fn qualified(group: &str, kind: &str) -> String {
     if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") }
 }
 
-/// The 422 `Status` for an object that broke rules.
+/// The 422 `Status` for an invalid object.
 pub fn invalid_status(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Value {
     let mut lines: Vec<String> = Vec::new();
     for error in errors {
@@ -39,7 +39,7 @@ pub fn invalid_status(group: &str, kind: &str, name: &str, errors: &[FieldError]
     })
 }
 
-/// `unknown field "spec.foo", unknown field "spec.bar"`; for warnings, one header per path says the same.
+/// `unknown field "spec.foo", unknown field "spec.bar"`; warnings use one header per path.
 pub fn unknown_fields_text(paths: &[String]) -> String {
     let each: Vec<String> = paths.iter().map(|path| format!("unknown field \"{path}\"")).collect();
     each.join(", ")

@@ -1,7 +1,7 @@
-//! How the lists and maps of a type merge: what server-side apply and strategic merge patch need to know.
+//! Merge behaviour of the lists and maps of a type, for server-side apply and strategic merge patch.
 //!
-//! For custom types this stands in their schema (`x-kubernetes-list-type` and its kin). For built-in types it comes from
-//! one table, `layout.txt`.
+//! For custom types it is part of their schema (`x-kubernetes-list-type` and the like). For built-in types it
+//! comes from one table, `layout.txt`.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -9,13 +9,13 @@ use serde_json::{Map, Value};
 
 use super::schema::{ListType, Node, Schema};
 
-/// The layout of a value somewhere inside an object: start at a root and go down with the value.
+/// The layout of a value inside an object: begins at the root and descends with the value.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout<'a>(At<'a>);
 
 #[derive(Debug, Clone, Copy)]
 enum At<'a> {
-    /// A built-in object; nothing when the table has nothing to say about its kind.
+    /// A built-in object; `None` when the table has no entry for its kind.
     Root(Option<&'static Type>),
     /// A value whose field is in the table.
     Field(&'static Field),
@@ -31,13 +31,11 @@ enum At<'a> {
     Untyped,
 }
 
-/// A struct of the table.
 #[derive(Debug, Default)]
 struct Type {
     fields: HashMap<&'static str, Field>,
 }
 
-/// A row of the table.
 #[derive(Debug, Default)]
 struct Field {
     atomic: bool,
@@ -48,7 +46,7 @@ struct Field {
     ty: Option<&'static str>,
 }
 
-/// How strategic merge patch treats a list.
+/// Strategy of strategic merge patch for a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Merge {
     /// Items are objects with this key.
@@ -57,7 +55,7 @@ pub(crate) enum Merge {
     Primitives,
 }
 
-/// How server-side apply treats a list.
+/// Strategy of server-side apply for a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum List {
     Atomic,
@@ -73,7 +71,7 @@ struct Table {
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| parse(include_str!("layout.txt")));
 
-/// Fields of built-in types that are maps with free keys. Struct fields need no owner of their own, map keys do.
+/// Fields of built-in types that are maps with free keys. Struct fields need no separate owner, map keys do.
 const FREE_MAPS: &[&str] = &[
     "allocatable",
     "annotations",
@@ -152,7 +150,7 @@ fn object_meta() -> At<'static> {
 }
 
 impl Layout<'_> {
-    /// The layout of a built-in kind. Kinds that the table does not know merge field by field and replace lists.
+    /// The layout of a built-in kind. Kinds outside of the table merge field by field and replace lists.
     pub fn builtin(group: &str, kind: &str) -> Layout<'static> {
         let ty = TABLE.roots.get(&(group, kind)).and_then(|name| TABLE.types.get(name));
         Layout(At::Root(ty))
@@ -163,14 +161,13 @@ impl Layout<'_> {
         Layout(At::Custom(schema.root(), true))
     }
 
-    /// The layout of an object about which nothing is known: maps merge, lists are replaced.
+    /// The layout of an object of unknown type: maps merge, lists are replaced.
     pub fn untyped() -> Layout<'static> {
         Layout(At::Untyped)
     }
 }
 
 impl<'a> Layout<'a> {
-    /// Whether this belongs to a custom type.
     pub(crate) fn is_custom(self) -> bool {
         matches!(self.0, At::Custom(..) | At::Untyped)
     }
@@ -207,7 +204,8 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Whether a value of this key exists in every object, so that setting something inside it does not create it.
+    /// Whether a value of this key exists in every object, so that setting something inside it does not
+    /// create it.
     pub(crate) fn is_always_present(self, key: &str) -> bool {
         match self.0 {
             At::Custom(_, root) => root && key == "metadata",
@@ -225,7 +223,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// How a list here merges.
+    /// Strategy of server-side apply for the list here.
     pub(crate) fn list(self) -> List {
         match self.0 {
             At::Field(field) if field.set => List::Set,
@@ -249,7 +247,7 @@ impl<'a> Layout<'a> {
         })
     }
 
-    /// The identity of an item of the list-map here; nothing when it has none of the keys.
+    /// The identity of an item of the list-map here; `None` when it has none of the keys.
     pub(crate) fn key_of(self, item: &Value) -> Option<Map<String, Value>> {
         let object = item.as_object()?;
         let mut key = Map::new();
@@ -260,7 +258,7 @@ impl<'a> Layout<'a> {
                         key.insert((*name).to_owned(), value);
                     }
                 }
-                // Defaults alone identify nothing.
+                // Default values alone do not identify an item.
                 if !field.keys.iter().any(|(name, _)| object.contains_key(*name)) {
                     return None;
                 }
@@ -295,7 +293,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// How strategic merge patch merges a list here; nothing means: replace.
+    /// Strategy of strategic merge patch for a list here; `None` means replace.
     pub(crate) fn merge(self) -> Option<Merge> {
         match self.0 {
             At::Field(field) => field.merge,
@@ -304,7 +302,8 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// The rows of one built-in type, for documents: field, list-map keys, set, atomic, merge key, retainKeys.
+/// The rows of one built-in type, for OpenAPI documents: field, list-map keys, set, atomic, merge key,
+/// retainKeys.
 pub(crate) struct Extension {
     pub(crate) field: &'static str,
     pub(crate) keys: Vec<&'static str>,
@@ -314,7 +313,7 @@ pub(crate) struct Extension {
     pub(crate) retain_keys: bool,
 }
 
-/// What the table says about the fields of a type, named as in OpenAPI without its prefix (`core.v1.PodSpec`).
+/// The table's rows for the fields of a type, named as in OpenAPI without its prefix (`core.v1.PodSpec`).
 pub(crate) fn extensions(ty: &str) -> Vec<Extension> {
     let Some(ty) = TABLE.types.get(ty) else { return Vec::new() };
     let rows = ty.fields.iter().map(|(name, field)| Extension {

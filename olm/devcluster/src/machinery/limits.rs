@@ -1,4 +1,4 @@
-//! What a LimitRange makes of the containers of a pod: defaults, and amounts that are too small or too large.
+//! LimitRanges: defaults for the containers of a pod, and amounts outside of the limits.
 
 use olm_crd::quantity::Quantity;
 use serde_json::{Map, Value};
@@ -25,7 +25,7 @@ fn amounts(limit: &Value, key: &str) -> Amounts {
     map.into_iter().flatten().filter_map(|(name, value)| Some((name.clone(), read(value)?))).collect()
 }
 
-/// What containers get that do not say it themselves: limits and requests.
+/// Defaults of a container: limits and requests.
 fn defaults(limit: &Value) -> (Map<String, Value>, Map<String, Value>) {
     let map = |key: &str| limit.get(key).and_then(Value::as_object).cloned().unwrap_or_default();
     let or = |mut first: Map<String, Value>, second: Map<String, Value>| {
@@ -34,13 +34,13 @@ fn defaults(limit: &Value) -> (Map<String, Value>, Map<String, Value>) {
         }
         first
     };
-    // As the API fills them in: a maximum is the default limit, and that the default request.
+    // The API's defaulting: a maximum is the default limit, and that the default request.
     let limits = or(map("default"), map("max"));
     let requests = or(or(map("defaultRequest"), limits.clone()), map("min"));
     (limits, requests)
 }
 
-/// Fills in what containers do not say.
+/// Sets the defaults of containers.
 pub fn fill_in(range: &Value, pod: &mut Value) {
     for limit in limits_of(range, "Container") {
         let (limits, requests) = defaults(limit);
@@ -50,9 +50,11 @@ pub fn fill_in(range: &Value, pod: &mut Value) {
                 let Some(container) = container.as_object_mut() else { continue };
                 let resources = container.entry("resources").or_insert_with(|| Value::Object(Map::new()));
                 let Some(resources) = resources.as_object_mut() else { continue };
-                // A limit that is said is the request where that is not.
-                let said = resources.get("limits").and_then(Value::as_object).cloned().unwrap_or_default();
-                for (kind, values) in [("limits", &limits), ("requests", &said), ("requests", &requests)] {
+                // An explicit limit is the default of the request.
+                let explicit =
+                    resources.get("limits").and_then(Value::as_object).cloned().unwrap_or_default();
+                for (kind, values) in [("limits", &limits), ("requests", &explicit), ("requests", &requests)]
+                {
                     if values.is_empty() {
                         continue;
                     }
@@ -69,7 +71,7 @@ pub fn fill_in(range: &Value, pod: &mut Value) {
     }
 }
 
-/// Why a range refuses a pod, in Kubernetes' words.
+/// The reasons why a range rejects a pod, in Kubernetes' wording.
 #[must_use]
 pub fn refusals(range: &Value, pod: &Value) -> Vec<String> {
     let mut found = Vec::new();
@@ -94,7 +96,7 @@ pub fn refusals(range: &Value, pod: &Value) -> Vec<String> {
     found
 }
 
-/// Why a range refuses a claim.
+/// The reasons why a range rejects a claim.
 #[must_use]
 pub fn claim_refusals(range: &Value, claim: &Value) -> Vec<String> {
     let mut found = Vec::new();
@@ -104,9 +106,9 @@ pub fn claim_refusals(range: &Value, claim: &Value) -> Vec<String> {
             least_of(&name, least, requests.get(&name), None, "PersistentVolumeClaim", &mut found);
         }
         for (name, most) in amounts(limit, "max") {
-            if let Some(asked) = requests.get(&name).filter(|asked| asked.compare(most).is_gt()) {
+            if let Some(requested) = requests.get(&name).filter(|requested| requested.compare(most).is_gt()) {
                 found.push(format!(
-                    "maximum {name} usage per PersistentVolumeClaim is {most}, but request is {asked}"
+                    "maximum {name} usage per PersistentVolumeClaim is {most}, but request is {requested}"
                 ));
             }
         }
@@ -122,22 +124,22 @@ fn bounds(limit: &Value, kind: &str, requests: &Amounts, limits: &Amounts, found
         let usage = format!("maximum {name} usage per {kind} is {most}");
         match (limits.get(&name), requests.get(&name)) {
             (None, _) => found.push(format!("{usage}.  No limit is specified")),
-            (Some(asked), _) if asked.compare(most).is_gt() => {
-                found.push(format!("{usage}, but limit is {asked}"))
+            (Some(requested), _) if requested.compare(most).is_gt() => {
+                found.push(format!("{usage}, but limit is {requested}"))
             }
-            (_, Some(asked)) if asked.compare(most).is_gt() => {
-                found.push(format!("{usage}, but request is {asked}"))
+            (_, Some(requested)) if requested.compare(most).is_gt() => {
+                found.push(format!("{usage}, but request is {requested}"))
             }
             _ => {}
         }
     }
     for (name, most) in amounts(limit, "maxLimitRequestRatio") {
         let usage = format!("{name} max limit to request ratio per {kind} is {most}");
-        match (requests.get(&name).filter(|asked| asked.sign() > 0), limits.get(&name)) {
+        match (requests.get(&name).filter(|requested| requested.sign() > 0), limits.get(&name)) {
             (None, _) => found.push(format!("{usage}, but no request is specified or request is 0")),
             (_, None) => found.push(format!("{usage}, but no limit is specified")),
-            (Some(asked), Some(limit)) => {
-                let ratio = limit.as_float() / asked.as_float();
+            (Some(requested), Some(limit)) => {
+                let ratio = limit.as_float() / requested.as_float();
                 if ratio > most.as_float() {
                     found.push(format!("{usage}, but provided ratio is {ratio:.6}"));
                 }
@@ -149,16 +151,16 @@ fn bounds(limit: &Value, kind: &str, requests: &Amounts, limits: &Amounts, found
 fn least_of(
     name: &str,
     least: Quantity,
-    asked: Option<&Quantity>,
+    requested: Option<&Quantity>,
     limit: Option<&Quantity>,
     kind: &str,
     found: &mut Vec<String>,
 ) {
     let usage = format!("minimum {name} usage per {kind} is {least}");
-    match (asked, limit) {
+    match (requested, limit) {
         (None, _) => found.push(format!("{usage}.  No request is specified")),
-        (Some(asked), _) if asked.compare(least).is_lt() => {
-            found.push(format!("{usage}, but request is {asked}"))
+        (Some(requested), _) if requested.compare(least).is_lt() => {
+            found.push(format!("{usage}, but request is {requested}"))
         }
         (_, Some(limit)) if limit.compare(least).is_lt() => {
             found.push(format!("{usage}, but limit is {limit}"))
@@ -182,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_filled_in() {
+    fn defaults_are_set() {
         let range = range(
             json!({ "type": "Container", "default": { "cpu": "500m" }, "defaultRequest": { "cpu": "100m" },
             "max": { "memory": "1Gi" } }),
@@ -193,15 +195,15 @@ mod tests {
             plain["spec"]["containers"][0]["resources"],
             json!({ "limits": { "cpu": "500m", "memory": "1Gi" }, "requests": { "cpu": "100m", "memory": "1Gi" } })
         );
-        // a limit that is said is the request too
-        let mut said = pod(json!({ "limits": { "cpu": "2" } }));
-        fill_in(&range, &mut said);
-        assert_eq!(said["spec"]["containers"][0]["resources"]["requests"]["cpu"], "2");
-        assert_eq!(said["spec"]["containers"][0]["resources"]["limits"]["cpu"], "2");
+        // an explicit limit is the default of the request
+        let mut explicit = pod(json!({ "limits": { "cpu": "2" } }));
+        fill_in(&range, &mut explicit);
+        assert_eq!(explicit["spec"]["containers"][0]["resources"]["requests"]["cpu"], "2");
+        assert_eq!(explicit["spec"]["containers"][0]["resources"]["limits"]["cpu"], "2");
     }
 
     #[test]
-    fn bounds_are_kept() {
+    fn bounds_are_enforced() {
         let range = range(json!({ "type": "Container", "min": { "cpu": "200m" }, "max": { "cpu": "1" },
             "maxLimitRequestRatio": { "cpu": "2" } }));
         assert_eq!(

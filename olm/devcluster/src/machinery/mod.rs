@@ -1,15 +1,16 @@
 //! The rules of the Kubernetes API, as pure functions over `serde_json::Value`.
 //!
-//! Nothing here knows about storage, HTTP or time: the API server passes in what it has and stores what it gets.
+//! This module is independent of storage, HTTP and time: the API server supplies the input and stores the
+//! result.
 //!
-//! * [`field_error`]: errors on fields and the `Status` objects made of them, in Kubernetes' wording
+//! * [`field_error`]: field errors and their `Status` objects, in Kubernetes' wording
 //! * [`schema`]: structural schemas (those of `olm-crd`)
 //! * [`crd`]: CustomResourceDefinition objects: validation, names, versions, status
 //! * [`layout`]: which lists are maps or sets, for built-in and custom types
 //! * [`patch`]: JSON patch, merge patch, strategic merge patch
 //! * [`ssa`]: server-side apply and `metadata.managedFields`
 //! * [`openapi`]: OpenAPI documents, and unknown fields of built-in types
-//! * [`quota`]: what objects use of a ResourceQuota; [`limits`]: what a LimitRange makes of them
+//! * [`quota`]: usage of ResourceQuotas; [`limits`]: defaults and checks of LimitRanges
 
 pub mod crd;
 pub mod field_error;

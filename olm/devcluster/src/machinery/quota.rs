@@ -1,14 +1,14 @@
-//! What objects use of a ResourceQuota.
+//! Usage of a ResourceQuota by objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use olm_crd::quantity::Quantity;
 use serde_json::Value;
 
-/// Amounts by the name that quotas give them, such as `pods` or `requests.cpu`.
+/// Amounts by quota resource name, such as `pods` or `requests.cpu`.
 pub type Amounts = BTreeMap<String, Quantity>;
 
-/// Kinds that quotas count under their plural alone.
+/// Kinds that quotas also count under their plural alone.
 const COUNTED: [&str; 7] = [
     "configmaps",
     "persistentvolumeclaims",
@@ -18,10 +18,10 @@ const COUNTED: [&str; 7] = [
     "secrets",
     "services",
 ];
-/// Of the node's resources, those that quotas also know without `requests.`.
+/// Node resources that quotas also accept without `requests.`.
 const SHORT: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
-/// An amount, where one is written.
+/// An amount, if set.
 fn quantity(value: &Value) -> Option<Quantity> {
     match value {
         Value::String(text) => text.parse().ok(),
@@ -32,7 +32,7 @@ fn quantity(value: &Value) -> Option<Quantity> {
 
 fn add(to: &mut Amounts, name: &str, amount: Quantity) {
     let sum = to.get(name).copied().unwrap_or_default().checked_add(amount);
-    // What is too large to add is larger than every limit.
+    // A sum that overflows is larger than every limit.
     to.insert(name.to_owned(), sum.unwrap_or(Quantity::from_int(i64::MAX)));
 }
 
@@ -44,12 +44,12 @@ fn items<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
     value.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// The name under which every kind can be counted.
+/// The quota resource name for the count of any kind.
 fn count_name(group: &str, plural: &str) -> String {
     if group.is_empty() { format!("count/{plural}") } else { format!("count/{plural}.{group}") }
 }
 
-/// What an object uses.
+/// The usage of an object.
 #[must_use]
 pub fn usage(group: &str, plural: &str, object: &Value) -> Amounts {
     let one = Quantity::from_int(1);
@@ -70,7 +70,7 @@ pub fn usage(group: &str, plural: &str, object: &Value) -> Amounts {
     used
 }
 
-/// What a pod asks for: all containers together, or the largest of those that run before them.
+/// The usage of a pod: the sum of all containers, or the largest of the init containers.
 fn pod(object: &Value, used: &mut Amounts) {
     for key in ["requests", "limits"] {
         for (name, amount) in pod_amounts(object, key) {
@@ -97,7 +97,7 @@ pub fn pod_amounts(object: &Value, key: &str) -> Amounts {
     for container in items(object, "/spec/containers") {
         of(container).iter().for_each(|(name, amount)| add(&mut sum, name, *amount));
     }
-    // What starts before the containers and goes on is added; what ends before them needs its share for itself.
+    // Sidecar init containers are added to the sum; other init containers run alone.
     let (mut sidecars, mut before) = (Amounts::new(), Amounts::new());
     for container in items(object, "/spec/initContainers") {
         let mut own = of(container);
@@ -156,7 +156,7 @@ fn claim(object: &Value, used: &mut Amounts) {
     }
 }
 
-/// The group and plural of the kind whose objects use an amount of that name.
+/// The group and plural of the kind that uses the quota resource of that name.
 #[must_use]
 pub fn user_of(name: &str) -> (String, String) {
     let core = |plural: &str| (String::new(), plural.to_owned());
@@ -181,7 +181,7 @@ pub fn hard(quota: &Value) -> Amounts {
     hard.into_iter().flatten().filter_map(|(name, value)| Some((name.clone(), quantity(value)?))).collect()
 }
 
-/// Whether a quota is about an object: scopes choose among pods, and nothing else has them.
+/// Whether a quota applies to an object: scopes select pods only.
 #[must_use]
 pub fn covers(quota: &Value, group: &str, plural: &str, object: &Value) -> bool {
     let scopes: Vec<&str> = items(quota, "/spec/scopes").iter().filter_map(Value::as_str).collect();
@@ -223,9 +223,10 @@ fn in_scope(scope: &str, operator: &str, values: &[Value], pod: &Value) -> bool 
     if operator == "DoesNotExist" { !holds } else { holds }
 }
 
-/// Why a quota refuses an object, in Kubernetes' words. `used` is what all others use.
+/// Checks an object against a quota, with errors in Kubernetes' wording. `used` is the usage of all other
+/// objects.
 ///
-/// `old` is what the object was before: what it does not ask for more of is not held against the quota.
+/// `old` is the object's previous version: only increased amounts are checked.
 ///
 /// # Errors
 /// The reason.
@@ -240,22 +241,22 @@ pub fn check(
     let name = text(quota, "/metadata/name");
     let hard = hard(quota);
     if group.is_empty() && plural == "pods" && old.is_none() {
-        says_what_it_needs(&hard, object).map_err(|what| format!("failed quota: {name}: {what}"))?;
+        require_amounts(&hard, object).map_err(|what| format!("failed quota: {name}: {what}"))?;
     }
     let before = old.map(|old| usage(group, plural, old)).unwrap_or_default();
-    let mut asked = Amounts::new();
+    let mut increase = Amounts::new();
     for (resource, amount) in usage(group, plural, object) {
         let more = amount.checked_sub(before.get(&resource).copied().unwrap_or_default());
         if hard.contains_key(&resource) {
-            asked.insert(resource, more.unwrap_or(amount));
+            increase.insert(resource, more.unwrap_or(amount));
         }
     }
-    if !asked.values().any(|amount| amount.sign() > 0) {
+    if !increase.values().any(|amount| amount.sign() > 0) {
         return Ok(());
     }
     let total =
         |resource: &str, more: &Quantity| used.get(resource).copied().unwrap_or_default().checked_add(*more);
-    let exceeded: Vec<&String> = asked
+    let exceeded: Vec<&String> = increase
         .iter()
         .filter(|(resource, more)| {
             let limit = hard.get(*resource).copied().unwrap_or_default();
@@ -274,14 +275,14 @@ pub fn check(
     };
     Err(format!(
         "exceeded quota: {name}, requested: {}, used: {}, limited: {}",
-        shown(&asked),
+        shown(&increase),
         shown(used),
         shown(&hard)
     ))
 }
 
-/// Where cpu or memory is limited, every container must say what it needs.
-fn says_what_it_needs(hard: &Amounts, pod: &Value) -> Result<(), String> {
+/// With a limit of cpu or memory, every container must set its amounts.
+fn require_amounts(hard: &Amounts, pod: &Value) -> Result<(), String> {
     let mut missing: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for resource in hard.keys() {
         let (key, name) = match resource.as_str() {
@@ -307,7 +308,7 @@ fn says_what_it_needs(hard: &Amounts, pod: &Value) -> Result<(), String> {
     Err(format!("must specify {}", each.collect::<Vec<_>>().join("; ")))
 }
 
-/// What objects of a kind use of a quota together.
+/// The total usage of a quota by the objects of a kind.
 #[must_use]
 pub fn used<'a>(
     quota: &Value,

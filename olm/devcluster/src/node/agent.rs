@@ -1,4 +1,4 @@
-//! The agent: watches what concerns this node and hands it to the workers, the proxy and DNS.
+//! The agent: watches the objects of this node and passes them to the workers, the proxy and DNS.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -36,31 +36,32 @@ use super::{
 };
 use crate::backend::NodeBackend;
 
-/// What an agent needs.
+/// Configuration of an agent.
 pub struct NodeConfig {
-    /// Speaks to the API server with the rights of a node.
+    /// Client of the API server with the permissions of a node.
     pub client: Client,
     /// The cluster network, from [`Network::start`].
     pub network: Network,
-    /// Where pods keep their files (in `pods/`).
+    /// Directory of the pods' files (in `pods/`).
     pub data_dir: PathBuf,
-    /// Which image is which program.
+    /// Mapping of images to programs.
     pub images: ImageTable,
-    /// A program whose `main` begins with [`maybe_run_helper`](super::maybe_run_helper); usually this very one.
+    /// A program whose `main` begins with [`maybe_run_helper`](super::maybe_run_helper); usually the current
+    /// executable.
     pub helper_exe: PathBuf,
     /// The cluster's DNS domain.
     pub cluster_domain: String,
-    /// Where DNS answers.
+    /// The DNS server's cluster IP.
     pub dns_ip: Ipv4Addr,
 }
 
-/// Why an agent could not be started.
+/// A failed start of an agent.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
     /// A system call failed.
     #[error("failed to {what}: {source}")]
     System {
-        /// What was being done.
+        /// The operation.
         what: String,
         /// The cause.
         #[source]
@@ -72,7 +73,7 @@ pub enum NodeError {
     /// The API server refused the node.
     #[error("failed to {what}: {source}")]
     Api {
-        /// What was being done.
+        /// The operation.
         what: &'static str,
         /// The cause.
         #[source]
@@ -80,17 +81,17 @@ pub enum NodeError {
     },
 }
 
-/// A running agent. Dropping it stops nothing at once: use [`NodeAgent::shutdown`].
+/// A running agent. Dropping it does not stop it immediately: use [`NodeAgent::shutdown`].
 pub struct NodeAgent {
     context: Arc<Context>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
 }
 
-/// How long pods may take to stop when the node does.
+/// Timeout of the pods' shutdown when the node stops.
 const SHUTDOWN: Duration = Duration::from_secs(8);
 
 impl NodeAgent {
-    /// Starts everything; returns when the agent knows the Services and the pods of this node.
+    /// Starts the agent; returns when the Services and the pods of this node are in its cache.
     pub async fn start(config: NodeConfig) -> Result<Self, NodeError> {
         let pods_dir = config.data_dir.join("pods");
         crate::private::make_directory(&pods_dir).map_err(|source| NodeError::System {
@@ -123,7 +124,7 @@ impl NodeAgent {
             tokio::spawn(watch_slices(Arc::clone(&context), changed, slices.clone())),
             tokio::spawn(run_proxy(Arc::clone(&context), changes)),
         ];
-        // Pods get their Services' variables from the first moment on.
+        // The first pods already need the variables of their Services.
         services.wait().await;
         slices.wait().await;
         tasks.push(tokio::spawn(watch_pods(Arc::clone(&context), pods.clone())));
@@ -134,7 +135,7 @@ impl NodeAgent {
         Ok(Self { context, tasks })
     }
 
-    /// What the API server asks of the node.
+    /// The API server's interface to the node.
     pub fn backend(&self) -> Arc<dyn NodeBackend> {
         Arc::new(Backend(Arc::clone(&self.context)))
     }
@@ -144,7 +145,7 @@ impl NodeAgent {
         &self.context.network
     }
 
-    /// Stops the containers of all pods, and leaves the pod objects as they are: the next start starts them again.
+    /// Stops the containers of all pods without changing the pod objects: the next start runs them again.
     pub async fn shutdown(self) {
         for task in &self.tasks {
             task.abort();
@@ -164,7 +165,7 @@ impl NodeAgent {
     }
 }
 
-/// A flag that is raised once.
+/// A flag that is set once.
 #[derive(Clone)]
 struct Ready(watch::Sender<bool>);
 
@@ -182,7 +183,7 @@ impl Ready {
     }
 }
 
-/// Runs a watch for ever.
+/// Runs a watch forever.
 async fn follow<K>(api: Api<K>, config: watcher::Config, mut each: impl FnMut(Event<K>))
 where
     K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
@@ -209,14 +210,14 @@ async fn watch_services(cx: Arc<Context>, changed: watch::Sender<()>, ready: Rea
     let api: Api<Service> = Api::all(cx.client.clone());
     let mut fresh: Vec<Service> = Vec::new();
     follow(api, watcher::Config::default(), move |event| match event {
-        Event::Apply(service) => change_zone(&cx, &changed, |zone| zone.put_service(&service)),
+        Event::Apply(service) => change_zone(&cx, &changed, |zone| zone.set_service(&service)),
         Event::Delete(service) => change_zone(&cx, &changed, |zone| zone.remove_service(&service)),
         Event::Init => fresh.clear(),
         Event::InitApply(service) => fresh.push(service),
         Event::InitDone => {
             change_zone(&cx, &changed, |zone| {
                 zone.clear_services();
-                fresh.drain(..).for_each(|service| zone.put_service(&service));
+                fresh.drain(..).for_each(|service| zone.set_service(&service));
             });
             ready.raise();
         }
@@ -228,14 +229,14 @@ async fn watch_slices(cx: Arc<Context>, changed: watch::Sender<()>, ready: Ready
     let api: Api<EndpointSlice> = Api::all(cx.client.clone());
     let mut fresh: Vec<EndpointSlice> = Vec::new();
     follow(api, watcher::Config::default(), move |event| match event {
-        Event::Apply(slice) => change_zone(&cx, &changed, |zone| zone.put_slice(&slice)),
+        Event::Apply(slice) => change_zone(&cx, &changed, |zone| zone.set_slice(&slice)),
         Event::Delete(slice) => change_zone(&cx, &changed, |zone| zone.remove_slice(&slice)),
         Event::Init => fresh.clear(),
         Event::InitApply(slice) => fresh.push(slice),
         Event::InitDone => {
             change_zone(&cx, &changed, |zone| {
                 zone.clear_slices();
-                fresh.drain(..).for_each(|slice| zone.put_slice(&slice));
+                fresh.drain(..).for_each(|slice| zone.set_slice(&slice));
             });
             ready.raise();
         }
@@ -281,7 +282,7 @@ async fn watch_pods(cx: Arc<Context>, ready: Ready) {
 
 fn update(cx: &Arc<Context>, pod: Pod) {
     let uid = pod.uid().unwrap_or_default();
-    // The UID names folders: what does not look like one is no business of ours.
+    // The UID becomes a directory name, so other values are rejected.
     let is_plain = !uid.is_empty() && uid.chars().all(|char| char.is_ascii_alphanumeric() || char == '-');
     if !is_plain || pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) != Some(NODE_NAME) {
         return;
@@ -303,7 +304,7 @@ fn gone(cx: &Context, uid: &str) {
     }
 }
 
-/// Folders of pods that were deleted while no agent ran.
+/// Removes directories of pods that were deleted while no agent ran.
 fn remove_leftovers(cx: &Context, present: &HashSet<String>) {
     for entry in std::fs::read_dir(&cx.pods_dir).into_iter().flatten().flatten() {
         if !present.contains(&entry.file_name().to_string_lossy().into_owned())
@@ -314,7 +315,7 @@ fn remove_leftovers(cx: &Context, present: &HashSet<String>) {
     }
 }
 
-/// Nudges the pods of a namespace when something that they may refer to changed.
+/// Refreshes the pods of a namespace after a change of an object that they may refer to.
 async fn watch_sources<K>(cx: Arc<Context>)
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,

@@ -1,4 +1,5 @@
-//! The node as the API server sees it: logs, exec, faults, and connections into pods and the cluster network.
+//! The node's interface to the API server: logs, exec, faults, and connections into pods and the cluster
+//! network.
 
 use std::{
     net::SocketAddr,
@@ -186,7 +187,7 @@ impl NodeBackend for Backend {
     }
 }
 
-/// What a pod's worker says to an order; one that has ended says nothing.
+/// Response of a pod's worker to an order; an ended worker sends none.
 async fn answered<T>(
     answer: oneshot::Receiver<Result<T, String>>,
     namespace: &str,

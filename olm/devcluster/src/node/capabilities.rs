@@ -1,4 +1,4 @@
-//! The capabilities of a container, as containerd gives them.
+//! The capabilities of a container, with containerd's defaults.
 
 use k8s_openapi::api::core::v1::Capabilities;
 
@@ -47,7 +47,7 @@ const NAMES: [&str; 41] = [
     "CHECKPOINT_RESTORE",
 ];
 
-/// What a container has that asks for nothing.
+/// Default set of a container.
 const DEFAULT: [&str; 14] = [
     "CHOWN",
     "DAC_OVERRIDE",
@@ -70,7 +70,7 @@ const ALL: &str = "ALL";
 /// A set of capabilities: bit N is capability N.
 pub(crate) type Set = u64;
 
-/// The set of a container: the default, all or none, plus what is added, minus what is dropped.
+/// as in /proc/self/status of a container under containerd
 pub(crate) fn of(wanted: Option<&Capabilities>) -> Result<Set, String> {
     let list = |names: Option<&Option<Vec<String>>>| names.cloned().flatten().unwrap_or_default();
     let add = list(wanted.map(|w| &w.add));

@@ -1,4 +1,4 @@
-//! What this process may do on this machine.
+//! Ability of this process to create namespaces on this machine.
 
 use nix::{
     sched::{CloneFlags, unshare},
@@ -6,22 +6,22 @@ use nix::{
     unistd::{ForkResult, Uid, fork, getegid, geteuid},
 };
 
-/// Whether pods can be run.
+/// Whether pods can run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Capability {
-    /// Namespaces can be made as root.
+    /// Namespaces can be created as root.
     Root,
-    /// Namespaces can be made in a user namespace of our own.
+    /// Namespaces can be created in a new user namespace.
     UserNamespace,
-    /// Namespaces cannot be made; why, and what to do.
+    /// Namespaces cannot be created; the reason and the remedy.
     Nothing(String),
 }
 
-/// Set in a process that has entered its user namespace; its children see it too.
+/// Set in a process that has entered its user namespace; its children inherit it.
 const MARK: &str = "OLM_USER_NAMESPACE";
 
 impl Capability {
-    /// Tries it out in a child process, which changes nothing for this one. Call it while there is one thread.
+    /// Tests it in a child process, without effect on this one. Call it while the process has one thread.
     pub fn probe() -> Self {
         let namespaces = CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID;
         if can_unshare(namespaces) {
@@ -45,7 +45,7 @@ impl Capability {
     }
 }
 
-/// Whether this process has entered a user namespace of its own: then it is the only user there is.
+/// Whether this process has entered a new user namespace, which has a single user.
 pub(crate) fn in_user_namespace() -> bool {
     std::env::var_os(MARK).is_some()
 }
@@ -66,15 +66,15 @@ fn can_unshare(flags: CloneFlags) -> bool {
 
 /// Enters a user namespace when that is the only way to run pods: this user becomes root inside it.
 ///
-/// To be called before the process has a second thread; later the kernel refuses it. Does nothing for root, and nothing
-/// where user namespaces cannot be made: [`Capability::probe`] then tells what to do.
+/// Call it before the process has a second thread; later the kernel refuses it. Without effect for root, and
+/// where user namespaces are not available: [`Capability::probe`] then returns the remedy.
 pub fn enter_user_namespace_if_needed() {
     if Uid::effective().is_root() || Capability::probe() != Capability::UserNamespace {
         return;
     }
     let (uid, gid) = (geteuid(), getegid());
     let entered = unshare(CloneFlags::CLONE_NEWUSER).map_err(std::io::Error::from).and_then(|()| {
-        // Without this the kernel does not take a group mapping from a user without privileges.
+        // The kernel requires this before an unprivileged user writes a group mapping.
         std::fs::write("/proc/self/setgroups", "deny")?;
         std::fs::write("/proc/self/uid_map", format!("0 {uid} 1"))?;
         std::fs::write("/proc/self/gid_map", format!("0 {gid} 1"))
@@ -82,7 +82,7 @@ pub fn enter_user_namespace_if_needed() {
     match entered {
         Ok(()) => {
             #[allow(unsafe_code)]
-            // SAFETY: this process has one thread, as the contract of this function says.
+            // SAFETY: this process has one thread, by the contract of this function.
             unsafe {
                 std::env::set_var(MARK, "1");
             }

@@ -1,6 +1,6 @@
-//! What the machine has. Pods' requests and limits are read, shown, and not enforced.
+//! Capacity of the machine. Requests and limits of pods are read and reported, but not enforced.
 
-/// Memory of the machine in bytes.
+/// In bytes.
 pub(crate) fn memory() -> u64 {
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"));
@@ -8,12 +8,11 @@ pub(crate) fn memory() -> u64 {
     kib.unwrap_or(0) * 1024
 }
 
-/// Number of processors.
 pub(crate) fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Capacity in the unit of the resource; 0 for one that the machine does not count.
+/// Capacity in the unit of the resource; 0 for a resource that is not measured.
 #[allow(clippy::cast_precision_loss)]
 pub(crate) fn of(resource: &str) -> f64 {
     match resource {

@@ -1,4 +1,4 @@
-//! What every pod's worker shares.
+//! State shared by the workers of all pods.
 
 use std::{
     collections::HashMap,
@@ -16,11 +16,11 @@ use super::{
     pod::worker::Handle,
 };
 
-/// The agent's insides.
+/// The agent's internal state.
 pub(crate) struct Context {
     pub(crate) client: Client,
     pub(crate) network: Network,
-    /// The program that is a pod's first process.
+    /// The executable of a pod's init process.
     pub(crate) helper: PathBuf,
     pub(crate) events: Events,
     pub(crate) images: RwLock<ImageTable>,
@@ -38,7 +38,7 @@ impl Context {
         Arc::clone(&self.zone.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Cluster IPs at which the node itself answers: the API server and DNS.
+    /// Cluster IPs that the node itself serves: the API server and DNS.
     pub(crate) fn own_services(&self) -> Vec<Ipv4Addr> {
         let zone = self.zone();
         let api = zone.services.get(&("default".to_owned(), "kubernetes".to_owned()));

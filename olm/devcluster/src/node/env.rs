@@ -1,4 +1,5 @@
-//! A container's environment: values, references and `$(VAR)`. Pure; the objects referred to come from the caller.
+//! A container's environment: values, references and `$(VAR)`. Pure; the caller supplies the referenced
+//! objects.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use k8s_openapi::{
 
 use super::network::zone::{Key, Zone};
 
-/// Where programs are looked for in a container.
+/// Default `PATH` of a container.
 pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Values of ConfigMaps and Secrets by name.
@@ -19,7 +20,7 @@ pub(crate) struct Sources {
     pub(crate) secrets: BTreeMap<String, BTreeMap<String, String>>,
 }
 
-/// What is known about the pod beyond its object.
+/// Facts about the pod beyond its object.
 #[derive(Debug, Clone)]
 pub(crate) struct PodFacts {
     pub(crate) pod_ip: String,
@@ -120,7 +121,7 @@ pub(crate) fn references(container: &Container) -> (Vec<String>, Vec<String>) {
     (maps, secrets)
 }
 
-/// Replaces `$(NAME)`; `$$` is a dollar sign, and what is not known stays as it is.
+/// Replaces `$(NAME)`; `$$` is a dollar sign, and unknown names stay unchanged.
 pub(crate) fn expand(text: &str, env: &[(String, String)]) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -261,7 +262,7 @@ pub(crate) fn parse_quantity(quantity: &Quantity) -> Result<f64, String> {
         .ok_or_else(|| format!("invalid quantity {text:?}"))
 }
 
-/// The variables that tell of the Services of a namespace, and of the API server.
+/// The environment variables for the Services of a namespace and for the API server.
 pub(crate) fn of_services(zone: &Zone, namespace: &str, links: bool) -> Vec<(String, String)> {
     let mut env = Vec::new();
     let is_api = |key: &Key| key.0 == "default" && key.1 == "kubernetes";
@@ -328,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_value_is_there() {
+    fn every_kind_of_value_is_resolved() {
         let mut sources = Sources::default();
         sources.config_maps.insert("all".to_owned(), [("k".to_owned(), "v".to_owned())].into());
         sources.secrets.insert("s".to_owned(), [("k".to_owned(), "hush".to_owned())].into());

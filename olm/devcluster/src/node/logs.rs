@@ -1,5 +1,5 @@
-//! What containers print: one file per container instance, in the format of the container runtimes
-//! (`<time> <stdout|stderr> <F|P> <line>`), rotated, read back with following.
+//! Output of containers: one file per container instance, in the format of the container runtimes (`<time>
+//! <stdout|stderr> <F|P> <line>`), rotated, with a reader that can follow.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -14,12 +14,12 @@ use tokio::{io::AsyncReadExt as _, net::unix::pipe, sync::watch};
 
 use crate::backend::LogOptions;
 
-/// A file of this size is put aside; one such file is kept.
+/// Size of a file at which it is rotated; one rotated file is retained.
 const ROTATE: u64 = 10 * 1024 * 1024;
 /// Longer lines are written in parts.
 const LINE: usize = 16 * 1024;
 
-/// How far the log of an instance is.
+/// Progress of an instance's log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Progress {
     rotations: u64,
@@ -27,7 +27,7 @@ struct Progress {
     closed: bool,
 }
 
-/// The log of one container instance: where it is and how far.
+/// The log of one container instance: its file and its progress.
 #[derive(Debug, Clone)]
 pub(crate) struct InstanceLog {
     path: PathBuf,
@@ -63,7 +63,7 @@ fn old_name(path: &Path) -> PathBuf {
     path.with_extension("log.old")
 }
 
-/// Starts to write what comes out of the pipes to `path`; the task ends with both pipes.
+/// Starts to record the output of the pipes to `path`; the task ends with both pipes.
 pub(crate) fn record(
     path: PathBuf,
     stdout: pipe::Receiver,
@@ -84,7 +84,7 @@ pub(crate) fn record(
                 chunk = err.read(), if err.open => err.take(&chunk, &mut writer),
             };
             if let Err(error) = written {
-                // A full disk must not block the container: its output is lost, it goes on.
+                // A full disk must not block the container: the output is lost and the container continues.
                 tracing::warn!(%error, path = %writer.path.display(), "failed to write a container's log");
             }
             writer.progress.send_modify(|progress| progress.written += 1);
@@ -134,13 +134,12 @@ impl Stream {
 }
 
 impl InstanceLog {
-    /// A log that is complete: of an instance that ended, perhaps before the agent was started.
+    /// A complete log, of an instance that may have ended before the agent started.
     pub(crate) fn finished(path: PathBuf) -> Self {
         let (_, progress) = watch::channel(Progress { closed: true, ..Progress::default() });
         Self { path, progress }
     }
 
-    /// Whether there is a file.
     pub(crate) fn exists(&self) -> bool {
         self.path.exists()
     }
@@ -153,11 +152,11 @@ impl InstanceLog {
         String::from_utf8_lossy(&filter.apply(&content)).into_owned()
     }
 
-    /// The log as the options want it.
+    /// The log, filtered by the options.
     pub(crate) fn read(&self, options: &LogOptions) -> io::Result<BoxStream<'static, io::Result<Bytes>>> {
         let mut progress = self.progress.clone();
         let seen = *progress.borrow_and_update();
-        // Before it is read: what follows is read from the same file, whatever becomes of its name.
+        // Opened before the first read, so that following continues in the same file also after a rename.
         let file = if options.follow { Some(File::open(&self.path)?) } else { None };
         let (content, offset) = self.content(options)?;
         let mut filter = Filter::new(options);
@@ -181,7 +180,7 @@ impl InstanceLog {
         })))
     }
 
-    /// Both files, or only the newer one when that is enough; and how much of the newer one that is.
+    /// Both files, or only the newer one when it is sufficient; and the length read of the newer one.
     fn content(&self, options: &LogOptions) -> io::Result<(Vec<u8>, u64)> {
         let mut current = fs::read(&self.path)?;
         // The last line may be half-written.
@@ -199,7 +198,7 @@ impl InstanceLog {
 
 struct Follower {
     path: PathBuf,
-    /// What is read: a pod that ends takes the names of its files with it, and its last words are read all the same.
+    /// The open file: a pod that ends removes its files, and its last lines are still read.
     file: Option<File>,
     progress: watch::Receiver<Progress>,
     seen: Progress,
@@ -207,7 +206,7 @@ struct Follower {
     filter: Filter,
     first: Option<Vec<u8>>,
     rest: Vec<u8>,
-    /// An error was told.
+    /// An error was returned.
     ended: bool,
 }
 
@@ -220,7 +219,7 @@ impl Follower {
             if self.ended || self.filter.is_full() {
                 return None;
             }
-            // Nobody writes any more once the writer is gone, whether it said so or not.
+            // The log is complete once the writer is gone, whether or not it set the flag.
             let writer_is_gone = self.progress.has_changed().is_err();
             let now = *self.progress.borrow_and_update();
             let rotated = now.rotations != self.seen.rotations;
@@ -229,10 +228,10 @@ impl Follower {
                     (self.file, self.offset, self.seen) = (None, 0, now);
                     continue;
                 }
-                // The pod is gone, and its files with it.
+                // The pod is deleted, and its files with it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
                 Err(error) => {
-                    // Told once; a reader that goes on asking gets the end.
+                    // Returned once; the next read is the end.
                     self.ended = true;
                     return Some(Err(error));
                 }
@@ -240,7 +239,7 @@ impl Follower {
                 Ok(_) if now.closed || writer_is_gone => return None,
                 Ok(_) => {}
             }
-            // Many small writes become one read.
+            // Joins many small writes into one read.
             if self.progress.changed().await.is_ok() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
@@ -264,13 +263,13 @@ impl Follower {
     }
 }
 
-/// Turns records into what the reader asked for.
+/// Converts records to the format of the options.
 struct Filter {
     timestamps: bool,
     since: Option<jiff::Timestamp>,
     tail: Option<usize>,
     left: Option<usize>,
-    /// The last record was a part: the next one continues its line.
+    /// The last record was partial: the next one continues its line.
     inside: bool,
 }
 
@@ -287,7 +286,7 @@ impl Filter {
         self.left == Some(0)
     }
 
-    /// `tail` counts for the first batch only: later ones are new lines.
+    /// `tail` applies only to the first batch: later ones are new lines.
     fn apply(&mut self, records: &[u8]) -> Vec<u8> {
         let mut lines: Vec<Vec<u8>> = Vec::new();
         for record in records.split(|byte| *byte == b'\n').filter(|record| !record.is_empty()) {
@@ -328,13 +327,13 @@ impl Filter {
     }
 }
 
-/// Where a container's instances write, by restart count.
+/// The log file of a container's instance, by restart count.
 pub(crate) fn path_of(pod_dir: &Path, container: &str, instance: i32) -> PathBuf {
     pod_dir.join("logs").join(container).join(format!("{instance}.log"))
 }
 
-/// Removes what is older than the previous instance.
-pub(crate) fn forget_older(pod_dir: &Path, container: &str, instance: i32) {
+/// Removes logs older than the previous instance.
+pub(crate) fn remove_older(pod_dir: &Path, container: &str, instance: i32) {
     let dir = pod_dir.join("logs").join(container);
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let number =
@@ -365,7 +364,8 @@ mod tests {
         let log = record(path_of(dir.path(), "main", 0), stdout, stderr).unwrap();
         let long = "x".repeat(40_000);
         out.write_all(format!("one\n{long}\nthree\n").as_bytes()).await.unwrap();
-        // when it is followed while more is written, then everything arrives and the stream ends with the container
+        // when it is followed while more is written, then everything arrives and the stream ends with the
+        // container
         let follow = tokio::spawn({
             let log = log.clone();
             async move { collect(&log, LogOptions { follow: true, ..LogOptions::default() }).await }
@@ -397,11 +397,11 @@ mod tests {
             async move { collect(&log, LogOptions { follow: true, ..LogOptions::default() }).await }
         });
         tokio::time::sleep(Duration::from_millis(50)).await;
-        // when the files go, and then the container
+        // when the files are removed, and then the container ends
         fs::remove_dir_all(dir.path()).unwrap();
         out.write_all(b"its last words\n").await.unwrap();
         drop((out, err));
-        // then it ends with what was said last, without an error and without asking for ever
+        // then it ends with the last lines, without an error and without an endless poll
         let followed = tokio::time::timeout(Duration::from_secs(10), follow).await;
         assert_eq!(followed.expect("the stream ends").unwrap(), "one\nits last words\n");
     }

@@ -1,8 +1,8 @@
-//! Starts the first process of a pod.
+//! Starts the init process of a pod.
 //!
-//! Two kernel rules give each pod a thread of its own, which lives as long as its pod and does nothing: a process dies
-//! with the *thread* that started it (`PR_SET_PDEATHSIG`), and `unshare(CLONE_NEWPID)` changes where the calling
-//! thread's children land, for good where the agent's own PID namespace belongs to another user.
+//! Two kernel rules require an idle thread per pod that lives as long as the pod: a process dies with the
+//! *thread* that started it (`PR_SET_PDEATHSIG`), and `unshare(CLONE_NEWPID)` changes where the calling
+//! thread's children land, irreversibly where the agent's own PID namespace belongs to another user.
 
 use std::{
     os::fd::OwnedFd,
@@ -16,10 +16,10 @@ use tokio::sync::oneshot;
 
 use super::helper::POD_INIT;
 
-/// A pod's first process; it is killed when this is dropped.
+/// A pod's init process; it is killed when this is dropped.
 pub(crate) struct PodInit {
     child: Child,
-    /// Its thread ends with this.
+    /// Dropping the sender ends the thread.
     _thread: mpsc::Sender<()>,
 }
 
@@ -31,9 +31,10 @@ impl PodInit {
             let (thread, end) = mpsc::channel();
             let started = spawn(&helper, &label, control).map(|child| Self { child, _thread: thread });
             match reply.send(started) {
-                // Nobody sends: this waits for the end of the other side.
+                // No message is ever sent: this waits for the sender to be dropped.
                 Ok(()) => drop(end.recv()),
-                // The caller went away and closed the control socket: the child ends by itself, and is reaped here.
+                // The caller was cancelled and closed the control socket: the child exits, and is reaped
+                // here.
                 Err(Ok(mut orphan)) => orphan.wait(),
                 Err(Err(_)) => {}
             }
@@ -42,11 +43,11 @@ impl PodInit {
     }
 
     pub(crate) fn kill(&mut self) {
-        // A process that has ended already is as good as killed.
+        // An error means that the process has already ended.
         let _ = self.child.kill();
     }
 
-    /// Blocks until it has ended. Call it after [`PodInit::kill`].
+    /// Blocks until it has exited. Call it after [`PodInit::kill`].
     pub(crate) fn wait(&mut self) {
         let _ = self.child.wait();
     }

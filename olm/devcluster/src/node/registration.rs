@@ -1,4 +1,4 @@
-//! The Node object: what this node is, and whether it runs pods.
+//! The Node object: properties of this node, and whether it runs pods.
 
 use k8s_openapi::api::core::v1::Node;
 use kube::{
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{NODE_NAME, capacity, images::ImageTable, network::NODE_IP};
 
-/// Writes the Node object; `Err` says why it runs no pods.
+/// Writes the Node object; `Err` is the reason why it runs no pods.
 pub(crate) async fn write(client: &Client, images: &ImageTable, pods: Result<(), &str>) -> kube::Result<()> {
     let nodes: Api<Node> = Api::all(client.clone());
     if nodes.get_opt(NODE_NAME).await?.is_none() {

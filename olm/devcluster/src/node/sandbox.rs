@@ -1,4 +1,4 @@
-//! A pod's namespaces, seen from the agent: start processes in them, signal them, hear of their end.
+//! A pod's namespaces from the agent's side: starts processes in them, signals them, receives their exit.
 
 use std::{
     collections::HashMap,
@@ -24,25 +24,25 @@ use super::{
     pod_init::PodInit,
 };
 
-/// Why a sandbox or a process in it could not be started.
+/// A failed start of a sandbox or of a process in it.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
     /// A system call of the agent failed.
     #[error("failed to {what}: {source}")]
     System {
-        /// What was being done.
+        /// The operation.
         what: &'static str,
         /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// The pod's first process reported a failure.
+    /// The pod's init process reported a failure.
     #[error("{0}")]
     Setup(String),
     /// The process was refused.
     #[error("{message}")]
     Start {
-        /// Why.
+        /// The cause.
         message: String,
         /// The program does not exist in the container.
         not_found: bool,
@@ -66,7 +66,7 @@ pub struct Exit {
 }
 
 impl Exit {
-    /// What is reported for a process whose sandbox was destroyed.
+    /// Reported for a process whose sandbox was destroyed.
     const KILLED: Self = Self { code: 137, signal: Some(9) };
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct Streams {
     pub(crate) stderr: pipe::Receiver,
 }
 
-/// Makes pipes for a process; without `stdin` it reads from /dev/null.
+/// Creates pipes for a process; without `stdin` it reads from /dev/null.
 pub(crate) fn pipes(stdin: bool) -> std::io::Result<(Stdio, Streams)> {
     let (stdin, sender) = if stdin {
         let (sender, receiver) = pipe::pipe()?;
@@ -111,11 +111,10 @@ impl Process {
     /// Sends a signal to the process, or to its whole group.
     pub(crate) fn signal(&self, signal: nix::sys::signal::Signal, group: bool) {
         let request = Request::Signal { id: self.id, signal: signal as i32, group };
-        // A sandbox that is gone has no processes left to signal.
+        // A destroyed sandbox has no processes to signal.
         let _ = self.sandbox.send(&request, &[]);
     }
 
-    /// Waits for the end of the process.
     pub(crate) async fn wait(&mut self) -> Exit {
         match self.exit.wait_for(Option::is_some).await {
             Ok(exit) => exit.unwrap_or(Exit::KILLED),
@@ -133,7 +132,7 @@ impl Process {
         self.sandbox.run(spec, stdio).await
     }
 
-    /// Runs a command beside this process to its end: exit code and the first bytes of its output.
+    /// Runs a command in the same root to completion: exit code and the first bytes of its output.
     pub(crate) async fn run_to_end(
         &self,
         spec: ProcessSpec,
@@ -180,7 +179,7 @@ impl Process {
 }
 
 #[derive(Default)]
-struct Book {
+struct ProcessTable {
     starting: HashMap<u64, oneshot::Sender<Result<(), SandboxError>>>,
     running: HashMap<u64, watch::Sender<Option<Exit>>>,
     gone: bool,
@@ -189,14 +188,14 @@ struct Book {
 /// A pod's namespaces. They end, with every process in them, when this is dropped.
 pub struct Sandbox {
     control: Arc<AsyncFd<OwnedFd>>,
-    book: Arc<Mutex<Book>>,
+    processes: Arc<Mutex<ProcessTable>>,
     next: AtomicU64,
     reader: tokio::task::JoinHandle<()>,
     ended: watch::Receiver<bool>,
 }
 
 impl Sandbox {
-    /// Starts the pod's first process in the given network namespace.
+    /// Starts the pod's init process in the given network namespace.
     pub(crate) async fn start(
         helper: &Path,
         label: String,
@@ -218,17 +217,17 @@ impl Sandbox {
         // SAFETY: the descriptor is owned by the `AsyncFd` and stays the same open file for its whole life.
         let control = unsafe { AsyncFd::register_with_interest(ours, Interest::READABLE) };
         let control = Arc::new(control.map_err(|error| system("watch the control socket")(error.into()))?);
-        let book = Arc::new(Mutex::new(Book::default()));
+        let processes = Arc::new(Mutex::new(ProcessTable::default()));
         let (ready, is_ready) = oneshot::channel();
         let (end, ended) = watch::channel(false);
         let reader = tokio::spawn(read_answers(
             Arc::clone(&control),
-            Arc::clone(&book),
+            Arc::clone(&processes),
             ready,
             end,
             Reaper(Some(child)),
         ));
-        let sandbox = Arc::new(Self { control, book, next: AtomicU64::new(1), reader, ended });
+        let sandbox = Arc::new(Self { control, processes, next: AtomicU64::new(1), reader, ended });
         sandbox.send(&Request::Setup(Setup { hostname }), &[network])?;
         match tokio::time::timeout(Duration::from_secs(10), is_ready).await {
             Ok(Ok(result)) => result.map(|()| sandbox).map_err(SandboxError::Setup),
@@ -237,7 +236,6 @@ impl Sandbox {
         }
     }
 
-    /// Starts a process.
     pub(crate) async fn run(
         self: &Arc<Self>,
         spec: ProcessSpec,
@@ -247,19 +245,19 @@ impl Sandbox {
         let (started, is_started) = oneshot::channel();
         let (end, exit) = watch::channel(None);
         {
-            let mut book = lock(&self.book);
-            if book.gone {
+            let mut processes = lock(&self.processes);
+            if processes.gone {
                 return Err(SandboxError::Gone);
             }
-            book.starting.insert(id, started);
-            book.running.insert(id, end);
+            processes.starting.insert(id, started);
+            processes.running.insert(id, end);
         }
         let request = Request::Start { id, process: Box::new(spec) };
         let fds = [stdio.stdin.as_fd(), stdio.stdout.as_fd(), stdio.stderr.as_fd()];
         if let Err(error) = self.send(&request, &fds) {
-            let mut book = lock(&self.book);
-            book.starting.remove(&id);
-            book.running.remove(&id);
+            let mut processes = lock(&self.processes);
+            processes.starting.remove(&id);
+            processes.running.remove(&id);
             return Err(error);
         }
         drop(stdio);
@@ -272,7 +270,7 @@ impl Sandbox {
         self.send(&Request::SignalAll { signal: signal as i32 }, &[])
     }
 
-    /// Ends everything in the pod at once and waits until it is gone.
+    /// Kills everything in the pod and waits until it is gone.
     pub(crate) async fn destroy(&self) {
         let _ =
             nix::sys::socket::shutdown(self.control.get_ref().as_raw_fd(), nix::sys::socket::Shutdown::Both);
@@ -280,13 +278,13 @@ impl Sandbox {
         let _ = ended.wait_for(|ended| *ended).await;
     }
 
-    /// Resolves when the pod's first process has ended.
+    /// Resolves when the pod's init process has exited.
     pub(crate) fn ended(&self) -> watch::Receiver<bool> {
         self.ended.clone()
     }
 
     fn send(&self, request: &Request, fds: &[BorrowedFd<'_>]) -> Result<(), SandboxError> {
-        // Requests are few and the other side reads at once: a full socket means that it is stuck.
+        // Requests are few and the receiver reads at once: a full socket means that it is stuck.
         send_request(self.control.get_ref().as_fd(), request, fds)
             .map_err(system("send a request to the pod's first process"))
     }
@@ -298,7 +296,7 @@ impl Drop for Sandbox {
     }
 }
 
-/// Makes sure that the pod's first process is killed and reaped, whichever way the sandbox ends.
+/// Ensures that the pod's init process is killed and reaped, however the sandbox ends.
 struct Reaper(Option<PodInit>);
 
 impl Reaper {
@@ -314,7 +312,7 @@ impl Drop for Reaper {
     fn drop(&mut self) {
         if let Some(mut child) = self.0.take() {
             child.kill();
-            // SIGKILL to process 1 takes the namespace with it; this waits for a moment at most.
+            // SIGKILL to process 1 kills the whole namespace, so the wait is short.
             std::thread::spawn(move || child.wait());
         }
     }
@@ -322,7 +320,7 @@ impl Drop for Reaper {
 
 async fn read_answers(
     control: Arc<AsyncFd<OwnedFd>>,
-    book: Arc<Mutex<Book>>,
+    processes: Arc<Mutex<ProcessTable>>,
     ready: oneshot::Sender<Result<(), String>>,
     end: watch::Sender<bool>,
     child: Reaper,
@@ -347,19 +345,19 @@ async fn read_answers(
                 let _ = ready.take().map(|ready| ready.send(Err(message)));
             }
             Ok(Answer::Started { id }) => {
-                if let Some(started) = lock(&book).starting.remove(&id) {
+                if let Some(started) = lock(&processes).starting.remove(&id) {
                     let _ = started.send(Ok(()));
                 }
             }
             Ok(Answer::StartFailed { id, message, not_found }) => {
-                let mut book = lock(&book);
-                book.running.remove(&id);
-                if let Some(started) = book.starting.remove(&id) {
+                let mut processes = lock(&processes);
+                processes.running.remove(&id);
+                if let Some(started) = processes.starting.remove(&id) {
                     let _ = started.send(Err(SandboxError::Start { message, not_found }));
                 }
             }
             Ok(Answer::Exited { id, code, signal }) => {
-                if let Some(end) = lock(&book).running.remove(&id) {
+                if let Some(end) = lock(&processes).running.remove(&id) {
                     let _ = end.send(Some(Exit { code, signal }));
                 }
             }
@@ -367,13 +365,13 @@ async fn read_answers(
         }
     }
     child.reap().await;
-    let mut book = lock(&book);
-    book.gone = true;
-    book.starting.clear();
-    for (_, running) in book.running.drain() {
+    let mut processes = lock(&processes);
+    processes.gone = true;
+    processes.starting.clear();
+    for (_, running) in processes.running.drain() {
         let _ = running.send(Some(Exit::KILLED));
     }
-    drop(book);
+    drop(processes);
     let _ = end.send(true);
 }
 

@@ -1,7 +1,7 @@
-//! What stands in for the agent where namespaces cannot be made: pods stay Pending and say why.
+//! Replaces the agent where namespaces cannot be created: pods stay Pending and report the reason.
 //!
-//! The scheduler reports the message of the Node object to new pods. What is left are the pods that an earlier
-//! run has placed on the node.
+//! The scheduler reports the message of the Node object to new pods. This covers the pods that an earlier run
+//! has placed on the node.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -48,7 +48,7 @@ pub async fn unavailable(client: Client, advice: String) {
         let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
         let api: Api<Pod> = Api::namespaced(client.clone(), &namespace);
         if pod.metadata.deletion_timestamp.is_some() {
-            // Nothing runs, so nothing has to be stopped.
+            // No process runs, so no grace period is needed.
             let _ = api.delete(&name, &DeleteParams::default().grace_period(0)).await;
             continue;
         }
@@ -66,7 +66,7 @@ pub async fn unavailable(client: Client, advice: String) {
     }
 }
 
-/// What changes in the status of a pod whose containers were running when its node went away.
+/// Status patch for a pod whose containers were running when its node stopped.
 fn not_running(status: PodStatus, message: &str) -> Value {
     const REASON: &str = "NodeUnavailable";
     let mut conditions = status.conditions.unwrap_or_default();
@@ -99,8 +99,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ran_waits_and_what_ended_stays_ended() {
-        // given the status that an earlier run left behind
+    fn running_pods_become_pending_and_finished_ones_stay_finished() {
+        // given the status of an earlier run
         let left: PodStatus = serde_json::from_value(json!({
             "phase": "Running",
             "conditions": [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"}],
@@ -116,7 +116,7 @@ mod tests {
         .unwrap();
         // when the node cannot run pods any more
         let status = not_running(left, "run it as root");
-        // then the pod waits, and says for what
+        // then the pod is Pending and reports the reason
         assert_eq!(status["phase"], "Pending");
         assert_eq!(status["conditions"][0]["status"], "True");
         assert_eq!(status["conditions"][1]["status"], "False");

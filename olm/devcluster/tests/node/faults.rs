@@ -1,10 +1,10 @@
-//! Faults on purpose: what they do, and that they can be taken back.
+//! Fault injection: the effects of faults, and that they can be reverted.
 
 use olm_devcluster::fault::{CutFrom, Done, Fault, Faults, Kind, Undo};
 
 use super::*;
 
-/// Counts up in a file, which is whole at any moment; prints first how far it had come before.
+/// Counts up in a file, which is complete at any moment; first prints the previous count.
 const COUNTER: &str = "cat /data/n 2>/dev/null; n=0; while :; do n=$((n+1)); echo $n > /data/new; mv /data/new /data/n; sleep 0.02; done";
 
 fn counter(policy: &str) -> Value {
@@ -22,14 +22,14 @@ fn server() -> Value {
     ]})
 }
 
-/// What counts up in a pod, read from outside: nothing in the pod has to run for it.
+/// The counter of a pod, read from outside, without a process in the pod.
 fn count(rig: &Rig, pod: &Value) -> u64 {
     let uid = pod["metadata"]["uid"].as_str().unwrap();
     let path = rig.data.join("pods").join(uid).join("volumes/data/n");
     std::fs::read_to_string(path).unwrap_or_default().trim().parse().unwrap_or(0)
 }
 
-/// How far it counts in half a second.
+/// Increase of the counter in half a second.
 async fn progress(rig: &Rig, pod: &Value) -> u64 {
     let begin = count(rig, pod);
     tokio::time::sleep(Duration::from_millis(500)).await;
@@ -59,21 +59,21 @@ async fn a_pod_is_paused_and_slowed_and_runs_again() {
     rig.create("busy", counter("Always")).await;
     let pod = rig.wait_ready("busy").await;
     counts(&rig, &pod).await;
-    // when it is paused, then nothing moves
+    // when it is paused, then it makes no progress
     faults.put("default", "busy", Fault::Pause).await.unwrap();
     assert_eq!(progress(&rig, &pod).await, 0);
     assert_eq!(what(&faults.list().await.unwrap()), [("busy", "pause")]);
-    // also not when it is slow in between
+    // also not when `slow` is applied meanwhile
     let slow = Fault::Slow { stop_milliseconds: 100, run_milliseconds: 5 };
     faults.put("default", "busy", slow).await.unwrap();
     assert_eq!(progress(&rig, &pod).await, 0);
     assert_eq!(what(&faults.list().await.unwrap()), [("busy", "pause"), ("busy", "slow")]);
-    // when the pause is taken back, then it is slow
+    // when the pause is reverted, then it is slow
     let undone = faults.undo(&Undo { kind: Some(Kind::Pause), ..Undo::default() }).await.unwrap();
     assert_eq!(what(&undone), [("busy", "pause")]);
     counts(&rig, &pod).await;
     let slowly = progress(&rig, &pod).await;
-    // when all is taken back, then it runs as before
+    // when all faults are reverted, then it runs as before
     assert_eq!(what(&faults.undo(&Undo::default()).await.unwrap()), [("busy", "slow")]);
     counts(&rig, &pod).await;
     let freely = progress(&rig, &pod).await;
@@ -87,14 +87,14 @@ async fn a_pod_is_paused_and_slowed_and_runs_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pod_is_killed_and_loses_its_volume_only_when_asked_to() {
+async fn a_pod_is_killed_and_its_volume_is_wiped_on_request() {
     let dir = tempfile::tempdir().unwrap();
     let Some(rig) = Rig::start(dir.path()).await else { return };
     let faults = faults(&rig);
     rig.create("busy", counter("Always")).await;
     let pod = rig.wait_ready("busy").await;
     counts(&rig, &pod).await;
-    // when it is killed, then it starts again with what it had
+    // when it is killed, then it starts again with its data
     faults.put("default", "busy", Fault::Kill { wipe: false }).await.unwrap();
     let restarted = |times: i64| {
         move |pod: &Value| {
@@ -114,8 +114,8 @@ async fn a_pod_is_killed_and_loses_its_volume_only_when_asked_to() {
         assert!(begin.elapsed() < PATIENCE, "the file was gone: {log:?}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    // when its volume is taken as well, then it begins anew (the second restart waits for its back-off, so one that
-    // never restarts shows the volume)
+    // when its volume is wiped as well, then it starts from zero (the second restart waits for its back-off,
+    // so a pod without restarts shows the volume)
     rig.create("once", counter("Never")).await;
     let once = rig.wait_ready("once").await;
     counts(&rig, &once).await;
@@ -124,7 +124,7 @@ async fn a_pod_is_killed_and_loses_its_volume_only_when_asked_to() {
     let volume = rig.data.join("pods").join(uid).join("volumes/data");
     assert_eq!(std::fs::read_dir(&volume).unwrap().count(), 0);
     rig.wait("once", "the end", |pod| pod["status"]["phase"] == "Failed").await;
-    // and what is over, or not there, cannot be killed
+    // and a finished or missing pod cannot be killed
     for (pod, why) in [("once", "not running"), ("nobody", "is not on node")] {
         let refused = faults.put("default", pod, Fault::Kill { wipe: false }).await.unwrap_err().to_string();
         assert!(refused.contains(why), "{refused}");
@@ -169,7 +169,7 @@ async fn a_pod_is_cut_off_from_everything_from_pods_and_from_one() {
     }
     assert!(fetch("a", &direct).await && fetch("b", &direct).await);
     let put = async |from: CutFrom| faults.put("default", "web", Fault::Cut(from)).await;
-    // when it is cut off from one pod, then another one reaches it
+    // when it is cut off from one pod, then another one still reaches it
     let refused = match put(CutFrom::Named(vec!["a".to_owned()])).await {
         Err(error) if error.to_string().contains("program nft not found") => {
             println!("skipped: cuts from pods: {error}");
@@ -179,7 +179,8 @@ async fn a_pod_is_cut_off_from_everything_from_pods_and_from_one() {
     };
     assert!(refused.is_none(), "{refused:?}");
     assert!(!fetch("a", &direct).await && fetch("b", &direct).await);
-    // when it is cut off from all pods, then not through its Service either; but the node still reaches it, and it the API
+    // when it is cut off from all pods, then also through its Service; but the node still reaches it, and it
+    // the API
     put(CutFrom::Pods).await.unwrap();
     assert!(!fetch("b", &direct).await && !fetch("b", "web").await);
     let api = "python3 -c \"import socket; socket.create_connection(('10.96.0.1', 443), 2); socket.gethostbyname('kubernetes.default.svc.cluster.local'); print('there')\"";
@@ -194,11 +195,11 @@ async fn a_pod_is_cut_off_from_everything_from_pods_and_from_one() {
     let all = faults.list().await.unwrap();
     assert_eq!(all.len(), 1, "{all:?}");
     assert_eq!(all[0].fault, Fault::Cut(CutFrom::Everything));
-    // when it is taken back, then everything is as before
+    // when the cut is reverted, then all connections work as before
     faults.undo(&Undo { pod: Some("web".to_owned()), ..Undo::default() }).await.unwrap();
     rig.wait_ready("web").await;
     assert!(fetch("a", &direct).await && fetch("b", &direct).await);
-    // and a fault goes with its pod
+    // and a fault ends with its pod
     put(CutFrom::Everything).await.unwrap();
     rig.pods().delete("web", &DeleteParams::default()).await.unwrap();
     rig.wait("web", "the end", Value::is_null).await;
@@ -211,15 +212,15 @@ async fn a_pod_is_cut_off_from_everything_from_pods_and_from_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn only_administrators_put_faults() {
+async fn only_administrators_inject_faults() {
     let dir = tempfile::tempdir().unwrap();
     let Some(rig) = Rig::start(dir.path()).await else { return };
-    let nobody = Faults::new(rig.server.client(Identity {
+    let unprivileged = Faults::new(rig.server.client(Identity {
         user: "nobody".to_owned(),
         groups: vec!["system:authenticated".to_owned()],
         ..Identity::default()
     }));
-    let refused = nobody.put("default", "x", Fault::Pause).await.unwrap_err().to_string();
+    let refused = unprivileged.put("default", "x", Fault::Pause).await.unwrap_err().to_string();
     assert!(refused.contains("cannot post path"), "{refused}");
     let silly = Fault::Slow { stop_milliseconds: 0, run_milliseconds: 5 };
     let refused = faults(&rig).put("default", "x", silly).await.unwrap_err().to_string();

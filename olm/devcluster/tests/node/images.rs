@@ -1,4 +1,4 @@
-//! Images of containers that change while their pods run.
+//! Image changes of running pods.
 
 use kube::api::{Patch, PatchParams};
 use olm_devcluster::backend::LogOptions;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Duration, Rig, state};
 
-/// A kubelet restarts a container whose image changed, whatever the restart policy says.
+/// A kubelet restarts a container whose image changed, whatever the restart policy is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_container_whose_image_changes_is_restarted() {
     let dir = tempfile::tempdir().unwrap();
@@ -23,13 +23,14 @@ async fn a_container_whose_image_changes_is_restarted() {
             && status["image"] == format!("test/host:{tag}")
             && state(pod)["running"].is_object()
     };
-    // given containers that run, under two restart policies
+    // given running containers, under two restart policies
     for policy in ["Always", "Never"] {
         let name = policy.to_lowercase();
         let container = json!({"name": "main", "image": "test/host:2"});
         rig.create(&name, json!({"restartPolicy": policy, "containers": [container]})).await;
         let first = rig.wait_ready(&name).await;
-        // when the image changes, then another instance runs the other image, and the first one is its last state
+        // when the image changes, then another instance runs the other image, and the first one is its last
+        // state
         image(&name, "3").await;
         let second = rig.wait(&name, "the other image", |pod| runs(pod, "3", 1)).await;
         let (first, second) =

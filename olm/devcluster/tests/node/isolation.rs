@@ -1,8 +1,8 @@
-//! What a container cannot do to the machine (T17 of the threat model).
+//! Isolation of containers from the machine (T17 of the threat model).
 
 use super::*;
 
-/// A pod that waits; its container has this security context.
+/// A pod that sleeps; its container has this security context.
 async fn waiting(rig: &Rig, name: &str, context: Value) {
     let container = json!({
         "name": "c", "image": "test/host:1", "securityContext": context,
@@ -50,7 +50,8 @@ async fn t17_containers_have_few_capabilities() {
         assert_eq!(status(&rig, name, "CapInh").await, "0000000000000000", "{name}");
         assert_eq!(status(&rig, name, "CapAmb").await, "0000000000000000", "{name}");
         assert_eq!(status(&rig, name, "NoNewPrivs").await, no_new_privileges, "{name}");
-        // The container's own process has no more than commands in it. Process 1 is the pod's, outside of the container.
+        // The container's processes have no more capabilities than commands in it. Process 1 is the pod's
+        // init, outside of the container.
         let all = "for p in /proc/[0-9]*; do [ $p = /proc/1 ] || sed -n 's/^CapEff:[[:space:]]*//p' $p/status; done";
         let (_, own, _) = rig.exec(name, &format!("{all} | sort -u"), None).await;
         assert_eq!(own.trim(), effective, "{name}");
@@ -63,7 +64,7 @@ async fn t17_root_in_a_container_does_not_reach_the_machine() {
     let data = tempfile::tempdir().unwrap();
     let Some(rig) = Rig::start(data.path()).await else { return };
     waiting(&rig, "root", json!({"runAsUser": 0})).await;
-    // Where these are not refused, they change nothing.
+    // Commands that would have no effect if they were not refused.
     let refused = [
         "cat /proc/sys/kernel/core_pattern > /proc/sys/kernel/core_pattern",
         "cat /proc/sys/vm/swappiness > /proc/sys/vm/swappiness",
@@ -84,7 +85,7 @@ async fn t17_root_in_a_container_does_not_reach_the_machine() {
             rig.exec("root", &format!("[ ! -e {empty} ] || head -c 1 {empty} | wc -c"), None).await;
         assert!(matches!(out.trim(), "" | "0"), "{empty}: {out}");
     }
-    // What programs need stays.
+    // Regular operations of programs work.
     let (code, _, err) =
         rig.exec("root", "cat /proc/self/stat /proc/sys/kernel/osrelease /proc/meminfo", None).await;
     assert_eq!(code, 0, "{err}");

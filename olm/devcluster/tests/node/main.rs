@@ -37,7 +37,7 @@ const HELPER: &str = env!("CARGO_BIN_EXE_olm-node-helper");
 /// Longest wait for a condition. A machine under load is slow, which is not a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One cluster at a time: each keeps the machine busy.
+/// Serializes the tests: each cluster keeps the machine busy.
 static TURN: Mutex<()> = Mutex::const_new(());
 
 struct Rig {
@@ -210,7 +210,7 @@ fn shell(script: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pod_runs_is_looked_into_and_goes() {
+async fn a_pod_runs_serves_logs_and_exec_and_is_deleted() {
     let dir = tempfile::tempdir().unwrap();
     let Some(rig) = Rig::start(dir.path()).await else { return };
     let maps: Api<ConfigMap> = Api::namespaced(rig.client.clone(), "default");
@@ -223,7 +223,7 @@ async fn a_pod_runs_is_looked_into_and_goes() {
     rig.create(
         "web",
         json!({
-            // Longer than this test waits: the pod ends because its process does.
+            // Longer than this test waits: the pod ends because its process exits.
             "terminationGracePeriodSeconds": 3600,
             "initContainers": [{"name": "prepare", "image": "test/host:1", "command": ["sh", "-c", "echo prepared > /data/file"],
                 "volumeMounts": [{"name": "data", "mountPath": "/data"}]}],
@@ -287,10 +287,10 @@ async fn a_pod_runs_is_looked_into_and_goes() {
     while rig.exec("web", "cat /etc/conf/sub/greeting", None).await.1 != "bonjour" {
         assert!(begin.elapsed() < PATIENCE, "the volume still has the old greeting");
     }
-    // then a command that does not exist is refused
+    // then a missing command is refused
     let missing = rig.backend.exec("default", "web", None, vec!["nope".to_owned()], false).await;
     assert!(missing.err().unwrap().to_string().contains("not found"));
-    // when it is deleted, then it ends by itself and nothing of it is left
+    // when it is deleted, then it exits and leaves nothing behind
     let uid = pod["metadata"]["uid"].as_str().unwrap().to_owned();
     let follow = tokio::spawn({
         let stream = rig
@@ -319,7 +319,7 @@ async fn a_pod_runs_is_looked_into_and_goes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn containers_are_restarted_and_failures_are_told() {
+async fn containers_are_restarted_and_failures_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let Some(rig) = Rig::start(dir.path()).await else { return };
     rig.create(
@@ -369,7 +369,7 @@ async fn containers_are_restarted_and_failures_are_told() {
             .contains("FailedMount: MountVolume.SetUp failed for volume \"v\"")
     );
     assert!(rig.reasons("privileged").await.join("\n").contains("spec.hostNetwork"));
-    // when what is missing appears, then the pod goes on at once
+    // when the missing object is created, then the pod continues at once
     rig.wait("nomap", "waiting", |pod| state(pod)["waiting"]["reason"] == "ContainerCreating").await;
     let maps: Api<ConfigMap> = Api::namespaced(rig.client.clone(), "default");
     let map: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "later"}})).unwrap();
@@ -426,7 +426,7 @@ async fn probes_decide_on_readiness_and_restarts() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restarted_node_takes_its_pods_up_again() {
+async fn a_restarted_node_resumes_its_pods() {
     let dir = tempfile::tempdir().unwrap();
     let Some(rig) = Rig::start(dir.path()).await else { return };
     let mut container = shell("echo run >> /data/runs; sleep 1000");
@@ -444,7 +444,7 @@ async fn a_restarted_node_takes_its_pods_up_again() {
     drop(network);
     let agent = agent(&client, Network::start().await.unwrap(), &data).await;
     let rig = Rig { backend: agent.backend(), agent, ..rig };
-    // then the same pod runs again, with its volume, and what was over stays over
+    // then the same pod runs again, with its volume, and finished pods stay finished
     let after = rig
         .wait("stays", "restart", |pod| {
             pod["status"]["containerStatuses"][0]["restartCount"] == 1 && condition(pod, "Ready") == "True"
@@ -505,7 +505,7 @@ async fn three_etcds_form_a_cluster_by_name() {
     rig.stop().await;
 }
 
-/// Runs in a process of its own, to be killed.
+/// Runs in a separate process, to be killed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cluster_to_be_killed() {
     let Some(dir) = std::env::var_os("OLM_TEST_KILLED") else { return };
@@ -526,7 +526,7 @@ async fn kill_9_leaves_nothing() {
         return;
     }
     let _turn = TURN.lock().await;
-    // given a cluster in a process of its own, with processes that no other run of this test has
+    // given a cluster in a separate process, with processes that no other run of this test has
     let dir = tempfile::tempdir().unwrap();
     let mark = std::process::id().to_string();
     let [first, second, pod] =
@@ -547,7 +547,7 @@ async fn kill_9_leaves_nothing() {
         assert!(begin.elapsed() < PATIENCE, "two sleeps, and the shell that holds their text");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    // when it is killed, then nothing stays
+    // when it is killed, then no process is left
     child.kill().unwrap();
     child.wait().unwrap();
     let begin = Instant::now();

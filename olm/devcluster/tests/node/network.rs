@@ -1,4 +1,4 @@
-//! Connections in the cluster network, and between host and cluster network.
+//! Connections in the cluster network, and between the host and the cluster network.
 
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader},
@@ -29,7 +29,7 @@ async fn a_port_of_a_pod_is_reached_from_the_host() {
     rig.wait_ready("web").await;
     let answer = get(rig.backend.forward("default", "web", 8080).await.unwrap()).await;
     assert!(answer.ends_with("from-a-pod"), "{answer}");
-    // when nothing listens, then the error says so in containerd's words
+    // without a listener, the error has containerd's wording
     let refused = rig.backend.forward("default", "web", 8081).await.unwrap_err().to_string();
     for part in [
         "failed to connect to localhost:8081 inside the pod's network namespace",
@@ -47,7 +47,7 @@ async fn a_port_of_a_pod_is_reached_from_the_host() {
 async fn an_open_port_of_the_host_is_reached_from_a_pod_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let Some(rig) = Rig::start(dir.path()).await else { return };
-    // given a server on the host that pods may reach, and one that they may not
+    // given a server on the host that is open to pods, and one that is not
     let open = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (port, other) = (open.local_addr().unwrap().port(), TcpListener::bind("0.0.0.0:0").await.unwrap());
     tokio::spawn(async move {
@@ -110,7 +110,7 @@ async fn services_are_reached_by_name_while_endpoints_come_and_go() {
         "{out}"
     );
     assert!(out.contains("\n2\n") && out.contains("10.96.0.1\n"), "{out}");
-    // then the proxy spreads requests over both, and an endpoint that dies costs nothing
+    // then the proxy spreads requests over both, and a failed endpoint causes no errors
     let get = "exec 3<>/dev/tcp/web/80; printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3; tail -1 <&3; echo";
     let many = |count: u32| format!("for i in $(seq {count}); do bash -c \"{get}\" || echo failed; done");
     let (_, out, err) =
@@ -122,7 +122,7 @@ async fn services_are_reached_by_name_while_endpoints_come_and_go() {
         rig.exec("client", &many(40).replace("\\r", "\\\\r").replace("\\n", "\\\\n"), None).await;
     println!("{out}{err}");
     assert!(out.matches("failed").count() <= 1 && out.matches("web-b").count() >= 35, "{out}{err}");
-    // then the last one gone means refused, not silence
+    // then without endpoints connections are refused immediately
     rig.pods().delete("web-b", &DeleteParams::default()).await.unwrap();
     rig.wait("web-b", "gone", Value::is_null).await;
     tokio::time::sleep(Duration::from_millis(200)).await;

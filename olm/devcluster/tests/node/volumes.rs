@@ -34,7 +34,7 @@ async fn a_claim_keeps_its_data_until_it_is_deleted() {
     let dir = tempfile::tempdir().unwrap();
     let Some(rig) = Rig::start(dir.path()).await else { return };
     let claims = claim(&rig, "data").await;
-    // given a pod that is not root and writes into its claim, whole and below a subPath
+    // given a non-root pod that writes into its claim, directly and below a subPath
     let mounts = json!([
         {"name": "data", "mountPath": "/data"},
         {"name": "data", "mountPath": "/sub", "subPath": "deep/er"},
@@ -46,11 +46,11 @@ async fn a_claim_keeps_its_data_until_it_is_deleted() {
     rig.wait_ready("writer").await;
     let volume = claims.get("data").await.unwrap().spec.unwrap().volume_name.unwrap();
     let folder = dir.path().join("volumes").join(&volume);
-    // when the pod is gone and another one comes, which may only read
+    // when the pod is deleted and another one mounts it read-only
     gone(&rig, "writer").await;
     rig.create("reader", with_claim(IDLE, &mounts, true)).await;
     rig.wait_ready("reader").await;
-    // then the data is there, and stays as it is
+    // then the data is present and unchanged
     let script = "cat /data/file /data/deep/er/file /sub/file; echo third > /data/file";
     let (code, out, err) = rig.exec("reader", script, None).await;
     assert_eq!(out, "first\nsecond\nsecond\n");
@@ -68,7 +68,7 @@ async fn a_claim_keeps_its_data_until_it_is_deleted() {
     .await;
     let (_, out, _) = rig.exec("reader", "cat /data/file", None).await;
     assert_eq!(out, "first\n");
-    // then the data goes with the claim, and not before its last pod
+    // then the data is removed with the claim, and not before its last pod
     claims.delete("data", &DeleteParams::default()).await.unwrap();
     assert!(claims.get_opt("data").await.unwrap().is_some() && folder.join("file").exists());
     gone(&rig, "reader").await;

@@ -1,4 +1,4 @@
-//! Published vectors, and tokens that were made to deceive.
+//! Published vectors, and forged tokens.
 
 use super::*;
 
@@ -15,7 +15,7 @@ const JOE: &str =
     "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ";
 const FRODO: &str = "SXTigJlzIGEgZGFuZ2Vyb3VzIGJ1c2luZXNzLCBGcm9kbywgZ29pbmcgb3V0IHlvdXIgZG9vci4gWW91IHN0ZXAgb250byB0aGUgcm9hZCwgYW5kIGlmIHlvdSBkb24ndCBrZWVwIHlvdXIgZmVldCwgdGhlcmXigJlzIG5vIGtub3dpbmcgd2hlcmUgeW91IG1pZ2h0IGJlIHN3ZXB0IG9mZiB0by4";
 
-/// Where it was published, key, header, payload, signature.
+/// Source, key, header, payload, signature.
 const ACCEPTED: [(&str, &str, &str, &str, &str); 5] = [
     (
         "RFC 7515 A.2, RS256",
@@ -81,7 +81,7 @@ fn signatures_that_were_published_are_accepted_and_changed_ones_are_not() {
             let token: Vec<String> = parts.iter().map(|part| URL_SAFE_NO_PAD.encode(part)).collect();
             assert_eq!(verify(&token.join("."), &keys(&[key])), Err(SignatureError::Mismatch), "{source}");
         }
-        // and another key of the same kind has not made it
+        // and another key of the same kind does not match
         let none = keys(&[HMAC]);
         assert!(none.is_empty());
         assert!(matches!(verify(&token, &none), Err(SignatureError::UnknownKey(_))), "{source}");
@@ -97,7 +97,7 @@ fn t16_symmetric_and_absent_signatures_are_refused() {
     for (token, algorithm) in [(&hs256, "HS256"), (&none, "none")] {
         assert_eq!(verify(token, &keys(&[HMAC, RSA_2048])), Err(SignatureError::Algorithm(algorithm.into())));
     }
-    // The public key as HMAC key: ring's HMAC makes what an attacker would.
+    // The public key as HMAC key: ring's HMAC computes the attacker's signature.
     let message = format!("{}.{JOE}", encode(r#"{"alg":"HS256","typ":"JWT"}"#));
     let public = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, RSA_2048.as_bytes());
     let forged = URL_SAFE_NO_PAD.encode(ring::hmac::sign(&public, message.as_bytes()));
@@ -123,13 +123,13 @@ fn t16_keys_are_used_for_their_own_purpose_alone() {
     for bad in [r#""use":"enc""#, r#""alg":"RS256""#, r#""key_ops":["deriveKey"]"#] {
         assert!(matches!(verify(&token, &keys(&[&with(bad)])), Err(SignatureError::UnknownKey(_))), "{bad}");
     }
-    // A token that names a key is checked with that one.
+    // A token with a key id is only verified with that key.
     let named = format!("{}.{payload}.{signature}", encode(r#"{"alg":"ES256","kid":"b\u202e"}"#));
     assert_eq!(
         verify(&named, &keys(&[key, &with(r#""kid":"a""#)])),
         Err(SignatureError::UnknownKey("`b`".into()))
     );
-    // A point of a wrong length, or not on the curve, is no key.
+    // A point of a wrong length, or not on the curve, is not a key.
     let short = key.replace("f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU", "f83OJ3D2");
     assert!(keys(&[&short]).is_empty());
     let off = key.replace("x_FEz", "x_FEa");
@@ -172,7 +172,7 @@ fn t16_texts_that_are_not_tokens_are_refused() {
     for text in ["", "[]", "{}", "{\"keys\":{}}", "<html>"] {
         assert!(KeySet::parse(text.as_bytes()).is_err(), "{text}");
     }
-    // and keys that cannot be read do not take the others with them
+    // and malformed keys do not affect the others
     let odd = [r#"{"kty":1}"#, r#"{"kty":"RSA"}"#, r#"{"kty":"EC","crv":"P-521","x":"AA","y":"AA"}"#, "[]"];
     assert!(keys(&odd).is_empty());
     assert_eq!(keys(&[odd[0], odd[1], P256]).keys.len(), 1);

@@ -22,8 +22,8 @@ pub fn containerfile(binary: Binary) -> String {
              WORKDIR /src\n\
              COPY . .\n\
              # The dev cluster is for trying and testing: a real cluster's image does not have it.\n\
-             RUN cargo build --release --locked --package olm --no-default-features\n\n",
-            "COPY --from=build /src/target/release/olm /usr/local/bin/olm\n",
+             RUN cargo build --profile dist --locked --package olm --no-default-features\n\n",
+            "COPY --from=build /src/target/dist/olm /usr/local/bin/olm\n",
         ),
         Binary::Copied => ("", "COPY olm /usr/local/bin/olm\n"),
     };

@@ -274,7 +274,7 @@ fn the_image_has_the_user_and_the_program_that_the_pods_want() {
     for (binary, builds) in [(containerfile::Binary::Built, true), (containerfile::Binary::Copied, false)] {
         let text = containerfile::containerfile(binary);
         assert_eq!(
-            text.contains("cargo build --release --locked --package olm --no-default-features"),
+            text.contains("cargo build --profile dist --locked --package olm --no-default-features"),
             builds,
             "{text}"
         );

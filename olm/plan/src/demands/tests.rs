@@ -1,4 +1,4 @@
-//! The verdict, against Kubernetes' escalation check: rules that are granted must be covered by rules that are held.
+//! The verdict, compared with Kubernetes' escalation check: granted rules must be covered by held rules.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -25,7 +25,7 @@ fn allows(rule: &Rule, request: &AccessRequest) -> bool {
     }
 }
 
-/// `ruleCovers` of Kubernetes' escalation check, for a rule that was not taken apart.
+/// `ruleCovers` of Kubernetes' escalation check, for a rule that was not split.
 fn covers(own: &Rule, granted: &Rule) -> bool {
     let all = |own: &[String], granted: &[String]| {
         own.iter().any(|o| o == "*") || granted.iter().all(|g| own.contains(g))

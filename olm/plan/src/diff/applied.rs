@@ -1,4 +1,4 @@
-//! What was applied last, as far as anybody knows.
+//! The last applied object, as far as known.
 
 use std::borrow::Cow;
 
@@ -7,25 +7,24 @@ use serde_json::{Map, Value};
 
 const KUBECTL: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// What was applied last.
 #[derive(Debug)]
 pub(super) struct Last<'a> {
-    /// The manifest, or what is known of it.
+    /// The manifest, or its known part.
     pub(super) manifest: Option<Cow<'a, Value>>,
-    /// Whether a field that is not in it was not applied; else nobody knows.
+    /// Whether a missing field was certainly not applied; otherwise that is unknown.
     pub(super) complete: bool,
-    /// Whether we applied it: then what is not applied any more goes away.
+    /// Whether this manager applied it: then removed fields are pruned.
     pub(super) ours: bool,
 }
 
 impl<'a> Last<'a> {
-    /// The rendering of the version that is installed.
+    /// The rendering of the installed version.
     pub(super) fn rendered(manifest: &'a Value) -> Self {
         Self { manifest: Some(Cow::Borrowed(manifest)), complete: true, ours: true }
     }
 
-    /// What the live object tells by itself. The fields that are still ours have the values that we applied: whoever
-    /// changes a value takes the field over.
+    /// Reconstructed from the live object. Fields that the manager still owns have their applied values: a
+    /// change of a value changes its owner.
     pub(super) fn read(live: &'a Value) -> Self {
         let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array);
         let ours = entries.into_iter().flatten().find(|entry| {
@@ -43,7 +42,7 @@ impl<'a> Last<'a> {
     }
 }
 
-/// The part of an object that `fieldsV1` names.
+/// The part of an object in `fieldsV1`.
 fn owned_part(live: &Value, fields: &Value) -> Value {
     let names = fields.as_object().filter(|names| names.keys().any(|name| name != "."));
     let Some(names) = names else { return live.clone() };
@@ -66,7 +65,7 @@ fn owned_part(live: &Value, fields: &Value) -> Value {
     }
 }
 
-/// Whether `k:{"name":"a"}` or `v:"a"` means an element of a list.
+/// Whether `k:{"name":"a"}` or `v:"a"` selects an element of a list.
 pub(super) fn names_element(name: &str, element: &Value) -> bool {
     if let Some(keys) = name.strip_prefix("k:") {
         let keys: Map<String, Value> = serde_json::from_str(keys).unwrap_or_default();

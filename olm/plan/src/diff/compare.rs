@@ -1,4 +1,4 @@
-//! Walking three objects at once.
+//! Three-way comparison of objects.
 
 use serde_json::{Map, Value};
 
@@ -7,23 +7,23 @@ use super::defaults::Server;
 use super::lists::{escaped, keyed};
 use crate::equal::equal;
 
-/// One field that differs.
+/// A differing field.
 #[derive(Debug)]
 pub(super) struct Change<'a> {
     pub(super) path: String,
     pub(super) live: Option<&'a Value>,
-    /// `None` when nobody knows.
+    /// `None` when unknown.
     pub(super) last: Option<Option<&'a Value>>,
     pub(super) new: Option<&'a Value>,
-    /// Whether it differs from what was applied last in the live object, and in the new one.
+    /// Whether the live object, and the new one, differ from the last applied one.
     pub(super) drifted: bool,
     pub(super) changed: bool,
 }
 
-/// The list of a definition whose schemas are nearly all of it.
+/// The list of a CRD that contains its schemas, nearly all of its size.
 const VERSIONS: &str = "/spec/versions";
 
-/// Everything that applying `new` changes, and whether the versions of a definition are seen to be the same.
+/// All changes from applying `new`, and whether the versions of a CRD are identical.
 pub(super) fn compare<'a>(live: &'a Value, last: &'a Last<'a>, new: &'a Value) -> (Vec<Change<'a>>, bool) {
     let mut walk = Walk {
         server: Server::of(new),
@@ -38,7 +38,7 @@ pub(super) fn compare<'a>(live: &'a Value, last: &'a Last<'a>, new: &'a Value) -
     (walk.out, walk.same_versions)
 }
 
-/// The value that was applied last: not known, known to be absent, known.
+/// The last applied value: unknown, known to be absent, known.
 type Before<'a> = Option<Option<&'a Value>>;
 
 struct Walk<'a> {
@@ -51,7 +51,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Does something one level down.
+    /// Descends one level.
     fn at(&mut self, segment: &str, f: impl FnOnce(&mut Self)) {
         let length = self.path.len();
         self.path.push('/');
@@ -60,7 +60,7 @@ impl<'a> Walk<'a> {
         self.path.truncate(length);
     }
 
-    /// The same for an element that is named by its keys.
+    /// Descends into an element selected by its keys.
     fn at_element(&mut self, selector: &str, f: impl FnOnce(&mut Self)) {
         let length = self.path.len();
         self.path.push('[');
@@ -78,7 +78,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A field that the manifest sets. `whole` means that it is part of something that is replaced as a whole.
+    /// A field in the manifest. `whole`: it is part of an atomically replaced value.
     fn set(&mut self, live: Option<&'a Value>, before: Before<'a>, new: &'a Value, whole: bool) {
         if self.server.ignores(&self.path) {
             return;
@@ -90,7 +90,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A field that is there and that the manifest sets.
+    /// A field in both the live object and the manifest.
     fn both(&mut self, live: &'a Value, before: Before<'a>, new: &'a Value, whole: bool) {
         if equal(live, new) {
             self.same_versions |= ["", "/spec", VERSIONS].contains(&self.path.as_str());
@@ -162,7 +162,7 @@ impl<'a> Walk<'a> {
                 let before =
                     if whole { self.below(before, |_| find(&old, name)) } else { Some(Some(*value)) };
                 if let Some(there) = find(&there, name) {
-                    // an element goes as a whole: without its key nothing of it can stay
+                    // an element is removed as a whole: without its key nothing of it can stay
                     self.at_element(name, |walk| walk.unset(there, before, whole || walk.ours));
                 }
             }
@@ -176,8 +176,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A field that is there and that the manifest does not set. It goes when it was ours, or is part of something that
-    /// is replaced as a whole.
+    /// A live field that is not in the manifest. It is removed if it was ours, or is part of an atomically
+    /// replaced value.
     fn unset(&mut self, live: &'a Value, before: Before<'a>, whole: bool) {
         let goes = whole || (self.ours && matches!(before, Some(Some(_))));
         if !goes
@@ -188,7 +188,7 @@ impl<'a> Walk<'a> {
             return;
         }
         match (live, before.flatten()) {
-            // what others put beside ours stays
+            // values of other owners stay
             (Value::Object(there), Some(Value::Object(old))) if !whole && there != old => {
                 for (key, old) in old {
                     if let Some(there) = there.get(key) {

@@ -1,10 +1,10 @@
-//! What servers fill in, leave out, or write in another way: none of it is a difference.
+//! Server-side defaults and normalization, which are not differences.
 
 use serde_json::{Number, Value};
 
 use crate::quantity;
 
-/// Fields that servers and controllers write: never compared.
+/// Fields written by servers and controllers: never compared.
 const NOISE: &[&str] = &[
     "/status",
     "/metadata/creationTimestamp",
@@ -18,7 +18,7 @@ const NOISE: &[&str] = &[
     "/metadata/annotations/deployment.kubernetes.io~1revision",
 ];
 
-/// The value that the API server gives a field which nobody sets.
+/// Defaults of the API server for unset fields.
 const DEFAULTS: &[(&str, &str)] = &[
     ("protocol", "TCP"),
     ("imagePullPolicy", "IfNotPresent"),
@@ -56,7 +56,7 @@ const NUMBERS: &[(&str, u64)] = &[
     ("expirationSeconds", 3600),
 ];
 
-/// Maps whose keys are the author's own: what is in them counts, however little it is.
+/// Maps with free keys: every value in them counts.
 const FREE: &[&str] = &[
     "labels",
     "annotations",
@@ -70,11 +70,11 @@ const FREE: &[&str] = &[
     "hard",
 ];
 
-/// What the API server makes of the fields of an object.
+/// Normalization of an object's fields by the API server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Server {
-    /// Whether the object is of a type built in: fields that are false, 0 or empty are then the same as absent ones. Of
-    /// a custom resource it keeps them.
+    /// Whether the object has a built-in type: false, 0 and empty fields then equal absent ones. Custom
+    /// resources keep them.
     typed: bool,
     crd: bool,
 }
@@ -93,7 +93,7 @@ impl Server {
         NOISE.contains(&path)
     }
 
-    /// Whether the server stores nothing for this value.
+    /// Whether the server drops this value.
     pub(super) fn drops(self, path: &str, value: &Value) -> bool {
         if let Some(schema) = self.schema(path) {
             return schema.drops(path, value);
@@ -111,7 +111,7 @@ impl Server {
         }
     }
 
-    /// Whether a value is there because nobody set the field.
+    /// Whether a value is a default of an unset field.
     pub(super) fn fills_in(self, path: &str, value: &Value) -> bool {
         if self.schema(path).is_some() {
             return false;
@@ -123,7 +123,7 @@ impl Server {
                 NUMBERS.iter().any(|(name, default)| *name == field && number.as_u64() == Some(*default))
             }
             Value::Object(map) => {
-                // such as `strategy` and what is in it, or `conversion: {strategy: None}`
+                // such as `strategy` and its content, or `conversion: {strategy: None}`
                 map.iter().all(|(key, value)| {
                     let text = value.as_str().unwrap_or_default();
                     let strategy = field == "strategy" && key == "type" && text == "RollingUpdate";
@@ -135,7 +135,7 @@ impl Server {
         }
     }
 
-    /// Whether two scalars are the same to the server.
+    /// Whether two scalars are equal for the server.
     pub(super) fn same(self, path: &str, a: &Value, b: &Value) -> bool {
         if a == b {
             return true;
@@ -147,7 +147,7 @@ impl Server {
         self.is_quantity(path) && quantity::parse(&a).is_some_and(|a| quantity::parse(&b) == Some(a))
     }
 
-    /// `1` and `1000m` are one quantity, and two different annotations.
+    /// `1` and `1000m` are equal as quantities, and different as annotations.
     fn is_quantity(self, path: &str) -> bool {
         let by_parent = parent(path).is_some_and(|p| ["limits", "requests", "hard"].contains(&p));
         by_parent || ["sizeLimit", "divisor"].contains(&leaf(path))
@@ -158,7 +158,7 @@ impl Server {
     }
 }
 
-/// The schema of a CRD: an empty schema in it means something.
+/// The schema of a CRD: an empty schema is significant.
 struct Schema;
 
 impl Schema {

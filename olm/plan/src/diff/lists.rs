@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-/// Field, and the keys of its elements. The structural types of Kubernetes say so (`x-kubernetes-list-map-keys`).
+/// Field, and the keys of its elements, from the structural types of Kubernetes
+/// (`x-kubernetes-list-map-keys`).
 const KEYED: &[(&str, &[&str])] = &[
     ("containers", &["name"]),
     ("initContainers", &["name"]),
@@ -16,12 +17,12 @@ const KEYED: &[(&str, &[&str])] = &[
     ("webhooks", &["name"]),
 ];
 
-/// The keys of `ports`: those of a container and those of a Service have different ones.
+/// The keys of a container's `ports`; those of a Service differ.
 const CONTAINER_PORT: &[&str] = &["containerPort", "protocol"];
 const SERVICE_PORT: &[&str] = &["port", "protocol"];
 
-/// Elements with their selector (`name=a`) in the order of the list; `None` for a list that is replaced as a whole: of
-/// another kind, or with elements that cannot be told apart.
+/// Elements with their selector (`name=a`) in the order of the list; `None` for a list that is replaced as a
+/// whole: of another kind, or with ambiguous elements.
 pub(super) fn keyed<'a>(field: &str, list: &'a [Value]) -> Option<Vec<(String, &'a Value)>> {
     let keys = match KEYED.iter().find(|(name, _)| *name == field) {
         Some((_, keys)) => keys,
@@ -57,12 +58,12 @@ fn part(key: &str, element: &Value) -> Option<String> {
     })
 }
 
-/// A segment of a path, escaped as a JSON pointer has it.
+/// A path segment, escaped as in a JSON pointer.
 pub(super) fn escaped(key: &str) -> std::borrow::Cow<'_, str> {
     if key.contains(['~', '/']) { key.replace('~', "~0").replace('/', "~1").into() } else { key.into() }
 }
 
-/// Undoes [`escaped`].
+/// Inverse of [`escaped`].
 pub(super) fn unescaped(segment: &str) -> String {
     segment.replace("~1", "/").replace("~0", "~")
 }

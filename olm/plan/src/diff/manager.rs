@@ -1,11 +1,11 @@
-//! Who set a field, as the API server keeps it.
+//! Owner of a field, from the managed fields.
 
 use olm_api::names::FIELD_MANAGER;
 use serde_json::Value;
 
 use super::lists::unescaped;
 
-/// The field managers other than ours that own a field of an object, or something below it; `None` when there is none.
+/// The field managers other than ours that own a field of an object, or a field below it; `None` without one.
 pub(super) fn managers(live: &Value, path: &str) -> Option<String> {
     let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array)?;
     let mut names: Vec<&str> = entries
@@ -26,7 +26,7 @@ fn owns(fields: &Value, path: &str) -> bool {
             Some((key, selector)) => (key, Some(unescaped(selector))),
             None => (segment, None),
         };
-        // an empty entry is a leaf: whoever owns it owns all below it
+        // an empty entry is a leaf: its owner owns everything below it
         if at.as_object().is_some_and(serde_json::Map::is_empty) {
             return true;
         }
@@ -43,7 +43,7 @@ fn owns(fields: &Value, path: &str) -> bool {
     true
 }
 
-/// Whether `k:{"name":"a"}` and `name=a` are the same element.
+/// Whether `k:{"name":"a"}` and `name=a` select the same element.
 fn selected_by(name: &str, selector: &str) -> bool {
     let keys = name.strip_prefix("k:").and_then(|keys| serde_json::from_str::<Value>(keys).ok());
     let Some(Value::Object(keys)) = keys else { return false };

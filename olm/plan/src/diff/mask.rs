@@ -1,14 +1,13 @@
-//! Values that nobody should see.
-//!
-//! Masked are the data of Secrets, and the values of environment variables whose names say that they hold a credential
-//! (`DB_PASSWORD`, `API_TOKEN`). A variable that only says where a credential is (`TOKEN_FILE`, `SECRET_NAME`) is shown,
-//! and so is one whose value is a switch or a number. ConfigMaps are shown: they are not made to keep secrets.
+//! Masks secret values.
+//! Masked are the data of Secrets, and the values of environment variables with the name of a credential
+//! (`DB_PASSWORD`, `API_TOKEN`). A variable with only the location of a credential (`TOKEN_FILE`,
+//! `SECRET_NAME`) is shown, and so is one whose value is a switch or a number. ConfigMaps are shown: they are
+//! not for secrets.
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
-/// What stands in place of a secret value.
 pub(super) const MASK: &str = "***";
 
 const CREDENTIALS: &[&str] = &[
@@ -25,7 +24,7 @@ const CREDENTIALS: &[&str] = &[
 ];
 /// `KEY` alone may be any key.
 const KEYS: &[&str] = &["API", "ACCESS", "PRIVATE", "SECRET", "ENCRYPTION", "SIGNING", "AUTH"];
-/// What names a place instead of the thing.
+/// Suffixes for the location of a credential.
 const PLACES: &[&str] = &[
     "NAME",
     "NAMES",
@@ -65,7 +64,7 @@ fn json_mask() -> Cow<'static, Value> {
     Cow::Owned(json!(MASK))
 }
 
-/// The keys stay, so that one sees which value it is.
+/// The keys stay visible.
 fn all_masked(value: &Value) -> Value {
     match value {
         Value::Object(map) => map.keys().map(|key| (key.clone(), json!(MASK))).collect::<Map<_, _>>().into(),
@@ -73,7 +72,7 @@ fn all_masked(value: &Value) -> Value {
     }
 }
 
-/// Whether a value is, or has in it, an element `{name: DB_PASSWORD, value: ...}`.
+/// Whether a value is, or contains, an element `{name: DB_PASSWORD, value: ...}`.
 fn holds_credentials(value: &Value) -> bool {
     match value {
         Value::Object(map) => is_variable(map) || map.values().any(holds_credentials),
@@ -104,7 +103,7 @@ fn without_credentials(value: &Value) -> Value {
     }
 }
 
-/// Whether the name of a variable says that its value is a credential.
+/// Whether a variable has the name of a credential.
 fn is_credential(name: &str, value: &Value) -> bool {
     let Some(text) = value.as_str().filter(|text| !text.is_empty()) else { return false };
     if text.parse::<f64>().is_ok() || ["true", "false"].contains(&text.to_lowercase().as_str()) {

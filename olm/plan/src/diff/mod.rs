@@ -1,10 +1,8 @@
-//! Field differences between what is there, what was applied last, and what will be there.
-//!
-//! Server-side apply is what carries a plan out, so the differences follow its rules: fields that the manifest does not
-//! set are left alone unless they were ours before; lists whose elements have keys are merged by key; all other lists are
-//! replaced as a whole. What servers fill in by themselves is no difference.
-//!
-//! Paths are JSON pointers, in which an element of a list that is merged by key is named by it:
+//! Field differences between the live object, the last applied one, and the new one.
+//! Plans are applied by server-side apply, so the differences follow its rules: fields that are not in the
+//! manifest stay unless they were ours before; lists with keys are merged by key; all other lists are
+//! replaced as a whole. Server-side defaults are not differences.
+//! Paths are JSON pointers, in which an element of a list that is merged by key is selected by it:
 //! `/spec/template/spec/containers[name=manager]/image`.
 
 mod applied;
@@ -24,19 +22,19 @@ use crate::planned::FieldDiff;
 use applied::Last;
 use compare::{Change, compare};
 
-/// The differences of one object.
 #[derive(Debug, Default)]
 pub(crate) struct Diff {
     /// By path.
     pub(crate) fields: Vec<FieldDiff>,
-    /// Whether a value among them was left out because it is secret.
+    /// Whether a secret value among them was masked.
     pub(crate) masked: bool,
-    /// Whether `/spec/versions` is seen to be the same in both; what is not seen may be the same all the same.
+    /// Whether `/spec/versions` is known to be unchanged; false only means unknown.
     pub(crate) same_versions: bool,
 }
 
-/// The fields that change when `new` is applied over `live`, where `previous` is what was applied last. Without it, the
-/// live object may tell: by the fields that are ours, or by the annotation of `kubectl apply`.
+/// The fields that change when `new` is applied over `live`; `previous` is the last applied object. Without
+/// it, it is reconstructed from the live object: by our managed fields, or by the annotation of `kubectl
+/// apply`.
 pub(crate) fn difference(live: &Value, previous: Option<&Value>, new: &Value) -> Diff {
     let new = normalized(new);
     let previous = previous.map(normalized);
@@ -65,7 +63,7 @@ fn changes<'a>(live: &'a Value, last: &'a Last<'a>, new: &'a Value) -> (Vec<Chan
     (list, same_versions)
 }
 
-/// `stringData` is another spelling of `data`.
+/// `stringData` is another form of `data`.
 fn normalized(manifest: &Value) -> Cow<'_, Value> {
     let strings = manifest.get("stringData").and_then(Value::as_object);
     let Some(strings) = strings.filter(|_| manifest["kind"] == "Secret") else {

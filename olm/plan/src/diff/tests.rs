@@ -1,4 +1,4 @@
-//! Differences: tables of what counts and what does not, and properties that hold for any three objects.
+//! Differences: tables of significant and insignificant ones, and properties for any three objects.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -41,13 +41,13 @@ fn what_servers_fill_in_or_write_otherwise_is_no_difference() {
         "status": {}
     });
     assert_eq!(paths(&live, None, &new), Vec::<String>::new());
-    // nor is it one that a field which the old version spelled out is left to its default now
+    // nor is a field that the old version set explicitly to its default
     let mut last = new.clone();
     last["spec"]["revisionHistoryLimit"] = json!(10);
     last["spec"]["strategy"] = json!({ "type": "RollingUpdate" });
     last["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"] = json!("IfNotPresent");
     assert_eq!(paths(&live, Some(&last), &new), Vec::<String>::new());
-    // an image that changes is the one difference, in a container that is named
+    // a changed image is the only difference, in a container selected by name
     let mut changed = new;
     changed["spec"]["template"]["spec"]["containers"][0]["image"] = json!("i:2");
     let list = diff(&live, None, &changed);
@@ -60,20 +60,20 @@ fn what_servers_fill_in_or_write_otherwise_is_no_difference() {
 fn small_values_that_count() {
     // live, new, path that differs
     let table = [
-        // an empty label is a label
+        // an empty label is significant
         (json!({ "metadata": {} }), json!({ "metadata": { "labels": { "a": "" } } }), "/metadata/labels"),
         (
             json!({ "metadata": { "labels": { "b": "" } } }),
             json!({ "metadata": { "labels": { "a": "" } } }),
             "/metadata/labels/a",
         ),
-        // text that looks like a quantity is text
+        // text that resembles a quantity is text
         (
             json!({ "metadata": { "annotations": { "v": "1.0" } } }),
             json!({ "metadata": { "annotations": { "v": "1" } } }),
             "/metadata/annotations/v",
         ),
-        // in a map of the author's own every value counts
+        // in a map with free keys every value counts
         (json!({ "data": {} }), json!({ "data": { "a": "" } }), "/data/a"),
         (json!({ "spec": { "replicas": 0 } }), json!({ "spec": { "replicas": 1 } }), "/spec/replicas"),
     ];
@@ -96,14 +96,14 @@ fn an_empty_schema_and_a_property_that_goes_are_differences() {
     let two = crd(json!({ "a": { "type": "string" }, "b": {} }));
     let one = crd(json!({ "a": { "type": "string" } }));
     assert_eq!(paths(&one, None, &two), [format!("{at}/b")]);
-    // versions are replaced as a whole: what is not in the new one goes, whoever put it there
+    // versions are replaced as a whole: missing ones are removed, regardless of their owner
     assert_eq!(paths(&two, None, &one), [format!("{at}/b")]);
     let default = |value| crd(json!({ "a": { "type": "boolean", "default": value } }));
     assert_eq!(
         paths(&crd(json!({ "a": { "type": "boolean" } })), None, &default(json!(false))),
         [format!("{at}/a/default")]
     );
-    // what the API server leaves out is not
+    // fields that the API server omits are not
     let spelled = crd(json!({ "a": { "type": "string", "nullable": false, "required": [] } }));
     assert_eq!(paths(&one, None, &spelled), Vec::<String>::new());
 }
@@ -115,11 +115,11 @@ fn lists_with_keys_are_merged_and_others_replaced() {
         deployment(json!({ "containers": [{ "name": "c", "image": "i", "env": env }] }))
     };
     let at = "/spec/template/spec/containers[name=c]/env";
-    // the order does not count, and what others add stays
+    // the order does not count, and values of others stay
     assert_eq!(paths(&env(&["A", "SIDECAR"]), None, &env(&["A"])), Vec::<String>::new());
     assert_eq!(paths(&env(&["A", "B"]), None, &env(&["B", "A"])), Vec::<String>::new());
     assert_eq!(paths(&env(&["A"]), None, &env(&["A", "B"])), [format!("{at}[name=B]")]);
-    // what was ours goes
+    // our own are removed
     assert_eq!(
         paths(&env(&["A", "B", "SIDECAR"]), Some(&env(&["A", "B"])), &env(&["A"])),
         [format!("{at}[name=B]")]
@@ -130,7 +130,7 @@ fn lists_with_keys_are_merged_and_others_replaced() {
                                       "rules": [{ "verbs": verbs, "resources": ["pods"] }] })
     };
     assert_eq!(paths(&role(json!(["get", "list"])), None, &role(json!(["get"]))), ["/rules/0/verbs"]);
-    // and what somebody put into an element of such a list goes with it
+    // and values of others in an element of such a list are removed with it
     let mut by_hand = role(json!(["get"]));
     by_hand["rules"][0]["resourceNames"] = json!(["one"]);
     assert_eq!(paths(&by_hand, None, &role(json!(["get"]))), ["/rules/0/resourceNames"]);
@@ -154,7 +154,7 @@ fn who_changed_what() {
         (Some(5), Some(2), None, Some(Cause::Both)),
         (Some(5), None, Some(3), Some(Cause::Both)),
         (None, Some(2), Some(2), Some(Cause::Drift)),
-        // set by somebody, never by us: left alone
+        // set by another owner, never by us: unchanged
         (Some(5), None, None, None),
     ];
     for (live, last, new, cause) in table {
@@ -165,12 +165,12 @@ fn who_changed_what() {
             assert_eq!(field.last, last.map(Value::from), "{case}");
         }
     }
-    // without a last one nobody knows
+    // without the last applied object the cause is unknown
     assert_eq!(diff(&object(Some(5)), None, &object(Some(3)))[0].cause, Cause::Unknown);
 }
 
 #[test]
-fn managed_fields_tell_what_was_ours_and_who_changed_the_rest() {
+fn managed_fields_identify_our_fields_and_other_owners() {
     let live = json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": { "managedFields": [
@@ -181,7 +181,7 @@ fn managed_fields_tell_what_was_ours_and_who_changed_the_rest() {
             { "manager": "hpa", "operation": "Update", "subresource": "status", "fieldsV1": { "f:status": {} } } ] },
         "spec": { "replicas": 7, "paused": true, "template": { "spec": { "containers": [{ "name": "c", "image": "i:1" }] } } }
     });
-    // when the new version wants one replica, another image, and does not pause any more
+    // when the new version has one replica, another image, and no pause
     let new = json!({ "apiVersion": "apps/v1", "kind": "Deployment", "spec": { "replicas": 1, "template": { "spec": {
         "containers": [{ "name": "c", "image": "i:2" }] } } } });
     let list = diff(&live, None, &new);
@@ -199,7 +199,7 @@ fn managed_fields_tell_what_was_ours_and_who_changed_the_rest() {
 }
 
 #[test]
-fn what_kubectl_applied_is_told_and_not_taken_away() {
+fn fields_applied_by_kubectl_are_reported_and_not_removed() {
     let applied = json!({ "apiVersion": "v1", "kind": "ConfigMap", "data": { "a": "1", "theirs": "x" } });
     let live = json!({ "apiVersion": "v1", "kind": "ConfigMap", "data": { "a": "2", "theirs": "x" },
         "metadata": { "annotations": { "kubectl.kubernetes.io/last-applied-configuration": applied.to_string() } } });
@@ -224,10 +224,10 @@ fn secrets_are_masked_and_string_data_is_data() {
     for secret in ["b2xk", "ZnJlc2g", "bGFzdA", "fresh"] {
         assert!(!text.contains(secret), "{text}");
     }
-    // and the same value in its other spelling is no difference
+    // and the same value in its other form is not a difference
     let same = json!({ "apiVersion": "v1", "kind": "Secret", "stringData": { "password": "old" } });
     assert_eq!(diff(&live, None, &same), vec![]);
-    // a Secret that had no data at all
+    // a Secret without data
     let empty = json!({ "apiVersion": "v1", "kind": "Secret" });
     let text = serde_json::to_string(&diff(&empty, None, &new)).unwrap();
     assert!(text.contains("password") && !text.contains("ZnJlc2g"), "{text}");
@@ -255,7 +255,7 @@ fn credentials_in_the_environment_are_masked_and_pointers_to_them_are_not() {
         found.fields.iter().filter_map(|f| f.new.as_ref()?.as_str()).filter(|t| *t != "***").collect();
     assert_eq!(shown, ["new-KEY", "new-PASSENGERS", "new-SECRET_NAME", "new-TOKEN_FILE"]);
     assert!(found.masked);
-    // nor does one slip through in a container that is new as a whole, or in a ClusterServiceVersion
+    // nor is one leaked by a container that is new as a whole, or by a ClusterServiceVersion
     let none = deployment(json!({ "containers": [] }));
     let text = serde_json::to_string(&diff(&none, None, &pod("new"))).unwrap();
     assert!(!text.contains("new-DB_PASSWORD") && text.contains("new-TOKEN_FILE"), "{text}");
@@ -265,7 +265,7 @@ fn credentials_in_the_environment_are_masked_and_pointers_to_them_are_not() {
     };
     let text = serde_json::to_string(&diff(&csv(pod("old")), None, &csv(pod("new")))).unwrap();
     assert!(!text.contains("new-DB_PASSWORD") && !text.contains("old-API_KEY"), "{text}");
-    // a switch is no credential
+    // a switch is not a credential
     let switch = |value: &str| {
         deployment(
             json!({ "containers": [{ "name": "c", "env": [{ "name": "WATCH_SECRET", "value": value }] }] }),
@@ -321,8 +321,8 @@ fn object() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Puts a value where a path says, or takes it away.
-fn put(at: &mut Value, path: &[&str], new: Option<&Value>) {
+/// Sets or removes the value at a path.
+fn set_or_remove(at: &mut Value, path: &[&str], new: Option<&Value>) {
     let Some((segment, rest)) = path.split_first() else { panic!("a path without segments") };
     let (key, selector) = match segment.strip_suffix(']').and_then(|s| s.split_once('[')) {
         Some((key, selector)) => (unescaped(key), Some(unescaped(selector))),
@@ -332,7 +332,7 @@ fn put(at: &mut Value, path: &[&str], new: Option<&Value>) {
         let list = at[&key].as_array_mut().unwrap();
         let found = keyed(&key, list).unwrap().iter().position(|(name, _)| *name == selector);
         match (found, new, rest.is_empty()) {
-            (Some(i), _, false) => put(&mut list[i], rest, new),
+            (Some(i), _, false) => set_or_remove(&mut list[i], rest, new),
             (Some(i), Some(new), true) => list[i] = new.clone(),
             (Some(i), None, true) => drop(list.remove(i)),
             (None, Some(new), true) => list.push(new.clone()),
@@ -346,24 +346,25 @@ fn put(at: &mut Value, path: &[&str], new: Option<&Value>) {
             None => drop(map.shift_remove(&key)),
         },
         Value::Array(list) if rest.is_empty() => list[key.parse::<usize>().unwrap()] = new.unwrap().clone(),
-        Value::Object(map) => put(map.get_mut(&key).unwrap(), rest, new),
-        Value::Array(list) => put(&mut list[key.parse::<usize>().unwrap()], rest, new),
+        Value::Object(map) => set_or_remove(map.get_mut(&key).unwrap(), rest, new),
+        Value::Array(list) => set_or_remove(&mut list[key.parse::<usize>().unwrap()], rest, new),
         other => panic!("{key} below {other}"),
     }
 }
 
-/// Whether everything that `new` says is so in `live`.
-fn says(live: &Value, new: &Value, field: &str) -> bool {
+/// Whether `live` contains everything in `new`.
+fn contains_all(live: &Value, new: &Value, field: &str) -> bool {
     match (live, new) {
         (Value::Object(live), Value::Object(new)) => {
-            new.iter().all(|(key, new)| live.get(key).is_some_and(|live| says(live, new, key)))
+            new.iter().all(|(key, new)| live.get(key).is_some_and(|live| contains_all(live, new, key)))
         }
         (Value::Array(there), Value::Array(wanted)) => match (keyed(field, there), keyed(field, wanted)) {
-            (Some(there), Some(wanted)) => wanted
-                .iter()
-                .all(|(name, new)| there.iter().any(|(other, live)| name == other && says(live, new, ""))),
+            (Some(there), Some(wanted)) => wanted.iter().all(|(name, new)| {
+                there.iter().any(|(other, live)| name == other && contains_all(live, new, ""))
+            }),
             _ => {
-                there.len() == wanted.len() && there.iter().zip(wanted).all(|(live, new)| says(live, new, ""))
+                there.len() == wanted.len()
+                    && there.iter().zip(wanted).all(|(live, new)| contains_all(live, new, ""))
             }
         },
         _ => live == new,
@@ -385,16 +386,16 @@ proptest! {
         let mut applied = live.clone();
         for change in changes(&live, &before, &new).0 {
             let segments: Vec<&str> = change.path.split('/').skip(1).collect();
-            put(&mut applied, &segments, change.new);
+            set_or_remove(&mut applied, &segments, change.new);
         }
-        // then it says what the new one says, and nothing is left to do
-        prop_assert!(says(&applied, &new, ""), "{} does not say {}", applied, new);
+        // then it contains the new one, and no difference is left
+        prop_assert!(contains_all(&applied, &new, ""), "{} does not say {}", applied, new);
         let left: Vec<String> = changes(&applied, &before, &new).0.into_iter().map(|c| c.path).collect();
         prop_assert_eq!(left, Vec::<String>::new());
     }
 
     #[test]
-    fn every_difference_says_whose_it_is(live in object(), last in object(), new in object()) {
+    fn every_difference_names_its_owner(live in object(), last in object(), new in object()) {
         for field in diff(&live, Some(&last), &new) {
             let expected = match (field.live == field.last, field.new == field.last) {
                 (true, false) => Cause::Change,
@@ -402,7 +403,7 @@ proptest! {
                 (false, false) => Cause::Both,
                 (true, true) => return Err(TestCaseError::fail(format!("{field:?} is no difference"))),
             };
-            // lists have an equality of their own
+            // lists have their own equality
             let lists = [&field.live, &field.last, &field.new].into_iter().flatten().any(|v| v.to_string().contains('['));
             if !lists {
                 prop_assert_eq!(field.cause, expected, "{:?}", field);

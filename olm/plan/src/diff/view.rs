@@ -1,4 +1,4 @@
-//! A difference as it is shown: masked, cut, and with who made it.
+//! A difference for display: masked, truncated, and with its field manager.
 
 use std::io::{self, Write};
 
@@ -9,12 +9,12 @@ use super::manager::managers;
 use super::mask::masked;
 use crate::planned::{Cause, FieldDiff};
 
-/// Longer values are cut: a plan is read by people, and a schema of half a megabyte is nothing to read.
+/// Maximum length of a displayed value: a schema of half a megabyte is not readable.
 const LONGEST: usize = 2_000;
-/// What is left of one that is cut.
+/// Length of a truncated value.
 const LEFT: usize = 200;
 
-/// The difference, and whether something in it was masked.
+/// The difference, and whether part of it was masked.
 pub(super) fn view(change: &Change<'_>, live: &Value, new: &Value) -> (FieldDiff, bool) {
     let kind = new.get("kind").and_then(Value::as_str).unwrap_or_default();
     let (mut any_masked, mut any_cut) = (false, false);
@@ -41,7 +41,7 @@ pub(super) fn view(change: &Change<'_>, live: &Value, new: &Value) -> (FieldDiff
 /// The value, or the beginning of its text when that is long.
 fn cut(value: &Value) -> (Value, bool) {
     let mut measure = Measure { start: Vec::new(), bytes: 0 };
-    // writing to memory does not fail, nor does a value that has been read
+    // writing to memory does not fail, nor does a value that was parsed
     if serde_json::to_writer(&mut measure, value).is_err() || measure.bytes <= LONGEST {
         return (value.clone(), false);
     }
@@ -53,7 +53,7 @@ fn cut(value: &Value) -> (Value, bool) {
     (Value::String(format!("{start}… ({} bytes)", measure.bytes)), true)
 }
 
-/// Counts what is written, and keeps the beginning.
+/// Counts written bytes, and keeps the beginning.
 struct Measure {
     start: Vec<u8>,
     bytes: usize,

@@ -66,7 +66,7 @@ fn a_namespace_is_held_to_every_policy_that_selects_it() {
     assert_eq!(held(&[("stage", "dev")]), ["all", "dev"]);
     assert_eq!(held(&[("stage", "dev"), ("team", "a")]), ["all", "dev", "teams"]);
     assert_eq!(held(&[("stage", "prod"), ("team", "a")]), ["all"]);
-    // where the labels are not known, all hold
+    // where the labels are unknown, all apply
     assert_eq!(Policies::of(all(), None).iter().count(), 3);
 }
 
@@ -87,12 +87,12 @@ fn every_policy_must_allow_the_package() {
         judge(&policies, "kafka", "stable", &[], 0),
         ["PolicyDenies: InstallPolicy p0 does not allow package kafka of catalog olm/community (spec.allow)"]
     );
-    // a second policy takes away, and never adds
+    // a second policy removes, and never adds
     let both = held(&[etcd, json!({ "allow": [{ "packages": ["vault", "kafka"] }] })]);
     assert_eq!(judge(&both, "etcd", "alpha", &[], 0).len(), 1);
     assert_eq!(judge(&both, "kafka", "alpha", &[], 0).len(), 1);
     assert_eq!(judge(&both, "vault", "stable", &[], 0), [""; 0]);
-    // a catalog of the same name in another namespace is another one
+    // a catalog of the same name in another namespace is a different one
     let catalog = CatalogRef::new("team", "community");
     let judged = Judged { catalog: &catalog, package: "etcd", channel: "alpha", rights: &[], high: 0 };
     assert_eq!(policies.findings(&judged).len(), 1);
@@ -167,7 +167,7 @@ fn the_scope_of_a_denied_right_and_roles_of_others() {
         (found(&any, std::slice::from_ref(&all)), found(&cluster, std::slice::from_ref(&all))),
         (1, 1)
     );
-    // its own role is judged once; what a role that it does not bring grants is not known
+    // its own role is checked once; the rights of a foreign role are unknown
     assert_eq!(found(&any, &[own, binding("RoleBinding", ("Role", "thing"))]), 1);
     let foreign = binding("ClusterRoleBinding", ("ClusterRole", "cluster-admin"));
     let text = &any.denied(&rights_of([&foreign]))[0].text;
@@ -176,14 +176,14 @@ fn the_scope_of_a_denied_right_and_roles_of_others() {
     assert_eq!(found(&cluster, &[binding("RoleBinding", ("ClusterRole", "admin"))]), 0);
     // servers of aggregated APIs are bound to these
     assert_eq!(found(&any, &[binding("ClusterRoleBinding", ("ClusterRole", "system:auth-delegator"))]), 0);
-    // what is aggregated may be anything
+    // an aggregated role may contain any right
     let mut aggregate = role("ClusterRole", json!([]));
     aggregate["aggregationRule"] = json!({ "clusterRoleSelectors": [] });
     assert_eq!(found(&any, &[aggregate]), 1);
 }
 
 #[test]
-fn high_rights_take_two_approvers_where_a_policy_says_so() {
+fn high_rights_take_two_approvers_where_a_policy_requires_them() {
     let policies = held(&[json!({ "approvals": { "high": 1 } }), json!({ "approvals": { "high": 2 } })]);
     assert_eq!(judge(&policies, "etcd", "a", &[], 0), [""; 0]);
     assert_eq!(
@@ -203,7 +203,7 @@ fn only_an_entry_that_names_catalogs_and_packages_lends_rights() {
     assert!(!lends(&entry(json!({ "catalogs": catalogs, "packages": ["etcd"] }))));
     assert!(!lends(&entry(json!({ "packages": ["etcd"], "authority": "Policy" }))));
     assert!(!lends(&entry(json!({ "catalogs": catalogs, "authority": "Policy" }))));
-    // one that nothing is known of selects no namespace to lend to
+    // without known labels, a policy selects no namespace to lend to
     let spec = json!({ "allow": [{ "catalogs": catalogs, "packages": ["etcd"], "authority": "Policy" }] });
     assert!(!lends(&Policies::of([policy("p", spec)], None)));
 }
@@ -252,7 +252,7 @@ fn specs() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// Policies restrict: with one more, whatever was found before is still found.
+    /// Policies restrict: with one more, all previous findings remain.
     #[test]
     fn another_policy_never_allows_more(
         policies in prop::collection::vec(specs(), 0..3),
@@ -272,7 +272,7 @@ proptest! {
         prop_assert!(held(&more).lending(&CatalogRef::new("olm", "community"), "etcd", "stable").is_empty());
     }
 
-    /// A rule that covers a part of a denied right, or is covered by it, overlaps it; and overlapping has no order.
+    /// A rule that covers a part of a denied right, or is covered by it, overlaps it; overlap is symmetric.
     #[test]
     fn what_one_rule_covers_of_another_is_common_to_both(one in rules(), other in rules()) {
         let (one, other) = (Rule::of(&one), Rule::of(&other));

@@ -1,4 +1,4 @@
-//! Rights that somebody has, as the API server judges them.
+//! Rights of a user or account, evaluated like in the API server.
 
 use std::collections::BTreeMap;
 
@@ -6,23 +6,22 @@ use serde_json::Value;
 
 use super::json::strings;
 
-/// A rule as roles and reviews hold it.
+/// A rule of a role or a review.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rule {
-    /// What may be done.
     pub verbs: Vec<String>,
-    /// In which API groups.
+    /// API groups.
     pub groups: Vec<String>,
-    /// With which resources: `pods`, `pods/exec`, `*/scale`, `*`.
+    /// Resources: `pods`, `pods/exec`, `*/scale`, `*`.
     pub resources: Vec<String>,
-    /// With which objects; empty means all.
+    /// Object names; empty means all.
     pub names: Vec<String>,
-    /// With which paths outside of resources.
+    /// Non-resource paths.
     pub urls: Vec<String>,
 }
 
 impl Rule {
-    /// Reads a `PolicyRule`, a `ResourceRule` or a `NonResourceRule`: their fields have the same names.
+    /// Parses a `PolicyRule`, a `ResourceRule` or a `NonResourceRule`: their fields have the same names.
     pub fn of(rule: &Value) -> Self {
         Self {
             verbs: strings(rule, "/verbs"),
@@ -33,12 +32,12 @@ impl Rule {
         }
     }
 
-    /// The rules of a Role or ClusterRole.
     pub(crate) fn of_role(role: &Value) -> Vec<Self> {
         super::json::list(role, "/rules").iter().map(Self::of).collect()
     }
 
-    /// Whether it lets somebody do this. `resource` is with its subresource; a `name` of `None` asks for all objects.
+    /// Whether it allows a request. `resource` is with its subresource; a `name` of `None` requests all
+    /// objects.
     pub(crate) fn allows(&self, verb: &str, group: &str, resource: &str, name: Option<&str>) -> bool {
         has(&self.verbs, verb)
             && has(&self.groups, group)
@@ -46,7 +45,7 @@ impl Rule {
             && (self.names.is_empty() || name.is_some_and(|name| self.names.iter().any(|n| n == name)))
     }
 
-    /// The rule taken apart into rules of one verb on one resource, one object or one path each.
+    /// The rule split into rules of one verb on one resource, one object or one path each.
     pub(crate) fn parts(&self) -> Vec<Self> {
         let one = |text: &String| vec![text.clone()];
         let mut parts = Vec::new();
@@ -75,7 +74,7 @@ impl Rule {
         parts
     }
 
-    /// Whether something is granted by both. A named object is part of all objects.
+    /// Whether both grant a common right. A named object is part of all objects.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         let common = |own: &[String], others: &[String], overlap: fn(&str, &str) -> bool| {
             own.iter().any(|own| others.iter().any(|other| overlap(own, other)))
@@ -94,7 +93,7 @@ impl Rule {
         objects || common(&self.urls, &other.urls, paths)
     }
 
-    /// Whether it gives all that a part of another rule gives.
+    /// Whether it grants everything in a part of another rule.
     fn covers(&self, part: &Self) -> bool {
         let verb = part.verbs.first().map_or("", String::as_str);
         if let Some(url) = part.urls.first() {
@@ -142,7 +141,6 @@ fn covers_url(own: &str, wanted: &str) -> bool {
     own == wanted || own.strip_suffix('*').is_some_and(|prefix| wanted.starts_with(prefix))
 }
 
-/// What somebody may do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Access {
     cluster: Option<Vec<Rule>>,
@@ -150,27 +148,27 @@ pub struct Access {
 }
 
 impl Access {
-    /// Rights of which nothing is known.
+    /// Unknown rights.
     pub fn unknown() -> Self {
         Self::default()
     }
 
-    /// Adds what somebody may do everywhere: with objects of the cluster and in all namespaces.
+    /// Adds rights in all scopes: for cluster-scoped objects and in all namespaces.
     #[must_use]
     pub fn with_cluster(mut self, rules: Vec<Rule>) -> Self {
         self.cluster = Some(rules);
         self
     }
 
-    /// Adds what somebody may do in a namespace, what they may do everywhere included.
+    /// Adds rights in a namespace, cluster-wide ones included.
     #[must_use]
     pub fn with_namespace(mut self, namespace: &str, rules: Vec<Rule>) -> Self {
         self.namespaces.insert(namespace.to_owned(), rules);
         self
     }
 
-    /// Whether they may do this; `None` when that is not known. Without a namespace it is about an object of the
-    /// cluster (or all namespaces), without a name about every object.
+    /// Whether the request is allowed; `None` when unknown. Without a namespace it is for a cluster-scoped
+    /// object (or all namespaces), without a name for every object.
     pub fn allows(
         &self,
         verb: &str,
@@ -185,8 +183,8 @@ impl Access {
         self.judge(namespace, allowed)
     }
 
-    /// What of `rules` they do not have themselves in a scope, merged where only the verb differs; `None` when that is
-    /// not known.
+    /// The rules of `rules` that are missing in a scope, merged where only the verb differs; `None` when
+    /// unknown.
     pub fn lacks(&self, rules: &[Rule], namespace: Option<&str>) -> Option<Vec<Rule>> {
         let mut missing: Vec<Rule> = Vec::new();
         for part in rules.iter().flat_map(Rule::parts) {
@@ -247,7 +245,7 @@ mod tests {
         assert_eq!(may("get", Some("b")), Some(true));
         assert_eq!(may("create", Some("a")), Some(true));
         assert_eq!(may("create", None), Some(false));
-        // what holds in a namespace that nobody asked about is not known
+        // rights in another namespace are unknown
         assert_eq!(may("create", Some("b")), None);
         assert_eq!(Access::unknown().allows("get", "", "pods", None, None, None), None);
     }
@@ -284,7 +282,7 @@ mod tests {
         let lacking: Vec<String> =
             access.lacks(&granted, None).unwrap().iter().map(ToString::to_string).collect();
         assert_eq!(lacking, ["create,delete pods", "post /metrics/a"]);
-        // a wildcard is covered by a wildcard alone
+        // only a wildcard covers a wildcard
         assert_eq!(access.lacks(&[rule(&["get"], "*", &["pods"])], None).unwrap().len(), 1);
         let all = Access::unknown().with_cluster(vec![rule(&["*"], "*", &["*"])]);
         assert_eq!(all.lacks(&[rule(&["*"], "*", &["*"])], None).unwrap(), []);

@@ -1,4 +1,4 @@
-//! What the operator needs beside itself.
+//! Requirements of the operator besides itself.
 
 use olm_resolver::{Gvk, Need, SatisfiedBy};
 use serde_json::Value;
@@ -17,13 +17,13 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     report.extend(dependencies(input));
 }
 
-/// The APIs that the operator says it needs, and that nothing that was resolved brings.
+/// The APIs that the operator requires, and that no resolved bundle provides.
 pub(super) fn missing_apis(input: &PlanInput<'_>) -> Vec<Gvk> {
     let owned = crds(input, "owned");
     let resolved = |wanted: &Gvk| {
         input.resolved.dependencies.iter().any(|d| {
             let by_need = d.need == Need::Api(wanted.clone());
-            // a package that is installed along may be what brings the API
+            // a package installed along may provide the API
             by_need || matches!(d.satisfied_by, SatisfiedBy::Install(_))
         })
     };
@@ -43,8 +43,8 @@ fn crds(input: &PlanInput<'_>, key: &str) -> Vec<Gvk> {
     list(&input.bundle.csv_raw, &pointer).iter().map(gvk).collect()
 }
 
-/// A plan is about one operator. What else its bundle needs has to be there, or to come along with a plan of its own:
-/// [`Plan::with_along`](crate::Plan::with_along) takes these findings away again.
+/// A plan is about one operator. Its other requirements must exist, or be installed along with their own
+/// plans: [`Plan::with_along`](crate::Plan::with_along) then removes these findings.
 fn dependencies(input: &PlanInput<'_>) -> Vec<Finding> {
     let needed = |d: &olm_resolver::Dependency| match &d.satisfied_by {
         SatisfiedBy::Install(bundle) => Some((d.clone(), bundle.clone())),

@@ -1,4 +1,4 @@
-//! Whether the bundle can be installed here at all, and what its publisher says of it.
+//! Whether the bundle can be installed here at all, and its deprecations.
 
 use olm_bundle::RenderError;
 use olm_version::{parse_lenient, precedence};
@@ -53,7 +53,7 @@ fn kubernetes_too_old(context: &Context<'_>) -> Option<Finding> {
     })
 }
 
-/// `what` is what the catalog says, with the schema of what it is about in front: `olm.channel/stable: use fast`.
+/// `what` is the catalog's message after the schema of its subject: `olm.channel/stable: use fast`.
 fn deprecated(context: &Context<'_>, what: &str) -> Finding {
     let chosen = &context.input.resolved.chosen;
     let (code, subject) = if what.starts_with("olm.package") {

@@ -1,4 +1,4 @@
-//! Objects of the plan that are there already and are not the package's own.
+//! Existing objects of the plan that do not belong to the package.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::plan::PlannedObject;
 pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     for object in context.objects.iter().filter(|o| o.phase.is_some()) {
         let reference = &object.reference;
-        // CRDs have a code of their own; a namespace is nobody's, and the version has the package's own name.
+        // CRDs have their own code; a namespace has no owner, and the version has the package's own name.
         let own = ["CustomResourceDefinition", "Namespace", "ClusterServiceVersion", "OperatorGroup"];
         if own.contains(&reference.kind.as_str()) {
             continue;
@@ -25,7 +25,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
 
 fn collision(object: &PlannedObject, owner: Owner) -> Option<Finding> {
     let reference = &object.reference;
-    // Labels are how ownership is written down; they alone overwrite nothing.
+    // Labels record ownership; they alone overwrite nothing.
     let changes: Vec<&str> =
         object.diff.iter().map(|d| d.path.as_str()).filter(|p| !p.starts_with("/metadata/")).collect();
     let (severity, text) = match owner {
@@ -58,7 +58,7 @@ fn collision(object: &PlannedObject, owner: Owner) -> Option<Finding> {
     )
 }
 
-/// `deployment.apps/x -n ns`, as kubectl takes it.
+/// `deployment.apps/x -n ns`, as for kubectl.
 fn named(reference: &ObjectRef) -> String {
     let kind = match reference.group() {
         "" => reference.kind.to_lowercase(),
@@ -70,7 +70,7 @@ fn named(reference: &ObjectRef) -> String {
     }
 }
 
-/// Every pod that names no account runs as `default`: rights that are given to it are given to all of them.
+/// Every pod without an account runs as `default`: rights granted to it are granted to all of them.
 fn default_account(context: &Context<'_>) -> Option<Finding> {
     let mut namespaces = BTreeSet::new();
     for kind in ["RoleBinding", "ClusterRoleBinding"] {

@@ -1,4 +1,4 @@
-//! What new CustomResourceDefinitions do to the objects that exist and to those who use them.
+//! Effects of new CustomResourceDefinitions on existing objects and their users.
 
 use olm_crd::change::{Change, ChangeCode, Severity as Harm};
 use olm_crd::live::{LiveReport, ObjectReport};
@@ -13,7 +13,7 @@ use crate::finding::{Finding, FindingCode, Severity};
 use crate::object::ObjectRef;
 use crate::owner::{Owner, owner_of};
 
-/// Fields that are named for one object.
+/// Maximum number of listed fields of one object.
 const MOST_FIELDS: usize = 3;
 
 pub(super) fn check(context: &Context<'_>, report: &mut Report) {
@@ -43,8 +43,8 @@ fn owned_by_other(context: &Context<'_>, reference: &ObjectRef, live: &Value) ->
     )
 }
 
-/// Whether the CRD is only labelled as that of an operator of this namespace that has given it up: a version that gives
-/// an API away leaves the label behind.
+/// Whether the CRD is only labelled as that of an operator of this namespace that does not own it any more: a
+/// version that gives an API up leaves the label behind.
 fn given_up(context: &Context<'_>, reference: &ObjectRef, live: &Value) -> bool {
     let Fact::Known(owned) = &context.input.facts.owned_crds else { return false };
     let labels = live.pointer("/metadata/labels").and_then(Value::as_object);
@@ -58,7 +58,7 @@ fn given_up(context: &Context<'_>, reference: &ObjectRef, live: &Value) -> bool 
     components.peek().is_some() && components.all(here) && !owned.contains(&reference.name)
 }
 
-/// The versions that a live CRD has objects stored in, and the new one does not know.
+/// The stored versions of a live CRD that the new one lacks.
 pub(crate) fn removed_stored_versions(live: &Value, new: &Value) -> Vec<String> {
     let known: Vec<&str> = list(new, "/spec/versions").iter().map(|v| text(v, "/name")).collect();
     let stored = list(live, "/status/storedVersions").iter().filter_map(Value::as_str);
@@ -89,7 +89,7 @@ fn scope(reference: &ObjectRef, live: &Value, new: &Value) -> Option<Finding> {
     })
 }
 
-/// A conversion by the bundle's own webhook is switched on when that answers. Any other is somebody else's business.
+/// A conversion by the bundle's own webhook is enabled once that answers. Any other is not managed here.
 fn conversion(context: &Context<'_>, reference: &ObjectRef, new: &Value) -> Option<Finding> {
     if text(new, "/spec/conversion/strategy") != "Webhook" {
         return None;
@@ -121,7 +121,7 @@ fn conversion(context: &Context<'_>, reference: &ObjectRef, new: &Value) -> Opti
     )
 }
 
-/// The changes that other findings do not tell already.
+/// The changes without a finding of their own.
 fn harmful(live: &Value, new: &Value, same_versions: bool) -> Vec<Change> {
     const TOLD: &[ChangeCode] = &[
         ChangeCode::GroupChanged,
@@ -139,8 +139,8 @@ fn harmful(live: &Value, new: &Value, same_versions: bool) -> Vec<Change> {
     changes
 }
 
-/// Whether versions with their schemas and what happens between them are the same, as in most upgrades: quicker to see
-/// than by comparing rule by rule. `same_versions` says that the versions are known to be the same.
+/// Whether versions with their schemas and conversions are equal, as in most upgrades: faster than a
+/// comparison rule by rule. `same_versions`: the versions are known to be equal.
 fn untouched(live: &Value, new: &Value, same_versions: bool) -> bool {
     let same = |pointer: &str, default: Value| {
         let [live, new] = [live, new].map(|crd| crd.pointer(pointer).filter(|v| !v.is_null()));
@@ -155,7 +155,7 @@ fn untouched(live: &Value, new: &Value, same_versions: bool) -> bool {
         && same("/spec/preserveUnknownFields", false.into())
 }
 
-/// Whether a change of the definition can hurt objects, so that these are of interest.
+/// Whether a change of the definition can harm objects, so that these must be read.
 pub(super) fn matters(live: &Value, new: &Value) -> bool {
     !harmful(live, new, false).is_empty()
 }
@@ -186,8 +186,8 @@ fn schema(context: &Context<'_>, reference: &ObjectRef, live: &Value, new: &Valu
     }
 }
 
-/// What the definitions alone tell to be incompatible. It stands in the way unless it is known to hurt no object: there is
-/// none, or every one was held against the new schema and fits.
+/// Incompatible changes of the definitions. They block unless no object is known to be harmed: none exists,
+/// or every one was validated against the new schema.
 fn breaking_change(
     context: &Context<'_>,
     reference: &ObjectRef,

@@ -1,4 +1,4 @@
-//! Fields that never change once an object exists: the API server would refuse the plan half-way.
+//! Immutable fields: the API server would reject the plan half-way.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::diff::diff;
 use crate::finding::{Finding, FindingCode};
 use crate::object::ObjectRef;
 
-/// Group, kind, and what of it never changes. A field below one of these counts, too.
+/// Group, kind, and its immutable fields. A field below one of these counts, too.
 const FIELDS: &[(&str, &str, &[&str])] = &[
     ("apps", "Deployment", &["/spec/selector"]),
     ("apps", "DaemonSet", &["/spec/selector"]),
@@ -44,7 +44,7 @@ const FIELDS: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
-/// What an object that says `immutable: true` does not change.
+/// Immutable fields of an object with `immutable: true`.
 const SEALED: &[&str] = &["/data", "/binaryData", "/immutable"];
 
 pub(super) fn check(context: &Context<'_>, report: &mut Report) {
@@ -82,14 +82,14 @@ fn changed(reference: &ObjectRef, live: &Value, new: &Value) -> Vec<String> {
     }
     let mut out: Vec<String> = Vec::new();
     if !watched.is_empty() {
-        // A difference of the whole object only where one of these can be part of it.
+        // The whole object is compared only where one of these may have changed.
         let compared = if touched(&watched, live, new) { diff(live, None, new) } else { Vec::new() };
         for field in compared {
             let hit = watched.iter().find(|w| {
                 field.path == **w
                     || field.path.strip_prefix(**w).is_some_and(|rest| rest.starts_with(['/', '[']))
             });
-            // What the API server filled in, and the manifest fills with nothing, is no change.
+            // A default of the API server and an empty value in the manifest are not a change.
             out.extend(hit.map(|w| w.trim_start_matches('/').replace('/', ".")));
         }
         if sealed && live["immutable"] == true && missing_keys(live, new) {
@@ -107,12 +107,12 @@ fn changed(reference: &ObjectRef, live: &Value, new: &Value) -> Vec<String> {
     out
 }
 
-/// Whether any of the fields has another value. `stringData` of a Secret is `data` in another spelling.
+/// Whether any of the fields has another value. `stringData` of a Secret is `data` in another form.
 fn touched(watched: &[&str], live: &Value, new: &Value) -> bool {
     new.get("stringData").is_some() || watched.iter().any(|field| live.pointer(field) != new.pointer(field))
 }
 
-/// Keys that would go are a change as well.
+/// Removed keys are a change as well.
 fn missing_keys(live: &Value, new: &Value) -> bool {
     let keys = |value: &Value| {
         let maps =
@@ -124,7 +124,7 @@ fn missing_keys(live: &Value, new: &Value) -> bool {
     !keys(live).is_subset(&keys(new))
 }
 
-/// A label that is left out of a selector: the difference of fields tells what is set anew, not what goes.
+/// A label removed from a selector: the difference of fields has only set ones.
 fn loses_selector_labels(live: &Value, new: &Value) -> bool {
     let labels =
         |value: &Value| value.pointer("/spec/selector/matchLabels").and_then(Value::as_object).cloned();
@@ -134,7 +134,7 @@ fn loses_selector_labels(live: &Value, new: &Value) -> bool {
     }
 }
 
-/// A Service keeps its address unless it had none, or gives it up to become a name.
+/// A Service keeps its address unless it had none, or becomes an ExternalName.
 fn moves_cluster_ip(live: &Value, new: &Value) -> bool {
     let (old, wanted) = (text(live, "/spec/clusterIP"), text(new, "/spec/clusterIP"));
     let name = |v: &Value| text(v, "/spec/type") == "ExternalName";
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(of(map(true, json!({ "a": "1" })), map(true, json!({}))), ["data"]);
         assert_eq!(of(map(true, json!({ "a": "1" })), map(false, json!({ "a": "1" }))), ["immutable"]);
         assert_eq!(of(map(false, json!({ "a": "1" })), map(true, json!({ "a": "2" }))), Vec::<String>::new());
-        // the same value in the other spelling of a Secret
+        // the same value in the other form of a Secret
         let live = json!({ "kind": "Secret", "immutable": true, "data": { "a": "MQ==" } });
         let new = json!({ "kind": "Secret", "immutable": true, "stringData": { "a": "1" } });
         assert_eq!(changes("v1", "Secret", live, new), Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! Looking into manifests.
+//! Accessors for manifests.
 
 use serde_json::Value;
 
@@ -17,8 +17,7 @@ pub(crate) fn strings(value: &Value, pointer: &str) -> Vec<String> {
     list(value, pointer).iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// The name of the resource that a kind is served as, as Kubernetes guesses it: right for every kind that a bundle may
-/// hold.
+/// The resource name of a kind, as Kubernetes derives it: correct for every kind allowed in a bundle.
 pub(crate) fn plural(kind: &str) -> String {
     let lower = kind.to_lowercase();
     match lower.strip_suffix('y') {
@@ -32,7 +31,7 @@ pub(crate) fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object.pointer("/metadata/labels")?.get(key)?.as_str()
 }
 
-/// The first few of a list in words: `a, b, c and 4 more`.
+/// The first few items of a list: `a, b, c and 4 more`.
 pub(crate) fn some_of(items: &[String], most: usize) -> String {
     let shown = items.iter().take(most).cloned().collect::<Vec<_>>().join(", ");
     match items.len().saturating_sub(most) {
@@ -41,7 +40,7 @@ pub(crate) fn some_of(items: &[String], most: usize) -> String {
     }
 }
 
-/// Whether a label selector matches labels. A selector that is absent or empty matches all.
+/// Whether a label selector matches labels. An absent or empty selector matches all.
 pub(crate) fn selects(selector: Option<&Value>, labels: Option<&Value>) -> bool {
     let Some(selector) = selector else { return true };
     let get = |key: &str| labels.and_then(|l| l.get(key)).and_then(Value::as_str);
@@ -90,7 +89,7 @@ mod tests {
         let expression = |operator: &str, values: Value| json!({ "matchExpressions": [{ "key": "a", "operator": operator, "values": values }] });
         assert!(matches(expression("In", json!(["1"]))) && !matches(expression("NotIn", json!(["1"]))));
         assert!(matches(expression("Exists", json!([]))) && !matches(expression("DoesNotExist", json!([]))));
-        // an operator that nobody knows matches nothing
+        // an unknown operator matches nothing
         assert!(!matches(expression("Like", json!(["1"]))));
     }
 

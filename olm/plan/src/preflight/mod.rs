@@ -1,7 +1,7 @@
-//! What could stand in the way of an install or an upgrade: everything at once.
-//!
-//! Each module looks at one thing. All are functions of the plan's input, the live objects and the facts; what is not
-//! known gives no finding, and where it matters one line of [`FindingCode::NotChecked`](crate::FindingCode::NotChecked).
+//! Everything that could block an install or an upgrade, reported at once.
+//! Each module checks one aspect. All are functions of the plan's input, the live objects and the facts; an
+//! unknown fact gives no finding, and where it is relevant one line of
+//! [`FindingCode::NotChecked`](crate::FindingCode::NotChecked).
 
 mod access;
 mod apis;
@@ -45,15 +45,15 @@ pub(crate) use report::MOST_NAMED;
 use report::Report;
 pub(crate) use rights::demands;
 
-/// What the checks look at: the input of a plan, and what has been worked out of the plan.
+/// Input of the checks: the input of the plan, and its computed parts.
 pub(crate) struct Context<'a> {
     pub(crate) input: &'a PlanInput<'a>,
     pub(crate) live: &'a Live,
-    /// The manifests that will be applied.
+    /// The manifests to apply.
     pub(crate) wanted: &'a [(Phase, ObjectRef, Manifest)],
-    /// What happens to which object.
+    /// The operation on each object.
     pub(crate) objects: &'a [PlannedObject],
-    /// CRDs whose versions, with their schemas, are seen to stay what they are.
+    /// CRDs whose versions, with their schemas, are known to be unchanged.
     pub(crate) same_versions: &'a BTreeSet<&'a ObjectRef>,
     pub(crate) action: PlanAction,
     pub(crate) permissions: &'a PermissionDelta,
@@ -67,12 +67,10 @@ impl<'a> Context<'a> {
         self.wanted.iter().filter(move |(_, r, _)| matching(r)).map(|(_, r, manifest)| (r, &**manifest))
     }
 
-    /// The CRDs to apply.
     fn crds(&self) -> impl Iterator<Item = (&'a ObjectRef, &'a Value)> {
         self.of_kind("apiextensions.k8s.io", "CustomResourceDefinition")
     }
 
-    /// The ClusterServiceVersion that is replaced.
     fn replaced(&self) -> Option<&'a Value> {
         let from = self.input.resolved.from.as_ref()?;
         if from.name == self.input.resolved.chosen.name {
@@ -81,7 +79,7 @@ impl<'a> Context<'a> {
         self.live.get(&crate::desired::csv_ref(self.input.namespace, &from.name))
     }
 
-    /// The namespace of the operator as it is on the cluster.
+    /// The live namespace of the operator.
     fn namespace(&self) -> Option<&'a Value> {
         self.live.get(&crate::desired::namespace_ref(self.input.namespace))
     }
@@ -107,7 +105,7 @@ const CHECKS: &[fn(&Context<'_>, &mut Report)] = &[
     rollback::check,
 ];
 
-/// All findings, the worst first.
+/// All findings, the most severe first.
 pub(crate) fn findings(context: &Context<'_>) -> Vec<Finding> {
     let mut report = Report::default();
     for reference in &context.input.facts.unreadable {

@@ -1,4 +1,4 @@
-//! Which facts a plan needs: a cluster is asked for these and no others.
+//! The facts that a plan needs: the cluster is queried for these only.
 
 use std::collections::BTreeSet;
 
@@ -15,24 +15,22 @@ use crate::object::ObjectRef;
 use crate::permissions;
 use crate::plan::Level;
 
-/// What [`ClusterFacts`](crate::ClusterFacts) should hold for a plan, as far as it can be told before the live objects
-/// are read.
+/// The facts in [`ClusterFacts`](crate::ClusterFacts) that a plan needs, as far as known before the live
+/// objects are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FactsNeeded {
-    /// Whether it matters who else can do what in the operator's namespace.
+    /// Whether the rights of others in the operator's namespace are relevant.
     pub role_bindings: bool,
-    /// Whether the quota matters.
     pub quotas: bool,
-    /// Whether admission webhooks matter.
     pub webhooks: bool,
-    /// Names of the PriorityClasses that pods name.
+    /// Names of the PriorityClasses of pods.
     pub priority_classes: BTreeSet<String>,
-    /// APIs that the operator needs and that nothing that was resolved brings.
+    /// APIs that the operator requires and that no resolved bundle provides.
     pub apis: Vec<Gvk>,
 }
 
 impl FactsNeeded {
-    /// The facts that a plan needs. One that cannot be made needs none.
+    /// The facts that a plan needs; none for a plan that cannot be made.
     pub fn of(input: &PlanInput<'_>) -> Self {
         let Ok(rendered) = input.rendered else { return Self::default() };
         let rights = permissions::delta(None, Some(rendered));
@@ -46,19 +44,16 @@ impl FactsNeeded {
     }
 }
 
-/// Custom resources that a plan has to know.
+/// Custom resources that a plan needs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KindNeeded {
-    /// Name of their CRD.
     pub crd: String,
-    /// What to list.
     pub gvk: Gvk,
-    /// The resource to list.
     pub plural: String,
 }
 
-/// The custom resources that a plan has to know: of CRDs that change in a way that may hurt, and of those that the new
-/// version gives up.
+/// The custom resources that a plan needs: of CRDs with potentially harmful changes, and of those that the
+/// new version gives up.
 pub fn kinds_needed(input: &PlanInput<'_>, live: &Live) -> Vec<KindNeeded> {
     let Ok(rendered) = input.rendered else { return Vec::new() };
     let mut kinds = BTreeSet::new();
@@ -83,7 +78,7 @@ pub fn kinds_needed(input: &PlanInput<'_>, live: &Live) -> Vec<KindNeeded> {
     kinds.into_iter().collect()
 }
 
-/// The kind of a live CRD at the version that it stores objects in, or the first that it serves.
+/// The kind of a live CRD at its storage version, or the first that it serves.
 fn of_crd(live: &Value) -> Option<KindNeeded> {
     let served = || list(live, "/spec/versions").iter().filter(|v| v["served"] == true);
     let version = served().find(|v| v["storage"] == true).or_else(|| served().next())?;
@@ -98,13 +93,13 @@ pub fn roles_needed(bindings: &[Value]) -> BTreeSet<RoleName> {
     bindings.iter().filter_map(trap::role_of).collect()
 }
 
-/// The Services (namespace, name) behind webhooks that must answer for something that the plan writes.
+/// The Services (namespace, name) of mandatory webhooks for a write of the plan.
 pub fn services_needed(input: &PlanInput<'_>, live: &Live, webhooks: &[Value]) -> BTreeSet<(String, String)> {
     webhook::services(input, live, webhooks)
 }
 
-/// Namespaces in which the rights of the whole cluster do not suffice to write what the plan writes: rights that are bound
-/// there are worth asking for.
+/// Namespaces in which cluster-wide rights do not suffice for the plan's writes: rights bound there are worth
+/// a request.
 pub fn namespaces_to_ask(input: &PlanInput<'_>, everywhere: &Access) -> BTreeSet<String> {
     let mut namespaces = BTreeSet::new();
     for (_, object) in input.rendered.ok().into_iter().flat_map(|r| r.objects()) {
@@ -114,7 +109,7 @@ pub fn namespaces_to_ask(input: &PlanInput<'_>, everywhere: &Access) -> BTreeSet
         let may = |verb: &str, resource: &str, name: &str| {
             everywhere.allows(verb, reference.group(), resource, None, Some(name), None) == Some(true)
         };
-        // Writing a role or binding one takes a right more.
+        // Writing a role or a binding needs an additional right.
         let grants = match reference.kind.as_str() {
             "Role" => may("escalate", "roles", &reference.name),
             "RoleBinding" => {

@@ -1,4 +1,4 @@
-//! The pods that objects make.
+//! Pod templates of objects.
 
 use serde_json::Value;
 
@@ -7,11 +7,9 @@ use super::json::{list, text};
 use crate::object::ObjectRef;
 use crate::plan::Op;
 
-/// Pods that the plan makes: the template of a workload.
+/// Pods of the plan: the template of a workload.
 pub(super) struct Pods<'a> {
-    /// The workload.
     pub(super) reference: &'a ObjectRef,
-    /// Its manifest.
     pub(super) workload: &'a Value,
     /// `metadata` and `spec` of its pods.
     pub(super) template: &'a Value,
@@ -22,7 +20,7 @@ impl<'a> Pods<'a> {
         &self.template["spec"]
     }
 
-    /// Every container, those that run first included.
+    /// Every container, init containers included.
     pub(super) fn containers(&self) -> impl Iterator<Item = &'a Value> + use<'a> {
         let spec = self.spec();
         ["/initContainers", "/containers", "/ephemeralContainers"]
@@ -31,7 +29,7 @@ impl<'a> Pods<'a> {
     }
 }
 
-/// The kinds with a pod template, and where it is.
+/// The kinds with a pod template, and its pointer.
 const TEMPLATES: &[(&str, &str, &str)] = &[
     ("", "Pod", ""),
     ("", "ReplicationController", "/spec/template"),
@@ -43,14 +41,14 @@ const TEMPLATES: &[(&str, &str, &str)] = &[
     ("batch", "CronJob", "/spec/jobTemplate/spec/template"),
 ];
 
-/// The template of an object that makes pods.
+/// The pod template of an object.
 pub(super) fn template<'a>(reference: &ObjectRef, manifest: &'a Value) -> Option<&'a Value> {
     let (.., pointer) =
         TEMPLATES.iter().find(|(group, kind, _)| *kind == reference.kind && *group == reference.group())?;
     manifest.pointer(pointer).filter(|template| template["spec"].is_object())
 }
 
-/// The workloads that the plan makes or changes. One that stays as it is makes no new pods.
+/// The workloads that the plan creates or changes. An unchanged one creates no pods.
 pub(super) fn changed<'a>(context: &Context<'a>) -> Vec<Pods<'a>> {
     let moves = |reference: &ObjectRef| {
         context
@@ -68,12 +66,12 @@ pub(super) fn changed<'a>(context: &Context<'a>) -> Vec<Pods<'a>> {
         .collect()
 }
 
-/// How many pods a workload keeps running at once, as far as its manifest tells.
+/// Number of pods of a workload at once, as far as its manifest specifies it.
 pub(super) fn replicas(reference: &ObjectRef, workload: &Value) -> u64 {
     let number = |pointer: &str| workload.pointer(pointer).and_then(Value::as_u64);
     match reference.kind.as_str() {
         "Job" => number("/spec/parallelism").unwrap_or(1),
-        // one on every node, of which nobody knows the number
+        // one on every node; their number is unknown
         "DaemonSet" | "Pod" => 1,
         // none until its time comes
         "CronJob" => 0,
@@ -81,7 +79,7 @@ pub(super) fn replicas(reference: &ObjectRef, workload: &Value) -> u64 {
     }
 }
 
-/// Pods that a Deployment runs beside the old ones while it rolls out.
+/// Additional pods of a Deployment during a rollout.
 pub(super) fn surge(workload: &Value, replicas: u64) -> u64 {
     if text(workload, "/spec/strategy/type") == "Recreate" {
         return 0;

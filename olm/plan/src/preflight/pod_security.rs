@@ -1,7 +1,7 @@
-//! Whether the namespace lets the operator's pods in: the Pod Security Standards, by the labels of the namespace.
-//!
-//! Exemptions that an administrator configured in the API server (users, namespaces, runtime classes) are not visible
-//! from outside; neither are other admission plug-ins.
+//! Whether the namespace admits the operator's pods: the Pod Security Standards, by the labels of the
+//! namespace.
+//! Exemptions configured in the API server (users, namespaces, runtime classes) are not visible to clients;
+//! neither are other admission plug-ins.
 
 use olm_crd::pod_security::{LABEL, Level, pinned_minor, violations};
 
@@ -11,7 +11,7 @@ use super::report::MOST_NAMED;
 use super::{Context, Report, json::some_of};
 use crate::finding::{Finding, FindingCode, Severity};
 
-/// What a mode does with pods that break its level, and how bad that is.
+/// Mode, its effect on violating pods, and the severity.
 const MODES: &[(&str, &str, Severity)] = &[
     ("enforce", "the namespace rejects them", Severity::Block),
     ("warn", "the API server will warn", Severity::Warn),
@@ -22,13 +22,13 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     let Some(namespace) = context.namespace() else { return };
     let here = context.input.namespace;
     for pods in pod::changed(context).iter().filter(|p| p.reference.namespace.as_deref() == Some(here)) {
-        // The strictest mode that the pods break tells it all; a milder one about the same is noise.
-        let mut told: Option<Level> = None;
+        // The strictest violated mode is sufficient; a milder one for the same violation is noise.
+        let mut reported: Option<Level> = None;
         for (mode, consequence, severity) in MODES {
             let Some(level) = label(namespace, &format!("{LABEL}{mode}")).and_then(Level::parse) else {
                 continue;
             };
-            if told.is_some_and(|told| level <= told) {
+            if reported.is_some_and(|reported| level <= reported) {
                 continue;
             }
             let minor = minor_of(label(namespace, &format!("{LABEL}{mode}-version")), context);
@@ -36,7 +36,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
             if broken.is_empty() {
                 continue;
             }
-            told = Some(level);
+            reported = Some(level);
             let text = format!(
                 "its pods violate Pod Security level {} ({LABEL}{mode}), so {consequence}: {}",
                 level.as_str(),
@@ -53,14 +53,15 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     }
 }
 
-/// The minor version of Kubernetes whose rules hold. `latest` is that of the cluster; where nobody knows it, the newest.
+/// The minor version of Kubernetes whose rules apply. `latest` is that of the cluster; where unknown, the
+/// newest.
 fn minor_of(version: Option<&str>, context: &Context<'_>) -> u64 {
     let pinned = version.and_then(pinned_minor);
     let cluster = context.input.facts.kubernetes.as_ref().map(|v| v.minor);
     pinned.or(cluster).unwrap_or(u64::MAX)
 }
 
-/// The strictest level that the pods keep.
+/// The strictest level that the pods satisfy.
 fn enough(pods: &Pods<'_>, minor: u64) -> &'static str {
     if violations(pods.template, Level::Baseline, minor).is_empty() { "baseline" } else { "privileged" }
 }

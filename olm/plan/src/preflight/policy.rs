@@ -1,4 +1,4 @@
-//! What InstallPolicies say.
+//! InstallPolicies.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::signatures::findings;
 pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     let input = context.input;
     let Some(policies) = report.know(&input.facts.policies, "InstallPolicies") else { return };
-    // What is installed is left alone.
+    // An installed version is not checked again.
     if policies.is_empty() || input.resolved.action == Action::None {
         return;
     }
@@ -37,8 +37,8 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     }));
 }
 
-/// How many of the rights that the plan adds are HIGH. A version that was edited by hand may name rights that were never granted, so
-/// beside it all rights of the new one count.
+/// Number of added rights of level HIGH. A manually edited version may name rights that were never granted,
+/// so then all rights of the new one count.
 fn high(context: &Context<'_>) -> usize {
     let permissions = context.permissions;
     let edited = context
@@ -51,8 +51,8 @@ fn high(context: &Context<'_>) -> usize {
     }
 }
 
-/// Names of the policies whose authors lend their rights to the plan. Only where the operator watches its own namespace alone: the
-/// users of the namespace can act as the operator, and choose what it watches.
+/// Names of the policies whose authors lend their rights to the plan. Only where the operator watches its own
+/// namespace alone: otherwise the users of the namespace can act as the operator, and choose what it watches.
 pub(crate) fn lending(context: &Context<'_>) -> BTreeSet<String> {
     let (input, chosen) = (context.input, &context.input.resolved.chosen);
     let own = input.target_namespaces.iter().all(|target| target == input.namespace);

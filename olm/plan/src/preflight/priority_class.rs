@@ -1,4 +1,4 @@
-//! Whether the priority classes that pods name exist.
+//! Whether the priority classes of pods exist.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::{Context, Report};
 use crate::finding::{Finding, FindingCode};
 use crate::input::PlanInput;
 
-/// Every cluster has these.
+/// Part of every cluster.
 const BUILT_IN: &[&str] = &["system-cluster-critical", "system-node-critical"];
 
 pub(super) fn check(context: &Context<'_>, report: &mut Report) {
@@ -28,7 +28,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     }
 }
 
-/// The priority classes that the bundle's pods name and the bundle does not bring.
+/// The priority classes of the bundle's pods that the bundle does not contain.
 pub(super) fn needed(input: &PlanInput<'_>) -> BTreeSet<String> {
     let objects = || input.rendered.ok().into_iter().flat_map(|r| r.objects()).map(|(_, object)| object);
     let brought: BTreeSet<&str> =

@@ -1,4 +1,4 @@
-//! Whether the quota of the namespace has room for what the plan adds.
+//! Whether the quota of the namespace suffices for the plan.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::finding::{Finding, FindingCode, Severity};
 use crate::plan::Op;
 use crate::quantity;
 
-/// What a quota may demand that every container names.
+/// Resources that a quota may require every container to specify.
 const DEMANDED: &[&str] =
     &["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 
@@ -33,7 +33,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
         .collect();
     for quota in quotas {
         let name = format!("ResourceQuota {namespace}/{}", text(quota, "/metadata/name"));
-        // A scope that nobody here knows may leave our pods out.
+        // An unknown scope may exclude the pods of the plan.
         if !(is_scoped(quota) && pods.iter().any(|(p, _)| in_scope(quota, p).is_none())) {
             report.extend(exceeded(context, quota, &name, &pods));
         } else {
@@ -42,7 +42,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     }
 }
 
-/// Pods that the plan runs beside those that are there.
+/// Additional pods besides the existing ones.
 fn new_pods(context: &Context<'_>, pods: &Pods<'_>) -> u64 {
     let wanted = pod::replicas(pods.reference, pods.workload);
     let Some(live) = context.live.get(pods.reference) else { return wanted };
@@ -64,7 +64,7 @@ fn exceeded(context: &Context<'_>, quota: &Value, name: &str, pods: &[(Pods<'_>,
     for (key, limit) in hard.into_iter().flatten() {
         let Some(limit) = limit.as_str().and_then(quantity::parse) else { continue };
         let used = quota.pointer("/status/used").and_then(|u| u.get(key)).and_then(Value::as_str);
-        // What is used is written a moment after the quota; until then nothing is known of it.
+        // The usage is written shortly after the quota; until then it is unknown.
         let Some(used) = used.and_then(quantity::parse) else { continue };
         let more = match adds(key, &mine) {
             Some(more) => more,
@@ -94,7 +94,7 @@ fn exceeded(context: &Context<'_>, quota: &Value, name: &str, pods: &[(Pods<'_>,
     findings
 }
 
-/// What pods add to a limit on pods; `None` when the limit is on something else.
+/// The demand of pods on a limit; `None` for a limit on something else.
 fn adds(key: &str, pods: &[&(Pods<'_>, u64)]) -> Option<i128> {
     let total = |each: &dyn Fn(&Pods<'_>) -> i128| {
         pods.iter()
@@ -115,13 +115,13 @@ fn adds(key: &str, pods: &[&(Pods<'_>, u64)]) -> Option<i128> {
     Some(total(&|p| demand(p, kind, resource)))
 }
 
-/// What one pod asks for: its containers together, or an init container alone where that is more.
+/// The demand of one pod: its containers together, or an init container alone where that is more.
 fn demand(pods: &Pods<'_>, kind: &str, resource: &str) -> i128 {
     let of = |container: &Value| quantity_of(container, kind, resource).unwrap_or(0);
     let spec = pods.spec();
     let (mut running, mut starting) = (0_i128, 0_i128);
     for container in list(spec, "/initContainers") {
-        // A sidecar stays and counts with what comes after it.
+        // A sidecar keeps running and counts with the following containers.
         if container["restartPolicy"] == "Always" {
             running = running.saturating_add(of(container));
             starting = starting.max(running);
@@ -142,7 +142,7 @@ fn amount(value: &Value) -> Option<i128> {
     }
 }
 
-/// A request that is not named is as large as the limit.
+/// An omitted request equals the limit.
 fn quantity_of(container: &Value, kind: &str, resource: &str) -> Option<i128> {
     let at = |kind: &str| container.pointer(&format!("/resources/{kind}"))?.get(resource).and_then(amount);
     match kind {
@@ -151,7 +151,7 @@ fn quantity_of(container: &Value, kind: &str, resource: &str) -> Option<i128> {
     }
 }
 
-/// Containers that do not name what the quota demands of every one.
+/// Containers that omit a resource that the quota requires.
 fn unnamed(key: &str, quota: &str, pods: &Pods<'_>) -> Option<Finding> {
     let (kind, resource) = key.split_once('.').unwrap_or(("requests", key));
     let silent: Vec<&str> = pods
@@ -213,7 +213,7 @@ fn is_scoped(quota: &Value) -> bool {
     !list(quota, "/spec/scopes").is_empty() || !list(quota, "/spec/scopeSelector/matchExpressions").is_empty()
 }
 
-/// Whether a quota is about these pods; `None` when it has a scope that is not known here.
+/// Whether a quota applies to these pods; `None` for an unknown scope.
 fn in_scope(quota: &Value, pods: &Pods<'_>) -> Option<bool> {
     let mut all = true;
     for scope in strings(quota, "/spec/scopes") {

@@ -1,4 +1,4 @@
-//! What the checks found.
+//! Collected findings of the checks.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use crate::facts::Fact;
 use crate::finding::{Finding, FindingCode};
 use crate::input::PlanInput;
 
-/// Things that are named in one line of a finding; the rest is counted.
+/// Maximum number of named items in one line of a finding; the rest is counted.
 pub(crate) const MOST_NAMED: usize = 8;
 
-/// What the checks found, and what they could not look at.
+/// Findings, and unchecked items.
 #[derive(Default)]
 pub(super) struct Report {
     findings: Vec<Finding>,
-    /// Reason → what could not be checked.
+    /// Cause → unchecked items.
     open: BTreeMap<String, Vec<String>>,
 }
 
@@ -35,7 +35,7 @@ impl Report {
         }
     }
 
-    /// The value of a fact; notes what cannot be checked without it when it is not known.
+    /// The value of a fact; records what cannot be checked when it is unknown.
     pub(super) fn know<'f, T>(&mut self, fact: &'f Fact<T>, what: &str) -> Option<&'f T> {
         if let Some(why) = fact.why_unknown() {
             self.not_checked(what, why);

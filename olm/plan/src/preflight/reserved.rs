@@ -14,7 +14,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     let groups: Vec<&str> = apis.map(|(_, api)| text(api, "/spec/group")).collect();
     let installed = Installed { namespace: input.namespace, targets: &targets, crds: &crds, groups: &groups };
     let fix = format!("olm show {}  # report to the publisher of the bundle", input.resolved.chosen.package);
-    // What the plan makes around the bundle is olm's to make.
+    // olm itself creates the objects around the bundle.
     let of_bundle = context.wanted.iter().filter(|(_, r, _)| {
         r.kind != "Namespace" && (r.group() != olm_api::names::GROUP || r.namespace.is_none())
     });

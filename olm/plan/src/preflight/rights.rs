@@ -1,5 +1,5 @@
-//! The rights that a plan takes: of the manager that applies it, of the caller who asks for it, and of the authority in whose name it
-//! is applied.
+//! The rights that a plan requires: of the manager that applies it, of the caller that requests it, and of
+//! the authority in whose name it is applied.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use crate::plan::{Op, PlanAction, PlannedObject};
 
 const OLM: &str = "operators.coreos.com";
 
-/// One thing that has to be allowed.
+/// A required permission.
 struct Need<'a> {
     verb: &'static str,
     group: &'a str,
@@ -85,12 +85,12 @@ fn approver(context: &Context<'_>, user: &Principal, report: &mut Report) {
     }
 }
 
-/// Objects are applied on the server, which asks for `patch`, and for `create` where there is none yet.
+/// Server-side apply needs `patch`, and `create` for a new object.
 fn installer_needs<'a>(context: &Context<'a>) -> Vec<Need<'a>> {
     let mut needs = Vec::new();
     for object in context.objects {
         let reference = &object.reference;
-        // Whoever makes the Subscription makes the namespace.
+        // The creator of the Subscription creates the namespace.
         if reference.kind == "Namespace" {
             continue;
         }
@@ -122,7 +122,7 @@ fn user_needs<'a>(
     needs
 }
 
-/// One finding for each scope in which something is missing.
+/// One finding for each scope with missing rights.
 fn report_lacking(
     context: &Context<'_>,
     code: FindingCode,
@@ -190,11 +190,11 @@ fn lacking(
     if principal.exact { finding } else { finding.severity(Severity::Warn) }
 }
 
-/// The command that gives somebody rights: a role and what binds it, ready to apply, on one line.
+/// The command that grants rights: a role and its binding, ready to apply, on one line.
 fn grant(base: &str, who: &Who, namespace: Option<&str>, rules: &[Rule]) -> String {
     let kind = if namespace.is_some() { "Role" } else { "ClusterRole" };
     let rules: Vec<Value> = rules.iter().map(manifest).collect();
-    // Other rights are another role: what was given for another reason stays.
+    // Other rights get another role: grants for other reasons stay.
     let hash = digest::of(&json!(rules));
     let hash = hash.get(..8).unwrap_or_default();
     let mut metadata = json!({ "name": format!("{base}-{hash}") });
@@ -218,7 +218,7 @@ fn grant(base: &str, who: &Who, namespace: Option<&str>, rules: &[Rule]) -> Stri
     format!("echo '{list}' | kubectl apply -f -")
 }
 
-/// A rule as roles hold it.
+/// A rule in the format of roles.
 fn manifest(rule: &Rule) -> Value {
     let mut out = json!({ "verbs": rule.verbs });
     for (key, items) in [
@@ -234,12 +234,12 @@ fn manifest(rule: &Rule) -> Value {
     out
 }
 
-/// What would be given away in one scope.
+/// Rights that would be granted without permission in one scope.
 #[derive(Default)]
 struct GivenAway {
     /// The rights that would allow it.
     help: Vec<Rule>,
-    /// Rights in words → the objects that give them.
+    /// Right as text → the objects that grant it.
     by: BTreeMap<String, Vec<String>>,
 }
 
@@ -274,7 +274,7 @@ fn grants(context: &Context<'_>, installer: &Principal, report: &mut Report) {
     }
 }
 
-/// The roles and bindings that the plan writes, with the rules that each grants.
+/// The roles and bindings that the plan writes, with their granted rules.
 fn written_grants(context: &Context<'_>) -> Vec<Grant> {
     let written = context
         .objects
@@ -312,7 +312,7 @@ fn written_rules(reference: &ObjectRef, role: &Value, live: Option<&Value>) -> O
     if live.is_some_and(|l| same(l, "rules") && same(l, "aggregationRule") && !aggregates_into_others(role)) {
         return None;
     }
-    // Whatever will be aggregated: only somebody who has everything may ask for it.
+    // Future aggregated rules are unknown: only an account with all rights may write such a role.
     let aggregates = role.get("aggregationRule").is_some_and(|a| !a.is_null());
     let all = |text: &str| vec![text.to_owned()];
     let everything = Rule { verbs: all("*"), groups: all("*"), resources: all("*"), ..Rule::default() };
@@ -324,7 +324,7 @@ fn written_rules(reference: &ObjectRef, role: &Value, live: Option<&Value>) -> O
     })
 }
 
-/// Whether a ClusterRole adds its rules to other roles, which others are bound to.
+/// Whether a ClusterRole is aggregated into other roles, which others are bound to.
 fn aggregates_into_others(role: &Value) -> bool {
     let labels = role.pointer("/metadata/labels").and_then(Value::as_object);
     labels.into_iter().flatten().any(|(key, value)| key.contains("/aggregate-to-") && value == "true")
@@ -352,9 +352,8 @@ fn bound(
 }
 
 /// What the plan demands of the authority in whose name it is applied.
-///
-/// OLM's own namespaced objects are not among it: they hold no more than what is demanded for their parts. An upgrade that grants
-/// nothing new and adds no object outside of the namespace demands nothing.
+/// OLM's own namespaced objects are excluded: they contain no more than what is demanded for their parts. An
+/// upgrade that grants nothing new and adds no cluster-scoped object demands nothing.
 pub(crate) fn demands(context: &Context<'_>) -> Demands {
     let mut demands = Demands { grants: written_grants(context), ..Demands::default() };
     let before = Before::of(context);
@@ -395,7 +394,7 @@ pub(crate) fn demands(context: &Context<'_>) -> Demands {
     demands
 }
 
-/// What the version that is replaced was granted, as its plan was approved.
+/// Rights granted to the replaced version by its approved plan.
 struct Before {
     /// Rules by scope.
     rules: BTreeMap<Option<String>, Vec<Rule>>,
@@ -403,8 +402,8 @@ struct Before {
 }
 
 impl Before {
-    /// `None` for the first version, and where the one that is replaced was edited by hand: what it says of its rights was never
-    /// approved.
+    /// `None` for the first version, and where the replaced one was edited manually: the rights in it were
+    /// never approved.
     fn of(context: &Context<'_>) -> Option<Self> {
         let previous = context.input.previous?;
         let key = format!("/metadata/annotations/{}", names::ANNOTATION_REQUESTED_BY.replace('/', "~1"));
@@ -429,9 +428,9 @@ impl Before {
         Some(before)
     }
 
-    /// Takes from a grant the rules that the same accounts had in the same scope.
+    /// Subtracts the rules that the same accounts had in the same scope.
     fn subtract(&self, grant: &mut Grant, context: &Context<'_>) {
-        // Others may be bound to a role that is adopted: they would get its rules.
+        // Others may be bound to an adopted role: they would get its rules.
         if context.objects.iter().any(|o| o.reference == grant.by && o.op == Op::Adopt) {
             return;
         }

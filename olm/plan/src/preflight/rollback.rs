@@ -1,4 +1,4 @@
-//! Whether there is a way back.
+//! Whether a rollback is possible.
 
 use super::json::some_of;
 use super::report::MOST_NAMED;
@@ -39,7 +39,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     }
 }
 
-/// What holds the older version's CRDs off.
+/// Blockers from the older version's CRDs.
 fn reasons(context: &Context<'_>) -> Vec<String> {
     let mut reasons = Vec::new();
     for (reference, new) in context.crds() {

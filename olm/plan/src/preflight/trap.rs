@@ -1,4 +1,5 @@
-//! The namespace trap: whoever may start pods beside an operator, or look into its own, can do all that it may do.
+//! The namespace trap: users who can start pods in an operator's namespace, or access its pods, have all of
+//! its rights.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,7 @@ use crate::facts::RoleName;
 use crate::finding::{Finding, FindingCode};
 use crate::plan::Level;
 
-/// Group, resource, the verbs, and the way to the operator's rights.
+/// Group, resource, verbs, and the way to the operator's rights.
 const WAYS: &[(&str, &str, &[&str], &str)] = &[
     ("", "pods", &["create"], "create pods"),
     ("", "replicationcontrollers", &["create", "update", "patch"], "create pods"),
@@ -34,7 +35,7 @@ const WAYS: &[(&str, &str, &[&str], &str)] = &[
     ("rbac.authorization.k8s.io", "clusterroles", &["bind"], "grant permissions"),
 ];
 
-/// Whether the operator can do so much harm that it matters who can act as it.
+/// Whether the operator's rights are dangerous enough to report this.
 pub(super) fn matters(context: &Context<'_>) -> bool {
     context.permissions.summary.get(&Level::High).is_some_and(|count| *count > 0)
 }
@@ -88,7 +89,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     );
 }
 
-/// The worst right, where the plan names it.
+/// The most dangerous right, where the plan names it.
 fn worst(context: &Context<'_>) -> String {
     let high = context.permissions.added.iter().find(|rule| rule.level == Level::High);
     high.map_or_else(
@@ -103,8 +104,8 @@ pub(super) fn role_of(binding: &Value) -> Option<RoleName> {
 }
 
 fn ways(rules: &[Rule]) -> BTreeSet<&'static str> {
-    // Rules that are limited to some objects count: which ones these are is not looked into, and `create` cannot be
-    // limited at all.
+    // Rules limited to named objects count: the objects are not inspected, and `create` cannot be limited at
+    // all.
     let any = |rule: &Rule, group: &str, resource: &str, verb: &str| {
         let name = rule.names.first().map(String::as_str);
         rule.allows(verb, group, resource, name)
@@ -117,7 +118,7 @@ fn ways(rules: &[Rule]) -> BTreeSet<&'static str> {
         .collect()
 }
 
-/// The accounts that the plan gives rights to.
+/// The accounts that the plan grants rights to.
 fn accounts(context: &Context<'_>) -> BTreeSet<(String, String)> {
     let bindings = ["RoleBinding", "ClusterRoleBinding"]
         .into_iter()
@@ -129,7 +130,7 @@ fn accounts(context: &Context<'_>) -> BTreeSet<(String, String)> {
         .collect()
 }
 
-/// The operator itself, and what Kubernetes is made of.
+/// The operator itself, and components of Kubernetes.
 fn is_trusted(subject: &Value, namespace: &str, own: &BTreeSet<(String, String)>) -> bool {
     let name = text(subject, "/name");
     match text(subject, "/kind") {

@@ -1,4 +1,4 @@
-//! What an upgrade takes away.
+//! What an upgrade removes.
 
 use olm_bundle::InstallMode;
 use serde_json::Value;
@@ -19,7 +19,7 @@ fn supports(csv: &Value, mode: &str) -> bool {
     list(csv, "/spec/installModes").iter().any(|m| text(m, "/type") == mode && m["supported"] == true)
 }
 
-/// Whether the version that is installed can watch what it is asked to: the same that the new one cannot.
+/// Whether the installed version supports the requested install mode that the new one does not.
 pub(super) fn watched_it(context: &Context<'_>) -> bool {
     let Some(old) = context.replaced() else { return false };
     let input = context.input;
@@ -33,7 +33,7 @@ pub(super) fn watched_it(context: &Context<'_>) -> bool {
     fits.iter().any(|mode| supports(old, mode.as_str()))
 }
 
-/// Modes that nobody uses here may go; it is good to know before the next installation.
+/// Removed modes without a local user do not block; they are worth a note before the next installation.
 fn install_modes(context: &Context<'_>, old: &Value, report: &mut Report) {
     let new = &context.input.bundle.csv_raw;
     if context.input.rendered.is_err() {

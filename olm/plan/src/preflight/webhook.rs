@@ -1,4 +1,4 @@
-//! Admission webhooks that must answer before an object is written, and have nobody behind them.
+//! Mandatory admission webhooks without ready endpoints.
 
 use std::collections::BTreeSet;
 
@@ -14,16 +14,15 @@ use crate::input::{Live, PlanInput};
 use crate::object::ObjectRef;
 use crate::plan::Op;
 
-/// A request that the plan makes, or that Kubernetes makes because of it.
+/// A write by the plan, or by Kubernetes as its consequence.
 struct Write<'a> {
     operations: &'static [&'static str],
     group: &'a str,
     version: &'a str,
     resource: String,
     namespace: Option<&'a str>,
-    /// Labels of the object.
     labels: Option<&'a Value>,
-    /// The object, for people.
+    /// The object, for messages.
     what: String,
 }
 
@@ -40,7 +39,7 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// What a workload makes Kubernetes write.
+    /// Writes of Kubernetes caused by a workload.
     fn made_by(reference: &'a ObjectRef, manifest: &'a Value) -> Vec<Self> {
         let Some(template) = pod::template(reference, manifest).filter(|_| reference.kind != "Pod") else {
             return Vec::new();
@@ -82,7 +81,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
             if report.know(fact, &what) != Some(&false) {
                 continue;
             }
-            // Conditions in CEL may leave our objects out.
+            // Conditions in CEL may exclude the objects of the plan.
             let conditional = !list(webhook, "/matchConditions").is_empty();
             let text = format!(
                 "its webhook {} (failurePolicy: Fail) is required to write {}, and its Service \
@@ -110,7 +109,7 @@ fn is_service(reference: &ObjectRef, namespace: &str, name: &str) -> bool {
     reference.kind == "Service" && reference.namespace.as_deref() == Some(namespace) && reference.name == name
 }
 
-/// Services of webhooks that must answer for something that the plan may write.
+/// Services of mandatory webhooks for possible writes of the plan.
 pub(super) fn services(
     input: &PlanInput<'_>,
     live: &Live,
@@ -138,7 +137,7 @@ pub(super) fn services(
         .collect()
 }
 
-/// The Service behind a webhook that must answer.
+/// The Service of a mandatory webhook.
 fn service(webhook: &Value) -> Option<(String, String)> {
     if text(webhook, "/failurePolicy") == "Ignore" {
         return None;
@@ -149,7 +148,7 @@ fn service(webhook: &Value) -> Option<(String, String)> {
 
 fn writes<'a>(context: &Context<'a>) -> Vec<Write<'a>> {
     let manifest = |r: &ObjectRef| context.wanted.iter().find(|(_, w, _)| w == r).map(|(.., m)| &**m);
-    // Objects that stay as they are are applied all the same, but not when nothing changes at all.
+    // Unchanged objects are still applied, except when nothing changes at all.
     let idle = context.objects.iter().all(|o| matches!(o.op, Op::Unchanged | Op::Noop));
     let mut list = Vec::new();
     for object in context.objects.iter().filter(|_| !idle) {
@@ -170,7 +169,7 @@ fn writes<'a>(context: &Context<'a>) -> Vec<Write<'a>> {
 }
 
 fn matches(webhook: &Value, write: &Write<'_>, live: &Live) -> bool {
-    // Kubernetes leaves these out, so that a broken webhook can be removed.
+    // Kubernetes excludes these, so that a broken webhook can be removed.
     if write.group == "admissionregistration.k8s.io" {
         return false;
     }
@@ -200,12 +199,12 @@ fn namespace_matches(selector: Option<&Value>, write: &Write<'_>, live: &Live) -
         return true;
     }
     let Some(namespace) = write.namespace else {
-        // Objects of the cluster are not selected by namespace; a Namespace is by its own labels.
+        // Cluster-scoped objects are not selected by namespace; a Namespace is by its own labels.
         return write.resource != "namespaces" || selects(selector, write.labels);
     };
     match live.get(&namespace_ref(namespace)) {
         Some(object) => selects(selector, object.pointer("/metadata/labels")),
-        // One that is made has the one label that the API server gives it.
+        // A new namespace has only the label that the API server sets.
         None => selects(selector, Some(&json!({ "kubernetes.io/metadata.name": namespace }))),
     }
 }

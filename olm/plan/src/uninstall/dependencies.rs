@@ -1,4 +1,4 @@
-//! Operators that were installed for another one: which of them nothing needs any more.
+//! Dependencies that no operator needs any more.
 
 use std::collections::BTreeSet;
 
@@ -15,50 +15,47 @@ pub struct Dependency<'a> {
     /// Name of its Subscription.
     pub subscription: &'a str,
     pub package: &'a str,
-    /// Its ClusterServiceVersion, if it is there.
+    /// Its ClusterServiceVersion, if it exists.
     pub csv: Option<&'a Value>,
     /// The objects of that version.
     pub rendered: Option<&'a Rendered>,
-    /// What stays and needs it, in words; when it is empty, nothing does.
+    /// Remaining operators that need it, as text; empty when it is unneeded.
     pub needed_by: &'a [String],
 }
 
-/// A Subscription, as far as it matters for who needs whom.
+/// A Subscription, for the dependency graph.
 #[derive(Clone, Debug, Default)]
 pub struct Requester<'a> {
-    /// Name of the Subscription.
     pub subscription: &'a str,
-    /// The Subscriptions that it was made for; `None` when somebody wanted it for itself.
+    /// The Subscriptions that it was created for; `None` for one requested by a user.
     pub required_by: Option<BTreeSet<&'a str>>,
-    /// What it has installed.
+    /// Its installed version.
     pub csv: Option<&'a Value>,
-    /// What it is doing, when it is deleted and carries its own `deletionPolicy` out.
+    /// Set while it is deleted and applies its own `deletionPolicy`.
     pub leaving: Option<CarriesOut>,
 }
 
-/// A Subscription that is deleted, and held until its `deletionPolicy` is carried out.
+/// A deleted Subscription, held until its `deletionPolicy` is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CarriesOut {
-    /// When it was deleted, in seconds of the epoch.
+    /// Time of its deletion, in seconds of the epoch.
     pub since: i64,
-    /// What it does with what was installed for it.
+    /// Its policy for dependencies.
     pub dependencies: DependencyRemoval,
 }
 
-/// What was installed for the Subscription `going`, or for something that goes with it, in the order in which it goes: each with what
-/// still needs it. What was wanted for itself is never among them.
-///
-/// A requester that is not there any more needs nothing; nor does one that is deleted, takes its dependencies along and has no
-/// version left. One that is there and was never asked counts too: an operator that stays and requires an API or a package of the
-/// dependency keeps it.
-///
-/// Two that were made for each other and both carry their own deletion out would wait for each other for ever: the one that was
-/// deleted first waits for the other, which leaves it out.
+/// Dependencies of the Subscription `going`, or of one removed with it, in the order of removal, each with
+/// what still needs it. Subscriptions requested by a user are never among them.
+/// A requester that does not exist any more needs nothing; nor does one that is deleted, removes its
+/// dependencies and has no version left. An operator that stays and requires an API or a package of the
+/// dependency keeps it, even if the dependency was not installed for it.
+/// Two that were created for each other and are both being deleted would wait for each other forever: the one
+/// deleted first waits for the other, which omits it.
 pub fn no_longer_needed<'a>(going: &str, all: &[Requester<'a>]) -> Vec<(&'a str, Vec<String>)> {
     let there: BTreeSet<&str> = all.iter().filter(|r| !is_done(r)).map(|r| r.subscription).collect();
     let own = all.iter().find(|r| r.subscription == going);
-    // At first everything that was made for it goes, so that a ring of dependencies does not hold itself; then what
-    // something that stays needs is taken back, until nothing changes.
+    // At first everything that was created for it is removed, so that a cycle of dependencies does not hold
+    // itself; then everything that a remaining operator needs is taken back, until nothing changes.
     let mut gone = with_made_for(going, all);
     let waits_for_it = |r: &Requester<'a>| own.is_some_and(|own| goes_after(own, r, all));
     let made_for_it: Vec<&Requester<'a>> = all
@@ -75,7 +72,7 @@ pub fn no_longer_needed<'a>(going: &str, all: &[Requester<'a>]) -> Vec<(&'a str,
     let mut left: Vec<&Requester<'a>> =
         made_for_it.iter().copied().filter(|r| gone.contains(r.subscription)).collect();
     while !left.is_empty() {
-        // Whoever needs goes before what it needs; in a ring the first by name.
+        // A dependent is removed before its dependency; in a cycle the first by name.
         let names: BTreeSet<&str> = left.iter().map(|r| r.subscription).collect();
         let free = left.iter().position(|r| !made_for_any(r, &names)).unwrap_or(0);
         out.push((left.remove(free).subscription, Vec::new()));
@@ -85,7 +82,7 @@ pub fn no_longer_needed<'a>(going: &str, all: &[Requester<'a>]) -> Vec<(&'a str,
     out
 }
 
-/// A Subscription, what was made for it, what was made for that, and so on.
+/// A Subscription, its dependencies, theirs, and so on.
 fn with_made_for<'a>(subscription: &'a str, all: &[Requester<'a>]) -> BTreeSet<&'a str> {
     let mut out: BTreeSet<&str> = BTreeSet::from([subscription]);
     while let Some(next) = all.iter().find(|r| !out.contains(r.subscription) && made_for_any(r, &out)) {
@@ -94,13 +91,13 @@ fn with_made_for<'a>(subscription: &'a str, all: &[Requester<'a>]) -> BTreeSet<&
     out
 }
 
-/// Whether it waits for nothing but what was installed for it, which it takes along: that is needed no more by it.
+/// Whether it only waits for its dependencies, which it removes: it does not need them any more.
 fn is_done(requester: &Requester<'_>) -> bool {
     let takes_along = |leaving: CarriesOut| leaving.dependencies == DependencyRemoval::Delete;
     requester.csv.is_none() && requester.leaving.is_some_and(takes_along)
 }
 
-/// Whether the other one, which was made for this one, was deleted before it and waits for it in turn.
+/// Whether the other one, which was created for this one, was deleted before it and waits for it in turn.
 fn goes_after(own: &Requester<'_>, other: &Requester<'_>, all: &[Requester<'_>]) -> bool {
     let (Some(own_leaves), Some(other_leaves)) = (own.leaving, other.leaving) else { return false };
     (other_leaves.since, other.subscription) < (own_leaves.since, own.subscription)
@@ -111,7 +108,7 @@ fn made_for_any(requester: &Requester<'_>, names: &BTreeSet<&str>) -> bool {
     requester.required_by.iter().flatten().any(|name| names.contains(name))
 }
 
-/// What stays and needs it: those that it was made for, and those whose version says so.
+/// Remaining operators that need it: those it was created for, and those whose version requires it.
 fn still_needed(
     of: &Requester<'_>,
     all: &[Requester<'_>],
@@ -165,7 +162,7 @@ mod tests {
         no_longer_needed("a", all).into_iter().map(of).collect()
     }
 
-    /// What it is, the Subscriptions with those that they were made for, and what goes.
+    /// Description, the Subscriptions with those that they were created for, and the removed ones.
     type Case = (&'static str, &'static [(&'static str, &'static [&'static str])], &'static [&'static str]);
 
     #[test]
@@ -187,10 +184,10 @@ mod tests {
 
     #[test]
     fn a_ring_of_dependencies_does_not_hold_itself() {
-        // b and c need each other, and were both made for a
+        // b and c need each other, and were both created for a
         let all = [made_for("a", &[]), made_for("b", &["a", "c"]), made_for("c", &["b"])];
         assert_eq!(outcome(&all), ["b", "c"]);
-        // and one that stays holds the whole ring
+        // and one that stays holds the whole cycle
         let all =
             [made_for("a", &[]), made_for("b", &["a", "c"]), made_for("c", &["b", "d"]), made_for("d", &[])];
         assert_eq!(outcome(&all), ["b kept for c"]);
@@ -215,11 +212,11 @@ mod tests {
                 assert_eq!(names(one, &all), expected, "{one} of {a} and {b}");
             }
         }
-        // one that is not deleted waits for nobody, and takes the other along though that is deleted
+        // one that is not deleted waits for no other, and removes the other although that is deleted
         let mut all = ring(2, 1, Delete);
         all[0].leaving = None;
         assert_eq!(names("a", &all), ["b"]);
-        // and where there is no ring all wait for what was made for them
+        // and without a cycle all wait for their dependencies
         let all = [deleted(made_for("a", &[]), 2, Delete), deleted(made_for("b", &["a"]), 1, Delete)];
         assert_eq!(names("a", &all), ["b"]);
         assert_eq!(names("b", &all), [""; 0]);
@@ -235,14 +232,14 @@ mod tests {
             outcome(&[a, made_for("b", &["a", "c"]), c])
         };
         assert_eq!(all(DependencyRemoval::Delete, None), ["b"]);
-        // its version is there still and may need it
+        // its version still exists and may need it
         assert_eq!(all(DependencyRemoval::Delete, Some("c.v1")), ["b kept for c"]);
-        // nobody said that it may go with c
+        // the policy does not remove it with c
         assert_eq!(all(DependencyRemoval::Keep, None), ["b kept for c"]);
     }
 
     #[test]
-    fn an_operator_that_needs_its_api_keeps_it_though_nobody_wrote_that_down() {
+    fn an_operator_that_needs_its_api_keeps_it_without_a_declared_dependency() {
         let crd = |name: &str, kind: &str| json!({ "name": name, "version": "v1", "kind": kind });
         let csv = |name: &str, section: &str| {
             json!({ "metadata": { "name": name, "namespace": "ns" }, "spec": {

@@ -1,4 +1,4 @@
-//! What stands in the way of an uninstall: custom resources.
+//! Blockers of an uninstall: custom resources.
 
 use olm_api::subscription::OperandPolicy;
 

@@ -1,4 +1,4 @@
-//! What plans for uninstalls are made from.
+//! Inputs of uninstall plans.
 
 use std::collections::BTreeSet;
 
@@ -13,32 +13,30 @@ use super::Dependency;
 use crate::object::ObjectRef;
 use crate::schema;
 
-/// What a plan for an uninstall is made from.
+/// Input of an uninstall plan.
 #[derive(Clone, Debug)]
 pub struct UninstallInput<'a> {
     /// Namespace of the operator.
     pub namespace: &'a str,
     /// Name of the Subscription, where there is one.
     pub subscription: Option<&'a str>,
-    /// The package.
     pub package: &'a str,
-    /// The ClusterServiceVersion that is installed, if it is there.
+    /// The installed ClusterServiceVersion, if it exists.
     pub csv: Option<&'a Value>,
     /// The name of the version that it is just replacing, if any.
     pub replaced: Option<&'a str>,
-    /// The objects of the bundle that is installed.
+    /// The objects of the installed bundle.
     pub rendered: Option<&'a Rendered>,
     /// Custom resources of the operator's CRDs, counted.
     pub operands: &'a [Operand],
-    /// The same one by one, those that are known.
+    /// The known ones individually.
     pub instances: &'a [ObjectRef],
-    /// The OperatorGroup that a plan made and nobody else needs.
+    /// The OperatorGroup created by a plan and without another user.
     pub operator_group: Option<&'a str>,
-    /// What was installed for it, or for something that goes with it, in the order in which it goes.
+    /// Dependencies of it, or of an operator removed with it, in the order of removal.
     pub dependencies: &'a [Dependency<'a>],
-    /// Objects that whoever asks may not look at: they may be there.
+    /// Objects that the caller may not read: they may exist.
     pub unreadable: &'a BTreeSet<ObjectRef>,
-    /// What else to delete.
     pub policy: DeletionPolicy,
 }
 

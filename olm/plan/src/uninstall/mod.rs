@@ -23,7 +23,7 @@ use findings::findings;
 pub use dependencies::{CarriesOut, Dependency, Requester, no_longer_needed};
 pub use input::{Operand, UninstallInput};
 
-/// An operator that goes: the one that is asked about, or a dependency that nothing else needs.
+/// An operator to remove: the requested one, or an unneeded dependency.
 struct Leaver<'a> {
     package: &'a str,
     csv: Option<&'a Value>,
@@ -32,7 +32,7 @@ struct Leaver<'a> {
     bundles: Vec<&'a str>,
 }
 
-/// The objects that [`make_uninstall_plan`] has to know the live state of.
+/// The objects whose live state [`make_uninstall_plan`] needs.
 pub fn uninstall_reads(input: &UninstallInput<'_>) -> Vec<ObjectRef> {
     let mut list: Vec<ObjectRef> = direct(input);
     list.extend(input.dependencies.iter().flat_map(|dependency| of_dependency(input.namespace, dependency)));
@@ -56,14 +56,14 @@ fn subscription_ref(namespace: &str, name: &str) -> ObjectRef {
     ObjectRef::new("operators.coreos.com/v1alpha1", "Subscription", Some(namespace), name)
 }
 
-/// What stands for a dependency, in the order in which it goes.
+/// The objects of a dependency, in the order of removal.
 fn of_dependency(namespace: &str, dependency: &Dependency<'_>) -> Vec<ObjectRef> {
     let csv = dependency.csv.and_then(name_of).map(|name| csv_ref(namespace, name));
     [subscription_ref(namespace, dependency.subscription)].into_iter().chain(csv).collect()
 }
 
-/// What stands for the operator: the Subscription first, so that nothing comes back; the version that is being replaced
-/// before the one that replaces it, which it would otherwise come back to life as.
+/// The objects of the operator: the Subscription first, so that nothing is reinstalled; the version being
+/// replaced before its replacement, which would otherwise be superseded by it again.
 fn direct(input: &UninstallInput<'_>) -> Vec<ObjectRef> {
     let namespace = Some(input.namespace);
     let subscription = input.subscription.map(|name| subscription_ref(input.namespace, name));
@@ -74,13 +74,12 @@ fn direct(input: &UninstallInput<'_>) -> Vec<ObjectRef> {
     subscription.into_iter().chain(versions.map(|name| csv_ref(input.namespace, name))).chain(group).collect()
 }
 
-/// Works out what an uninstall will do, in this order: the custom resources if asked for, while the operator can still
-/// clean up after them; the Subscription; the ClusterServiceVersion, and with it the objects of the operator from its
-/// workloads back to its rights; the operators that were installed for it and that nothing else needs, if asked for; the CRDs
-/// last, and only when asked for.
-///
-/// Objects that go with a ClusterServiceVersion say so ([`PlannedObject::goes_with`]): garbage collection and the
-/// manager delete them. The others are for whoever carries the plan out.
+/// Plans an uninstall, in this order: the custom resources if requested, while the operator can still clean
+/// up after them; the Subscription; the ClusterServiceVersion, and with it the objects of the operator from
+/// its workloads back to its rights; its unneeded dependencies, if requested; the CRDs last, and only if
+/// requested.
+/// Objects deleted with a ClusterServiceVersion are marked ([`PlannedObject::goes_with`]): garbage collection
+/// and the manager delete them. The caller deletes the others.
 pub fn make_uninstall_plan(input: &UninstallInput<'_>, live: &Live) -> Plan {
     let mut draft = Draft { input, live, objects: Vec::new() };
     draft.instances();
@@ -170,10 +169,10 @@ pub fn make_uninstall_plan(input: &UninstallInput<'_>, live: &Live) -> Plan {
     }
 }
 
-/// What becomes of objects that [`is_reserved`] names.
+/// Note on objects selected by [`is_reserved`].
 const RESERVED: &str = "belongs to olm or Kubernetes";
 
-/// The list of objects as it grows.
+/// The list of objects being built.
 struct Draft<'a> {
     input: &'a UninstallInput<'a>,
     live: &'a Live,
@@ -181,7 +180,7 @@ struct Draft<'a> {
 }
 
 impl Draft<'_> {
-    /// What is not there is not listed; what may not be looked at is, because it may be there.
+    /// Missing objects are not listed; unreadable ones are, because they may exist.
     fn push(&mut self, reference: &ObjectRef, op: Op, note: Option<String>) {
         let note = match (self.live.contains_key(reference), self.input.unreadable.contains(reference)) {
             (true, _) => note,
@@ -204,7 +203,7 @@ impl Draft<'_> {
         self.objects.extend(self.input.instances.iter().map(object));
     }
 
-    /// An operator's own objects, which go with its version.
+    /// An operator's own objects, which are deleted with its version.
     fn parts(&mut self, leaver: &Leaver<'_>) {
         let version =
             leaver.csv.and_then(name_of).map(|name| csv_ref(self.input.namespace, name).to_string());
@@ -229,7 +228,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Returns whether any CRD goes.
+    /// Returns whether any CRD is deleted.
     fn crds(&mut self, leaver: &Leaver<'_>) -> bool {
         let mut any = false;
         for reference in rendered_by(leaver, is_crd) {
@@ -253,7 +252,7 @@ impl Draft<'_> {
         any
     }
 
-    /// Users' roles over the kinds of a CRD stay and go with it.
+    /// Users' roles over the kinds of a CRD stay or go with it.
     fn roles(&mut self, leaver: &Leaver<'_>, crd: &ObjectRef, op: Op) {
         let note = (op == Op::Noop).then(|| format!("belongs to {crd}"));
         let with = (op == Op::Delete).then(|| crd.to_string());
@@ -266,7 +265,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Whether an object is not the operator's to delete, whatever its version says.
+    /// Whether an object must not be deleted, even if the operator's version contains it.
     fn is_reserved(&self, reference: &ObjectRef) -> bool {
         is_reserved(reference, self.live.get(reference))
     }
@@ -294,7 +293,7 @@ fn rendered_by(leaver: &Leaver<'_>, which: impl Fn(&Value) -> bool) -> Vec<Objec
     all.into_iter().map(|(_, reference)| reference).collect()
 }
 
-/// What becomes of a dependency, and why.
+/// The outcome for a dependency, and why.
 fn note_of(dependency: &Dependency<'_>, goes: bool) -> String {
     match (goes, dependency.needed_by) {
         (true, _) => "installed as a dependency and no longer required".to_owned(),
@@ -306,7 +305,7 @@ fn note_of(dependency: &Dependency<'_>, goes: bool) -> String {
     }
 }
 
-/// What is confirmed is what is deleted by name and on purpose. What goes with a version is said by that version.
+/// The confirmed content is what is deleted explicitly. The version determines the objects deleted with it.
 fn digest(input: &UninstallInput<'_>, objects: &[PlannedObject]) -> Digests {
     let deleted = objects.iter().filter(|o| o.op == Op::Delete && o.goes_with.is_none());
     let parts =

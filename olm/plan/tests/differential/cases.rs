@@ -1,4 +1,4 @@
-//! Cases 49 and 51 of reference/olm.md 9.5: what comes after the choice.
+//! Cases 49 and 51 of reference/olm.md 9.5: steps after the choice.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::{ask, catalog_of, id};
 
-/// A bundle that the catalog knows as an image alone can be chosen: what is needed to fetch it (where it is, its name, what
-/// it follows on, its properties, which catalog it is from) is all known from the catalog. OLM puts that into the plan as a
-/// `BundleLookup` with conditions and unpacks with a Job; we fetch and unpack in the process, before there is a plan
-/// (`a_bundle_that_is_an_image_is_handed_out_with_its_manifests` in olm/manager/src/http.rs holds that).
+/// A bundle that is only an image in the catalog can be chosen: the catalog has everything needed to download
+/// it (its image, its name, its edges, its properties, its catalog). OLM adds a `BundleLookup` with
+/// conditions to the plan and unpacks with a Job; here the process downloads and unpacks it before there is a
+/// plan (tested by `a_bundle_that_is_an_image_is_handed_out_with_its_manifests` in olm/manager/src/http.rs).
 #[test]
 fn case_49_bundle_by_image() {
     let documents = [
@@ -41,11 +41,11 @@ fn case_49_bundle_by_image() {
         (Action::Upgrade, "a.v2", &id())
     );
     assert_eq!(item.from.unwrap().name, "a.v1");
-    // then the catalog says where it is
+    // then the catalog has its image
     let package = catalog.package("a").unwrap().unwrap();
     assert_eq!(package.bundles["a.v2"].image.as_deref(), Some("quay.io/example/a:v2"));
     assert_eq!(package.bundles["a.v2"].properties.len(), 2);
-    // and the dependency that comes along, for which a Subscription is made, names its channel and catalog
+    // and the dependency, for which a Subscription is created, names its channel and catalog
     let [dependency] = item.dependencies.as_slice() else { panic!("{:?}", item.dependencies) };
     let olm_resolver::SatisfiedBy::Install(along) = &dependency.satisfied_by else {
         panic!("{dependency:?}")
@@ -79,8 +79,8 @@ fn kinds(account: &str) -> BTreeSet<String> {
     rendered.objects().map(|(_, object)| kind(object)).filter(|kind| kind != "Deployment").collect()
 }
 
-/// The permissions of a bundle become a Role and a ClusterRole with their bindings, and a ServiceAccount, unless that is
-/// the one that every namespace has.
+/// The permissions of a bundle become a Role and a ClusterRole with their bindings, and a ServiceAccount,
+/// unless that is the default one of every namespace.
 #[test]
 fn case_51_rbac_steps() {
     let named = ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ServiceAccount"];

@@ -1,5 +1,6 @@
-//! The same questions that the resolvers of OLM v0 and v1 were asked on a real catalog, and the same answers, except for
-//! the differences that are listed here with their reasons; and cases of their own tests that need a catalog or a bundle.
+//! Recorded questions to the resolvers of OLM v0 and v1 on a real catalog, and the same answers, except for
+//! the differences listed here with their reasons; and cases of their own tests that need a catalog or a
+//! bundle.
 // the lints let `#[test]` functions panic, not the helpers they share
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -34,7 +35,7 @@ fn catalog_of(name: &str, json: &[u8]) -> Universe {
     universe_of(&[(id(), packages)])
 }
 
-/// The catalog that the recordings were made with.
+/// The catalog of the recordings.
 fn load() -> Option<Universe> {
     let universe =
         catalog_of("community-dev", &std::fs::read(shared("catalogs/community-dev.json")?).unwrap());
@@ -61,7 +62,7 @@ fn request(package: &str, channel: Option<&str>) -> Request {
     }
 }
 
-/// Asks for one package, with a bundle of it installed by the same Subscription.
+/// Resolves one package, with an installed bundle of the same Subscription.
 fn ask(
     universe: &Universe,
     package: &str,

@@ -1,4 +1,4 @@
-//! Every package of the catalog asked for at once.
+//! All packages of the catalog requested at once.
 
 use std::collections::BTreeSet;
 
@@ -6,9 +6,9 @@ use olm_resolver::{Code, Facts, Request, resolve};
 
 use crate::{ask, id, load, request};
 
-/// Real packages hardly touch each other: everybody gets what they get alone, except for an older version where somebody
-/// else cannot do with the newest: dbaas-operator needs ack-rds-controller 0.1.3, and awss3-operator-registry APIs
-/// that lib-bucket-provisioner 1.0.0 provides and 2.0.0 no longer. OLM has it so too.
+/// Real packages hardly interact: each gets the same as alone, except for an older version where another
+/// package cannot use the newest: dbaas-operator needs ack-rds-controller 0.1.3, and awss3-operator-registry
+/// needs APIs that lib-bucket-provisioner 1.0.0 provides and 2.0.0 does not. OLM has the same result.
 #[test]
 fn every_package_at_once_is_every_package_alone() {
     let Some(universe) = load() else { return };
@@ -23,7 +23,7 @@ fn every_package_at_once_is_every_package_alone() {
         match (item, &alone) {
             (Ok(item), Ok(alone)) if item.chosen == alone.chosen => {}
             (Ok(item), Ok(alone)) => {
-                // the one that is better alone is told with its reason
+                // the better version is reported with its reason
                 let better = item.rejected.iter().find(|r| r.name == alone.chosen.name).unwrap();
                 assert!(
                     matches!(better.code, Code::ApiOwnedBy | Code::RequestsConflict),

@@ -1,4 +1,4 @@
-//! OLM v0: one Subscription, all of its channels, everything that it may have installed.
+//! OLM v0: one Subscription, all of its channels, every possible installed version.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ struct Recorded {
     err: Option<String>,
 }
 
-/// `package/channel/bundle` of everything that will be installed.
+/// `package/channel/bundle` of everything to be installed.
 fn installs(item: &Resolved) -> BTreeSet<String> {
     let mut set = BTreeSet::new();
     let text = |b: &olm_resolver::ChosenBundle| format!("{}/{}/{}", b.package, b.channel, b.name);
@@ -43,7 +43,7 @@ fn one_subscription_and_nothing_installed() {
     };
     let mut differences = Vec::new();
     for case in &cases {
-        // given nothing installed, when one Subscription asks for a channel
+        // given nothing installed, when one Subscription requests a channel
         let answer = ask(&universe, &case.package, Some(&case.channel), None);
         // then the same bundles are chosen, or both refuse
         let expected: BTreeSet<String> = case.result.iter().cloned().collect();
@@ -58,14 +58,14 @@ fn one_subscription_and_nothing_installed() {
     println!("{} cases, no differences", cases.len());
 }
 
-/// Where we differ from OLM v0 on purpose.
+/// Deliberate differences from OLM v0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Difference {
-    /// The skipRange of the installed bundle includes its own version, and OLM v0 "upgrades" it to itself. We say that
-    /// there is nothing to do.
+    /// The skipRange of the installed bundle includes its own version, and OLM v0 "upgrades" it to itself.
+    /// Here nothing is to be done.
     UpgradeToItself,
-    /// Something that the installed operator needs is not there and cannot be had. OLM v0 then fails for the whole
-    /// namespace; we leave the operator that is there alone, and name what its newer versions lack.
+    /// A requirement of the installed operator is missing and unavailable. OLM v0 then fails for the whole
+    /// namespace; here the installed operator stays, and the explanation names what its newer versions lack.
     InstalledLacksSomething,
 }
 

@@ -21,17 +21,18 @@ struct Recorded {
     err: Option<String>,
 }
 
-/// Where we differ from OLM v1 on purpose.
+/// Deliberate differences from OLM v1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Difference {
-    /// v1 refuses every bundle with dependencies. We resolve them (v0.rs has the proof that we do it as v0 does).
+    /// v1 rejects every bundle with dependencies. Here they are resolved (v0.rs proves the equivalence with
+    /// v0).
     DependenciesAreRefused,
-    /// The Subscription names no channel. v1 looks through all of them for the highest version; we follow the default
-    /// channel first, as v0 does, because another one may be a preview.
+    /// The Subscription names no channel. v1 searches all of them for the highest version; here the default
+    /// channel comes first, as in v0, because another one may be a preview.
     AnotherChannel,
 }
 
-/// The reason why two answers differ, if it is one of those that are meant to be.
+/// The reason of a difference, if it is a deliberate one.
 fn reason(universe: &Universe, case: &Recorded, ours: &Result<Resolved, Explanation>) -> Option<Difference> {
     if case.err.as_deref().is_some_and(|e| e.contains("has a dependency declared via property")) {
         return Some(Difference::DependenciesAreRefused);
@@ -51,10 +52,10 @@ fn compare(universe: &Universe, cases: &[Recorded]) -> BTreeMap<Difference, usiz
     let mut unknown = Vec::new();
     let mut known = BTreeMap::new();
     for case in cases {
-        // given nothing installed or one bundle, when a Subscription asks for the package, or for a channel of it
+        // given nothing installed or one bundle, when a Subscription requests the package, or a channel of it
         let channel = case.channels.first().map(String::as_str);
         let ours = ask(universe, &case.package, channel, case.installed.as_deref());
-        // then the same bundle is chosen (v1 "chooses" what is installed where we say that there is nothing to do)
+        // then the same bundle is chosen (v1 "chooses" the installed one where nothing is to be done)
         let same = |item: &Resolved| Some(&item.chosen.name) == case.bundle.as_ref();
         if ours.as_ref().is_ok_and(same) {
             let item = ours.as_ref().unwrap();

@@ -27,7 +27,7 @@ fn chosen(package: &str) -> ChosenBundle {
     }
 }
 
-/// That `by` needs `package`, which is installed along.
+/// `by` needs `package`, which is installed along.
 fn needs(by: &str, package: &str) -> Dependency {
     Dependency {
         need: Need::Package { name: package.into(), range: ">=1.0.0".into() },
@@ -36,7 +36,7 @@ fn needs(by: &str, package: &str) -> Dependency {
     }
 }
 
-/// That `by` needs what the Subscription that asks for all this gets.
+/// `by` needs the bundle of the requesting Subscription.
 fn needs_the_first(by: &str) -> Dependency {
     let satisfied_by = SatisfiedBy::Request { subscription: "ns/thing".into(), name: "thing.v1.0.0".into() };
     Dependency { satisfied_by, ..needs(by, "thing") }
@@ -46,8 +46,8 @@ fn with(dependencies: Vec<Dependency>) -> Resolved {
     Resolved { dependencies, ..resolved(None, "1.0.0") }
 }
 
-/// Name, who needs it, and what it waits for, in order.
-fn told(resolved: &Resolved) -> Vec<String> {
+/// Name, dependents, and waits, in order.
+fn reported(resolved: &Resolved) -> Vec<String> {
     let short = |names: &[String]| {
         names.iter().map(|n| n.trim_end_matches("-stable-catalog-olm")).collect::<Vec<_>>().join("+")
     };
@@ -61,17 +61,17 @@ fn told(resolved: &Resolved) -> Vec<String> {
 fn what_is_needed_comes_before_what_needs_it() {
     // given thing → a → b, thing → b, and c that b needs
     let resolved = with(vec![needs("thing", "a"), needs("a", "b"), needs("thing", "b"), needs("b", "c")]);
-    assert_eq!(told(&resolved), ["c for b after []", "b for a+thing after [c]", "a for thing after [b]"]);
+    assert_eq!(reported(&resolved), ["c for b after []", "b for a+thing after [c]", "a for thing after [b]"]);
 }
 
 #[test]
 fn bundles_that_need_each_other_do_not_wait_for_each_other() {
     // given two that need each other, and one that needs the first again
     let resolved = with(vec![needs("thing", "a"), needs("a", "b"), needs("b", "a"), needs_the_first("b")]);
-    // then one of the two waits is left out
-    assert_eq!(told(&resolved), ["b for a after []", "a for b+thing after [b]"]);
-    // one that needs itself waits for nobody
-    assert_eq!(told(&with(vec![needs("thing", "a"), needs("a", "a")])), ["a for thing after []"]);
+    // then one of the two waits is omitted
+    assert_eq!(reported(&resolved), ["b for a after []", "a for b+thing after [b]"]);
+    // one that needs itself waits for no other
+    assert_eq!(reported(&with(vec![needs("thing", "a"), needs("a", "a")])), ["a for thing after []"]);
 }
 
 #[test]
@@ -83,8 +83,8 @@ fn a_long_chain_is_no_deep_recursion() {
     let order: Vec<String> =
         wanted_along(&with(chain)).into_iter().map(|w| w.resolved.chosen.package).collect();
     assert_eq!((order.len(), &order[0], &order[LONG - 1]), (LONG, &name(LONG), &name(1)));
-    // what does not hang together with the choice is not brought along
-    assert!(told(&with(vec![needs("other", "a")])).is_empty());
+    // unrelated bundles are not brought along
+    assert!(reported(&with(vec![needs("other", "a")])).is_empty());
 }
 
 #[test]
@@ -96,14 +96,14 @@ fn its_own_subscription_will_be_given_the_same_choice() {
         (a.resolved.action, a.resolved.subscription.as_str()),
         (Action::Install, "ns/a-stable-catalog-olm")
     );
-    // of what it needs only its own is left, and that is another Subscription's by then
+    // only its own dependency is left, which then belongs to another Subscription
     let [need] = a.resolved.dependencies.as_slice() else { panic!("{:?}", a.resolved.dependencies) };
     let by = SatisfiedBy::Request { subscription: "ns/b-stable-catalog-olm".into(), name: "b.v1.0.0".into() };
     assert_eq!(need.satisfied_by, by);
 }
 
 #[test]
-fn the_subscription_is_as_olm_names_it_and_says_for_whom_it_is() {
+fn the_subscription_is_as_olm_names_it_and_names_its_dependent() {
     let entry = AlongRef {
         subscription: subscription_name(&chosen("a")),
         bundle: chosen("a"),
@@ -125,7 +125,7 @@ fn the_subscription_is_as_olm_names_it_and_says_for_whom_it_is() {
                       "startingCSV": "a.v1.0.0", "installPlanApproval": "Manual" },
         })
     );
-    // any package and channel make a name that an API server takes
+    // any package and channel make a valid name
     let odd = ChosenBundle { channel: "4.x_Beta".into(), ..chosen("a") };
     assert_eq!(subscription_name(&odd), "a-4.x-beta-catalog-olm");
     let (long, other) = (chosen(&"x".repeat(300)), chosen(&format!("{}y", "x".repeat(299))));
@@ -133,7 +133,7 @@ fn the_subscription_is_as_olm_names_it_and_says_for_whom_it_is() {
     assert_ne!(subscription_name(&long), subscription_name(&other));
 }
 
-/// The plan of one operator, and of those that come along; `change` may spoil a plan.
+/// The plan of one operator, and of those installed along; `change` may break a plan.
 fn planned(change: impl Fn(&mut Case)) -> Plan {
     let mut case = Case::install("1.0.0");
     case.resolved = with(vec![needs("thing", "a")]);
@@ -158,7 +158,7 @@ fn the_plan_shows_what_comes_along_and_its_digest_covers_it() {
     assert!(!plan.is_blocked(), "{:#?}", plan.findings);
     assert!(ops(&plan).contains(&"create Subscription a-stable-catalog-olm".to_owned()), "{:?}", ops(&plan));
     assert_eq!(plan.along[0].plan.bundle, "a.v1.0.0");
-    // another content of what comes along is another plan
+    // another content of an operator installed along is another plan
     let other = planned(|case| {
         case.bundle = bundle(
             "1.0.0",
@@ -185,7 +185,7 @@ fn the_plan_shows_what_comes_along_and_its_digest_covers_it() {
 
 #[test]
 fn a_plan_that_is_carried_on_has_the_content_that_was_begun() {
-    // given a plan that makes its OperatorGroup, and brings something along
+    // given a plan that creates its OperatorGroup, and brings an operator along
     let mut case = Case::install("1.0.0");
     case.groups = vec![];
     case.targets = vec!["ns".into()];
@@ -197,15 +197,15 @@ fn a_plan_that_is_carried_on_has_the_content_that_was_begun() {
     };
     let begun = case.plan().with_along(along(&case), Approval::Automatic, &BTreeSet::new());
     let remembered = begun.entries();
-    // when it was carried out in part: group and Subscription are there, nothing is to be brought along any more
+    // when it was applied in part: group and Subscription exist, nothing is to be brought along any more
     case.live = case.applied();
     case.groups = vec![group("olm-operators", &["ns"])];
     case.resolved.dependencies.clear();
     let resumed = case.plan().resumed(&remembered, Approval::Automatic);
-    // then it is the same content, although the plan would be another
+    // then it has the same content, although the plan would differ
     assert_ne!(resumed.digest, begun.digest);
     assert_eq!(resumed.content_digest(), begun.content_digest());
-    // and another image is not
+    // and another image changes it
     case.bundle = bundle("1.0.0", vec![], |csv| {
         csv["spec"]["install"]["spec"]["deployments"][0]["spec"]["template"]["spec"]["containers"][0]["image"] =
             json!("localhost/evil:1");
@@ -226,14 +226,14 @@ fn what_keeps_one_from_being_installed_keeps_all_from_it() {
         finding.text.contains("a.v1.0.0 is required by thing")
             && finding.text.contains("TooManyOperatorGroups")
     );
-    // nor does it take a Subscription's name that is somebody else's
+    // nor does it take the name of a foreign Subscription
     let taken = BTreeSet::from(["a-stable-catalog-olm".to_owned()]);
     let mut case = Case::install("1.0.0");
     case.resolved = with(vec![needs("thing", "a")]);
     let one = Along::new(&wanted_along(&case.resolved)[0], Case::install("1.0.0").plan());
     let plan = case.plan().with_along(vec![one], Approval::Manual, &taken);
     assert!(blocking(&plan)[0].text.contains("with a different spec"), "{:#?}", plan.findings);
-    // and what nobody made a plan for is missing still
+    // and a dependency without a plan is still missing
     assert_eq!(blocking(&case.plan())[0].code, FindingCode::DependencyMissing);
 }
 
@@ -248,7 +248,7 @@ pub(crate) fn shared(path: &str) -> Option<PathBuf> {
     there.then_some(file)
 }
 
-/// A real package of the catalog with everything that it brings along, planned in a namespace that watches `targets`.
+/// A real package of the catalog with its dependencies, planned in a namespace that watches `targets`.
 fn real(package: &str, targets: &[&str]) -> Option<Plan> {
     let content = std::fs::read(shared("catalogs/community-dev.json")?).unwrap();
     let catalog = olm_catalog::Catalog::from_bytes("community-dev", &content);
@@ -279,7 +279,7 @@ fn real_plan(resolved: &Resolved, targets: &[&str]) -> Option<Plan> {
     Some(case.plan())
 }
 
-/// Findings that keep a bundle from being installed, whatever it needs.
+/// Findings that block a bundle, whatever it needs.
 fn own(plan: &Plan) -> Vec<String> {
     blocking(plan)
         .iter()
@@ -311,7 +311,7 @@ fn real_chains_plan_with_everything_that_they_need() {
         assert_eq!(missing, spoilt, "{package}: {:#?}", plan.findings);
         let made = plan.objects.iter().filter(|o| o.reference.kind == "Subscription").count();
         assert_eq!(made, needs.len());
-        // the way in which it is shown is the way in which it is carried out
+        // the shown order is the applied order
         let value = serde_json::to_value(&plan).unwrap();
         let back: Plan = serde_json::from_value(value).unwrap();
         assert_eq!(back.entries(), plan.entries());

@@ -14,14 +14,14 @@ fn an_install_creates_everything_in_phases_and_shows_what_it_applies() {
     let plan = case.plan();
     assert_eq!(plan.action, PlanAction::Install);
     assert!(plan.objects.iter().all(|o| o.op == Op::Create), "{:?}", ops(&plan));
-    // what is shown is what is applied
+    // the shown objects are the applied ones
     let applied: Vec<ObjectRef> =
         plan.phases().into_iter().flat_map(|p| p.objects.into_iter().map(|(_, r, _)| r)).collect();
     let shown: Vec<ObjectRef> = plan.objects.iter().map(|o| o.reference.clone()).collect();
     assert_eq!(applied, shown);
     let phases: Vec<Phase> = plan.phases().iter().map(|p| p.phase).collect();
     assert_eq!(phases, [Phase::Prerequisites, Phase::Crds, Phase::Rbac, Phase::Workloads, Phase::Serving]);
-    // the ClusterServiceVersion comes first and carries what its pods inherit
+    // the ClusterServiceVersion comes first and has the annotations that its pods inherit
     let csv = &plan.phases()[0].objects[0].2;
     assert_eq!(csv["kind"], "ClusterServiceVersion");
     assert_eq!(csv["metadata"]["namespace"], "ns");
@@ -41,12 +41,12 @@ fn applying_twice_changes_nothing() {
     case.live = case.applied();
     let second = case.plan();
     assert!(second.objects.iter().all(|o| o.op == Op::Unchanged), "{:#?}", second.objects);
-    // and what was approved before is the same plan afterwards
+    // and an approved plan is the same afterwards
     assert_eq!(first.digest, second.digest);
 }
 
 #[test]
-fn a_change_by_hand_is_shown_and_put_back() {
+fn a_manual_change_is_shown_and_reverted() {
     let mut case = Case::install("1.0.0");
     case.live = case.applied();
     let deployment = ObjectRef::new("apps/v1", "Deployment", Some("ns"), "thing");
@@ -88,7 +88,7 @@ fn an_upgrade_shows_the_difference_and_removes_leftovers_but_no_crd() {
     let mut case = old.upgrade("1.0.1", next);
     case.approval = Approval::Manual;
     let plan = case.plan();
-    // then the old ConfigMap and the old version go, the CRD stays
+    // then the old ConfigMap and the old version are deleted, the CRD stays
     assert_eq!(
         (plan.action, plan.from.as_deref(), plan.to.as_deref()),
         (PlanAction::Upgrade, Some("1.0.0"), Some("1.0.1"))
@@ -99,12 +99,12 @@ fn an_upgrade_shows_the_difference_and_removes_leftovers_but_no_crd() {
     assert!(!deleted.iter().any(|d| d.contains("CustomResourceDefinition")), "{deleted:?}");
     let deployment = plan.objects.iter().find(|o| o.reference.kind == "Deployment").unwrap();
     assert!(deployment.diff.iter().any(|d| d.path.ends_with("/image")), "{:?}", deployment.diff);
-    // and the one new right is all that is new
+    // and the only new right is the added one
     let added: Vec<&str> = plan.permissions.added.iter().map(|r| r.rule.as_str()).collect();
     assert_eq!((added, plan.permissions.added[0].level), (vec!["patch nodes"], Level::High));
     assert!(plan.requires_approval);
     assert!(plan.reversible.possible);
-    // after it nothing is left to do
+    // afterwards nothing is left to do
     case.live = case.applied();
     let after = case.plan();
     assert!(after.objects.iter().all(|o| o.op == Op::Unchanged), "{:?}", ops(&after));
@@ -125,10 +125,10 @@ fn the_digest_is_about_content_alone() {
         }
     }
     assert_eq!(digest(&other), base);
-    // nor does a namespace that is still to be made
+    // nor does a namespace that is still to be created
     other.live.clear();
     assert_eq!(digest(&other), base);
-    // nor who approves
+    // nor the approver
     other.approval = Approval::Manual;
     assert_eq!(digest(&other), base);
     // one image does
@@ -194,13 +194,13 @@ fn webhooks_are_in_the_plan_without_certificates() {
     let mut case = Case::of(bundle("1.0.0", vec![], webhook), None, "1.0.0");
     // when it is planned
     let plan = case.plan();
-    // then it is switched on last, after the Deployment and what that needs
+    // then it is applied last, after the Deployment and its prerequisites
     assert!(!plan.is_blocked(), "{:?}", codes(&plan));
     let phases: Vec<Phase> = plan.phases().iter().map(|p| p.phase).collect();
     assert!(phases.ends_with(&[Phase::Endpoints, Phase::Workloads, Phase::Serving]), "{phases:?}");
     let all = format!("{:?}", plan.phases());
     assert!(!all.contains("caBundle") && !all.contains("tls.crt\": String"), "{all}");
-    // and when all of it is there, with certificates, the plan is the same
+    // and when all of it exists, with certificates, the plan is the same
     for phase in plan.phases() {
         for (_, reference, mut manifest) in phase.objects {
             if reference.kind == "ValidatingWebhookConfiguration" {
@@ -236,14 +236,14 @@ fn an_old_cluster_blocks() {
         Case::of(bundle("1.0.0", vec![], |csv| csv["spec"]["minKubeVersion"] = json!("1.40")), None, "1.0.0");
     case.facts.kubernetes = Version::parse("1.33.2+k3s1").ok();
     assert_eq!(codes(&case.plan()), [FindingCode::KubernetesTooOld]);
-    // a vendor's suffix is no older version
+    // a vendor's suffix does not mean an older version
     case.facts.kubernetes = Version::parse("1.40.0-rc.1").ok();
     assert_eq!(codes(&case.plan()), []);
 }
 
 #[test]
 fn crds_of_others_and_stored_versions_block() {
-    // nobody's CRD is taken over
+    // a CRD without an owner is adopted
     let mut case = Case::install("1.0.0");
     case.put(crd(&["v1"]));
     let plan = case.plan();
@@ -275,7 +275,7 @@ fn crds_of_others_and_stored_versions_block() {
         2,
         "{manifest}"
     );
-    // a version that objects are stored in must stay
+    // a stored version must stay
     let mut old = crd(&["v1alpha1"]);
     old["status"] = json!({ "storedVersions": ["v1alpha1"] });
     case.put(old);
@@ -314,8 +314,8 @@ fn a_rollback_is_called_one() {
 }
 
 #[test]
-fn a_change_of_channel_has_a_word_of_its_own_when_the_version_stays() {
-    // given an installed version, and a Subscription that followed another channel until now
+fn a_change_of_channel_with_the_same_version_has_a_separate_word() {
+    // given an installed version, and a Subscription that changes its channel
     let mut case = Case::install("1.0.0");
     case.live = case.applied();
     case.resolved.action = Action::None;
@@ -325,7 +325,7 @@ fn a_change_of_channel_has_a_word_of_its_own_when_the_version_stays() {
     case.facts.from_channel = Some("alpha".into());
     case.approval = Approval::Manual;
     let plan = case.plan();
-    // then nothing is done but that, and the plan says so: what it may do it may do already
+    // then only the channel changes, and the plan shows it: no new rights
     assert_eq!(plan.action, PlanAction::ChannelChange);
     assert_eq!((plan.permissions.added.len(), plan.permissions.removed.len()), (0, 0));
     assert_eq!(plan.headline(), "channel-change thing 1.0.0, channel alpha -> stable");
@@ -334,14 +334,14 @@ fn a_change_of_channel_has_a_word_of_its_own_when_the_version_stays() {
         "{:?}",
         ops(&plan)
     );
-    // with a version it is an upgrade, and the channels are told
+    // with a new version it is an upgrade, and the channels are shown
     let old = Case::install("1.0.0");
     let mut next = old.upgrade("1.1.0", bundle("1.1.0", vec![], |_| {}));
     next.facts.from_channel = Some("alpha".into());
     let plan = next.plan();
     assert_eq!(plan.action, PlanAction::Upgrade);
     assert_eq!(plan.headline(), "upgrade thing 1.0.0 -> 1.1.0, channel alpha -> stable");
-    // the channel that is followed anyway is no change, nor is one of a package that was not there
+    // the same channel is not a change, nor is that of a package that was not installed
     next.facts.from_channel = Some("stable".into());
     assert_eq!(next.plan().from_channel, None);
     let mut new = Case::install("1.0.0");
@@ -350,8 +350,8 @@ fn a_change_of_channel_has_a_word_of_its_own_when_the_version_stays() {
 }
 
 #[test]
-fn a_change_by_hand_is_told_from_one_of_the_new_version() {
-    // given an upgrade with another image, of a Deployment that somebody scaled down
+fn a_manual_change_is_distinguished_from_one_of_the_new_version() {
+    // given an upgrade with another image, of a Deployment scaled down manually
     let old = Case::install("1.0.0");
     let mut case = old.upgrade("1.0.1", bundle("1.0.1", vec![], |_| {}));
     let deployment = ObjectRef::new("apps/v1", "Deployment", Some("ns"), "thing");
@@ -361,7 +361,7 @@ fn a_change_by_hand_is_told_from_one_of_the_new_version() {
     let cause = |path: &str| object.diff.iter().find(|f| f.path == path).map(|f| f.cause);
     assert_eq!(cause("/spec/replicas"), Some(Cause::Drift), "{:?}", object.diff);
     assert_eq!(cause("/spec/template/spec/containers[name=thing]/image"), Some(Cause::Change));
-    // where nothing but that was changed, the object says so
+    // where nothing else was changed, the object shows it
     let mut same = Case::install("1.0.0");
     same.live = same.applied();
     same.resolved.action = Action::None;
@@ -370,7 +370,7 @@ fn a_change_by_hand_is_told_from_one_of_the_new_version() {
     let object = plan.objects.iter().find(|o| o.reference == deployment).unwrap();
     assert_eq!((object.op, object.diff[0].cause), (Op::Update, Cause::Drift));
     assert_eq!(object.note.as_deref(), Some("it was changed by another client and is restored"));
-    // the label by which the plan marks what is the package's comes back, too
+    // the label of the package's components is restored, too
     let label = olm_api::names::component_label("thing", "ns");
     for without in [Some(label.as_str()), None] {
         let metadata = &mut same.live.get_mut(&deployment).unwrap()["metadata"];

@@ -1,4 +1,4 @@
-//! Plans over snapshots: what they show, what they apply, what stands in their way.
+//! Plans over snapshots: shown and applied objects, and blockers.
 // the lints let `#[test]` functions panic, not the helpers they share
 #![allow(clippy::unwrap_used, clippy::panic)]
 

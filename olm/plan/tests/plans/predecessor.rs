@@ -1,4 +1,4 @@
-//! From the etcd operators that upstream recorded to ours.
+//! Upgrades from the recorded etcd operators of upstream to the shipped one.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ fn package(catalog: &olm_catalog::Catalog) -> Arc<olm_catalog::Package> {
     catalog.package(PACKAGE).unwrap().expect("package etcd")
 }
 
-/// Bundles that are had one after the other, when each upgrade that is offered is taken.
+/// The installed bundles, one after the other, when each offered upgrade is taken.
 fn way(universe: &Universe, catalog: &CatalogRef, from: &str, channel: Option<&str>) -> Vec<String> {
     let mut have = vec![from.to_owned()];
     loop {
@@ -38,8 +38,9 @@ fn way(universe: &Universe, catalog: &CatalogRef, from: &str, channel: Option<&s
     }
 }
 
-/// Who has the last bundle of one of upstream's channels, and names our catalog in his Subscription, comes to the head of our
-/// channel of that name, and of `stable`, without anything being installed anew. So does who has one of the bundles before it.
+/// From the last bundle of one of upstream's channels, a Subscription to the shipped catalog reaches the head
+/// of the channel of the same name, and of `stable`, without a new installation. So it does from the earlier
+/// bundles.
 #[test]
 fn every_recorded_etcd_operator_upgrades_to_ours() {
     let Some(file) = shared("catalogs/community-dev.json") else { return };
@@ -52,7 +53,7 @@ fn every_recorded_etcd_operator_upgrades_to_ours() {
     let mut seen = Vec::new();
     for channel in theirs.channels.values() {
         for entry in &channel.entries {
-            // Where the Subscription stays in its channel, and where it is taken to the stable one.
+            // Where the Subscription stays in its channel, and where it moves to the stable one.
             let wide = entry.name.ends_with("-clusterwide");
             let mut asked = vec![(Some(channel.name.as_str()), channel.name.as_str())];
             if !wide {

@@ -1,4 +1,4 @@
-//! What holds for every plan.
+//! Properties of every plan.
 
 use olm_plan::Plan;
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ fn order() -> impl Strategy<Value = Vec<usize>> {
     Just((0..5).collect::<Vec<usize>>()).prop_shuffle()
 }
 
-/// The same object with the keys of its maps the other way round.
+/// The same object with the keys of its maps in reverse order.
 fn reversed(value: &Value) -> Value {
     match value {
         Value::Object(map) => map.iter().rev().map(|(k, v)| (k.clone(), reversed(v))).collect(),
@@ -37,7 +37,7 @@ proptest! {
         let one = case(&first, &values);
         let mut other = case(&second, &values);
         prop_assert_eq!(digest(&one), digest(&other));
-        // nor on the order of keys, nor on what is there already
+        // nor on the order of keys, nor on existing objects
         if let Ok(rendered) = &mut other.rendered {
             for (_, objects) in &mut rendered.phases {
                 for object in objects {

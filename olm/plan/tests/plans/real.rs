@@ -8,7 +8,7 @@ use olm_resolver::Version;
 
 use crate::world::*;
 
-/// The folders of the versions of every package, oldest first; none where the data is not there.
+/// The version directories of every package, oldest first; none without the data.
 fn packages() -> Vec<Vec<PathBuf>> {
     let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
     let root = std::env::var("OLM_SHARED_DATA").unwrap_or_else(|_| default.to_owned());
@@ -78,7 +78,7 @@ fn real_bundles_plan_to_a_fixed_point() {
     assert!(packages.is_empty() || count > 5);
 }
 
-/// From the oldest version of every package to its newest: carried out, and planned again.
+/// From the oldest version of every package to its newest: applied, and planned again.
 #[test]
 fn real_upgrades_plan_to_a_fixed_point() {
     let packages = packages();
@@ -97,7 +97,7 @@ fn real_upgrades_plan_to_a_fixed_point() {
         next.live = old.applied();
         next.previous = old.rendered.ok();
         let first = next.plan();
-        // whatever differs says whose it is, and nobody touched anything
+        // every difference has its cause, and there is no drift
         for object in &first.objects {
             let foreign = object.diff.iter().find(|f| f.cause != olm_plan::Cause::Change);
             let known = next.previous.as_ref().unwrap().objects().any(|(_, o)| {

@@ -24,7 +24,7 @@ fn the_json_is_the_one_schema_and_holds_no_secret() {
     keys.sort_unstable();
     insta::assert_snapshot!(keys.join(" "), @"action apiVersion bundle catalogDigest channel dependencies digest findings images namespace objects package path permissions requiresApproval reversible subscription to why");
     assert_eq!(value["apiVersion"], "plan.olm/v1");
-    // it can be read back, without what is to be applied
+    // it can be parsed again, without the manifests
     let back: Plan = serde_json::from_str(&text).unwrap();
     assert!(back.phases().is_empty());
     assert_eq!(back.digest, plan.digest);
@@ -97,7 +97,7 @@ fn plans_of_every_kind_satisfy_the_schema_and_others_do_not() {
     for plan in plans() {
         let value = serde_json::to_value(&plan).unwrap();
         assert_eq!(errors(&value), Vec::<String>::new(), "{}", plan.headline());
-        // nothing is left out of the schema: a field that it does not know would go unnoticed
+        // the schema is complete: an unknown field would go unnoticed
         assert_eq!(unknown_fields(&schema, &schema, &value, ""), Vec::<String>::new());
         for (field, wrong) in
             [("apiVersion", json!("plan.olm/v9")), ("action", json!("explode")), ("objects", json!({}))]
@@ -109,7 +109,7 @@ fn plans_of_every_kind_satisfy_the_schema_and_others_do_not() {
     }
 }
 
-/// Fields of a value that its schema has no words for.
+/// Fields of a value that are not in its schema.
 fn unknown_fields(root: &Value, schema: &Value, value: &Value, path: &str) -> Vec<String> {
     let schema = match schema["$ref"].as_str().and_then(|r| r.strip_prefix('#')) {
         Some(pointer) => root.pointer(pointer).unwrap(),
@@ -126,7 +126,7 @@ fn unknown_fields(root: &Value, schema: &Value, value: &Value, path: &str) -> Ve
                 let below = [&schema["properties"][key], &schema["additionalProperties"]];
                 match below.into_iter().find(|s| !s.is_null()) {
                     Some(below) => unknown_fields(root, below, value, &format!("{path}/{key}")),
-                    // any value at all may stand in a difference
+                    // a difference may contain any value
                     None if schema["type"].is_null() => Vec::new(),
                     None => vec![format!("{path}/{key}")],
                 }

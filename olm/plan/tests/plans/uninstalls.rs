@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::world::*;
 
-/// What an uninstall over the cluster after a case is made from.
+/// Input of an uninstall over the cluster after a case.
 pub struct Leaving<'a> {
     pub case: &'a Case,
     pub policy: DeletionPolicy,
@@ -129,7 +129,7 @@ fn an_uninstall_keeps_crds_and_stops_at_operands() {
     assert_eq!(list.last().unwrap(), "noop CustomResourceDefinition things.example.com");
     assert!(list.contains(&"delete OperatorGroup olm-operators".to_owned()), "{list:?}");
     assert!(!plan.is_blocked());
-    // what garbage collection and the manager take away says so, and nothing else does
+    // objects deleted by garbage collection and the manager are marked, and no others
     for object in plan.objects.iter().filter(|o| o.op == Op::Delete) {
         let direct = ["Subscription", "ClusterServiceVersion", "OperatorGroup"]
             .contains(&object.reference.kind.as_str());
@@ -138,14 +138,14 @@ fn an_uninstall_keeps_crds_and_stops_at_operands() {
     }
     assert_eq!(plan.permissions.added, vec![]);
     assert!(!plan.permissions.removed.is_empty());
-    // operands stop it, unless the policy says otherwise
+    // operands block it, unless the policy allows it
     let plan = uninstall(&case, DeletionPolicy::default(), &[operand(Some(3))]);
     assert!(plan.is_blocked());
     assert_eq!(codes(&plan), [FindingCode::OperandsPresent]);
     assert_eq!(plan.findings[0].object.as_deref(), Some("CustomResourceDefinition/things.example.com"));
     let orphaned = uninstall(&case, KEEP, &[operand(Some(3))]);
     assert_eq!((orphaned.is_blocked(), orphaned.findings[0].severity), (false, Severity::Warn));
-    // nobody knows how many: what is left behind is said, what would be deleted is refused
+    // an unknown number: leaving them is reported, deleting them is refused
     assert!(!uninstall(&case, KEEP, &[operand(None)]).is_blocked());
 }
 
@@ -162,7 +162,7 @@ fn instances_go_first_while_the_operator_can_clean_up() {
     let plan = leaving.plan();
     assert_eq!(ops(&plan)[..3], ["delete Thing a", "delete Thing b", "delete Subscription thing"]);
     assert!(!plan.is_blocked() && !plan.reversible.possible);
-    // and where they stay the plan shows them all the same
+    // and where they stay the plan still shows them
     leaving.policy = KEEP;
     let kept = leaving.plan();
     assert_eq!(ops(&kept)[..2], ["noop Thing a", "noop Thing b"]);
@@ -176,7 +176,7 @@ fn deleting_crds_takes_their_objects_and_wants_to_know_them() {
     assert_eq!(ops(&plan).last().unwrap(), "delete CustomResourceDefinition things.example.com");
     assert!(!plan.is_blocked() && !plan.reversible.possible);
     assert!(uninstall(&case, ALL, &[operand(None)]).is_blocked());
-    // whoever keeps the instances cannot have their kind deleted
+    // keeping the instances and deleting their kind is a contradiction
     let contradiction = DeletionPolicy {
         operands: OperandPolicy::Orphan,
         crds: CrdPolicy::Delete,
@@ -190,7 +190,8 @@ fn deleting_crds_takes_their_objects_and_wants_to_know_them() {
 fn what_others_took_over_stays() {
     let case = Case::install("1.0.0");
     let mut leaving = Leaving::new(&case, ALL, &[operand(Some(0))]);
-    // given what another namespace's installation uses, and a Deployment that went to another operator
+    // given objects shared with another namespace's installation, and a Deployment adopted by another
+    // operator
     leaving.change = Box::new(|live| {
         for (reference, object) in live.iter_mut() {
             let labels = match reference.kind.as_str() {
@@ -210,7 +211,7 @@ fn what_others_took_over_stays() {
         .filter(|o| o.op == Op::Noop)
         .map(|o| (o.reference.kind.as_str(), o.note.as_deref().unwrap_or_default()))
         .collect();
-    // with the CRD stay the roles over it
+    // the roles over the CRD stay with it
     let (roles, kept): (Vec<_>, Vec<_>) = kept.into_iter().partition(|(kind, _)| *kind == "ClusterRole");
     assert!(
         !roles.is_empty()
@@ -228,7 +229,7 @@ fn what_others_took_over_stays() {
 }
 
 #[test]
-fn the_digest_pins_what_is_lost_and_nothing_that_goes_by_itself() {
+fn the_digest_pins_lost_objects_and_no_garbage_collected_ones() {
     let case = Case::install("1.0.0");
     let policy = DeletionPolicy {
         operands: OperandPolicy::Delete,
@@ -238,10 +239,10 @@ fn the_digest_pins_what_is_lost_and_nothing_that_goes_by_itself() {
     let mut leaving = Leaving::new(&case, policy, &[operand(Some(1))]);
     leaving.instances = things(&["a"]);
     let reviewed = leaving.plan().digest;
-    // a Deployment that is gone already changes nothing
+    // a missing Deployment changes nothing
     leaving.change = Box::new(|live| live.retain(|r, _| r.kind != "Deployment"));
     assert_eq!(leaving.plan().digest, reviewed);
-    // one more instance does: nobody agreed to lose it
+    // one more instance does: its loss was not confirmed
     leaving.instances = things(&["a", "b"]);
     assert_ne!(leaving.plan().digest, reviewed);
 }
@@ -264,7 +265,7 @@ fn what_may_not_be_looked_at_may_be_there() {
 }
 
 #[test]
-fn what_was_installed_for_it_goes_after_it_when_the_policy_says_so_and_nothing_else_needs_it() {
+fn unneeded_dependencies_are_removed_after_it_when_the_policy_requires_it() {
     let case = Case::install("1.0.0");
     let mut leaving =
         Leaving::new(&case, DeletionPolicy { dependencies: DependencyRemoval::Delete, ..KEEP }, &[]);
@@ -275,12 +276,13 @@ fn what_was_installed_for_it_goes_after_it_when_the_policy_says_so_and_nothing_e
     let list = ops(&plan);
     let at =
         |text: &str| list.iter().position(|op| op == text).unwrap_or_else(|| panic!("{text} in {list:?}"));
-    // whoever needs goes before what it needs
+    // a dependent is removed before its dependency
     assert!(at("delete ClusterServiceVersion thing.v1.0.0") < at("delete Subscription base"));
     assert!(at("delete Subscription base") < at("delete ClusterServiceVersion base.v1"));
     assert_eq!(plan.dependencies[0].satisfied_by, "installed as a dependency and no longer required");
     let agreed = plan.digest;
-    // what another one needs stays, and so does everything by default; both are another plan
+    // a dependency that another operator needs stays, and so does everything by default; both are another
+    // plan
     leaving.dependencies[0].by = vec!["other".into()];
     let plan = leaving.plan();
     assert_eq!(plan.dependencies[0].satisfied_by, "retained: required by other");

@@ -89,7 +89,7 @@ pub fn resolved(from: Option<&str>, to: &str) -> Resolved {
     }
 }
 
-/// A cluster with one namespace, and what a plan is made from.
+/// A cluster with one namespace, and the input of a plan.
 pub struct Case {
     pub bundle: Bundle,
     pub rendered: Result<Rendered, RenderError>,
@@ -172,7 +172,7 @@ impl Case {
 
     pub fn plan(&self) -> Plan {
         let input = self.input();
-        // the snapshot holds what `reads` asks for and nothing else
+        // the snapshot has exactly the objects of `reads`
         let asked: BTreeSet<ObjectRef> = reads(&input).into_iter().collect();
         let live: Live = self
             .live
@@ -192,13 +192,13 @@ impl Case {
         plan
     }
 
-    /// What is on the cluster after the plan.
+    /// The cluster after the plan.
     pub fn applied(&self) -> Live {
         let mut live = self.live.clone();
         let plan = self.plan();
         for phase in plan.phases() {
             for (_, reference, mut manifest) in phase.objects {
-                // what an API server adds
+                // fields set by an API server
                 manifest["metadata"]["uid"] = json!("1");
                 manifest["metadata"]["resourceVersion"] = json!("1");
                 if reference.kind == "CustomResourceDefinition" {

@@ -1,4 +1,4 @@
-//! What is around the objects of a plan: the namespace, quotas, webhooks, other people.
+//! The environment of a plan's objects: the namespace, quotas, webhooks, other users.
 
 use olm_plan::{Fact, FactsNeeded, FindingCode, RoleName, Severity, roles_needed, services_needed};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ pub(crate) fn quota(hard: Value, used: Value) -> Value {
             "spec": { "hard": hard }, "status": { "hard": hard, "used": used } })
 }
 
-/// A webhook that must answer for every Deployment, with nobody behind it.
+/// A mandatory webhook for every Deployment, without endpoints.
 pub(crate) fn webhook(change: Value) -> World {
     let mut hook = json!({
         "name": "check.policy.example.com", "failurePolicy": "Fail",
@@ -27,7 +27,7 @@ pub(crate) fn webhook(change: Value) -> World {
     world
 }
 
-/// A namespace in which somebody has the rights of `edit`, and an operator that may patch nodes.
+/// A namespace with a subject that has the rights of `edit`, and an operator that may patch nodes.
 pub(crate) fn trap(subject: Value) -> World {
     let mut world = World::install(vec![], |csv| {
         allow(csv, json!({ "apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"] }));
@@ -43,7 +43,7 @@ pub(crate) fn trap(subject: Value) -> World {
 }
 
 #[test]
-fn whoever_can_act_as_the_operator_is_named() {
+fn subjects_that_can_act_as_the_operator_are_named() {
     let finding = trap(json!({ "kind": "User", "name": "eve" })).only();
     assert_eq!((finding.code, finding.severity), (FindingCode::NamespaceTrap, Severity::Warn));
     assert_eq!(
@@ -57,7 +57,7 @@ fn whoever_can_act_as_the_operator_is_named() {
     // an account of another namespace is
     let other = trap(json!({ "kind": "ServiceAccount", "name": "ci", "namespace": "build" })).only();
     assert!(other.text.contains("ServiceAccount build/ci"), "{}", other.text);
-    // a role that lets nobody in is not
+    // a role without access is not
     let mut world = trap(json!({ "kind": "User", "name": "eve" }));
     for role in world.facts.roles.values_mut() {
         *role = Fact::Known(
@@ -65,7 +65,7 @@ fn whoever_can_act_as_the_operator_is_named() {
         );
     }
     assert_eq!(world.findings(), []);
-    // and an operator without far-reaching rights is worth nothing
+    // and an operator without far-reaching rights is not a target
     let mut world = World::install(vec![], |_| {});
     let trapped = trap(json!({ "kind": "User", "name": "eve" }));
     (world.facts.role_bindings, world.facts.roles) = (trapped.facts.role_bindings, trapped.facts.roles);
@@ -87,7 +87,7 @@ fn levels_of_the_namespace_act_by_their_mode() {
     let with = |labels: Value| {
         let mut world = World::install(vec![], |csv| pod(csv)["hostNetwork"] = json!(true));
         world.put(namespace(labels));
-        // a pod in the network of the node makes the operator's rights far-reaching, which is not of interest here
+        // a pod in the host network makes the operator's rights far-reaching, which is irrelevant here
         let findings = world.findings();
         findings.into_iter().filter(|f| f.code == FindingCode::PodSecurityViolation).collect::<Vec<_>>()
     };
@@ -135,13 +135,13 @@ fn quotas_count_what_the_plan_adds() {
         "the plan exceeds the quota: count/configmaps: 3 of 3 used, 1 needed; requests.cpu: 100m of 150m \
             used, 100m needed"
     );
-    // what is used is not known yet
+    // the usage is not known yet
     assert_eq!(with(&mut world, json!({ "pods": "0" }), json!({})), []);
-    // an upgrade runs one pod beside the old one for a while
+    // an upgrade runs one pod besides the old one for a while
     let mut world = World::install(vec![], |_| {}).upgrade("1.0.1", vec![], |_| {});
     let short = with(&mut world, json!({ "pods": "1" }), json!({ "pods": "1" }));
     assert!(short[0].text.ends_with("pods: 1 of 1 used, 1 needed"), "{}", short[0].text);
-    // and nothing new where nothing changes
+    // and no new one without a change
     world.live = world.applied();
     assert_eq!(with(&mut world, json!({ "pods": "1" }), json!({ "pods": "1" })), []);
 }
@@ -155,7 +155,7 @@ fn quotas_are_held_to_their_scope_and_demand_amounts() {
         quota["spec"]["scopes"] = scope;
         Fact::Known(vec![quota])
     };
-    // nothing is named, so these are pods of best effort
+    // nothing is specified, so these are BestEffort pods
     world.facts.quotas = scoped(json!(["NotBestEffort"]));
     assert_eq!(world.findings(), []);
     world.facts.quotas = scoped(json!(["BestEffort"]));
@@ -169,7 +169,7 @@ fn quotas_are_held_to_their_scope_and_demand_amounts() {
         "{:#?}",
         world.findings()
     );
-    // a scope of the future
+    // an unknown scope
     world.facts.quotas = scoped(json!(["Weekend"]));
     assert_eq!(world.codes(), [(FindingCode::NotChecked, Severity::Info)]);
 }
@@ -187,14 +187,14 @@ fn webhooks_matter_where_they_must_answer_for_the_plan() {
     let rules = |group: &str, resource: &str| json!({ "rules": [{ "operations": ["*"], "apiGroups": [group], "apiVersions": ["*"], "resources": [resource] }] });
     assert_eq!(codes(rules("apps", "statefulsets")), []);
     assert_eq!(codes(rules("apps", "deployments/scale")), []);
-    // pods are made by the Deployment
+    // the Deployment creates the pods
     assert_eq!(codes(rules("", "pods")), blocked);
     assert_eq!(codes(rules("*", "*")), blocked);
     let selector = |key: &str, operator: &str| json!({ "namespaceSelector": { "matchExpressions": [{ "key": key, "operator": operator }] } });
     assert_eq!(codes(selector("policy", "Exists")), []);
     assert_eq!(codes(selector("kubernetes.io/metadata.name", "Exists")), blocked);
     assert_eq!(codes(json!({ "objectSelector": { "matchLabels": { "app": "other" } } })), []);
-    // one that answers, and one of which nobody knows
+    // one that answers, and one in an unknown state
     let service = || ("policy".to_owned(), "check".to_owned());
     let mut world = webhook(json!({}));
     world.facts.ready_services = [(service(), Fact::Known(true))].into();
@@ -202,7 +202,7 @@ fn webhooks_matter_where_they_must_answer_for_the_plan() {
     world.facts.ready_services =
         [(service(), Fact::Unknown("no right to list EndpointSlices in namespace policy".into()))].into();
     assert_eq!(world.codes(), [(FindingCode::NotChecked, Severity::Info)]);
-    // once all is there and stays as it is, nothing is written
+    // once everything exists unchanged, nothing is written
     let mut world = webhook(json!({}));
     world.live = world.applied();
     assert_eq!(world.findings(), []);
@@ -219,12 +219,12 @@ fn only_what_matters_is_asked_for() {
     let built_in =
         World::install(vec![], |csv| pod(csv)["priorityClassName"] = json!("system-cluster-critical"));
     assert!(needed(&built_in).priority_classes.is_empty());
-    // who else is in the namespace matters where the operator can do harm
+    // other subjects of the namespace are relevant where the operator is dangerous
     let trap = trap(json!({ "kind": "User", "name": "eve" }));
     assert!(needed(&trap).role_bindings);
     let roles = roles_needed(trap.facts.role_bindings.known().unwrap());
     assert_eq!(roles.into_iter().collect::<Vec<_>>(), [RoleName { cluster: true, name: "edit".into() }]);
-    // Services are asked about where their webhook is asked about something that the plan writes
+    // Services are queried where their webhook receives a write of the plan
     let services = |change: Value| {
         let world = webhook(change);
         world

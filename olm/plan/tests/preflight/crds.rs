@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions that change, and the objects of them.
+//! Changes of CustomResourceDefinitions, and their objects.
 
 use std::collections::BTreeMap;
 
@@ -23,19 +23,19 @@ fn spec(crd: &mut Value) -> &mut Value {
     crd.pointer_mut("/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties").unwrap()
 }
 
-/// An upgrade whose CRD differs.
+/// An upgrade with a changed CRD.
 fn changed(change: impl FnOnce(&mut Value)) -> World {
     let mut new = crd();
     change(&mut new);
     World::install(vec![], |_| {}).upgrade("1.0.1", vec![new], |_| {})
 }
 
-/// The size has a maximum from now on.
+/// The size gets a maximum.
 pub(crate) fn narrowed() -> World {
     changed(|crd| spec(crd)["size"]["maximum"] = json!(7))
 }
 
-/// One field goes.
+/// One field is removed.
 pub(crate) fn without_mode() -> World {
     changed(|crd| drop(spec(crd).as_object_mut().unwrap().remove("mode")))
 }
@@ -63,7 +63,7 @@ fn breaking(world: &World) -> Severity {
 #[test]
 fn a_narrower_schema_blocks_as_long_as_it_may_hurt() {
     let mut world = narrowed();
-    // nobody looked at the objects, or could
+    // the objects were not read
     assert_eq!(breaking(&world), Severity::Block);
     world.facts.custom_objects =
         [("things.example.com".to_owned(), Fact::Unknown("no right to list things.example.com".to_owned()))]
@@ -74,7 +74,7 @@ fn a_narrower_schema_blocks_as_long_as_it_may_hurt() {
     assert!(fix.contains("--verb=list --resource=things.example.com"), "{fix}");
     assert!(fix.contains("--serviceaccount=olm:olm-manager"), "{fix}");
     assert!(findings.iter().any(|f| f.code == FindingCode::NotChecked), "{findings:#?}");
-    // one of the objects does not fit: it is named with its field
+    // one of the objects is invalid: it is named with its field
     world.facts.custom_objects =
         things(vec![thing("main", json!({ "size": 9 })), thing("small", json!({ "size": 1 }))]);
     assert_eq!(breaking(&world), Severity::Block);
@@ -86,12 +86,12 @@ fn a_narrower_schema_blocks_as_long_as_it_may_hurt() {
         invalid.text
     );
     assert_eq!(invalid.fix.as_deref(), Some("kubectl edit things.example.com main -n shop"));
-    // all fit, or there are none
+    // all are valid, or there are none
     world.facts.custom_objects = things(vec![thing("small", json!({ "size": 1 }))]);
     assert_eq!(world.codes(), [(FindingCode::CrdBreakingChange, Severity::Warn)]);
     world.facts.custom_objects = things(vec![]);
     assert_eq!(world.codes(), [(FindingCode::CrdBreakingChange, Severity::Warn)]);
-    // all that were looked at fit, but there are more
+    // all that were read are valid, but there are more
     world.facts.custom_objects = [(
         "things.example.com".to_owned(),
         Fact::Known(CustomObjects { items: vec![thing("small", json!({ "size": 1 }))], more: true }),
@@ -150,7 +150,7 @@ fn a_kind_that_is_given_up_matters_while_there_are_objects() {
 }
 
 #[test]
-fn a_conversion_webhook_of_somebody_else_is_a_warning() {
+fn a_foreign_conversion_webhook_is_a_warning() {
     let mut new = crd();
     new["spec"]["conversion"] = json!({ "strategy": "Webhook", "webhook": { "clientConfig": {
         "service": { "namespace": "x", "name": "y" } } } });
@@ -177,7 +177,7 @@ fn a_conversion_by_the_bundles_own_webhook_is_none_of_its_findings() {
 
 #[test]
 fn the_way_back_is_held_off_by_what_was_written_since() {
-    // given an older version whose schema is narrower than what objects hold by now
+    // given an older version with a narrower schema than the objects
     let mut old = crd();
     spec(&mut old)["size"]["maximum"] = json!(7);
     let mut world = World::install(vec![], |_| {}).upgrade("0.9.0", vec![old], |_| {});
@@ -190,7 +190,7 @@ fn the_way_back_is_held_off_by_what_was_written_since() {
         "{}",
         back.text
     );
-    // a step forward that cannot be taken back is told before it is made
+    // an irreversible upgrade is reported before it is made
     let mut new = crd();
     new["spec"]["versions"][0]["storage"] = json!(false);
     let mut v2 = new["spec"]["versions"][0].clone();

@@ -290,9 +290,9 @@ fn operands_present() -> Vec<Finding> {
 }
 
 #[test]
-fn an_older_kubernetes_is_told_by_its_numbers_alone() {
+fn an_older_kubernetes_is_detected_by_its_numbers_alone() {
     let mut world = World::install(vec![], |csv| csv["spec"]["minKubeVersion"] = json!("1.40"));
-    // a vendor's suffix is no older version
+    // a vendor's suffix does not mean an older version
     world.facts.kubernetes = Version::parse("1.40.0-rc.1").ok();
     assert_eq!(world.findings(), []);
 }

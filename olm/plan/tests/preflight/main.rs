@@ -16,7 +16,7 @@ use olm_bundle::Bundle;
 use olm_plan::{ClusterFacts, FINDING_CODES, Finding, FindingCode, Severity};
 use world::World;
 
-/// The example of a finding's page is what `olm plan` prints of it. UPDATE=1 writes it.
+/// The example of a finding's page is the output of `olm plan`. UPDATE=1 writes it.
 fn documented(finding: &Finding) {
     let mark = match finding.severity {
         Severity::Block => '✖',
@@ -66,7 +66,7 @@ fn every_code_is_produced_with_its_severity_and_a_fix() {
 fn a_clean_install_has_no_finding() {
     // a bundle made for the tests
     assert_eq!(World::install(vec![], |_| {}).findings(), []);
-    // and the one that is shipped, in a namespace that enforces the strictest level
+    // and the shipped one, in a namespace that enforces the strictest level
     for version in ["0.10.0", "0.10.1"] {
         let folder = format!("{}/../../bundles/etcd/{version}", env!("CARGO_MANIFEST_DIR"));
         let mut world = World::from(Bundle::from_dir(std::path::Path::new(&folder)).unwrap());
@@ -87,7 +87,7 @@ fn what_could_not_be_asked_is_one_line() {
     // given no cluster
     let mut world = World::install(vec![], |_| {});
     world.facts = ClusterFacts::offline();
-    // then one line says so, and nothing stands in the way
+    // then one line reports it, and nothing blocks
     let finding = world.only();
     assert_eq!((finding.code, finding.severity), (FindingCode::NotChecked, Severity::Info));
     assert_eq!(
@@ -95,11 +95,11 @@ fn what_could_not_be_asked_is_one_line() {
         "not checked: the permissions of the account that applies the plan, your permissions, the quota of \
             namespace ns, admission webhooks (no cluster connection)"
     );
-    // given an object that may not be read
+    // given an unreadable object
     world.facts = ClusterFacts::default();
     world.facts.unreadable = [olm_plan::ObjectRef::new("v1", "Secret", Some("ns"), "s")].into();
     assert_eq!(world.only().text, "not checked: the current state of Secret ns/s (no permission to read it)");
-    // what nobody asked for is not told
+    // facts that were not requested are not reported
     world.facts = ClusterFacts::default();
     assert_eq!(world.findings(), []);
 }

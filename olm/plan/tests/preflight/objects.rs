@@ -1,4 +1,4 @@
-//! Objects that are there already: whose they are, and what of them may not change.
+//! Existing objects: their owners, and their immutable fields.
 
 use olm_plan::{FindingCode, Op, Severity};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ pub(crate) fn other_selector(csv: &mut Value) {
     spec["template"]["metadata"]["labels"] = json!({ "app": "other" });
 }
 
-/// A bundle that brings a CustomResourceDefinition of a group.
+/// A bundle with a CustomResourceDefinition of a group.
 pub(crate) fn owning(plural: &str, group: &str) -> World {
     let mut crd = crd();
     crd["metadata"]["name"] = json!(format!("{plural}.{group}"));
@@ -39,7 +39,8 @@ fn role(name: &str, labels: Value) -> Value {
             "rules": [{ "verbs": ["get"], "apiGroups": ["example.com"], "resources": ["things"] }] })
 }
 
-/// A CRD of olm's groups is refused whether it is there or not, and so is a group of Kubernetes without an approval.
+/// A CRD of olm's groups is rejected whether it exists or not, and so is a group of Kubernetes without an
+/// approval.
 #[test]
 fn t01_crds_of_reserved_groups_block() {
     let block = [(FindingCode::ReservedObject, Severity::Block)];
@@ -69,7 +70,7 @@ fn t07_roles_of_olm_and_of_kubernetes_block() {
     let mut world = World::install(vec![role("thing-reader", json!({}))], |_| {});
     world.put(role("thing-reader", json!({ "kubernetes.io/bootstrapping": "rbac-defaults" })));
     assert!(world.codes().contains(&block[0]), "{:?}", world.codes());
-    // and what an earlier version took is not deleted with the next one
+    // and objects taken by an earlier version are not deleted with the next one
     let mut world = World::install(vec![role("view", json!({}))], |_| {}).upgrade("1.0.1", vec![], |_| {});
     let op = |world: &World| world.plan().objects.iter().find(|o| o.name == "view").map(|o| o.op);
     assert_eq!(op(&world), Some(Op::Noop));
@@ -77,7 +78,8 @@ fn t07_roles_of_olm_and_of_kubernetes_block() {
     assert_eq!(op(&world), None);
 }
 
-/// What another manager made is not taken over: Helm by its label, an OperatorGroup, and the owner of another CRD.
+/// Objects of another manager are not adopted: Helm by its label, an OperatorGroup, and the owner of another
+/// CRD.
 #[test]
 fn t07_objects_that_another_manager_owns_block() {
     let aggregated = json!({ "olm.opgroup.permissions/aggregate-to-1-view": "true" });
@@ -103,7 +105,7 @@ fn t07_objects_that_another_manager_owns_block() {
         assert_eq!((finding.code, finding.severity), (FindingCode::NameCollision, Severity::Block));
         assert!(finding.text.contains(owner), "{}", finding.text);
     }
-    // a role without an owner is adopted, and the plan says so
+    // a role without an owner is adopted, and the plan shows it
     let mut wanted = role("thing-reader", json!({}));
     wanted["rules"][0]["verbs"] = json!(["*"]);
     let mut world = World::install(vec![wanted], |_| {});
@@ -113,7 +115,7 @@ fn t07_objects_that_another_manager_owns_block() {
 }
 
 #[test]
-fn objects_of_others_block_and_those_of_nobody_warn() {
+fn objects_of_others_block_and_unowned_ones_warn() {
     let mut world = World::install(vec![], |_| {});
     world.put(deployment(json!({ "labels": { "operators.coreos.com/other.ns": "" } })));
     let finding = world.only();
@@ -122,7 +124,7 @@ fn objects_of_others_block_and_those_of_nobody_warn() {
     world.put(deployment(json!({})));
     let finding = world.only();
     assert_eq!((finding.code, finding.severity), (FindingCode::NameCollision, Severity::Warn));
-    // what is as it should be is simply taken over
+    // an identical object is adopted
     let mut world = World::install(vec![config("1")], |_| {});
     let mut settings = config("1");
     settings["metadata"]["namespace"] = json!("ns");
@@ -131,7 +133,7 @@ fn objects_of_others_block_and_those_of_nobody_warn() {
 }
 
 #[test]
-fn objects_of_the_cluster_that_two_installations_share_are_told_when_they_would_change() {
+fn shared_cluster_objects_are_reported_when_they_would_change() {
     let class = |value: u64| {
         json!({ "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": { "name": "thing" },
                 "value": 5, "description": value.to_string() })
@@ -148,8 +150,8 @@ fn objects_of_the_cluster_that_two_installations_share_are_told_when_they_would_
 }
 
 #[test]
-fn an_object_of_the_cluster_is_shared_with_the_same_package_elsewhere_and_nobody_else() {
-    // given one that belongs to a version in another namespace, as its labels say
+fn a_cluster_object_is_shared_only_with_the_same_package_elsewhere() {
+    // given one that belongs to a version in another namespace, by its labels
     let codes = |component: &str, value: u64| {
         let class = |value: u64| {
             json!({ "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": { "name": "thing" },
@@ -181,7 +183,7 @@ fn rights_of_the_default_account_are_everybodys() {
 }
 
 #[test]
-fn a_selector_that_changes_is_told_with_what_to_do() {
+fn a_changed_selector_is_reported_with_the_remedy() {
     let world = World::install(vec![], |_| {}).upgrade("1.0.1", vec![], other_selector);
     let finding = world.only();
     assert_eq!(finding.code, FindingCode::ImmutableField);
@@ -192,12 +194,12 @@ fn a_selector_that_changes_is_told_with_what_to_do() {
 #[test]
 fn a_mode_that_goes_matters_where_it_is_used() {
     assert_eq!(install_mode_removed().codes(), [(FindingCode::InstallModeRemoved, Severity::Block)]);
-    // an installation that watches everything does not use it
+    // a cluster-wide installation does not use it
     let mut world = install_mode_removed();
     world.watch(&[]);
     let codes = world.codes();
     assert!(codes.contains(&(FindingCode::InstallModeRemoved, Severity::Info)), "{codes:?}");
-    // what the old version could not do either was not removed
+    // a mode that the old version did not support either was not removed
     let mut world = install_mode_removed();
     world.watch(&["a", "b"]);
     assert_eq!(world.codes(), [(FindingCode::UnsupportedInstallMode, Severity::Block)]);

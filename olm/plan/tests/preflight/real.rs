@@ -1,4 +1,4 @@
-//! Real bundles: installed one after the other on a cluster where all is well.
+//! Real bundles: installed one after the other on a healthy cluster.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ fn versions(package: &std::path::Path) -> Vec<Bundle> {
     bundles.into_iter().map(|(_, bundle)| bundle).collect()
 }
 
-/// Codes that say something about a bundle, and not about what is around it.
+/// Codes that concern a bundle, and not its environment.
 const OF_BUNDLES: &[FindingCode] = &[
     FindingCode::UnsupportedInstallMode,
     FindingCode::BundleNotRenderable,
@@ -45,7 +45,7 @@ fn real_bundles_are_checked_without_false_alarms() {
             let mut world = World::from(bundle);
             world.watch(&[]);
             let name = world.bundle.name().to_owned();
-            // a first installation has nothing in its way but what the bundle itself brings along
+            // only the bundle itself can block a first installation
             for finding in world.findings() {
                 let own_account =
                     finding.code == FindingCode::NameCollision && finding.subject.ends_with("/default");
@@ -55,7 +55,7 @@ fn real_bundles_are_checked_without_false_alarms() {
             if let Some(before) = before.take() {
                 world = before.then(world);
                 let kinds = world.with_input(|input| kinds_needed(input, &world.live));
-                // without custom resources nothing of the CRDs stands in the way
+                // without custom resources no CRD change blocks
                 world.facts.custom_objects =
                     kinds.into_iter().map(|kind| (kind.crd, known(vec![]))).collect();
                 for finding in world.findings() {

@@ -1,4 +1,4 @@
-//! Rights of those who ask and those who carry out.
+//! Rights of callers and of the manager.
 
 use olm_plan::{Access, Fact, FindingCode, Op, Principal, Rule, Severity, Who, namespaces_to_ask};
 use serde_json::{Value, json};
@@ -27,14 +27,14 @@ fn writing(left_out: &[(&str, &str)]) -> Vec<Rule> {
     rules
 }
 
-/// What a manager has, without one resource.
+/// The manager's rights, without one resource.
 pub(crate) fn all_but(group: &str, resource: &str) -> Vec<Rule> {
     let mut rules = writing(&[(group, resource)]);
     rules.push(rule(&["escalate", "bind"], &["rbac.authorization.k8s.io"], &["roles", "clusterroles"]));
     rules
 }
 
-/// What a manager has, without the right to hand out what it does not have.
+/// The manager's rights, without the permission to grant rights that it lacks.
 pub(crate) fn all_but_granting() -> Vec<Rule> {
     writing(&[])
 }
@@ -44,12 +44,12 @@ fn what_the_installer_lacks_is_named_with_the_role_that_gives_it() {
     let mut world = World::install(vec![config("1")], |_| {});
     let access = Access::unknown().with_cluster(all_but("", "configmaps"));
     world.facts.installer = Fact::Known(Principal { who: manager(), access, exact: true });
-    // rights of the namespace are not known: nothing is claimed of them
+    // rights of the namespace are unknown: nothing is reported for them
     assert_eq!(
         world.only().text,
         "not checked: the permissions of ServiceAccount olm/olm-manager in namespace ns (the permissions are unknown)"
     );
-    // once they are, what is missing there is told
+    // once known, missing ones are reported
     let access = Access::unknown().with_cluster(all_but("", "configmaps")).with_namespace(
         "ns",
         [all_but("", "configmaps"), vec![rule(&["create"], &[""], &["configmaps"])]].concat(),
@@ -75,7 +75,7 @@ fn what_the_installer_lacks_is_named_with_the_role_that_gives_it() {
         binding["subjects"],
         json!([{ "kind": "ServiceAccount", "namespace": "olm", "name": "olm-manager" }])
     );
-    // read off a role, the same does not stand in the way
+    // derived from a role, the same does not block
     world.facts.installer = Fact::Known(Principal { who: manager(), access, exact: false });
     assert_eq!(world.codes(), [(FindingCode::InstallerLacksRights, Severity::Warn)]);
 }
@@ -100,18 +100,18 @@ fn what_is_there_already_needs_no_right_to_create() {
 }
 
 #[test]
-fn nobody_gives_away_what_they_do_not_have() {
+fn no_author_grants_rights_they_do_not_hold() {
     let patch_nodes = |csv: &mut Value| {
         allow(csv, json!({ "apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"] }));
     };
     let mut world = World::install(vec![], patch_nodes);
     world.facts.installer = principal(manager(), all_but_granting());
-    // the role and its binding give the same away, and one command helps with both
+    // the role and its binding grant the same, and one command helps with both
     let finding = world.only();
     assert_eq!(finding.code, FindingCode::InstallerCannotGrant);
     let fix = finding.fix.unwrap();
     assert!(fix.contains(r#""verbs":["escalate"]"#) && fix.contains(r#""verbs":["bind"]"#), "{fix}");
-    // who has the rights may give them, without further ones
+    // an account with the rights may grant them
     let mut rules = all_but_granting();
     // users get roles over the kinds of the bundle
     rules.push(rule(&["*"], &["example.com"], &["things"]));
@@ -119,7 +119,7 @@ fn nobody_gives_away_what_they_do_not_have() {
     rules.push(rule(&["patch"], &[""], &["nodes"]));
     world.facts.installer = principal(manager(), rules.clone());
     assert_eq!(world.findings(), []);
-    // and who lacks one of them is told of that one
+    // and one that lacks a right gets a finding for that one
     rules.pop();
     world.facts.installer = principal(manager(), rules);
     let text = world.only().text;
@@ -139,7 +139,7 @@ fn a_user_needs_the_subscription_and_the_namespace_alone() {
     world.facts.user = principal(Who::You, vec![subscriptions("create")]);
     // the plan waits for an approver who may write its objects
     assert!(world.codes().iter().all(|code| *code == (FindingCode::ApproverLacksRights, Severity::Warn)));
-    // a namespace that is to be made is the user's to make
+    // a new namespace is the user's to create
     world.live.clear();
     let codes: Vec<_> = world.codes().into_iter().map(|(code, _)| code).collect();
     assert_eq!(codes.first(), Some(&FindingCode::UserLacksRights));
@@ -166,7 +166,7 @@ fn t04_an_upgrade_that_adopts_a_role_demands_its_rules() {
     let mut world = World::install(vec![], |_| {}).upgrade("1.0.1", vec![], |_| {});
     let plan = world.plan();
     assert!(plan.demands.is_empty(), "{:?}", plan.demands);
-    // a role of that name is there before, and other subjects may be bound to it
+    // a role of that name exists before, and other subjects may be bound to it
     let role = plan.objects.iter().find(|o| o.gvk.starts_with("ClusterRole.") && o.op == Op::Create).unwrap();
     world.put(json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": role.name },

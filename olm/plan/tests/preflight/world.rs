@@ -23,7 +23,7 @@ pub(crate) fn crd() -> Value {
     })
 }
 
-/// A ClusterServiceVersion whose pods keep to every standard and whose rights are harmless.
+/// A ClusterServiceVersion whose pods satisfy every standard and whose rights are harmless.
 pub(crate) fn csv(version: &str) -> Value {
     json!({
         "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
@@ -54,12 +54,10 @@ pub(crate) fn csv(version: &str) -> Value {
 
 const POD: &str = "/spec/install/spec/deployments/0/spec/template/spec";
 
-/// The pod of a ClusterServiceVersion.
 pub(crate) fn pod(csv: &mut Value) -> &mut Value {
     csv.pointer_mut(POD).unwrap()
 }
 
-/// Gives the operator a right.
 pub(crate) fn allow(csv: &mut Value, rule: Value) {
     let rules = csv.pointer_mut("/spec/install/spec/clusterPermissions/0/rules").unwrap();
     rules.as_array_mut().unwrap().push(rule);
@@ -81,7 +79,7 @@ pub(crate) fn manager() -> Who {
     Who::ServiceAccount { namespace: "olm".into(), name: "olm-manager".into() }
 }
 
-/// Somebody with rights in the whole cluster, and none besides.
+/// A principal with rights in the whole cluster, and no others.
 pub(crate) fn principal(who: Who, rules: Vec<Rule>) -> Fact<Principal> {
     let access = Access::unknown().with_cluster(rules.clone()).with_namespace("ns", rules);
     Fact::Known(Principal { who, access, exact: true })
@@ -94,7 +92,7 @@ pub(crate) struct World {
     pub(crate) groups: Vec<Value>,
     pub(crate) facts: ClusterFacts,
     pub(crate) live: Live,
-    /// Instead of rendering.
+    /// Replaces the rendering.
     pub(crate) broken: Option<RenderError>,
 }
 
@@ -104,7 +102,7 @@ fn group(targets: &[&str]) -> Value {
 }
 
 impl World {
-    /// An empty namespace in which everybody may do everything, and the first version of a bundle.
+    /// An empty namespace with all rights granted, and the first version of a bundle.
     pub(crate) fn install(objects: Vec<Value>, change: impl FnOnce(&mut Value)) -> Self {
         Self::of("1.0.0", objects, change)
     }
@@ -215,7 +213,7 @@ impl World {
 
     pub(crate) fn plan(&self) -> Plan {
         self.with_input(|input| {
-            // the snapshot holds what `reads` asks for and nothing else
+            // the snapshot has exactly the objects of `reads`
             let asked: BTreeSet<ObjectRef> = reads(input).into_iter().collect();
             let live = self.live.iter().filter(|(r, _)| asked.contains(*r));
             make_plan(input, &live.map(|(r, v)| (r.clone(), v.clone())).collect())
@@ -236,7 +234,7 @@ impl World {
         findings.into_iter().next().unwrap()
     }
 
-    /// What is on the cluster after the plan.
+    /// The cluster after the plan.
     pub(crate) fn applied(&self) -> Live {
         let mut live = self.live.clone();
         for phase in self.plan().phases() {

@@ -1,14 +1,14 @@
-//! Contradictions cut down to what they need.
+//! Minimizes contradictions.
 
 use std::collections::BTreeSet;
 
 use super::Tag;
 use super::engine::{Outcome, World, search};
 
-/// What one attempt to leave a rule out may cost. A rule whose removal is not decided within it stays.
+/// Budget of one attempt to leave a rule out. A rule whose removal is not decided within it stays.
 const ATTEMPT: u64 = 1_000_000;
 
-/// The largest contradiction that is cut down; a larger one is told as it is found.
+/// The largest contradiction that is minimized; a larger one is reported as found.
 const LARGEST: usize = 400;
 
 /// Leaves out rule after rule, as long as the rest still contradict each other.
@@ -21,7 +21,7 @@ pub(crate) fn minimal(world: &mut impl World, tags: Vec<Tag>, budget: &mut u64) 
     while let Some(tag) = kept.difference(&needed).next().copied() {
         let without = |other: Tag| other != tag && kept.contains(&other);
         match attempt(world, budget, &without) {
-            // usually far fewer rules are left than the one that was tried
+            // usually far more rules are dropped than the one that was tried
             Outcome::Contradiction(rest) => kept = rest.into_iter().collect(),
             Outcome::Selected(_) | Outcome::GaveUp { .. } => drop(needed.insert(tag)),
         }
@@ -29,8 +29,8 @@ pub(crate) fn minimal(world: &mut impl World, tags: Vec<Tag>, budget: &mut u64) 
     kept.into_iter().collect()
 }
 
-/// A contradiction between the fewest of some rules, with all others in force: each of them is left out as long as the
-/// rest still contradict.
+/// A contradiction between a minimal subset of some rules, with all others in force: each of them is left out
+/// as long as the rest still contradict.
 pub(crate) fn fewest(
     world: &mut impl World,
     tags: Vec<Tag>,

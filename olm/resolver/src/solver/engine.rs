@@ -1,18 +1,18 @@
-//! The search itself.
+//! The search.
 
 use std::collections::{BTreeSet, HashSet};
 
 use super::{Tag, Var};
 
-/// One rule, as the engine gets to know it.
+/// One rule for the engine.
 #[derive(Clone, Debug)]
 pub(crate) enum Rule {
     /// The variable is selected.
     Must { tag: Tag, var: Var },
-    /// When the variable that has this rule is selected, one of these is too; the first rather than the second. None is
-    /// in it twice.
+    /// When the variable of this rule is selected, one of these is too, in order of preference. Without
+    /// duplicates.
     OneOf { tag: Tag, of: Vec<Var> },
-    /// When the variable that has this rule is selected, that one is not.
+    /// When the variable of this rule is selected, that one is not.
     Without { tag: Tag, var: Var },
 }
 
@@ -26,27 +26,29 @@ impl Rule {
     }
 }
 
-/// Where rules come from. The same questions always get the same answers.
+/// Source of rules. It must be deterministic.
 pub(crate) trait World {
-    /// What holds from the beginning; only [`Rule::Must`] makes sense.
+    /// Unconditional rules; only [`Rule::Must`] makes sense.
     fn always(&mut self) -> Vec<Rule>;
-    /// The rules of a variable; asked when it is selected for the first time.
+    /// The rules of a variable; called on its first selection.
     fn rules(&mut self, var: Var) -> Vec<Rule>;
-    /// The groups that a variable is in; asked when it is met for the first time.
+    /// The groups of a variable; called on its first occurrence.
     fn groups(&mut self, var: Var) -> Vec<u32>;
-    /// Of a group: its tag, and how many of it can be selected at most.
+    /// Tag of a group, and its maximum number of selected members.
     fn group(&self, group: u32) -> (Tag, usize);
 }
 
-/// What a search found.
+/// Result of a search.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// These are selected.
     Selected(Vec<Var>),
     /// These rules contradict each other.
     Contradiction(Vec<Tag>),
-    /// It took too much; with the rules that were met last.
-    GaveUp { steps: u64, met: Vec<Tag> },
+    /// The budget was exceeded; with the rules of the last contradiction.
+    GaveUp {
+        steps: u64,
+        met: Vec<Tag>,
+    },
 }
 
 /// A variable, selected or not.
@@ -80,17 +82,17 @@ impl Lit {
 enum Reason {
     Decision,
     Clause(u32),
-    /// The group has as many selected as it can have.
+    /// The group has its maximum number of selected members.
     Group(u32),
 }
 
-/// One of the literals holds.
+/// At least one of the literals holds.
 struct Clause {
     lits: Vec<Lit>,
     from: From,
 }
 
-/// Where a clause comes from.
+/// Origin of a clause.
 enum From {
     Rule(Tag),
     Learned(Vec<Cause>),
@@ -107,11 +109,11 @@ struct Group {
     tag: Tag,
     limit: usize,
     members: Vec<Var>,
-    /// Those of the members that are selected, in the order in which they were.
+    /// The selected members, in the order of selection.
     selected: Vec<Var>,
 }
 
-/// What is known of a variable.
+/// State of a variable.
 #[derive(Default)]
 struct State {
     known: bool,
@@ -125,11 +127,11 @@ struct State {
     taken: bool,
     seen: bool,
     groups: Vec<u32>,
-    /// Its lists of alternatives, as places in [`Engine::lists`].
+    /// Its lists of alternatives, as indexes into [`Engine::lists`].
     lists: Vec<u32>,
 }
 
-/// A list of alternatives of which the first one that can be had was taken, or which was passed over.
+/// A list of alternatives whose first possible one was taken, or which was skipped.
 struct Guess {
     head: usize,
     queue: usize,
@@ -137,7 +139,7 @@ struct Guess {
     level: u32,
 }
 
-/// What a search does next.
+/// Next step of a search.
 enum Next {
     Done,
     Propagate,
@@ -158,15 +160,15 @@ struct Engine<'w, W> {
     queue: Vec<u32>,
     head: usize,
     guesses: Vec<Guess>,
-    /// What was selected last, until its lists are queued.
+    /// The last selected variable, until its lists are queued.
     pending: Option<Var>,
     /// Decisions and conflicts.
     steps: u64,
-    /// Clauses and literals that were looked at.
+    /// Visited clauses and literals.
     work: u64,
 }
 
-/// Searches for a selection that meets all rules whose tag is kept. What it costs is taken off the budget.
+/// Searches for a selection that meets all rules whose tag is kept. Its cost is subtracted from the budget.
 pub(crate) fn search<W: World>(world: &mut W, budget: &mut u64, keep: &dyn Fn(Tag) -> bool) -> Outcome {
     let mut engine = Engine {
         world,
@@ -251,7 +253,7 @@ impl<W: World> Engine<'_, W> {
 
     // ---- variables ----
 
-    /// Makes a variable known.
+    /// Registers a variable.
     fn meet(&mut self, var: Var) {
         let at = var as usize;
         if self.vars.len() <= at {
@@ -269,7 +271,7 @@ impl<W: World> Engine<'_, W> {
             }
             if self.groups[slot].is_none() {
                 let (tag, limit) = self.world.group(id);
-                // one that is left out limits nothing
+                // a group that is left out has no limit
                 let limit = if (self.keep)(tag) { limit } else { usize::MAX };
                 self.groups[slot] = Some(Group { tag, limit, ..Group::default() });
             }
@@ -281,7 +283,7 @@ impl<W: World> Engine<'_, W> {
         self.close(var);
     }
 
-    /// Notes that a variable cannot be selected when one of its groups is full; whether that is news.
+    /// Records that a variable cannot be selected when one of its groups is full; whether that is new.
     fn close(&mut self, var: Var) -> bool {
         if self.vars[var as usize].value != 0 {
             return false;
@@ -321,7 +323,7 @@ impl<W: World> Engine<'_, W> {
 
     // ---- propagation ----
 
-    /// Draws conclusions until there are none; the conflict when they contradict each other.
+    /// Propagates until a fixed point; returns the conflict, if any.
     fn propagate(&mut self) -> Option<Cause> {
         while self.next < self.trail.len() {
             let lit = self.trail[self.next];
@@ -360,7 +362,7 @@ impl<W: World> Engine<'_, W> {
         None
     }
 
-    /// Gets to know the rules of a variable that is selected.
+    /// Adds the rules of a selected variable.
     fn expand(&mut self, var: usize) -> Option<Cause> {
         if std::mem::replace(&mut self.vars[var].expanded, true) {
             return None;
@@ -390,11 +392,11 @@ impl<W: World> Engine<'_, W> {
                 }
             };
             if (self.keep)(tag) {
-                // a variable that needs itself has what it needs
+                // a variable that needs itself is satisfied
                 let itself = lits[1..].contains(&Lit::new(var as Var, true));
                 let conflict = if itself { None } else { self.add(lits, From::Rule(tag)) };
-                // A clause of one literal watches nothing, so the conflict with it must not be put off; the others are
-                // met again when they matter.
+                // A clause of one literal watches nothing, so the conflict with it must be handled now; the
+                // others are visited again when they matter.
                 let alone =
                     matches!(conflict, Some(Cause::Clause(id)) if self.clauses[id as usize].lits.len() == 1);
                 first = if alone { conflict } else { first.or(conflict) };
@@ -403,10 +405,10 @@ impl<W: World> Engine<'_, W> {
         first
     }
 
-    /// Adds a clause, and draws the conclusion when all but one of its literals are false.
+    /// Adds a clause, and propagates when all but one of its literals are false.
     fn add(&mut self, mut lits: Vec<Lit>, from: From) -> Option<Cause> {
         lits.dedup();
-        // watched are those that will be false last
+        // watched are the literals that become false last
         let rank = |lit: &Lit| match self.value(*lit) {
             0 => u32::MAX - 1,
             1 => u32::MAX,
@@ -435,7 +437,7 @@ impl<W: World> Engine<'_, W> {
         }
     }
 
-    /// A literal became false: looks at the clauses that watch it.
+    /// A literal became false: visits the clauses that watch it.
     fn visit(&mut self, lit: Lit) -> Option<Cause> {
         let mut list = std::mem::take(&mut self.watches[lit.index()]);
         let mut conflict = None;
@@ -490,7 +492,7 @@ impl<W: World> Engine<'_, W> {
 
     // ---- choices ----
 
-    /// What to do next, when nothing more follows from what is selected.
+    /// The next decision, after propagation.
     fn choose(&mut self) -> Next {
         if let Some(var) = self.pending.take() {
             self.queue.extend(&self.vars[var as usize].lists);
@@ -535,7 +537,8 @@ impl<W: World> Engine<'_, W> {
         }
     }
 
-    /// A list of something that is selected without having been taken from a list, with nothing of it selected.
+    /// A list of a variable that was implied instead of taken from a list, with none of its alternatives
+    /// selected.
     fn forgotten(&self) -> Option<u32> {
         let implied = self.trail.iter().filter(|lit| lit.selects() && !self.vars[lit.var()].taken);
         implied
@@ -566,7 +569,7 @@ impl<W: World> Engine<'_, W> {
         }
     }
 
-    /// Works out what the conflict follows from, goes back to where that could have been known, and notes it.
+    /// Analyzes the conflict, backtracks to the level where it could have been derived, and learns a clause.
     fn learn(&mut self, conflict: Cause) {
         let current = self.levels.len() as u32;
         let mut causes = vec![conflict];
@@ -575,7 +578,7 @@ impl<W: World> Engine<'_, W> {
         let mut marked = Vec::new();
         let mut open = 0;
         let mut at = self.trail.len();
-        // back along the trail to the one literal of this level that everything else follows from
+        // back along the trail to the single literal of this level that implies the conflict
         let first = loop {
             self.work += lits.len() as u64;
             for lit in lits {
@@ -612,7 +615,7 @@ impl<W: World> Engine<'_, W> {
         self.add(lits, From::Learned(causes));
     }
 
-    /// Takes everything back that was decided after that level.
+    /// Reverts everything decided after that level.
     fn back_to(&mut self, level: u32) {
         self.pending = None;
         let Some(start) = self.levels.get(level as usize).copied() else { return };
@@ -639,7 +642,7 @@ impl<W: World> Engine<'_, W> {
         }
     }
 
-    /// The rules that a conflict without any decision follows from.
+    /// The rules of a conflict without any decision.
     fn contradiction(&self, conflict: Cause) -> Outcome {
         let mut tags = BTreeSet::new();
         let mut seen = HashSet::new();

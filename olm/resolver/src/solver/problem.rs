@@ -1,41 +1,40 @@
-//! A problem whose rules are all known beforehand.
+//! A problem with all rules known beforehand.
 
 use super::core::minimal;
 use super::engine::{Outcome, Rule, World, search};
 use super::{BUDGET, Tag, Var};
 
-/// A rule about one variable, in the terms of OLM's solver.
+/// A rule about one variable, as in OLM's solver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Constraint {
     /// It must be selected.
     Mandatory,
     /// It must not be selected.
     Prohibited,
-    /// When it is selected, one of these must be too, the first rather than the second.
+    /// When it is selected, one of these must be too, in order of preference.
     Dependency(Vec<Var>),
     /// When it is selected, that one must not be.
     Conflict(Var),
-    /// Of these at most so many are selected, whether the variable itself is or not.
+    /// At most this many of these are selected, whether the variable itself is or not.
     AtMost(usize, Vec<Var>),
 }
 
-/// Variables with their constraints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problem {
-    /// The constraints of each variable; its number is its place.
+    /// The constraints of each variable, by its index.
     pub variables: Vec<Vec<Constraint>>,
 }
 
-/// What a search found.
+/// Result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// These are selected, in order.
+    /// The selected variables, in order.
     Selected(Vec<Var>),
-    /// These constraints (variable, place of the constraint) contradict each other; without any one of them they do not.
+    /// A minimal set of contradicting constraints (variable, index of the constraint).
     Contradiction(Vec<(Var, usize)>),
-    /// Nothing was found within the budget.
+    /// No result within the budget.
     GaveUp {
-        /// How many decisions and contradictions that took.
+        /// Number of decisions and contradictions.
         steps: u64,
     },
 }
@@ -62,7 +61,7 @@ impl Problem {
     }
 }
 
-/// The problem as the engine asks for it.
+/// The problem as a source of rules.
 struct Fixed {
     tags: Vec<(Var, usize)>,
     rules: Vec<Vec<Rule>>,

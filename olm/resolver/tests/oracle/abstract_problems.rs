@@ -38,8 +38,8 @@ fn problem(rng: &mut Rng) -> Vec<Vec<Constraint>> {
         .collect()
 }
 
-/// What OLM's order of choices leads to: what must be there, then what that asks for, list by list; of a list the first
-/// with which there is still a solution, and none when one of it was chosen before.
+/// The result of OLM's order of choices: mandatory variables, then their dependencies, list by list; of a
+/// list the first with which there is still a solution, and none when one of it was chosen before.
 fn preferred(given: &[Vec<Constraint>], plain: &Formula) -> Vec<usize> {
     let mandatory = (0..given.len()).filter(|v| given[*v].contains(&Constraint::Mandatory));
     let mut queue: VecDeque<Vec<usize>> = mandatory.map(|v| vec![v]).collect();
@@ -77,7 +77,7 @@ fn the_solver_finds_what_there_is() {
                 assert!(plain.holds(&values), "{given:?}: {selected:?}");
                 assert_eq!(selected, preferred(&given, &plain), "{given:?}");
             }
-            // and a core has no solution, but has one without any of its conditions
+            // and a core has no solution, but has one without any of its constraints
             Err(core) => {
                 assert!(!plain.satisfiable(&[]), "{given:?}: {core:?}");
                 assert!(!formula(&given, Some(&core)).satisfiable(&[]), "{given:?}: {core:?}");
@@ -91,7 +91,7 @@ fn the_solver_finds_what_there_is() {
     });
 }
 
-/// The judge is judged by trying everything.
+/// The oracle itself is checked by brute force.
 #[test]
 fn the_plain_search_is_right() {
     seeds("the_plain_search_is_right", 500, |seed| {

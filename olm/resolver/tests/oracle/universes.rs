@@ -7,7 +7,7 @@ use crate::world::plain::Plain;
 use crate::world::rng::{Rng, seeds};
 use crate::world::shrink::shrink;
 
-/// Runs a check for many models; what it finds wrong is shown for the smallest model that has it.
+/// Runs a check for many models; a failure is shown for the smallest failing model.
 fn models(what: &str, count: u64, style: impl Fn(&mut Rng) -> Style, wrong: fn(&Model) -> Option<String>) {
     seeds(what, count, |seed| {
         let rng = &mut Rng::new(seed);
@@ -25,7 +25,7 @@ fn others(model: &Model, these: &[usize]) -> Vec<usize> {
     (0..model.subs.len()).filter(|sub| !these.contains(sub)).collect()
 }
 
-/// There is an answer for all exactly if there is one, and the part that there is is one.
+/// There is a result for all exactly if there is a solution, and a partial result is a solution of its part.
 fn not_a_solution(model: &Model) -> Option<String> {
     let world = model.world();
     let resolution = world.resolve();
@@ -63,7 +63,7 @@ fn not_preferred(model: &Model) -> Option<String> {
     }
     let strict = plain.strictly_satisfiable();
     if !strict && model.subs.iter().any(|sub| sub.installed.is_some()) {
-        // whose needs then count is not OLM's to say: it refuses
+        // OLM defines no result here: it refuses
         return None;
     }
     let preferred = plain.preferred(strict);
@@ -76,7 +76,7 @@ fn the_answer_is_the_one_that_olm_prefers() {
     models("the_answer_is_the_one_that_olm_prefers", 500, Style::of, not_preferred);
 }
 
-/// Whether these cannot have what they want together, after others were given up, but could if any one of them gave way.
+/// Whether these requests conflict, after others were given up, but could be met without any one of them.
 fn is_conflict(model: &Model, set: &[usize], failed: &[usize]) -> bool {
     let without = |gives_way: &usize| {
         let rest: Vec<usize> = set.iter().copied().filter(|s| s != gives_way).collect();
@@ -85,7 +85,7 @@ fn is_conflict(model: &Model, set: &[usize], failed: &[usize]) -> bool {
     !Plain::new(model, set, failed).satisfiable() && set.iter().all(without)
 }
 
-/// Whoever is named in a conflict is in it: at once, or after those were given up who failed before.
+/// Every request named in a conflict is part of it: at once, or after those that failed before were given up.
 fn wrongly_blamed(model: &Model) -> Option<String> {
     let resolution = model.world().resolve();
     let failed = others(model, &met(&resolution));

@@ -1,4 +1,4 @@
-//! Cases 20 to 25: the order of a channel, as a Subscription sees it that gives up one choice after the other.
+//! Cases 20 to 25: the order of a channel, as seen by a Subscription that rejects one choice after the other.
 
 use olm_resolver::Code;
 
@@ -52,7 +52,7 @@ fn case_22_cycle_behind_the_head() {
     assert!(text.contains("a cycle exists in the chain of replacement beginning with \"a\""), "{text}");
 }
 
-/// a replaces b and skips it too: b is not to be had.
+/// a replaces b and skips it too: b is unavailable.
 #[test]
 fn case_23_replaced_and_skipped() {
     assert_eq!(order(&[entry("b"), entry("a").replaces("b").skips(&["b"])]), ordered(&["a"]));

@@ -1,4 +1,4 @@
-//! Cases 43 to 45: `olm.constraint`, its rules, and what the cluster's owner demands.
+//! Cases 43 to 45: `olm.constraint`, its rules, and constraints of the cluster's administrator.
 
 use olm_constraint::Constraint;
 use olm_resolver::{Code, Range};
@@ -12,14 +12,14 @@ fn gvk(kind: &str) -> Value {
     json!({ "gvk": gvk_value(kind) })
 }
 
-/// bar needs what the constraint says, of foo.
+/// bar has the constraint on foo.
 fn bar(constraint: &Value, bundles: &[B]) -> World {
     let mut bundles = bundles.to_vec();
     for i in 1..bundles.len() {
         let before = bundles[i - 1].entry.name.clone();
         bundles[i].entry.replaces = Some(before);
     }
-    // the order in which a catalog lists its entries says nothing
+    // the order of entries in a catalog has no effect
     Rng::new(7).shuffle(&mut bundles);
     World::new()
         .channel("cat", "bar", "stable", &[b("bar.v1", "1.0.0").constraint(constraint)])
@@ -31,8 +31,8 @@ fn foo(version: &str, kinds: &[&str]) -> B {
     b(&format!("foo.v{version}"), version).provides(kinds)
 }
 
-/// All of several, any of several, none of several; each is judged on one bundle. A constraint with a word that nobody
-/// knows is refused.
+/// All of several, any of several, none of several; each is evaluated on one bundle. An unknown kind of
+/// constraint is rejected.
 #[test]
 fn case_43_compound_constraints() {
     let three = || {
@@ -48,14 +48,15 @@ fn case_43_compound_constraints() {
     let growing =
         [foo("0.99.0", &["g0"]), foo("1.0.0", &["g0", "g1", "g2"]), foo("1.0.1", &["g0", "g1", "g2", "g3"])];
     assert_eq!(bar(&none, &growing).installs(), ["bar.v1", "foo.v0.99.0"]);
-    // what nothing meets is told in the author's words
+    // an unmet constraint is reported in the author's words
     let text = bar(&all, &[foo("0.9.0", &["g1", "g2"])]).refused().text(300);
     assert!(text.contains("all of them"), "{text}");
     let error = Constraint::parse(&json!({ "unknown": { "a": "b" } })).unwrap_err().to_string();
     assert!(error.contains("unknown field \"unknown\""), "{error}");
 }
 
-/// A rule over the properties of the other bundle, with the comparison of versions that OLM adds to the language.
+/// A rule over the properties of the other bundle, with the comparison of versions that OLM adds to the
+/// language.
 #[test]
 fn case_44_cel_constraints() {
     let has = |kind: &str| {
@@ -86,7 +87,7 @@ fn case_44_cel_constraints() {
     assert_eq!(world(rule, "package-constraint").installs(), ["opA", "opB.1.0.1"]);
 }
 
-/// Whoever runs the cluster allows some packages only. What is installed is not touched by it.
+/// The administrator allows some packages only. Installed operators are not affected.
 #[test]
 fn case_45_runtime_constraints() {
     let allow = |packages: &[&str]| {
@@ -111,7 +112,7 @@ fn case_45_runtime_constraints() {
     without.facts.policy.push(allow(&["another"]));
     let text = without.refused().text(300);
     assert!(text.contains("another are white listed"), "{text}");
-    // the version of Kubernetes rules out in the same way
+    // the version of Kubernetes excludes in the same way
     let mut old = world().kubernetes("1.30.0");
     let last = old.catalogs[0].1.packages.get_mut("another").unwrap();
     last.bundles[0].min_kube_version = "1.31.0".parse().ok();

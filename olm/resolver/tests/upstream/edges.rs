@@ -4,7 +4,7 @@ use olm_resolver::{Code, HopVia};
 
 use crate::world::{self, World, b};
 
-/// The newest version of a package gave up the API that is needed; an older one is installed.
+/// The newest version of a package gave up the required API; an older one is installed.
 #[test]
 fn case_38_older_provider() {
     let world = World::new()
@@ -19,7 +19,7 @@ fn case_38_older_provider() {
     assert_eq!(world.installs(), ["a.v1", "b.v1"]);
 }
 
-/// What is marked `olm.deprecated` is never installed, but lies on the way of others all the same.
+/// A bundle with `olm.deprecated` is never installed, but stays part of the paths of others.
 #[test]
 fn case_39_deprecated() {
     let world =
@@ -40,7 +40,7 @@ fn case_39_deprecated() {
     assert_eq!(world.installs(), ["a-3"]);
 }
 
-/// A skipped version can be begun with when `startingCSV` names it, and serves nobody as a dependency.
+/// A skipped version can be the first one when `startingCSV` names it, and is never a dependency.
 #[test]
 fn case_40_skips_and_starting_csv() {
     let test = |name: &str, version: &str| b(name, version).provides(&["k1"]);
@@ -67,7 +67,7 @@ fn case_40_skips_and_starting_csv() {
         .sub("another", "alpha")
         .with(|r| r.starting_csv = Some("another.v1".into()));
     assert_eq!(world.installs(), ["another.v1", "test.v6"]);
-    // a skipped provider cannot be had
+    // a skipped provider is unavailable
     let world = World::new()
         .channel("cat", "a", "alpha", &[b("a-1", "1.0.0").requires(&["k1"])])
         .channel(
@@ -99,7 +99,7 @@ fn case_41_skip_range() {
         b("a.v4", "1.1.0").replaces("a.v3").skip_range("<1.0.0 !0.0.0"),
     ]);
     assert_eq!(item.chosen.name, "a.v3");
-    // and the way goes on from there
+    // and the path continues from there
     assert_eq!(item.path.iter().map(|h| h.name.as_str()).collect::<Vec<_>>(), ["a.v3", "a.v4"]);
     let item =
         upgrade(&[b("a.v2", "0.5.0").skips(&["a.v1"]), b("a.v3", "1.0.0").replaces("a.v2").skips(&["a.v1"])]);

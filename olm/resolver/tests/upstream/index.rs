@@ -1,4 +1,4 @@
-//! Where each case lives: every number of reference/olm.md 9.5 has a test whose name begins with it.
+//! The index of cases: every number of reference/olm.md 9.5 has a test whose name begins with it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// The last case.
 const LAST: usize = 56;
 
-/// Folders with tests, from the root of the checkout.
+/// Directories with tests, from the root of the checkout.
 const FOLDERS: &[&str] =
     &["olm/resolver/tests", "olm/resolver/src", "olm/plan/tests", "olm/bundle/tests", "olm/manager/src"];
 

@@ -1,4 +1,4 @@
-//! Cases 36, 37, 42, 47, 48 and 50: what is installed already.
+//! Cases 36, 37, 42, 47, 48 and 50: installed operators.
 
 use olm_resolver::{Action, Code};
 
@@ -18,7 +18,7 @@ fn case_36_api_moves_from_one_operator_to_another() {
         .sub("a", "alpha")
         .sub("b", "alpha");
     assert_eq!(world.installs(), ["opA.v1", "opB.v1"]);
-    // then a new A alone, which cannot be had
+    // then a new A alone, which is unavailable
     let both = |world: World| world.sub("a", "alpha").installed(&a1).sub("b", "alpha").installed(&b1);
     let world = both(World::new().channel("cat", "a", "alpha", &[a1.clone(), a2.clone()]).channel(
         "cat",
@@ -37,7 +37,7 @@ fn case_36_api_moves_from_one_operator_to_another() {
     assert_eq!(world.installs(), ["opA.v1.0.1", "opB.v1.0.1"]);
 }
 
-/// Each of two operators needs the other in the same generation; both are upgraded in one go.
+/// Each of two operators needs the other in the same generation; both are upgraded in one step.
 #[test]
 fn case_37_version_deadlock_is_broken() {
     let a1 = b("a.v1", "1.0.0").provides(&["k1"]).requires(&["k2"]);
@@ -54,7 +54,7 @@ fn case_37_version_deadlock_is_broken() {
     assert_eq!(world.installs(), ["a.v2", "b.v2"]);
 }
 
-/// An operator that is there needs exactly the version of another one that is there.
+/// An installed operator needs exactly the version of another installed one.
 #[test]
 fn case_42_an_installed_operator_holds_another_back() {
     let world = World::new()
@@ -67,8 +67,8 @@ fn case_42_an_installed_operator_holds_another_back() {
     assert_eq!(item.rejected[0].code, Code::RequiredByInstalled);
 }
 
-/// Two Subscriptions of one package get one bundle when they follow one channel, and nothing when they follow two;
-/// and an API has one owner.
+/// Two Subscriptions of one package get one bundle when they follow one channel, and nothing when they follow
+/// two; and an API has one owner.
 #[test]
 fn case_47_two_subscriptions() {
     let base = || {
@@ -104,8 +104,8 @@ fn case_48_package_rename() {
     assert_eq!(world.installs(), ["b.v2"]);
 }
 
-/// The Subscription names what it has installed, but no such operator is there. OLM installs it anew as a step of the
-/// resolution; here the resolver says that nothing is to change, and the plan puts back what is missing of it.
+/// The Subscription names its installed operator, but no such operator exists. OLM reinstalls it as a step of
+/// the resolution; here the resolver reports no change, and the plan restores the missing objects.
 #[test]
 fn case_48_subscription_without_its_operator() {
     let a1 = b("a.v1", "1.0.0");
@@ -115,7 +115,7 @@ fn case_48_subscription_without_its_operator() {
     let item = world.item();
     assert_eq!((item.action, item.chosen.name.as_str()), (Action::None, "a.v1"));
     assert_eq!(item.chosen.channel, "alpha");
-    // and an upgrade goes on from there
+    // and an upgrade continues from there
     let a2 = b("a.v2", "2.0.0").replaces("a.v1");
     let mut world =
         World::new().channel("cat", "a", "alpha", &[a1.clone(), a2]).sub("a", "alpha").installed(&a1);
@@ -123,12 +123,12 @@ fn case_48_subscription_without_its_operator() {
     assert_eq!(world.installs(), ["a.v2"]);
 }
 
-/// An upgrade failed half-way: a.v1 is still there, being replaced, and a.v2, which the Subscription has installed, failed;
-/// the catalog has a.v3 that replaces a.v2. OLM resolves that only with the upgrade strategy `TechPreviewUnsafeFailForward`,
-/// after it has walked the chain of replacements and looked at the phase of each link ("csv ... in phase Failed instead of
-/// Replacing", "csv ... has already been seen"). Here there is no switch and no walk: an older bundle of the same package
-/// never stands in the way of the next one, so the way forward is always open. An operator of another package that owns
-/// the API does stand in the way, with either.
+/// An upgrade failed half-way: a.v1 still exists, being replaced, and a.v2, installed by the Subscription,
+/// failed; the catalog has a.v3 that replaces a.v2. OLM resolves that only with the upgrade strategy
+/// `TechPreviewUnsafeFailForward`, after it has walked the chain of replacements and checked the phase of
+/// each link ("csv ... in phase Failed instead of Replacing", "csv ... has already been seen"). Here there is
+/// no switch and no walk: an older bundle of the same package never blocks the next one, so an upgrade is
+/// always possible. An operator of another package that owns the API blocks it in both.
 #[test]
 fn case_50_fail_forward() {
     let a = |n: usize| b(&format!("a.v{n}"), &format!("{n}.0.0")).provides(&["k"]);
@@ -150,12 +150,12 @@ fn case_50_fail_forward() {
         .sub("a", "alpha")
         .installed(&after(3));
     assert_eq!(three.installs(), ["a.v4"]);
-    // a foreign operator on the way out owns the API
+    // a foreign operator being deleted owns the API
     let foreign = two().existing("b", &b("b.v1", "1.0.0").provides(&["k"]), None).item();
     assert_eq!(foreign.action, Action::None);
     assert_eq!(foreign.rejected[0].code, Code::ApiOwnedBy);
     assert!(foreign.rejected[0].text.contains("b.v1"), "{}", foreign.rejected[0].text);
-    // the same operator with nothing of a installed is a refusal
+    // the same operator without an installed a is a refusal
     let fresh = World::new()
         .channel("cat", "a", "alpha", &[a(1)])
         .existing("b", &b("b.v1", "1.0.0").provides(&["k"]), None)

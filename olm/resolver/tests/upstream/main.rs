@@ -1,5 +1,5 @@
-//! The cases of OLM's own tests, with the numbers of reference/olm.md 9.5: `case_NN_...`. Their text is our own; where we
-//! differ on purpose, the case says how and why.
+//! The cases of OLM's own tests, with the numbers of reference/olm.md 9.5: `case_NN_...`. Their text is our
+//! own; deliberate differences are described with their reasons.
 // the lints let `#[test]` functions panic, not the helpers they share
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -1,4 +1,4 @@
-//! Cases 26 to 35: who is chosen, and from where.
+//! Cases 26 to 35: preferences among candidates and catalogs.
 
 use olm_resolver::{Code, SatisfiedBy};
 
@@ -42,8 +42,8 @@ fn case_27_latest_and_update() {
     assert_eq!(world.installs(), ["another.v1.0.1", "test.v1.0.1"]);
 }
 
-/// Packages are needed in one version exactly, though there are newer ones; what is needed needs more of the same
-/// kind.
+/// Packages are required in exactly one version, though there are newer ones; the dependencies have exact
+/// dependencies of their own.
 #[test]
 fn case_28_exact_version_dependencies_nested() {
     let world = World::new()
@@ -67,7 +67,7 @@ fn case_28_exact_version_dependencies_nested() {
         .channel("cat", "e", "alpha", &[b("e.v1.0.1", "1.0.1")])
         .sub("another", "alpha");
     assert_eq!(world.installs(), ["another.v1.0.1", "c.v1.0.1", "d.v1.0.1", "e.v1.0.1"]);
-    // every dependency says who asked for it
+    // every dependency names its dependent
     let item = world.item();
     let e = item.dependencies.iter().find(|d| d.required_by == "c.v1.0.1").unwrap();
     assert!(
@@ -75,7 +75,7 @@ fn case_28_exact_version_dependencies_nested() {
     );
 }
 
-/// Who provides what is needed: the catalog of the one who needs it, then the highest priority, then the name.
+/// The preferred provider: the catalog of the dependent, then the highest priority, then the name.
 #[test]
 fn case_29_catalog_priority() {
     let other = |name: &str| b(name, "0.0.1");
@@ -89,12 +89,12 @@ fn case_29_catalog_priority() {
     // the same priority: by name
     let world = world.priority("community-operator", 100);
     assert_eq!(world.installs(), ["another.community", "test.v1"]);
-    // the catalog of the one that needs it comes first, whatever its priority
+    // the catalog of the dependent comes first, whatever its priority
     let world = world.channel("cat", "another", "alpha", &[other("another.same")]);
     assert_eq!(world.installs(), ["another.same", "test.v1"]);
 }
 
-/// The first provider lacks something itself; the second one is taken.
+/// The first provider has an unmet requirement; the second one is taken.
 #[test]
 fn case_30_backtracking_over_a_broken_dependency() {
     let world = World::new()
@@ -123,7 +123,7 @@ fn case_31_same_catalog_through_an_api_chain() {
     assert_eq!(world.sub("another", "alpha").installs(), ["another.v1", "c.cat", "d.cat"]);
 }
 
-/// Without a channel the default one is followed, by Subscriptions and dependencies alike, whatever is newer
+/// Without a channel the default one is used, by Subscriptions and dependencies alike, whatever is newer
 /// elsewhere.
 #[test]
 fn case_32_default_channel() {
@@ -141,7 +141,7 @@ fn case_32_default_channel() {
     assert_eq!(world.installs(), ["another.v0.0.1", "p.v1"]);
 }
 
-/// An operator that no Subscription knows provides what is needed; nobody else can own its API.
+/// An operator without a Subscription provides the requirement; no other can own its API.
 #[test]
 fn case_34_operator_without_a_subscription() {
     let world = World::new()
@@ -156,7 +156,7 @@ fn case_34_operator_without_a_subscription() {
     assert_eq!(world.refused().code, Code::ApiOwnedBy);
 }
 
-/// A package cannot meet its own need from another channel of its own: two other packages must.
+/// A package cannot meet its own requirement from another of its channels: two other packages must.
 #[test]
 fn case_35_no_self_satisfaction() {
     let world = World::new()
@@ -170,9 +170,9 @@ fn case_35_no_self_satisfaction() {
     assert_eq!(world.installs(), ["opA", "opB", "opE"]);
 }
 
-/// A catalog of another namespace is another catalog: what it holds is not found under this one's name. In OLM an entry of
-/// a snapshot can say that it is from elsewhere ("expected exactly one operator, got 0"); here a bundle is of the catalog
-/// that it stands in, and cannot say anything else.
+/// A catalog of another namespace is another catalog: its content is not found under this one's name. In OLM
+/// an entry of a snapshot can claim another source ("expected exactly one operator, got 0"); here a bundle
+/// always belongs to the catalog that contains it.
 #[test]
 fn case_33_scope_of_a_catalog() {
     let mut world = World::new().channel("cat", "a", "alpha", &[b("a.v1", "1.0.0")]).sub("a", "alpha");

@@ -1,11 +1,11 @@
-//! Case 46: what is said when there is nothing.
+//! Case 46: explanations without a candidate.
 
 use olm_resolver::{Code, VersionRequest};
 
 use crate::world::{World, b, catalog_ref};
 
-/// Each name that does not exist is told apart, with what is near it. OLM says "no operators found from catalog ...
-/// / in package ... / in channel ... / with name ..."; ours are sentences of their own.
+/// Each unknown name is reported separately, with the nearest ones. OLM reports "no operators found from
+/// catalog ... / in package ... / in channel ... / with name ..."; here each has its own sentence.
 #[test]
 fn case_46_names_that_do_not_exist() {
     let base = || World::new().channel("cat", "etcd", "stable", &[b("etcdoperator.v0.10.0", "0.10.0")]);
@@ -26,7 +26,7 @@ fn case_46_names_that_do_not_exist() {
     assert!(e.code.is_not_found());
 }
 
-/// A missing dependency is told from the Subscription down: who asks, which bundle, and for what.
+/// A missing dependency is reported from the Subscription down: the request, the bundle, and the requirement.
 #[test]
 fn case_46_missing_dependency() {
     let refused = World::new()

@@ -22,50 +22,50 @@ fn contradiction(core: &[(usize, usize)]) -> Outcome {
     Err(core.to_vec())
 }
 
-/// Nothing is asked for, and nothing is selected.
+/// Without variables nothing is selected.
 #[test]
 fn case_01_no_variables() {
     assert_eq!(of(&[]), selects(&[]));
 }
 
-/// What nobody asks for is not selected.
+/// An unneeded variable is not selected.
 #[test]
 fn case_02_unnecessary_variable_is_not_selected() {
     assert_eq!(of(&[&[]]), selects(&[]));
 }
 
-/// What is mandatory is selected.
 #[test]
 fn case_03_single_mandatory() {
     assert_eq!(of(&[&[Mandatory]]), selects(&[0]));
 }
 
-/// Mandatory and prohibited at once cannot be, and both are named. OLM's sentences ("a is mandatory, a is prohibited")
-/// are those of its solver; ours names the constraints, and the words are the explanation's (tests/explanations.rs).
+/// Mandatory and prohibited at once is a contradiction, and both are named. OLM's solver has sentences ("a is
+/// mandatory, a is prohibited"); here it names the constraints, and the explanation has the sentences
+/// (tests/explanations.rs).
 #[test]
 fn case_04_both_mandatory_and_prohibited() {
     assert_eq!(of(&[&[Mandatory, Prohibited]]), contradiction(&[(0, 0), (0, 1)]));
 }
 
-/// b asks for a.
+/// b depends on a.
 #[test]
 fn case_05_dependency_is_selected() {
     assert_eq!(of(&[&[], &[Mandatory, needs(&[0])]]), selects(&[0, 1]));
 }
 
-/// c asks for b, b for a.
+/// c depends on b, b on a.
 #[test]
 fn case_06_transitive_dependency_is_selected() {
     assert_eq!(of(&[&[], &[needs(&[0])], &[Mandatory, needs(&[1])]]), selects(&[0, 1, 2]));
 }
 
-/// c asks for a and for b.
+/// c depends on a and on b.
 #[test]
 fn case_07_both_dependencies_are_selected() {
     assert_eq!(of(&[&[], &[], &[Mandatory, needs(&[0]), needs(&[1])]]), selects(&[0, 1, 2]));
 }
 
-/// c asks for a rather than b, and b conflicts with a.
+/// c prefers a over b, and b conflicts with a.
 #[test]
 fn case_08_only_first_dependency_with_a_conflict() {
     assert_eq!(of(&[&[], &[Conflict(0)], &[Mandatory, needs(&[0, 1])]]), selects(&[0, 2]));
@@ -90,21 +90,21 @@ fn case_11_two_mandatory_but_conflicting() {
     assert_eq!(answer, contradiction(&[(0, 0), (1, 0), (1, 1)]));
 }
 
-/// The wishes of something that is not selected (a) do not matter. x is 2, y is 3.
+/// The preferences of an unselected variable (a) do not matter. x is 2, y is 3.
 #[test]
 fn case_12_irrelevant_dependencies_do_not_influence_the_order() {
     let answer = of(&[&[needs(&[2, 3])], &[Mandatory, needs(&[3, 2])], &[], &[]]);
     assert_eq!(answer, selects(&[1, 3]));
 }
 
-/// At most one of x and y, both mandatory. a itself is not to blame for anything but the limit.
+/// At most one of x and y, both mandatory. a itself only contributes the limit.
 #[test]
 fn case_13_cardinality_constraint_prevents_resolution() {
     let answer = of(&[&[Mandatory, needs(&[1, 2]), AtMost(1, vec![1, 2])], &[Mandatory], &[Mandatory]]);
     assert_eq!(answer, contradiction(&[(0, 2), (1, 0), (2, 0)]));
 }
 
-/// a would rather have x, but b needs y, and there may be only one of them. x is 2, y is 3.
+/// a prefers x, but b needs y, and there may be only one of them. x is 2, y is 3.
 #[test]
 fn case_14_cardinality_constraint_forces_the_alternative() {
     let answer =
@@ -112,28 +112,30 @@ fn case_14_cardinality_constraint_forces_the_alternative() {
     assert_eq!(answer, selects(&[0, 1, 3]));
 }
 
-/// a asks for y; b, which would rather have x, takes the y that is there. x is 2, y is 3.
+/// a depends on y; b, which prefers x, takes the selected y. x is 2, y is 3.
 #[test]
 fn case_15_two_dependencies_satisfied_by_one_variable() {
     let answer = of(&[&[Mandatory, needs(&[3])], &[Mandatory, needs(&[2, 3])], &[], &[]]);
     assert_eq!(answer, selects(&[0, 1, 3]));
 }
 
-/// The same with more to choose from. x is 2, y is 3, z is 4, m is 5.
+/// The same with more alternatives. x is 2, y is 3, z is 4, m is 5.
 #[test]
 fn case_16_other_candidates_do_not_matter_when_one_serves_both() {
     let answer = of(&[&[Mandatory, needs(&[3, 4, 5])], &[Mandatory, needs(&[2, 3])], &[], &[], &[], &[]]);
     assert_eq!(answer, selects(&[0, 1, 3]));
 }
 
-/// a takes its first wish x although y, which b needs, would serve both: preference comes before number. x is 2, y is 3.
+/// a takes its first preference x although y, which b needs, would serve both: preference comes before
+/// number. x is 2, y is 3.
 #[test]
 fn case_17_preference_comes_before_the_smallest_number() {
     let answer = of(&[&[Mandatory, needs(&[2, 3])], &[Mandatory, needs(&[3])], &[], &[]]);
     assert_eq!(answer, selects(&[0, 1, 2, 3]));
 }
 
-/// Every first wish turns out to be impossible. a, b, c are 0 to 2; a1, a2 are 3, 4; b1, b2 are 5, 6; c1, c2 are 7, 8.
+/// Every first preference is impossible. a, b, c are 0 to 2; a1, a2 are 3, 4; b1, b2 are 5, 6; c1, c2 are 7,
+/// 8.
 #[test]
 fn case_18_only_the_least_preferred_is_possible() {
     let answer = of(&[
@@ -150,7 +152,7 @@ fn case_18_only_the_least_preferred_is_possible() {
     assert_eq!(answer, selects(&[0, 1, 2, 4, 6, 8]));
 }
 
-/// Of two lists the first one each. x1, x2 are 1, 2; y1, y2 are 3, 4.
+/// The first of each of two lists. x1, x2 are 1, 2; y1, y2 are 3, 4.
 #[test]
 fn case_19_preferences_are_kept_with_several_dependencies() {
     let answer = of(&[&[Mandatory, needs(&[1, 2]), needs(&[3, 4])], &[], &[], &[], &[]]);

@@ -1,4 +1,4 @@
-//! The fields of ours that upstream has not: `version` with policies, and APIs that the cluster serves.
+//! Fields that upstream does not have: `version` with policies, and APIs that the cluster serves.
 
 use olm_resolver::{Action, Code, HopVia, SatisfiedBy, UpgradePolicy, VersionRequest};
 
@@ -47,15 +47,15 @@ fn versions_pins_and_self_certified_moves() {
             })
             .installed(bundle)
     };
-    // one hop at a time, also when the pin is further on
+    // one hop at a time, even if the pin is further on
     let item = at(&chain[0], "3.0.0", UpgradePolicy::CatalogProvided).item();
     assert_eq!(item.chosen.name, "p.v2");
     assert_eq!(item.path.iter().map(|h| h.name.as_str()).collect::<Vec<_>>(), ["p.v2", "p.v3"]);
     assert!(item.why.contains("first hop"), "{}", item.why);
-    // a range that what is installed fits in is no reason to fail
+    // a range that includes the installed version is not a failure
     let item = at(&chain[1], "<3.0.0", UpgradePolicy::CatalogProvided).item();
     assert_eq!((item.action, item.rejected[0].code), (Action::None, Code::Pinned));
-    // back only at one's own risk
+    // back only when self-certified
     let refused = at(&chain[2], "1.0.0", UpgradePolicy::CatalogProvided).refused();
     assert_eq!(refused.code, Code::NoUpgradeEdge);
     assert!(refused.fixes[0].command.contains("SelfCertified"));

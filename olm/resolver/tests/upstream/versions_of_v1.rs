@@ -1,9 +1,8 @@
-//! Cases 52 to 56: the resolver of OLM v1, which knows no channel order and no dependencies.
-//!
-//! Package p has 0.1.0, 1.0.0, 1.0.1, 1.0.2, 2.0.0 in channel alpha, 0.1.0 and 1.0.2 in beta, 3.0.0 in gamma; 1.0.0 and
-//! 1.0.1 are deprecated by the catalog. v1 takes the highest version; we take the first of the channel's order, as v0
-//! does, so the package has a chain of `replaces` here beside the skipRanges that v1 goes by. (Without one the channel has
-//! no order, and only a pin can be had from it; see case 52.)
+//! Cases 52 to 56: the resolver of OLM v1, which has no channel order and no dependencies.
+//! Package p has 0.1.0, 1.0.0, 1.0.1, 1.0.2, 2.0.0 in channel alpha, 0.1.0 and 1.0.2 in beta, 3.0.0 in gamma;
+//! 1.0.0 and 1.0.1 are deprecated by the catalog. v1 takes the highest version; here it is the first of the
+//! channel's order, as in v0, so the package has a chain of `replaces` in addition to v1's skipRanges.
+//! (Without one the channel has no order, and only a pin can select from it; see case 52.)
 
 use olm_resolver::{Action, Code, UpgradePolicy, VersionRequest};
 
@@ -35,7 +34,7 @@ fn world() -> World {
         .channel("cat", "p", "beta", &[p("0.1.0"), after("1.0.2", "0.1.0", "<1.0.2")])
 }
 
-/// What a Subscription to a channel (empty: any) with a version (empty: any) gets.
+/// The result of a Subscription to a channel (empty: any) with a version (empty: any).
 fn ask(world: World, channel: &str, version: &str) -> Result<String, Code> {
     let wish = (!version.is_empty()).then(|| VersionRequest::parse(version).unwrap());
     let world = world.sub("p", channel).with(|r| r.version = wish);
@@ -49,7 +48,7 @@ fn gets(name: &str) -> Result<String, Code> {
     Ok(format!("p.v{name}"))
 }
 
-/// With nothing installed: versions and channels narrow down what is taken.
+/// With nothing installed: versions and channels restrict the choice.
 #[test]
 fn case_52_v1_version_and_channel_filters() {
     assert_eq!(ask(world(), "", ""), gets("3.0.0"));
@@ -59,22 +58,24 @@ fn case_52_v1_version_and_channel_filters() {
     assert_eq!(ask(world(), "beta", ""), gets("1.0.2"));
     assert_eq!(ask(world(), "beta", "3.0.0"), Err(Code::NotInChannel));
     assert_eq!(ask(world(), "alpha", "0.1.0"), gets("0.1.0"));
-    // edges by skipRange alone give a channel no order; v1 would take the highest version, v0 refuses, and so do we
+    // edges by skipRange alone give a channel no order; v1 would take the highest version, v0 refuses, and so
+    // does this resolver
     let unordered =
         || World::new().channel("cat", "p", "alpha", &[p("0.1.0"), p("1.0.0").skip_range("<1.0.0")]);
     assert_eq!(ask(unordered(), "alpha", ""), Err(Code::BrokenChannel));
     assert_eq!(ask(unordered(), "alpha", "1.0.0"), gets("1.0.0"));
 }
 
-/// What the catalog deprecates comes after everything else that the range allows, and is taken when there is nothing else.
+/// Bundles deprecated by the catalog come after all others in the range, and are chosen when there is no
+/// other.
 #[test]
 fn case_53_v1_deprecated_bundles_come_last() {
     assert_eq!(ask(world(), "", ">=0.1.0 <=1.0.0"), gets("0.1.0"));
     assert_eq!(ask(world(), "", ">=1.0.0 <=1.0.1"), gets("1.0.1"));
 }
 
-/// Several catalogs have the package. v1 looks through all of them and fails when two could serve (`[b c]`); a Subscription
-/// of ours names its catalog, so there is nothing to decide. (For dependencies there is, see case 29.)
+/// Several catalogs have the package. v1 searches all of them and fails when two match (`[b c]`); here a
+/// Subscription names its catalog, so there is nothing to decide. (For dependencies there is, see case 29.)
 #[test]
 fn case_54_v1_several_catalogs() {
     let world = || {
@@ -121,7 +122,7 @@ fn case_55_v1_upgrades() {
     assert!(refused.text(200).contains("<1.0.0 >=2.0.0"), "{}", refused.text(200));
     assert_eq!(at("1.0.2", "<1.0.2", at_will).installs(), ["p.v0.1.0"]);
     assert_eq!(at("1.0.2", ">0.1.0 <1.0.0", at_will).refused().code, Code::UnknownVersion);
-    // a catalog that has never been read has nothing; one that was read goes on with what it had
+    // a catalog that has never been read has no content; one that was read keeps its last content
     let mut gone = World::new().channel("cat", "p", "alpha", &[]).sub("p", "alpha");
     gone.catalogs[0].1.packages.clear();
     gone.catalogs[0].1.health = olm_resolver::Health::Unavailable { reason: "timeout".into() };
@@ -131,8 +132,8 @@ fn case_55_v1_upgrades() {
     assert_eq!(old.installs(), ["p.v1.0.2"]);
 }
 
-/// Which versions follow on which: `replaces`, `skips` and `skipRange` lead into the entry that has them, build metadata is
-/// part of a name, and an unknown version leads nowhere.
+/// Successors of a version: `replaces`, `skips` and `skipRange` lead into the entry that has them, build
+/// metadata is part of a name, and an unknown version leads nowhere.
 #[test]
 fn case_56_v1_successors() {
     let next = |installed: &str| {

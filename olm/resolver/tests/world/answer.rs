@@ -1,4 +1,4 @@
-//! What a resolution means for a model.
+//! Evaluates a resolution for a model.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::build::World;
 use super::model::{Model, major};
 use super::plain::Item;
 
-/// The numbers of the Subscriptions that got something.
+/// The indexes of the Subscriptions with a result.
 pub fn met(resolution: &Resolution) -> Vec<usize> {
     let items = resolution.items.iter().enumerate();
     items.filter(|(_, item)| item.is_ok()).map(|(number, _)| number).collect()
@@ -38,14 +38,14 @@ pub fn chosen(model: &Model, resolution: &Resolution) -> BTreeSet<Item> {
     set
 }
 
-/// The numbers of the Subscriptions that an explanation is about.
+/// The indexes of the Subscriptions in an explanation.
 pub fn blamed(model: &Model, explanation: &Explanation) -> Vec<usize> {
     let named: BTreeSet<&str> =
         explanation.nodes.iter().filter_map(|node| node.subject.strip_prefix("Subscription ns/")).collect();
     (0..model.subs.len()).filter(|i| named.contains(model.subs[*i].name.as_str())).collect()
 }
 
-/// Something that a dependency names as what meets it, and that is not so.
+/// A dependency whose named provider does not meet it.
 pub fn dangling(world: &World, resolution: &Resolution) -> Option<String> {
     let given = |subscription: &str, name: &str| {
         let mut all = world.requests.iter().zip(&resolution.items);

@@ -1,4 +1,4 @@
-//! A universe, requests and facts by hand: `World::new().channel(..).sub(..)`.
+//! A universe, requests and facts written in code: `World::new().channel(..).sub(..)`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,6 @@ pub struct World {
     pub facts: Facts,
 }
 
-/// A catalog under construction.
 #[derive(Clone, Debug, Default)]
 pub struct Draft {
     pub priority: i32,
@@ -26,7 +25,6 @@ pub struct Draft {
     pub packages: BTreeMap<String, PackageDraft>,
 }
 
-/// A package under construction.
 #[derive(Clone, Debug, Default)]
 pub struct PackageDraft {
     pub default_channel: String,
@@ -78,7 +76,6 @@ impl B {
         self.bundle.provides.sort();
         self
     }
-    /// Needs APIs.
     pub fn requires(mut self, kinds: &[&str]) -> Self {
         self.bundle.requires.extend(kinds.iter().map(|k| Constraint::api(gvk(k))));
         self
@@ -88,7 +85,7 @@ impl B {
         self.bundle.requires.extend(packages.iter().map(|p| package_need(p)));
         self
     }
-    /// Needs something with a label.
+    /// Needs a label.
     pub fn label_needed(mut self, label: &str) -> Self {
         self.bundle.requires.push(Constraint::label(label));
         self
@@ -144,7 +141,7 @@ pub fn catalog_ref(name: &str) -> CatalogRef {
     CatalogRef::new("ns", name)
 }
 
-/// The properties that a rule sees: what the bundle is, and what it provides.
+/// The properties for rules: the bundle itself, and what it provides.
 fn properties(package: &str, bundle: &Bundle) -> Vec<Property> {
     let version = bundle.version.as_ref().map(ToString::to_string).unwrap_or_default();
     let own = Property::new("olm.package", &json!({ "packageName": package, "version": version }));
@@ -218,7 +215,7 @@ impl World {
         self.installed_with(bundle, |_| {})
     }
 
-    /// The same, with more said about the operator that is there.
+    /// The same, with changes of the installed operator.
     pub fn installed_with(mut self, bundle: &B, change: impl FnOnce(&mut Installed)) -> Self {
         let request = self.requests.last_mut().unwrap();
         let it = &bundle.bundle;
@@ -230,12 +227,12 @@ impl World {
         self
     }
 
-    /// An operator that no Subscription of the request is about.
+    /// An operator without a request.
     pub fn existing(self, package: &str, bundle: &B, subscription: Option<&str>) -> Self {
         self.existing_with(package, bundle, |i| i.subscription = subscription.map(Into::into))
     }
 
-    /// The same, with more said about it.
+    /// The same, with changes.
     pub fn existing_with(mut self, package: &str, bundle: &B, change: impl FnOnce(&mut Installed)) -> Self {
         let mut fact = installed(package, bundle);
         change(&mut fact);
@@ -264,7 +261,7 @@ impl World {
         resolve(&self.universe(), &self.requests, &self.facts)
     }
 
-    /// Names of everything that will be installed, sorted. No request may be refused.
+    /// Names of everything to be installed, sorted. No request may be refused.
     pub fn installs(&self) -> Vec<String> {
         let resolution = self.resolve();
         for item in &resolution.items {
@@ -275,7 +272,7 @@ impl World {
         installs(&resolution)
     }
 
-    /// What the first request gets.
+    /// The result of the first request.
     pub fn item(&self) -> Resolved {
         match self.resolve().items.remove(0) {
             Ok(item) => item,
@@ -283,7 +280,7 @@ impl World {
         }
     }
 
-    /// What the last request gets.
+    /// The result of the last request.
     pub fn last(&self) -> Resolved {
         match self.resolve().items.pop().unwrap() {
             Ok(item) => item,
@@ -291,7 +288,7 @@ impl World {
         }
     }
 
-    /// Why the first request that is refused is refused.
+    /// The explanation of the first refused request.
     pub fn refused(&self) -> Explanation {
         let resolution = self.resolve();
         match resolution.items.iter().find_map(|item| item.as_ref().err()) {
@@ -301,7 +298,7 @@ impl World {
     }
 }
 
-/// What the cluster knows of an operator that was installed from a bundle.
+/// The facts about an operator installed from a bundle.
 pub fn installed(package: &str, b: &B) -> Installed {
     let it = &b.bundle;
     Installed {
@@ -317,7 +314,7 @@ pub fn installed(package: &str, b: &B) -> Installed {
     }
 }
 
-/// Names of everything that will be installed, sorted, of the requests that are not refused.
+/// Names of everything to be installed, sorted, of the requests that are not refused.
 pub fn installs(resolution: &Resolution) -> Vec<String> {
     let mut names = Vec::new();
     for item in resolution.items.iter().flatten() {

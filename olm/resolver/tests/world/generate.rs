@@ -6,19 +6,19 @@ use super::model::{Catalog, Channel, Content, Edge, Fixed, Kind, Model, Need, Pa
 use super::rng::Rng;
 
 pub const PACKAGES: &[&str] = &["a", "b", "c", "d", "e"];
-/// Packages of operators that are there and that no catalog has.
+/// Packages of existing operators that are in no catalog.
 const FOREIGN: &[&str] = &["x", "y"];
 const KINDS: u8 = 5;
-/// Served by the cluster, by no operator.
+/// Served by the cluster, not by an operator.
 const BUILT_IN: Kind = 9;
 const NEWEST: u64 = 5;
 
-/// What kinds of things occur.
+/// Features of the generated models.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Style {
     /// Subscriptions have something installed.
     pub installed: bool,
-    /// Operators that no request is about.
+    /// Operators without a request.
     pub fixed: bool,
     /// Several catalogs.
     pub catalogs: bool,
@@ -30,7 +30,7 @@ impl Style {
     pub const PLAIN: Self = Self { installed: false, fixed: false, catalogs: false, constraints: false };
     pub const ALL: Self = Self { installed: true, fixed: true, catalogs: true, constraints: true };
 
-    /// A style that the seed decides.
+    /// A style determined by the seed.
     pub fn of(rng: &mut Rng) -> Self {
         Self {
             installed: rng.percent(50),
@@ -147,7 +147,7 @@ fn entries(rng: &mut Rng, majors: &[u64]) -> Vec<Edge> {
         if i > 0 && rng.percent(93) {
             edge.replaces = Some(majors[i - 1]);
         } else if i == 0 && rng.percent(10) {
-            // something that the channel does not have any more
+            // an entry that the channel does not have any more
             edge.replaces = Some(0);
         }
         if i > 1 && rng.percent(15) {
@@ -181,7 +181,7 @@ fn sub(rng: &mut Rng, package: &'static str, catalogs: &[Catalog], style: Style)
     };
     if style.installed && rng.percent(60) {
         let mut installed = rng.pick(&content.bundles).clone();
-        // what is there may be from another time
+        // existing operators may be from another time
         if rng.percent(20) {
             installed.needs.clear();
         }

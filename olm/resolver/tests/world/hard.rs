@@ -1,9 +1,9 @@
-//! Universes that have no answer and hide it well.
+//! Universes without a solution that are hard to refute.
 
 use super::build::{World, b};
 
-/// `count` packages each need one of `count - 1` places, of which nobody can have one that another one has. A search that
-/// learns from contradictions alone takes exponential time to see that this cannot be.
+/// `count` packages each need one of `count - 1` places, each of which only one can have. A search that only
+/// learns from contradictions takes exponential time to refute it.
 pub fn pigeons(count: usize) -> World {
     // a place is an API; a pigeon package has one bundle for each place
     let mut world = World::new();

@@ -1,4 +1,4 @@
-//! Small universes, written down shortly.
+//! Small universes in a short notation.
 #![allow(dead_code, unused_imports)] // every test binary uses its own part of this
 
 pub mod answer;

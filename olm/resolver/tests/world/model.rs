@@ -1,5 +1,5 @@
-//! Small universes as plain data, apart from the types of the resolver: what the oracle reads, and what is turned into
-//! a [`World`] for the resolver.
+//! Small universes as plain data, independent of the types of the resolver: read by the oracle, and converted
+//! to a [`World`] for the resolver.
 
 use std::collections::BTreeSet;
 
@@ -12,21 +12,21 @@ use super::build::{B, World, b, catalog_ref, gvk, gvk_value};
 /// A kind of API: `3` is kind `K3`.
 pub type Kind = u8;
 
-/// A demand on one bundle.
+/// A requirement on one bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Need {
     Api(Kind),
     /// A package in a range of major versions, the last one not included.
     Package(&'static str, u64, u64),
     Label(u8),
-    /// A rule in CEL that asks for an API.
+    /// A rule in CEL that requires an API.
     Cel(Kind),
     All(Vec<Need>),
     Any(Vec<Need>),
     Not(Vec<Need>),
 }
 
-/// What a bundle is and demands.
+/// Properties and requirements of a bundle.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
     pub major: u64,
@@ -37,7 +37,7 @@ pub struct Content {
     pub prohibited: bool,
     /// It needs a newer Kubernetes.
     pub too_new: bool,
-    /// Its catalog calls it deprecated.
+    /// Its catalog deprecates it.
     pub deprecated: bool,
 }
 
@@ -81,12 +81,12 @@ pub struct Sub {
     pub installed: Option<Content>,
     pub starting: Option<u64>,
     pub skip: Vec<u64>,
-    /// Major versions that it may get, the last one not included.
+    /// Allowed major versions, the last one not included.
     pub range: Option<(u64, u64)>,
     pub require_present: bool,
 }
 
-/// An operator that no request is about.
+/// An operator without a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fixed {
     pub package: &'static str,
@@ -100,9 +100,9 @@ pub struct Model {
     pub catalogs: Vec<Catalog>,
     pub subs: Vec<Sub>,
     pub fixed: Vec<Fixed>,
-    /// Kinds that the cluster serves without an operator of ours.
+    /// Kinds that the cluster serves without an operator.
     pub cluster: BTreeSet<Kind>,
-    /// What every bundle must meet.
+    /// Constraints on every bundle.
     pub policy: Vec<Need>,
 }
 
@@ -115,12 +115,12 @@ pub fn name(package: &str, major: u64) -> String {
     format!("{package}.v{major}")
 }
 
-/// The Kubernetes of the cluster, and what a bundle that is too new for it asks for.
+/// The Kubernetes of the cluster, and the minimum version of a bundle that is too new for it.
 pub const KUBERNETES: &str = "1.33.2";
 const NEWER: &str = "1.40.0";
 
 impl Need {
-    /// Whether something meets it.
+    /// Whether a bundle meets it.
     pub fn met_by(&self, package: &str, content: &Content) -> bool {
         match self {
             Self::Api(kind) | Self::Cel(kind) => content.provides.contains(kind),
@@ -143,7 +143,7 @@ impl Need {
         }
     }
 
-    /// As the value of an `olm.constraint`; labels, which have no place there, as a rule over properties.
+    /// As the value of an `olm.constraint`; labels, which it does not support, as a rule over properties.
     pub fn value(&self) -> Value {
         let list = |inner: &[Self]| inner.iter().map(Self::value).collect::<Vec<_>>();
         match self {
@@ -165,7 +165,7 @@ impl Need {
 }
 
 impl Content {
-    /// What it needs of others: what it meets itself is not among it.
+    /// Requirements that it does not meet itself.
     pub fn open_needs<'a>(&'a self, package: &'a str) -> impl Iterator<Item = &'a Need> {
         self.needs.iter().filter(move |need| !need.met_by(package, self))
     }
@@ -211,7 +211,7 @@ impl Model {
         self.catalogs.iter().find(|c| c.name == catalog)?.packages.iter().find(|p| p.name == package)
     }
 
-    /// The same for the resolver.
+    /// As a world for the resolver.
     pub fn world(&self) -> World {
         let mut world = World::new().kubernetes(KUBERNETES);
         for catalog in &self.catalogs {

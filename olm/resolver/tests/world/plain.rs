@@ -1,33 +1,33 @@
-//! A universe as plain clauses, written from reference/olm.md 4.3 to 4.5: what is a solution, and in which order OLM
-//! prefers them.
+//! A universe as plain clauses, written from reference/olm.md 4.3 to 4.5: solutions, and OLM's preference
+//! among them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::model::{Channel, Content, Edge, Kind, Model, Need, Sub};
 use super::sat::{Formula, no, yes};
 
-/// What can be there or not.
+/// A selectable item.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Item {
     /// A bundle: catalog, package, major version.
     Bundle(&'static str, &'static str, u64),
-    /// What a Subscription (by its number) has installed.
+    /// The installed operator of a Subscription (by its index).
     Installed(usize),
 }
 
-/// The question about some of the Subscriptions of a model.
+/// The problem for some of the Subscriptions of a model.
 pub struct Plain<'a> {
     model: &'a Model,
-    /// The Subscriptions that are asked about.
+    /// The Subscriptions in question.
     subs: Vec<usize>,
-    /// Those that there are besides those that are given up: their wishes need not come true, but their policies count,
-    /// and what they have installed may stay.
+    /// All Subscriptions except those given up: their requests need not be met, but their policies count, and
+    /// their installed operators may stay.
     alive: Vec<usize>,
-    /// Those that are given up: what they have installed is a fact, what they have not nobody gets along with something.
+    /// Those given up: their installed operators are facts, and their other packages cannot be dependencies.
     failed: Vec<usize>,
     pub items: Vec<Item>,
     numbers: BTreeMap<Item, usize>,
-    /// Without what operators that are there need.
+    /// Without the requirements of existing operators.
     relaxed: Formula,
     strict: Formula,
 }
@@ -56,7 +56,7 @@ pub fn order(channel: &Channel) -> Option<Vec<u64>> {
 }
 
 impl<'a> Plain<'a> {
-    /// The question about some Subscriptions after others were given up.
+    /// The problem for some Subscriptions after others were given up.
     pub fn new(model: &'a Model, subs: &[usize], failed: &[usize]) -> Self {
         let alive: Vec<usize> = (0..model.subs.len()).filter(|sub| !failed.contains(sub)).collect();
         let mut items = Vec::new();
@@ -86,17 +86,17 @@ impl<'a> Plain<'a> {
         it
     }
 
-    /// About all of them.
+    /// For all of them.
     pub fn of(model: &'a Model) -> Self {
         Self::new(model, &(0..model.subs.len()).collect::<Vec<_>>(), &[])
     }
 
-    /// Whether there is a solution; needs of what is installed and stays do not count.
+    /// Whether there is a solution; requirements of installed operators that stay do not count.
     pub fn satisfiable(&self) -> bool {
         self.relaxed.satisfiable(&[])
     }
 
-    /// Whether there is one in which what is installed and stays has what it needs.
+    /// Whether there is one in which the requirements of installed operators that stay are met.
     pub fn strictly_satisfiable(&self) -> bool {
         self.strict.satisfiable(&[])
     }
@@ -136,7 +136,7 @@ impl<'a> Plain<'a> {
                 }
             }
             for (other, second) in self.items.iter().enumerate().take(number) {
-                // what is there side by side is a fact and no contradiction
+                // the coexistence of installed operators is a fact and no contradiction
                 let both_there = matches!((item, second), (Item::Installed(_), Item::Installed(_)));
                 if !both_there
                     && self.content(second).0 != package
@@ -159,7 +159,7 @@ impl<'a> Plain<'a> {
         formula
     }
 
-    /// Operators that stay as they are, and whether they are in another namespace.
+    /// Operators that stay unchanged, and whether they are in another namespace.
     fn there(&self) -> impl Iterator<Item = (&'static str, &'a Content, bool)> {
         let model = self.model;
         let staying = self.failed.iter().map(|sub| &model.subs[*sub]);
@@ -167,7 +167,7 @@ impl<'a> Plain<'a> {
         staying.chain(model.fixed.iter().map(|fixed| (fixed.package, &fixed.content, fixed.elsewhere)))
     }
 
-    /// Marked so, or too new, or of a package or the owner of an API that is there and stays.
+    /// Prohibited, or too new, or of a package or the owner of an API that exists and stays.
     fn ruled_out(&self, item: &Item) -> bool {
         let Item::Bundle(..) = item else { return false };
         let (package, content) = self.content(item);
@@ -181,8 +181,8 @@ impl<'a> Plain<'a> {
             })
     }
 
-    /// Whether an operator that stays would lose by it what it needs and has, or get a version of a package that it needs
-    /// which is not the one.
+    /// Whether an operator that stays would lose a met requirement, or get a wrong version of a required
+    /// package.
     fn takes_away(&self, package: &str, content: &Content) -> bool {
         let about = |sub: &usize| self.model.subs[*sub].package == package;
         let mut about: Vec<usize> = self.alive.iter().chain(&self.failed).copied().filter(about).collect();
@@ -200,13 +200,13 @@ impl<'a> Plain<'a> {
         })
     }
 
-    /// Whether a package is not to be had along with something: a Subscription asks for it in vain.
+    /// Whether a package cannot be a dependency: a failed Subscription requests it.
     fn given_up(&self, package: &str) -> bool {
         let about = |sub: &usize| self.model.subs[*sub].package == package;
         self.failed.iter().any(about)
     }
 
-    /// What a Subscription may get, best first, what is installed last.
+    /// The candidates of a Subscription, best first, the installed one last.
     pub fn candidates(&self, sub: usize) -> Vec<usize> {
         let it = &self.model.subs[sub];
         let package = self.model.package(it.catalog, it.package).unwrap();
@@ -215,7 +215,7 @@ impl<'a> Plain<'a> {
             Some(name) => package.channel(name).into_iter().collect(),
             None => by_default(&package.channels, default.name),
         };
-        // what OLM cannot put into an order it does not follow, whatever is installed
+        // OLM does not follow a channel without an order, whatever is installed
         if it.starting.is_none() && channels.iter().all(|channel| order(channel).is_none()) {
             return Vec::new();
         }
@@ -224,7 +224,7 @@ impl<'a> Plain<'a> {
             list.extend(choose(it, channel).into_iter().map(|major| self.number(it, major)));
         }
         list.retain(|number| !self.ruled_out(&self.items[*number]));
-        // not OLM v0's, but v1's: what is deprecated comes last
+        // not in OLM v0, but in v1: deprecated bundles come last
         list.sort_by_key(|number| self.content(&self.items[*number]).1.deprecated);
         list.extend(self.numbers.get(&Item::Installed(sub)));
         without_repetition(list)
@@ -234,10 +234,10 @@ impl<'a> Plain<'a> {
         self.numbers[&Item::Bundle(sub.catalog, sub.package, major)]
     }
 
-    /// What meets a need, best first; `None` when something that stays meets it.
+    /// What meets a requirement, best first; `None` when something that stays meets it.
     fn meeting(&self, parent: &Item, need: &Need) -> Option<Vec<usize>> {
         let fixed = self.there().any(|(package, content, _)| need.met_by(package, content));
-        // what the cluster serves counts, unless an operator that may change is what serves it
+        // an API served by the cluster counts, unless an operator that may change serves it
         let moving = |kind: &Kind| {
             self.alive
                 .iter()
@@ -284,7 +284,7 @@ impl<'a> Plain<'a> {
                 list.extend(majors.iter().map(|m| self.numbers[&Item::Bundle(catalog.name, package, *m)]));
             }
         }
-        // what a Subscription names itself may be in no order, and counts all the same when it is there
+        // a candidate of a Subscription may be in no order, and still counts when it is selected
         list.extend(self.alive.iter().flat_map(|sub| self.candidates(*sub)));
         list.retain(|number| {
             let item = &self.items[*number];
@@ -294,8 +294,9 @@ impl<'a> Plain<'a> {
         Some(without_repetition(list))
     }
 
-    /// OLM's preference: every Subscription gets the first candidate that leaves a solution, then everything chosen gets
-    /// the first of each list of what it needs that leaves one; what is there already is not chosen anew.
+    /// OLM's preference: every Subscription gets the first candidate that leaves a solution, then every
+    /// choice gets the first of each list of its requirements that leaves one; existing ones are not chosen
+    /// again.
     pub fn preferred(&self, strict: bool) -> Option<BTreeSet<Item>> {
         let formula = if strict { &self.strict } else { &self.relaxed };
         let mut subs = self.subs.clone();
@@ -332,7 +333,7 @@ impl<'a> Plain<'a> {
     }
 }
 
-/// The majors of a channel that a Subscription may get.
+/// The major versions of a channel that a Subscription may get.
 fn choose(sub: &Sub, channel: &Channel) -> Vec<u64> {
     let entry = |major: u64| channel.entries.iter().find(|e| e.major == major);
     let mut list = match (&sub.installed, sub.starting) {
@@ -366,7 +367,7 @@ fn without_repetition(list: Vec<usize>) -> Vec<usize> {
     list.into_iter().filter(|n| seen.insert(*n)).collect()
 }
 
-/// The order of the needs of a bundle is that of their constraints.
+/// The order of the requirements of a bundle is that of their constraints.
 fn constraint(need: &Need) -> olm_constraint::Constraint {
     let content = Content { needs: vec![need.clone()], ..Content::default() };
     content.to_b("p").bundle.requires.remove(0)

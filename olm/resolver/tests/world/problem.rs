@@ -1,13 +1,12 @@
-//! Abstract problems, short to write.
+//! Abstract problems in a short notation.
 
 use olm_resolver::solver::{Answer, Constraint, Problem, Var};
 
 use super::sat::{Formula, no, yes};
 
-/// What is selected; or the variables and the places of their constraints that cannot hold together. Both are sorted.
+/// The selection; or the variables and the indexes of their contradicting constraints. Both are sorted.
 pub type Outcome = Result<Vec<usize>, Vec<(usize, usize)>>;
 
-/// Asks the solver.
 pub fn solve(variables: &[Vec<Constraint>]) -> Outcome {
     match (Problem { variables: variables.to_vec() }).solve() {
         Answer::Selected(selected) => Ok(selected.into_iter().map(|v| v as usize).collect()),

@@ -1,8 +1,8 @@
-//! Numbers that a seed decides, and loops over seeds that say how to repeat one.
+//! Seeded random numbers, and loops over seeds that report how to repeat one.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-/// Numbers that look random and that a seed decides (splitmix64).
+/// Pseudo-random numbers from a seed (splitmix64).
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
@@ -24,7 +24,7 @@ impl Rng {
         (self.next() % n.max(1) as u64) as usize
     }
 
-    /// True so many times in a hundred.
+    /// True with this percentage.
     pub fn percent(&mut self, n: usize) -> bool {
         self.below(100) < n
     }
@@ -40,10 +40,11 @@ impl Rng {
     }
 }
 
-/// How many times as much `make test-long` runs.
+/// Factor of the runs of `make test-long`.
 const LONG: u64 = 100;
 
-/// Runs a test for many seeds. `OLM_SEED` runs it for one, `OLM_TEST_LONG` for many more; a failure names its seed.
+/// Runs a test for many seeds. `OLM_SEED` runs it for one, `OLM_TEST_LONG` for many more; a failure names its
+/// seed.
 pub fn seeds(what: &str, count: u64, test: impl Fn(u64)) {
     let env = |name: &str| std::env::var(name).ok();
     let (first, count) = match env("OLM_SEED").and_then(|text| text.parse::<u64>().ok()) {

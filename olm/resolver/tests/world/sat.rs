@@ -1,5 +1,5 @@
-//! A plain search for a satisfying assignment: try true, try false, propagate. Slow, short, and of no kin with the solver
-//! that it judges.
+//! A plain search for a satisfying assignment: try true, try false, propagate. Slow, short, and independent
+//! of the solver that it checks.
 
 /// Positive: variable `l - 1` is true; negative: variable `-l - 1` is false.
 pub type Literal = i32;
@@ -32,7 +32,6 @@ impl Formula {
         self.clauses.push(literals.into_iter().collect());
     }
 
-    /// No two of these.
     pub fn at_most_one(&mut self, variables: &[usize]) {
         for (i, a) in variables.iter().enumerate() {
             for b in &variables[i + 1..] {
@@ -41,7 +40,6 @@ impl Formula {
         }
     }
 
-    /// Not more than `n` of these.
     pub fn at_most(&mut self, n: usize, variables: &[usize]) {
         let mut subset: Vec<usize> = (0..=n).collect();
         while *subset.last().unwrap_or(&usize::MAX) < variables.len() {
@@ -107,7 +105,7 @@ impl<'a> Search<'a> {
         self.values[variable(literal)].map(|v| v == (literal > 0))
     }
 
-    /// Makes a literal true; not possible when it is false.
+    /// Makes a literal true; false if it is already false.
     fn assign(&mut self, literal: Literal) -> bool {
         if self.value(literal).is_none() {
             self.values[variable(literal)] = Some(literal > 0);
@@ -116,7 +114,7 @@ impl<'a> Search<'a> {
         self.value(literal) == Some(true)
     }
 
-    /// Looks at one clause: false when it cannot hold any more.
+    /// Visits one clause: false when it cannot hold any more.
     fn unit(&mut self, clause: &[Literal]) -> bool {
         let mut open = None;
         for literal in clause {

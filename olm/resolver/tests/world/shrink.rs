@@ -2,7 +2,7 @@
 
 use super::model::{Content, Model};
 
-/// Takes away whatever can be taken away while the test still fails.
+/// Removes parts while the test still fails.
 pub fn shrink(model: &Model, fails: impl Fn(&Model) -> bool) -> Model {
     let mut smallest = model.clone();
     loop {
@@ -87,7 +87,7 @@ fn content(with: &mut impl FnMut(&dyn Fn(&mut Model)), it: &Option<Content>, at:
     }
 }
 
-/// Whether it is still something that could be: no entry without its bundle, no Subscription without its package.
+/// Whether the model is still valid: no entry without its bundle, no Subscription without its package.
 fn sound(model: &Model) -> bool {
     let channels = model.catalogs.iter().flat_map(|c| &c.packages).all(|p| {
         !p.channels.is_empty()

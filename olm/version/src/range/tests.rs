@@ -71,7 +71,7 @@ fn prereleases_are_ordinary_versions_and_builds_do_not_count() {
 }
 
 #[test]
-fn rejected_with_the_part_that_is_wrong() {
+fn rejected_with_the_defective_part() {
     let messages: Vec<String> = [
         "",
         "   ",
@@ -112,7 +112,7 @@ fn rejected_with_the_part_that_is_wrong() {
 }
 
 #[test]
-fn quirks_are_kept_and_remarked() {
+fn quirks_are_preserved_with_a_remark() {
     assert!(Range::parse("!=1.x").unwrap().remark().is_some());
     assert!(Range::parse("1.x.x").unwrap().remark().is_some());
     assert!(Range::parse(">=1.0.0-next").unwrap().remark().is_none());
@@ -120,7 +120,7 @@ fn quirks_are_kept_and_remarked() {
 }
 
 #[test]
-fn text_and_serde_keep_the_source() {
+fn text_and_serde_preserve_the_source() {
     let range = Range::parse(">= 1.0.0  <2.0.0").unwrap();
     assert_eq!(range.to_string(), ">= 1.0.0  <2.0.0");
     assert_eq!(range, ">= 1.0.0  <2.0.0".parse().unwrap());
@@ -170,7 +170,7 @@ proptest! {
     }
 
     #[test]
-    fn means_or_of_ands(
+    fn a_range_is_an_or_of_ands(
         groups in prop::collection::vec(prop::collection::vec((any_operator(), any_version()), 1..4), 1..4),
         subject in any_version(),
     ) {

@@ -1,5 +1,5 @@
-//! What the backups of a cluster have to say to the cluster: read from the EtcdBackups in the API, whichever process works
-//! on them.
+//! Backup state of a cluster for its status: read from the EtcdBackups in the API, whichever process runs
+//! them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,24 +16,24 @@ use crate::crd::backup::EtcdBackup;
 use crate::observed::BackupView;
 use crate::watch;
 
-/// A backup that is so much later than its schedule is overdue.
+/// A backup this much later than its schedule is overdue.
 const LATE: SignedDuration = SignedDuration::from_secs(300);
-/// What a Service for clients is called after the name of its cluster; see [`crate::names::client_service`].
+/// Suffix of the client Service of a cluster; see [`crate::names::client_service`].
 const SERVICE_SUFFIX: &str = "-client";
 
 type Guarded = DeserializeGuard<EtcdBackup>;
 
-/// The EtcdBackups of the namespaces that are watched.
+/// The EtcdBackups of the watched namespaces.
 #[derive(Default)]
 pub struct Board {
     watched: Mutex<Vec<Watched>>,
 }
 
 struct Watched {
-    /// None: all.
+    /// None: all namespaces.
     namespace: Option<String>,
     store: Store<Guarded>,
-    /// All of them were listed once. Without the right to, or without the kind, that never comes.
+    /// Set after the first complete list; never set without the permission or the CRD.
     listed: Arc<AtomicBool>,
 }
 
@@ -44,7 +44,7 @@ impl std::fmt::Debug for Board {
 }
 
 impl Board {
-    /// Knows the EtcdBackups of a namespace from now on, as long as somebody reads the stream of those that change.
+    /// Starts to follow the EtcdBackups of a namespace, as long as the returned stream of changes is polled.
     pub(crate) fn follow(
         &self,
         api: Api<Guarded>,
@@ -71,7 +71,7 @@ impl Board {
         watched.push(new);
     }
 
-    /// What the backups of a cluster say, none when it has none; an error while nobody knows.
+    /// Backup state of a cluster, none without an EtcdBackup; an error before the first list.
     pub(crate) fn view(
         &self,
         namespace: &str,
@@ -91,7 +91,7 @@ impl Board {
     }
 }
 
-/// The EtcdBackups were not listed yet, or cannot be.
+/// The EtcdBackups are not listed yet, or cannot be listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Unknown;
 
@@ -101,7 +101,7 @@ pub(crate) fn of_backup(backup: Guarded) -> Vec<ObjectRef<DeserializeGuard<EtcdC
     clusters(&backup).map(|name| ObjectRef::new(&name).within(&namespace)).collect()
 }
 
-/// Their names: as the spec says, or by the Service that a cluster has for clients.
+/// Names of the clusters: from the spec, or from the client Service in an endpoint.
 fn clusters(backup: &EtcdBackup) -> impl Iterator<Item = String> {
     let namespace = backup.namespace().unwrap_or_default();
     let by_service = backup.spec.etcd_endpoints.iter().filter_map(move |endpoint| {
@@ -134,7 +134,7 @@ fn view(own: &[&EtcdBackup], now: Timestamp) -> Option<BackupView> {
     })
 }
 
-/// In the words of an EtcdRestore.
+/// The source in the format of an EtcdRestore.
 fn source(backup: &EtcdBackup, object: &str) -> Option<serde_json::Value> {
     let path = object.split_once("://")?.1;
     let spec = serde_json::to_value(&backup.spec).ok()?;
@@ -161,7 +161,7 @@ mod tests {
         .unwrap()
     }
 
-    /// What the API has, as a watch brings it.
+    /// A board as the watch fills it.
     fn listed(backups: &[EtcdBackup]) -> Board {
         let (store, mut writer) = reflector::store();
         writer.apply_watcher_event(&watcher::Event::Init);

@@ -1,4 +1,4 @@
-//! The driver: which object is due, the backup itself, and what is told of it.
+//! Controller of EtcdBackups: selects due objects, runs backups and reports the result.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -29,29 +29,30 @@ use crate::crd::stores::Encryption;
 use crate::events::{self, Note};
 use crate::lease::UNLED;
 use crate::storage::{Began, Keys, SecretData, Store, Target, UploadNotes};
-use crate::{dereference, validate, watch};
+use crate::{observe, validate, watch};
 
-/// So many backups run at the same time in one watched namespace; each needs 40 MiB at the most.
+/// Concurrent backups per watched namespace; each needs at most 40 MiB.
 const CONCURRENCY: u16 = 8;
-/// While a backup runs, its progress is told this often.
+/// Interval of progress updates in the status of a running backup.
 const TELL: Duration = Duration::from_secs(5);
-/// A call to Kubernetes that failed is tried again after this.
+/// Delay before a failed call to Kubernetes is retried.
 const AGAIN: Duration = Duration::from_secs(5);
-/// The first member of a cluster is waited for so long after the cluster was made.
+/// Grace period for the first member after the creation of a cluster.
 const CREATION: SignedDuration = SignedDuration::from_mins(10);
-/// A waiting backup is looked at this often although its time has not come: clocks are set.
+/// Maximum time between reconciliations of a waiting backup, even if it is not due: clocks are adjusted.
 const LOOK: Duration = Duration::from_secs(300);
-/// What coreos/etcd-operator holds periodic backups with. Nobody else would take it away from an object that is deleted.
+/// Finalizer of periodic backups of coreos/etcd-operator. Without its removal the deletion of such an object
+/// would hang.
 const UPSTREAM_FINALIZER: &str = "backup-operator-periodic";
 
 struct Context {
     base: Arc<Base>,
-    /// Where local backups are.
+    /// Directory of local backups.
     folder: Option<PathBuf>,
     shutdown: CancellationToken,
 }
 
-/// Works until shutdown; backups that run then are taken back.
+/// Runs until shutdown; running backups are aborted then.
 pub async fn run(base: Arc<Base>, folder: Option<PathBuf>, shutdown: CancellationToken) {
     let controllers = base.scope.namespaces().into_iter().map(|namespace| {
         let stop = shutdown.clone();
@@ -128,12 +129,12 @@ async fn reconcile(
     match turn.due(cached) {
         Err(reason) => turn.refuse(cached, &reason).await,
         Ok((_, _, Next::Now)) => {
-            // The object came from a cache, and a backup that was just made is not made again: look at what is true now.
+            // The object comes from a cache: read it again, so that a finished backup is not repeated.
             match api.get_opt(&name).await.map_err(failed("read the EtcdBackup again"))? {
                 Some(fresh) if fresh.uid() == cached.uid() && fresh.metadata.deletion_timestamp.is_none() => {
                     match turn.due(&fresh) {
                         Ok((policy, target, Next::Now)) => match turn.not_begun(&fresh).await {
-                            Some(reason) => turn.put_off(&fresh, &reason).await,
+                            Some(reason) => turn.postpone(&fresh, &reason).await,
                             None => turn.back_up(&fresh, &policy, &target).await,
                         },
                         Ok((_, _, next)) => turn.wait(&fresh, next).await,
@@ -147,10 +148,10 @@ async fn reconcile(
     }
 }
 
-/// Takes upstream's finalizer from an object that is being deleted.
+/// Removes upstream's finalizer from a deleted object.
 async fn release(api: &Api<EtcdBackup>, backup: &EtcdBackup) -> Result<(), ReconcileError> {
     let rest: Vec<&String> = backup.finalizers().iter().filter(|f| *f != UPSTREAM_FINALIZER).collect();
-    // The version makes the server refuse when somebody else changed the list meanwhile.
+    // The resourceVersion makes the server reject the patch when the list was changed meanwhile.
     let patch = json!({ "metadata": {
         "finalizers": rest, "uid": backup.uid(), "resourceVersion": backup.resource_version(),
     } });
@@ -161,14 +162,14 @@ async fn release(api: &Api<EtcdBackup>, backup: &EtcdBackup) -> Result<(), Recon
     }
 }
 
-/// One look at one object.
+/// One reconciliation of one object.
 struct Turn<'a> {
     context: &'a Context,
     api: &'a Api<EtcdBackup>,
 }
 
 impl Turn<'_> {
-    /// What is to be done with it, and when.
+    /// Policy and target of the backup and its next start.
     fn due(&self, backup: &EtcdBackup) -> Result<(Policy, Target, Next), String> {
         let spec = &backup.spec;
         if spec.etcd_endpoints.is_empty() == spec.cluster_name.is_none() {
@@ -192,13 +193,14 @@ impl Turn<'_> {
         let new = status::refused(&old, reason, backup.metadata.generation);
         if old != new {
             self.write(backup, &old, &new).await?;
-            self.tell(backup, true, "BackupFailed", reason).await;
+            self.emit(backup, true, "BackupFailed", reason).await;
         }
         Ok(Requeue::await_change())
     }
 
-    /// Says so when its EtcdCluster has no first member yet, as one that was applied together with its backup: there is nothing to
-    /// back up, and nothing went wrong. One that takes too long, or that cannot be read, is a failure, which the backup tells.
+    /// The reason to wait if the EtcdCluster has no first member yet, such as one applied together with its
+    /// backup: not a failure. A cluster that takes too long, or that cannot be read, is a failure that the
+    /// backup reports.
     async fn not_begun(&self, backup: &EtcdBackup) -> Option<String> {
         let name = backup.spec.cluster_name.as_ref()?;
         let namespace = backup.namespace().unwrap_or_default();
@@ -211,9 +213,9 @@ impl Turn<'_> {
             .then(|| format!("EtcdCluster {name} is being created: waiting for its first member"))
     }
 
-    async fn put_off(&self, backup: &EtcdBackup, reason: &str) -> Result<Requeue, ReconcileError> {
+    async fn postpone(&self, backup: &EtcdBackup, reason: &str) -> Result<Requeue, ReconcileError> {
         let old = backup.status.clone().unwrap_or_default();
-        let new = status::put_off(&old, reason);
+        let new = status::postpone(&old, reason);
         if old != new {
             self.write(backup, &old, &new).await?;
         }
@@ -254,7 +256,7 @@ impl Turn<'_> {
             return Ok(Requeue::await_change());
         }
         if let Some(text) = target.warning() {
-            self.tell(backup, true, "InsecureEndpoint", &text).await;
+            self.emit(backup, true, "InsecureEndpoint", &text).await;
         }
         let status = Mutex::new(new);
         let result = self.attempt(backup, policy, target, &status).await;
@@ -269,7 +271,7 @@ impl Turn<'_> {
             }
             Err(reason) => {
                 if self.context.shutdown.is_cancelled() {
-                    // The status goes on saying that it runs: the next operator takes back what is left, and begins anew.
+                    // The status still says Running: the next operator aborts the upload and starts again.
                     return Ok(Requeue::await_change());
                 }
                 status = status::failed(&status, reason);
@@ -285,13 +287,13 @@ impl Turn<'_> {
             Ok(good) => {
                 let text =
                     format!("Backed up revision {} of etcd {} to {}", good.revision, good.version, good.uri);
-                self.tell(backup, false, "BackupSucceeded", &text).await;
+                self.emit(backup, false, "BackupSucceeded", &text).await;
                 if !good.retention.is_empty() {
                     let text = format!("Failed to delete old backups: {}", good.retention);
-                    self.tell(backup, true, "RetentionFailed", &text).await;
+                    self.emit(backup, true, "RetentionFailed", &text).await;
                 }
             }
-            Err(reason) => self.tell(backup, true, "BackupFailed", reason).await,
+            Err(reason) => self.emit(backup, true, "BackupFailed", reason).await,
         }
         Ok(self.requeue(next))
     }
@@ -327,7 +329,7 @@ impl Turn<'_> {
             self.change(backup, status, move |status| status.upload = Some(upload)).boxed()
         };
         let work = self.work(backup, &attempt, &began);
-        let told = async {
+        let reported = async {
             loop {
                 tokio::time::sleep(TELL).await;
                 let bytes = i64::try_from(notes.progress.load(Ordering::Relaxed)).unwrap_or(i64::MAX);
@@ -339,11 +341,11 @@ impl Turn<'_> {
         };
         tokio::select! {
             result = work => result,
-            () = told => Err("unreachable: progress reports never end".into()),
+            () = reported => Err("unreachable: progress reports never end".into()),
         }
     }
 
-    /// The members, and the backup.
+    /// Surveys the members and runs the backup.
     async fn work(
         &self,
         backup: &EtcdBackup,
@@ -378,9 +380,9 @@ impl Turn<'_> {
         attempt.run(&door, &endpoints, began).await
     }
 
-    /// Takes back what an operator that is gone left unfinished in the store. A store that does not know it any more, and
-    /// says so in words of its own, must not hold up backups; one that is not there fails the backup anyway, and the
-    /// upload stays written down.
+    /// Aborts the upload that a former operator left unfinished in the store. A store that does not recognize
+    /// the upload, with an error of its own, must not block backups; an unreachable store fails the backup
+    /// anyway, and the upload stays recorded.
     async fn take_back(
         &self,
         backup: &EtcdBackup,
@@ -422,10 +424,10 @@ impl Turn<'_> {
         new: &EtcdBackupStatus,
     ) -> Result<bool, ReconcileError> {
         if !self.context.base.elector.leads() {
-            // Somebody else may work on it by now and know better.
+            // Another process may work on the object by now, with newer state.
             return Err(ReconcileError::Unled);
         }
-        // The uid makes the server refuse when the object is another one by now.
+        // The uid makes the server reject the patch for a later object of the same name.
         let patch = json!({ "metadata": { "uid": backup.uid() }, "status": differences(old, new) });
         match self.api.patch_status(&backup.name_any(), &PatchParams::default(), &Patch::Merge(&patch)).await
         {
@@ -435,13 +437,13 @@ impl Turn<'_> {
         }
     }
 
-    async fn tell(&self, backup: &EtcdBackup, warning: bool, reason: &'static str, text: &str) {
+    async fn emit(&self, backup: &EtcdBackup, warning: bool, reason: &'static str, text: &str) {
         let note = Note { warning, reason, text: text.to_owned(), pod: None };
         events::send(&self.context.base.recorder, &backup.object_ref(&()), &[note]).await;
     }
 }
 
-/// Reads a Secret that the user named.
+/// Reads a Secret named by the user.
 pub(crate) async fn secret(base: &Base, namespace: &str, name: &str) -> Result<Secret, String> {
     let api: Api<Secret> = Api::namespaced(base.client.clone(), namespace);
     match api.get_opt(name).await {
@@ -451,13 +453,13 @@ pub(crate) async fn secret(base: &Base, namespace: &str, name: &str) -> Result<S
     }
 }
 
-/// What a Secret that the user named holds.
+/// Data of a Secret named by the user.
 async fn secret_data(base: &Base, namespace: &str, name: &str) -> Result<SecretData, String> {
     let data = secret(base, namespace, name).await?.data.unwrap_or_default();
     Ok(data.into_iter().map(|(key, value)| (key, value.0)).collect())
 }
 
-/// Opens the store of a target with the credentials that it names, and with the keys that its objects are encrypted with.
+/// Opens the store of a target with its credentials and with the encryption keys of its objects.
 pub(crate) async fn open(
     base: &Base,
     folder: Option<&std::path::Path>,
@@ -470,7 +472,7 @@ pub(crate) async fn open(
         Some(name) => Some(secret_data(base, namespace, name).await?),
         None => None,
     };
-    // A namespace has a folder of its own: what its users write into a path never leads to another's.
+    // One directory per namespace: a path written by its users never leads into another one's.
     let folder = folder.map(|folder| folder.join(namespace));
     let store = Store::open(target, data.as_ref(), folder.as_deref())?;
     let Some(encryption) = encryption else { return Ok(store) };
@@ -480,7 +482,7 @@ pub(crate) async fn open(
     Ok(store.with_keys(keys.map_err(|fault| format!("spec.encryption: {fault}"))?))
 }
 
-/// Where the members of an EtcdCluster are, and connections that they accept.
+/// Endpoints of the members of an EtcdCluster, and the access that they accept.
 pub(crate) async fn members(
     base: &Base,
     namespace: &str,
@@ -500,8 +502,8 @@ pub(crate) async fn members(
         .await
         .map_err(|error| format!("EtcdCluster {name}: {error}"))?;
     let etcd = base.etcd.with(secured.access.clone());
-    let environment = dereference::Environment::default();
-    let seen = dereference::observe(&base.client, &etcd, &*base.addressing, &valid, &environment).await;
+    let environment = observe::Environment::default();
+    let seen = observe::observe(&base.client, &etcd, &*base.addressing, &valid, &environment).await;
     let seen = seen.map_err(|error| error.to_string())?;
     let running = seen.pods.iter().filter(|pod| !pod.deleting && !pod.ended);
     let endpoints: BTreeSet<String> = running.filter_map(|pod| base.addressing.endpoint(pod)).collect();

@@ -1,7 +1,7 @@
-//! `EtcdBackup`: snapshots of etcd clusters, taken once or again and again.
-//!
-//! One look at an object: [`schedule`] says when, [`source`] from which member, [`run`](mod@run) brings the snapshot into the
-//! store, [`status`] tells of it. Schedule and source are pure; [`controller`] alone talks to Kubernetes.
+//! `EtcdBackup`: snapshots of etcd clusters, once or periodically.
+//! Reconciliation of an object: [`schedule`] decides when, [`source`] from which member, [`run`](mod@run)
+//! writes the snapshot to the store, [`status`] reports it. Schedule and source are pure; only [`controller`]
+//! uses Kubernetes.
 
 mod board;
 mod controller;

@@ -1,4 +1,4 @@
-//! Numbers about backups.
+//! Metrics of backups.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -23,7 +23,7 @@ struct Backup {
 }
 
 impl Numbers {
-    /// What the status knew before this operator began.
+    /// Seeds the metrics from the status that an earlier operator wrote.
     pub(crate) fn known(&self, key: &str, last_success: Option<Timestamp>, size: i64) {
         let mut backups = self.lock();
         let backup = backups.entry(key.to_owned()).or_default();
@@ -52,7 +52,7 @@ impl Numbers {
         self.lock().remove(key);
     }
 
-    /// In the text format of Prometheus.
+    /// Renders the text format of Prometheus.
     #[must_use]
     pub fn render(&self) -> String {
         type Read = fn(&Backup) -> Option<f64>;

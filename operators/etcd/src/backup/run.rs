@@ -1,4 +1,4 @@
-//! One backup: a member that is up to date, its snapshot into the store, then the old ones that are too many.
+//! One backup: choose a member that is up to date, upload its snapshot, delete old ones beyond the limit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -12,32 +12,31 @@ use crate::storage::{
     Periodic, Store, Stored, Target, UploadNotes, Whole, store_snapshot, surplus,
 };
 
-/// So many names are tried for one periodic backup: as many EtcdBackups may write to one path at the same time.
+/// Names tried for one periodic backup: as many EtcdBackups may write to one path at the same time.
 const NAMES: i64 = 16;
-/// So many objects are looked at the same time when old ones are counted.
+/// Objects read concurrently when old ones are counted.
 const LOOKS: usize = 8;
 
-/// Whose backup it is: what is written on the object, and what retention goes by.
+/// Identity of a backup, recorded on the object; retention selects by it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) uid: String,
-    /// Namespace and name.
     pub(crate) name: String,
 }
 
-/// What is to be done.
+/// Inputs of one backup.
 pub(crate) struct Attempt<'a> {
     pub(crate) store: &'a Store,
     pub(crate) target: &'a Target,
     pub(crate) owner: &'a Owner,
     /// Keys carry revision and time.
     pub(crate) periodic: bool,
-    /// Periodic ones that are kept; 0 for all.
+    /// Retained periodic backups; 0 for all.
     pub(crate) keep: usize,
     pub(crate) notes: &'a UploadNotes,
 }
 
-/// A backup that is done.
+/// A successful backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Good {
     pub(crate) uri: String,
@@ -47,14 +46,14 @@ pub(crate) struct Good {
     pub(crate) cluster_id: String,
     pub(crate) endpoint: String,
     pub(crate) skipped: Vec<String>,
-    /// Name of the key that it is encrypted with; empty when it is not.
+    /// Name of the encryption key; empty without encryption.
     pub(crate) key: String,
-    /// Why old ones could not be deleted.
+    /// Why old backups could not be deleted.
     pub(crate) retention: String,
 }
 
 impl Attempt<'_> {
-    /// Does it, with the members behind `endpoints`.
+    /// Runs the backup with the members behind `endpoints`.
     pub(crate) async fn run(
         &self,
         door: &Door<'_>,
@@ -65,7 +64,7 @@ impl Attempt<'_> {
         self.run_with(door, &answers, began).await
     }
 
-    /// Does it, with members that were asked already.
+    /// Runs the backup with the answers of an earlier survey.
     pub(crate) async fn run_with(
         &self,
         door: &Door<'_>,
@@ -80,7 +79,7 @@ impl Attempt<'_> {
                     good.skipped = skipped;
                     return Ok(good);
                 }
-                // What is wrong with a member is not wrong with the next one; what is wrong with the store is.
+                // Another member can avoid an error of a member, but not an error of the store.
                 Err(Wrong::Member(why)) => skipped.push(format!("{endpoint}: {why}")),
                 Err(Wrong::Other(failure)) => return Err(failure.to_string()),
             }
@@ -96,7 +95,7 @@ impl Attempt<'_> {
         began: Began<'_>,
     ) -> Result<Good, Wrong> {
         let revision = door.fresh(endpoint).await.map_err(Wrong::Member)?;
-        // Held until the object is there.
+        // Held until the object exists.
         let (target, _claim) = match self.periodic {
             true => self.free_target(revision).await.map_err(Wrong::Other)?,
             false => (self.target.clone(), None),
@@ -144,9 +143,9 @@ impl Attempt<'_> {
         })
     }
 
-    /// A key for a periodic backup that begins now. Names have whole seconds, and another EtcdBackup may write beside us,
-    /// also one of another cluster: what it wrote, or writes at the moment, is not written over, so ours is called after a
-    /// later second.
+    /// A key for a periodic backup that starts now. Names have whole seconds, and another EtcdBackup, also of
+    /// another cluster, may write to the same path: an object that exists or is being written is not
+    /// overwritten, and the name uses a later second.
     async fn free_target(&self, revision: i64) -> Result<(Target, Option<Claim>), Failure> {
         let now = Timestamp::now();
         let mut key = String::new();
@@ -166,12 +165,12 @@ impl Attempt<'_> {
     }
 }
 
-/// What this operator writes at the moment: an object is not there before all of it is, so that asking the store alone
-/// would give one name to two.
+/// Names being written by this operator: an object exists only once it is complete, so a check of the store
+/// alone would give one name to two backups.
 static WRITING: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// A name that is nobody else's in this process as long as this lives. Stores that differ in their endpoint alone share
-/// their names: then one is called after a later second for nothing.
+/// Reserves a name within this process until it is dropped. Stores that differ only in their endpoint share
+/// names; a collision costs one second.
 struct Claim {
     uri: String,
 }
@@ -180,7 +179,7 @@ impl Claim {
     fn of(target: &Target) -> Option<Self> {
         let uri = target.uri();
         let new = WRITING.lock().unwrap_or_else(PoisonError::into_inner).insert(uri.clone());
-        // Made only when it is one: its end gives the name back.
+        // Constructed only for a new name: dropping it releases the name.
         new.then(|| Self { uri })
     }
 }
@@ -191,14 +190,14 @@ impl Drop for Claim {
     }
 }
 
-/// Whose fault it was.
+/// The side that caused a failure.
 enum Wrong {
     Member(String),
     Other(Failure),
 }
 
-/// Deletes our own periodic backups of a path that are too many. What another object wrote is never touched, even under
-/// the very same path: each object says whose it is.
+/// Deletes this object's periodic backups beyond the limit. Objects of other owners are never deleted, even
+/// under the same path: each object records its owner.
 pub(crate) async fn retain(
     store: &Store,
     path: &str,

@@ -1,5 +1,5 @@
-//! When the next backup begins: a pure function of the spec, of what the status says, and of the time. All it needs to
-//! know of earlier runs is in the status, so a new operator goes on where the last one was.
+//! Start of the next backup: a pure function of spec, status and time. The status holds all required state of
+//! earlier runs, so a new operator continues where the last one stopped.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -10,19 +10,19 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::crd::backup::{EtcdBackupSpec, EtcdBackupStatus};
 
-/// A failed backup is tried again after this time, then after twice that, and so on.
+/// First retry delay of a failed backup; it doubles with each failure.
 const BACKOFF: SignedDuration = SignedDuration::from_secs(5);
 const BACKOFF_MAX: SignedDuration = SignedDuration::from_secs(600);
-/// The longest interval, a hundred years: what is longer is a mistake and would leave the calendar.
+/// The longest interval, a hundred years: a longer one is a mistake and exceeds the calendar.
 const LONGEST: i64 = 100 * 365 * 24 * 3600;
 
-/// When, for how long, and how many.
+/// Schedule, deadline and retention.
 #[derive(Debug, Clone)]
 pub(crate) struct Policy {
     pub(crate) timetable: Timetable,
-    /// The user's bound on one backup.
+    /// Deadline set by the user for one backup.
     pub(crate) timeout: Option<Duration>,
-    /// Backups that are kept; 0 for all.
+    /// Retained backups; 0 for all.
     pub(crate) keep: usize,
 }
 
@@ -39,17 +39,16 @@ impl Timetable {
     }
 }
 
-/// The answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     Now,
-    /// Not before.
+    /// Not before this time.
     At(Timestamp),
-    /// It is done.
+    /// The single backup is complete.
     Never,
 }
 
-/// Reads the policy.
+/// Parses and validates the policy.
 pub(crate) fn policy(spec: &EtcdBackupSpec) -> Result<Policy, String> {
     let given = spec.backup_policy.clone().unwrap_or_default();
     let field = "spec.backupPolicy";
@@ -85,7 +84,6 @@ pub(crate) fn policy(spec: &EtcdBackupSpec) -> Result<Policy, String> {
     })
 }
 
-/// When the next backup begins.
 pub(crate) fn next(
     policy: &Policy,
     status: &EtcdBackupStatus,
@@ -94,7 +92,7 @@ pub(crate) fn next(
     now: Timestamp,
 ) -> Next {
     let changed = status.observed_generation.is_some() && status.observed_generation != generation;
-    // Reconciles of one object follow each other: a backup that the status calls running is one that nobody runs any more.
+    // Reconciles of one object are sequential: a backup in status Running was interrupted.
     if status.phase == "Running" {
         return Next::Now;
     }
@@ -102,7 +100,7 @@ pub(crate) fn next(
         let began = status.last_attempt.as_ref().map_or(now, |time| time.0.min(now));
         return due(began + backoff(status.failures), now);
     }
-    // A clock that went back must not stop backups for as long.
+    // A clock that was set back must not stop backups for that long.
     let last = status.last_schedule_time.as_ref().map(|time| time.0.min(now));
     match (&policy.timetable, last) {
         (Timetable::Once, _) if status.succeeded && !changed => Next::Never,
@@ -112,14 +110,14 @@ pub(crate) fn next(
         }
         (Timetable::Cron(cron), last) => {
             let after = last.unwrap_or(created).min(now).to_zoned(TimeZone::UTC);
-            // None: there is no such time any more, as of a thirtieth of February.
+            // None: no such time exists, as with a thirtieth of February.
             cron.find_next_occurrence(&after, false).map_or(Next::Never, |time| due(time.timestamp(), now))
         }
     }
 }
 
-/// What is written down as served when a backup begins: the time that it was due by the timetable, so that the pace is
-/// kept, unless whole turns were missed.
+/// The scheduled time that a starting backup serves. It is the due time of the schedule, to keep the pace,
+/// unless whole intervals were missed.
 pub(crate) fn slot(policy: &Policy, status: &EtcdBackupStatus, now: Timestamp) -> Timestamp {
     let last = status.last_schedule_time.as_ref().map(|time| time.0.min(now));
     if let (Timetable::Every(interval), Some(last)) = (&policy.timetable, last)
@@ -241,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_their_field() {
+    fn mistakes_are_reported_with_their_field() {
         for (given, words) in [
             (json!({ "backupIntervalInSecond": -1 }), "backupIntervalInSecond: invalid value -1"),
             (json!({ "backupIntervalInSecond": i64::MAX }), "backupIntervalInSecond"),
@@ -256,9 +254,10 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the operator's restarts and the clock's jumps: never two runs within one interval, never none in two.
+        /// Under all restarts of the operator and jumps of the clock: never two runs within one interval,
+        /// never none in two.
         #[test]
-        fn an_interval_is_kept_whenever_somebody_looks(interval in 1i64..10_000, looks in prop::collection::vec(0i64..30_000, 1..200)) {
+        fn an_interval_holds_at_any_time_of_evaluation(interval in 1i64..10_000, looks in prop::collection::vec(0i64..30_000, 1..200)) {
             let policy = policy(&spec(json!({ "backupIntervalInSecond": interval }))).unwrap();
             let mut now = at("2026-01-01T00:00:00Z");
             let mut status = EtcdBackupStatus { observed_generation: Some(1), ..EtcdBackupStatus::default() };

@@ -1,5 +1,5 @@
-//! Which member a snapshot is read from: one that has a vote, that knows the leader and that is up to date; rather not the
-//! leader, which has enough to do. Those that do not answer are told and not waited for.
+//! Source member of a snapshot: a voter that knows the leader and is up to date, preferably not the leader,
+//! which has the most load. Unreachable members are reported and not waited for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,12 +13,11 @@ use k8s_openapi::api::core::v1::Secret;
 use crate::etcd::{Etcd, permission_denied};
 use crate::tls::Access;
 
-/// An endpoint must answer within this time.
 const ANSWER: Duration = Duration::from_secs(5);
-/// A member so many entries behind the best one is not up to date.
+/// A member more entries than this behind the newest one is not up to date.
 const LAG: u64 = 1000;
 
-/// What one member said.
+/// Answer of one member.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) member_id: u64,
@@ -28,18 +27,17 @@ pub(crate) struct Answer {
     pub(crate) is_learner: bool,
     pub(crate) corrupt: bool,
     pub(crate) version: String,
-    /// Under which members with a vote say they can be reached: host and port.
+    /// Client endpoints (host and port) of the voters that it lists.
     pub(crate) clients: Vec<String>,
 }
 
-/// The members in the order in which to try them, and those that cannot be used, with reasons.
+/// Usable members in order of preference, and the unusable ones with reasons.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Candidates {
     pub(crate) best: Vec<(String, Answer)>,
     pub(crate) skipped: Vec<String>,
 }
 
-/// Judges what endpoints said.
 pub(crate) fn judge(answers: &BTreeMap<String, Result<Answer, String>>) -> Result<Candidates, String> {
     let mut found = Candidates::default();
     let clusters: BTreeSet<u64> = answers.values().flatten().map(|a| a.cluster_id).collect();
@@ -77,7 +75,7 @@ pub(crate) fn judge(answers: &BTreeMap<String, Result<Answer, String>>) -> Resul
     Ok(found)
 }
 
-/// Host and port of an endpoint as users write it. A host of one word is a Service of the namespace.
+/// Host and port of an endpoint in the user's notation. A host of one word is a Service of the namespace.
 pub(crate) fn address(endpoint: &str, namespace: &str) -> Result<(bool, String, String), String> {
     let (tls, rest) = match endpoint.split_once("://") {
         Some(("http", rest)) => (false, rest),
@@ -102,7 +100,7 @@ pub(crate) fn address(endpoint: &str, namespace: &str) -> Result<(bool, String, 
     Ok((tls, format!("{host}:{port}"), host))
 }
 
-/// How to get in to the members of one cluster.
+/// Credentials for the members of one cluster.
 pub(crate) struct Door<'a> {
     pub(crate) etcd: &'a Etcd,
     pub(crate) entry: Entry<'a>,
@@ -111,14 +109,13 @@ pub(crate) struct Door<'a> {
 pub(crate) enum Entry<'a> {
     /// The same for all members.
     Known(&'a Access),
-    /// Certificates from a Secret of the user's, each server under its own name.
+    /// Certificates from a user's Secret; each server is verified under its own name.
     Secret(&'a str, &'a Secret),
-    /// Without TLS.
     Plain,
 }
 
 impl Door<'_> {
-    /// The connections, for the host of an endpoint.
+    /// Connections for the host of an endpoint.
     pub(crate) fn etcd(&self, host: &str) -> Result<Etcd, String> {
         let access = match &self.entry {
             Entry::Known(access) => (*access).clone(),
@@ -131,7 +128,7 @@ impl Door<'_> {
         Ok(self.etcd.with(access))
     }
 
-    /// Asks endpoints (host and port) for their status.
+    /// Requests the status of endpoints (host and port).
     pub(crate) async fn ask(&self, endpoints: &BTreeSet<String>) -> BTreeMap<String, Result<Answer, String>> {
         let questions = endpoints.iter().map(|endpoint| async move {
             let answer = match tokio::time::timeout(ANSWER, self.status(endpoint)).await {
@@ -148,11 +145,11 @@ impl Door<'_> {
         let client = etcd.client(endpoint).await.map_err(|e| words_of(&e))?;
         let (mut maintenance, mut members) = (client.maintenance_client(), client.cluster_client());
         let status = maintenance.status().await.map_err(|e| match etcd.access().has_user() {
-            // A learner, that lets nobody log in.
+            // A learner, which rejects logins.
             true => words_of(&e),
             false => with_way_in(words_of(&e)),
         })?;
-        // A learner of etcd 3.4 answers nothing but its status.
+        // A learner of etcd 3.4 answers only status requests.
         let list = members.member_list().await.ok();
         let voters = list.iter().flat_map(|list| list.members()).filter(|m| !m.is_learner());
         let clients = voters.flat_map(|m| m.client_urls().to_vec());
@@ -172,7 +169,7 @@ impl Door<'_> {
         })
     }
 
-    /// Asks the endpoints, and then those that they name.
+    /// Queries the endpoints, and then those that they list.
     pub(crate) async fn survey(
         &self,
         endpoints: &BTreeSet<String>,
@@ -185,7 +182,8 @@ impl Door<'_> {
         answers
     }
 
-    /// A read that goes through the leader and a majority: what this member answers now is not old. Gives the revision.
+    /// Revision by a linearizable read, which passes through the leader and a majority: the answer of this
+    /// member is not stale.
     pub(crate) async fn fresh(&self, endpoint: &str) -> Result<i64, String> {
         let client = self.etcd(host_of(endpoint))?.client(endpoint).await.map_err(|e| words_of(&e))?;
         let mut kv = client.kv_client();
@@ -196,7 +194,7 @@ impl Door<'_> {
         Ok(answer.header().map_or(0, etcd_client::ResponseHeader::revision))
     }
 
-    /// The snapshot of a member, piece by piece.
+    /// Streams the snapshot of a member.
     pub(crate) async fn snapshot(
         &self,
         endpoint: &str,
@@ -210,7 +208,7 @@ impl Door<'_> {
     }
 }
 
-/// A piece as etcd sent it, read where it lies.
+/// A chunk as etcd sent it, read without a copy.
 struct Piece(etcd_client::SnapshotResponse);
 
 impl AsRef<[u8]> for Piece {
@@ -219,7 +217,7 @@ impl AsRef<[u8]> for Piece {
     }
 }
 
-/// What etcd said; where it asked who we are, with what there is to do about it.
+/// The message of etcd; for an authentication error with a hint.
 fn with_way_in(words: String) -> String {
     if !permission_denied(&words) {
         return words;
@@ -231,7 +229,7 @@ fn with_way_in(words: String) -> String {
     )
 }
 
-/// What etcd said, without what carried it.
+/// The message of etcd without its transport wrapper.
 pub(crate) fn words_of(error: &etcd_client::Error) -> String {
     let text = match error {
         etcd_client::Error::GRpcStatus(status) => status.message().to_owned(),

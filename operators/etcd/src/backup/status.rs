@@ -1,4 +1,4 @@
-//! The status of a backup, a pure function of what was before and what happened.
+//! Status of a backup: a pure function of the previous status and the event.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -7,7 +7,7 @@ use super::run::Good;
 use super::schedule::Next;
 use crate::crd::backup::EtcdBackupStatus;
 
-/// Before a try begins.
+/// Status at the start of an attempt.
 pub(crate) fn running(
     old: &EtcdBackupStatus,
     generation: Option<i64>,
@@ -19,14 +19,14 @@ pub(crate) fn running(
         phase: "Running".into(),
         observed_generation: generation,
         last_attempt: Some(Time(now)),
-        // Tries again are part of the turn that failed.
+        // Retries belong to the scheduled time that failed.
         last_schedule_time: if old.failures > 0 && old.last_schedule_time.is_some() {
             old.last_schedule_time.clone()
         } else {
             Some(Time(slot))
         },
         failures: if changed { 0 } else { old.failures },
-        // What was waited for is there. Why the last try failed is told until this one is over.
+        // The prerequisite is met. The cause of a failure stays until this attempt ends.
         reason: if old.failures == 0 { String::new() } else { old.reason.clone() },
         reason_upstream: if old.failures == 0 { String::new() } else { old.reason_upstream.clone() },
         progress_bytes: 0,
@@ -35,7 +35,6 @@ pub(crate) fn running(
     }
 }
 
-/// After a good one.
 pub(crate) fn succeeded(old: &EtcdBackupStatus, good: &Good, now: Timestamp) -> EtcdBackupStatus {
     EtcdBackupStatus {
         phase: "Succeeded".into(),
@@ -60,8 +59,8 @@ pub(crate) fn succeeded(old: &EtcdBackupStatus, good: &Good, now: Timestamp) -> 
     }
 }
 
-/// After one that failed and is tried again. What is known of the last good one stays, and so does an upload that is still to be
-/// taken back.
+/// Status after a failed attempt that is retried. The last successful backup and an upload still to be
+/// aborted stay recorded.
 pub(crate) fn failed(old: &EtcdBackupStatus, reason: &str) -> EtcdBackupStatus {
     EtcdBackupStatus {
         phase: "Retrying".into(),
@@ -74,7 +73,7 @@ pub(crate) fn failed(old: &EtcdBackupStatus, reason: &str) -> EtcdBackupStatus {
     }
 }
 
-/// A spec that cannot be served: nothing is tried until it changes.
+/// An invalid spec: no attempt until it changes.
 pub(crate) fn refused(old: &EtcdBackupStatus, reason: &str, generation: Option<i64>) -> EtcdBackupStatus {
     EtcdBackupStatus {
         phase: "Failed".into(),
@@ -85,8 +84,8 @@ pub(crate) fn refused(old: &EtcdBackupStatus, reason: &str, generation: Option<i
     }
 }
 
-/// There is nothing to back up yet. What makes it due (that one was interrupted, or that the spec is a new one) stays as it was.
-pub(crate) fn put_off(old: &EtcdBackupStatus, reason: &str) -> EtcdBackupStatus {
+/// Nothing to back up yet. What makes it due (an interrupted backup, or a new spec) stays unchanged.
+pub(crate) fn postpone(old: &EtcdBackupStatus, reason: &str) -> EtcdBackupStatus {
     EtcdBackupStatus {
         phase: if old.phase == "Running" { old.phase.clone() } else { "Pending".into() },
         reason: reason.to_owned(),
@@ -96,7 +95,7 @@ pub(crate) fn put_off(old: &EtcdBackupStatus, reason: &str) -> EtcdBackupStatus 
     }
 }
 
-/// What is told while nothing is to be done.
+/// Status while no backup is due.
 pub(crate) fn waiting(old: &EtcdBackupStatus, next: Next, generation: Option<i64>) -> EtcdBackupStatus {
     EtcdBackupStatus {
         phase: if old.phase.is_empty() { "Pending".into() } else { old.phase.clone() },
@@ -129,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_keeps_what_is_known_of_the_last_good_one_and_says_why_under_both_names() {
+    fn a_failure_keeps_the_last_success_and_reports_the_reason_under_both_names() {
         let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let begun = running(&EtcdBackupStatus::default(), Some(3), now, now);
         assert_eq!((begun.phase.as_str(), begun.observed_generation), ("Running", Some(3)));
@@ -145,14 +144,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_off_stays_due() {
+    fn a_postponed_backup_stays_due() {
         let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let begun = running(&EtcdBackupStatus::default(), Some(1), now, now);
-        let put_off_status = put_off(&begun, "waiting");
-        assert_eq!((put_off_status.phase.as_str(), put_off_status.reason.as_str()), ("Running", "waiting"));
-        let again = running(&put_off_status, Some(1), now, now);
+        let postponed = postpone(&begun, "waiting");
+        assert_eq!((postponed.phase.as_str(), postponed.reason.as_str()), ("Running", "waiting"));
+        let again = running(&postponed, Some(1), now, now);
         assert!(again.reason.is_empty() && again.reason_upstream.is_empty(), "{again:?}");
-        let done = put_off(&succeeded(&begun, &good(), now), "waiting");
+        let done = postpone(&succeeded(&begun, &good(), now), "waiting");
         assert_eq!((done.phase.as_str(), done.observed_generation), ("Pending", Some(1)));
     }
 

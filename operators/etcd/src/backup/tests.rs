@@ -1,4 +1,4 @@
-//! Backups of a real etcd into a real S3 server, and back into an etcd by the seed's own command lines.
+//! Backups of a real etcd into a real S3 server, and restores by the command lines of the seed.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -99,7 +99,7 @@ async fn back_up_for(
     let notes = UploadNotes::default();
     let attempt = Attempt { store, target, owner: &owner, periodic, keep: 2, notes: &notes };
     let endpoints: BTreeSet<String> = endpoints.iter().map(|e| (*e).to_owned()).collect();
-    attempt.run(&door, &endpoints, crate::storage::tests::nobody_listens()).await
+    attempt.run(&door, &endpoints, crate::storage::tests::ignore_begin()).await
 }
 
 #[tokio::test]
@@ -132,7 +132,7 @@ async fn a_real_etcd_is_backed_up_although_one_endpoint_is_dead() {
     assert_eq!((verified.sha256, verified.revision), (good.whole.sha256, Some(revision)));
     assert_eq!(verified.cluster_id, good.cluster_id);
 
-    // Again and again: two are kept.
+    // Periodic backups: two are retained.
     for n in 0..3 {
         let revision = member.put("turn", vec![n]).await;
         let good = back_up(&store, &target, true, &[&member.endpoint]).await.unwrap();
@@ -141,13 +141,13 @@ async fn a_real_etcd_is_backed_up_although_one_endpoint_is_dead() {
     assert_eq!(store.list("dir/etcd").await.unwrap().len(), 2);
     assert!(store.head("dir/etcd").await.unwrap().is_some(), "the one-shot backup is not periodic");
 
-    // Two that write to one path: names have whole seconds, and the second one does not write over the first.
+    // Two writers on one path: names have whole seconds, and the second does not overwrite the first.
     let mut objects = BTreeSet::new();
     let mut written = Vec::new();
     for uid in ["u-2", "u-3", "u-4"] {
         written.push(back_up_for(uid, &store, &target, true, &[&member.endpoint]).await.unwrap());
     }
-    // Nor while the first one is still on its way.
+    // Nor while the first is still being uploaded.
     let endpoints = [member.endpoint.as_str()];
     let at_once = ["u-5", "u-6", "u-7"].map(|uid| back_up_for(uid, &store, &target, true, &endpoints));
     written.extend(futures::future::join_all(at_once).await.into_iter().map(Result::unwrap));
@@ -163,9 +163,9 @@ async fn a_real_etcd_is_backed_up_although_one_endpoint_is_dead() {
     assert!(error.contains("no member is suitable for a backup: 127.78.1.9:2379: "), "{error}");
 }
 
-/// A member that cannot decide anything alone is not backed up: what it has may be old.
+/// A member without quorum is not backed up: its data may be stale.
 #[tokio::test]
-async fn without_a_quorum_there_is_no_backup_and_the_reason_says_so() {
+async fn without_a_quorum_there_is_no_backup_and_the_reason_states_it() {
     if skipped("without_a_quorum_there_is_no_backup") {
         return;
     }

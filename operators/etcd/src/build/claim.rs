@@ -33,9 +33,9 @@ mod tests {
     use crate::validate::{tests::cluster, validate};
 
     #[test]
-    fn what_is_said_of_volumes_reaches_the_claim() {
+    fn volume_settings_reach_the_claim() {
         use serde_json::json;
-        // given what can be said of volumes, and nothing at all
+        // given a fully described volume, and an empty description
         let described = json!({ "accessModes": ["ReadWriteOncePod"], "storageClassName": "fast", "volumeMode": "Filesystem",
                                 "selector": { "matchLabels": { "tier": "a" } },
                                 "resources": { "requests": { "storage": "5Gi" }, "limits": { "storage": "9Gi" } } });
@@ -46,13 +46,13 @@ mod tests {
             (json!({ "size": 3 }), once("8Gi")),
             (json!({ "size": 3, "storage": { "size": "20Gi", "storageClassName": "slow" } }), slow),
             (json!({ "size": 3, "pod": { "persistentVolumeClaimSpec": described } }), described.clone()),
-            // the predecessor's manifests: no access mode, and a number for an amount
+            // manifests of coreos/etcd-operator: no access mode, and a number as quantity
             (
                 json!({ "size": 3, "pod": { "persistentVolumeClaimSpec": { "resources": { "requests": { "storage": 5 } } } } }),
                 once("5"),
             ),
         ] {
-            // when a claim is made of it, then it has every word of it
+            // when a claim is built from it, then the claim has every field
             let made = claim(&validate(&cluster(spec.clone())).unwrap(), "orders-bcdfghjklm", "3.4.23");
             assert_eq!(serde_json::to_value(made.spec.unwrap()).unwrap(), expected, "{spec}");
             assert_eq!(made.metadata.annotations.unwrap()["etcd.version"], "3.4.23");

@@ -1,4 +1,4 @@
-//! The objects of a cluster, made of what was validated. Pure.
+//! Builds the objects of a cluster from its validated spec. Pure.
 
 pub(crate) mod claim;
 pub(crate) mod pod;

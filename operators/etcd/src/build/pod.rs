@@ -1,4 +1,4 @@
-//! The pod of a member. Nothing here is ever compared with pods that exist: a new operator leaves them as they are.
+//! The pod of a member. It is never compared with existing pods: a new operator leaves them unchanged.
 
 use k8s_openapi::api::core::v1::{
     Capabilities, Container, ContainerPort, EmptyDirVolumeSource, EnvVar, EnvVarSource, HTTPGetAction,
@@ -13,15 +13,15 @@ use crate::names::{self, CLIENT_PORT, METRICS_PORT, PEER_PORT};
 use crate::tls;
 use crate::validate::Validated;
 
-/// Name of the container.
 pub(crate) const CONTAINER: &str = "etcd";
 const DATA_VOLUME: &str = "etcd-data";
 const DATA_MOUNT: &str = "/var/etcd";
-/// The folder of etcd inside of the volume.
+/// Data directory of etcd inside the volume.
 pub const DATA_DIR: &str = "/var/etcd/data";
 
-/// Variables of etcd that users must not set: those of the flags and variables below, with which etcd does not start or starts
-/// another cluster, and those that would replace them. A test compares the list with the pods that are built.
+/// Variables of etcd that users must not set: those of the flags and variables below, with which etcd does
+/// not start or starts another cluster, and those that would replace them. A test compares the list with the
+/// built pods.
 pub(crate) const RESERVED_VARIABLES: [&str; 27] = [
     "ETCD_ADVERTISE_CLIENT_URLS",
     "ETCD_CERT_FILE",
@@ -55,13 +55,13 @@ pub(crate) const RESERVED_VARIABLES: [&str; 27] = [
 /// A member to start.
 pub(crate) struct Member<'a> {
     pub(crate) name: &'a str,
-    /// It starts a new cluster; otherwise it joins one.
+    /// Bootstraps a new cluster; otherwise it joins one.
     pub(crate) seed: bool,
-    /// Names and peer URLs of all members, itself included. A member that comes back is given itself alone: with its
-    /// data it knows the others, and without it etcd finds nobody to ask and does not start.
+    /// Names and peer URLs of all members, itself included. A returning member gets only itself: with its
+    /// data it has the member list, and without its data etcd finds no peer and does not start.
     pub(crate) initial_cluster: &'a [(String, String)],
     pub(crate) version: &'a str,
-    /// Its data is on the volume of the claim that has its name.
+    /// Its data is on the volume of the claim of the same name.
     pub(crate) volume: bool,
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn image(cluster: &Validated, version: &str) -> String {
     format!("{}:v{version}", cluster.repository)
 }
 
-/// How etcd reads a list of members.
+/// The member list in the format of etcd's flag.
 pub(crate) fn initial_cluster(members: &[(String, String)]) -> String {
     members.iter().map(|(name, url)| format!("{name}={url}")).collect::<Vec<_>>().join(",")
 }
@@ -92,7 +92,7 @@ pub(crate) fn pod(cluster: &Validated, member: &Member<'_>, addressing: &dyn Add
     let mut spec = PodSpec {
         hostname: Some(member.name.into()),
         subdomain: Some(cluster.name.clone()),
-        // A process that ends is started again with its data; the predecessor threw the data away.
+        // A terminated process restarts with its data; coreos/etcd-operator discarded the data.
         restart_policy: Some("Always".into()),
         automount_service_account_token: Some(false),
         enable_service_links: Some(false),
@@ -121,8 +121,8 @@ pub(crate) fn pod(cluster: &Validated, member: &Member<'_>, addressing: &dyn Add
     }
 }
 
-/// Where the cluster says that members are not root, they are all that the Pod Security level `restricted` asks for; a process that
-/// is not root loses nothing by it. Members that are root, as etcd's image is by itself, keep what they had.
+/// Non-root members get everything that the Pod Security level `restricted` requires; such a process loses
+/// nothing by it. Members that run as root, the default of etcd's image, stay unchanged.
 pub(crate) fn confine(spec: &mut PodSpec) {
     let Some(pod) = spec.security_context.as_mut().filter(|pod| pod.run_as_non_root == Some(true)) else {
         return;
@@ -158,7 +158,7 @@ fn container(cluster: &Validated, member: &Member<'_>, addressing: &dyn Addressi
             port("metrics", METRICS_PORT),
         ]),
         resources: cluster.pod.resources.clone(),
-        // The end of the log says why a member ended: that its data is missing, or its disk full.
+        // The end of the log has the cause of a termination: missing data or a full disk.
         termination_message_policy: Some("FallbackToLogsOnError".into()),
         volume_mounts: Some(mounts(cluster)),
         // Opening the port may take long while a learner receives a snapshot.
@@ -168,7 +168,7 @@ fn container(cluster: &Validated, member: &Member<'_>, addressing: &dyn Addressi
             failure_threshold: Some(600),
             ..Probe::default()
         }),
-        // Must not need the quorum: else losing it would restart every member.
+        // Must not need the quorum: otherwise a quorum loss would restart every member.
         liveness_probe: Some(Probe {
             tcp_socket: tcp,
             period_seconds: Some(10),
@@ -192,9 +192,9 @@ fn container(cluster: &Validated, member: &Member<'_>, addressing: &dyn Addressi
     }
 }
 
-/// What etcd finds when it has no data is told by annotations, which can be changed once it has: arguments cannot.
+/// Bootstrap flags come from annotations, which can change after the first start; arguments of a pod cannot.
 fn env(cluster: &Validated) -> Vec<EnvVar> {
-    let told = |name: &str, annotation: &str| EnvVar {
+    let from_annotation = |name: &str, annotation: &str| EnvVar {
         name: name.into(),
         value_from: Some(EnvVarSource {
             field_ref: Some(ObjectFieldSelector {
@@ -206,10 +206,10 @@ fn env(cluster: &Validated) -> Vec<EnvVar> {
         ..EnvVar::default()
     };
     let ours = [
-        told("ETCD_INITIAL_CLUSTER", names::ANNOTATION_INITIAL_CLUSTER),
-        told("ETCD_INITIAL_CLUSTER_STATE", names::ANNOTATION_INITIAL_STATE),
+        from_annotation("ETCD_INITIAL_CLUSTER", names::ANNOTATION_INITIAL_CLUSTER),
+        from_annotation("ETCD_INITIAL_CLUSTER_STATE", names::ANNOTATION_INITIAL_STATE),
     ];
-    // Of two variables of one name the later counts.
+    // For duplicate names the later variable counts.
     cluster.pod.env.iter().cloned().chain(ours).collect()
 }
 
@@ -240,7 +240,7 @@ fn command(cluster: &Validated, member: &Member<'_>, addressing: &dyn Addressing
         format!("--listen-client-urls={}://0.0.0.0:{CLIENT_PORT}", cluster.tls.client_scheme()),
         format!("--advertise-client-urls={}", addressing.client_url(cluster, member.name)),
         format!("--listen-metrics-urls=http://0.0.0.0:{METRICS_PORT}"),
-        // The default since 3.5: a member that comes back does not disturb the leader.
+        // The default since 3.5: a returning member does not disturb the leader.
         "--pre-vote=true".into(),
     ];
     if member.seed {
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_seed_starts_a_new_cluster_under_a_token_of_its_own() {
+    fn only_the_seed_starts_a_new_cluster_with_a_unique_token() {
         let state = |seed| built(seed).metadata.annotations.unwrap()[names::ANNOTATION_INITIAL_STATE].clone();
         let command = |seed| built(seed).spec.unwrap().containers[0].command.clone().unwrap();
         assert_eq!((state(true).as_str(), state(false).as_str()), ("new", "existing"));
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn every_field_of_a_policy_reaches_the_pod() {
         use serde_json::{Value, json};
-        // given a policy that says all that can be said
+        // given a policy with all fields
         let affinity = json!({ "nodeAffinity": { "preferredDuringSchedulingIgnoredDuringExecution": [
             { "weight": 1, "preference": { "matchExpressions": [{ "key": "zone", "operator": "In", "values": ["a"] }] } }] } });
         let tolerations = json!([{ "key": "etcd", "operator": "Exists", "effect": "NoSchedule" }]);
@@ -321,12 +321,12 @@ mod tests {
                      "resources": { "limits": { "memory": "1Gi" }, "requests": { "cpu": 1, "memory": "64Mi" } },
                      "etcdEnv": [heartbeat], "securityContext": context, "ClusterDomain": ".cluster.local" }
         });
-        // when a member is made of it
+        // when a member is built from it
         let cluster = validate(&cluster(spec)).unwrap();
         let name = "orders-bcdfghjklm";
         let member = Member { name, seed: false, initial_cluster: &[], version: "3.4.23", volume: true };
         let made = serde_json::to_value(pod(&cluster, &member, &InCluster)).unwrap();
-        // then its pod has every word of it; a constraint that does not say whom it counts counts the members
+        // then its pod has every field; a constraint without a selector selects the members
         let mut counted = zones.clone();
         counted["labelSelector"] = json!({ "matchLabels": { "app": "etcd", "etcd_cluster": "orders" } });
         let expected: [(&str, Value); 13] = [
@@ -350,7 +350,7 @@ mod tests {
         let flags = |made: &Value| made.pointer("/spec/containers/0/command").unwrap().to_string();
         assert!(flags(&made).contains("\"--metrics=extensive\""), "{}", flags(&made));
         assert!(flags(&made).contains("orders.shop.svc.cluster.local"), "{}", flags(&made));
-        // and one without a policy has nothing of the kind
+        // and a cluster without a policy has none of them
         let plain = serde_json::to_value(built(true)).unwrap();
         for field in
             ["nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "securityContext"]
@@ -390,7 +390,7 @@ mod tests {
         let reserved: BTreeSet<String> = RESERVED_VARIABLES.iter().map(|name| (*name).to_owned()).collect();
         let missing: Vec<_> = own.difference(&reserved).collect();
         assert!(missing.is_empty(), "{missing:?}");
-        // What is reserved beyond them replaces them all, or the data.
+        // The other reserved variables replace them all, or the data.
         let beyond: Vec<&str> = reserved.difference(&own).map(String::as_str).collect();
         let replace = ["CONFIG_FILE", "DISCOVERY", "DISCOVERY_SRV", "FORCE_NEW_CLUSTER", "PROXY", "WAL_DIR"];
         assert_eq!(beyond, replace.map(|name| format!("ETCD_{name}")));
@@ -414,7 +414,7 @@ mod tests {
             (pod.run_as_user, pod.seccomp_profile.unwrap().type_.as_str()),
             (Some(1000), "RuntimeDefault")
         );
-        // whoever says which filter has that one
+        // an explicit seccomp profile is preserved
         let said = serde_json::json!({ "type": "Localhost", "localhostProfile": "etcd.json" });
         let spec = made(serde_json::json!({ "runAsNonRoot": true, "seccompProfile": said }));
         assert_eq!(spec.security_context.unwrap().seccomp_profile.unwrap().type_, "Localhost");

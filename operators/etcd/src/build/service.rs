@@ -1,4 +1,4 @@
-//! The two Services of a cluster: one for clients, one that gives members their names.
+//! The two Services of a cluster: one for clients, one for the DNS names of members.
 
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -9,7 +9,7 @@ use crate::validate::Validated;
 
 pub(crate) fn services(cluster: &Validated) -> [Service; 2] {
     [
-        // Headless and with members that are not ready: a member needs its own name to become ready.
+        // Headless and including members that are not ready: a member needs its own name to become ready.
         service(cluster, cluster.name.clone(), true, &[("client", CLIENT_PORT), ("peer", PEER_PORT)]),
         service(cluster, names::client_service(&cluster.name), false, &[("client", CLIENT_PORT)]),
     ]
@@ -42,7 +42,7 @@ fn service(cluster: &Validated, name: String, headless: bool, ports: &[(&str, u1
     }
 }
 
-/// Whether a Service that exists does what the wanted one says. What others added is left to them.
+/// Whether an existing Service provides what the wanted one does. Additions of others are left unchanged.
 pub(crate) fn serves(found: &Service, wanted: &Service) -> bool {
     let essence = |service: &Service| {
         let spec = service.spec.clone().unwrap_or_default();

@@ -11,28 +11,27 @@ use olm_client::events::Recorder;
 
 use super::pace;
 use crate::addressing::Addressing;
-use crate::dereference::{self, Classes, Environment};
 use crate::disruption;
 use crate::etcd::Etcd;
 use crate::lease::Elector;
 use crate::metrics::Metrics;
 use crate::names;
+use crate::observe::{self, Classes, Environment};
 use crate::observed::Memory;
 use crate::plan::Compared;
 use crate::tls;
 use crate::validate::{Validated, Volumes};
 
-/// StorageClasses are listed this often.
+/// Interval of listing StorageClasses.
 const CLASS_KNOWN: Duration = Duration::from_secs(60);
 
-/// Which clusters are looked after.
+/// Which clusters this operator manages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
-    /// Those in some namespaces.
     Namespaces(Vec<String>),
-    /// All of them.
     All,
-    /// All that carry the annotation `etcd.database.coreos.com/scope: clusterwide`; the others belong to operators of their namespaces.
+    /// All with annotation `etcd.database.coreos.com/scope: clusterwide`; operators of single namespaces
+    /// manage the others.
     Annotated,
 }
 
@@ -55,7 +54,7 @@ impl Scope {
     }
 }
 
-/// Says what time it is, where decisions depend on it. Tests have clocks of their own.
+/// Current time for decisions, replaceable in tests.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// The state of a cluster between reconciliations; dropped with the cluster.
@@ -64,34 +63,28 @@ pub(super) struct ClusterState {
     pub(super) uid: String,
     /// Consecutive failed reconciliations.
     pub(super) failures: u32,
-    /// How many in a row found nothing to do and nothing new.
+    /// Consecutive reconciliations without an action and without a change.
     pub(super) quiet: u32,
-    /// What the last comparison of the data of its members came to.
+    /// Result of the last comparison of the members' data.
     pub(super) compared: Option<Compared>,
 }
 
-/// What every look needs.
+/// Shared by all reconciliations.
 pub struct Context {
-    /// Kubernetes.
     pub client: Client,
-    /// Where members are.
     pub addressing: Arc<dyn Addressing>,
-    /// The fence.
+    /// Checked before every write.
     pub elector: Elector,
-    /// Numbers.
     pub metrics: Arc<Metrics>,
-    /// Which clusters.
     pub scope: Scope,
-    /// Connections to members.
     pub etcd: Etcd,
-    /// How clusters with TLS are entered.
+    /// Credentials of clusters with TLS.
     pub tls: Arc<tls::Keeper>,
     pub budgets: disruption::Budgets,
-    /// Who tells events.
     pub recorder: Recorder,
-    /// What backups have to say to clusters.
+    /// Backup state of clusters.
     pub backups: Arc<crate::backup::Board>,
-    /// Whether stores without a Secret are opened with the operator's own cloud identity.
+    /// Whether stores without a Secret use the operator's own cloud identity.
     pub(crate) ambient_credentials: bool,
     clock: Clock,
     /// By namespace and name of a cluster.
@@ -101,7 +94,6 @@ pub struct Context {
 }
 
 impl Context {
-    /// Everything in one place.
     #[must_use]
     pub fn new(
         client: Client,
@@ -131,7 +123,7 @@ impl Context {
         }
     }
 
-    /// The same, for a controller behind another fence: with the same connections, Secrets and numbers.
+    /// A context for a controller behind another lease, with the same connections, Secrets and metrics.
     #[must_use]
     pub fn behind(&self, elector: Elector) -> Self {
         let (client, addressing) = (self.client.clone(), self.addressing.clone());
@@ -146,14 +138,13 @@ impl Context {
         }
     }
 
-    /// The same, with the operator's own cloud identity for stores without a Secret, if an administrator allows it.
+    /// Allows the operator's own cloud identity for stores without a Secret.
     #[must_use]
     pub fn with_ambient_credentials(mut self, allowed: bool) -> Self {
         self.ambient_credentials = allowed;
         self
     }
 
-    /// The same by another clock.
     #[must_use]
     pub fn with_clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
@@ -170,7 +161,8 @@ impl Context {
         change(states.entry(key.to_owned()).or_default())
     }
 
-    /// A cluster is gone: pods and Services have owners and are taken by the garbage collector, the rest goes here.
+    /// Drops the state of a deleted cluster; the garbage collector deletes its pods and Services, which have
+    /// owners.
     pub(super) fn forget(&self, key: &str) {
         self.metrics.gone(key);
         let state = self.states.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
@@ -182,17 +174,18 @@ impl Context {
 
     /// Inputs of an observation besides the members.
     pub(crate) async fn environment(&self, cluster: &Validated) -> Environment {
-        let asks = cluster.storage.when != Volumes::Never;
+        let needs_classes = cluster.storage.when != Volumes::Never;
         let backup = self.backups.view(&cluster.namespace, &cluster.name, self.now());
         Environment {
             now: self.now(),
-            classes: if asks { self.classes().await } else { None },
+            classes: if needs_classes { self.classes().await } else { None },
             backups_unknown: backup.is_err(),
             backup: backup.ok().flatten(),
         }
     }
 
-    /// When a cluster is looked at again. `new`: this look found or did something; `again`: what the plan asks for.
+    /// Delay until the next reconciliation. `new`: this one observed or made a change; `again`: delay
+    /// requested by the plan.
     pub(super) fn pace(&self, key: &str, new: bool, again: Option<Duration>) -> Duration {
         let looks = self.keep(key, |state| {
             state.quiet = if new { 0 } else { state.quiet.saturating_add(1) };
@@ -206,14 +199,14 @@ impl Context {
         match &*known {
             Some((at, found)) if at.elapsed() < CLASS_KNOWN => found.clone(),
             _ => {
-                let found = dereference::classes(&self.client).await;
+                let found = observe::classes(&self.client).await;
                 *known = Some((Instant::now(), found.clone()));
                 found
             }
         }
     }
 
-    /// What the last comparison of the data of a cluster's members came to.
+    /// Result of the last comparison of the members' data.
     pub(super) fn compared(&self, key: &str, memory: &Memory) -> Compared {
         let now = self.now();
         self.keep(key, |state| {

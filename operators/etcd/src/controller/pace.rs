@@ -1,25 +1,26 @@
-//! How soon a cluster is looked at again, when nothing is heard of it: what happens to pods is told by Kubernetes, what happens in etcd
-//! by nobody.
+//! Delay until the next reconciliation without an event: Kubernetes has watches for pods, etcd has none for
+//! its members.
 
 use std::time::Duration;
 
-/// A healthy cluster is looked at this often.
+/// Interval for a healthy cluster.
 pub(super) const STEADY: Duration = Duration::from_secs(8);
-/// One that stays as it is, look after look, is looked at as seldom as this.
+/// Interval for a cluster without changes over several reconciliations.
 const CALM: Duration = Duration::from_secs(32);
-/// So many looks that find nothing to do and nothing new make a cluster calm.
+/// Reconciliations without action and change until a cluster counts as calm.
 const CALM_AFTER: u32 = 4;
-/// What is waited for is often there in a moment: the first look after something new comes after this, and each further one after twice
-/// as long, until it is as long as the plan asks for.
+/// First delay after a change, as pending work often completes quickly; it doubles up to the delay that the
+/// plan requests.
 const EAGER: Duration = Duration::from_millis(50);
-/// After so many looks that found nothing new it takes longer than a moment: an image that cannot be pulled, a learner with much to
-/// fetch. Each look asks Kubernetes and all members.
+/// After this many reconciliations without change, pending work takes long: an image that cannot be pulled, a
+/// learner with much to fetch. Each observation calls Kubernetes and all members.
 const PATIENT_AFTER: u32 = 60;
 const PATIENT: Duration = Duration::from_secs(2);
-/// What etcd did not do yet is tried again this soon.
+/// Delay before a change that etcd did not accept yet is retried.
 pub(super) const TRY: Duration = Duration::from_millis(100);
 
-/// After how long, when so many looks in a row found nothing new; `again` is what the plan asks for while it waits for something.
+/// Delay after `looks` consecutive reconciliations without change; `again` is the delay that the plan
+/// requests while it waits.
 pub(super) fn next(looks: u32, again: Option<Duration>) -> Duration {
     match again {
         None if looks > CALM_AFTER => CALM,
@@ -34,13 +35,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_waited_for_is_looked_at_soon_then_as_asked_for_then_seldom() {
+    fn an_awaited_state_is_polled_soon_then_as_requested_then_seldom() {
         let asked = Duration::from_millis(250);
         let waits: Vec<u128> = (0..5).map(|looks| next(looks, Some(asked)).as_millis()).collect();
         assert_eq!(waits, [50, 100, 200, 250, 250]);
         assert_eq!(next(60, Some(asked)), asked);
         assert_eq!(next(61, Some(asked)), PATIENT);
-        // A moment that the plan knows is not missed by much, and not asked for again and again.
+        // Wake close to a known deadline, without polling for it.
         let known = Duration::from_secs(5);
         assert_eq!(next(9, Some(known)), known);
         assert_eq!(next(61, Some(known)), known);

@@ -1,10 +1,11 @@
-//! What is written of a status.
+//! Merge patches of status.
 
-/// What of a status is new, as a merge patch. What is the same is not written: somebody else may have changed it since the old one was
-/// read, as a restore does that hands a cluster over while a look at it is under way.
+/// The changed fields of a status, as a merge patch. Unchanged fields are not written: another controller may
+/// have changed them since the old status was read, such as a restore that hands over a cluster during a
+/// reconciliation.
 pub(crate) fn differences<T: serde::Serialize + Default + PartialEq>(old: &T, new: &T) -> serde_json::Value {
     let whole = |status: &T| serde_json::to_value(status).unwrap_or_default();
-    // An object without a status is read as one with an empty one, and gets all of it.
+    // An object without a status reads as one with an empty status, and gets all fields.
     if *old == T::default() {
         return whole(new);
     }

@@ -1,4 +1,4 @@
-//! Details, and many clusters at once against an API server that does not answer about most of them.
+//! Details of the controller, and many clusters with an API server that does not answer for most of them.
 
 mod many;
 
@@ -9,7 +9,7 @@ use crate::lease::Elector;
 use crate::names;
 
 #[test]
-fn a_failure_is_told_again_after_a_while_only() {
+fn a_failure_is_reported_again_only_after_an_interval() {
     let told: Timestamp = "2026-11-21T11:00:00Z".parse().unwrap();
     let degraded = |reason: &str| EtcdClusterStatus {
         conditions: vec![crate::crd::Condition {
@@ -23,7 +23,7 @@ fn a_failure_is_told_again_after_a_while_only() {
         ..EtcdClusterStatus::default()
     };
     let at = |status: &EtcdClusterStatus, seconds: i64| {
-        told_lately(status, told + jiff::SignedDuration::from_secs(seconds))
+        recent_failure(status, told + jiff::SignedDuration::from_secs(seconds))
     };
     assert_eq!(at(&degraded("ActionFailed"), 30).as_deref(), Some("failed to create pod a: quota"));
     assert_eq!(at(&degraded("ActionFailed"), 61), None);
@@ -48,8 +48,8 @@ fn what_etcd_does_not_do_yet_counts_as_done_nowhere() {
         let mut decision = Decision::act(Progress::ScalingUp, action.clone(), "adding a member");
         let told = status::status(&old, &cluster, &seen, &decision).learner_failure.is_some();
         assert_eq!(told, matches!(action, Action::RemoveMember { .. }));
-        put_off(&mut decision, "etcdserver: unhealthy cluster");
-        // `finish` takes what was done from here, and so does the status.
+        postpone(&mut decision, "etcdserver: unhealthy cluster");
+        // `finish` and the status take the applied action from here.
         assert_eq!(decision.action, None);
         assert_eq!(decision.message, "adding a member; etcdserver: unhealthy cluster");
         assert_eq!(status::status(&old, &cluster, &seen, &decision).learner_failure, None);
@@ -72,7 +72,7 @@ async fn a_cluster_whose_turn_comes_while_the_lease_is_late_has_it_a_little_late
 }
 
 #[tokio::test]
-async fn what_is_kept_of_a_cluster_is_shared_behind_no_other_fence_and_goes_with_it() {
+async fn the_state_of_a_cluster_is_shared_behind_no_other_fence_and_removed_with_it() {
     let context = context("me");
     let other = context.behind(Elector::named(context.client.clone(), "shop", "b", "me"));
     assert!(Arc::ptr_eq(&context.tls, &other.tls) && Arc::ptr_eq(&context.backups, &other.backups));
@@ -104,7 +104,7 @@ fn what_is_gone_from_the_status_is_taken_away_by_the_patch() {
 }
 
 #[test]
-fn a_look_that_began_before_a_restore_handed_over_leaves_it_the_new_cluster() {
+fn an_observation_from_before_a_restore_handed_over_leaves_it_the_new_cluster() {
     let looked = EtcdClusterStatus {
         cluster_id: Some("aa".into()),
         phase: "Running".into(),
@@ -113,7 +113,7 @@ fn a_look_that_began_before_a_restore_handed_over_leaves_it_the_new_cluster() {
         ..EtcdClusterStatus::default()
     };
     let report = EtcdClusterStatus { ready_members: 1, reason: "b".into(), ..looked.clone() };
-    // The id and the size are the restore's by now: what the look did not change it does not write.
+    // The restore owns id and size by now: a reconciliation does not write fields that it did not change.
     assert_eq!(differences(&looked, &report), json!({ "readyMembers": 1, "reason": "b" }));
 }
 
@@ -141,7 +141,7 @@ fn annotated_clusters_belong_to_the_operator_of_the_whole_cluster() {
 }
 
 #[tokio::test]
-async fn what_kubernetes_refuses_before_a_look_reaches_the_status() {
+async fn a_refusal_of_kubernetes_before_an_observation_reaches_the_status() {
     for (code, reason, reported) in [(403, "Forbidden", true), (429, "TooManyRequests", false)] {
         // given an API server that refuses to list Services
         let patches = Arc::new(Mutex::new(Vec::new()));
@@ -175,10 +175,10 @@ async fn what_kubernetes_refuses_before_a_look_reaches_the_status() {
         context.client = Client::new(service, "shop");
         context.elector = Elector::new(context.client.clone(), "shop", "test");
         assert!(context.elector.acquire(&CancellationToken::new()).await);
-        // when a cluster is looked at
+        // when a cluster is reconciled
         let cluster = crate::validate::tests::cluster(json!({ "size": 1 }));
         let error = Pass::new(&context).run(cluster).await.unwrap_err();
-        // then the status has it, if waiting alone will not help
+        // then the status reports it, if waiting alone does not help
         assert_eq!(error.category(), "Kubernetes");
         let patches = patches.lock().unwrap().clone();
         let degraded = patches.iter().flat_map(|patch| patch["status"]["conditions"].as_array().cloned());

@@ -15,28 +15,27 @@ use crate::names;
 use crate::observed::quorum;
 use crate::validate::Validated;
 
-/// So long it is believed to be as it was left: nobody but people changes it.
+/// How long a written budget counts as unchanged: only users change it.
 const BELIEVED: Duration = Duration::from_secs(60);
 
-/// How many members must stay, when the cluster has so many with and without a vote. None for a single one: it could
-/// never be drained.
-///
-/// A learner may count as ready for the budget, which knows nothing of votes; so it is asked for in addition. That makes the
-/// budget tighter while a member joins, never looser.
+/// Members that must stay available, for the numbers of voters and learners. None for a single voter: it
+/// could never be drained.
+/// The budget has no notion of votes and may count a learner as ready; so learners are added to the minimum.
+/// That makes the budget tighter while a member joins, never looser.
 #[must_use]
 pub fn min_available(size: usize, voters: usize, learners: usize) -> Option<usize> {
     let members = size.max(voters);
     (members > 1).then(|| quorum(members) + learners)
 }
 
-/// The budgets of all clusters, as they were left.
+/// The budgets of all clusters as last written.
 #[derive(Default)]
 pub struct Budgets {
     left: Mutex<HashMap<String, (Instant, Option<usize>)>>,
 }
 
 impl Budgets {
-    /// Makes the budget of a cluster as it should be.
+    /// Creates, updates or deletes the budget of a cluster.
     pub(crate) async fn keep(
         &self,
         client: &Client,
@@ -52,7 +51,7 @@ impl Budgets {
         Ok(())
     }
 
-    /// A cluster is gone.
+    /// Drops the state of a deleted cluster.
     pub fn forget(&self, uid: &str) {
         self.lock().remove(uid);
     }
@@ -73,7 +72,7 @@ async fn keep(client: &Client, cluster: &Validated, wanted: Option<usize>) -> Re
     let found = api.get_opt(name).await.map_err(failed("read"))?;
     let ours = found.as_ref().is_none_or(|b| b.owner_references().iter().any(|o| o.uid == cluster.uid));
     if !ours {
-        // Somebody's own budget of this name: it is theirs to choose, and two would be one too many.
+        // A user's own budget of this name takes precedence; two budgets would block evictions.
         return Ok(());
     }
     match (found, wanted) {
@@ -92,7 +91,7 @@ async fn keep(client: &Client, cluster: &Validated, wanted: Option<usize>) -> Re
             if found.is_none() {
                 return match api.create(&PostParams::default(), &wanted).await {
                     Ok(_) => Ok(()),
-                    // Of somebody else, a moment ago; looked at again next time.
+                    // Created by another client a moment ago; the next reconciliation reads it.
                     Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
                     Err(error) => Err(failed("create")(error)),
                 };

@@ -1,46 +1,36 @@
-//! Changes of membership, and what etcd's refusals mean.
+//! Changes of membership, and the classification of etcd's rejections.
 
 use etcd_client::MemberAddOptions;
 
 use super::{Etcd, TIMEOUT, permission_denied};
 use crate::observed::LOG_IN;
 
-/// A change that etcd made, or had made before.
+/// Result of an accepted change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Changed {
     Now,
-    /// It was like that already: an earlier answer was lost.
+    /// The state was already reached: an earlier answer was lost.
     Before,
 }
 
 /// A change that etcd did not make.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
-    /// It will, soon.
+    /// A temporary rejection.
     #[error("etcd does not accept the change yet: {0}")]
     NotYet(String),
-    /// It cannot be reached or has another reason.
+    /// Unreachable, or another error.
     #[error("failed to {verb}: {source}")]
-    Failed {
-        verb: &'static str,
-        /// Why.
-        source: Box<etcd_client::Error>,
-    },
-    /// It asked who we are, and nobody told us.
+    Failed { verb: &'static str, source: Box<etcd_client::Error> },
+    /// etcd requires authentication, and no user is configured.
     #[error("failed to {verb}: {}", LOG_IN)]
     Nobody { verb: &'static str },
-    /// The connection could not be made.
     #[error("failed to {verb}: request to {endpoint} timed out")]
-    TimedOut {
-        verb: &'static str,
-        /// Whom.
-        endpoint: String,
-    },
+    TimedOut { verb: &'static str, endpoint: String },
 }
 
 impl Etcd {
-    /// Adds a member without a vote.
-    ///
+    /// Adds a member as a learner.
     /// # Errors
     /// See [`ChangeError`].
     pub async fn add_learner(&self, endpoint: &str, peer_url: &str) -> Result<Changed, ChangeError> {
@@ -51,8 +41,7 @@ impl Etcd {
         .await
     }
 
-    /// Gives a learner its vote.
-    ///
+    /// Promotes a learner.
     /// # Errors
     /// See [`ChangeError`].
     pub async fn promote(&self, endpoint: &str, id: u64) -> Result<Changed, ChangeError> {
@@ -62,8 +51,7 @@ impl Etcd {
         .await
     }
 
-    /// Hands leadership over; `endpoint` is that of the leader.
-    ///
+    /// Transfers leadership; `endpoint` is that of the leader.
     /// # Errors
     /// See [`ChangeError`].
     pub async fn move_leader(&self, endpoint: &str, to: u64) -> Result<Changed, ChangeError> {
@@ -73,8 +61,7 @@ impl Etcd {
         .await
     }
 
-    /// Takes a member out.
-    ///
+    /// Removes a member.
     /// # Errors
     /// See [`ChangeError`].
     pub async fn remove(&self, endpoint: &str, id: u64) -> Result<Changed, ChangeError> {
@@ -151,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_are_told_apart_by_their_words() {
+    fn refusals_are_distinguished_by_their_messages() {
         assert_eq!(meaning("etcdserver: unhealthy cluster"), Meaning::NotYet);
         assert_eq!(meaning("etcdserver: too many learner members in cluster"), Meaning::NotYet);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Sums over the data of members, to find one that differs.
+//! Hashes over the data of members, to detect one that differs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,12 +9,13 @@ use super::{Etcd, options};
 use crate::addressing::Addressing;
 use crate::observed::{Endpoint, Hash, PodView};
 
-/// A member reads its whole database for the sum.
+/// Timeout: a member reads its whole database for the hash.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Etcd {
-    /// Asks all voters for the sum at a revision that all of them have. A difference is asked about once more before it is told, unless it
-    /// is `known` that there is one: between two answers somebody may have compacted.
+    /// Requests the hash of all voters at a revision that all of them have. A difference is checked once more
+    /// before it is reported, unless one is already `known`: a compaction may have happened between two
+    /// answers.
     pub(crate) async fn hashes(
         &self,
         pods: &[PodView],
@@ -31,7 +32,8 @@ impl Etcd {
         self.sums(pods, endpoints, addressing).await
     }
 
-    /// One after the other: a member that reads its database for the sum takes no writes, and the others shall go on meanwhile.
+    /// Sequential: a member takes no writes while it reads its database for the hash, and the others must
+    /// continue meanwhile.
     async fn sums(
         &self,
         pods: &[PodView],
@@ -57,8 +59,8 @@ impl Etcd {
         let mut member = self.patient(endpoint).await?.maintenance_client();
         match member.hash_kv(revision).await {
             Ok(answer) => Ok(Hash { hash: answer.hash(), revision, compacted: answer.compact_version() }),
-            // Up to 3.4.26 and 3.5.9 also when this is the revision that it compacted to, the newest one: as of a cluster that nobody writes
-            // to. Its newest is then what it is asked for, and it says which that is.
+            // Up to 3.4.26 and 3.5.9 also when this is the compacted revision and the newest one, as in a
+            // cluster without writes. Then the newest is requested, and the answer states its revision.
             Err(error) if error.to_string().contains("compacted") => {
                 let answer = member.hash_kv(0).await?;
                 let revision = answer.header().map_or(0, ResponseHeader::revision);
@@ -68,7 +70,7 @@ impl Etcd {
         }
     }
 
-    /// A connection of its own: those for questions end long before a member has read all that it has.
+    /// A separate connection: the timeout of the shared ones is shorter than reading a whole database takes.
     async fn patient(&self, endpoint: &str) -> Result<Client, etcd_client::Error> {
         self.connect(endpoint, options().with_timeout(PATIENCE)).await
     }

@@ -1,4 +1,4 @@
-//! Housekeeping: compaction, defragmentation, alarms, users.
+//! Maintenance: compaction, defragmentation, alarms, users.
 
 use std::time::Duration;
 
@@ -7,12 +7,11 @@ use etcd_client::{AlarmAction, AlarmOptions, AlarmType, ConnectOptions};
 use super::change::{ChangeError, Changed};
 use super::{CONNECT, Etcd};
 
-/// A member copies its whole database while it is defragmented, and answers nobody meanwhile.
+/// Timeout: a member copies its whole database while it is defragmented, and answers no other request.
 const DEFRAGMENTATION: Duration = Duration::from_secs(300);
 
 impl Etcd {
-    /// Forgets what was before a revision.
-    ///
+    /// Compacts revisions before this one.
     /// # Errors
     /// See [`ChangeError`].
     pub(crate) async fn compact(&self, endpoint: &str, revision: i64) -> Result<Changed, ChangeError> {
@@ -22,13 +21,12 @@ impl Etcd {
         .await
     }
 
-    /// Gives the free space of one member's database back. Returns when it is done.
-    ///
+    /// Defragments the database of one member and returns when it is done.
     /// # Errors
     /// See [`ChangeError`].
     pub(crate) async fn defragment(&self, endpoint: &str) -> Result<Changed, ChangeError> {
         let failed = |source| ChangeError::Failed { verb: "defragment a member", source: Box::new(source) };
-        // A connection of its own: those for questions end long before.
+        // A separate connection: the timeout of the shared ones is shorter.
         let options = ConnectOptions::new().with_connect_timeout(CONNECT).with_timeout(DEFRAGMENTATION);
         let url = format!("{}://{endpoint}", self.access().scheme());
         let client = etcd_client::Client::connect([url], Some(self.access().options(options)))
@@ -38,8 +36,7 @@ impl Etcd {
         Ok(Changed::Now)
     }
 
-    /// Takes back every alarm of a kind, or that of one member.
-    ///
+    /// Disarms every alarm of a kind, or that of one member.
     /// # Errors
     /// See [`ChangeError`].
     pub(crate) async fn disarm(
@@ -62,8 +59,7 @@ impl Etcd {
         .await
     }
 
-    /// Creates the user root with the password of the access, as far as it is not there, and switches authentication on.
-    ///
+    /// Creates user root with the configured password, as far as it is missing, and enables authentication.
     /// # Errors
     /// See [`ChangeError`].
     pub(crate) async fn enable_auth(&self, endpoint: &str) -> Result<Changed, ChangeError> {
@@ -81,7 +77,7 @@ impl Etcd {
             }
             match auth.user_add(user, password, None).await {
                 Err(error) if there(&error, "user name already exists") => {
-                    // Of an earlier try that was interrupted: authentication is off, so nobody relies on it.
+                    // Left by an interrupted attempt: authentication is off, so no client uses it.
                     auth.user_change_password(user, password).await?;
                 }
                 Err(error) => return Err(error),
@@ -91,7 +87,7 @@ impl Etcd {
             auth.auth_enable().await.map(drop)
         });
         let done = done.await?;
-        // Those that were made as nobody are worth nothing now.
+        // Unauthenticated connections are useless now.
         self.forget_all();
         Ok(done)
     }

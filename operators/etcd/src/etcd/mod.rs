@@ -1,10 +1,9 @@
-//! Talking to etcd: one connection per member, never one that is balanced over several. What a member says counts as
-//! the word of that member.
+//! Connections to etcd: one per member, never load-balanced, so that an answer belongs to one member.
 
 mod change;
 mod hash;
-mod look;
 mod maintain;
+mod observe;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,13 +15,12 @@ use tokio::net::TcpStream;
 use crate::tls::Access;
 
 pub use change::{ChangeError, Changed};
-pub(crate) use look::permission_denied;
+pub(crate) use observe::permission_denied;
 
-/// Every question must be answered within this time.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// A host that does not take a connection within this time is not there.
+/// A host that does not accept a connection within this time counts as down.
 const CONNECT: Duration = Duration::from_millis(700);
-/// A connection that nobody used for this long is of a member that is gone.
+/// A connection idle for this long belongs to a member that is gone.
 const UNUSED: Duration = Duration::from_secs(120);
 
 /// The connections to members, by endpoint. Clones share them.
@@ -46,13 +44,12 @@ impl std::fmt::Debug for Etcd {
 }
 
 impl Etcd {
-    /// The same connections, for the members of a cluster that is entered like this.
+    /// The same connection pool, with the access of another cluster.
     #[must_use]
     pub fn with(&self, access: Access) -> Self {
         Self { clients: self.clients.clone(), access }
     }
 
-    /// How it gets in.
     #[must_use]
     pub const fn access(&self) -> &Access {
         &self.access
@@ -68,12 +65,13 @@ impl Etcd {
             return Ok(known.client.clone());
         }
         let client = match self.connect(endpoint, options()).await {
-            // Nobody logs in to a learner, and older ones tell everybody how they stand. It is not remembered: it will be a voter.
+            // A learner rejects logins, and older ones answer status requests without one. The connection is
+            // not cached: the learner becomes a voter.
             Err(error)
                 if self.access.has_user() && error.to_string().contains("not supported for learner") =>
             {
-                let nobody = self.access.without_user().options(options());
-                return Client::connect([self.url(endpoint)], Some(nobody)).await;
+                let anonymous = self.access.without_user().options(options());
+                return Client::connect([self.url(endpoint)], Some(anonymous)).await;
             }
             other => other?,
         };
@@ -81,12 +79,12 @@ impl Etcd {
         Ok(client)
     }
 
-    /// A new connection, as the user if there is authentication.
+    /// A new connection, with a login where a user is configured.
     async fn connect(&self, endpoint: &str, options: ConnectOptions) -> Result<Client, etcd_client::Error> {
         reached(endpoint).await?;
         let url = [self.url(endpoint)];
         match Client::connect(&url, Some(self.access.options(options.clone()))).await {
-            // Not yet: the user is created when the cluster is whole.
+            // Authentication is not enabled yet: the user is created once the cluster is complete.
             Err(error)
                 if self.access.has_user() && error.to_string().contains("authentication is not enabled") =>
             {
@@ -96,7 +94,8 @@ impl Etcd {
         }
     }
 
-    /// A connection to the learner behind `endpoint`, with a login that the member behind `host` gave: what one has logged in, all know.
+    /// A connection to the learner behind `endpoint`, with a login at the member behind `host`: tokens are
+    /// valid at all members.
     async fn client_by(&self, host: &str, endpoint: &str) -> Result<Client, etcd_client::Error> {
         reached(endpoint).await?;
         let client = Client::connect([self.url(host)], Some(self.access.options(options()))).await?;
@@ -118,12 +117,12 @@ impl Etcd {
         clients.insert(endpoint.to_owned(), connection);
     }
 
-    /// Drops a connection, so that the next question makes a new one.
+    /// Drops a connection, so that the next request makes a new one.
     pub(crate) fn forget(&self, endpoint: &str) {
         self.lock().remove(endpoint);
     }
 
-    /// Drops all connections that were made like this.
+    /// Drops all connections made with this access.
     pub(crate) fn forget_all(&self) {
         let fingerprint = self.access.fingerprint();
         self.lock().retain(|_, known| known.fingerprint != fingerprint);
@@ -139,7 +138,7 @@ fn options() -> ConnectOptions {
     ConnectOptions::new().with_connect_timeout(CONNECT).with_timeout(TIMEOUT)
 }
 
-/// The client connects when it is first used and hides a refusal behind its own retries: the host is asked first.
+/// The client connects on first use and hides a rejection behind its own retries: the host is probed first.
 async fn reached(endpoint: &str) -> Result<(), etcd_client::Error> {
     let refused = |error: std::io::Error| etcd_client::Error::IoError(error);
     tokio::time::timeout(CONNECT, TcpStream::connect(endpoint))

@@ -1,4 +1,4 @@
-//! What is due.
+//! The maintenance step that is due.
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -6,31 +6,31 @@ use jiff::{SignedDuration, Timestamp};
 use super::settings::{Schedule, Settings};
 use super::{Cause, Record};
 
-/// A database that stays full is not made empty by trying again at once.
+/// A database that stays full is not freed by an immediate retry.
 const RETRY: SignedDuration = SignedDuration::from_mins(10);
-/// The alarm is taken back when at least this many percent of the quota are free: else the next write raises it again.
+/// The alarm is disarmed when at least this share of the quota is free: otherwise the next write raises it
+/// again.
 const FREE_PERCENT: u64 = 5;
 
-/// What was seen, as far as it matters.
+/// The relevant part of an observation.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     pub(crate) now: Timestamp,
-    /// When the oldest pod was made: what was due before that was due of nobody.
+    /// Creation time of the oldest pod: earlier scheduled times concern no current member.
     pub(crate) since: Option<Timestamp>,
-    /// The alarm that the database is full.
+    /// Alarm NOSPACE.
     pub(crate) full: bool,
     /// The newest revision.
     pub(crate) revision: i64,
-    /// All voters; all of them are healthy, else nothing is due.
+    /// All voters, if all of them are healthy; otherwise empty, and nothing is due.
     pub(crate) members: Vec<MemberFacts>,
 }
 
-/// A member and its database.
 #[derive(Clone, Debug)]
 pub(crate) struct MemberFacts {
     pub(crate) name: String,
     pub(crate) leads: bool,
-    /// Bytes of the file, and of those the ones that hold something.
+    /// Size of the database file, and the bytes of it in use.
     pub(crate) size: u64,
     pub(crate) used: u64,
 }
@@ -38,20 +38,20 @@ pub(crate) struct MemberFacts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     Nothing,
-    /// Write this down: a run begins or ends.
+    /// Record the start or the end of a run.
     Note(Record),
     Compact(i64),
-    /// Of the one that leads, last of all; it hands over first if it can.
+    /// The leader comes last; it transfers leadership first if it can.
     Defragment {
         name: String,
         leads: bool,
     },
     Disarm,
-    /// A run has ended, and the database is as full as before.
+    /// A run ended without freeing enough space.
     StillFull,
 }
 
-/// The step that is due. A run goes through all members, one at a time, the leader last.
+/// The step that is due. A run covers all members, one at a time, the leader last.
 pub(crate) fn due(settings: &Settings, record: &Record, facts: &Facts) -> Due {
     if record.started.is_none() {
         return begin(settings, record, facts);
@@ -104,7 +104,7 @@ fn begin(settings: &Settings, record: &Record, facts: &Facts) -> Due {
     Due::Note(Record { finished: Some(facts.now), cause: Some(Cause::Schedule), ..record.clone() })
 }
 
-/// Whether a time of the schedule lies between the two. One that was missed, while nobody was there to act, counts.
+/// Whether a scheduled time lies between the two. A time missed while no operator ran counts.
 fn passed(schedule: &Schedule, after: Option<Timestamp>, now: Timestamp) -> bool {
     let Some(after) = after else { return false };
     let zoned = after.to_zoned(TimeZone::UTC);

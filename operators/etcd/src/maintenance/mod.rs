@@ -1,5 +1,5 @@
-//! Housekeeping of the members' databases: how large they may become, what etcd forgets by itself, and when the space of
-//! what was forgotten is given back. [`due`](mod@due) decides, purely; [`next`](mod@next) brings it into the plan, after everything else.
+//! Maintenance of the members' databases: quota, automatic compaction, and defragmentation. [`due`](mod@due)
+//! is a pure decision; [`next`](mod@next) adds it to the plan, after everything else.
 
 mod due;
 mod next;
@@ -19,60 +19,55 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::crd::MaintenanceStatus;
 
-/// One thing that is done to the database of a cluster.
+/// One maintenance step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Forget everything before a revision.
+    /// Compact all revisions before this one.
     Compact {
         revision: i64,
-        /// Pod of the member that is asked.
+        /// Pod of the member that receives the request.
         via: String,
     },
-    /// Give the free space of one member back.
     Defragment {
-        /// Its pod.
         name: String,
     },
-    /// Create the user root and switch authentication on.
+    /// Create user root and enable authentication.
     EnableAuth {
-        /// Pod of the member that is asked.
+        /// Pod of the member that receives the request.
         via: String,
     },
-    /// Take the alarm NOSPACE back.
     Disarm {
-        /// Pod of the member that is asked.
+        /// Pod of the member that receives the request.
         via: String,
     },
-    /// Take the alarm CORRUPT of a member that is gone back.
+    /// Disarm the alarm CORRUPT of a removed member.
     DisarmCorrupt {
         /// Id of that member.
         member: u64,
-        /// Pod of the member that is asked.
+        /// Pod of the member that receives the request.
         via: String,
     },
 }
 
-/// Why a run was begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// Its time had come.
     Schedule,
     /// The database is full.
     NoSpace,
 }
 
-/// What must not be forgotten of a run. It lives in the status of the object.
+/// Persistent state of a run, stored in the status of the object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// When the run began that is under way.
+    /// Start of the current run.
     pub started: Option<Timestamp>,
-    /// Why it did, or the last one.
+    /// Cause of the current or last run.
     pub cause: Option<Cause>,
-    /// The revision that it compacted to.
+    /// Compacted revision.
     pub compacted: Option<i64>,
-    /// Members that it is done with.
+    /// Completed members.
     pub done: Vec<String>,
-    /// When the last one ended.
+    /// End of the last run.
     pub finished: Option<Timestamp>,
 }
 
@@ -93,7 +88,7 @@ impl From<&MaintenanceStatus> for Record {
 }
 
 impl Record {
-    /// As the status has it; nothing while there is nothing to say.
+    /// The status of maintenance; none before the first run.
     #[must_use]
     pub fn status(&self) -> Option<MaintenanceStatus> {
         let cause = match self.cause {

@@ -1,4 +1,4 @@
-//! Housekeeping in the plan: who may be asked, and when it has to stand back.
+//! Maintenance in the plan: preconditions and priority.
 
 use super::{Cause, Due, Facts, MemberFacts, Record, Step, due};
 use crate::observed::Memory;
@@ -16,12 +16,13 @@ pub(crate) fn full(step: &Planned<'_>) -> Option<Decision> {
     run(step).filter(|decision| decision.action.is_some())
 }
 
-/// What is due when nothing else is.
+/// The maintenance step while nothing else is pending.
 pub(crate) fn next(step: &Planned<'_>) -> Option<Decision> {
     restart(step).or_else(|| enable_auth(step)).or_else(|| run(step))
 }
 
-/// Authentication is switched on when the cluster is whole, once; who switches it off by hand wants it off.
+/// Authentication is enabled once, when the cluster is complete; a user who disables it manually wants it
+/// off.
 fn enable_auth(step: &Planned<'_>) -> Option<Decision> {
     let whole = step.health.unhealthy.is_empty() && step.health.learners.is_empty();
     (step.goal.auth && !step.memory.auth_enabled && whole).then(|| {
@@ -30,20 +31,21 @@ fn enable_auth(step: &Planned<'_>) -> Option<Decision> {
     })
 }
 
-/// Members that do not trust an authority that waits to sign.
+/// Restarts members that do not trust a pending certificate authority.
 fn restart(step: &Planned<'_>) -> Option<Decision> {
     let before = step.goal.restart_before?;
     let late = |member: &&&crate::observed::Member| {
         step.pod_of(member).is_some_and(|pod| pod.started.is_some_and(|at| at < before))
     };
-    // The leader last: its followers are ready to take over by then.
+    // The leader last: by then its followers can take over.
     let member = step.health.voters.iter().filter(late).min_by_key(|m| (m.id == step.health.leader, m.id))?;
     let why = "it does not trust the next certificate authority of the cluster yet";
     Some(step.renew(Progress::Steady, member, why))
 }
 
 fn run(step: &Planned<'_>) -> Option<Decision> {
-    // Defragmentation races with a member that receives a snapshot, and takes a member away while it runs.
+    // Defragmentation races with a member that receives a snapshot, and makes a member unavailable while it
+    // runs.
     if !step.health.unhealthy.is_empty() || !step.health.learners.is_empty() {
         return None;
     }
@@ -98,7 +100,6 @@ fn facts(step: &Planned<'_>) -> Facts {
     }
 }
 
-/// The record after a step was done.
 pub(crate) fn after(record: &Record, step: &Step) -> Record {
     let mut record = record.clone();
     match step {
@@ -109,7 +110,7 @@ pub(crate) fn after(record: &Record, step: &Step) -> Record {
     record
 }
 
-/// Writes down that a step was done.
+/// Records an applied step.
 pub(crate) fn done(status: &mut crate::crd::EtcdClusterStatus, step: &Step) {
     let record = status.maintenance.as_ref().map(Record::from).unwrap_or_default();
     status.maintenance = after(&record, step).status();

@@ -1,4 +1,4 @@
-//! What the user says about housekeeping, read and checked.
+//! Parses and validates the user's maintenance settings.
 
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
@@ -11,27 +11,25 @@ use crate::validate::amount;
 const DEFAULT_QUOTA: u64 = 2 << 30;
 /// etcd warns beyond it.
 const LARGE_QUOTA: u64 = 8 << 30;
-/// Less than this is full before anything was written.
+/// A smaller quota is exhausted before the first write.
 const SMALLEST_QUOTA: u64 = 1 << 20;
 const FREE_SPACE_ABOVE: u64 = 200 << 20;
 const QUOTA_USAGE_ABOVE: u64 = 75;
 const MIN_RECLAIM: u64 = 32 << 20;
-/// The name of the setting in the environment of etcd, which manifests of the predecessor use.
+/// Variable of the quota in the environment of etcd, which manifests of coreos/etcd-operator use.
 const QUOTA_VARIABLE: &str = "ETCD_QUOTA_BACKEND_BYTES";
 
-/// What is wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// From `spec.maintenance`: goes into the flags.
+    /// From `spec.maintenance`: passed as a flag.
     quota: Option<u64>,
-    /// From the environment: is known.
+    /// From the environment: only read.
     quota_of_environment: Option<u64>,
     /// Mode and retention.
     compaction: Option<(String, String)>,
     pub(super) defragmentation: Option<Schedule>,
 }
 
-/// When members are defragmented.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Schedule {
     pub(super) cron: Cron,
@@ -41,7 +39,7 @@ pub(super) struct Schedule {
 }
 
 impl Settings {
-    /// Flags of etcd. They are called the same in all versions that are served.
+    /// Flags of etcd. Their names are the same in all supported versions.
     pub(crate) fn flags(&self) -> Vec<String> {
         let mut flags = Vec::new();
         if let Some(quota) = self.quota {
@@ -54,13 +52,13 @@ impl Settings {
         flags
     }
 
-    /// How large the database may become.
+    /// Maximum size of the database.
     pub(crate) fn quota(&self) -> u64 {
         self.quota.or(self.quota_of_environment).unwrap_or(DEFAULT_QUOTA)
     }
 }
 
-/// Reads the policy. All mistakes are told, each with its field.
+/// Parses the policy. All errors are reported, each with its field.
 pub(crate) fn settings(
     policy: Option<&MaintenancePolicy>,
     env: &[EnvVar],
@@ -167,7 +165,7 @@ fn retention(mode: &str, text: &str) -> Result<(), String> {
     }
 }
 
-/// A quantity of Kubernetes in whole bytes; none below zero or beyond 64 bits.
+/// A Kubernetes quantity in whole bytes; none if negative or beyond 64 bits.
 pub(crate) fn bytes(text: &str) -> Option<u64> {
     let amount = amount(text)?;
     (0.0..u64::MAX as f64).contains(&amount).then_some(amount as u64)

@@ -1,4 +1,4 @@
-//! When housekeeping is due, for whom, and when it ends.
+//! When maintenance is due, for which members, and when it ends.
 
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
@@ -59,7 +59,7 @@ fn flags_are_those_of_etcd() {
 }
 
 #[test]
-fn what_cannot_be_is_told_with_its_field() {
+fn impossible_settings_are_reported_with_their_field() {
     for (policy, field) in [
         (json!({ "quota": "4 apples" }), "spec.maintenance.quota"),
         (json!({ "quota": "1k" }), "spec.maintenance.quota"),
@@ -94,7 +94,7 @@ fn what_cannot_be_is_told_with_its_field() {
 }
 
 #[test]
-fn a_quota_in_the_environment_is_known_and_not_said_twice() {
+fn a_quota_in_the_environment_is_known_and_not_set_twice() {
     let env = vec![
         serde_json::from_value(json!({ "name": "ETCD_QUOTA_BACKEND_BYTES", "value": "1048576" })).unwrap(),
     ];
@@ -120,11 +120,11 @@ fn nothing_is_due_before_its_time_and_a_missed_time_is_made_up_for() {
 #[test]
 fn a_run_whose_members_have_nothing_to_give_back_is_over_at_once() {
     let mut facts = facts("2026-06-02T03:00:01Z");
-    // 20 Mi free: not worth it, though it is over the share of the quota.
+    // 20 Mi free: not worth it, although usage exceeds the share of the quota.
     facts.members = vec![member("a", true, 900, 880)];
     let Due::Note(record) = due(&nightly(), &Record::default(), &facts) else { panic!() };
     assert_eq!((record.started, record.finished), (None, Some(facts.now)));
-    // 40 Mi free is worth it only when the quota is used up that far.
+    // 40 Mi free is worth it only at this usage of the quota.
     facts.members = vec![member("a", true, 900, 860)];
     let Due::Note(record) = due(&nightly(), &Record::default(), &facts) else { panic!() };
     assert!(record.started.is_some());
@@ -133,7 +133,7 @@ fn a_run_whose_members_have_nothing_to_give_back_is_over_at_once() {
     assert!(record.started.is_none());
 }
 
-/// Runs to its end; what was done, in order.
+/// Runs to the end; the steps in order.
 fn run(settings: &Settings, facts: &mut Facts, freed: u64, disarms: bool) -> (Vec<String>, Record) {
     let (mut record, mut done) = (Record::default(), Vec::new());
     for _ in 0..30 {
@@ -223,7 +223,7 @@ fn what_is_remembered_survives_the_status() {
 }
 
 proptest! {
-    /// A run ends, touches each member once at most, and the one that leads only when no other is open.
+    /// A run ends, touches each member at most once, and the leader only when no other is pending.
     #[test]
     fn runs_end(
         sizes in proptest::collection::vec((0u64..2000, 0u64..2000), 1..7), leader in 0usize..7, full: bool, freed in 0u64..2000,

@@ -1,123 +1,109 @@
-//! What can be done to a cluster: one of these at a time.
+//! Actions on a cluster; one is applied at a time.
 
 use crate::observed::{Memory, Start};
 
-/// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Write down what must not be forgotten, before relying on it.
+    /// Record the memory before anything relies on it.
     Remember(Box<Memory>),
-    /// Start the first member as a new cluster. Happens only while no cluster id is remembered.
+    /// Start the first member as a new cluster. Only while no cluster id is recorded.
     CreateSeed {
         name: String,
-        /// etcd version.
         version: String,
         /// Its data is on a volume.
         volume: bool,
     },
-    /// Tell etcd of a new member without a vote.
+    /// Add a member to etcd as a learner.
     AddLearner {
         name: String,
-        /// Pod of the member that is asked.
+        /// Pod of the member that receives the request.
         via: String,
     },
-    /// Start the pod of a member that etcd knows already: a new one, or one whose pod was lost and whose volume was not.
+    /// Create the pod of a member of etcd: a new one, or one whose pod was lost and whose volume was not.
     CreateMember {
         name: String,
-        /// Id; none when nobody answers who could tell.
+        /// Id; none when no member answers.
         id: Option<u64>,
-        /// etcd version.
         version: String,
         /// Its data is on a volume.
         volume: bool,
-        /// A new one starts without data, one that comes back never.
+        /// A new member starts without data, a returning one never.
         start: Start,
-        /// Names and peer URLs of all members, itself included; empty for one that comes back, which knows them.
+        /// Names and peer URLs of all members, itself included; empty for a returning member, which has the
+        /// list.
         initial_cluster: Vec<(String, String)>,
     },
     /// From now on the member does not start without its data.
-    Seal {
-        name: String,
-        /// Uid of the pod.
-        uid: String,
-    },
-    /// Give a learner its vote.
+    Seal { name: String, uid: String },
+    /// Promote a learner.
     Promote {
         id: u64,
         name: String,
-        /// Pod of the member that is asked.
+        /// Pod of the member that receives the request.
         via: String,
     },
-    /// Hand leadership over, because the leader is to be taken out or restarted.
+    /// Transfer leadership, because the leader is to be removed or restarted.
     MoveLeader {
-        /// Id of the member that shall lead.
+        /// Id of the next leader.
         id: u64,
         name: String,
-        /// Pod of the leader, which alone can do it.
+        /// Pod of the leader, the only member that accepts the request.
         via: String,
     },
-    /// Take a member out of etcd.
+    /// Remove a member from etcd.
     RemoveMember {
         id: u64,
         name: String,
-        /// Pod of the member that is asked.
+        /// Pod of the member that receives the request.
         via: String,
         why: Removal,
     },
-    /// Let a member run another version: its container is restarted in place, with its data.
+    /// Change the version of a member: its container restarts in place, with its data.
     SetVersion {
         name: String,
-        /// Uid of the pod.
         uid: String,
-        /// Version that it ran.
         from: String,
-        /// Version that it shall run.
         to: String,
-        /// Its data is on a volume, where the version is written first.
+        /// Its data is on a volume, where the version is recorded first.
         volume: bool,
     },
-    /// Restart a member: its pod is deleted and made again with its volume.
-    Restart {
-        name: String,
-        /// Uid of the pod.
-        uid: String,
-        why: String,
-    },
-    /// Delete a pod that is no member, or that ended and whose data is on a volume.
+    /// Restart a member: its pod is deleted and recreated with its volume.
+    Restart { name: String, uid: String, why: String },
+    /// Delete a pod that is not a member, or that terminated and whose data is on a volume.
     DeletePod { name: String, uid: String },
-    /// Look after the database.
+    /// Maintain the database.
     Maintain(crate::maintenance::Step),
-    /// Let go of the volume of a member that is none any more: as the policy says, it is deleted or set aside.
+    /// Release the volume of a removed member: the retention policy deletes it or sets it aside.
     ReleaseClaim { name: String, uid: String },
 }
 
-/// Why a member is taken out.
+/// Why a member is removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Removal {
-    /// The cluster is larger than wanted.
+    /// The cluster is larger than specified.
     ScaleDown,
-    /// It is healthy and another shall come in its place, because its data would not outlive a restart: the text says why it
-    /// would be restarted.
+    /// It is healthy and is replaced, because its data would be lost with a restart: the text has the cause
+    /// of the restart.
     Renewed(String),
-    /// It will not come back: the text says why.
+    /// It will not return; with the cause.
     Dead(String),
-    /// Its data is not that of the others: the text says how that is known.
+    /// Its data differs from the others; with the evidence.
     Corrupt(String),
-    /// A learner that is not needed any more: the text says why.
+    /// An unneeded learner; with the cause.
     Learner(String),
-    /// A learner that made no progress in its time: the text says what it waited for.
+    /// A learner without progress before the deadline; with the pending prerequisite.
     LateLearner(String),
 }
 
 impl Action {
-    /// Whether it changes who is a member: what needs a proof of the quorum.
+    /// Whether it changes membership, which needs a proof of the quorum.
     #[must_use]
     pub const fn changes_membership(&self) -> bool {
         matches!(self, Self::AddLearner { .. } | Self::Promote { .. } | Self::RemoveMember { .. })
     }
 
-    /// The member that it is done to, where it does not say the id itself: who tells of it looks that up. Not the one whose
-    /// volume is let go: nobody knows it any more.
+    /// Name of the affected member, where the action has no id, so that the event can include it. Not for a
+    /// released volume: its member is gone.
     pub(crate) fn member(&self) -> Option<&str> {
         match self {
             Self::SetVersion { name, .. }
@@ -127,7 +113,7 @@ impl Action {
         }
     }
 
-    /// A word for logs and metrics.
+    /// Label value for logs and metrics.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {

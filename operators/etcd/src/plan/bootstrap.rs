@@ -1,4 +1,4 @@
-//! Before the id of the cluster is known: exactly one member may start it.
+//! Before the cluster id is recorded: exactly one member may bootstrap it.
 
 use super::{Action, Decision, Goal, Progress, START_PATIENCE, is_held_up, lost, pod_state, prove, unready};
 use crate::observed::{Memory, Observed};
@@ -40,7 +40,7 @@ pub(super) fn bootstrap(goal: &Goal, memory: &Memory, seen: &Observed) -> Decisi
     if let Some(decision) = lost::silent(seen) {
         return decision;
     }
-    // A pod that never ran holds nothing: with the right version it gets another chance.
+    // A pod that never ran holds no data: it is recreated with the right version.
     let wrong_version = !pod.ever_started && pod.version != goal.version;
     if seen.pods.len() == 1 && (pod.ended || wrong_version) {
         let action = Action::DeletePod { name: pod.name.clone(), uid: pod.uid.clone() };
@@ -51,7 +51,7 @@ pub(super) fn bootstrap(goal: &Goal, memory: &Memory, seen: &Observed) -> Decisi
         );
     }
     let state = pod_state(seen, pod);
-    // It never served, so each end of it counts.
+    // It never served, so every termination counts.
     let ends = pod.restarts > 0 && !pod.ready;
     if ends || is_held_up(pod, seen.now) || unready(pod, seen.now) > START_PATIENCE {
         let text = format!("the first member does not start: {state}");
@@ -60,8 +60,8 @@ pub(super) fn bootstrap(goal: &Goal, memory: &Memory, seen: &Observed) -> Decisi
     creating(format!("waiting for the first member: {state}"))
 }
 
-/// There is no pod. A claim that is there was made for a first member that got no further: it is gone on with, so that
-/// what it wrote, if it wrote, is found again.
+/// No pod exists. An existing claim belongs to an interrupted first member: it is reused, so that its data,
+/// if any, is found again.
 fn first_member(goal: &Goal, seen: &Observed) -> Decision {
     if let Some(claim) = seen.claims.iter().find(|claim| claim.deleting) {
         return Decision::wait(Progress::Creating, format!("claim {} is being deleted", claim.name));

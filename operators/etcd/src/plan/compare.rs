@@ -1,4 +1,5 @@
-//! When the data of members is compared, and what the sums over it say together with what is known already.
+//! Comparison of the members' data: when it is due, and what its hashes mean together with what is already
+//! recorded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,50 +8,50 @@ use jiff::{SignedDuration, Timestamp};
 use super::{Action, Goal, assess, has_alarm, plan, proved};
 use crate::observed::{Corruption, Hash, Member, Memory, Observed, quorum};
 
-/// The data of members is compared this often: each of them reads all of it for that, and takes no writes meanwhile.
+/// Interval of comparisons: each member reads all its data for it and takes no writes meanwhile.
 const EVERY: SignedDuration = SignedDuration::from_secs(1800);
-/// The first time within so long of the operator's start, so that not all clusters are compared at once.
+/// The first one falls into this time after the operator's start, spread over the clusters.
 const FIRST: SignedDuration = SignedDuration::from_secs(240);
-/// When it was left open whether all hold the same it is compared again this soon, and each further time after twice as long.
+/// An incomplete comparison is repeated after this delay, which doubles each time.
 const AGAIN: SignedDuration = SignedDuration::from_secs(2);
-/// While members differ, or one says that it is corrupt, it is doubled no more often than this, to about a minute: a person may take hours
-/// to come, and what was done is to be seen soon. Else until it is [`EVERY`].
+/// While members differ, or report corruption, the delay doubles at most this often, to about a minute: a
+/// user may need hours to react, and the result of the repair should show soon. Otherwise up to [`EVERY`].
 const DOUBLED: u32 = 5;
-/// What is compared again outside its turn waits so many times as long as the last time took.
+/// Minimum delay of an extra comparison, as a multiple of the duration of the last one.
 const SHARE: i32 = 20;
-/// Before a member is removed they are compared in the same look, but after one that was not of all only when this many times as long as that
-/// took has passed.
+/// Before a member is removed, they are compared in the same observation, but after an incomplete comparison
+/// only once this multiple of its duration has passed.
 const REST: i32 = 4;
-/// Before a member is added, which gets all that the others hold, they were compared no longer ago than this.
+/// Maximum age of the comparison before a member is added, which receives all data of the others.
 const FRESH: SignedDuration = SignedDuration::from_secs(300);
-/// So many comparisons in a row that were not of all are told of.
+/// Consecutive incomplete comparisons until they are reported.
 const SEVERAL: u32 = 3;
 
-/// When the data of a cluster's members was compared, and what came of it. It is kept from one look to the next, and lost with the
-/// operator: that members differ is written down, in [`Memory`].
+/// Time and result of the last comparison. Kept in memory between reconciliations and lost with the operator;
+/// a difference is recorded in [`Memory`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Compared {
     /// Id of the etcd cluster.
     cluster_id: Option<String>,
-    /// When the last comparison ended.
+    /// End of the last comparison.
     at: Timestamp,
-    /// How long it took.
+    /// Its duration.
     took: SignedDuration,
-    /// How many in a row left it open whether all hold the same.
+    /// Consecutive incomplete comparisons.
     open: u32,
-    /// Ids of those who had a vote; none before the first comparison.
+    /// Ids of the voters; none before the first comparison.
     voters: BTreeSet<u64>,
-    /// Those of them who were asked for a sum.
+    /// The voters whose hash was requested.
     asked: BTreeSet<u64>,
-    /// Names of those who could not be compared with the others.
+    /// Names of those that could not be compared with the others.
     missing: Vec<String>,
-    /// The sums, by name of the pod.
+    /// The hashes, by name of the pod.
     sums: BTreeMap<String, Hash>,
 }
 
 impl Compared {
-    /// What was kept, if it is of this etcd cluster. `part`, from 0 to 1: of the time in which all clusters have their first turn, how much
-    /// passes before that of this one.
+    /// The cached result, if it belongs to this etcd cluster. `part`, from 0 to 1: position of the first
+    /// comparison within [`FIRST`].
     pub(crate) fn of(kept: Option<Self>, memory: &Memory, now: Timestamp, part: f64) -> Self {
         kept.filter(|kept| kept.cluster_id == memory.cluster_id).unwrap_or_else(|| Self {
             cluster_id: memory.cluster_id.clone(),
@@ -64,28 +65,28 @@ impl Compared {
         })
     }
 
-    /// Puts the result of an earlier comparison into a look. Sums are void when others have a vote by now.
+    /// Adds the result of an earlier comparison to an observation. Hashes are void after a change of voters.
     pub(crate) fn show(&self, seen: &mut Observed) {
         let holds = assess(seen).is_some_and(|health| ids(&health.voters) == self.voters);
         seen.hashes = if holds { self.sums.clone() } else { BTreeMap::new() };
-        seen.uncompared = if holds { self.unheard().to_vec() } else { Vec::new() };
+        seen.uncompared = if holds { self.uncompared().to_vec() } else { Vec::new() };
         seen.compared_now = false;
     }
 
-    /// Puts the result of the comparison that was just made for this look into it.
+    /// Adds the result of a comparison made for this observation.
     pub(crate) fn show_new(&self, seen: &mut Observed) {
         self.show(seen);
         seen.compared_now = assess(seen).is_some_and(|health| ids(&health.voters) == self.voters);
     }
 
-    /// Those who could not be compared with the others, when that was tried several times.
-    pub(crate) fn unheard(&self) -> &[String] {
+    /// Members that could not be compared in several consecutive comparisons.
+    pub(crate) fn uncompared(&self) -> &[String] {
         if self.open < SEVERAL { &[] } else { &self.missing }
     }
 
-    /// Whether it is time for the next one. A clock that was set back does not say how long ago the last one was.
+    /// Whether the next comparison is due. A clock that was set back makes it due.
     pub(crate) fn due(&self, goal: &Goal, memory: &Memory, seen: &Observed) -> bool {
-        // Where nothing follows from it, it would be for nothing.
+        // Without a proved quorum, a comparison has no consequence.
         let Ok(health) = proved(goal, memory, seen) else { return false };
         if health.voters.len() < 2 {
             return false;
@@ -100,20 +101,23 @@ impl Compared {
         let answers = |m: &Member| {
             m.pod.as_ref().and_then(|name| seen.endpoints.get(name)).is_some_and(|e| e.has_sum())
         };
-        // Who has a vote since is compared at once, and who is back in a moment. A cluster that is being created is not held up.
+        // A new voter is compared at once, and a returning one shortly after. The creation of a cluster is
+        // not delayed.
         let mut unasked = health.voters.iter().filter(|m| answers(m) && !self.asked.contains(&m.id));
         let new = |m: &Member| !self.voters.contains(&m.id);
         let paced = passed(self.took.saturating_mul(SHARE).clamp(AGAIN, EVERY));
         if before && unasked.any(|m| new(m) || paced) {
             return true;
         }
-        // Whoever differed may be gone: nothing else is begun before it is known that all who remain agree.
+        // The member that differed may be gone: no other action before all remaining members are known to
+        // agree.
         if before && known && !self.voters.is_subset(&ids(&health.voters)) {
             return true;
         }
         let next = plan(goal, memory, seen);
         if next.compare {
-            // The members read all their data again for each removal; a member that gives no sum makes that slow.
+            // Each removal makes the members read all their data again; a member without a hash makes that
+            // slow.
             let rest = if self.open == 0 { self.took } else { (self.took * REST).max(AGAIN) };
             return ids(&health.voters) != self.voters || passed(rest.min(EVERY));
         }
@@ -129,7 +133,7 @@ impl Compared {
         (AGAIN * (1_i32 << doubled)).max(self.took.saturating_mul(SHARE)).min(EVERY)
     }
 
-    /// The same after a comparison in this look, which took so long, ended `now`, and came to these sums.
+    /// The state after a comparison in this observation with this duration, end `now` and result.
     pub(crate) fn after(
         &self,
         (took, now): (SignedDuration, Timestamp),
@@ -159,10 +163,10 @@ fn ids(members: &[&Member]) -> BTreeSet<u64> {
     members.iter().map(|m| m.id).collect()
 }
 
-/// Names of pods with sums that can be compared with each other.
+/// Names of pods with comparable hashes.
 type Group<'a> = Vec<(&'a str, u32)>;
 
-/// Only sums of the same revision and the same compaction say something about each other.
+/// Only hashes of the same revision and the same compaction are comparable.
 fn groups<'a>(voters: &[&'a Member], sums: &BTreeMap<String, Hash>) -> Vec<Group<'a>> {
     let mut groups: BTreeMap<(i64, i64), Group<'a>> = BTreeMap::new();
     for name in voters.iter().filter_map(|m| m.pod.as_deref()) {
@@ -177,14 +181,14 @@ fn differs(group: &Group<'_>) -> bool {
     group.iter().any(|(_, sum)| *sum != group[0].1)
 }
 
-/// Those of ours who were not compared with most of the others.
+/// Our members that were not compared with most of the others.
 fn missing(voters: &[&Member], sums: &BTreeMap<String, Hash>) -> Vec<String> {
     let most = groups(voters, sums).into_iter().max_by_key(Vec::len).unwrap_or_default();
     let ours = voters.iter().filter_map(|m| m.pod.as_deref());
     ours.filter(|name| most.iter().all(|(other, _)| other != name)).map(str::to_owned).collect()
 }
 
-/// Whether all who are ours were compared with each other and hold the same. Of one that is so by itself.
+/// Whether all our members were compared and hold the same data; true for a single one.
 pub(super) fn holds_same(voters: &[&Member], sums: &BTreeMap<String, Hash>) -> bool {
     match groups(voters, sums).as_slice() {
         [group] => !differs(group) && missing(voters, sums).is_empty(),
@@ -192,14 +196,14 @@ pub(super) fn holds_same(voters: &[&Member], sums: &BTreeMap<String, Hash>) -> b
     }
 }
 
-/// What is known of members that differ, with what these sums say; nothing when all hold the same.
+/// The recorded difference updated by these hashes; none when all hold the same data.
 pub(super) fn known(
     memory: &Memory,
     voters: &[&Member],
     sums: &BTreeMap<String, Hash>,
 ) -> Option<Corruption> {
     let cluster_id = memory.cluster_id.clone()?;
-    // What is known of another etcd cluster says nothing about the one that a restore made.
+    // A difference of another etcd cluster does not concern the one that a restore created.
     let before = memory.corruption.clone().filter(|known| known.cluster_id == cluster_id);
     let groups = groups(voters, sums);
     if voters.len() < 2 || holds_same(voters, sums) || (before.is_none() && !groups.iter().any(differs)) {
@@ -214,11 +218,11 @@ pub(super) fn known(
         let holds = |sum: u32, wrong: bool| {
             group.iter().filter(move |(name, other)| *other == sum && before.contains(*name) == wrong)
         };
-        // One that is known to be wrong is not asked who is right.
+        // A member known to be wrong has no say in the majority.
         let majority = |(_, sum): &&(&str, u32)| holds(*sum, false).count() >= quorum(voters.len());
         let wrong: Vec<&str> = match group.iter().find(majority) {
             Some((_, right)) => group.iter().filter(|(_, sum)| sum != right).map(|(name, _)| *name).collect(),
-            // Who holds what it holds is wrong too: it may have got all of it from there.
+            // A member that agrees with a wrong one is wrong too: it may have received its data from there.
             None => {
                 let like_it = group.iter().filter(|(_, sum)| holds(*sum, true).next().is_some());
                 like_it.map(|(name, _)| *name).collect()
@@ -230,7 +234,7 @@ pub(super) fn known(
     Some(known)
 }
 
-/// Names of a majority that holds the same, if there is one among those of whom it is not known that they are wrong.
+/// Names of an agreeing majority among the members not known to be wrong, if any.
 pub(super) fn agreeing<'a>(
     wrong: &BTreeSet<String>,
     voters: &[&'a Member],
@@ -246,7 +250,7 @@ pub(super) fn agreeing<'a>(
     alike.max_by_key(Vec::len).filter(|names| names.len() >= quorum(voters.len())).unwrap_or_default()
 }
 
-/// Whether some of whom it is not known that they are wrong do not hold the same.
+/// Whether members not known to be wrong differ from each other.
 pub(super) fn disputed(wrong: &BTreeSet<String>, voters: &[&Member], sums: &BTreeMap<String, Hash>) -> bool {
     groups(voters, sums).into_iter().any(|mut group| {
         group.retain(|(name, _)| !wrong.contains(*name));

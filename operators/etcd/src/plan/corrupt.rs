@@ -1,4 +1,4 @@
-//! Members whose data is not that of the others: what follows from what is known of them.
+//! Members whose data differs from the others: repair and what it blocks.
 
 use std::collections::BTreeSet;
 
@@ -10,28 +10,29 @@ use crate::observed::{Corruption, Member, Memory, quorum};
 
 const BLOCKED: &str = "Corrupt";
 
-/// What holds everything up but what mends it.
+/// A state that blocks everything except its repair.
 enum Trouble<'a> {
-    /// The data of these is not that of a majority that agrees.
+    /// Their data differs from an agreeing majority.
     Wrong(Vec<&'a Member>),
-    /// Members differ, and nobody knows who is right.
+    /// Members differ, without an agreeing majority.
     Unknown,
-    /// They do not differ any more. This learner may have its data from one that did.
+    /// The difference is gone, but this learner may have its data from a wrong member.
     Learner(&'a Member),
-    /// etcd says that data is corrupt, of these members, and no comparison says so.
+    /// etcd reports an alarm CORRUPT for these members, and no comparison confirms it.
     Alarm(BTreeSet<u64>),
 }
 
 impl<'a> Step<'a> {
-    /// That members differ is written down before anything follows from it, and so is that they do not any more. Meanwhile nothing is done
-    /// but what mends it. One that differs from a majority that agrees is replaced. Without such a majority nobody knows who is right: who
-    /// has a pod to run again gets it, and a person decides.
+    /// A difference is recorded before anything follows from it, and so is its end. Meanwhile only the repair
+    /// continues: a member that differs from an agreeing majority is replaced. Without such a majority the
+    /// correct data is unknown: missing pods are recreated, and a user decides.
     pub(super) fn corrupt(&self) -> Option<Decision> {
         let known = known(self.memory, &self.health.voters, &self.seen.hashes);
         let trouble = self.trouble(known.as_ref());
         let kept = matches!(trouble, Some(Trouble::Learner(_)));
         if known != self.memory.corruption && !kept {
-            let text = trouble.as_ref().map_or("the members hold the same data".into(), |it| self.tell(it));
+            let text =
+                trouble.as_ref().map_or("the members hold the same data".into(), |it| self.describe(it));
             let memory = Memory { corruption: known, ..self.memory.clone() };
             let progress = match trouble {
                 None => self.direction(),
@@ -42,8 +43,8 @@ impl<'a> Step<'a> {
             return Some(Decision { blocked: trouble.map(|_| BLOCKED), ..decision });
         }
         let trouble = trouble?;
-        let text = self.tell(&trouble);
-        // While members take over a change of membership nothing is done, and all this is told all the same.
+        let text = self.describe(&trouble);
+        // While members apply a membership change nothing is done, but the state is reported.
         Some(match self.mend(&trouble).filter(|_| self.health.agreed) {
             Some(decision) => {
                 let message = format!("{text}; {}", decision.message);
@@ -72,7 +73,7 @@ impl<'a> Step<'a> {
         self.health.learners.iter().find(|m| m.pod.is_some()).copied()
     }
 
-    fn tell(&self, trouble: &Trouble<'_>) -> String {
+    fn describe(&self, trouble: &Trouble<'_>) -> String {
         let mut text = match trouble {
             Trouble::Wrong(members) => {
                 let names: Vec<String> = members.iter().map(|m| m.label()).collect();
@@ -92,7 +93,7 @@ impl<'a> Step<'a> {
                 "the members hold the same data again, but {} may have copied its data from a corrupt member",
                 member.label()
             ),
-            Trouble::Alarm(of) => self.tell_alarm(of),
+            Trouble::Alarm(of) => self.describe_alarm(of),
         };
         if !self.seen.uncompared.is_empty() {
             text = format!("{text}; no data hash from {}", self.seen.uncompared.join(" and "));
@@ -100,7 +101,7 @@ impl<'a> Step<'a> {
         text
     }
 
-    fn tell_alarm(&self, of: &BTreeSet<u64>) -> String {
+    fn describe_alarm(&self, of: &BTreeSet<u64>) -> String {
         let who: Vec<String> = of
             .iter()
             .map(|id| match self.members().find(|m| m.id == *id) {
@@ -136,17 +137,18 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// What is left of those that are gone.
+    /// Cleans up after removed members.
     fn tidy(&self) -> Option<Decision> {
         self.leftover_pod().or_else(|| self.leftover_claim())
     }
 
-    /// Members that have their data run again, and lose it to nobody.
+    /// Restarts members that have their data; no data is lost.
     fn bring_back(&self) -> Option<Decision> {
         self.seal().or_else(|| self.terminating()).or_else(|| self.missing_pod())
     }
 
-    /// One that is lost cannot be compared any more. Those who remain must be able to decide, and hold what a majority holds.
+    /// Removes a lost member, which cannot be compared any more. The remaining members must have the quorum
+    /// and hold the data of a majority.
     fn let_go(&self) -> Option<Decision> {
         let wrong = self.memory.corruption.as_ref().map(|known| &known.wrong)?;
         let right = agreeing(wrong, &self.health.voters, &self.seen.hashes);
@@ -155,7 +157,7 @@ impl<'a> Step<'a> {
         self.dead_voter(&unsure).filter(|decision| decision.action.is_some())
     }
 
-    /// A learner gets all that the leader holds. With a vote it would speak for that.
+    /// A learner receives all data of the leader. As a voter it would count for that data.
     fn doubt(&self, learner: &Member) -> Decision {
         let name = learner.label();
         let why = "members held different data while the learner copied from one of them".to_owned();
@@ -163,7 +165,7 @@ impl<'a> Step<'a> {
         self.remove(self.direction(), learner, Removal::Learner(why), text, &[])
     }
 
-    /// Those who differ go, one by one; and what keeps them from going is seen to.
+    /// Removes the differing members one by one, and clears what blocks their removal.
     fn replace_wrong(&self, wrong: &[&Member]) -> Option<Decision> {
         let ids: Vec<u64> = wrong.iter().map(|m| m.id).collect();
         self.own_learner()
@@ -177,10 +179,11 @@ impl<'a> Step<'a> {
     }
 
     fn replace_corrupt(&self, wrong: &[&Member], ids: &[u64]) -> Option<Decision> {
-        // One that is away is the first, or it would be in the way of the others; then one that is behind.
+        // An unreachable one is the first, or it would block the others; then one that lags.
         let state = |m: &&&Member| (self.health.is_healthy(m.id), self.health.is_catching_up(m.id));
         let member = wrong.iter().min_by_key(state)?;
-        // Those who remain must be able to decide, and be healthy, but for others that are wrong too: these count for nothing.
+        // The remaining members must have the quorum and be healthy, except for other wrong ones: these do
+        // not count.
         let sound_missing = self.health.unhealthy.iter().any(|m| !ids.contains(&m.id));
         if sound_missing || self.healthy_without(ids) < quorum(self.voters() - 1) {
             return None;
@@ -194,8 +197,8 @@ impl<'a> Step<'a> {
         Some(self.remove(Progress::Healing, member, Removal::Corrupt(why), text, ids))
     }
 
-    /// etcd keeps the alarm of a member that is gone, and refuses writes for it. When all who remain were compared and hold the same it is
-    /// taken back, that one alone.
+    /// etcd keeps the alarm of a removed member and rejects writes for it. When all remaining members are
+    /// compared and equal, that single alarm is disarmed.
     fn disarm(&self, of: &BTreeSet<u64>) -> Option<Decision> {
         let gone = |id: &&u64| **id != 0 && self.members().all(|m| m.id != **id);
         let member = *of.iter().find(gone).filter(|_| holds_same(&self.health.voters, &self.seen.hashes))?;

@@ -1,13 +1,13 @@
-//! Members that were lost, and what is left of those that are gone.
+//! Lost members, and leftovers of removed ones.
 
 use jiff::SignedDuration;
 
 use super::{Action, Decision, Progress, Removal, Step, crash_loops};
 use crate::observed::{Member, PodView, Start, quorum};
 
-/// A member that is not healthy for this long will not come back.
+/// A member unhealthy for this long does not return.
 const UNREACHABLE_GRACE: SignedDuration = SignedDuration::from_secs(300);
-/// A pod that is to end and does not is on a node that is lost.
+/// A pod still terminating after this is on a lost node.
 const TERMINATION_GRACE: SignedDuration = SignedDuration::from_secs(60);
 
 impl Step<'_> {
@@ -22,7 +22,7 @@ impl Step<'_> {
         Some(Decision::act(self.direction(), action, format!("pod {} is no longer an etcd member", pod.name)))
     }
 
-    /// A claim whose member is not in etcd any more: a quorum says so, and its pod is gone.
+    /// A claim whose member is not in etcd any more: confirmed by a quorum, and its pod is gone.
     pub(super) fn leftover_claim(&self) -> Option<Decision> {
         let claim = self.seen.claims.iter().find(|claim| {
             !claim.deleting
@@ -34,7 +34,7 @@ impl Step<'_> {
         Some(Decision::act(self.direction(), action, format!("claim {} no longer has a member", claim.name)))
     }
 
-    /// A member that is up never starts without its data again: it would take itself for one that never wrote.
+    /// A running member never starts without its data again: it would act as a member that never wrote.
     pub(super) fn seal(&self) -> Option<Decision> {
         let pod = self.health.voters.iter().filter(|m| m.started).find_map(|m| {
             let answers = self.seen.endpoints.get(m.pod.as_ref()?).is_some_and(|e| e.member_id == m.id);
@@ -44,14 +44,14 @@ impl Step<'_> {
         Some(Decision::act(self.direction(), action, format!("member {} is running", pod.name)))
     }
 
-    /// Ends must have come before anything begins: a pod that ends may be a member that goes.
+    /// Terminations complete before anything starts: a terminating pod may be a member that leaves.
     pub(super) fn terminating(&self) -> Option<Decision> {
         let pod = self.seen.pods.iter().find(|pod| pod.deleting && !self.overdue(pod))?;
         let progress = if self.health.unhealthy.is_empty() { self.direction() } else { Progress::Healing };
         Some(Decision::wait(progress, format!("waiting for pod {} to terminate", pod.name)))
     }
 
-    /// The pod is lost, the data is not: the same member comes back.
+    /// The pod is lost, the data is not: the same member returns.
     pub(super) fn missing_pod(&self) -> Option<Decision> {
         self.members().filter(|m| m.started).find_map(|member| {
             let name = member.pod.clone()?;
@@ -81,8 +81,8 @@ impl Step<'_> {
         })
     }
 
-    /// A voter that will not come back is taken out; the gap is filled later. Those whose data is not that of a majority count for
-    /// nothing when it is asked whether it can be spared.
+    /// A lost voter is removed; the gap is filled later. Members with wrong data do not count when it is
+    /// checked whether it can be spared.
     pub(super) fn dead_voter(&self, corrupt: &[u64]) -> Option<Decision> {
         let (member, why) = self
             .health
@@ -90,7 +90,7 @@ impl Step<'_> {
             .iter()
             .find_map(|m| m.pod.as_ref().and_then(|_| self.dead(m)).map(|why| (*m, why)))?;
         let name = member.label();
-        // Never the last, and never so that those who remain could not decide.
+        // Never the last one, and never below the quorum of the remaining members.
         let sound = self.healthy_without(corrupt);
         if self.voters() < 2 || sound < quorum(self.voters() - 1) {
             let which = if corrupt.is_empty() { "" } else { " and hold the data of the majority" };
@@ -105,8 +105,8 @@ impl Step<'_> {
         Some(self.compared_first(self.remove(Progress::Healing, member, Removal::Dead(why), text, corrupt)))
     }
 
-    /// What a person can do when one is lost and another one is corrupt: when the lost are gone the corrupt can be replaced, if those who
-    /// are neither are enough then.
+    /// Manual steps when one member is lost and another is corrupt: after the removal of the lost ones the
+    /// corrupt can be replaced, if the others then have the quorum.
     fn by_hand(&self, sound: usize, corrupt: &[u64]) -> String {
         let lost = self.health.unhealthy.iter().filter(|m| !corrupt.contains(&m.id));
         let commands: Vec<String> =
@@ -123,14 +123,14 @@ impl Step<'_> {
     }
 
     fn dead(&self, member: &Member) -> Option<String> {
-        // It answers and follows: however often its process ended before, now it gets what it missed.
+        // It answers and follows: however often its process ended before, it is catching up now.
         if self.health.is_catching_up(member.id) {
             return None;
         }
         let name = member.pod.as_deref()?;
         let claim = self.seen.claim(name);
         let Some(pod) = self.pod_of(member) else {
-            // A claim that is being deleted goes now that its pod is gone.
+            // A claim being deleted is deleted now that its pod is gone.
             return claim.is_none().then(|| "its pod and its data are gone".into());
         };
         if self.overdue(pod) {
@@ -145,7 +145,7 @@ impl Step<'_> {
         if pod.has_lost_data() {
             return Some("etcd found no data in its data directory".into());
         }
-        // What a new version does to a member is not the member's fault: the upgrade stands still, and the user decides.
+        // A failure caused by a new version is not the member's: the upgrade halts, and the user decides.
         if self.tries_new_version(pod) {
             return None;
         }
@@ -156,12 +156,12 @@ impl Step<'_> {
         (away? > UNREACHABLE_GRACE).then(|| "unreachable for more than five minutes".into())
     }
 
-    /// Its end is long due: nobody is there to end it.
+    /// Its termination is long overdue: its node is gone.
     fn overdue(&self, pod: &PodView) -> bool {
         pod.deleting && pod.ends_by.is_some_and(|by| self.seen.now.duration_since(by) > TERMINATION_GRACE)
     }
 
-    /// A member that a person added. It is theirs.
+    /// A member added by a user is left unchanged.
     pub(super) fn foreign(&self) -> Option<Decision> {
         let member = self.members().find(|m| m.pod.is_none())?;
         Some(Decision::blocked(Progress::Stuck, "ForeignMember", of_foreign(member)))

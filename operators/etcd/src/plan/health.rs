@@ -1,4 +1,4 @@
-//! Who is healthy, and who leads: the facts that the safety rules speak of.
+//! Health and leadership: the facts that the safety rules use.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,58 +7,52 @@ use crate::observed::{Endpoint, Member, Observed, quorum};
 /// A member further behind the leader than this many entries does not count as healthy.
 const LAG_MAX: u64 = 5000;
 
-/// What the answers of the members add up to.
+/// Combined answers of the members.
 #[derive(Clone, Debug)]
 pub struct Health<'a> {
-    /// Id of the cluster, as those that follow the leader say.
+    /// Id of the cluster, as reported by the followers of the leader.
     pub cluster_id: u64,
-    /// Id of the leader.
     pub leader: u64,
-    /// Members with a vote.
     pub voters: Vec<&'a Member>,
-    /// Members without.
     pub learners: Vec<&'a Member>,
-    /// Voters that are not healthy.
     pub unhealthy: Vec<&'a Member>,
-    /// Ids of those among them that lack nothing but time: they answer and follow the leader, far behind.
+    /// Ids of unhealthy voters that only lag: they answer and follow the leader, far behind.
     pub catching_up: Vec<u64>,
-    /// All that follow the leader know the same members.
+    /// All followers of the leader have the same member list.
     pub agreed: bool,
-    /// Pod of the member to send changes to: the leader's, else that of a healthy voter.
+    /// Pod of the member that receives changes: the leader, otherwise a healthy voter.
     pub via: String,
-    /// The leader's log, the measure for learners.
+    /// The leader's log index, the measure for learners.
     pub leader_index: u64,
 }
 
 impl Health<'_> {
-    /// Number of healthy voters.
     #[must_use]
     pub fn healthy(&self) -> usize {
         self.voters.len() - self.unhealthy.len()
     }
 
-    /// Whether a voter is healthy.
     #[must_use]
     pub fn is_healthy(&self, id: u64) -> bool {
         self.voters.iter().any(|m| m.id == id) && !self.unhealthy.iter().any(|m| m.id == id)
     }
 
-    /// Whether a voter is not healthy only because it is far behind the leader that it follows.
+    /// Whether a voter is unhealthy only because it lags far behind the leader it follows.
     #[must_use]
     pub fn is_catching_up(&self, id: u64) -> bool {
         self.catching_up.contains(&id)
     }
 }
 
-/// The proof that a quorum works: somebody answered a read that needs it, and more than half of the voters were seen
-/// healthy, following one leader. `None` means that membership must not be touched.
+/// The proof that a quorum works: a linearizable read was answered, and more than half of the voters were
+/// observed healthy, following one leader. `None` means that membership must not be changed.
 #[must_use]
 pub fn prove(seen: &Observed) -> Option<Health<'_>> {
     let health = assess(seen)?;
     (health.healthy() >= quorum(health.voters.len())).then_some(health)
 }
 
-/// As [`prove`], without the demand that we ourselves see a majority: enough to say that clients are served.
+/// As [`prove`], without the observed majority: enough to report that clients are served.
 #[must_use]
 pub fn assess(seen: &Observed) -> Option<Health<'_>> {
     let (leader, cluster_id) = common_leader(seen)?;
@@ -66,11 +60,11 @@ pub fn assess(seen: &Observed) -> Option<Health<'_>> {
     if !seen.endpoints.values().any(|e| follows(e) && e.linearizable && !e.is_learner) {
         return None;
     }
-    // The leader's own list is the newest: changes are applied there first. A learner has none to tell.
+    // The leader's own list is the newest: it applies changes first. A learner has no list.
     let voting = || seen.endpoints.values().filter(|e| follows(e) && !e.is_learner);
     let list = voting().find(|e| e.member_id == leader).or_else(|| voting().max_by_key(|e| e.applied))?;
     let (learners, voters): (Vec<&Member>, Vec<&Member>) = list.members.iter().partition(|m| m.is_learner);
-    // Who follows somebody that is no member has not heard of the last change yet.
+    // A leader that is not in the list: the last change has not reached this member yet.
     if !voters.iter().any(|m| m.id == leader) {
         return None;
     }
@@ -87,7 +81,7 @@ pub fn assess(seen: &Observed) -> Option<Health<'_>> {
     let via = pod_of(leader)
         .filter(|name| seen.endpoints.contains_key(name))
         .or_else(|| voters.iter().find(|m| healthy(m)).and_then(|m| m.pod.clone()))?;
-    // Voters apply every change; a learner may be behind by design.
+    // Voters apply every change; a learner may lag by design.
     let agreed = seen
         .endpoints
         .values()
@@ -106,7 +100,7 @@ pub fn assess(seen: &Observed) -> Option<Health<'_>> {
     })
 }
 
-/// The leader that most of those who answered follow, and the cluster they say to be in.
+/// The leader and cluster id that most of the answers agree on.
 fn common_leader(seen: &Observed) -> Option<(u64, u64)> {
     let mut votes: BTreeMap<(u64, u64), usize> = BTreeMap::new();
     for endpoint in seen.endpoints.values().filter(|e| e.leader != 0 && !e.is_learner) {
@@ -115,13 +109,13 @@ fn common_leader(seen: &Observed) -> Option<(u64, u64)> {
     votes.into_iter().max_by_key(|(_, count)| *count).map(|(key, _)| key)
 }
 
-/// An alarm of the cluster. Every member reports all alarms.
+/// Whether the cluster has an alarm. Every member reports all alarms.
 #[must_use]
 pub fn has_alarm(seen: &Observed, name: &str) -> bool {
     !alarms(seen, name).is_empty()
 }
 
-/// Ids of the members that an alarm is of; 0 for one that names nobody. etcd writes `memberID:7 alarm:CORRUPT`.
+/// Ids of the members with an alarm; 0 for an alarm without a member. etcd writes `memberID:7 alarm:CORRUPT`.
 pub(super) fn alarms(seen: &Observed, name: &str) -> BTreeSet<u64> {
     let needle = format!("alarm:{name}");
     let all = seen.endpoints.values().flat_map(|e| &e.errors).filter(|error| error.contains(&needle));

@@ -1,17 +1,18 @@
-//! A member without a vote: it is brought to its vote, or goes again. It endangers nothing meanwhile.
+//! Learners: promoted once in sync, or removed. A learner does not endanger the quorum.
 
 use jiff::SignedDuration;
 
 use super::{Action, Decision, Progress, Removal, Step, crash_loops, is_held_up, pod_state};
 use crate::observed::{Member, Memory, Start, quorum};
 
-/// Before it gets its vote a learner is at most this many entries behind the leader.
+/// Maximum lag of a learner behind the leader for its promotion.
 const LAG_MAX: u64 = 1000;
 /// A learner must be in sync by then.
 const LEARNER_DEADLINE: SignedDuration = SignedDuration::from_secs(600);
 
-/// etcd's own rule, that a learner has nine tenths of what the leader has, and an upper bound. etcd applies it to what the leader knows at that
-/// moment, which can be more or less than what was observed: it may still refuse, and then the promotion is tried again.
+/// etcd's own rule, that a learner has nine tenths of the leader's entries, and an upper bound. etcd applies
+/// it to the leader's current state, which can differ from the observation: it may still reject, and the
+/// promotion is retried.
 fn catches_up(applied: u64, leader: u64) -> bool {
     applied > 0
         && applied.saturating_mul(10) >= leader.saturating_mul(9)
@@ -19,7 +20,7 @@ fn catches_up(applied: u64, leader: u64) -> bool {
 }
 
 impl Step<'_> {
-    /// A voter that serves tells its name in a moment, and until then etcd does not count it as started.
+    /// A serving voter publishes its name quickly, and until then etcd does not count it as started.
     pub(super) fn unnamed(&self) -> Option<Decision> {
         let member = self.health.voters.iter().find(|m| !m.started && self.health.is_healthy(m.id))?;
         let text = format!("waiting for member {} to publish its name", member.label());
@@ -38,7 +39,7 @@ impl Step<'_> {
             return go("the desired size is reached without it".into(), Removal::Learner);
         }
         let Some(pod) = self.pod_of(learner) else {
-            // Its pod was never made: the operator stopped between the two halves of adding it.
+            // Its pod was never created: the operator stopped between the two halves of adding it.
             let claim = self.seen.claim(&name);
             let half =
                 self.memory.pending.as_deref() == Some(&name) || claim.is_some_and(|claim| !claim.deleting);
@@ -76,7 +77,7 @@ impl Step<'_> {
         Some(Decision::wait(progress, format!("waiting for member {name} to be in sync: {state}")))
     }
 
-    /// It gets its vote when it has caught up and nobody is missing: from then on it counts.
+    /// Promotes a learner that is in sync when no member is missing: from then on it counts.
     fn promote(&self, learner: &Member, name: &str) -> Option<Decision> {
         let endpoint = self.seen.endpoints.get(name)?;
         let index = self.health.leader_index;
@@ -101,7 +102,7 @@ impl Step<'_> {
         self.members().filter_map(|m| m.pod.clone().map(|name| (name, m.peer_url.clone()))).collect()
     }
 
-    /// The note of a member that is being added has done its work, or is not needed any more.
+    /// Clears the record of the member being added once its pod exists, or when it is not needed any more.
     pub(super) fn forget_pending(&self) -> Option<Decision> {
         let pending = self.memory.pending.as_deref()?;
         let joined = self.health.voters.iter().any(|m| m.pod.as_deref() == Some(pending));
@@ -119,7 +120,8 @@ mod tests {
 
     #[test]
     fn a_learner_has_nine_tenths_of_a_short_log_too() {
-        // In a young cluster the leader has few entries: with 8 of 10 etcd refuses, and so it does with 8 of 9.
+        // In a young cluster the leader has few entries: with 8 of 10 etcd rejects, and so it does with 8 of
+        // 9.
         for (applied, leader, expected) in [
             (0, 0, false),
             (1, 1, true),

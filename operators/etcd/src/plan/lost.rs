@@ -1,11 +1,11 @@
-//! No quorum was proved. Who is a member is not touched, and no data; members whose data is there are started again,
-//! and what else can be done is told.
+//! No quorum was proved. Membership and data stay unchanged; members with their data are restarted, and the
+//! remaining options are reported.
 
 use super::heal::of_foreign;
 use super::{Action, Decision, Goal, Progress, SOON, assess, crash_loops, pod_state};
 use crate::observed::{LOG_IN, Memory, Observed, Start, quorum};
 
-/// The reason that waits for a password.
+/// Reason while the password is missing.
 const LOGIN: &str = "AuthenticationRequired";
 
 pub(super) fn without_quorum(goal: &Goal, memory: &Memory, seen: &Observed) -> Decision {
@@ -24,7 +24,7 @@ pub(super) fn without_quorum(goal: &Goal, memory: &Memory, seen: &Observed) -> D
         if !seen.silent.is_empty() {
             text = format!("{text}; {}", of_silent(seen));
         }
-        // The operator does not connect to it: beside a single member of its own it cannot see a majority.
+        // The operator does not connect to it: with a single member of its own it cannot observe a majority.
         if let Some(member) = health.voters.iter().find(|m| m.pod.is_none()) {
             text = format!("{text}; {}", of_foreign(member));
         }
@@ -60,8 +60,8 @@ pub(super) fn without_quorum(goal: &Goal, memory: &Memory, seen: &Observed) -> D
     Decision { again: Some(16 * SOON), ..Decision::blocked(Progress::DataLost, "DataLost", text) }
 }
 
-/// Members are there and say nothing of themselves, because nobody told us who we are, and none of the others proves that there is a
-/// leader. Whether there is one is not known then, and nothing follows from it.
+/// Members answer but require a login without a known user, and no other member proves that there is a
+/// leader. Whether there is one is unknown, and nothing follows from it.
 pub(super) fn silent(seen: &Observed) -> Option<Decision> {
     if seen.silent.is_empty() || assess(seen).is_some() {
         return None;
@@ -75,8 +75,8 @@ fn of_silent(seen: &Observed) -> String {
     format!("no status from {}: {LOG_IN}", names.join(", "))
 }
 
-/// How many voters there are, and the names of those that are ours: by the fullest member list that anybody tells, else
-/// by what was written down when a quorum last answered, else by what is there.
+/// Number of voters and the names of ours: from the longest reported member list, otherwise from the record
+/// of the last quorum, otherwise from the existing pods and claims.
 fn known_voters(memory: &Memory, seen: &Observed) -> (usize, Vec<String>) {
     if let Some(list) = seen.endpoints.values().map(|e| &e.members).max_by_key(|list| list.len())
         && !list.is_empty()
@@ -99,7 +99,7 @@ fn known_voters(memory: &Memory, seen: &Observed) -> (usize, Vec<String>) {
     (memory.voters.max(1), names)
 }
 
-/// Starts members again that have their data and do not run.
+/// Restarts members that have their data and do not run.
 fn bring_back(goal: &Goal, memory: &Memory, seen: &Observed, voters: &[String]) -> Option<Action> {
     for name in voters {
         let claim = seen.claim(name).filter(|claim| !claim.deleting);
@@ -119,8 +119,8 @@ fn bring_back(goal: &Goal, memory: &Memory, seen: &Observed, voters: &[String]) 
             (Some(pod), Some(_)) if pod.ended && !pod.deleting => {
                 return Some(Action::DeletePod { name: name.clone(), uid: pod.uid.clone() });
             }
-            // Half-way to a version that is not wanted any more, or ending again and again with one: it is told the wanted
-            // version. Should its data be too new for that, etcd says so and does not start; nothing is lost.
+            // Half-way to a version that is no longer wanted, or crashing with one: it gets the wanted
+            // version. If its data is too new for that, etcd reports it and does not start; nothing is lost.
             (Some(pod), claim)
                 if !pod.deleting
                     && !pod.ended
@@ -145,7 +145,8 @@ fn bring_back(goal: &Goal, memory: &Memory, seen: &Observed, voters: &[String]) 
     None
 }
 
-/// One that says nothing of itself runs. It is told only to run what all ran last, and while nobody else is on the way.
+/// A member that requires authentication runs. It only gets the last common version, and only while no other
+/// member is changing.
 fn goes_back(goal: &Goal, memory: &Memory, seen: &Observed, voters: &[String]) -> bool {
     let there = |name: &String| seen.endpoints.contains_key(name) || seen.silent.contains(name);
     goal.version == memory.version && voters.iter().all(there)

@@ -1,11 +1,10 @@
-//! What to do next: a pure function of what is wanted, remembered and seen, with at most one action as its answer.
-//!
-//! Whatever state a cluster is found in, the answer never puts acknowledged writes at risk:
-//! membership changes only when a quorum was proved in this very look, one at a time, and never so that the healthy
-//! voters that remain are fewer than a quorum of what remains; new members join without a vote; a member is started as
-//! a new cluster only before the id of the cluster was ever written down; the leader is taken out only after
-//! another member leads; a volume is let go only when etcd confirmed that its member is gone; one member at a time is
-//! restarted for another version, and the next only when that one is healthy.
+//! The next action: a pure function of spec, memory and observation, with at most one action as its result.
+//! In any state, the result never risks acknowledged writes: membership changes only with a quorum proved in
+//! this observation, one at a time, and never so that the healthy voters that remain are fewer than a quorum
+//! of what remains; new members join as learners; a member is started as a new cluster only before the
+//! cluster id was ever recorded; the leader is removed only after another member leads; a volume is released
+//! only when etcd confirmed that its member is gone; one member at a time is restarted for another version,
+//! and the next only when that one is healthy.
 
 mod action;
 mod bootstrap;
@@ -39,81 +38,73 @@ pub use upgrade::{Upgrade, upgrade};
 
 use crate::observed::{End, Memory, Observed, PodView};
 
-/// So many restarts are a crash loop, unless the member became healthy in between.
+/// This many restarts are a crash loop, unless the member became healthy in between.
 const CRASH_LOOP: i32 = 5;
-/// A member that was restarted that often is given this long to become healthy between two restarts.
+/// Time that a member with that many restarts gets to become healthy between two restarts.
 const CRASH_PATIENCE: SignedDuration = SignedDuration::from_secs(60);
-/// A pod that is not scheduled is reported after this long: volumes are bound, and nodes found, in a moment.
+/// An unscheduled pod is reported after this: volumes are usually bound and nodes found in a moment.
 const SCHEDULING_PATIENCE: SignedDuration = SignedDuration::from_secs(10);
-/// A member that was started is expected to serve after this long.
+/// A started member is expected to serve after this.
 const START_PATIENCE: SignedDuration = SignedDuration::from_secs(60);
-/// While something goes on, the next look is this soon.
+/// Interval of observations while work is in progress.
 const SOON: Duration = Duration::from_millis(250);
 
-/// What is wanted, as far as members are concerned.
+/// The desired state of the members.
 #[derive(Clone, Debug, Default)]
 pub struct Goal {
-    /// Number of members.
     pub size: usize,
-    /// Leave it alone.
     pub paused: bool,
-    /// Uid of the EtcdRestore that works on the members meanwhile.
+    /// Uid of the EtcdRestore that works on the members.
     pub restoring: Option<String>,
-    /// etcd version.
     pub version: String,
-    /// A version that may be upgraded to although it is known to be bad.
+    /// A known bad version that may be upgraded to nevertheless.
     pub allowed_version: Option<String>,
-    /// Authentication is wanted, so it may be on.
+    /// Authentication is configured, so it may be on.
     pub auth: bool,
-    /// Generation of the spec that says so: what failed under an older one is tried again at once.
+    /// Generation of the spec: a failure of an older one is retried at once.
     pub generation: Option<i64>,
-    /// Housekeeping.
     pub maintenance: crate::maintenance::Settings,
-    /// Members that started before this have to be restarted, for the sake of their certificates.
+    /// Members started before this must be restarted, because of their certificates.
     pub restart_before: Option<Timestamp>,
 }
 
-/// Where a cluster stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Held back by the user.
+    /// Suspended by the user.
     Paused,
-    /// A backup is being restored; the members are not ours meanwhile.
+    /// A backup is being restored, and the restore owns the members.
     Restoring,
     /// The first member is not up yet.
     Creating,
-    /// As wanted.
+    /// The desired state is reached.
     Steady,
-    /// Members are being added to reach the wanted size.
+    /// Members are being added to reach the specified size.
     ScalingUp,
-    /// Members are being removed to reach the wanted size.
+    /// Members are being removed to reach the specified size.
     ScalingDown,
-    /// A lost member is being replaced, or made again with its volume.
+    /// A lost member is being replaced, or recreated with its volume.
     Healing,
-    /// Members are being taken to another version.
+    /// Members are being changed to another version.
     Upgrading,
-    /// No quorum; enough members still have their data, so it comes back when they run.
+    /// No quorum; enough members still have their data, so it returns when they run.
     QuorumLost,
     /// No quorum, and too few members have their data.
     DataLost,
-    /// Something that only a person can decide.
+    /// A user must decide.
     Stuck,
 }
 
-/// The answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Where the cluster stands.
     pub progress: Progress,
-    /// What to do now.
     pub action: Option<Action>,
-    /// What is waited for, or what is wrong; for people.
+    /// What is pending or wrong; for users.
     pub message: String,
-    /// A reason in one word when something holds the work up.
+    /// Machine-readable reason that work is blocked.
     pub blocked: Option<&'static str>,
-    /// When to look again although nothing was heard; none means the steady pace.
+    /// Delay of the next observation without an event; none means the steady interval.
     pub again: Option<Duration>,
-    /// The next action needs a comparison of the members' data in the same look.
+    /// The next action needs a comparison of the members' data in the same observation.
     pub compare: bool,
 }
 
@@ -132,7 +123,7 @@ impl Decision {
     }
 }
 
-/// The proof that members may be changed, or what is done instead.
+/// The proof that allows membership changes, or the decision without it.
 fn proved<'a>(goal: &Goal, memory: &Memory, seen: &'a Observed) -> Result<Health<'a>, Box<Decision>> {
     if goal.paused {
         let decision = Decision::wait(Progress::Paused, "spec.paused is true");
@@ -196,7 +187,8 @@ fn remaining(at: Timestamp, now: Timestamp) -> Option<Duration> {
     Duration::try_from(at.duration_since(now)).ok().filter(|rest| !rest.is_zero())
 }
 
-/// Restarted again and again without becoming healthy in between. One that lacks memory would lack it under another name too.
+/// Restarted repeatedly without becoming healthy in between. A member that runs out of memory would do so
+/// under another name too.
 fn crash_loops(pod: &PodView, now: Timestamp) -> bool {
     let backed_off = pod.waiting.as_ref().is_some_and(|reason| reason.starts_with("CrashLoopBackOff"));
     let patience = pod.ready_since.is_none_or(|since| now.duration_since(since) > CRASH_PATIENCE);
@@ -206,13 +198,13 @@ fn crash_loops(pod: &PodView, now: Timestamp) -> bool {
         && (backed_off || patience)
 }
 
-/// How long a pod is not ready: since it was created, or since it was ready last.
+/// How long a pod is not ready: since its creation, or since it was last ready.
 fn unready(pod: &PodView, now: Timestamp) -> SignedDuration {
     let since = pod.created.max(pod.ready_since.filter(|_| !pod.ready));
     since.map(|since| now.duration_since(since)).unwrap_or_default()
 }
 
-/// Whether Kubernetes names a reason why a pod does not start, and not only while it is being scheduled.
+/// Whether Kubernetes reports why a pod does not start, beyond normal scheduling.
 fn is_held_up(pod: &PodView, now: Timestamp) -> bool {
     let normal = ["ContainerCreating", "PodInitializing"];
     let held = pod.waiting.as_ref().is_some_and(|reason| !normal.iter().any(|word| reason.starts_with(word)));

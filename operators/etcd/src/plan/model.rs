@@ -1,6 +1,6 @@
-//! A small model of etcd and Kubernetes: it does what `plan` says, with etcd's own refusals, lets things break, and
-//! checks every action against the safety rules. Members keep logs: when a quorum serves, its leader must know every
-//! write that was ever acknowledged.
+//! A small model of etcd and Kubernetes: it applies the actions of `plan`, with etcd's own rejections,
+//! injects faults, and checks every action against the safety rules. Members keep logs: when a quorum serves,
+//! its leader must have every acknowledged write.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,16 +12,15 @@ use crate::observed::{
     ClaimView, End, Endpoint, Failure, Hash, Member, Memory, Observed, PodView, Start, quorum,
 };
 
-/// A version whose binary ends at once.
+/// A version whose binary exits at once.
 pub(super) const BROKEN: &str = "3.5.99";
 
-/// What a member wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Data {
     pub(super) member: u64,
     pub(super) cluster: u64,
     pub(super) index: u64,
-    /// 0 when it is what was written. What is wrong alike has the same number.
+    /// 0 for correct data. Equal wrong data has the same number.
     pub(super) corrupt: u64,
 }
 
@@ -33,15 +32,15 @@ pub(super) struct Pod {
     pub(super) up: bool,
     /// Runs, but does not answer.
     pub(super) stopped: bool,
-    /// So many entries that it has are not applied yet.
+    /// Received entries that are not applied yet.
     pub(super) slow: u64,
-    /// It gives no sum over its data.
+    /// It returns no hash of its data.
     pub(super) mute: bool,
-    /// It forgot what others did not: its sums are not comparable with theirs.
+    /// Its compaction differs: its hashes are not comparable with the others.
     pub(super) apart: bool,
-    /// It starts a new cluster when it has no data.
+    /// It bootstraps a new cluster when it has no data.
     pub(super) seed: bool,
-    /// What it wrote, when that is in the pod.
+    /// Its data, when stored in the pod.
     pub(super) data: Option<Data>,
 }
 
@@ -61,22 +60,22 @@ pub(super) struct World {
     pub(super) claims: BTreeMap<String, Claim>,
     /// New members get volumes.
     pub(super) volumes: bool,
-    /// Members, by their place, that say nothing of themselves: authentication is on, and nobody told the password.
+    /// Members, by position, that require authentication without a configured password.
     pub(super) locked: u8,
-    /// What the quorum of the one cluster agreed on.
+    /// The member list that the quorum of the one cluster agreed on.
     pub(super) members: Vec<Member>,
     pub(super) cluster_id: u64,
     pub(super) leader: u64,
     pub(super) clusters_started: usize,
-    /// Minor version of the cluster: once up, never down.
+    /// Minor version of the cluster: never decreases.
     pub(super) cluster_minor: u64,
     pub(super) acknowledged: u64,
     pub(super) log: Vec<Action>,
-    /// What the operator keeps of comparisons, as long as it lives.
+    /// The operator's memory of comparisons, lost with its process.
     compared: Option<Compared>,
-    /// What operators learned of the data of members, and had the time to write down.
+    /// Findings about the members' data that operators recorded.
     recorded: DataComparison,
-    /// What the running operator learned.
+    /// Findings of the running operator.
     learned: DataComparison,
     looks: usize,
     next: u64,
@@ -158,7 +157,8 @@ impl World {
             .filter(|m| self.serves(m))
             .map(|member| {
                 let name = member.pod.clone().unwrap();
-                // An old log: an entry more or less is nothing beside what a slow member has to apply. A new one has nothing.
+                // An old log: a few entries matter little compared with what a slow member has to apply. A
+                // new one has none.
                 let index = Some(self.data(&name).unwrap().index).filter(|index| *index > 0);
                 let index = index.map_or(0, |index| index + 20_000);
                 let endpoint = Endpoint {
@@ -206,7 +206,7 @@ impl World {
             backups_unknown: false,
         };
         self.learned.note(&self.members, self.holds_same());
-        // As in `controller`, and now and then besides, or a history would seldom have one.
+        // As in `controller`, plus extra comparisons, or a history would seldom have one.
         let mut compared = Compared::of(self.compared.take(), &self.memory, self.now, 0.5);
         compared.show(&mut seen);
         let besides = self.looks.is_multiple_of(20) && super::proved(&self.goal, &self.memory, &seen).is_ok();
@@ -234,7 +234,7 @@ impl World {
         member.pod.as_ref().and_then(|name| self.data(name)).is_some_and(|data| data.corrupt > 0)
     }
 
-    /// Makes the data of a member wrong, in a way of its own.
+    /// Corrupts the data of a member in a unique way.
     pub(super) fn spoil(&mut self, name: &str) {
         let way = self.id();
         if let Some(data) = self.data_mut(name).and_then(Option::as_mut) {
@@ -242,7 +242,7 @@ impl World {
         }
     }
 
-    /// All that have a vote hold the same. One whose data is gone holds nothing else.
+    /// All voters hold the same data. One without data does not differ.
     fn holds_same(&self) -> bool {
         let voters = self.members.iter().filter(|m| !m.is_learner).filter_map(|m| m.pod.as_ref());
         let mut data = voters.filter_map(|name| self.data(name)).map(|data| data.corrupt);
@@ -250,18 +250,18 @@ impl World {
         data.all(|other| Some(other) == first)
     }
 
-    /// A person takes those out whose data is wrong.
+    /// A user removes the members with wrong data.
     pub(super) fn dismiss_corrupt(&mut self) {
         self.members = self.members.iter().filter(|m| !self.is_corrupt(m)).cloned().collect();
     }
 
-    /// Another operator: it knows what the status says.
+    /// A new operator process, with the status as its only memory.
     pub(super) fn another_operator(&mut self) {
         self.compared = None;
         self.learned = self.recorded.clone();
     }
 
-    /// One look and what follows.
+    /// One observation and its action.
     pub(super) fn step(&mut self) -> Decision {
         let (seen, decision) = self.act(usize::MAX);
         self.note(&seen, &decision);
@@ -269,7 +269,7 @@ impl World {
         decision
     }
 
-    /// One look by an operator that stops in the middle of its action, after so many calls, or before it wrote it down.
+    /// One observation by an operator that stops within its action, after this many calls, or before its record.
     pub(super) fn interrupted_step(&mut self, calls: usize) {
         self.act(calls);
         self.another_operator();
@@ -291,12 +291,12 @@ impl World {
         (seen, decision)
     }
 
-    /// As in `controller` and `status`: what is written down after a look.
+    /// As in `controller` and `status`: the record after a reconciliation.
     fn note(&mut self, seen: &Observed, decision: &Decision) {
         self.recorded = self.learned.clone();
         match &decision.action {
             Some(Action::Remember(memory)) => self.memory = (**memory).clone(),
-            // The note of a member is dropped once its pod was seen.
+            // The record of a pending member is cleared once its pod was observed.
             _ if self.memory.pending.as_ref().is_some_and(|name| seen.pod(name).is_some()) => {
                 self.memory.pending = None;
             }
@@ -322,7 +322,7 @@ impl World {
         }
     }
 
-    /// What only the world knows, not the observer.
+    /// Checks against the true state, which the observer lacks.
     fn check(&self, action: &Action) {
         if action.changes_membership() {
             assert!(self.has_quorum(), "changed membership without a quorum: {action:?}");
@@ -355,7 +355,7 @@ impl World {
         }
     }
 
-    /// `calls` is after how many calls to the API the operator stops.
+    /// `calls`: number of API calls after which the operator stops.
     fn execute(&mut self, action: &Action, calls: usize) {
         match action {
             Action::Remember(_) => {}
@@ -448,7 +448,7 @@ impl World {
         self.pods.insert(name.into(), pod);
     }
 
-    /// Whether the etcd of a pod comes up: with its data, or without when that is right.
+    /// Whether the etcd of a pod starts: with its data, or without when that is correct.
     fn start(&mut self, name: &str) -> bool {
         let pod = &self.pods[name];
         let (seed, start, version) = (pod.seed, pod.view.start, pod.view.version.clone());
@@ -489,10 +489,11 @@ impl World {
         true
     }
 
-    /// What happens by itself: pods start, members make themselves known, a leader is elected, clients write.
+    /// Progress without the operator: pods start, members publish their names, a leader is elected, clients
+    /// write.
     pub(super) fn settle(&mut self) {
         let now = self.now;
-        // A claim is protected while a pod uses it; one that has ended does not.
+        // A claim is protected while a pod uses it; a terminated pod does not.
         let uses = |name: &String| self.pods.get(name).is_some_and(|pod| !pod.view.ended);
         self.claims.retain(|name, claim| !claim.view.deleting || uses(name));
         for name in self.pods.keys().cloned().collect::<Vec<_>>() {
@@ -530,7 +531,7 @@ impl World {
                 self.members.iter().filter(|m| self.serves(m)).filter_map(|m| m.pod.clone()).collect();
             for name in &serving {
                 if let Some(data) = self.data_mut(name).and_then(Option::as_mut) {
-                    // A new one gets all that the leader holds.
+                    // A new member receives all data of the leader.
                     data.corrupt = if data.index == 0 { leads } else { data.corrupt };
                     data.index = index;
                 }
@@ -541,7 +542,7 @@ impl World {
             let versions = self.members.iter().filter(|m| !m.is_learner).map(|m| {
                 m.pod.as_ref().filter(|_| self.serves(m)).map(|name| minor(&self.pods[name].view.version))
             });
-            // etcd decides its version when it hears of all members.
+            // etcd decides its cluster version once all members report theirs.
             if let Some(Some(lowest)) = versions.min() {
                 self.cluster_minor = self.cluster_minor.max(lowest);
             }
@@ -557,7 +558,7 @@ impl World {
         }
     }
 
-    /// A quorum always has a leader that serves, and one of those with the longest log.
+    /// A quorum always has a serving leader, one of those with the longest log.
     fn elect(&mut self) {
         if !self.has_quorum() {
             return;
@@ -575,7 +576,7 @@ impl World {
         }
     }
 
-    /// Runs until nothing is left to do, at most so many looks.
+    /// Runs until nothing is left to do, for at most `looks` observations.
     pub(super) fn converge(&mut self, looks: usize) -> bool {
         (0..looks).any(|_| self.step().progress == Progress::Steady && self.is_as_wanted())
     }
@@ -597,7 +598,7 @@ impl World {
         self.pods.keys().nth(n % self.pods.len().max(1)).cloned()
     }
 
-    /// Voters that have all they ever wrote and are not on the way out.
+    /// Voters with all their data that are not terminating.
     pub(super) fn whole(&self) -> Vec<String> {
         let holds = |name: &String| {
             let pod = self.pods.get(name);
@@ -607,7 +608,7 @@ impl World {
         self.members.iter().filter(|m| !m.is_learner).filter_map(|m| m.pod.clone()).filter(holds).collect()
     }
 
-    /// Whether as many voters as are needed would be left with their data without that of this one.
+    /// Whether a quorum of voters would still have data without this one's.
     pub(super) fn survives_loss_of(&self, name: &str) -> bool {
         let left = self.whole().iter().filter(|other| *other != name).count();
         self.cluster_id != 0 && self.memory.cluster_id.is_some() && left >= quorum(self.voters())

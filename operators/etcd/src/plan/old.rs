@@ -1,22 +1,23 @@
-//! Members older than etcd 3.4, as the predecessor may have left them: they are told of, and otherwise left alone.
-//!
-//! Such an etcd does not know what a learner is. Asked to add one it adds a voter, which counts before it runs: beside a
-//! single member that is the quorum. And it does not start with the arguments that this operator gives.
+//! Members older than etcd 3.4, as coreos/etcd-operator may have left them: they are reported and otherwise
+//! left unchanged.
+//! Such an etcd has no learners. Asked to add one it adds a voter, which counts before it runs: with a single
+//! member that costs the quorum. And it does not start with the arguments of this operator.
 
 use semver::Version;
 
 use super::{Decision, Health, Progress, assess, prove, version};
 use crate::observed::{Memory, Observed};
 
-/// Nothing is done while a member runs an etcd that is too old.
+/// No action while a member runs an etcd that is too old.
 pub(super) fn held(memory: &Memory, seen: &Observed) -> Option<Decision> {
-    // No proof is asked for: before 3.4 members may not say what they have applied, and then all look as if they were far behind.
+    // No proof required: before 3.4 members may not report their applied index, and then all seem to lag far
+    // behind.
     let lowest = match assess(seen) {
         Some(health) => lowest(seen, &health)?,
         None => last_known(memory, seen)?,
     };
     let (reason, text) = version::too_old(&lowest)?;
-    // The id of the cluster is still written down where that can be done: it changes nothing in etcd.
+    // The cluster id is still recorded where possible: it changes nothing in etcd.
     let noted = memory.cluster_id.is_some() || prove(seen).is_none();
     noted.then(|| Decision::blocked(Progress::Stuck, reason, text))
 }
@@ -27,21 +28,22 @@ fn lowest(seen: &Observed, health: &Health<'_>) -> Option<Version> {
     names.filter_map(|name| running(seen, name)).min()
 }
 
-/// What a member says to run. One that does not answer may still run what its pod was made for, unless that has ended.
+/// The version reported by a member. One that does not answer may still run the version of its pod, unless
+/// that has terminated.
 fn running(seen: &Observed, name: &str) -> Option<Version> {
     let says = seen.endpoints.get(name).map(|endpoint| endpoint.version.as_str());
     let made_for = || seen.pod(name).filter(|pod| !pod.ended).map(|pod| pod.version.as_str());
     Version::parse(says.or_else(made_for)?).ok()
 }
 
-/// Nobody answers for all. The lowest version that a pod or a claim is of: started again it would be with that, and with arguments that it
-/// does not know.
+/// No member answers. The lowest version of a pod or claim: a restarted member would run it, with arguments
+/// that it does not support.
 fn last_known(memory: &Memory, seen: &Observed) -> Option<Version> {
     let of = |name: &str| {
         let says = seen.endpoints.get(name).map(|endpoint| endpoint.version.as_str());
         let pod = seen.pod(name).map(|pod| pod.version.as_str());
         let claim = seen.claim(name).map(|claim| claim.version.as_str());
-        // Who made them may not have said so.
+        // Their creator may not have recorded it.
         [says, pod, claim, Some(&memory.version)]
             .into_iter()
             .flatten()

@@ -1,4 +1,4 @@
-//! More members, or fewer: one at a time.
+//! Scales up or down, one member at a time.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use super::compare::agreeing;
 use super::{Action, Decision, Progress, Removal, Step, has_alarm, remaining};
 use crate::observed::{Member, Memory, quorum};
 
-/// etcd accepts a new member when all voters were connected for this long.
+/// etcd accepts a new member when all voters have been connected for this long.
 const HEALTH_INTERVAL: SignedDuration = SignedDuration::from_secs(5);
-/// After a member that was added in vain, the next try waits this long: what it lacked is seldom there a second later.
+/// Delay after a member that did not join: its missing prerequisite is seldom met a second later.
 const LEARNER_RETRY: SignedDuration = SignedDuration::from_secs(120);
 
 impl Step<'_> {
@@ -46,7 +46,7 @@ impl Step<'_> {
         Some(Decision::act(progress, action, format!("adding member {name}")))
     }
 
-    /// How long etcd will still refuse a new member. A single member waits for nobody.
+    /// How long etcd will still reject a new member. A single member is accepted at once.
     fn until_connected(&self) -> Option<Duration> {
         if self.voters() < 2 {
             return None;
@@ -60,7 +60,8 @@ impl Step<'_> {
             return None;
         }
         let progress = Progress::ScalingDown;
-        // One that etcd does not know by its name is between two states: how many count is not certain before it is through.
+        // A voter without a published name is between two states: the number of voters is uncertain until it
+        // has started.
         if let Some(member) = self.health.voters.iter().find(|m| !m.started) {
             let text = format!("no member is removed until {} has published its name", member.label());
             return Some(self.unhealthy(progress, &text));
@@ -68,7 +69,7 @@ impl Step<'_> {
         let sound = self.sound();
         let doubtful = || self.health.voters.iter().filter(|m| !sound.contains(&m.id));
         let created = |m: &&&Member| (self.pod_of(m).and_then(|pod| pod.created), m.id);
-        // One that is away goes before one that is behind, and that before one that could not be compared.
+        // First an unreachable one, then one that lags, then one that could not be compared.
         let worst = |m: &&&Member| {
             let healthy = self.health.is_healthy(m.id);
             (!healthy && !self.health.is_catching_up(m.id), !healthy, created(m))
@@ -91,15 +92,16 @@ impl Step<'_> {
         member.pod.as_deref().is_some_and(|name| self.seen.volume_deleting(name))
     }
 
-    /// Replaces a member whose claim is being deleted: its data is lost when its pod ends. Clusters of one or two have no member to
-    /// spare. While the checks fail this decides nothing, so that upgrades in place and maintenance continue.
+    /// Replaces a member whose claim is being deleted: its data is lost when its pod ends. Clusters of one or
+    /// two have no member to spare. While the checks fail this decides nothing, so that upgrades in place and
+    /// maintenance continue.
     pub(super) fn deleting_volume(&self) -> Option<Decision> {
         let voters = self.voters();
         if voters < 3 || voters != self.goal.size || has_alarm(self.seen, "NOSPACE") {
             return None;
         }
         let deleting = self.health.voters.iter().filter(|m| self.volume_deleting(m));
-        // The leader last: it then hands over to a member whose volume stays.
+        // The leader last: it then transfers leadership to a member whose volume stays.
         let member = *deleting.min_by_key(|m| (m.id == self.health.leader, m.id))?;
         if self.keeps_from_restart(member).is_some() {
             return None;
@@ -123,7 +125,7 @@ impl Step<'_> {
             .unwrap_or_default()
     }
 
-    /// Removing any member could remove the last one that holds what the majority wrote.
+    /// Removing any member could remove the last one that holds the majority's data.
     fn too_few_compared(&self) -> Decision {
         let silent = |m: &&&Member| m.pod.as_ref().is_some_and(|name| !self.seen.hashes.contains_key(name));
         let names: Vec<String> = self.health.voters.iter().filter(silent).map(|m| m.label()).collect();

@@ -1,5 +1,5 @@
-//! The safety rules, each as a function of what was wanted, remembered and seen, and of the action that was chosen. They
-//! are written anew, not with the helpers of the plan: two that agree are seldom wrong in the same way.
+//! The safety rules, each as a function of goal, memory, observation and the chosen action. They do not share
+//! helpers with the plan: two independent implementations seldom have the same defect.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::observed::{Endpoint, Hash, Member, Memory, Observed, Start, quorum};
 
 use super::{Action, Goal, Removal};
 
-/// A voter that has so many entries still to apply does not count as healthy (6.2).
+/// A voter with this many unapplied entries does not count as healthy (6.2).
 const FAR_BEHIND: u64 = 5000;
 
 pub(super) struct RuleInput<'a> {
@@ -20,21 +20,20 @@ pub(super) struct RuleInput<'a> {
     pub(super) data: &'a DataComparison,
 }
 
-/// What operators of a cluster learned from comparisons of the data of its members. They may forget it; this does not.
+/// Findings of all comparisons of a cluster. Operators may lose them; this record does not.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DataComparison {
-    /// They do not hold the same.
     differ: bool,
-    /// Pods of those that do not hold what a majority holds.
+    /// Pods whose data differs from a majority.
     wrong: BTreeSet<String>,
-    /// Pods of those that held what a majority held, in the last comparison.
+    /// Pods that held the data of a majority in the last comparison.
     right: BTreeSet<String>,
-    /// Pods of learners that there were meanwhile.
+    /// Pods of the learners since then.
     learners: BTreeSet<String>,
 }
 
 impl DataComparison {
-    /// What a state tells that no history made.
+    /// The record implied by a single state without a history.
     pub(super) fn of(goal: &Goal, memory: &Memory, seen: &Observed) -> Self {
         let known = memory.corruption.clone();
         let mut data =
@@ -45,7 +44,7 @@ impl DataComparison {
         data
     }
 
-    /// Sums over the data of members.
+    /// Records the hashes of a comparison.
     pub(super) fn compare(&mut self, members: &[Member], sums: &BTreeMap<String, Hash>) {
         let voters: Vec<&Member> = members.iter().filter(|m| !m.is_learner).collect();
         let ours: Vec<&String> = voters.iter().filter_map(|m| m.pod.as_ref()).collect();
@@ -73,7 +72,7 @@ impl DataComparison {
             let sound = others(false);
             let right =
                 sound.iter().find(|a| sound.iter().filter(|b| b == a).count() >= quorum(voters.len()));
-            // Who is wrong already does not say who is right, and who holds the same as that one is wrong too.
+            // A member already known to be wrong is no evidence, and one that agrees with it is wrong too.
             let bad = right.map_or_else(|| others(true).contains(sum), |right| right != sum);
             if right == Some(sum) {
                 self.right.insert((*name).clone());
@@ -86,7 +85,7 @@ impl DataComparison {
         }
     }
 
-    /// What all know without a comparison.
+    /// Records what is evident without a comparison.
     pub(super) fn note(&mut self, members: &[Member], same: bool) {
         self.differ &= !same;
         let learners: BTreeSet<String> =
@@ -100,7 +99,6 @@ impl DataComparison {
 
 type Rule = fn(&RuleInput<'_>, &Action) -> bool;
 
-/// Every rule by name.
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("nothing is done while paused or while a restore works", nothing_while_held),
     ("1: membership changes, and healthy members go down, only with a quorum in this look", quorum_first),
@@ -152,7 +150,7 @@ pub(super) fn broken(input: &RuleInput<'_>, action: &Action) -> Vec<&'static str
 }
 
 impl RuleInput<'_> {
-    /// The leader with most followers among those who answered.
+    /// The leader with most followers among the answers.
     fn leader(&self) -> Option<&Endpoint> {
         let all = || self.seen.endpoints.values().filter(|e| e.leader != 0 && !e.is_learner);
         let followers =
@@ -221,7 +219,7 @@ impl RuleInput<'_> {
         !self.voters().is_empty() && read && self.well() >= quorum(self.voters().len())
     }
 
-    /// Healthy voters for which this holds.
+    /// Number of healthy voters that satisfy the predicate.
     fn well_and(&self, counted: impl Fn(&String) -> bool) -> usize {
         let counts = |m: &&Member| self.healthy(m) && m.pod.as_ref().is_some_and(&counted);
         self.voters().into_iter().filter(counts).count()
@@ -231,7 +229,7 @@ impl RuleInput<'_> {
         self.well_and(|name| !self.data.wrong.contains(name))
     }
 
-    /// In this look each voter is known to hold the same as each other.
+    /// In this observation all voters are known to hold the same data.
     fn same_data(&self) -> bool {
         let sum = |m: &Member| self.seen.hashes.get(m.pod.as_ref()?).copied();
         let sums: Vec<Option<Hash>> =
@@ -261,7 +259,7 @@ fn quorum_first(input: &RuleInput<'_>, action: &Action) -> bool {
 fn one_at_a_time(input: &RuleInput<'_>, action: &Action) -> bool {
     let moves = matches!(action, Action::AddLearner { .. } | Action::Promote { .. })
         || matches!(action, Action::RemoveMember { why: Removal::ScaleDown | Removal::Renewed(_), .. });
-    // A pod whose end is long due counts as gone, or nothing could ever be healed.
+    // A pod with overdue termination counts as gone, or nothing could ever be healed.
     let ends = input.seen.pods.iter().any(|p| {
         p.deleting
             && p.ends_by.is_none_or(|by| input.seen.now.duration_since(by) <= SignedDuration::from_secs(60))
@@ -293,7 +291,7 @@ fn renewal_of_one_that_can_be_spared(input: &RuleInput<'_>, action: &Action) -> 
         && others.clone().all(|m| input.healthy(m))
         && input.members().iter().all(|m| !m.is_learner)
         && input.memory.pending.is_none()
-        // Where its data outlives it, it is restarted.
+        // Where its data outlives the pod, it is restarted.
         && !(input.seen.pod(name).is_some_and(|p| p.volume) && input.seen.claim(name).is_some_and(|c| !c.deleting))
 }
 
@@ -330,7 +328,7 @@ fn removal_of_leader(input: &RuleInput<'_>, action: &Action) -> bool {
 
 fn removal_after_a_comparison(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::RemoveMember { id, why, .. } = action else { return true };
-    // Where members are known to differ, the rules of 11 hold.
+    // Where members are known to differ, the rules of 11 apply.
     input.seen.compared_now
         || matches!(why, Removal::Corrupt(_))
         || input.memory.corruption.is_some()
@@ -382,7 +380,7 @@ fn restart_leaves_a_quorum(input: &RuleInput<'_>, action: &Action) -> bool {
     let (Action::SetVersion { name, .. } | Action::Restart { name, .. }) = action else { return true };
     let voters = input.voters();
     let Some(member) = input.member(name).filter(|m| input.answers(m)) else {
-        // One that does not serve costs nothing.
+        // A member that does not serve costs nothing.
         return true;
     };
     let others = voters.iter().filter(|m| m.id != member.id).all(|m| input.healthy(m));
@@ -442,7 +440,7 @@ fn pods_with_data(input: &RuleInput<'_>, action: &Action) -> bool {
     let Some(pod) = input.seen.pod(name) else { return false };
     let on_claim = input.seen.claim(name).is_some_and(|c| !c.deleting);
     let no_member = input.proved() && input.member(name).is_none();
-    // A first member that never got up, before anybody knew of a cluster.
+    // A first member that never came up, before a cluster was recorded.
     let failed_seed = input.memory.cluster_id.is_none() && (pod.ended || !pod.ever_started);
     no_member || failed_seed || (pod.ended && on_claim)
 }
@@ -450,7 +448,7 @@ fn pods_with_data(input: &RuleInput<'_>, action: &Action) -> bool {
 fn foreign_members(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::RemoveMember { id, .. } = action else { return true };
     let member = input.members().iter().find(|m| m.id == *id);
-    // An unstarted or late learner of our naming is ours; a member without a name of ours is not.
+    // An unstarted or late learner with a generated name is ours; one without is not.
     member.is_some_and(|m| m.pod.is_some())
 }
 
@@ -467,7 +465,7 @@ fn corruption_by_majority(input: &RuleInput<'_>, action: &Action) -> bool {
     input.data.wrong.contains(name) && input.sound() >= quorum(input.voters().len() - 1)
 }
 
-/// Sums of which one says something about the other, and that the data is another.
+/// Comparable hashes that differ.
 fn differ(a: &Hash, b: &Hash) -> bool {
     (a.revision, a.compacted) == (b.revision, b.compacted) && a.hash != b.hash
 }
@@ -480,7 +478,7 @@ fn nothing_else_while_members_differ(input: &RuleInput<'_>, action: &Action) -> 
         Action::RemoveMember { why, .. } => {
             !matches!(why, Removal::Corrupt(_) | Removal::Dead(_) | Removal::Learner(_))
         }
-        // One that is down may be told what lets it come up.
+        // A member that is down may get the version that lets it start.
         Action::SetVersion { name, .. } => input.member(name).is_some_and(|m| input.answers(m)),
         _ => false,
     };

@@ -1,9 +1,9 @@
-//! What stands between the proof of a quorum and the answer, and what all answers share.
+//! Context of decisions with a proved quorum, and helpers that all of them share.
 
 use super::{Action, Decision, Goal, Health, Progress, Removal, SOON, pod_state};
 use crate::observed::{Member, Memory, Observed, PodView, quorum};
 
-/// One look whose quorum was proved.
+/// One observation with a proved quorum.
 pub(crate) struct Step<'a> {
     pub(crate) goal: &'a Goal,
     pub(crate) memory: &'a Memory,
@@ -24,7 +24,7 @@ impl<'a> Step<'a> {
         member.pod.as_deref().and_then(|name| self.seen.pod(name))
     }
 
-    /// The lowest version that members run: what a new one must run to be understood by all.
+    /// The lowest version of the members: a new member must run it to be compatible with all.
     pub(crate) fn running_version(&self) -> String {
         let voters = self.health.voters.iter().filter_map(|m| m.pod.as_ref());
         let versions = voters.filter_map(|name| self.seen.endpoints.get(name)).map(|e| e.version.clone());
@@ -34,7 +34,7 @@ impl<'a> Step<'a> {
             .unwrap_or_else(|| self.goal.version.clone())
     }
 
-    /// Takes a member out. The leader hands over first, never to one of those to avoid.
+    /// Removes a member. The leader transfers leadership first, never to one of those to avoid.
     pub(super) fn remove(
         &self,
         progress: Progress,
@@ -51,8 +51,8 @@ impl<'a> Step<'a> {
         Decision::act(progress, action, message)
     }
 
-    /// A voter that is removed may be the last that holds what the majority wrote: the members are compared in the look
-    /// that decides to remove it. Members that are known to differ have rules of their own, in `corrupt`.
+    /// A removed voter may be the last that holds the majority's data: the members are compared in the
+    /// observation that decides the removal. Members known to differ have rules of their own, in `corrupt`.
     pub(super) fn compared_first(&self, removal: Decision) -> Decision {
         if self.seen.compared_now || self.memory.corruption.is_some() || self.voters() < 2 {
             return removal;
@@ -61,7 +61,7 @@ impl<'a> Step<'a> {
         Decision { compare: true, ..Decision::wait(removal.progress, message) }
     }
 
-    /// Hands leadership to the healthy voter with the longest log among those that may have it.
+    /// Transfers leadership to the healthy voter with the longest log among the allowed ones.
     pub(crate) fn move_leader(
         &self,
         progress: Progress,
@@ -95,8 +95,8 @@ impl<'a> Step<'a> {
         self.seen.claim(&pod.name).is_some_and(|claim| !claim.deleting).then_some(pod)
     }
 
-    /// Starts a member anew when that costs nothing but an election; otherwise says what it waits for. One whose data would go
-    /// with its pod is replaced instead.
+    /// Restarts a member when that costs no more than an election; otherwise reports the pending condition.
+    /// One whose data would be lost with its pod is replaced instead.
     pub(crate) fn renew(&self, progress: Progress, member: &Member, why: &str) -> Decision {
         let Some(pod) = self.pod_to_remake(member) else { return self.replace(progress, member, why) };
         let name = member.label();
@@ -111,8 +111,7 @@ impl<'a> Step<'a> {
         Decision::act(progress, action, message)
     }
 
-    /// Takes a healthy member out whose data is in its pod, so that another comes in its place. Of fewer than three nobody
-    /// can be spared.
+    /// Replaces a healthy member whose data is in its pod. Fewer than three members have none to spare.
     pub(super) fn replace(&self, progress: Progress, member: &Member, why: &str) -> Decision {
         let name = member.label();
         if self.voters() < 3 {
@@ -127,8 +126,7 @@ impl<'a> Step<'a> {
         self.compared_first(self.remove(progress, member, Removal::Renewed(why.to_owned()), text, &[]))
     }
 
-    /// What must be over before a member is taken down for a moment. Clusters of one or two cannot do without it: they
-    /// stand still meanwhile.
+    /// Blocker of a short interruption of a member. Clusters of one or two members are unavailable meanwhile.
     pub(crate) fn keeps_from_restart(&self, member: &Member) -> Option<&'static str> {
         if !self.health.learners.is_empty() || self.memory.pending.is_some() {
             return Some("the pending member has joined");
@@ -146,13 +144,13 @@ impl<'a> Step<'a> {
         (self.voters() > 2 && left < quorum(self.voters())).then_some("more members are healthy")
     }
 
-    /// Healthy voters when these are gone.
+    /// Number of healthy voters without these.
     pub(super) fn healthy_without(&self, gone: &[u64]) -> usize {
         let stays = |m: &&&Member| self.health.is_healthy(m.id) && !gone.contains(&m.id);
         self.health.voters.iter().filter(stays).count()
     }
 
-    /// Members that do not know of the last change of membership yet, or do not know that they do.
+    /// Waits for members that have not applied the last membership change.
     pub(super) fn disagreeing(&self) -> Option<Decision> {
         let text = "the members are applying the last membership change";
         (!self.health.agreed).then(|| Decision::wait(self.direction(), text))
@@ -170,7 +168,7 @@ impl<'a> Step<'a> {
                 format!("the last added member did not join: {}; the operator retries", failure.reason);
             return Decision::blocked(Progress::ScalingUp, "LearnerFailed", text);
         }
-        // This holds nothing up, and is not forgotten either.
+        // This is reported without blocking.
         let text = match self.seen.uncompared.as_slice() {
             [] => "all members are healthy".to_owned(),
             names => format!(
@@ -201,7 +199,7 @@ impl<'a> Step<'a> {
         Decision { again: Some(2 * SOON), ..Decision::blocked(progress, "MembersUnhealthy", text) }
     }
 
-    /// Where the cluster stands by its size.
+    /// Progress by size.
     pub(super) fn direction(&self) -> Progress {
         match self.voters().cmp(&self.goal.size) {
             std::cmp::Ordering::Less => Progress::ScalingUp,

@@ -1,4 +1,5 @@
-//! Another etcd version: one member at a time, the leader last, and not on before the one before is healthy.
+//! Upgrades of the etcd version: one member at a time, the leader last, each only when the previous one is
+//! healthy.
 
 use jiff::SignedDuration;
 use semver::Version;
@@ -10,58 +11,55 @@ use super::{
 };
 use crate::observed::{Member, Memory, Observed, PodView};
 
-/// A member that runs the new version is watched this long before the next one follows.
+/// A member that runs the new version is observed for this long before the next one follows.
 const SETTLE: SignedDuration = SignedDuration::from_secs(10);
-/// A member that was told another version and still tells the old one after this long has an image of another version.
+/// A member that still reports the old version this long after the change has an image of another version.
 const IMAGE_PATIENCE: SignedDuration = SignedDuration::from_secs(120);
 
-/// Where the members stand between two versions.
+/// Progress between two versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Upgrade {
-    /// They run what is wanted, or nothing is known of them.
+    /// They run the desired version, or their version is unknown.
     AsDesired,
-    /// They run another version and go on doing so.
+    /// They keep another version.
     Refused {
-        /// Why, in one word.
+        /// Machine-readable reason.
         reason: &'static str,
-        /// Why, for people.
         text: String,
     },
-    /// They are taken there.
     Going {
         /// Lowest version that a member runs.
         from: String,
-        /// Members that run the wanted version.
+        /// Members that run the desired version.
         done: usize,
-        /// Members with a vote.
+        /// Number of voters.
         of: usize,
     },
 }
 
-/// Where the members stand.
 #[must_use]
 pub fn upgrade(goal: &Goal, memory: &Memory, seen: &Observed, health: Option<&Health<'_>>) -> Upgrade {
     let Some(health) = health else {
-        // Nobody answers: what was written down is all there is to judge by.
+        // No member answers: only the recorded version is available.
         return match super::version::refusal_from(&memory.version, goal) {
             Some((reason, text)) if memory.version != goal.version => Upgrade::Refused { reason, text },
             _ => Upgrade::AsDesired,
         };
     };
     let goes = |text: &str| Version::parse(text).ok();
-    // What a member runs, and the newest that it may have run.
+    // The version of a member, and the newest that it may have run.
     let versions: Vec<(Version, Version, bool)> = health
         .voters
         .iter()
         .filter_map(|m| {
             let name = m.pod.as_deref()?;
-            let told = seen.pod(name).and_then(|pod| goes(&pod.version));
+            let assigned = seen.pod(name).and_then(|pod| goes(&pod.version));
             let runs = seen.endpoints.get(name).and_then(|e| goes(&e.version));
             let before = goes(&memory.version);
-            let now = runs.clone().or(told.clone()).or(before)?;
-            let newest = told.iter().chain(&runs).max().cloned().unwrap_or_else(|| now.clone());
+            let now = runs.clone().or(assigned.clone()).or(before)?;
+            let newest = assigned.iter().chain(&runs).max().cloned().unwrap_or_else(|| now.clone());
             let done = runs.is_some_and(|v| v.to_string() == goal.version)
-                && told.is_none_or(|v| v.to_string() == goal.version);
+                && assigned.is_none_or(|v| v.to_string() == goal.version);
             Some((now, newest, done))
         })
         .collect();
@@ -69,8 +67,8 @@ pub fn upgrade(goal: &Goal, memory: &Memory, seen: &Observed, health: Option<&He
     let floor = versions.iter().map(|(_, newest, _)| newest).min().cloned();
     let (Some(lowest), Some(floor)) = (lowest, floor) else { return Upgrade::AsDesired };
     let done = versions.iter().filter(|(.., done)| *done).count();
-    // A member that is away for a while is no upgrade, if nobody was told another version.
-    let told_all = health.voters.iter().all(|m| {
+    // An unreachable member is not an upgrade unless a version was set.
+    let assigned_all = health.voters.iter().all(|m| {
         m.pod.as_deref().and_then(|name| seen.pod(name)).is_none_or(|pod| pod.version == goal.version)
     });
     let runs_all = health
@@ -78,7 +76,7 @@ pub fn upgrade(goal: &Goal, memory: &Memory, seen: &Observed, health: Option<&He
         .iter()
         .filter_map(|m| seen.endpoints.get(m.pod.as_deref()?))
         .all(|e| e.version == goal.version);
-    if told_all && runs_all && (memory.version == goal.version || done == health.voters.len()) {
+    if assigned_all && runs_all && (memory.version == goal.version || done == health.voters.len()) {
         return Upgrade::AsDesired;
     }
     let auth = goal.auth || seen.endpoints.values().any(|e| e.auth);
@@ -94,7 +92,7 @@ impl Step<'_> {
         matches!(upgrade(self.goal, self.memory, self.seen, Some(self.health)), Upgrade::Going { .. })
     }
 
-    /// It was told the wanted version, and nobody yet shows that this version works.
+    /// The desired version is set, and no member proves yet that this version works.
     pub(super) fn tries_new_version(&self, pod: &PodView) -> bool {
         let works = || {
             let healthy = self.health.voters.iter().filter(|m| self.health.is_healthy(m.id));
@@ -107,17 +105,17 @@ impl Step<'_> {
             && !works()
     }
 
-    /// The one member that is not healthy was told a version that is neither the wanted one nor the one that all ran: the
-    /// version may be what brought it down, so it is told another one before anything else is done about it.
+    /// The only unhealthy member has a version that is neither the desired one nor the last common one: the
+    /// version may be the cause, so it is changed before anything else.
     pub(super) fn upgrade_unhealthy(&self) -> Option<Decision> {
         let [member] = self.health.unhealthy.as_slice() else { return None };
-        // One that follows, far behind, runs: it has its turn like those that are healthy.
+        // A member that follows far behind runs: its turn comes as with healthy ones.
         if self.health.is_catching_up(member.id) {
             return None;
         }
         let pod = self.pod_of(member).filter(|_| member.id != self.health.leader)?;
         let astray = ![&self.goal.version, &self.memory.version].contains(&&pod.version);
-        // Back to where all came from, it is neither astray nor going anywhere.
+        // Back at the last common version, it is neither astray nor upgrading.
         let back = pod.version != self.goal.version && self.goal.version == self.memory.version;
         if !(astray || back) || pod.version.is_empty() || pod.deleting || pod.ended || !self.going() {
             return None;
@@ -128,7 +126,7 @@ impl Step<'_> {
         Some(self.set_version(pod))
     }
 
-    /// The first member that runs the wanted version does not come up: everything else waits for a person.
+    /// The first member with the desired version does not come up: everything else waits for a user.
     pub(super) fn stalled(&self) -> Option<Decision> {
         let pod = |m: &&Member| self.pod_of(m).filter(|pod| self.tries_new_version(pod));
         let pod = self.health.unhealthy.iter().find_map(pod)?;
@@ -184,12 +182,12 @@ impl Step<'_> {
         Some(self.set_version(pod))
     }
 
-    /// Nothing, when all that were told the wanted version run it and did so for a while.
+    /// None when all members with the desired version run it, and have done so long enough.
     fn last_one_is_up(&self) -> Option<Decision> {
         let progress = Progress::Upgrading;
-        let told = |m: &&Member| self.pod_of(m).filter(|pod| pod.version == self.goal.version);
+        let assigned_pod = |m: &&Member| self.pod_of(m).filter(|pod| pod.version == self.goal.version);
         let mut newest = None;
-        for (member, pod) in self.health.voters.iter().filter_map(|m| told(m).map(|pod| (*m, pod))) {
+        for (member, pod) in self.health.voters.iter().filter_map(|m| assigned_pod(m).map(|pod| (*m, pod))) {
             let name = member.label();
             if !self.health.is_healthy(member.id) {
                 return Some(

@@ -1,19 +1,20 @@
-//! Which etcd version a cluster may be taken to.
+//! Allowed target versions of etcd.
 
 use semver::Version;
 
 use super::Goal;
 
-/// A refusal: a reason in one word, and the rest for people.
+/// A rejection: machine-readable reason and message.
 pub(super) type Refusal = (&'static str, String);
 
-/// What members run, or may have run.
+/// Versions that members run, or may have run.
 pub(super) struct Running {
     /// The lowest version that a member is known to run.
     pub(super) lowest: Version,
-    /// The lowest that they may all have run: as long as one member never ran a minor version, etcd can go back below it.
+    /// The lowest version that all may have run: as long as one member never ran a minor version, etcd can go
+    /// back below it.
     pub(super) floor: Version,
-    /// The version that they all ran last: going back to it needs no permission.
+    /// The last common version: a return to it needs no permission.
     pub(super) before: Option<Version>,
     /// Authentication is on, or may be.
     pub(super) auth: bool,
@@ -23,17 +24,17 @@ pub(super) struct Running {
 const KNOWN_BAD: (u64, u64, std::ops::RangeInclusive<u64>) = (3, 5, 0..=2);
 /// Members of earlier 3.5 versions leave learners behind that 3.6 does not start with.
 const READY_FOR_3_6: u64 = 26;
-/// The first version that says nothing of itself to who has not logged in (CVE-2026-33413).
+/// The first version that requires a login for status requests (CVE-2026-33413).
 const SILENT_SINCE: Version = Version::new(3, 5, 28);
-/// The first version that knows learners.
+/// The first version with learners.
 const LEARNERS: (u64, u64) = (3, 4);
 
-/// Why members that run this version are neither resized nor healed nor upgraded.
+/// Why members of this version are neither resized nor healed nor upgraded.
 pub(super) fn too_old(lowest: &Version) -> Option<Refusal> {
     if (lowest.major, lowest.minor) >= LEARNERS {
         return None;
     }
-    // Up from where they are, as etcd goes: one minor version at a time.
+    // Upgrades from there, as etcd supports them: one minor version at a time.
     let (major, last) = LEARNERS;
     let steps: Vec<String> = (lowest.minor + 1..=last).map(|minor| format!("to {major}.{minor}")).collect();
     let text = format!(
@@ -45,7 +46,7 @@ pub(super) fn too_old(lowest: &Version) -> Option<Refusal> {
     Some(("UnsupportedVersion", text))
 }
 
-/// Why a version is not gone to.
+/// Why a version is rejected.
 pub(super) fn refusal(running: &Running, goal: &Goal) -> Option<Refusal> {
     let Ok(to) = Version::parse(&goal.version) else {
         return Some(("UnsupportedVersionSkew", format!("spec.version: invalid version {:?}", goal.version)));
@@ -115,7 +116,7 @@ pub(super) fn refusal(running: &Running, goal: &Goal) -> Option<Refusal> {
     None
 }
 
-/// The same where nothing is known but the version that all members ran last.
+/// The same with only the last common version known.
 pub(super) fn refusal_from(version: &str, goal: &Goal) -> Option<Refusal> {
     let lowest = Version::parse(version).ok()?;
     let running = Running { floor: lowest.clone(), before: Some(lowest.clone()), lowest, auth: goal.auth };
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_goes_to_where_nobody_is_told_anything_without_a_password() {
+    fn versions_without_anonymous_status_are_refused_without_a_password() {
         assert_eq!(reason("3.5.27", "3.5.28", true), Some("AuthEnabled"));
         assert_eq!(reason("3.5.27", "3.6.4", true), Some("AuthEnabled"));
         assert_eq!(reason("3.5.26", "3.5.27", true), None);
@@ -178,18 +179,18 @@ mod tests {
     }
 
     #[test]
-    fn who_runs_a_version_without_learners_is_told_every_step_to_one_that_has_them() {
-        let told = |version: &str| too_old(&Version::parse(version).unwrap()).map(|(_, text)| text);
-        assert!(told("3.2.13").unwrap().ends_with("first: to 3.3, then to 3.4"));
-        assert!(told("3.3.27").unwrap().ends_with("first: to 3.4"));
-        assert_eq!(told("3.4.0"), None);
-        // nor when nobody answers, and what was written down is all there is
+    fn a_version_without_learners_reports_every_step_to_one_with_learners() {
+        let reported = |version: &str| too_old(&Version::parse(version).unwrap()).map(|(_, text)| text);
+        assert!(reported("3.2.13").unwrap().ends_with("first: to 3.3, then to 3.4"));
+        assert!(reported("3.3.27").unwrap().ends_with("first: to 3.4"));
+        assert_eq!(reported("3.4.0"), None);
+        // nor when no member answers, and only the record is available
         let goal = Goal { version: "3.4.23".into(), ..Goal::default() };
         assert_eq!(refusal_from("3.3.27", &goal).map(|(reason, _)| reason), Some("UnsupportedVersion"));
     }
 
     #[test]
-    fn a_known_bad_version_is_gone_to_when_somebody_says_so_by_name() {
+    fn a_known_bad_version_is_allowed_when_named_explicitly() {
         let lowest = Version::parse("3.4.23").unwrap();
         let running = Running { floor: lowest.clone(), before: None, lowest, auth: false };
         let allowed = |version: &str| Goal {

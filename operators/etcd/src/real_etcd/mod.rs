@@ -1,4 +1,4 @@
-//! The whole decision loop against real etcd processes on loopback addresses.
+//! The whole decision loop with real etcd processes on loopback addresses.
 
 mod runner;
 
@@ -26,7 +26,7 @@ async fn a_cluster_lives_through_creation_crash_loss_and_resize() {
     let stop = Arc::new(AtomicBool::new(false));
     let writes = writer(runner.addressing.clone(), stop.clone());
 
-    // A process that crashes comes back as the same member: nothing is changed.
+    // A crashed process returns as the same member: no action.
     let names: Vec<String> = runner.pods.keys().cloned().collect();
     let before = runner.log.len();
     runner.kill(&names[0]);
@@ -37,7 +37,7 @@ async fn a_cluster_lives_through_creation_crash_loss_and_resize() {
     runner.until_steady(LONG).await;
     assert!(runner.kinds_since(before).is_empty(), "{:?}", runner.log);
 
-    // A pod that is gone is replaced.
+    // A deleted pod is replaced.
     let before = runner.log.len();
     runner.lose_pod(&names[1]);
     let took = runner.until_steady(LONG).await;
@@ -84,7 +84,7 @@ async fn without_a_quorum_nothing_is_touched_and_the_data_comes_back() {
     assert!(runner.kinds_since(before).is_empty(), "{:?}", runner.log);
     assert_all_there(&runner, 1).await;
 
-    // With the data of two gone there is nothing to do but to say so.
+    // With the data of two gone the loss is only reported.
     for name in &names[..2] {
         runner.lose_pod(name);
     }
@@ -104,9 +104,9 @@ async fn a_member_with_a_volume_comes_back_as_itself_and_never_without_its_data(
     let ids = |seen: &crate::observed::Observed| -> Vec<u64> {
         seen.endpoints.values().map(|e| e.member_id).collect()
     };
-    let members = ids(&runner.look().await);
+    let members = ids(&runner.observe().await);
 
-    // All pods are lost at once: nobody is removed, the same three come back with their data.
+    // All pods are lost at once: no member is removed, the same three return with their data.
     let names: Vec<String> = runner.pods.keys().cloned().collect();
     let before = runner.log.len();
     for name in &names {
@@ -114,16 +114,16 @@ async fn a_member_with_a_volume_comes_back_as_itself_and_never_without_its_data(
     }
     runner.until_steady(LONG).await;
     assert_eq!(runner.kinds_since(before), ["CreateMember"; 3], "{:?}", runner.log);
-    assert_eq!(ids(&runner.look().await), members);
+    assert_eq!(ids(&runner.observe().await), members);
     assert_all_there(&runner, 1).await;
 
-    // The first member, once told to start a new cluster, loses its data: it does not start at all.
+    // The first member, which once bootstrapped the cluster, loses its data: it does not start at all.
     let Action::CreateSeed { name: seed, .. } = runner.log[0].1.clone() else { panic!("{:?}", runner.log) };
     runner.kill(&seed);
     runner.wipe(&seed);
     runner.restart(&seed);
     assert!(runner.ends(&seed, LONG).await, "it serves an empty keyspace");
-    // What a kubelet says when that happened a few times.
+    // The status of a kubelet after several such ends.
     let view = &mut runner.pods.get_mut(&seed).unwrap().view;
     (view.restarts, view.ready, view.waiting) = (5, false, Some("CrashLoopBackOff: back-off 1m20s".into()));
     let before = runner.log.len();
@@ -164,7 +164,7 @@ async fn members_are_upgraded_one_by_one_under_writes() {
     let stop = Arc::new(AtomicBool::new(false));
     let writes = writer(runner.addressing.clone(), stop.clone());
     runner.cluster.goal.version.clone_from(&new.0);
-    // The way back is open as long as one member never ran the new one.
+    // A revert is possible as long as one member never ran the new version.
     let before = runner.log.len();
     while runner.kinds_since(before).is_empty() {
         runner.step().await;
@@ -183,7 +183,7 @@ async fn members_are_upgraded_one_by_one_under_writes() {
         "{:?}",
         runner.log
     );
-    // And then it is not any more.
+    // Afterwards it is not.
     runner.cluster.goal.version.clone_from(&old.0);
     let before = runner.log.len();
     for _ in 0..4 {
@@ -196,7 +196,7 @@ async fn members_are_upgraded_one_by_one_under_writes() {
     assert!(written > 0);
     assert_all_there(&runner, written).await;
 
-    // A member of the new version lost its pod: it comes back with that version.
+    // A member of the new version lost its pod: it returns with that version.
     let lost = runner.pods.keys().next().unwrap().clone();
     runner.cluster.goal.version.clone_from(&new.0);
     runner.lose_pod(&lost);
@@ -219,10 +219,10 @@ async fn members_that_compacted_up_to_their_newest_revision_are_compared_too() {
         if compacted {
             client.compact(newest, None).await.unwrap();
         }
-        // Each of them has what was written and forgets what is to be forgotten, soon.
+        // Each of them soon has all writes and compacts what is due.
         let mut sums = BTreeMap::new();
         for _ in 0..50 {
-            let seen = runner.look().await;
+            let seen = runner.observe().await;
             sums = runner.hashes(&seen).await;
             let all = sums.len() == 3
                 && sums.values().all(|sum| sum.revision == newest && (sum.compacted == newest) == compacted);
@@ -237,7 +237,7 @@ async fn members_that_compacted_up_to_their_newest_revision_are_compared_too() {
     }
 }
 
-/// Members as the predecessor started them: by arguments alone, one voter after the other.
+/// Members as coreos/etcd-operator started them: by arguments alone, one voter after the other.
 async fn as_the_predecessor(runner: &mut Runner, version: &str, names: &[&str]) {
     for (n, name) in names.iter().enumerate() {
         let ip = runner.addressing.ip(name);
@@ -291,7 +291,7 @@ async fn what_the_predecessor_left_is_taken_over_without_restarting_a_member() {
     assert_eq!(runner.kinds_since(0), ["Remember"], "{:?}", runner.log);
     assert_eq!(processes(&runner), before);
 
-    // From now on it is ours: a lost member is replaced as a learner.
+    // Adopted from now on: a lost member is replaced as a learner.
     runner.lose_pod(names[1]);
     runner.until_steady(LONG).await;
     assert!(runner.kinds_since(1).contains(&"Promote"), "{:?}", runner.log);

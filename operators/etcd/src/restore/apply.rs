@@ -1,4 +1,4 @@
-//! Doing: what a step asks for, with the API of Kubernetes. Each of these can be done twice.
+//! Applies the steps of a restore with the Kubernetes API. Each step is idempotent.
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret};
@@ -19,12 +19,11 @@ use crate::{build, names};
 /// Key of the token in its Secret.
 pub(crate) const TOKEN_KEY: &str = "token";
 
-/// Name of the Secret with the token of a restore.
 pub(crate) fn token_secret(restore: &str) -> String {
     format!("{restore}-restore-token")
 }
 
-/// What is written over the status of a cluster that is another etcd cluster from now on: of the one before nothing is remembered.
+/// Status of a cluster handed over with a new etcd cluster: the memory of the previous one is cleared.
 fn handed_over(cluster_id: &str, version: Option<String>) -> Value {
     let mut new = json!({
         "clusterID": cluster_id, "size": 1, "phase": "Running", "reason": null, "pendingMember": null,
@@ -36,7 +35,6 @@ fn handed_over(cluster_id: &str, version: Option<String>) -> Value {
     new
 }
 
-/// Writes the objects of a step.
 pub(crate) struct Applier<'a> {
     pub(crate) context: &'a Context,
     pub(crate) restore: &'a EtcdRestore,
@@ -60,14 +58,14 @@ impl Applier<'_> {
         self.restore.uid().unwrap_or_default()
     }
 
-    /// The EtcdCluster of the template, held by this restore from its first moment.
+    /// Creates the EtcdCluster of the template, held by this restore from the start.
     pub(crate) async fn create_cluster(&self) -> Result<(), String> {
         let template = self.restore.spec.cluster_template.clone().unwrap_or_default();
         let spec: EtcdClusterSpec =
             serde_json::from_value(template).map_err(|error| format!("spec.clusterTemplate: {error}"))?;
         let mut cluster = EtcdCluster::new(self.cluster(), spec);
         cluster.annotations_mut().insert(names::ANNOTATION_RESTORE.into(), self.uid());
-        // The new cluster is looked after by whoever looks after its restore.
+        // The new cluster is managed by the operator that manages its restore.
         if let Some(scope) = self.restore.annotations().get(names::ANNOTATION_SCOPE) {
             cluster.annotations_mut().insert(names::ANNOTATION_SCOPE.into(), scope.clone());
         }
@@ -78,13 +76,13 @@ impl Applier<'_> {
         }
     }
 
-    /// Takes the members over. First it is made sure that a restore which is deleted gives them back.
+    /// Takes ownership of the members. The finalizer is set first, so that a deleted restore releases them.
     pub(crate) async fn hold(&self) -> Result<(), String> {
         self.finalizer(true).await?;
         self.annotate(json!({ names::ANNOTATION_RESTORE: self.uid() }), true).await
     }
 
-    /// Gives the members back. What runs on a copy of a claim's data ends: it mounts the claim.
+    /// Releases the members. The pod that runs on a copy of the claim's data is deleted: it mounts the claim.
     pub(crate) async fn release(&self) -> Result<(), String> {
         let params = ListParams::default().labels(&format!("{LABEL_RESTORED_BY}={}", self.uid()));
         let pods = self.api::<Pod>().list(&params).await;
@@ -94,7 +92,7 @@ impl Applier<'_> {
         self.annotate(json!({ names::ANNOTATION_RESTORE: null }), false).await
     }
 
-    /// The EtcdCluster learns which etcd cluster is its own now; then its members are its controller's again.
+    /// Records the new etcd cluster in the EtcdCluster; then its controller owns the members again.
     pub(crate) async fn hand_over(&self) -> Result<(), String> {
         let status = self.restore.status.clone().unwrap_or_default();
         let version =
@@ -119,7 +117,7 @@ impl Applier<'_> {
         former.push(status.former_cluster_id);
         former.retain(|id| !id.is_empty());
         former.dedup();
-        // So many are remembered: each was the cluster's own once.
+        // At most 32 former ids are kept.
         let former = former.split_off(former.len().saturating_sub(32)).join(",");
         self.annotate(json!({ names::ANNOTATION_RESTORE: null, ANNOTATION_FORMER: former }), false).await
     }
@@ -136,7 +134,7 @@ impl Applier<'_> {
         } });
         let mut patch = patch;
         if let Some(version) = version {
-            // Two restores must not both believe that they hold it.
+            // Only one of two restores may hold the cluster.
             patch["metadata"]["resourceVersion"] = Value::String(version);
         }
         match self
@@ -152,7 +150,7 @@ impl Applier<'_> {
         }
     }
 
-    /// Sets or takes away our finalizer.
+    /// Adds or removes the finalizer.
     pub(crate) async fn finalizer(&self, wanted: bool) -> Result<(), String> {
         let present = self.restore.finalizers().iter().any(|f| f == FINALIZER);
         if present == wanted {
@@ -176,9 +174,8 @@ impl Applier<'_> {
         }
     }
 
-    /// Stops a member.
     pub(crate) async fn delete_pod(&self, name: &str, uid: &str) -> Result<(), String> {
-        // Not a later pod that happens to have the name.
+        // Never a later pod of the same name.
         let params = DeleteParams::default()
             .preconditions(Preconditions { uid: Some(uid.to_owned()), resource_version: None });
         match self.api::<Pod>().delete(name, &params).await {
@@ -188,7 +185,7 @@ impl Applier<'_> {
         }
     }
 
-    /// Keeps the data of a former member for people: without an owner, under a label that says why.
+    /// Retains the data of a former member: without an owner, under a label with the reason.
     pub(crate) async fn set_aside(&self, name: &str, uid: &str) -> Result<(), String> {
         let owner = json!([{ "$patch": "delete", "uid": self.cluster_uid() }]);
         let labels = json!({ names::LABEL_REPLACED_BY: self.uid() });
@@ -209,13 +206,13 @@ impl Applier<'_> {
         self.create_first(name, source).await
     }
 
-    /// The first member, with the snapshot or with the data of the copy.
+    /// Creates the first member, with the snapshot or with the data of the copy.
     pub(crate) async fn create_seed(&self, name: &str) -> Result<(), String> {
         let snapshot = self.restore.status.as_ref().and_then(|status| status.snapshot.as_ref());
         self.create_first(name, snapshot.map_or(Source::Copy, Source::Snapshot)).await
     }
 
-    /// Token, claim, pod; in this order each finds what it needs.
+    /// Creates token, claim and pod, in the order of their dependencies.
     async fn create_first(&self, name: &str, source: Source<'_>) -> Result<(), String> {
         let (Some(valid), Some(observed)) = (&self.observation.valid, &self.observation.observed) else {
             return Err("the EtcdCluster was not read".into());
@@ -225,7 +222,7 @@ impl Applier<'_> {
         if fetches {
             self.token().await?;
         }
-        // Two pods, one after the other, share a copy.
+        // Two consecutive pods share a copy.
         let volume = observed.volumes || !fetches;
         if volume {
             let claim = build::claim::claim(valid, name, &valid.goal.version);
@@ -297,7 +294,7 @@ mod tests {
 
     #[test]
     fn of_the_etcd_cluster_before_a_restore_nothing_is_remembered() {
-        // given a status that remembers what it can
+        // given a status with a complete memory
         let old = EtcdClusterStatus {
             cluster_id: Some("aa".into()),
             size: 3,
@@ -317,7 +314,7 @@ mod tests {
                 value => status[key] = value.clone(),
             }
         }
-        // then it is as that of a cluster of one that was just made
+        // then it equals that of a new cluster of one
         let memory = crate::status::memory(&serde_json::from_value(status).unwrap());
         let expected = Memory {
             cluster_id: Some("bb".into()),

@@ -1,6 +1,6 @@
-//! A restore from the claim of a member that survived: whether the claim may be used, and the steps from its data to a
-//! member that can be restored from. The claim is mounted read-only. etcd starts from a copy, with `--force-new-cluster`: its
-//! database lags its log, and only etcd reads both.
+//! Restore from the claim of a surviving member: checks of the claim, and the steps from its data to a member
+//! that can be restored from. The claim is mounted read-only. etcd starts from a copy, with
+//! `--force-new-cluster`: its database lags its log, and only etcd reads both.
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt;
@@ -101,7 +101,7 @@ fn refusal(
     ))
 }
 
-/// Before anything is changed.
+/// Before any change.
 pub(super) fn before(seen: &Seen, cluster: &ClusterSeen, claim: &ClaimSeen) -> Step {
     let (status, name) = (&seen.status, &seen.name);
     if cluster.serves || cluster.silent {
@@ -148,7 +148,7 @@ fn unusable(status: &EtcdRestoreStatus, claim: &ClaimSeen) -> Option<String> {
     })
 }
 
-/// Whether etcd started from the copy, so that its database holds all that its log did.
+/// Whether etcd started from the copy, so that its database holds everything from its log.
 pub(super) fn is_recovered(status: &EtcdRestoreStatus) -> bool {
     status.claim.as_ref().is_some_and(|claim| claim.revision.is_some())
 }
@@ -162,7 +162,7 @@ pub(super) fn create(status: &EtcdRestoreStatus, claim: &ClaimSeen) -> Step {
     unusable(status, claim).map_or(Step::Recover { name }, Step::Fail)
 }
 
-/// The pod in which etcd runs on the copy. It must end before others join: were it started again later, it would drop them.
+/// The pod in which etcd runs on the copy. It must end before others join: a later restart would drop them.
 pub(super) fn recovering(status: &EtcdRestoreStatus, pod: &PodSeen) -> Step {
     if is_recovered(status) || pod.ended {
         return Step::DeletePod { name: pod.name.clone(), uid: pod.uid.clone() };
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!((seen.uid.as_str(), seen.version.as_str(), seen.refusal), ("v-1", "3.4.23", None));
         let aside = claim(|meta| meta["labels"][names::LABEL_REPLACED_BY] = json!("r-0"));
         assert_eq!(refused(&aside, &[]), "");
-        // its member is this cluster's, what copies it is this restore's, and what ended mounts nothing
+        // pods of its own member, the copying pod of this restore, and terminated pods do not conflict
         let own =
             [pod(NAME, "u-1", "Running"), pod("orders-seed", "r-1", "Pending"), pod("job", "j", "Succeeded")];
         assert_eq!(refused(&claim(|_| ()), &own), "");

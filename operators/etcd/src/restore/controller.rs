@@ -1,4 +1,4 @@
-//! The driver: observe, decide, apply, report; one step at a time.
+//! Controller of restores: observe, decide, apply, report; one step at a time.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,13 +30,13 @@ use crate::lease::UNLED;
 use crate::storage::{Failure, STALL, Target, UploadNotes};
 use crate::watch;
 
-/// So many restores go on at the same time in one watched namespace.
+/// Concurrent restores per watched namespace.
 const CONCURRENCY: u16 = 8;
-/// After a step that was done the next look is this soon.
+/// Delay after an applied step.
 const SOON: Duration = Duration::from_millis(20);
-/// While members start and stop, the next look is this soon.
+/// Delay while members start and stop.
 const WATCH: Duration = Duration::from_millis(500);
-/// Something outside has to change: a store, a Secret, an EtcdCluster.
+/// Delay while an external prerequisite is missing: a store, a Secret, an EtcdCluster.
 const AGAIN: Duration = Duration::from_secs(10);
 
 pub(crate) struct Context {
@@ -46,7 +46,6 @@ pub(crate) struct Context {
     shutdown: CancellationToken,
 }
 
-/// Works until shutdown.
 pub async fn run(base: Arc<Base>, folder: Option<PathBuf>, place: Arc<Place>, shutdown: CancellationToken) {
     let controllers = base.scope.namespaces().into_iter().map(|namespace| {
         let stop = shutdown.clone();
@@ -109,7 +108,7 @@ async fn reconcile(
     if !base.elector.leads() {
         return Ok(Requeue::requeue(UNLED));
     }
-    // What was remembered a moment ago must be seen: nothing here is decided on the word of a cache.
+    // The latest record must be read: no decision relies on a cache.
     let api: Api<EtcdRestore> = Api::namespaced(base.client.clone(), &cached.namespace().unwrap_or_default());
     let fresh = api.get_opt(&cached.name_any()).await;
     let fresh = fresh.map_err(|source| ReconcileError::Kubernetes {
@@ -124,7 +123,6 @@ async fn reconcile(
     }
 }
 
-/// One step of one restore.
 struct Turn<'a> {
     context: &'a Context,
     api: &'a Api<EtcdRestore>,
@@ -190,7 +188,7 @@ impl Turn<'_> {
                         "EtcdCluster {} is being restored; its members are stopped",
                         observation.seen.name
                     );
-                    self.tell(false, "RestoreStarted", &text).await;
+                    self.emit(false, "RestoreStarted", &text).await;
                 }
                 held
             }
@@ -208,7 +206,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Reads the snapshot whole. What may be better later is tried again.
+    /// Reads the whole snapshot. Temporary failures are retried.
     async fn verify(&self) -> Result<Requeue, ReconcileError> {
         let mut status = self.status();
         status.phase = "Downloading".into();
@@ -220,7 +218,7 @@ impl Turn<'_> {
             Err(reason) => return self.fail(&reason).await,
         };
         if let Some(text) = target.warning() {
-            self.tell(true, "InsecureEndpoint", &text).await;
+            self.emit(true, "InsecureEndpoint", &text).await;
         }
         let namespace = self.restore.namespace().unwrap_or_default();
         let store = match crate::backup::open(
@@ -259,7 +257,7 @@ impl Turn<'_> {
         Target::read("backupStorageType", &self.restore.spec.backup_storage_type, &self.restore.spec.stores)
     }
 
-    /// Backs up what the cluster holds, beside the snapshot.
+    /// Backs up the current data of the cluster, next to the snapshot.
     async fn safety(&self, observation: &ObservedRestore) -> Result<Requeue, ReconcileError> {
         let status = self.status();
         match self.safety_backup(observation).await {
@@ -293,7 +291,7 @@ impl Turn<'_> {
         let target = source.at(format!("{}_before-restore_{uid}", source.key));
         let (folder, encryption) = (self.context.folder.as_deref(), self.restore.spec.encryption.as_ref());
         let store = crate::backup::open(base, folder, &namespace, &target, encryption).await?;
-        // A store that does not know it any more must not hold up the restore.
+        // A store that does not recognize the upload must not block the restore.
         if let Some(upload) = self.status().upload
             && let Err(failure) = store.abort(&upload.key, &upload.id).await
         {
@@ -358,7 +356,7 @@ impl Turn<'_> {
         let new = EtcdRestoreStatus { reason: reason.to_owned(), ..old.clone() };
         if *old != new {
             self.write_over(old, &new).await?;
-            self.tell(true, "RestoreWaiting", reason).await;
+            self.emit(true, "RestoreWaiting", reason).await;
         }
         Ok(Requeue::requeue(pace))
     }
@@ -370,7 +368,7 @@ impl Turn<'_> {
         new.completion_time = Some(Time(Timestamp::now()));
         self.write(&new).await?;
         tracing::warn!(restore = key(self.restore), reason, "restore failed");
-        self.tell(true, "RestoreFailed", reason).await;
+        self.emit(true, "RestoreFailed", reason).await;
         Ok(Requeue::requeue(SOON))
     }
 
@@ -386,7 +384,7 @@ impl Turn<'_> {
             "All members of EtcdCluster {} serve {data}; revision {revision}",
             self.restore.spec.etcd_cluster.name
         );
-        self.tell(false, "RestoreSucceeded", &text).await;
+        self.emit(false, "RestoreSucceeded", &text).await;
         Ok(Requeue::requeue(SOON))
     }
 
@@ -405,7 +403,7 @@ impl Turn<'_> {
         if !self.context.base.elector.leads() {
             return Err(ReconcileError::Step("lease not held, nothing written".into()));
         }
-        // The uid makes the server refuse when the object is another one by now.
+        // The uid makes the server reject the patch for a later object of the same name.
         let patch = json!({ "metadata": { "uid": self.restore.uid() }, "status": differences(old, new) });
         match self
             .api
@@ -419,7 +417,7 @@ impl Turn<'_> {
         }
     }
 
-    async fn tell(&self, warning: bool, reason: &'static str, text: &str) {
+    async fn emit(&self, warning: bool, reason: &'static str, text: &str) {
         let note = Note { warning, reason, text: text.to_owned(), pod: None };
         events::send(&self.context.base.recorder, &self.restore.object_ref(&()), &[note]).await;
     }

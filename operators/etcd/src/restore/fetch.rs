@@ -1,7 +1,7 @@
-//! What our own image does in the first member's pod: brings the snapshot there, and puts the restored data in place.
-//!
-//! A node that was restarted runs these containers again although etcd has data by then. So the data of etcd is only ever
-//! put where there is none, and the snapshot stays beside it.
+//! Commands of the operator's image in the first member's pod: fetch the snapshot and move the restored data
+//! into place.
+//! A restarted node runs these containers again although etcd has data by then. So the data of etcd is only
+//! written where none exists, and the snapshot stays next to it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,14 +12,14 @@ use tokio::io::AsyncWriteExt;
 
 use crate::storage::{STALL, Snapshot};
 
-/// The environment variable with the token.
 pub const TOKEN: &str = "ETCD_RESTORE_TOKEN";
-/// How the command that fetches ends when another time is worth waiting for: the operator or its store is out of reach. (EX_TEMPFAIL)
+/// Exit code of the fetch command for a temporary failure: the operator or its store is unreachable.
+/// (EX_TEMPFAIL)
 pub const NOT_NOW: u8 = 75;
-/// What a data folder of etcd contains.
+/// Subdirectory that marks a data directory of etcd.
 const MEMBER: &str = "member";
 
-/// What the operator answered instead of a snapshot.
+/// The operator's answer in place of a snapshot.
 #[derive(Debug, thiserror::Error)]
 #[error("the operator rejected the request for the snapshot: {status}: {words}")]
 struct Refused {
@@ -27,7 +27,7 @@ struct Refused {
     words: String,
 }
 
-/// Whether an error of [`fetch`] is one of the way, or of the store behind it, which may pass.
+/// Whether an error of [`fetch`] is temporary: of the network or of the store.
 #[must_use]
 pub fn may_pass(error: &anyhow::Error) -> bool {
     let refused = error.downcast_ref::<Refused>().is_some_and(|refused| refused.status.is_server_error());
@@ -76,10 +76,9 @@ pub struct CopyArgs {
     pub clear: Option<PathBuf>,
 }
 
-/// Fetches. A snapshot that is there already, whole, is not fetched again.
-///
+/// Fetches the snapshot, unless a complete one already exists.
 /// # Errors
-/// When it does not arrive whole.
+/// When it does not arrive completely.
 pub async fn fetch(args: &FetchArgs, token: Option<String>) -> anyhow::Result<()> {
     args.clear.as_deref().map_or(Ok(()), remove)?;
     if check(&args.to, &args.sha256).await.is_ok() {
@@ -87,7 +86,7 @@ pub async fn fetch(args: &FetchArgs, token: Option<String>) -> anyhow::Result<()
         return Ok(());
     }
     let token = token.with_context(|| format!("the environment variable {TOKEN} is missing"))?;
-    // The operator is reached in plain HTTP: an image without authorities will do.
+    // The operator serves plain HTTP: an image without certificate authorities is sufficient.
     let client = reqwest::Client::builder()
         .tls_certs_only([])
         .connect_timeout(Duration::from_secs(10))
@@ -126,7 +125,7 @@ async fn write(path: &Path, answer: reqwest::Response) -> anyhow::Result<u64> {
     Ok(written)
 }
 
-/// Reads a file whole: what was written to the disk is what counts.
+/// Verifies the file as written to disk.
 async fn check(path: &Path, sha256: &str) -> anyhow::Result<()> {
     let file =
         tokio::fs::File::open(path).await.with_context(|| format!("failed to open {}", path.display()))?;
@@ -142,10 +141,9 @@ async fn check(path: &Path, sha256: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Copies. A copy that is there already is left as it is: etcd may have completed it.
-///
+/// Copies the data. An existing copy stays unchanged: etcd may have completed it.
 /// # Errors
-/// When there is nothing to copy; what the file system said.
+/// When the source is missing; on file system errors.
 pub fn copy(args: &CopyArgs) -> anyhow::Result<()> {
     args.clear.as_deref().map_or(Ok(()), remove)?;
     if has_data(&args.to)? {
@@ -167,7 +165,7 @@ pub fn copy(args: &CopyArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Copies a folder with its permissions; etcd has files and folders, and nothing else.
+/// Copies a directory with its permissions; etcd has only files and directories.
 fn copy_folder(from: &Path, to: &Path) -> anyhow::Result<u64> {
     let failed = || format!("failed to copy {}", from.display());
     std::fs::create_dir(to).with_context(failed)?;
@@ -195,10 +193,9 @@ fn remove(folder: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("failed to remove {}", folder.display()))
 }
 
-/// Puts restored data in place, unless etcd has data.
-///
+/// Moves restored data into place, unless etcd has data.
 /// # Errors
-/// What the file system said.
+/// On file system errors.
 pub fn install(args: &InstallArgs) -> anyhow::Result<()> {
     if has_data(&args.to)? {
         tracing::info!("etcd already has data; keeping it");
@@ -207,7 +204,7 @@ pub fn install(args: &InstallArgs) -> anyhow::Result<()> {
     if !has_data(&args.from)? {
         bail!("{} contains no etcd data", args.from.display());
     }
-    // An empty folder, of a volume or of a try that broke off, is no data.
+    // An empty directory, of a volume or an interrupted attempt, is not data.
     absent_is_fine(std::fs::remove_dir(&args.to))
         .with_context(|| format!("{} is not empty", args.to.display()))?;
     std::fs::rename(&args.from, &args.to)
@@ -231,7 +228,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_may_pass_is_told_from_what_will_not() {
+    async fn transient_failures_are_distinguished_from_permanent_ones() {
         let dir = tempfile::tempdir().unwrap();
         let get = async |url: String, token: Option<&str>| {
             let args =
@@ -250,7 +247,7 @@ mod tests {
             assert_eq!(may_pass(&error), passes, "{error:#}");
             assert!(code == 200 || error.to_string().contains("its words"), "{error:#}");
         }
-        // nobody listens there
+        // no listener
         assert!(may_pass(&get("http://127.0.0.1:1/".into(), Some("t")).await));
         assert!(!may_pass(&get(base, None).await));
     }
@@ -266,7 +263,7 @@ mod tests {
         std::fs::create_dir_all(&snap).unwrap();
         std::fs::set_permissions(&snap, std::fs::Permissions::from_mode(0o700)).unwrap();
         std::fs::write(snap.join("db"), "written").unwrap();
-        // a try that broke off, and what the next container left
+        // an interrupted attempt, and the leftovers of the next container
         std::fs::create_dir_all(to.with_extension("partial").join("member/old")).unwrap();
         std::fs::create_dir_all(&clear).unwrap();
         copy(&args).unwrap();
@@ -274,12 +271,12 @@ mod tests {
         assert_eq!(std::fs::metadata(to.join("member/snap")).unwrap().permissions().mode() & 0o777, 0o700);
         assert!(!to.join("member/old").exists() && !clear.exists());
         assert_eq!(std::fs::read_to_string(snap.join("db")).unwrap(), "written");
-        // The node starts again: etcd completed the copy, and the claim is not mounted.
+        // The node restarts: etcd completed the copy, and the claim is not mounted.
         std::fs::write(to.join("member/snap/db"), "completed").unwrap();
         std::fs::remove_dir_all(&from).unwrap();
         copy(&args).unwrap();
         assert_eq!(std::fs::read_to_string(to.join("member/snap/db")).unwrap(), "completed");
-        // A link might lead anywhere.
+        // A link might point outside of the directory.
         let (from, to) = (dir.path().join("linked"), dir.path().join("other"));
         std::fs::create_dir_all(from.join("member")).unwrap();
         symlink("/etc/passwd", from.join("member/db")).unwrap();
@@ -298,7 +295,7 @@ mod tests {
         std::fs::create_dir_all(&to).unwrap();
         install(&args).unwrap();
         assert!(to.join("member/snap").exists() && !from.exists());
-        // The node starts again.
+        // The node restarts.
         std::fs::write(to.join("member/written"), "since").unwrap();
         std::fs::create_dir_all(from.join("member/snap")).unwrap();
         install(&args).unwrap();

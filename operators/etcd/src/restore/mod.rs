@@ -1,9 +1,9 @@
-//! `EtcdRestore`: a snapshot, or the data on the claim of a member that survived, takes the place of what an EtcdCluster holds; the
-//! object, its name and its Services stay.
-//!
-//! [`plan`] decides, one step at a time; [`observe`] reads, [`apply`] writes, [`controller`] runs them in turn. The
-//! snapshot is read from its store by the operator alone: [`serve`](mod@serve) hands it to the first member's pod, where [`fetch`]
-//! runs in our own image, because stores may be reachable, or mounted, for the operator only.
+//! `EtcdRestore`: replaces the data of an EtcdCluster by a snapshot, or by the data on the claim of a
+//! surviving member; the object, its name and its Services stay.
+//! [`plan`] decides, one step at a time; [`observe`] reads, [`apply`] writes, [`controller`] runs them in
+//! turn. Only the operator reads the snapshot from its store: [`serve`](mod@serve) passes it to the first
+//! member's pod, where [`fetch`] runs in the operator's image, because stores may be reachable, or mounted,
+//! for the operator only.
 
 mod apply;
 mod claim;
@@ -28,10 +28,10 @@ pub use serve::serve;
 #[cfg(test)]
 pub(crate) use verify::verify as verify_for_tests;
 
-/// Annotation on EtcdClusters: ids that their etcd cluster had before restores, with commas.
+/// Annotation on EtcdClusters: comma-separated etcd cluster ids from before restores.
 pub(crate) const ANNOTATION_FORMER: &str = "etcd.database.coreos.com/former-cluster-ids";
-/// Label on pods in which etcd runs on a copy of a claim's data, alone: uid of the EtcdRestore. They are no members, and no Service
-/// leads to them.
+/// Label on pods in which etcd runs alone on a copy of a claim's data: uid of the EtcdRestore. They are not
+/// members, and no Service selects them.
 pub(crate) const LABEL_RESTORED_BY: &str = "etcd.database.coreos.com/restored-by";
-/// Finalizer on EtcdRestores while they hold a cluster: one that goes gives the cluster back first.
+/// Finalizer on EtcdRestores while they hold a cluster: deletion releases the cluster first.
 pub(crate) const FINALIZER: &str = "etcd.database.coreos.com/restore";

@@ -1,7 +1,6 @@
-//! A whole restore in a world that is played, with an operator that dies between any two calls.
-//!
-//! The world is what outlives the operator: the two objects, pods, claims, the store. A step is the calls that `apply` and
-//! `controller` make for it, in their order; each call may be the last one of this operator.
+//! Simulation of a whole restore, with an operator that dies between any two calls.
+//! The world is what outlives the operator: the two objects, pods, claims, the store. A step makes the calls
+//! of `apply` and `controller` in their order; each call may be the last one of this operator.
 
 use proptest::prelude::*;
 
@@ -16,9 +15,9 @@ struct Pod {
     name: String,
     uid: u32,
     deleting: bool,
-    /// Where it fetches from: the number of the operator.
+    /// The operator that it fetches from, by number.
     from: u32,
-    /// How long it fetches already.
+    /// Progress of the download.
     fetching: u32,
     started: bool,
     serves: bool,
@@ -37,23 +36,21 @@ struct World {
     pods: Vec<Pod>,
     claims: Vec<String>,
     aside: Vec<String>,
-    /// The claim to restore from.
     source: Option<String>,
     /// etcd completed the copy of its data.
     completed: bool,
     objects: Vec<String>,
-    /// Parts of an upload that nobody took back.
+    /// Parts of uploads that were not aborted.
     uploads: Vec<String>,
     uids: u32,
     fresh: u32,
     operator: u32,
     /// Calls that this operator may still make.
     breath: usize,
-    /// Members that were stopped while the world still could be read and was not backed up.
+    /// Members stopped while the data was readable and not backed up.
     blunders: Vec<String>,
 }
 
-/// The operator died.
 struct Dead;
 
 impl World {
@@ -89,7 +86,7 @@ impl World {
         }
     }
 
-    /// All members but one lost their data; it is restored from the claim of that one.
+    /// All members but one lost their data; it is restored from that one's claim.
     fn lost(size: usize) -> Self {
         let mut world = Self::new(size, true);
         world.pods.truncate(1);
@@ -155,7 +152,7 @@ impl World {
         }
     }
 
-    /// What the step does, call by call. True when it is over.
+    /// Makes the calls of a step. True when the restore is complete.
     fn act(&mut self, step: Step) -> Result<bool, Dead> {
         match step {
             Step::Done => {
@@ -181,7 +178,8 @@ impl World {
                     self.call(|w| w.uploads.retain(|id| *id != upload.id))?;
                 }
                 let id = format!("upload-{}", self.fresh);
-                // Between these two an id can be lost; the store is told by the id in the next line, so both are one breath.
+                // Between these two an id could be lost; the next line records the id, so both count as one
+                // call.
                 self.call(|w| {
                     w.uploads.push(id.clone());
                     w.status.upload = Some(crate::crd::backup::Upload { key: "k".into(), id: id.clone() });
@@ -242,7 +240,7 @@ impl World {
         Ok(false)
     }
 
-    /// The first member, or the pod that comes before it.
+    /// The first member, or the pod that precedes it.
     fn create(&mut self, name: &str, recovers: bool) -> Result<(), Dead> {
         self.call(|_| ())?;
         self.call(|w| w.claims.push(name.to_owned()))?;
@@ -261,7 +259,7 @@ impl World {
         Ok(())
     }
 
-    /// What others do meanwhile: pods end, the seed gets on, the cluster controller adds members.
+    /// Progress of others: pods end, the seed starts, the cluster controller adds members.
     fn passes(&mut self) {
         self.pods.retain(|pod| !pod.deleting);
         let (operator, fetches) = (self.operator, self.source.is_none());
@@ -270,7 +268,7 @@ impl World {
                 pod.serves = true;
                 self.completed |= pod.recovers;
             } else if !fetches || pod.from == operator {
-                // It takes a while, in which the operator may die; then it fetches from nobody.
+                // It takes a while, in which the operator may die; then the download fails.
                 pod.fetching += 1;
                 pod.started = pod.fetching > 3;
             }
@@ -291,7 +289,7 @@ impl World {
         }
     }
 
-    /// Operators follow each other; each makes as many calls as `lives` says, the last one as many as it likes.
+    /// Operators follow each other; each makes as many calls as `lives` says, the last one without a limit.
     fn run(&mut self, lives: &[usize]) {
         let mut lives = lives.iter().copied().chain(std::iter::repeat(usize::MAX));
         self.breath = lives.next().unwrap_or(usize::MAX);

@@ -12,18 +12,18 @@ use crate::apply::why;
 use crate::backup::source::{Door, Entry};
 use crate::crd::restore::EtcdRestore;
 use crate::crd::{EtcdCluster, EtcdClusterStatus};
-use crate::dereference::{self, Environment};
 use crate::etcd::Etcd;
 use crate::names;
+use crate::observe::Environment;
 use crate::observed::{LOG_IN, Observed, PodView};
 use crate::plan::prove;
 use crate::validate::{Validated, validate};
 
-/// The observed state, and what is needed to act on it.
+/// The observed state, and the inputs of its steps.
 pub(crate) struct ObservedRestore {
     pub(crate) seen: Seen,
     pub(crate) cluster: Option<EtcdCluster>,
-    /// Absent when the spec is wrong.
+    /// Absent for an invalid spec.
     pub(crate) valid: Option<Validated>,
     pub(crate) observed: Option<Observed>,
     pub(crate) etcd: Etcd,
@@ -69,7 +69,7 @@ pub(crate) async fn observe(context: &Context, restore: &EtcdRestore) -> Result<
             found.version.clone_from(&valid.goal.version);
             found.size = valid.goal.size;
             found.paused = valid.goal.paused;
-            // Before the snapshot is known to be good, and when all is over, nobody needs to be asked.
+            // Before the snapshot is verified, and after completion, members are not queried.
             if (observation.seen.status.snapshot.is_some() || observation.seen.claim.is_some())
                 && !matches!(observation.seen.status.phase.as_str(), "Succeeded" | "Failed")
             {
@@ -79,9 +79,14 @@ pub(crate) async fn observe(context: &Context, restore: &EtcdRestore) -> Result<
                 let addressing = &*base.addressing;
                 let environment =
                     Environment { now: base.now(), classes: base.classes().await, ..Environment::default() };
-                let observed =
-                    dereference::observe(&base.client, &observation.etcd, addressing, &valid, &environment)
-                        .await;
+                let observed = crate::observe::observe(
+                    &base.client,
+                    &observation.etcd,
+                    addressing,
+                    &valid,
+                    &environment,
+                )
+                .await;
                 let observed = observed.map_err(|error| error.to_string())?;
                 found.pods = pods(context, &valid, &observed, restore).await?;
                 found.claims = observed
@@ -104,15 +109,15 @@ pub(crate) async fn observe(context: &Context, restore: &EtcdRestore) -> Result<
     Ok(observation)
 }
 
-/// The etcd version of the template, if there is one; nothing where the template is wrong, which the API server says when it is
-/// to be made.
+/// The etcd version of the template, if any; none for an invalid template, which the API server rejects on
+/// creation.
 fn template_version(restore: &EtcdRestore) -> Option<String> {
     let template = restore.spec.cluster_template.clone()?;
     let spec = serde_json::from_value(template).ok();
     let valid = spec.and_then(|spec| {
         let mut cluster = EtcdCluster::new(&restore.spec.etcd_cluster.name, spec);
         cluster.metadata.namespace.clone_from(&restore.metadata.namespace);
-        // Any will do: it gets one of its own when it is made.
+        // A placeholder: it gets its own uid on creation.
         cluster.metadata.uid.clone_from(&restore.metadata.uid);
         validate(&cluster).ok()
     });
@@ -137,7 +142,7 @@ fn of_object(cluster: &EtcdCluster) -> ClusterSeen {
     }
 }
 
-/// What the cluster controller says is not as it should be.
+/// A problem that the cluster controller reports.
 fn trouble(status: &EtcdClusterStatus) -> Option<String> {
     let conditions = [("TLSReady", "False"), ("Degraded", "True")];
     let found =
@@ -145,7 +150,7 @@ fn trouble(status: &EtcdClusterStatus) -> Option<String> {
     found.map(|condition| condition.message.clone())
 }
 
-/// The claim of `spec.fromClaim`, until its data was copied.
+/// The claim of `spec.fromClaim`, until its data is copied.
 async fn inspect_claim(context: &Context, seen: &mut Seen, cluster: &EtcdCluster) -> Result<(), String> {
     let copied = seen.status.claim.as_ref().is_some_and(|claim| claim.revision.is_some());
     let Some(name) = seen.claim.as_ref().filter(|_| !copied).map(|claim| claim.name.clone()) else {
@@ -163,7 +168,7 @@ async fn inspect_claim(context: &Context, seen: &mut Seen, cluster: &EtcdCluster
     Ok(())
 }
 
-/// The pod in which etcd runs on a copy of the claim's data, and what that etcd says.
+/// The pod in which etcd runs on a copy of the claim's data, and the answer of that etcd.
 async fn on_copy(
     context: &Context,
     observation: &ObservedRestore,
@@ -175,12 +180,12 @@ async fn on_copy(
     let api: Api<Pod> = Api::namespaced(context.base.client.clone(), &valid.namespace);
     let params = ListParams::default().labels(&format!("{LABEL_RESTORED_BY}={}", observation.seen.uid));
     let list = api.list(&params).await.map_err(|error| format!("failed to list pods: {}", why(&error)))?;
-    let views: Vec<PodView> = list.items.iter().map(dereference::view).collect();
-    let heard = observation.etcd.look(valid, &views, &*context.base.addressing).await;
+    let views: Vec<PodView> = list.items.iter().map(crate::observe::view).collect();
+    let answers = observation.etcd.observe(valid, &views, &*context.base.addressing).await;
     let observed = Observed {
-        endpoints: heard.endpoints,
-        silent: heard.silent,
-        refused: heard.refused,
+        endpoints: answers.endpoints,
+        silent: answers.silent,
+        refused: answers.refused,
         ..Observed::default()
     };
     Ok(list.items.iter().map(|pod| of_pod(pod, &observed, None)).collect())
@@ -206,7 +211,7 @@ async fn pods(
 
 fn of_pod(pod: &Pod, observed: &Observed, here: Option<&str>) -> PodSeen {
     let name = pod.name_any();
-    let view = dereference::view(pod);
+    let view = crate::observe::view(pod);
     let status = pod.status.clone().unwrap_or_default();
     let init: Vec<_> = status.init_container_statuses.into_iter().flatten().collect();
     let fetch = pod
@@ -214,7 +219,7 @@ fn of_pod(pod: &Pod, observed: &Observed, here: Option<&str>) -> PodSeen {
         .iter()
         .flat_map(|spec| spec.init_containers.iter().flatten())
         .find(|c| c.name == seed::FETCH);
-    // One that is restored from a claim fetches nothing.
+    // A member restored from a claim downloads nothing.
     let reaches_us =
         here.zip(fetch).is_none_or(|(url, fetch)| fetch.command.iter().flatten().any(|word| word == url));
     let recovers = pod.labels().contains_key(LABEL_RESTORED_BY);
@@ -222,7 +227,7 @@ fn of_pod(pod: &Pod, observed: &Observed, here: Option<&str>) -> PodSeen {
         let ends = [&status.state, &status.last_state].into_iter().flatten();
         ends.filter_map(|state| state.terminated.clone()).find(|end| end.exit_code != 0)
     };
-    // The operator that it fetches from knows no better how long its store is away.
+    // Temporary: the operator does not know either how long its store stays unreachable.
     let passes = |status: &&ContainerStatus| {
         ended(status).is_some_and(|end| end.exit_code == i32::from(super::fetch::NOT_NOW))
     };
@@ -260,7 +265,7 @@ fn of_pod(pod: &Pod, observed: &Observed, here: Option<&str>) -> PodSeen {
     }
 }
 
-/// A read through a majority, once it is asked for.
+/// Revision of a linearizable read, where the plan needs it.
 async fn revision(context: &Context, observation: &ObservedRestore, observed: &Observed) -> Option<i64> {
     if observation.seen.status.cluster_id.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! Where this operator is, and which image it is: what the first member's pod must know to fetch its snapshot.
+//! Address and image of this operator, for the first member's pod to download its snapshot.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client};
@@ -6,24 +6,21 @@ use tokio::sync::OnceCell;
 
 use crate::apply::why;
 
-/// Names that the container of an operator has in bundles of ours and of upstream.
+/// Container names of the operator in the bundles of this project and of upstream.
 const CONTAINERS: [&str; 2] = ["etcd-restore-operator", "etcd-operator"];
 
-/// What is known of it at start.
+/// Settings from the start of the process.
 #[derive(Debug, Default)]
 pub struct Place {
-    /// Host and port under which pods reach this operator; without it the address of the own pod.
+    /// Host and port of this operator for pods; default: the address of its own pod.
     pub advertise: Option<String>,
-    /// Port of the listener.
     pub port: u16,
-    /// The image of the operator; without it that of the own pod.
+    /// The image of the operator; default: that of its own pod.
     pub image: Option<String>,
-    /// Namespace and name of the own pod.
     pub pod: Option<(String, String)>,
     found: OnceCell<Found>,
 }
 
-/// What the pod must know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) url: String,
@@ -31,7 +28,6 @@ pub(crate) struct Found {
 }
 
 impl Place {
-    /// As given at start.
     #[must_use]
     pub fn new(
         advertise: Option<String>,
@@ -43,10 +39,10 @@ impl Place {
     }
 
     pub(crate) async fn find(&self, client: &Client) -> Result<Found, String> {
-        self.found.get_or_try_init(|| self.look(client)).await.cloned()
+        self.found.get_or_try_init(|| self.read(client)).await.cloned()
     }
 
-    async fn look(&self, client: &Client) -> Result<Found, String> {
+    async fn read(&self, client: &Client) -> Result<Found, String> {
         let url = |address: &str| format!("http://{address}");
         if let (Some(address), Some(image)) = (&self.advertise, &self.image) {
             return Ok(Found { url: url(address), image: image.clone() });

@@ -1,22 +1,19 @@
-//! The next step of a restore: a pure function of what is remembered in its status and of what is seen. Every step can be
-//! done twice, and what must not be forgotten is written down before it is relied on; so it can break off anywhere.
-//!
-//! Nothing of the cluster is touched before the snapshot was read whole and found good, fits to the cluster, and what the
-//! cluster holds now is backed up, if it can be. From then on the members are this plan's (the annotation on the EtcdCluster
-//! says so), until the first member of the new etcd cluster serves.
+//! The next step of a restore: a pure function of status and observation. Every step is idempotent, and state
+//! is recorded before anything relies on it; so a restore can be interrupted anywhere.
+//! The cluster stays unchanged until the whole snapshot is read and verified, matches the cluster, and the
+//! current data is backed up, if possible. From then on this plan owns the members (by the annotation on the
+//! EtcdCluster), until the first member of the new etcd cluster serves.
 
 use super::claim::{self, ClaimSeen};
 use crate::crd::restore::EtcdRestoreStatus;
 use crate::observed::LOG_IN;
 
-/// The seed's containers were started so often: it will not get better by itself.
+/// Restarts of the seed's containers until the restore fails.
 pub(super) const SEED_TRIES: i32 = 5;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seen {
-    /// What is remembered.
     pub(crate) status: EtcdRestoreStatus,
-    /// Uid of the EtcdRestore.
     pub(crate) uid: String,
     /// Why the spec has no source.
     pub(crate) invalid: Option<String>,
@@ -24,52 +21,47 @@ pub(crate) struct Seen {
     pub(crate) claim: Option<ClaimSeen>,
     pub(crate) allow_other_cluster: bool,
     pub(crate) skip_safety_backup: bool,
-    /// There is a template; the etcd version that it asks for.
+    /// etcd version of the template, if there is one.
     pub(crate) template: Option<String>,
-    /// Our finalizer is on it: were it deleted now, the cluster would be given back first.
+    /// The finalizer is set: deletion releases the cluster first.
     pub(crate) guarded: bool,
-    /// Name of the EtcdCluster.
     pub(crate) name: String,
     pub(crate) cluster: Option<ClusterSeen>,
-    /// Name for a member that never was.
+    /// An unused member name.
     pub(crate) fresh_name: String,
 }
 
-/// The EtcdCluster.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ClusterSeen {
     pub(crate) uid: String,
     pub(crate) deleting: bool,
-    /// It is to be left alone.
     pub(crate) paused: bool,
-    /// What is wrong with its spec.
     pub(crate) invalid: Option<String>,
-    /// Uid of the EtcdRestore that works on the members.
+    /// Uid of the EtcdRestore that holds the members.
     pub(crate) holder: Option<String>,
-    /// etcd version that is wanted.
     pub(crate) version: String,
     pub(crate) size: usize,
     /// Id of the etcd cluster, by the status.
     pub(crate) cluster_id: Option<String>,
-    /// Ids that it had before other restores.
+    /// Ids before other restores.
     pub(crate) former_ids: Vec<String>,
-    /// Members with a vote, and those that serve, by the status.
+    /// Number of voters and of serving members, by the status.
     pub(crate) voters: usize,
     pub(crate) ready: usize,
-    /// The cluster controller calls it available.
+    /// The cluster controller reports it as available.
     pub(crate) available: bool,
     /// It lost its data, by the status.
     pub(crate) lost: bool,
-    /// What the cluster controller says is not as it should be.
+    /// A problem that the cluster controller reports.
     pub(crate) trouble: Option<String>,
-    /// A quorum was proved in this look.
+    /// A quorum was proved in this observation.
     pub(crate) serves: bool,
-    /// Members serve, and say nothing of themselves.
+    /// Members serve, but require authentication.
     pub(crate) silent: bool,
     pub(crate) pods: Vec<PodSeen>,
-    /// Claims that hold the data of members: name and uid.
+    /// Claims with the data of members: name and uid.
     pub(crate) claims: Vec<(String, String)>,
-    /// Revision of a read that went through a majority, in this look.
+    /// Revision of a linearizable read in this observation.
     pub(crate) revision: Option<i64>,
 }
 
@@ -78,63 +70,68 @@ pub(crate) struct PodSeen {
     pub(crate) name: String,
     pub(crate) uid: String,
     pub(crate) deleting: bool,
-    /// It ended for good.
+    /// It terminated permanently.
     pub(crate) ended: bool,
     /// etcd ran in it.
     pub(crate) ever_started: bool,
-    /// It fetches from where this operator is.
+    /// Its download address is that of this operator.
     pub(crate) reaches_us: bool,
-    /// How often its containers before etcd failed.
+    /// Failures of its init containers.
     pub(crate) failures: i32,
-    /// Why it does not get on.
+    /// Why it makes no progress.
     pub(crate) trouble: Option<String>,
     /// Id of the etcd cluster that it serves, once it does.
     pub(crate) serves: Option<String>,
-    /// Its newest revision.
     pub(crate) revision: Option<i64>,
     /// Its etcd runs on a copy of a claim's data, to complete it.
     pub(crate) recovers: bool,
 }
 
-/// The answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Step {
-    /// It is over.
     Done,
-    /// Something must happen first; `phase` and the words are for people.
+    /// A prerequisite is missing; `phase` and the message are for users.
     Wait(&'static str, String),
-    /// It cannot be done.
     Fail(String),
-    /// Read the snapshot whole.
+    /// Read and verify the whole snapshot.
     Verify,
-    /// Make the EtcdCluster of the template, held from its first moment.
+    /// Create the EtcdCluster of the template, held from the start.
     CreateCluster,
-    /// Back up what the cluster holds.
+    /// Back up the current data of the cluster.
     SafetyBackup,
-    /// Write this down.
     Remember(Box<EtcdRestoreStatus>),
-    /// Take the members over.
+    /// Take ownership of the members.
     Hold,
-    /// Stop a member.
-    DeletePod { name: String, uid: String },
-    /// Keep the data of a former member, out of the way.
-    SetAside { name: String, uid: String },
+    DeletePod {
+        name: String,
+        uid: String,
+    },
+    /// Retain the data of a former member, detached from the cluster.
+    SetAside {
+        name: String,
+        uid: String,
+    },
     /// Run etcd on a copy of a claim's data.
-    Recover { name: String },
-    /// Start the first member, with the snapshot or with what the copy holds.
-    CreateSeed { name: String },
-    /// Tell the EtcdCluster of its new etcd cluster, and give the members back.
+    Recover {
+        name: String,
+    },
+    /// Start the first member, with the snapshot or with the data of the copy.
+    CreateSeed {
+        name: String,
+    },
+    /// Record the new etcd cluster in the EtcdCluster, and release the members.
     HandOver,
-    /// Give the members back after a failure.
+    /// Release the members after a failure.
     Release,
-    /// Hold a cluster that was made for this and never held anything: given back, it would start empty, as if the restore had
-    /// brought it. It is given back when the EtcdRestore is deleted.
+    /// Hold a cluster that was created for this restore and never had data: released, it would start empty
+    /// and look restored. It is released when the EtcdRestore is deleted.
     Keep,
-    /// All members serve, and the data is there.
-    Succeed { revision: i64 },
+    /// All members serve, and the data is present.
+    Succeed {
+        revision: i64,
+    },
 }
 
-/// The next step. First match wins.
 pub(crate) fn next_step(seen: &Seen) -> Step {
     let status = &seen.status;
     let held = seen.cluster.as_ref().is_some_and(|c| c.holder.as_ref() == Some(&seen.uid));
@@ -165,7 +162,7 @@ pub(crate) fn next_step(seen: &Seen) -> Step {
         }
         let snapshot = status.snapshot.as_ref().filter(|_| seen.cluster.is_none());
         if let (Some(version), Some(snapshot)) = (&seen.template, snapshot) {
-            // Not made first and refused then: given back, it would start as an empty cluster.
+            // Rejected before creation: once released, it would start as an empty cluster.
             return newer("the snapshot", &snapshot.etcd_version, version)
                 .map_or(Step::CreateCluster, Step::Fail);
         }
@@ -201,14 +198,14 @@ pub(crate) fn next_step(seen: &Seen) -> Step {
     after(seen, cluster, held)
 }
 
-/// Before anything is touched.
+/// Before any change.
 fn before(seen: &Seen, cluster: &ClusterSeen, snapshot: &crate::crd::restore::SnapshotStatus) -> Step {
     let status = &seen.status;
     if let Some(why) = newer("the snapshot", &snapshot.etcd_version, &cluster.version) {
         return Step::Fail(why);
     }
     let known = |id: &String| cluster.cluster_id.as_ref() == Some(id) || cluster.former_ids.contains(id);
-    // A cluster that never was one has nothing that could be taken for something else.
+    // A cluster that never had an id cannot be confused with another.
     if !seen.allow_other_cluster
         && cluster.cluster_id.is_some()
         && !snapshot.cluster_id.is_empty()
@@ -260,7 +257,7 @@ fn before(seen: &Seen, cluster: &ClusterSeen, snapshot: &crate::crd::restore::Sn
     })
 }
 
-/// From the last member that is stopped to the first one that serves.
+/// From the last stopped member to the first one that serves.
 fn seed(seen: &Seen, cluster: &ClusterSeen, held: bool) -> Step {
     let status = &seen.status;
     if !held || !seen.guarded {
@@ -300,7 +297,7 @@ fn seed(seen: &Seen, cluster: &ClusterSeen, held: bool) -> Step {
         new.reason.clear();
         return Step::Remember(Box::new(new));
     }
-    // An operator that was started again is somewhere else. What holds data is never made anew.
+    // A restarted operator has another address. A pod with data is never recreated.
     if !pod.ever_started && (pod.ended || !pod.reaches_us) {
         return Step::DeletePod { name: pod.name.clone(), uid: pod.uid.clone() };
     }
@@ -319,10 +316,10 @@ fn seed(seen: &Seen, cluster: &ClusterSeen, held: bool) -> Step {
     Step::Wait("Seeding", format!("pod {}: {trouble}", pod.name))
 }
 
-/// From the first member that serves to the last one.
+/// From the first serving member to the last one.
 fn after(seen: &Seen, cluster: &ClusterSeen, held: bool) -> Step {
     let status = &seen.status;
-    // Told again until both are there: the id, and that it is held no more.
+    // Repeated until both are recorded: the id, and that the cluster is not held any more.
     if held || cluster.cluster_id.as_ref() != Some(&status.cluster_id) {
         return Step::HandOver;
     }
@@ -360,8 +357,8 @@ fn incomplete(status: &EtcdRestoreStatus, revision: i64) -> Option<String> {
     })
 }
 
-/// Why the data of `what`, from etcd of version `from`, cannot be taken in by etcd of version `to`. What cannot be compared is
-/// not refused.
+/// Why etcd of version `to` cannot read the data of `what`, written by etcd of version `from`. Unparsable
+/// versions are not rejected.
 pub(super) fn newer(what: &str, from: &str, to: &str) -> Option<String> {
     let minor = |text: &str| {
         let mut parts = text.trim_start_matches('v').split('.').map(str::parse::<u64>);

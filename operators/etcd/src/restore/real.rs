@@ -1,4 +1,4 @@
-//! The way of a snapshot into a real etcd, by the command lines that the seed's pod has.
+//! A snapshot restored into a real etcd, by the command lines of the seed's pod.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -16,7 +16,7 @@ use crate::addressing::InCluster;
 use crate::backup::tests::{Member, back_up, skipped};
 use crate::validate::{tests::cluster, validate};
 
-/// The file in `dir` that stands for one in the pod.
+/// The file in `dir` for a path in the pod.
 fn inside(dir: &Path, path: &str) -> PathBuf {
     dir.join(path.trim_start_matches("/var/etcd/"))
 }
@@ -45,7 +45,7 @@ async fn a_backup_becomes_a_member_of_a_new_etcd_cluster() {
         (Some(good.revision), good.version.as_str())
     );
 
-    // The operator hands it out to who has the token.
+    // The operator serves it to the holder of the token.
     let bytes = std::fs::read(s3.dir.path().join("bucket/etcd")).unwrap();
     let app = Router::new().route(
         "/v1/restore/shop/back",
@@ -90,7 +90,7 @@ async fn a_backup_becomes_a_member_of_a_new_etcd_cluster() {
     assert!(format!("{other:#}").contains("the snapshot differs from the verified one"), "{other:#}");
     fetch(&args(sha256), Some("sesame".into())).await.unwrap();
     server.abort();
-    // A node that starts again runs it again, and needs nobody for it.
+    // A restarted node runs it again, without the operator.
     fetch(&args(sha256), None).await.unwrap();
 
     take_in(&pod, "127.78.3.2", &command(1), &command(2));
@@ -102,9 +102,9 @@ async fn a_backup_becomes_a_member_of_a_new_etcd_cluster() {
     assert!(status.header().unwrap().revision() >= good.revision);
 }
 
-/// Restores, and puts the data in place, by the commands of the containers that do.
+/// Restores the data and moves it into place, by the commands of the containers.
 fn take_in(pod: &Path, ip: &str, restore: &[String], put: &[String]) {
-    // The address of the member in this test is another one, and there is no pod around its files.
+    // The member's address differs in this test, and its files are not in a pod.
     let (in_pod, peer) = (seed_url(restore), format!("http://{ip}:2380"));
     let words = restore[1..]
         .iter()
@@ -115,7 +115,7 @@ fn take_in(pod: &Path, ip: &str, restore: &[String], put: &[String]) {
         .unwrap();
 }
 
-/// Names, lengths and sums of all files below a folder.
+/// Names, lengths and hashes of all files below a directory.
 fn files(folder: &Path) -> Vec<(PathBuf, u64, String)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -132,7 +132,7 @@ fn files(folder: &Path) -> Vec<(PathBuf, u64, String)> {
     found
 }
 
-/// Runs the etcd of a pod's command on an address of its own, until it serves. Gives the revision.
+/// Runs the etcd of a pod's command on its own address until it serves; returns the revision.
 async fn run(pod: &Path, ip: &str, command: &[String]) -> (Child, i64) {
     let words = command[1..].iter().map(|word| {
         let word = word.replace("/var/etcd/", &format!("{}/", pod.display()));
@@ -159,7 +159,7 @@ async fn what_only_the_log_of_a_survivor_has_is_restored_and_its_claim_stays_as_
     if skipped("what_only_the_log_of_a_survivor_has_is_restored_and_its_claim_stays_as_it_is") {
         return;
     }
-    // given a member that is killed before its database has what its log has
+    // given a member that is killed before its database has everything in its log
     let dir = tempfile::tempdir().unwrap();
     let survivor = dir.path().join("survivor/data");
     let old = Member::start("127.78.3.3", "old", &survivor).await;
@@ -173,7 +173,7 @@ async fn what_only_the_log_of_a_survivor_has_is_restored_and_its_claim_stays_as_
     drop(old);
     let before = files(&survivor);
 
-    // when the first pod copies its data, and runs etcd on the copy
+    // when the first pod copies its data and runs etcd on the copy
     let cluster = validate(&cluster(serde_json::json!({ "size": 1, "version": "3.4.23" }))).unwrap();
     let place = Found { url: "http://127.0.0.1:1".into(), image: "operator:1".into() };
     let built = |source| {

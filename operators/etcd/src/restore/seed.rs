@@ -1,7 +1,8 @@
-//! The pod of the first member: that of any member, with three containers before etcd. None of them has a shell.
-//!
-//! From a claim it takes two pods of the same name and volume, one after the other. In the first, which is no member, etcd runs on
-//! a copy of the claim's data. The second takes the database of the copy in as if it were a snapshot: the cluster gets a new id.
+//! The pod of the first member: that of any member, with three containers before etcd. None of them has a
+//! shell.
+//! From a claim it takes two consecutive pods of the same name and volume. In the first, which is not a
+//! member, etcd runs on a copy of the claim's data. The second restores the database of the copy like a
+//! snapshot: the cluster gets a new id.
 
 use k8s_openapi::api::core::v1::{
     Container, EnvVar, EnvVarSource, PersistentVolumeClaimVolumeSource, Pod, PodSecurityContext, PodSpec,
@@ -18,7 +19,6 @@ use crate::crd::restore::SnapshotStatus;
 use crate::names;
 use crate::validate::Validated;
 
-/// Name of the container that fetches.
 pub(crate) const FETCH: &str = "fetch-snapshot";
 const MOUNT: &str = "/var/etcd";
 const SNAPSHOT: &str = "/var/etcd/restore/snapshot.db";
@@ -26,31 +26,28 @@ const RESTORED: &str = "/var/etcd/restore/data";
 /// The copy of the data on a claim.
 const COPY: &str = "/var/etcd/restore/survivor";
 const COPIED_DATABASE: &str = "/var/etcd/restore/survivor/member/snap/db";
-/// Where the container that copies has the claim.
+/// Mount path of the claim in the copying container.
 const SURVIVOR: &str = "/var/survivor";
 const SURVIVOR_VOLUME: &str = "survivor";
-/// Of etcd: start with the data, without the other members.
+/// Flag of etcd: start with the data, without the other members.
 const FORCE: &str = "--force-new-cluster";
 
-/// Where the data comes from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Source<'a> {
-    /// A snapshot, which the operator hands out.
+    /// A snapshot served by the operator.
     Snapshot(&'a SnapshotStatus),
-    /// The database of the copy, which etcd completed.
+    /// The database of the copy, completed by etcd.
     Copy,
-    /// This claim, whose data etcd of this version completes in a copy; the pod for that belongs to the EtcdRestore.
+    /// This claim, whose data etcd of this version completes in a copy; the EtcdRestore owns the pod for
+    /// that.
     Claim { name: &'a str, version: &'a str, owner: &'a OwnerReference },
 }
 
-/// What the seed is made of.
 pub(crate) struct Seed<'a> {
     pub(crate) cluster: &'a Validated,
-    /// Name of the member.
     pub(crate) name: &'a str,
-    /// Name of the EtcdRestore.
     pub(crate) restore: &'a str,
-    /// Uid of it: also the token of the new etcd cluster, so that its id is a new one.
+    /// Uid of the EtcdRestore: also the token of the new etcd cluster, so that its id is new.
     pub(crate) uid: &'a str,
     pub(crate) source: Source<'a>,
     pub(crate) place: &'a Found,
@@ -58,7 +55,7 @@ pub(crate) struct Seed<'a> {
 }
 
 impl Seed<'_> {
-    /// Where it fetches.
+    /// Download URL.
     pub(crate) fn url(&self) -> String {
         format!("{}{}", self.place.url, super::serve::path(&self.cluster.namespace, self.restore))
     }
@@ -70,7 +67,7 @@ impl Seed<'_> {
         };
         let peer = addressing.peer_url(self.cluster, self.name);
         let alone = [(self.name.to_owned(), peer.clone())];
-        // It starts with data; without it, it must not become an empty cluster of its own.
+        // It starts with data; without data it must not become an empty cluster.
         let member =
             Member { name: self.name, seed: false, initial_cluster: &alone, version, volume: self.volume };
         let mut made = pod::pod(self.cluster, &member, addressing);
@@ -90,7 +87,7 @@ impl Seed<'_> {
             command: Some(command),
             resources: self.cluster.pod.resources.clone(),
             volume_mounts: Some(mounts.clone()),
-            // What went wrong is told in the status of the EtcdRestore.
+            // The status of the EtcdRestore reports the failure.
             termination_message_policy: Some("FallbackToLogsOnError".into()),
             ..Container::default()
         };
@@ -122,7 +119,7 @@ impl Seed<'_> {
             spec.init_containers = Some(vec![bring]);
             run_on_copy(spec, name);
             pod::confine(spec);
-            // The cluster's controller, Services and budget find members by these.
+            // The cluster's controller, Services and budget select members by these.
             let labels = made.metadata.labels.get_or_insert_default();
             names::cluster_labels(&self.cluster.name).keys().for_each(|key| _ = labels.remove(key));
             labels.insert(LABEL_RESTORED_BY.into(), self.uid.into());
@@ -165,7 +162,6 @@ impl Seed<'_> {
         made
     }
 
-    /// The variable with the token.
     fn token(&self) -> EnvVar {
         EnvVar {
             name: super::fetch::TOKEN.into(),
@@ -173,7 +169,8 @@ impl Seed<'_> {
                 secret_key_ref: Some(SecretKeySelector {
                     name: token_secret(self.restore),
                     key: TOKEN_KEY.into(),
-                    // It goes with the EtcdRestore; the pod, whose node may start again, has the snapshot by then.
+                    // It is deleted with the EtcdRestore; the pod, whose node may restart, has the snapshot
+                    // by then.
                     optional: Some(true),
                 }),
                 ..EnvVarSource::default()
@@ -183,7 +180,7 @@ impl Seed<'_> {
     }
 }
 
-/// etcd runs on the copy, alone. The claim is mounted by the container that copies, and by no other.
+/// etcd runs alone on the copy. Only the copying container mounts the claim.
 fn run_on_copy(spec: &mut PodSpec, claim: &str) {
     spec.volumes.get_or_insert_default().push(Volume {
         name: SURVIVOR_VOLUME.into(),
@@ -201,8 +198,8 @@ fn run_on_copy(spec: &mut PodSpec, claim: &str) {
     }
 }
 
-/// Whom the containers of the operator's image run as: whoever it is there, the volume belongs to whom etcd's image runs as, which is
-/// root, unless the cluster says otherwise or lets a group write.
+/// User of the containers with the operator's image: the volume belongs to the user of etcd's image, which is
+/// root, unless the cluster specifies another user or a group with write access.
 fn own_user(pod: Option<&PodSecurityContext>) -> Option<SecurityContext> {
     let says = |pod: &PodSecurityContext| {
         pod.run_as_user.is_some() || pod.fs_group.is_some() || pod.run_as_non_root == Some(true)
@@ -256,7 +253,8 @@ mod tests {
     fn etcd_completes_a_copy_of_the_claim_which_is_mounted_read_only_and_by_the_copying_container_alone() {
         let owner = OwnerReference { uid: "r-1".into(), ..OwnerReference::default() };
         let pod = seed_from(Source::Claim { name: "orders-old", version: "3.4.23", owner: &owner });
-        // It is no member: nothing finds it by the labels of the cluster, and it goes with the EtcdRestore.
+        // It is not a member: the cluster's selectors do not match it, and it is deleted with the
+        // EtcdRestore.
         let labels = pod.metadata.labels.clone().unwrap();
         assert_eq!(labels[LABEL_RESTORED_BY], "r-1");
         assert!(!labels.contains_key("app") && !labels.contains_key("etcd_cluster"), "{labels:?}");

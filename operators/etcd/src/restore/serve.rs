@@ -1,5 +1,5 @@
-//! Hands a snapshot to the pod that is to take it in, and to nobody else: each restore has a token of its own, which only
-//! that pod is given, and which opens nothing once the restore is past that point.
+//! Serves a snapshot to the pod that restores it, and to no other client: each restore has a token, which
+//! only that pod receives and which is void once the restore is past that point.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,7 +21,6 @@ use crate::controller::Context as Base;
 use crate::crd::restore::EtcdRestore;
 use crate::storage::Target;
 
-/// Path of a restore's snapshot.
 pub(crate) fn path(namespace: &str, name: &str) -> String {
     format!("/v1/restore/{namespace}/{name}")
 }
@@ -32,7 +31,6 @@ struct Server {
 }
 
 /// Serves until shutdown.
-///
 /// # Errors
 /// When the listener breaks.
 pub async fn serve(
@@ -57,7 +55,7 @@ async fn snapshot(
         Err((status, words)) => {
             tracing::warn!(restore = format!("{namespace}/{name}"), %status, words, "failed to serve a \
              snapshot");
-            // Who has no token learns nothing.
+            // Unauthenticated clients get no details.
             let words = if status == StatusCode::UNAUTHORIZED { "token required".to_owned() } else { words };
             (status, words).into_response()
         }
@@ -107,14 +105,14 @@ impl Server {
             .map_err(broken)?;
         let found = store.get(&target.key).await.map_err(|failure| broken(failure.to_string()))?;
         let body = Body::from_stream(found.pieces.map(|piece| piece.map_err(std::io::Error::other)));
-        // As it was when it was verified: before encryption.
+        // The size at verification: before encryption.
         let size = status.snapshot.map_or(0, |snapshot| snapshot.size_bytes);
         let length = [(header::CONTENT_LENGTH, size.to_string())];
         Ok((length, body).into_response())
     }
 }
 
-/// Takes as long for a wrong token as for the right one: hashes are compared, which nobody can aim at.
+/// Comparison time does not depend on the token: hashes are compared, which an attacker cannot choose.
 fn same(a: &[u8], b: &[u8]) -> bool {
     let hash = |bytes: &[u8]| ring::digest::digest(&ring::digest::SHA256, bytes);
     hash(a).as_ref() == hash(b).as_ref()

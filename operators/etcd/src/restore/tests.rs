@@ -16,7 +16,7 @@ fn snapshot() -> SnapshotStatus {
     }
 }
 
-/// A healthy cluster of one member, and a snapshot that was read.
+/// A healthy cluster of one member, and a verified snapshot.
 fn seen() -> Seen {
     Seen {
         status: EtcdRestoreStatus {
@@ -95,16 +95,16 @@ fn what_the_cluster_holds_is_backed_up_when_it_can_be_read() {
     );
     let lost = with(|_, cluster| (cluster.serves, cluster.available) = (false, false));
     assert!(matches!(next_step(&lost), Step::Remember(s) if s.safety_backup.contains("no quorum")));
-    // One that serves and says nothing of itself may hold anything, also one whose id nobody ever heard.
+    // A serving member that requires authentication may hold any data, also one whose id was never recorded.
     for known in [true, false] {
         let silent = with(|_, cluster| {
             (cluster.serves, cluster.available, cluster.silent) = (false, false, true);
             cluster.cluster_id = cluster.cluster_id.take().filter(|_| known);
         });
-        let told = next_step(&silent);
+        let reported = next_step(&silent);
         assert!(
-            matches!(&told, Step::Wait("Verified", text) if text.contains("spec.auth.rootSecret")),
-            "{told:?}"
+            matches!(&reported, Step::Wait("Verified", text) if text.contains("spec.auth.rootSecret")),
+            "{reported:?}"
         );
     }
     let unwanted = with(|seen, _| seen.skip_safety_backup = true);
@@ -259,7 +259,7 @@ fn success_is_all_members_and_a_read_that_shows_the_data() {
     );
     assert!(matches!(scaling(|_, c| c.ready = 2), Step::Wait("Scaling", _)));
     assert!(matches!(scaling(|_, c| c.voters = 2), Step::Wait("Scaling", _)));
-    // what stops the cluster controller is told here too
+    // the problem of the cluster controller is reported here too
     let stopped = scaling(|_, c| (c.ready, c.trouble) = (2, Some("etcd asks who we are".into())));
     let text = "2 of 3 members serve; EtcdCluster orders: etcd asks who we are";
     assert_eq!(stopped, Step::Wait("Scaling", text.into()));
@@ -268,7 +268,7 @@ fn success_is_all_members_and_a_read_that_shows_the_data() {
     assert!(matches!(scaling(|_, c| c.lost = true), Step::Fail(_)));
 }
 
-/// A cluster that lost its quorum for good, and the claim of a member that survived.
+/// A cluster with a permanently lost quorum, and the claim of a surviving member.
 fn lost(change: impl FnOnce(&mut Seen, &mut ClusterSeen)) -> Step {
     next_step(&with(|seen, cluster| {
         (seen.status, seen.claim) = (EtcdRestoreStatus::default(), Some(claim()));
@@ -336,16 +336,16 @@ fn etcd_completes_the_copy_and_ends_before_the_first_member_starts() {
     let recovering = || PodSeen { recovers: true, ..seed_pod() };
     assert!(matches!(copying(None, |_, c| c.pods = vec![recovering()]), Step::Wait("Seeding", _)));
     let serves = || PodSeen { serves: Some("aa".into()), revision: Some(12), ..recovering() };
-    let told = copying(None, |_, c| c.pods = vec![serves()]);
+    let reported = copying(None, |_, c| c.pods = vec![serves()]);
     assert!(
-        matches!(&told, Step::Remember(s) if s.claim.as_ref().unwrap().revision == Some(12) && s.cluster_id.is_empty()),
-        "{told:?}"
+        matches!(&reported, Step::Remember(s) if s.claim.as_ref().unwrap().revision == Some(12) && s.cluster_id.is_empty()),
+        "{reported:?}"
     );
     let delete = Step::DeletePod { name: "orders-seed".into(), uid: "p-2".into() };
     assert_eq!(copying(Some(12), |_, c| c.pods = vec![serves()]), delete);
     let ending = copying(Some(12), |_, c| c.pods = vec![PodSeen { deleting: true, ..serves() }]);
     assert!(matches!(ending, Step::Wait("Seeding", _)));
-    // The claim may go by now.
+    // The claim may be deleted by now.
     let next = copying(Some(12), |seen, _| seen.claim.as_mut().unwrap().refusal = Some("not found".into()));
     assert_eq!(next, Step::CreateSeed { name: "orders-seed".into() });
     let evicted = copying(None, |_, c| c.pods = vec![PodSeen { ended: true, ..recovering() }]);

@@ -1,4 +1,4 @@
-//! Reads a snapshot whole, as it will be read again later, and says what it is.
+//! Reads a whole snapshot, as the later restore does, and returns its metadata.
 
 use std::time::Duration;
 
@@ -7,10 +7,9 @@ use futures::StreamExt;
 use crate::crd::restore::SnapshotStatus;
 use crate::storage::{Failure, LABEL_CLUSTER, LABEL_REVISION, LABEL_VERSION, Snapshot, Store};
 
-/// Reads it. What stands still for `stall` is given up.
-///
+/// Reads the snapshot; no progress for `stall` is a failure.
 /// # Errors
-/// [`Failure::Damaged`] when it is not whole; anything else may be better later.
+/// [`Failure::Damaged`] when it is not whole; other failures may be temporary.
 pub(crate) async fn verify(store: &Store, key: &str, stall: Duration) -> Result<SnapshotStatus, Failure> {
     let stalled = |bytes: u64| Failure::Stalled { what: "the store", bytes, after: stall };
     let found = tokio::time::timeout(stall, store.get(key)).await;
@@ -40,7 +39,7 @@ mod tests {
     use crate::storage::tests::{Fault, S3, fake_snapshot};
 
     #[tokio::test]
-    async fn a_store_that_breaks_off_or_says_nothing_is_told_from_a_snapshot_that_is_damaged() {
+    async fn a_broken_or_silent_store_is_distinguished_from_a_damaged_snapshot() {
         let s3 = S3::start().await;
         let (store, stall) = (s3.open("bucket/etcd"), crate::storage::STALL);
         let whole = fake_snapshot(1 << 20, 3);
@@ -56,7 +55,7 @@ mod tests {
         let mute = verify(&store, "etcd", short).await.unwrap_err();
         assert_eq!(mute, Failure::Stalled { what: "the store", bytes: 0, after: short });
         s3.fail(None);
-        // The object itself is short: that does not get better.
+        // The object itself is short: a permanent failure.
         std::fs::write(&file, &whole[..whole.len() / 2]).unwrap();
         assert!(matches!(verify(&store, "etcd", stall).await, Err(Failure::Damaged(_))));
     }

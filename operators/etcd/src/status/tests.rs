@@ -1,4 +1,4 @@
-//! What the status says of looks and decisions.
+//! The status after observations and decisions.
 
 use super::*;
 use crate::observed::PodView;
@@ -29,7 +29,7 @@ fn a_new_cluster_is_being_created() {
 }
 
 #[test]
-fn lost_data_tells_the_next_command_and_nothing_is_done() {
+fn lost_data_reports_the_next_command_and_nothing_is_done() {
     let cluster = validate(&cluster(serde_json::json!({ "size": 3 }))).unwrap();
     let old = EtcdClusterStatus {
         cluster_id: Some("abc".into()),
@@ -50,20 +50,20 @@ fn lost_data_tells_the_next_command_and_nothing_is_done() {
     }
     assert_eq!(new.cluster_id.as_deref(), Some("abc"));
 
-    // With a backup that is known, the command names it.
+    // With a known backup, the command names it.
     let source = serde_json::json!({ "backupStorageType": "Local", "local": { "path": "a/b" } });
     let backup = crate::observed::BackupView { source: Some(source), ..Default::default() };
     let seen = Observed { backup: Some(backup), ..seen };
-    let told = status(&old, &cluster, &seen, &decision).reason;
-    assert!(told.contains(r#""backupStorageType":"Local","local":{"path":"a/b"}"#), "{told}");
-    assert!(!told.contains("fromClaim"), "{told}");
+    let reported = status(&old, &cluster, &seen, &decision).reason;
+    assert!(reported.contains(r#""backupStorageType":"Local","local":{"path":"a/b"}"#), "{reported}");
+    assert!(!reported.contains("fromClaim"), "{reported}");
 
-    // With the claim of a member that survived, that comes first.
+    // With the claim of a surviving member, that comes first.
     let claim = crate::observed::ClaimView { name: "orders-a".into(), ..Default::default() };
     let seen = Observed { claims: vec![claim], ..seen };
-    let told = status(&old, &cluster, &seen, &decision).reason;
-    let (first, backup) = (told.find(r#""fromClaim":"orders-a""#), told.find("backupStorageType"));
-    assert!(first.is_some() && first < backup, "{told}");
+    let reported = status(&old, &cluster, &seen, &decision).reason;
+    let (first, backup) = (reported.find(r#""fromClaim":"orders-a""#), reported.find("backupStorageType"));
+    assert!(first.is_some() && first < backup, "{reported}");
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn what_kubernetes_refuses_reaches_the_status_once() {
 }
 
 #[test]
-fn the_same_look_twice_is_the_same_status() {
+fn the_same_observation_twice_gives_the_same_status() {
     let cluster = validate(&cluster(serde_json::json!({ "size": 3 }))).unwrap();
     let seen = nothing_seen();
     let old = EtcdClusterStatus::default();
@@ -105,7 +105,7 @@ fn a_version_that_cannot_be_gone_to_is_refused_with_its_reason() {
 }
 
 #[test]
-fn without_a_quorum_it_is_not_available_and_who_was_a_member_is_kept() {
+fn without_a_quorum_it_is_not_available_and_the_member_list_is_kept() {
     let cluster = validate(&cluster(serde_json::json!({ "size": 3 }))).unwrap();
     let member = |name: &str, role: &str| MemberStatus {
         name: name.into(),
@@ -134,7 +134,7 @@ fn without_a_quorum_it_is_not_available_and_who_was_a_member_is_kept() {
     assert_eq!(new.phase, "Running");
     assert!(new.member_list.len() == 3 && new.member_list.iter().all(|m| !m.healthy));
 
-    // Of members that say nothing it is known by their pods.
+    // Members that require authentication are identified by their pods.
     let pod =
         |name: &str, ready| PodView { name: name.into(), ready, ever_started: true, ..PodView::default() };
     let silent = ["orders-a", "orders-b"].map(String::from).into();
@@ -153,7 +153,7 @@ fn without_a_quorum_it_is_not_available_and_who_was_a_member_is_kept() {
 }
 
 #[test]
-fn that_members_differ_is_remembered_whatever_is_told_meanwhile() {
+fn a_difference_of_members_is_kept_across_other_reports() {
     let object = |paused: bool| cluster(serde_json::json!({ "size": 3, "paused": paused }));
     let (valid, paused) = (validate(&object(false)).unwrap(), validate(&object(true)).unwrap());
     let corruption = |members: &[&str]| CorruptionStatus {
@@ -161,7 +161,7 @@ fn that_members_differ_is_remembered_whatever_is_told_meanwhile() {
         members: members.iter().map(|name| (*name).to_owned()).collect(),
     };
     for known in [corruption(&[]), corruption(&["orders-a", "orders-b"])] {
-        // given a status that says so, as it is written and read again
+        // given a status with a difference, written and read again
         let old = EtcdClusterStatus {
             cluster_id: Some("abc".into()),
             corruption: Some(known.clone()),
@@ -170,7 +170,8 @@ fn that_members_differ_is_remembered_whatever_is_told_meanwhile() {
         let old: EtcdClusterStatus = serde_json::from_value(serde_json::to_value(&old).unwrap()).unwrap();
         let remembered = memory(&old);
         assert!(remembered.corruption.as_ref().is_some_and(|it| it.wrong.len() == known.members.len()));
-        // when the status reports another cause: no quorum, a pause, a failed action, an invalid spec, a wrong Secret
+        // when the status reports another cause: no quorum, a pause, a failed action, an invalid spec, a
+        // wrong Secret
         let seen = nothing_seen();
         let failed = Decision::blocked(Progress::Stuck, "ActionFailed", "a quota");
         let secret = crate::tls::Insecure::Foreign("orders-peer-tls".into());
@@ -181,12 +182,12 @@ fn that_members_differ_is_remembered_whatever_is_told_meanwhile() {
             refused(&old, &InvalidSpec(vec!["spec.size: no".into()]), Some(7), seen.now),
             crate::tls::insecure(&old, &secret, Some(7), seen.now),
         ];
-        // then it is remembered all the same
+        // then it stays recorded
         for new in later {
             assert_eq!((new.corruption.as_ref(), memory(&new)), (Some(&known), remembered.clone()));
         }
     }
-    // and forgotten when it is decided so: the patch takes it away
+    // and is removed when the decision clears it: the patch deletes the field
     let old = EtcdClusterStatus {
         cluster_id: Some("abc".into()),
         corruption: Some(corruption(&["orders-a"])),
@@ -198,7 +199,7 @@ fn that_members_differ_is_remembered_whatever_is_told_meanwhile() {
     assert_eq!(new.corruption, None);
     let patch = crate::controller::differences(&old, &new);
     assert_eq!(patch.get("corruption"), Some(&serde_json::Value::Null));
-    // the corruption is still known, without names of members
+    // the corruption stays recorded, without names of members
     let open = EtcdClusterStatus { corruption: Some(corruption(&[])), ..old.clone() };
     let patch = crate::controller::differences(&old, &open);
     assert_eq!(patch["corruption"], serde_json::json!({ "members": null }));
@@ -223,11 +224,11 @@ fn claims_that_are_being_deleted_degrade_the_cluster_also_while_it_is_paused() {
         let look = |deleting: &[&str], pods: &[PodView], decision: Decision| {
             let seen = Observed { pods: pods.to_vec(), claims: claims(deleting), ..nothing_seen() };
             let new = status(&old, &cluster, &seen, &decision);
-            let told = |type_: &str| {
+            let reported = |type_: &str| {
                 let condition = new.condition(type_).unwrap();
                 (format!("{} {}", condition.status, condition.reason), condition.message.clone())
             };
-            (told("Degraded"), told("DataAtRisk"))
+            (reported("Degraded"), reported("DataAtRisk"))
         };
         let calm = || Decision::wait(progress, "all members are healthy");
         let (degraded, at_risk) = look(&[], &pods, calm());
@@ -235,42 +236,42 @@ fn claims_that_are_being_deleted_degrade_the_cluster_also_while_it_is_paused() {
         let (degraded, at_risk) = look(&["orders-a", "orders-c"], &pods, calm());
         assert_eq!((degraded.0.as_str(), at_risk.0.as_str()), ("True VolumeDeleting", "True VolumeDeleting"));
         assert!(degraded.1.contains("orders-a, orders-c.") && degraded.1 == at_risk.1, "{}", degraded.1);
-        // Another reason keeps its place, and the claims are reported all the same.
+        // Another reason takes precedence, and the claims are still reported.
         let other = Decision::blocked(progress, "NoSpace", "the database is full");
         let (degraded, at_risk) = look(&["orders-a"], &pods, other);
         assert_eq!((degraded.0.as_str(), at_risk.0.as_str()), ("True NoSpace", "True VolumeDeleting"));
-        // The claim of a member that was removed goes after its pod.
+        // The claim of a removed member is deleted after its pod.
         let (degraded, _) = look(&["orders-c"], &pods[..2], calm());
         assert_eq!(degraded.0, "False AsExpected");
     }
 }
 
 #[test]
-fn backups_are_told_of() {
+fn backups_are_reported() {
     let cluster = validate(&cluster(serde_json::json!({ "size": 1 }))).unwrap();
     let at = |text: &str| Some(text.parse().unwrap());
-    let told = |backup: Option<crate::observed::BackupView>| {
+    let reported = |backup: Option<crate::observed::BackupView>| {
         let (old, seen) = (EtcdClusterStatus::default(), Observed { backup, ..nothing_seen() });
         let new = status(&old, &cluster, &seen, &decide(&cluster, &old, &seen));
         let condition = new.condition("BackedUp").unwrap();
         format!("{} {}", condition.status, condition.reason)
     };
     let view = crate::observed::BackupView::default;
-    assert_eq!(told(None), "False NoBackup");
-    assert_eq!(told(Some(view())), "False NoBackupYet");
+    assert_eq!(reported(None), "False NoBackup");
+    assert_eq!(reported(Some(view())), "False NoBackupYet");
     let done = crate::observed::BackupView { last_success: at("2025-12-31T00:00:00Z"), ..view() };
-    assert_eq!(told(Some(done.clone())), "True BackedUp");
+    assert_eq!(reported(Some(done.clone())), "True BackedUp");
     let late = crate::observed::BackupView { overdue_since: at("2025-12-31T12:00:00Z"), ..done };
-    assert_eq!(told(Some(late.clone())), "False BackupOverdue");
+    assert_eq!(reported(Some(late.clone())), "False BackupOverdue");
 
-    // Before the first list nothing is known, and what was said stays.
+    // Before the first list the state is unknown, and the condition stays.
     let unknown = Observed { backups_unknown: true, ..nothing_seen() };
     let look =
         |old: &EtcdClusterStatus, seen: &Observed| status(old, &cluster, seen, &decide(&cluster, old, seen));
     let first = look(&EtcdClusterStatus::default(), &unknown);
     assert_eq!(first.condition("BackedUp").unwrap().reason, "Unknown");
-    let told = look(&first, &Observed { backup: Some(late), ..nothing_seen() });
-    assert_eq!(look(&told, &unknown).condition("BackedUp"), told.condition("BackedUp"));
+    let reported = look(&first, &Observed { backup: Some(late), ..nothing_seen() });
+    assert_eq!(look(&reported, &unknown).condition("BackedUp"), reported.condition("BackedUp"));
 }
 
 #[test]
@@ -282,7 +283,7 @@ fn a_refused_spec_leaves_the_rest_of_the_status_alone() {
     assert_eq!(new.condition("SpecAccepted").unwrap().message, "spec.TLS: no");
     let new = refused(&EtcdClusterStatus::default(), &error, Some(1), nothing_seen().now);
     assert_eq!((new.phase.as_str(), new.reason.as_str()), ("Failed", "spec.TLS: no"));
-    // A corrected spec heals it.
+    // A corrected spec clears it.
     let cluster = validate(&cluster(serde_json::json!({ "size": 3 }))).unwrap();
     let healed = status(&new, &cluster, &nothing_seen(), &decide(&cluster, &new, &nothing_seen()));
     assert_eq!((healed.phase.as_str(), healed.reason.as_str()), ("Creating", ""));

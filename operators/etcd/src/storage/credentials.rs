@@ -1,4 +1,4 @@
-//! Credentials as upstream has them in Secrets. Pure: bytes in, builders of `object_store` out.
+//! Credentials in Secrets, in the format of upstream. Pure: bytes in, builders of `object_store` out.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,22 +11,19 @@ use object_store::{BackoffConfig, Certificate, ClientOptions, RetryConfig};
 use super::target::Target;
 use super::upload::STALL;
 
-/// What a Secret holds.
 pub type SecretData = BTreeMap<String, Vec<u8>>;
 
-/// Where S3 is when the Secret does not say; servers that are not AWS take it too.
+/// Region when the Secret has none; servers other than AWS accept it too.
 const REGION: &str = "us-east-1";
 
-/// What is wrong with a Secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Secret {secret}: {what}")]
 pub struct SecretFault {
-    /// Its name.
     pub secret: String,
     pub what: String,
 }
 
-/// The Secret that a target names, if it names one.
+/// The Secret of a target, if it names one.
 pub(super) struct Given<'a> {
     name: &'a str,
     data: Option<&'a SecretData>,
@@ -100,7 +97,6 @@ impl<'a> Given<'a> {
         Ok(builder.with_client_options(options))
     }
 
-    /// Google Cloud Storage.
     pub(super) fn gcs(
         &self,
         endpoint: Option<&str>,
@@ -125,7 +121,6 @@ impl<'a> Given<'a> {
         Ok(builder.with_bucket_name(bucket).with_retry(retry()).with_client_options(options))
     }
 
-    /// Azure Blob Storage.
     pub(super) fn abs(
         &self,
         endpoint: Option<&str>,
@@ -156,18 +151,18 @@ impl<'a> Given<'a> {
     }
 }
 
-/// Whether a URL is one of plain HTTP, which nothing takes that is not asked to.
+/// Whether a URL is plain HTTP, which is rejected unless requested.
 fn is_plain(url: &str) -> bool {
     url.starts_with("http://")
 }
 
-/// A bucket can be put before names alone, not before addresses.
+/// A bucket can be a subdomain of names only, not of addresses.
 fn has_subdomains(host: &str) -> bool {
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
     name != "localhost" && !name.starts_with('[') && name.parse::<std::net::Ipv4Addr>().is_err()
 }
 
-/// A request has no bound as a whole, since parts are large and links are slow; one that stands still has.
+/// No timeout for a whole request, since parts are large and links are slow; a stalled one times out.
 fn client_options() -> ClientOptions {
     ClientOptions::new()
         .with_timeout_disabled()
@@ -175,12 +170,12 @@ fn client_options() -> ClientOptions {
         .with_connect_timeout(Duration::from_secs(10))
 }
 
-/// Few and short: a failure is told, and tried again by the controller.
+/// Few and short: a failure is reported, and the controller retries.
 fn retry() -> RetryConfig {
     RetryConfig { backoff: BackoffConfig::default(), max_retries: 3, retry_timeout: STALL }
 }
 
-/// The profile `default` of a file of the AWS tools.
+/// Profile `default` in a file of the AWS tools.
 fn profile(text: &str) -> BTreeMap<String, String> {
     let mut inside = false;
     let mut values = BTreeMap::new();
@@ -238,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_secret_is_told_with_its_key() {
+    fn errors_of_a_secret_are_reported_with_its_key() {
         let given = |pairs: &[(&str, &str)]| data(pairs);
         let fault = |pairs: &[(&str, &str)]| s3(&given(pairs), None, false).unwrap_err().to_string();
         assert_eq!(fault(&[]), "Secret aws: key credentials is missing or empty");

@@ -1,14 +1,14 @@
-//! The names of periodic backups, `<path>_v<revision>_<YYYY-MM-DD-HH:MM:SS>`, and which of them are too many. Pure.
+//! Names of periodic backups, `<path>_v<revision>_<YYYY-MM-DD-HH:MM:SS>`, and the surplus ones. Pure.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
 const TIME: &str = "%Y-%m-%d-%H:%M:%S";
-/// Characters of a time as above.
+/// Length of the time in a name.
 const TIME_LENGTH: usize = 19;
 
-/// What the name of a periodic backup says. Ordered by time first: a cluster that was restored counts its revisions anew.
+/// Parsed name of a periodic backup. Ordered by time first: a restored cluster starts its revisions anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Periodic {
     pub time: DateTime,
@@ -16,7 +16,7 @@ pub struct Periodic {
 }
 
 impl Periodic {
-    /// For a backup that begins now.
+    /// For a backup that starts now.
     #[must_use]
     pub fn new(revision: i64, now: Timestamp) -> Self {
         let time = now.to_zoned(TimeZone::UTC).datetime();
@@ -32,7 +32,7 @@ impl Periodic {
         format!("{}{}_{}", prefix(path), self.revision, self.time.strftime(TIME))
     }
 
-    /// Reads a key. None unless it is, as a whole and to the letter, one that [`Periodic::key`] makes of this path.
+    /// Parses a key. None unless it is exactly one that [`Periodic::key`] generates for this path.
     #[must_use]
     pub fn read(path: &str, key: &str) -> Option<Self> {
         let rest = key.strip_prefix(path)?.strip_prefix("_v")?;
@@ -45,13 +45,13 @@ impl Periodic {
     }
 }
 
-/// What the keys of all periodic backups of a path begin with.
+/// Common prefix of the keys of all periodic backups of a path.
 pub(super) fn prefix(path: &str) -> String {
     format!("{path}_v")
 }
 
-/// Those of our own backups that are too many: all but the newest `keep`. Never `written`, whatever its name says: clocks
-/// that go back must not delete what was just made. With `keep` 0 none.
+/// Surplus backups of this object: all but the newest `keep`. Never `written`, whatever its name: a clock
+/// that was set back must not delete the newest backup. With `keep` 0 none.
 #[must_use]
 pub fn surplus(path: &str, own: &[String], written: &str, keep: usize) -> Vec<String> {
     if keep == 0 {
@@ -101,7 +101,7 @@ mod tests {
         }
     }
 
-    /// 9, 10, 100: as text the ninth sorts above both.
+    /// 9, 10, 100: sorted as text, the ninth comes after both.
     #[test]
     fn the_newest_are_kept_whatever_their_revisions_look_like() {
         let key = |revision: i64, second: u8| format!("b_v{revision}_2026-11-22-10:05:{second:02}");

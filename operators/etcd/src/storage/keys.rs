@@ -1,4 +1,4 @@
-//! Keys that backups are encrypted with, as users keep them in a Secret. Pure.
+//! Encryption keys of backups in a user's Secret. Pure.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use ring::digest::{SHA256, digest};
 use super::credentials::{SecretData, SecretFault};
 use super::snapshot::hex;
 
-/// Bytes of a key, as AES-256 has them.
+/// Length of a key in bytes, for AES-256.
 pub(super) const KEY: usize = 32;
-/// The entry of a Secret with the key where the spec names none.
+/// Entry of the Secret with the key where the spec names none.
 pub const DEFAULT_ENTRY: &str = "key";
-/// Bytes of the name of a key. Enough that two keys of one Secret never share it, and it tells nothing of the key.
+/// Length of the key id in bytes: two keys of one Secret never share one, and it does not reveal the key.
 pub(super) const ID: usize = 8;
-/// What is hashed before a key for its name, so that the name is no hash that anything else knows the key by.
+/// Hash prefix of the key id, so that it differs from any other hash of the key.
 const ID_OF: &[u8] = b"etcd backup key\0";
 
 #[derive(Clone)]
@@ -24,7 +24,7 @@ pub struct Key {
     pub(super) id: [u8; ID],
 }
 
-// Keys are never written anywhere.
+// Keys are never printed.
 impl std::fmt::Debug for Key {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Key({})", self.name())
@@ -39,27 +39,26 @@ impl Key {
         Self { bytes, id }
     }
 
-    /// What to call it: the same for the same key, wherever it is kept.
+    /// Id of the key: the same for equal keys in any Secret.
     #[must_use]
     pub fn name(&self) -> String {
         hex(&self.id)
     }
 }
 
-/// All keys of a Secret: new ones are added beside the old, which backups of before still need.
+/// All keys of a Secret: older backups need the old ones.
 #[derive(Debug, Clone)]
 pub struct Keys {
     secret: String,
-    /// The entry to encrypt with.
+    /// The entry used for encryption.
     entry: String,
     by_entry: BTreeMap<String, Key>,
 }
 
 impl Keys {
-    /// Reads them. Entries that are no keys are somebody else's business, unless they are to be encrypted with.
-    ///
+    /// Reads the keys. Other entries that are not keys are ignored.
     /// # Errors
-    /// When the entry to encrypt with is not there or no key.
+    /// When the entry used for encryption is missing or invalid.
     pub fn read(secret: &str, entry: Option<&str>, data: &SecretData) -> Result<Self, SecretFault> {
         let entry = entry.filter(|entry| !entry.is_empty()).unwrap_or(DEFAULT_ENTRY);
         let fault = |what: String| SecretFault { secret: secret.to_owned(), what };
@@ -77,18 +76,18 @@ impl Keys {
         Ok(Self { secret: secret.to_owned(), entry: entry.to_owned(), by_entry })
     }
 
-    /// The one to encrypt with.
+    /// The key used for encryption.
     #[must_use]
     pub fn current(&self) -> Option<&Key> {
         self.by_entry.get(&self.entry)
     }
 
-    /// The one that something was encrypted with.
+    /// The key with this id.
     pub(super) fn find(&self, id: [u8; ID]) -> Option<&Key> {
         self.by_entry.values().find(|key| key.id == id)
     }
 
-    /// What there is, for people who look for another one.
+    /// The key ids, for error messages.
     pub(super) fn list(&self) -> String {
         let all: Vec<String> =
             self.by_entry.iter().map(|(entry, key)| format!("{} (entry {entry})", key.name())).collect();
@@ -130,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_key_is_told_with_its_entry() {
+    fn errors_of_a_key_are_reported_with_its_entry() {
         let fault =
             |entry, pairs: &[(&str, &[u8])]| Keys::read("k", entry, &data(pairs)).unwrap_err().to_string();
         assert!(fault(None, &[]).starts_with("Secret k: key key is missing"));

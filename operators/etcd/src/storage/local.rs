@@ -1,5 +1,5 @@
-//! A folder of the operator. Files appear whole or not at all: they are written under another name, synced and renamed.
-//! What other stores keep as metadata of an object is a file beside it.
+//! A directory of the operator. Files appear atomically: they are written under a temporary name, synced and
+//! renamed. A second file holds what other stores keep as metadata of an object.
 
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt as _};
@@ -10,12 +10,12 @@ use futures::stream::{BoxStream, StreamExt};
 
 use super::store::{Labels, Stored};
 
-/// Ending of the file with the labels.
+/// Suffix of the file with the labels.
 const LABELS: &str = ".meta";
-/// So much is read at a time.
+/// Read size.
 const CHUNK: usize = 1 << 20;
 
-/// The folder of one namespace and bucket.
+/// The directory of one namespace and bucket.
 #[derive(Debug, Clone)]
 pub(super) struct Folder {
     root: PathBuf,
@@ -26,12 +26,13 @@ impl Folder {
         Self { root }
     }
 
-    /// Keys were checked to have no `..`: they stay below the folder.
+    /// Keys were checked for `..`: they stay below the directory.
     fn path(&self, key: &str) -> PathBuf {
         self.root.join(key)
     }
 
-    /// A hidden file that no key of ours leads to; the same for every try of one object, so that tries leave one at most.
+    /// A hidden file that no key can address; the same for every attempt of one object, so that attempts
+    /// leave at most one.
     fn partial(&self, key: &str, owner: &str) -> PathBuf {
         let path = self.path(key);
         let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
@@ -45,7 +46,7 @@ impl Folder {
             if let Some(folder) = partial.parent() {
                 std::fs::create_dir_all(folder)?;
             }
-            // In a snapshot are all keys, and the hashes of users' passwords.
+            // A snapshot contains all keys, and the hashes of users' passwords.
             std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial)?;
             Ok(partial.to_string_lossy().into_owned())
         })
@@ -66,7 +67,7 @@ impl Folder {
         let text = serde_json::to_vec(labels)?;
         blocking(move || {
             std::fs::File::open(&partial)?.sync_all()?;
-            // First whose it is, then the file: one without an owner would never be cleared away.
+            // Labels first, then the file: one without an owner would never be deleted.
             std::fs::write(with_ending(&path), text)?;
             std::fs::rename(&partial, &path)?;
             path.parent().map_or(Ok(()), |folder| std::fs::File::open(folder)?.sync_all())
@@ -79,7 +80,7 @@ impl Folder {
         blocking(move || absent_is_fine(std::fs::remove_file(path))).await
     }
 
-    /// An id comes back from a status, which others may write.
+    /// The id comes from a status, which others may write.
     fn own(&self, id: String) -> io::Result<PathBuf> {
         let path = PathBuf::from(id);
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -111,7 +112,7 @@ impl Folder {
         Ok(tokio_util::io::ReaderStream::with_capacity(file, CHUNK).boxed())
     }
 
-    /// Names of files beside `key` that begin like it.
+    /// Names of files in the directory of `key` with this prefix.
     pub(super) async fn list(&self, prefix: &str) -> io::Result<Vec<String>> {
         let (folder, begin) = prefix.rsplit_once('/').map_or(("", prefix), |(folder, begin)| (folder, begin));
         let (path, folder, begin) = (self.path(folder), folder.to_owned(), begin.to_owned());

@@ -1,5 +1,5 @@
-//! Where snapshots are: S3, Google Cloud Storage, Azure, or a folder of the operator. Everything above this works on
-//! [`Target`]s and [`Store`]s and does not know which.
+//! Snapshot stores: S3, Google Cloud Storage, Azure, or a directory of the operator. All users of this module
+//! work with [`Target`]s and [`Store`]s, independent of the type.
 
 mod credentials;
 mod key;

@@ -1,4 +1,4 @@
-//! What comes from a store, until all of it came: decrypted where it is encrypted.
+//! Reads an object completely, decrypted if it is encrypted.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,7 +19,8 @@ struct Reading {
     size: u64,
 }
 
-/// The bytes of an object of a size. A connection that ends before is told from an object that ends before.
+/// The bytes of an object with a known size. A broken connection is distinguished from an object that is too
+/// short.
 pub(super) fn whole(
     pieces: BoxStream<'static, Result<Bytes, String>>,
     size: u64,

@@ -1,7 +1,7 @@
-//! Encryption of what lies in a store: AES-256-GCM over chunks in the STREAM construction. Nothing of it can be changed,
-//! left out, moved, repeated, or cut off at the end without being noticed.
+//! Encryption of stored objects: AES-256-GCM over chunks in the STREAM construction. Any change, omission,
+//! reordering, repetition or truncation is detected.
 //!
-//! The format, after which nothing follows:
+//! The format, without trailing data:
 //!
 //! | bytes | |
 //! |---|---|
@@ -10,8 +10,8 @@
 //! | 32 | salt, random |
 //! | 65,536 + 16 each, the last one shorter | chunks with their tags |
 //!
-//! Each object has a key of its own, by HKDF-SHA-256 from the user's key and the salt, with the whole header as its info. The nonce
-//! of a chunk is its number, and whether it is the last one. A last chunk is there always.
+//! Each object has its own key, derived by HKDF-SHA-256 from the user's key and the salt, with the whole header as
+//! info. The nonce of a chunk has its number and whether it is the last one. There is always a last chunk.
 
 use std::sync::Arc;
 
@@ -24,11 +24,11 @@ use super::keys::{ID, Key, Keys};
 use super::snapshot::{Damage, hex};
 use super::upload::Failure;
 
-/// What an encrypted object begins with. bolt's files, which are what is not encrypted, have a page number there.
+/// Magic of an encrypted object. An unencrypted one is a bolt file, with a page number in this place.
 const MAGIC: [u8; 8] = *b"OLMETCD\x01";
 const SALT: usize = 32;
 const HEADER: usize = MAGIC.len() + ID + SALT;
-/// Bytes in a chunk before it is encrypted: small enough to be held, large enough that tags cost nothing.
+/// Plaintext bytes of a chunk: small enough to buffer, large enough for negligible tag overhead.
 const CHUNK: usize = 64 << 10;
 const TAG: usize = 16;
 
@@ -40,7 +40,7 @@ fn derived(key: &Key, header: &[u8]) -> Option<LessSafeKey> {
     Some(LessSafeKey::new(UnboundKey::from(key)))
 }
 
-/// Of the chunk of a number: no two of one object share it.
+/// Nonce of a chunk by its number: unique within an object.
 fn nonce(number: u64, last: bool) -> Nonce {
     let mut bytes = [0; NONCE_LEN];
     bytes[3..NONCE_LEN - 1].copy_from_slice(&number.to_be_bytes());
@@ -48,7 +48,7 @@ fn nonce(number: u64, last: bool) -> Nonce {
     Nonce::assume_unique_for_key(bytes)
 }
 
-/// Encrypts what goes by; holds one chunk.
+/// Encrypts a stream; buffers one chunk.
 pub(super) struct Sealer {
     key: LessSafeKey,
     header: Option<Bytes>,
@@ -70,7 +70,7 @@ impl Sealer {
         })
     }
 
-    /// What is to be stored for the next piece.
+    /// Ciphertext for the next piece.
     pub(super) fn push(&mut self, mut piece: &[u8]) -> Result<Vec<Bytes>, Failure> {
         let mut out: Vec<Bytes> = self.header.take().into_iter().collect();
         while !piece.is_empty() {
@@ -85,7 +85,7 @@ impl Sealer {
         Ok(out)
     }
 
-    /// What is to be stored at the end.
+    /// Ciphertext at the end.
     pub(super) fn finish(mut self) -> Result<Vec<Bytes>, Failure> {
         let header = self.header.take();
         let last = self.seal(true)?;
@@ -102,13 +102,13 @@ impl Sealer {
     }
 }
 
-/// Takes what comes from a store: decrypts what is encrypted, passes on what is not.
+/// Decrypts a stream from a store, or passes an unencrypted one through.
 pub(super) struct Opener {
     keys: Option<Arc<Keys>>,
     state: State,
-    /// Bytes that came and are not passed on.
+    /// Received bytes that are not passed on yet.
     held: Vec<u8>,
-    /// Bytes that were passed on or taken as header, as they are in the store.
+    /// Processed bytes, header included, as stored.
     done: u64,
 }
 
@@ -119,7 +119,8 @@ enum State {
 }
 
 impl Opener {
-    /// With keys nothing is taken that is not encrypted: who writes to the store shall not say what is restored.
+    /// With keys, unencrypted objects are rejected: write access to the store must not decide what is
+    /// restored.
     pub(super) const fn new(keys: Option<Arc<Keys>>) -> Self {
         Self { keys, state: State::Beginning, held: Vec::new(), done: 0 }
     }
@@ -137,7 +138,7 @@ impl Opener {
         };
         let mut out = Vec::new();
         let mut at = 0;
-        // The last chunk is known by its end.
+        // Only the end identifies the last chunk.
         while self.held.len() - at > CHUNK + TAG {
             let mut chunk = self.held[at..at + CHUNK + TAG].to_vec();
             let opened = key.open_in_place(nonce(*number, false), Aad::empty(), &mut chunk);
@@ -152,7 +153,7 @@ impl Opener {
         Ok(out)
     }
 
-    /// That was all. What is left to pass on.
+    /// The rest at the end of the stream.
     pub(super) fn finish(mut self) -> Result<Vec<Bytes>, Failure> {
         if matches!(self.state, State::Beginning) {
             if self.held.starts_with(&MAGIC) {
@@ -167,13 +168,13 @@ impl Opener {
             chunk.truncate(chunk.len() - TAG);
             return Ok(vec![chunk.into()]);
         }
-        // Cut between two chunks, this one is good and not the last.
+        // Cut between two chunks: this one is valid, but not the last.
         let cut = self.held.len() < TAG
             || key.open_in_place(nonce(*number, false), Aad::empty(), &mut self.held.clone()).is_ok();
         Err(if cut { Damage::Unended(all) } else { Damage::Changed(self.done) }.into())
     }
 
-    /// False when the beginning is not there yet.
+    /// False while the header is incomplete.
     fn begin(&mut self) -> Result<bool, Failure> {
         let known = self.held.len().min(MAGIC.len());
         if self.held[..known] != MAGIC[..known] {

@@ -1,17 +1,17 @@
-//! What a snapshot is: a bolt database, then the SHA-256 of it. etcd puts the hash there itself; nothing else is
-//! needed to tell a whole snapshot from one that was cut or changed.
+//! Format of a snapshot: a bolt database, then its SHA-256. etcd appends the hash; it is sufficient to detect
+//! a truncated or changed snapshot.
 
 use bytes::Bytes;
 use ring::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
 
 /// Pages of the database are multiples of this.
 const SECTOR: u64 = 512;
-/// The first page begins with a header of this length, then comes the magic number.
+/// Length of the header of the first page, before the magic number.
 const MAGIC_AT: usize = 16;
 /// bolt's magic number, as little-endian machines write it.
 const MAGIC: [u8; 4] = 0xED0C_DAED_u32.to_le_bytes();
 
-/// Looks at a snapshot that goes by, piece by piece, and holds no more than its end.
+/// Verifies a snapshot as a stream; buffers only its end.
 pub struct Snapshot {
     hash: Context,
     /// The last bytes, which may be the trailer; at most its length.
@@ -28,10 +28,8 @@ pub struct Whole {
     pub sha256: String,
 }
 
-/// Why it is not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
-    /// Too short.
     #[error("not an etcd snapshot, or truncated: {0} bytes")]
     Size(u64),
     /// Not a database.
@@ -39,18 +37,18 @@ pub enum Damage {
     Magic,
     #[error("SHA-256 is {found}, expected {expected} as written by etcd: truncated or modified")]
     Hash {
-        /// Of what was read.
+        /// Computed from the data.
         found: String,
-        /// Of etcd.
+        /// From etcd's trailer.
         expected: String,
     },
-    /// What lies in the store was changed.
+    /// The stored object was changed.
     #[error("decryption failed at byte {0}: modified, reordered or incomplete")]
     Changed(u64),
-    /// What lies in the store ends too early.
+    /// The stored object is truncated.
     #[error("encrypted snapshot truncated after {0} bytes")]
     Unended(u64),
-    /// What lies in the store is not what was asked for.
+    /// The stored object is not encrypted although encryption is required.
     #[error(
         "not encrypted, expected an encrypted snapshot because spec.encryption is set; another writer may \
          have replaced it"
@@ -65,12 +63,11 @@ impl Default for Snapshot {
 }
 
 impl Snapshot {
-    /// The next piece.
     pub fn push(&mut self, piece: &Bytes) {
         self.size += piece.len() as u64;
         let wanted = (MAGIC_AT + MAGIC.len()).saturating_sub(self.head.len());
         self.head.extend(piece.iter().take(wanted));
-        // All but the last 32 bytes seen so far are certainly not the trailer.
+        // All but the last 32 bytes received so far are certainly not the trailer.
         let all = self.tail.len() + piece.len();
         let sure = all.saturating_sub(SHA256_OUTPUT_LEN);
         let from_tail = sure.min(self.tail.len());
@@ -80,14 +77,12 @@ impl Snapshot {
         self.tail.extend_from_slice(&piece[sure - from_tail..]);
     }
 
-    /// Bytes so far.
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.size
     }
 
-    /// It was all of it.
-    ///
+    /// Verifies the complete snapshot.
     /// # Errors
     /// When it is not a whole snapshot.
     pub fn finish(self) -> Result<Whole, Damage> {
@@ -116,7 +111,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn look(bytes: &[u8], piece: usize) -> Result<Whole, Damage> {
+    fn verified(bytes: &[u8], piece: usize) -> Result<Whole, Damage> {
         let mut snapshot = Snapshot::default();
         for part in bytes.chunks(piece.max(1)) {
             snapshot.push(&Bytes::copy_from_slice(part));
@@ -125,33 +120,33 @@ mod tests {
     }
 
     #[test]
-    fn whole_cut_and_changed_ones_are_told_apart() {
+    fn whole_truncated_and_changed_snapshots_are_distinguished() {
         let good = fake_snapshot(8192, 1);
-        assert_eq!(look(&good, 1000).unwrap().size, 8192 + 32);
-        assert!(matches!(look(&good[..good.len() - 32], 1000), Err(Damage::Size(8192))));
-        assert!(matches!(look(&good[..4096 + 32], 1000), Err(Damage::Hash { .. })));
+        assert_eq!(verified(&good, 1000).unwrap().size, 8192 + 32);
+        assert!(matches!(verified(&good[..good.len() - 32], 1000), Err(Damage::Size(8192))));
+        assert!(matches!(verified(&good[..4096 + 32], 1000), Err(Damage::Hash { .. })));
         let mut changed = good.clone();
         changed[5000] ^= 1;
-        assert!(matches!(look(&changed, 1000), Err(Damage::Hash { .. })));
+        assert!(matches!(verified(&changed, 1000), Err(Damage::Hash { .. })));
         let mut other = good;
         other[16] = 0;
-        assert_eq!(look(&other, 1000), Err(Damage::Magic));
-        assert_eq!(look(b"<html>", 3), Err(Damage::Size(6)));
-        assert_eq!(look(b"", 3), Err(Damage::Size(0)));
+        assert_eq!(verified(&other, 1000), Err(Damage::Magic));
+        assert_eq!(verified(b"<html>", 3), Err(Damage::Size(6)));
+        assert_eq!(verified(b"", 3), Err(Damage::Size(0)));
     }
 
     proptest! {
         #[test]
         fn how_it_is_cut_into_pieces_does_not_matter(piece in 1usize..5000) {
             let good = fake_snapshot(4096, 7);
-            prop_assert_eq!(look(&good, piece), look(&good, good.len()));
+            prop_assert_eq!(verified(&good, piece), verified(&good, good.len()));
         }
 
         #[test]
         fn any_changed_byte_is_found(at in 0usize..4128, flip in 1u8..) {
             let mut bytes = fake_snapshot(4096, 7);
             bytes[at] ^= flip;
-            prop_assert!(look(&bytes, 512).is_err());
+            prop_assert!(verified(&bytes, 512).is_err());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One face for all stores: whole objects, uploads in parts with an id that can be written down, metadata, pages.
+//! One interface for all stores: whole objects, uploads in parts with a recordable id, metadata, pages.
 
 use std::collections::BTreeMap;
 use std::path::Path as FilePath;
@@ -25,47 +25,46 @@ use super::target::{Kind, Target};
 use super::upload::Failure;
 use super::words::words;
 
-/// Metadata of an object. Names are letters alone: Azure takes no hyphens, proxies drop underscores.
+/// Metadata of an object. Names have only letters: Azure rejects hyphens, proxies drop underscores.
 pub type Labels = BTreeMap<String, String>;
 
 /// Uid of the EtcdBackup or EtcdRestore that wrote it.
 pub(crate) const LABEL_OWNER: &str = "backupuid";
 /// Namespace and name of it.
 pub(crate) const LABEL_NAME: &str = "backupname";
-/// Revision that it holds at least.
+/// Minimum revision of the snapshot.
 pub(crate) const LABEL_REVISION: &str = "etcdrevision";
-/// etcd version of the member it is from.
+/// etcd version of the source member.
 pub(crate) const LABEL_VERSION: &str = "etcdversion";
-/// Name of the key that it is encrypted with.
+/// Name of the encryption key.
 pub(crate) const LABEL_KEY: &str = "backupkey";
-/// Id of the etcd cluster it is from.
+/// Id of the source etcd cluster.
 pub(crate) const LABEL_CLUSTER: &str = "etcdclusterid";
 
-/// An object that is there.
+/// An existing object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
     /// Size in bytes.
     pub size: u64,
-    /// Metadata.
     pub labels: Labels,
 }
 
-/// An object that is being read.
+/// An object being read.
 pub struct Found {
     pub stored: Stored,
-    /// Its bytes, decrypted where they are encrypted. The end comes after all of it came.
+    /// Its bytes, decrypted if it is encrypted. The stream ends only after a complete read.
     pub pieces: BoxStream<'static, Result<Bytes, Failure>>,
 }
 
-/// A store that is open.
+/// An open store.
 #[derive(Clone)]
 pub struct Store {
     inner: Inner,
-    /// Where in words.
+    /// Description for messages.
     place: String,
-    /// No server was named, so it is that of AWS.
+    /// No endpoint is set: AWS.
     aws: bool,
-    /// What is written is encrypted, and what is read must be.
+    /// With keys, writes are encrypted and reads must be.
     keys: Option<Arc<Keys>>,
 }
 
@@ -73,7 +72,7 @@ pub struct Store {
 enum Inner {
     Cloud {
         objects: Arc<dyn ObjectStore>,
-        /// For uploads that have an id; Azure's have none.
+        /// For uploads with an id; Azure has none.
         parts: Option<Arc<dyn MultipartStore>>,
     },
     Local(Folder),
@@ -84,19 +83,19 @@ fn cloud<S: ObjectStore + MultipartStore>(store: S) -> Inner {
     Inner::Cloud { objects: store.clone(), parts: Some(store) }
 }
 
-/// An upload in parts that was begun.
+/// An upload in progress.
 pub(super) enum Upload {
-    /// With an id, by which whoever comes after a crash takes it back.
+    /// With an id, by which it can be aborted after a crash.
     Parts { store: Arc<dyn MultipartStore>, id: String },
-    /// Azure's: blocks of which nobody knows but who sends them. Those that are never put together Azure drops a week
-    /// after the last that was sent under the name.
+    /// Azure's: blocks known only to their sender. Azure drops uncommitted blocks a week after the last one
+    /// was sent under the name.
     Blocks(Box<dyn MultipartUpload>),
-    /// A file under another name, which is the id.
+    /// A file under a temporary name, which is the id.
     File { folder: Folder, id: String },
 }
 
 impl Upload {
-    /// By what it can be taken back; none where nothing can.
+    /// The id for an abort; none where that is impossible.
     pub(super) fn id(&self) -> Option<&str> {
         match self {
             Self::Parts { id, .. } | Self::File { id, .. } => Some(id),
@@ -105,15 +104,16 @@ impl Upload {
     }
 }
 
-/// Size of a part. S3 takes no smaller ones than 5 MiB and at most 10,000 of them: enough for 78 GiB, ten times etcd's largest.
+/// Size of a part. S3 requires at least 5 MiB and at most 10,000 parts: enough for 78 GiB, ten times etcd's
+/// largest.
 const PART: usize = 8 << 20;
-/// The same in a file: what is written while it is in the processor's cache is written faster, but each part is a call of its own. Between
-/// 64 KiB and 1 MiB this is the fastest.
+/// Part size of a file: data in the processor's cache is written faster, but each part is a system call.
+/// Between 64 KiB and 1 MiB this is the fastest.
 const PART_OF_FILE: usize = 512 << 10;
-/// So many parts are on their way at the same time: with the one that is being filled 40 MiB of memory.
+/// Parts in transfer at the same time: with the one being filled 40 MiB of memory.
 const AT_ONCE: usize = 4;
 
-/// What to do where the server of AWS answers that it knows no such key or bucket, or cannot be reached.
+/// Hint where AWS reports an unknown key or bucket, or is unreachable.
 const OTHER_SERVER: &str = ". hint: without s3.endpoint the operator uses AWS S3; for another server set \
  s3.endpoint to its URL, and s3.forcePathStyle to true for path-style buckets";
 
@@ -124,7 +124,7 @@ fn is_of_another_server(words: &str) -> bool {
 }
 
 impl Store {
-    /// How many parts may be on their way at the same time. Those of one file would wait for each other.
+    /// Parts in transfer at the same time. Those of one file would block each other.
     pub(super) const fn at_once(&self) -> usize {
         match self.inner {
             Inner::Cloud { .. } => AT_ONCE,
@@ -141,9 +141,8 @@ impl Store {
     }
 
     /// Opens the store of a target. `folder` is that of the object's namespace, for local targets.
-    ///
     /// # Errors
-    /// What is wrong with the credentials or the settings.
+    /// Invalid credentials or settings.
     pub fn open(
         target: &Target,
         secret: Option<&SecretData>,
@@ -178,19 +177,18 @@ impl Store {
         Ok(Self { inner, place: place.trim_end_matches('/').to_owned(), aws, keys: None })
     }
 
-    /// The same, with encryption.
     #[must_use]
     pub fn with_keys(self, keys: Keys) -> Self {
         Self { keys: Some(Arc::new(keys)), ..self }
     }
 
-    /// Name of the key that is encrypted with; empty without encryption.
+    /// Name of the encryption key; empty without encryption.
     #[must_use]
     pub fn key_name(&self) -> String {
         self.keys.as_ref().and_then(|keys| keys.current()).map(Key::name).unwrap_or_default()
     }
 
-    /// What encrypts an object; none without encryption.
+    /// Encryption of an object; none without keys.
     pub(super) fn sealer(&self) -> Result<Option<Sealer>, Failure> {
         let Some(keys) = &self.keys else { return Ok(None) };
         let key =
@@ -198,11 +196,15 @@ impl Store {
         Sealer::new(key).map(Some)
     }
 
-    fn failed<E: Into<Said>>(&self, verb: &'static str, key: &str) -> impl FnOnce(E) -> Failure + use<E> {
+    fn failed<E: Into<ErrorText>>(
+        &self,
+        verb: &'static str,
+        key: &str,
+    ) -> impl FnOnce(E) -> Failure + use<E> {
         let what = format!("{}/{key}", self.place);
         let aws = self.aws;
         move |error| {
-            let Said { mut words, missing } = error.into();
+            let ErrorText { mut words, missing } = error.into();
             if aws && is_of_another_server(&words) {
                 words.push_str(OTHER_SERVER);
             }
@@ -210,10 +212,9 @@ impl Store {
         }
     }
 
-    /// Writes an object in one piece.
-    ///
+    /// Writes an object in one request.
     /// # Errors
-    /// What the store said.
+    /// Errors of the store.
     pub(super) async fn put(&self, key: &str, labels: &Labels, bytes: Bytes) -> Result<(), Failure> {
         match &self.inner {
             Inner::Cloud { objects, .. } => {
@@ -230,7 +231,7 @@ impl Store {
         }
     }
 
-    /// Begins an upload in parts.
+    /// Starts an upload in parts.
     pub(super) async fn begin(&self, key: &str, labels: &Labels) -> Result<Upload, Failure> {
         match &self.inner {
             Inner::Cloud { objects, parts } => {
@@ -254,7 +255,7 @@ impl Store {
         }
     }
 
-    /// Sends a part. Parts are asked for in their order, and may then be on their way side by side.
+    /// Sends a part. Parts start in their order and may transfer concurrently.
     pub(super) fn put_part(
         &self,
         key: &str,
@@ -264,7 +265,7 @@ impl Store {
         bytes: Bytes,
     ) -> BoxFuture<'static, Result<PartId, Failure>> {
         const VERB: &str = "write a part of";
-        // Blocks and files know their parts themselves.
+        // Blocks and files need no part ids.
         let known = |()| PartId { content_id: String::new() };
         match upload {
             Upload::Parts { store, id } => {
@@ -283,7 +284,7 @@ impl Store {
         }
     }
 
-    /// The parts become an object.
+    /// Completes the object from its parts.
     pub(super) async fn complete(
         &self,
         key: &str,
@@ -303,10 +304,9 @@ impl Store {
         }
     }
 
-    /// Takes an upload back. One that is gone already is as good as taken back.
-    ///
+    /// Aborts an upload. A missing one counts as aborted.
     /// # Errors
-    /// What the store said.
+    /// Errors of the store.
     pub async fn abort(&self, key: &str, id: &str) -> Result<(), Failure> {
         let result = match &self.inner {
             Inner::Cloud { parts: Some(store), .. } => store
@@ -324,10 +324,9 @@ impl Store {
         }
     }
 
-    /// Size and metadata; none when there is no such object.
-    ///
+    /// Size and metadata; none for a missing object.
     /// # Errors
-    /// What the store said.
+    /// Errors of the store.
     pub async fn head(&self, key: &str) -> Result<Option<Stored>, Failure> {
         match &self.inner {
             Inner::Cloud { objects, .. } => {
@@ -336,7 +335,7 @@ impl Store {
                     Ok(found) => {
                         Ok(Some(Stored { size: found.meta.size, labels: labels(&found.attributes) }))
                     }
-                    // A bucket that does not exist answers the same; who writes or reads next is told.
+                    // A missing bucket gives the same answer; the next read or write reports it.
                     Err(object_store::Error::NotFound { .. }) => Ok(None),
                     Err(error) => Err(self.failed("inspect", key)(error)),
                 }
@@ -346,9 +345,8 @@ impl Store {
     }
 
     /// Reads an object.
-    ///
     /// # Errors
-    /// What the store said.
+    /// Errors of the store.
     pub async fn get(&self, key: &str) -> Result<Found, Failure> {
         let (stored, pieces) = match &self.inner {
             Inner::Cloud { objects, .. } => {
@@ -370,16 +368,15 @@ impl Store {
         Ok(Found { pieces: reading::whole(pieces, stored.size, self.keys.clone()), stored })
     }
 
-    /// Keys of all periodic backups of a path, and of whatever else is named like them.
-    ///
+    /// Keys of all periodic backups of a path, and of other objects named like them.
     /// # Errors
-    /// What the store said.
+    /// Errors of the store.
     pub async fn list(&self, path_: &str) -> Result<Vec<String>, Failure> {
         let begin = key::prefix(path_);
         match &self.inner {
             Inner::Cloud { objects, .. } => {
                 let folder = begin.rsplit_once('/').map(|(folder, _)| path(folder)).transpose()?;
-                // Stores list in the order of keys, a page at a time: begin where ours do and end where they end.
+                // Stores list in key order, by pages: only the range of this path is read.
                 let listed = objects.list_with_offset(folder.as_ref(), &path(&begin)?);
                 let mut keys = Vec::new();
                 let mut ordered = true;
@@ -399,10 +396,9 @@ impl Store {
         }
     }
 
-    /// Deletes an object; one that is gone already is fine.
-    ///
+    /// Deletes an object; a missing one is not an error.
     /// # Errors
-    /// What the store said.
+    /// Errors of the store.
     pub async fn delete(&self, key: &str) -> Result<(), Failure> {
         match &self.inner {
             Inner::Cloud { objects, .. } => match objects.delete(&path(key)?).await {
@@ -414,19 +410,19 @@ impl Store {
     }
 }
 
-/// What a store said of a failure.
-struct Said {
+/// A store's error message.
+struct ErrorText {
     words: String,
     missing: bool,
 }
 
-impl From<object_store::Error> for Said {
+impl From<object_store::Error> for ErrorText {
     fn from(error: object_store::Error) -> Self {
         Self { missing: matches!(error, object_store::Error::NotFound { .. }), words: words(&error) }
     }
 }
 
-impl From<std::io::Error> for Said {
+impl From<std::io::Error> for ErrorText {
     fn from(error: std::io::Error) -> Self {
         Self { missing: error.kind() == std::io::ErrorKind::NotFound, words: error.to_string() }
     }

@@ -1,40 +1,36 @@
-//! Which store, which bucket, which key: read from the spec, with every mistake named. Pure.
+//! Store, bucket and key of a spec, with every error reported by field. Pure.
 
 use crate::crd::stores::Stores;
 
 /// The operator's setting that allows its own cloud identity.
 const AMBIENT: &str = "ETCD_OPERATOR_ALLOW_AMBIENT_CREDENTIALS";
 
-/// Which store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
-    /// S3 and what speaks its API.
+    /// S3 and compatible stores.
     S3 {
         /// URL of the server; none for AWS.
         endpoint: Option<String>,
         /// The bucket in the path of URLs.
         path_style: bool,
     },
-    /// Google Cloud Storage.
     Gcs {
         /// URL of the server; none for Google's.
         endpoint: Option<String>,
     },
-    /// Azure Blob Storage.
     Abs {
         /// URL of the account; none for one in Azure's clouds.
         endpoint: Option<String>,
     },
-    /// A folder of the operator.
+    /// A directory of the operator.
     Local,
 }
 
-/// Where a snapshot is or will be.
+/// Location of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Which store.
     pub kind: Kind,
-    /// Bucket, container or first folder.
+    /// Bucket, container or first directory.
     pub bucket: String,
     pub key: String,
     /// Name of the Secret with the credentials; none for those of the environment.
@@ -42,10 +38,9 @@ pub struct Target {
 }
 
 impl Target {
-    /// Reads it. `field` is the name of the field with the type.
-    ///
+    /// Parses the location. `field` is the name of the field with the type.
     /// # Errors
-    /// What is wrong, with its field and what to write instead.
+    /// The invalid field and the expected value.
     pub fn read(field: &str, kind: &str, stores: &Stores) -> Result<Self, String> {
         let missing = |block: &str| format!("spec.{block}: missing, required when spec.{field} is {kind}");
         let (block, path, secret, kind) = match kind {
@@ -58,7 +53,8 @@ impl Target {
             "GCS" => {
                 let gcs = stores.gcs.as_ref().ok_or_else(|| missing("gcs"))?;
                 if !gcs.endpoint.is_empty() && gcs.gcp_secret.is_empty() {
-                    // Google's API takes a token: that of the operator's own account is for Google alone.
+                    // Google's API uses a bearer token: that of the operator's own account must only be sent
+                    // to Google.
                     return Err(
                         "spec.gcs.gcpSecret: missing, required for an endpoint other than Google's; \
                      environment credentials are sent only to Google"
@@ -105,11 +101,10 @@ impl Target {
         Ok(Self { kind, bucket, key, secret: secret.filter(|name| !name.is_empty()).cloned() })
     }
 
-    /// Whether it may be opened without a Secret, with the operator's own cloud identity: the author of an object would read and
-    /// write with it what they may not themselves.
-    ///
+    /// Whether it may be opened without a Secret, with the operator's own cloud identity: the author of an
+    /// object could read and write data without permission of their own.
     /// # Errors
-    /// Why not, with what to do.
+    /// The missing setting, with a hint.
     pub(crate) fn check_identity(&self, ambient: bool) -> Result<(), String> {
         let (field, endpoint) = match &self.kind {
             _ if self.secret.is_some() => return Ok(()),
@@ -135,7 +130,7 @@ impl Target {
         ))
     }
 
-    /// What is unsafe about it: without TLS others on the way read and change snapshots.
+    /// A security warning: without TLS, snapshots can be read and changed in transit.
     pub(crate) fn warning(&self) -> Option<String> {
         let (block, endpoint) = match &self.kind {
             Kind::S3 { endpoint, .. } => ("s3", endpoint),
@@ -150,13 +145,12 @@ impl Target {
         ))
     }
 
-    /// The same place under another key.
     #[must_use]
     pub fn at(&self, key: String) -> Self {
         Self { key, ..self.clone() }
     }
 
-    /// How to name it to people.
+    /// Location for messages.
     #[must_use]
     pub fn uri(&self) -> String {
         let scheme = match self.kind {
@@ -183,7 +177,7 @@ fn split(path: &str) -> Result<(String, String), &'static str> {
     Ok((bucket.to_owned(), key.to_owned()))
 }
 
-/// What may stand behind the host of an endpoint.
+/// Allowed suffix of an endpoint after its host.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Behind {
     Nothing,
@@ -268,7 +262,7 @@ mod tests {
             assert!(error.starts_with(field) && error.contains(AMBIENT), "{error}");
             assert_eq!(target.check_identity(true), Ok(()));
         }
-        // A server of the tenant's never gets it.
+        // A server of the tenant never receives it.
         let elsewhere = json!({ "s3": { "path": "b/k", "endpoint": "https://evil.example" } });
         let error = read("S3", elsewhere).unwrap().check_identity(true).unwrap_err();
         assert!(error.contains("the operator's own credentials are not sent to it"), "{error}");
@@ -291,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_their_field() {
+    fn mistakes_are_reported_with_their_field() {
         for (kind, stores, words) in [
             ("S3", json!({}), "spec.s3: missing, required when spec.storageType is S3"),
             (

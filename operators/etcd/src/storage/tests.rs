@@ -1,4 +1,4 @@
-//! Storage against a real S3 server that runs in this process, with and without faults, and against a folder.
+//! Storage against a real S3 server in this process, with and without faults, and against a directory.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -17,7 +17,7 @@ mod s3;
 use azure::Azurite;
 pub(crate) use s3::{Fault, S3};
 
-/// What looks like a snapshot: pages with bolt's magic number, then their hash.
+/// A fake snapshot: pages with bolt's magic number, then their hash.
 pub(crate) fn fake_snapshot(database: usize, seed: u64) -> Vec<u8> {
     let mut state = seed | 1;
     let mut bytes: Vec<u8> = (0..database)
@@ -62,11 +62,11 @@ impl S3 {
     }
 }
 
-pub(crate) fn nobody_listens() -> Began<'static> {
+pub(crate) fn ignore_begin() -> Began<'static> {
     &|_, _| Box::pin(async { Ok(()) })
 }
 
-/// One of each sort, over the same bucket: what is said of a store is said of all of them.
+/// One store of each type, over the same bucket: all assertions hold for all types.
 struct Every {
     s3: S3,
     gcs: S3,
@@ -87,7 +87,7 @@ impl Every {
         own.into_iter().chain(azure).collect()
     }
 
-    /// Uploads that were begun, and neither completed nor taken back.
+    /// Uploads that were neither completed nor aborted.
     fn unfinished(&self) -> Vec<String> {
         self.s3.unfinished().into_iter().chain(self.gcs.unfinished()).collect()
     }
@@ -110,7 +110,7 @@ fn pieces(bytes: &[u8]) -> impl futures::Stream<Item = Result<Bytes, String>> + 
 }
 
 async fn put(store: &Store, key: &str, uid: &str, bytes: &[u8]) -> Result<Whole, Failure> {
-    store_snapshot(store, key, &labels(uid), pieces(bytes), &UploadNotes::default(), nobody_listens()).await
+    store_snapshot(store, key, &labels(uid), pieces(bytes), &UploadNotes::default(), ignore_begin()).await
 }
 
 async fn read(store: &Store, key: &str) -> Vec<u8> {
@@ -135,7 +135,7 @@ fn folder(path: &str) -> (tempfile::TempDir, Store) {
 }
 
 #[tokio::test]
-async fn a_snapshot_in_a_folder_is_nobody_elses_to_read() {
+async fn a_snapshot_in_a_folder_is_readable_only_by_its_owner() {
     use std::os::unix::fs::PermissionsExt as _;
     let (dir, store) = folder("bucket/dir/etcd");
     put(&store, "dir/etcd", "u-1", &fake_snapshot(8192, 3)).await.unwrap();
@@ -187,7 +187,7 @@ async fn what_is_cut_or_changed_on_its_way_never_appears_in_the_store() {
             let cut =
                 pieces(&good[..size / 2]).chain(futures::stream::iter([Err("connection reset".to_owned())]));
             let failure =
-                store_snapshot(&store, "etcd", &labels("u"), cut, &UploadNotes::default(), nobody_listens())
+                store_snapshot(&store, "etcd", &labels("u"), cut, &UploadNotes::default(), ignore_begin())
                     .await;
             assert_eq!(failure, Err(Failure::Source("connection reset".into())));
         }
@@ -200,7 +200,7 @@ async fn what_is_cut_or_changed_on_its_way_never_appears_in_the_store() {
 }
 
 #[tokio::test]
-async fn a_store_that_refuses_is_told_in_its_own_words() {
+async fn a_refusal_of_a_store_is_reported_in_its_words() {
     let s3 = S3::start().await;
     let bytes = fake_snapshot(8192, 1);
     let words = |result: Result<Whole, Failure>| result.unwrap_err().to_string();
@@ -244,16 +244,15 @@ async fn a_store_or_a_source_that_stands_still_is_given_up_and_its_upload_taken_
     let notes = UploadNotes { stall: Duration::from_millis(300), ..UploadNotes::default() };
     let bytes = fake_snapshot(20 << 20, 1);
     s3.fail(Some(Fault::Stalled));
-    let failure =
-        store_snapshot(&store, "etcd", &labels("u"), pieces(&bytes), &notes, nobody_listens()).await;
+    let failure = store_snapshot(&store, "etcd", &labels("u"), pieces(&bytes), &notes, ignore_begin()).await;
     assert!(matches!(failure, Err(Failure::Stalled { what: "the store", .. })), "{failure:?}");
     s3.fail(None);
     let silent = pieces(&bytes[..10 << 20]).chain(futures::stream::pending());
-    let failure = store_snapshot(&store, "etcd", &labels("u"), silent, &notes, nobody_listens()).await;
+    let failure = store_snapshot(&store, "etcd", &labels("u"), silent, &notes, ignore_begin()).await;
     assert!(matches!(failure, Err(Failure::Stalled { what: "the snapshot", .. })), "{failure:?}");
     let timeout = UploadNotes { timeout: Some(Duration::from_millis(200)), ..UploadNotes::default() };
     let silent = pieces(&bytes[..10 << 20]).chain(futures::stream::pending());
-    let failure = store_snapshot(&store, "etcd", &labels("u"), silent, &timeout, nobody_listens()).await;
+    let failure = store_snapshot(&store, "etcd", &labels("u"), silent, &timeout, ignore_begin()).await;
     assert_eq!(failure, Err(Failure::Timeout(Duration::from_millis(200))));
     assert!(s3.unfinished().is_empty(), "{:?}", s3.unfinished());
 }
@@ -263,7 +262,7 @@ async fn what_a_killed_operator_left_is_taken_back_by_its_id() {
     let s3 = S3::start().await;
     let gcs = S3::serve_as(s3::Dialect::Google, None).await.unwrap();
     let (dir, folder) = folder("bucket/etcd");
-    // Azure's uploads have nothing that could be taken back.
+    // Azure's uploads cannot be aborted.
     for store in [s3.open("bucket/etcd"), google(&gcs, "bucket/etcd", s3::TOKEN), folder] {
         let noted = Mutex::new(None);
         let begun = tokio::sync::Notify::new();
@@ -276,7 +275,7 @@ async fn what_a_killed_operator_left_is_taken_back_by_its_id() {
             let bytes = fake_snapshot(20 << 20, 1);
             let (labels, notes) = (labels("u"), UploadNotes::default());
             let upload = store_snapshot(&store, "etcd", &labels, pieces(&bytes), &notes, &began);
-            // Killed: nothing of it goes on, nothing is cleared up.
+            // Killed: no further request, no cleanup.
             tokio::select! { _ = upload => unreachable!(), () = begun.notified() => {} }
         }
         let (key, id) = noted.lock().unwrap().clone().unwrap();
@@ -289,7 +288,7 @@ async fn what_a_killed_operator_left_is_taken_back_by_its_id() {
 }
 
 #[tokio::test]
-async fn an_upload_id_that_somebody_made_up_deletes_nothing() {
+async fn a_forged_upload_id_deletes_nothing() {
     let (dir, store) = folder("bucket/dir/etcd");
     put(&store, "dir/etcd", "u", &fake_snapshot(8192, 1)).await.unwrap();
     let secret = dir.path().join("secret");
@@ -329,7 +328,7 @@ async fn retention_reads_all_pages_and_deletes_nothing_of_others() {
             assert!(store.head(kept).await.unwrap().is_some(), "{kept}");
         }
     }
-    // More than a page of what a server lists at once.
+    // More than a page of a server's listing.
     let s3 = &every.s3;
     let folder = s3.dir.path().join("bucket/many");
     std::fs::create_dir(&folder).unwrap();
@@ -382,19 +381,19 @@ async fn what_is_encrypted_lies_unreadable_in_the_store_and_comes_back_with_its_
             let wrong = failure(plain.clone().with_keys(keys(2))).await;
             assert!(matches!(&wrong, Failure::Sealed(why) if why.contains("Secret keys has")), "{wrong}");
         }
-        // Where encryption is asked for, nothing else is taken.
+        // With encryption, unencrypted objects are rejected.
         put(&plain, "dir/etcd", "u", &fake_snapshot(8192, 9)).await.unwrap();
         let first = sealed.get("dir/etcd").await.unwrap().pieces.next().await;
         assert!(matches!(first, Some(Err(Failure::Damaged(Damage::Plain)))), "{first:?}");
     }
-    // What lies there says nothing of what it is.
+    // The stored bytes do not reveal their format.
     let sealed = s3.open("bucket/dir/etcd").with_keys(keys(1));
     put(&sealed, "dir/etcd", "u", &fake_snapshot(8192, 9)).await.unwrap();
     let file = s3.dir.path().join("bucket/dir/etcd");
     let raw = std::fs::read(&file).unwrap();
     let magic = 0xED0C_DAED_u32.to_le_bytes();
     assert!(raw.windows(4).all(|window| window != magic));
-    // Cut in the store: that is told from a connection that broke.
+    // Truncated in the store: distinguished from a broken connection.
     std::fs::write(&file, &raw[..raw.len() - 100]).unwrap();
     let cut = crate::restore::verify_for_tests(&sealed, "dir/etcd", STALL).await.unwrap_err();
     assert!(matches!(cut, Failure::Damaged(_)), "{cut}");

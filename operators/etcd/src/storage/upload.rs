@@ -1,4 +1,4 @@
-//! A snapshot on its way into a store: never in memory as a whole, never visible before it was found whole.
+//! Upload of a snapshot: never buffered as a whole, never visible before it is verified as whole.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,48 +14,44 @@ use tokio_util::sync::CancellationToken;
 use super::snapshot::{Damage, Snapshot, Whole};
 use super::store::{Labels, Store, Upload};
 
-/// Nothing moved for so long: it will not.
+/// No progress for this long is a failure.
 pub const STALL: Duration = Duration::from_secs(60);
-/// An upload that failed is taken back within this time; later tries take it back otherwise.
+/// Timeout for the abort of a failed upload; otherwise a later attempt aborts it.
 const ABORT: Duration = Duration::from_secs(10);
 
-/// Why a snapshot did not arrive.
+/// Why a snapshot was not stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// The store refused.
     #[error("failed to {verb} {what}: {words}")]
     Store {
-        /// What was tried.
         verb: &'static str,
         what: String,
-        /// In the store's own words.
+        /// The store's own message.
         words: String,
-        /// There is no such thing.
+        /// The object does not exist.
         missing: bool,
     },
-    /// Keys that no store takes.
+    /// A key that every store rejects.
     #[error("unusable key {key:?}: {why}")]
     Key { key: String, why: String },
     /// The source broke off.
     #[error("failed to read the snapshot: {0}")]
     Source(String),
-    /// It came to its end but is not whole.
+    /// It ended but is not whole.
     #[error("the snapshot is damaged: {0}")]
     Damaged(#[from] Damage),
-    /// Nothing moved.
+    /// No progress.
     #[error("{what} stalled for {} seconds after {bytes} bytes", .after.as_secs())]
     Stalled {
-        /// Which side.
+        /// Source or store.
         what: &'static str,
-        /// Where it stood.
         bytes: u64,
-        /// For how long.
         after: Duration,
     },
-    /// The time the user gave is over.
+    /// The user's deadline is exceeded.
     #[error("timed out after the {} seconds of spec.backupPolicy.timeoutInSecond", .0.as_secs())]
     Timeout(Duration),
-    /// What arrived has another size than what was sent.
+    /// The stored size differs from the sent size.
     #[error("the store has {found} bytes of {what}, expected {sent}")]
     Size {
         what: String,
@@ -63,28 +59,28 @@ pub enum Failure {
         found: u64,
         sent: u64,
     },
-    /// The operator ends.
+    /// The operator stops.
     #[error("the operator was stopped; the next instance restarts the backup")]
     Cancelled,
-    /// The key to encrypt or decrypt with is not there.
+    /// The encryption or decryption key is missing.
     #[error("{0}")]
     Sealed(String),
-    /// The upload could not be written down, and what is not written down is not begun.
+    /// The upload could not be recorded, and an unrecorded upload does not start.
     #[error("{0}")]
     Note(String),
 }
 
-/// Is told key and id of an upload in parts before any part is sent, so that whoever comes after a crash can take it back.
+/// Receives key and id of an upload in parts before any part is sent, so that it can be aborted after a
+/// crash.
 pub type Began<'a> = &'a (dyn Fn(String, String) -> BoxFuture<'a, Result<(), String>> + Send + Sync);
 
-/// What the outside has to do with an upload.
+/// Progress, cancellation and limits of an upload.
 #[derive(Debug, Clone)]
 pub struct UploadNotes {
     /// Bytes read so far.
     pub progress: Arc<AtomicU64>,
-    /// Ends it.
     pub cancel: CancellationToken,
-    /// The user's bound on the time.
+    /// The user's deadline.
     pub timeout: Option<Duration>,
     /// See [`STALL`].
     pub stall: Duration,
@@ -97,7 +93,6 @@ impl Default for UploadNotes {
 }
 
 /// Stores a snapshot under `key`.
-///
 /// # Errors
 /// When it did not arrive whole; then the store has nothing of it.
 pub async fn store_snapshot(
@@ -184,14 +179,14 @@ impl Work<'_> {
     }
 }
 
-/// Where pieces go: into parts, and the parts on their way.
+/// Fills parts from pieces and tracks the parts in transfer.
 struct Sink<'a, 'b> {
     work: &'a Work<'a>,
     upload: &'a mut Option<Upload>,
     began: Began<'b>,
     part: Part,
     parts: Parts<'a>,
-    /// So many were taken.
+    /// Bytes received.
     bytes: u64,
 }
 
@@ -228,7 +223,7 @@ impl Sink<'_, '_> {
         Ok(())
     }
 
-    /// That was all; it becomes visible. How much it was.
+    /// Completes the object; returns its size.
     async fn finish(mut self) -> Result<u64, Failure> {
         let Work { store, key, labels, .. } = *self.work;
         match self.upload {
@@ -249,13 +244,13 @@ impl Sink<'_, '_> {
     }
 }
 
-/// A part that is being filled. Pieces are copied into it while they are in the processor's cache, and their memory is used for the next
-/// ones: that is faster than to keep them until the part is written.
+/// A part being filled. Pieces are copied into it while they are in the processor's cache, and their memory
+/// is reused: that is faster than keeping them until the part is written.
 #[derive(Default)]
 struct Part(Vec<u8>);
 
 impl Part {
-    /// Takes what fits; all parts but the last have the same size, which some servers ask for.
+    /// Copies what fits; all parts but the last have the same size, as some servers require.
     fn fill(&mut self, piece: &mut Bytes, full: usize) {
         if self.0.capacity() == 0 {
             self.0.reserve_exact(full);
@@ -265,7 +260,7 @@ impl Part {
     }
 }
 
-/// Parts on their way.
+/// Parts in transfer.
 struct Parts<'a> {
     work: &'a Work<'a>,
     tasks: JoinSet<(usize, Result<PartId, Failure>)>,

@@ -1,11 +1,11 @@
-//! What a store said, in its own words, in one line that fits into a status.
+//! A store's own error message, in one line that fits into a status.
 
 use std::error::Error as _;
 
-/// So much of an answer is enough for people, and objects have a limit.
+/// Maximum length: enough for users, and objects have a size limit.
 const LENGTH: usize = 700;
 
-/// The innermost cause of an error, which is what the store answered, after the sort of the error.
+/// The kind of an error and its innermost cause, which is the store's answer.
 #[must_use]
 pub fn words(error: &object_store::Error) -> String {
     let sort = match error {
@@ -18,8 +18,8 @@ pub fn words(error: &object_store::Error) -> String {
     let mut at = error.source();
     while let Some(cause) = at {
         let text = cause.to_string();
-        // Most causes are told by those above them already.
-        if texts.iter().all(|told| !told.contains(&text)) {
+        // Most outer messages include their causes.
+        if texts.iter().all(|reported| !reported.contains(&text)) {
             texts.push(text);
         }
         at = cause.source();
@@ -33,8 +33,8 @@ pub fn words(error: &object_store::Error) -> String {
     shorten(&text)
 }
 
-/// A text without how long something took (` in 343.5ms`): the same failure has the same words, and a status that tells them is not
-/// news every time.
+/// The text without durations (` in 343.5ms`): the same failure then has the same message, and the status
+/// does not change every time.
 fn without_durations(text: &str) -> String {
     let is_duration = |word: &str| {
         let number = word.trim_end_matches(',').trim_end_matches(['n', 'µ', 'm', 's']);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_is_told_and_not_what_wraps_it() {
+    fn the_answer_is_reported_without_its_wrapper() {
         let body = "Server returned non-2xx status code: 403 Forbidden: <?xml version=\"1.0\"?><Error><Code>AccessDenied</Code>\n<Message>Not for you</Message></Error>";
         let error = object_store::Error::PermissionDenied { path: "k".into(), source: body.into() };
         assert_eq!(words(&error), "permission denied: AccessDenied: Not for you");

@@ -1,4 +1,4 @@
-//! How the operator gets in to the members of a cluster.
+//! Credentials of the operator for the members of a cluster.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fmt;
@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Secret;
 use super::material::Data;
 use super::{Fault, Files, Part};
 
-/// Certificate, whom to trust, which name to expect, and the user; all of them may be absent.
+/// Client certificate, trusted authorities, expected server name, and user; all optional.
 #[derive(Clone, Default)]
 pub struct Access {
     inner: Arc<Inner>,
@@ -32,7 +32,7 @@ struct Tls {
     name: String,
 }
 
-/// Never with keys or passwords.
+/// Never prints keys or passwords.
 impl fmt::Debug for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tls = self.inner.tls.as_ref().map(|tls| &tls.name);
@@ -42,19 +42,18 @@ impl fmt::Debug for Access {
 }
 
 impl Access {
-    /// Without TLS and without a user.
     #[must_use]
     pub fn plain() -> Self {
         Self::default()
     }
 
-    /// Whether somebody has to log in: authentication is on.
+    /// Whether a login is required: authentication is on.
     #[must_use]
     pub fn has_user(&self) -> bool {
         self.inner.user.is_some()
     }
 
-    /// With the client certificate of `files`, expecting servers of the name.
+    /// With the client certificate of `files`, for servers of this name.
     pub(crate) fn tls(files: &Files, name: String) -> Self {
         let tls = Tls {
             certificate: files.pair.certificate.clone(),
@@ -65,10 +64,10 @@ impl Access {
         Self { inner: Arc::new(Inner { tls: Some(tls), user: None }) }
     }
 
-    /// From a Secret with `etcd-client.crt`, `etcd-client.key` and `etcd-client-ca.crt`, expecting servers of the name.
-    ///
+    /// From a Secret with `etcd-client.crt`, `etcd-client.key` and `etcd-client-ca.crt`, for servers of this
+    /// name.
     /// # Errors
-    /// What is wrong with the Secret.
+    /// An invalid Secret.
     pub fn client(
         name: &str,
         secret: Option<&Secret>,
@@ -86,13 +85,12 @@ impl Access {
         Self { inner: Arc::new(inner) }
     }
 
-    /// The same, as nobody.
     #[must_use]
     pub fn without_user(&self) -> Self {
         Self { inner: Arc::new(Inner { tls: self.inner.tls.clone(), user: None }) }
     }
 
-    /// As whom, and with which password.
+    /// User name and password.
     pub(crate) fn user(&self) -> Option<(&str, &str)> {
         self.inner.user.as_ref().map(|(name, password)| (name.as_str(), password.as_str()))
     }
@@ -103,7 +101,7 @@ impl Access {
         if self.inner.tls.is_some() { "https" } else { "http" }
     }
 
-    /// Changes with everything in it.
+    /// A hash over all fields.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
@@ -111,7 +109,6 @@ impl Access {
         hasher.finish()
     }
 
-    /// The options that connect like this.
     #[must_use]
     pub fn options(&self, mut options: ConnectOptions) -> ConnectOptions {
         if let Some(tls) = &self.inner.tls {
@@ -129,7 +126,6 @@ impl Access {
     }
 }
 
-/// What a Secret holds.
 pub(crate) fn data(secret: &Secret) -> Data {
     secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect()
 }

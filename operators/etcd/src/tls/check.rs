@@ -1,4 +1,4 @@
-//! Whether the three Secrets of a cluster fit together, said before members fail over it.
+//! Consistency of the three Secrets of a cluster, reported before members fail because of it.
 
 use jiff::Timestamp;
 use rustls::CertificateError;
@@ -7,21 +7,19 @@ use rustls::pki_types::CertificateDer;
 use super::material::Data;
 use super::{Access, Fault, Files, Goal, Names, Part};
 
-/// What the Secrets make possible.
 #[derive(Clone, Debug)]
 pub(crate) struct Checked {
-    /// How the operator connects; plain when there is no TLS towards clients.
+    /// Access of the operator; plain without client TLS.
     pub(crate) access: Access,
-    /// When the first certificate expires, in seconds since 1970.
+    /// Expiry of the first certificate to expire, in seconds since 1970.
     pub(crate) expires: Option<i64>,
-    /// What works, but perhaps not for long or not everywhere.
+    /// Warnings.
     pub(crate) notes: Vec<String>,
 }
 
-/// A certificate that ends sooner is worth a note.
+/// A certificate that expires sooner gets a warning.
 const SOON: i64 = 14 * 86_400;
 
-/// Reads and judges what is there.
 pub(crate) fn check<'a>(
     goal: &Goal,
     names: &Names,
@@ -45,7 +43,7 @@ pub(crate) fn check<'a>(
     if let Some((secret, files)) = &peer {
         faults.extend(between_members(secret, files, names, now));
         let inside = |name: &str| files.pair.serves(&files.authorities, name, now).is_ok();
-        // etcd looks the address of a peer up and wants one of the names found in the certificate.
+        // etcd resolves the address of a peer and requires one of the names in its certificate.
         if goal.auto.is_none()
             && names.members()[1..].iter().all(|name| !inside(&name.replace('*', "member")))
         {
@@ -105,7 +103,7 @@ fn between_members(secret: &str, files: &Files, names: &Names, now: Timestamp) -
     faults
 }
 
-/// The name to call members by, or what is wrong with which key of which Secret.
+/// The server name of the members, or the fault with its Secret and key.
 fn towards_clients(
     (server_secret, server): (&str, &Files),
     (client_secret, client): (&str, &Files),
@@ -129,8 +127,8 @@ fn towards_clients(
         let short = format!("{} or {}", names.members()[0], names.service()[0]);
         let (index, reason, text) = meaning(&error, &short, "server");
         return Err(match reason {
-            // A client Secret whose own certificate is of another authority holds the wrong one. If it is consistent, the
-            // server's certificate is the one that does not fit.
+            // A client Secret with a certificate of another authority is the wrong one. If it is consistent,
+            // the server's certificate does not match.
             "UnknownAuthority" if client.pair.is_let_in(&client.authorities, now).is_ok() => {
                 let text =
                     format!("is not signed by an authority in key {client_ca} of Secret {client_secret}");
@@ -142,7 +140,7 @@ fn towards_clients(
                 );
                 fault(client_secret, client_ca, reason, text)
             }
-            // Which authorities the operator trusts is in its own Secret.
+            // The operator's own Secret has the authorities that it trusts.
             _ if index == 2 => fault(client_secret, client_ca, reason, text),
             _ => fault(server_secret, Part::Server.keys()[index], reason, text),
         });
@@ -160,11 +158,11 @@ fn towards_clients(
             _ => fault(client_secret, Part::Client.keys()[index], reason, text),
         });
     }
-    // What etcd's gateway shows to etcd itself is the certificate of the server.
+    // etcd's gateway presents the server certificate to etcd itself.
     Ok(name.clone())
 }
 
-/// Which of certificate, key and authorities is wrong (0, 1, 2), in one word and for people.
+/// The faulty part (0 certificate, 1 key, 2 authorities), with a machine-readable reason and a message.
 fn meaning(error: &rustls::Error, names: &str, usage: &str) -> (usize, &'static str, String) {
     match error {
         rustls::Error::InvalidCertificate(
@@ -188,7 +186,7 @@ fn meaning(error: &rustls::Error, names: &str, usage: &str) -> (usize, &'static 
     }
 }
 
-/// The authorities of a list that are also in another.
+/// Whether a list has all the wanted authorities.
 pub(crate) fn contains_all(list: &[CertificateDer<'static>], wanted: &[CertificateDer<'static>]) -> bool {
     wanted.iter().all(|authority| list.contains(authority))
 }

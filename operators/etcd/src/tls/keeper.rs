@@ -1,4 +1,4 @@
-//! Keeps the Secrets of clusters: reads them again and again, and makes those of clusters with certificates of our own.
+//! The Secrets of clusters: rereads them periodically, and issues those of clusters with automatic TLS.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,51 +19,42 @@ use crate::names;
 use crate::observed::Observed;
 use crate::validate::Validated;
 
-/// Secrets are read again when they were read longer ago: a certificate that was renewed is in use as soon.
+/// Maximum age of read Secrets: a renewed certificate is used after this time at most.
 const RELOAD: Duration = Duration::from_secs(10);
-/// From nothing to certificates takes nine steps; more than this many in a row would go nowhere.
+/// The first issuance takes nine steps; more than this many in a row indicate a loop.
 const STEPS: usize = 24;
 
-/// What the Secrets of a cluster came to.
+/// Result of reading the Secrets of a cluster.
 #[derive(Clone, Debug)]
 pub struct Secured {
-    /// How to connect.
     pub access: Access,
-    /// What is wrong with them now. `access` is then what they were good for when nothing was.
+    /// Current faults. `access` is then from the last valid Secrets.
     pub faults: Vec<Fault>,
-    /// What is worth saying although nothing is wrong.
+    /// Warnings.
     pub notes: Vec<String>,
-    /// When the first certificate expires.
+    /// Expiry of the first certificate to expire.
     pub expires: Option<Timestamp>,
-    /// Members that started before this have to be restarted: they do not trust an authority that waits to sign.
+    /// Members started before this must be restarted: they do not trust a pending authority.
     pub restart_before: Option<Timestamp>,
 }
 
-/// There is no way to connect.
+/// No connection is possible.
 #[derive(Debug, thiserror::Error)]
 pub enum Insecure {
-    /// Kubernetes refused.
     #[error("failed to {verb} Secret {name}: {}", why(source))]
-    Kubernetes {
-        /// What was tried.
-        verb: &'static str,
-        name: String,
-        /// Why it failed.
-        source: Box<kube::Error>,
-    },
-    /// The Secrets are wrong, and were never right.
+    Kubernetes { verb: &'static str, name: String, source: Box<kube::Error> },
+    /// The Secrets are wrong, and were never valid.
     #[error("{}", list(.0))]
     Faults(Vec<Fault>),
-    /// A Secret of that name belongs to somebody else.
+    /// A Secret of that name has another owner.
     #[error("Secret {0} exists and is not owned by this cluster; rename the cluster or delete the Secret")]
     Foreign(String),
-    /// A certificate cannot be made.
     #[error(transparent)]
     Mint(#[from] auto::MintError),
 }
 
 impl Insecure {
-    /// In one word.
+    /// Machine-readable reason.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
@@ -79,7 +70,7 @@ pub(crate) fn list(faults: &[Fault]) -> String {
     faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// The user that etcd wants before authentication can be on.
+/// The user that etcd requires before authentication can be enabled.
 const ROOT: &str = "root";
 /// The key of its password.
 const PASSWORD: &str = "password";
@@ -91,17 +82,16 @@ struct Entry {
     started: Started,
 }
 
-/// What is known about the Secrets of all clusters.
+/// The cached Secrets of all clusters.
 #[derive(Default)]
 pub struct Keeper {
     known: Mutex<HashMap<String, Entry>>,
 }
 
 impl Keeper {
-    /// How to connect to the members of a cluster, by what its Secrets say now.
-    ///
+    /// Access to the members of a cluster by its current Secrets.
     /// # Errors
-    /// When there is no way to; see [`Insecure`].
+    /// When no connection is possible; see [`Insecure`].
     pub async fn secure(&self, client: &Client, cluster: &Validated) -> Result<Arc<Secured>, Insecure> {
         let goal = &cluster.tls;
         if !goal.any() && cluster.root_secret.is_none() {
@@ -124,7 +114,7 @@ impl Keeper {
         };
         let (secrets, restart_before) = match (found, &last) {
             (Ok(found), _) => found,
-            // What Kubernetes does not say now it said a moment ago.
+            // While Kubernetes is unreachable, the last result is used.
             (Err(error @ Insecure::Kubernetes { .. }), Some(last)) => {
                 tracing::warn!(cluster = cluster.name, namespace = cluster.namespace, %error, "using the \
                  last read version of the Secrets");
@@ -146,14 +136,14 @@ impl Keeper {
                 expires: checked.expires.and_then(|second| Timestamp::from_second(second).ok()),
                 restart_before,
             },
-            // Members that run are looked after with what was good a moment ago.
+            // Running members are managed with the last valid Secrets.
             (Err(faults), Some(last)) => Secured { faults, ..(*last).clone() },
             (Err(faults), None) => return Err(Insecure::Faults(faults)),
         };
         let secured = Arc::new(match root {
             Ok(None) => secured,
             Ok(Some(password)) => Secured { access: secured.access.with_user(ROOT, &password), ..secured },
-            // Looks need no user; what needs one waits.
+            // Observations need no user; what needs one waits.
             Err(fault) => {
                 let mut faults = secured.faults.clone();
                 faults.push(fault);
@@ -166,19 +156,19 @@ impl Keeper {
         Ok(secured)
     }
 
-    /// Takes note of when the members started: it decides when a new authority may sign.
+    /// Records when the members started: it decides when a new authority may sign.
     pub fn noticed(&self, cluster: &Validated, seen: &Observed) {
         if let Some(entry) = self.lock().get_mut(&cluster.uid) {
             entry.started = started(seen);
         }
     }
 
-    /// A cluster is gone.
+    /// Drops the state of a deleted cluster.
     pub fn forget(&self, uid: &str) {
         self.lock().remove(uid);
     }
 
-    /// The Secrets of somebody else.
+    /// The user's Secrets.
     async fn given(
         &self,
         client: &Client,
@@ -203,7 +193,8 @@ impl Keeper {
 }
 
 impl Secured {
-    /// What it is when members do not take the password of a Secret. Nobody but a person knows which of the two is meant.
+    /// The state when members reject the password of a Secret. Only a user can decide which of the two is
+    /// correct.
     pub(crate) fn refused(&self, secret: &str) -> Self {
         let text = format!(
             "etcd rejects this password for user {ROOT}; store the password of etcd in the Secret, or \
@@ -237,7 +228,7 @@ fn password(name: &str, secret: Option<&Secret>) -> Result<String, Fault> {
     let bytes = bytes.ok_or_else(|| fault(Some(PASSWORD), "KeyMissing", "is missing"))?;
     let text =
         String::from_utf8(bytes).map_err(|_| fault(Some(PASSWORD), "NotText", "is not valid UTF-8"))?;
-    // Of an editor that ends files with a line.
+    // Editors append a line break.
     let text = text.trim_end_matches(['\r', '\n']);
     if text.is_empty() {
         return Err(fault(Some(PASSWORD), "KeyMissing", "is empty"));
@@ -267,12 +258,12 @@ async fn get(api: &Api<Secret>, name: &str) -> Result<Option<Secret>, Insecure> 
     })
 }
 
-/// Whether we made a Secret for this cluster.
+/// Whether this operator created a Secret for this cluster.
 fn belongs(secret: &Secret, cluster: &Validated) -> bool {
     secret.owner_references().iter().any(|owner| owner.uid == cluster.uid)
 }
 
-/// Brings our own Secrets to where nothing is due, one write at a time.
+/// Issues the operator's Secrets until nothing is due, one write at a time.
 async fn issue(
     client: &Client,
     cluster: &Validated,
@@ -308,7 +299,7 @@ async fn issue(
             Some(part) => part.secret(&cluster.name),
             None => authorities.clone(),
         };
-        let written = put(&api, cluster, &name, secrets.get(&name), new).await?;
+        let written = write_secret(&api, cluster, &name, secrets.get(&name), new).await?;
         secrets.insert(name, written);
     }
     Err(Insecure::Faults(vec![Fault {
@@ -319,7 +310,7 @@ async fn issue(
     }]))
 }
 
-async fn put(
+async fn write_secret(
     api: &Api<Secret>,
     cluster: &Validated,
     name: &str,
@@ -329,7 +320,7 @@ async fn put(
     let bytes = data.into_iter().map(|(key, value)| (key, ByteString(value))).collect();
     let params = PostParams::default();
     let (verb, written) = if let Some(old) = old {
-        // With the resourceVersion that was read: of two that write, the server lets one through.
+        // With the resourceVersion that was read: of two writers, the server accepts one.
         let new = Secret { data: Some(bytes), ..old.clone() };
         ("write", api.replace(name, &params, &new).await)
     } else {
@@ -351,7 +342,7 @@ async fn put(
         Ok(written) => return Ok(written),
         Err(refused) => refused,
     };
-    // Another controller of ours may have been faster: what it wrote is what counts.
+    // Another controller of this operator may have been faster: its content is used.
     if matches!(&refused, kube::Error::Api(status) if status.is_already_exists() || status.is_conflict())
         && let Some(there) = get(api, name).await?
     {

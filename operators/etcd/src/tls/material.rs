@@ -1,4 +1,5 @@
-//! Certificates and keys as Secrets hold them, read with care: anybody who may write Secrets may have put anything there.
+//! Certificates and keys from Secrets, parsed as untrusted input: every user with write access to Secrets
+//! controls them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,15 +19,13 @@ use x509_parser::parse_x509_certificate;
 
 use super::{Fault, Part};
 
-/// The content of a Secret.
 pub(crate) type Data = BTreeMap<String, Vec<u8>>;
 
-/// More than this is no certificate of anybody.
+/// Maximum size of a certificate file.
 const LONGEST: usize = 256 * 1024;
-/// Authorities in one file, and certificates in one chain, at the most.
+/// Maximum of authorities in one file, and of certificates in one chain.
 const MOST: usize = 32;
 
-/// Certificate, key and authorities of one Secret.
 #[derive(Clone)]
 pub(crate) struct Files {
     pub(crate) pair: Pair,
@@ -34,7 +33,6 @@ pub(crate) struct Files {
     pub(crate) authorities_pem: Vec<u8>,
 }
 
-/// A certificate with its key.
 #[derive(Clone)]
 pub(crate) struct Pair {
     pub(crate) certificate: Vec<u8>,
@@ -44,7 +42,7 @@ pub(crate) struct Pair {
     pub(crate) not_after: i64,
 }
 
-/// Never with the key.
+/// Never prints the key.
 impl fmt::Debug for Pair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Pair({}..{})", self.not_before, self.not_after)
@@ -58,7 +56,7 @@ impl fmt::Debug for Files {
 }
 
 impl Pair {
-    /// Reads a certificate and the key that belongs to it; the error says which of the two is wrong (0, 1), and how.
+    /// Parses a certificate and its key; the error has the faulty part (0 certificate, 1 key) and a message.
     pub(crate) fn read(certificate: &[u8], key: &[u8]) -> Result<Self, (usize, &'static str, String)> {
         let chain = chain(certificate).map_err(|text| (0, "NotACertificate", text))?;
         let private = PrivateKeyDer::from_pem_slice(key)
@@ -77,7 +75,8 @@ impl Pair {
         self.chain.first().cloned().unwrap_or_else(|| Vec::new().into())
     }
 
-    /// Whether a client that trusts these would take it for a server of that name; the same check as of any client.
+    /// Whether a client that trusts these authorities accepts it as a server of this name; the same check as
+    /// in any client.
     pub(crate) fn serves(
         &self,
         trusted: &[CertificateDer<'static>],
@@ -93,7 +92,7 @@ impl Pair {
         verifier.verify_server_cert(&self.leaf(), rest, &name, &[], unix(now)).map(drop)
     }
 
-    /// Whether a server that trusts these would let it in.
+    /// Whether a server that trusts these authorities accepts it as a client.
     pub(crate) fn is_let_in(
         &self,
         trusted: &[CertificateDer<'static>],
@@ -106,7 +105,7 @@ impl Pair {
         verifier.verify_client_cert(&self.leaf(), rest, unix(now)).map(drop)
     }
 
-    /// Whether one of these signed it.
+    /// Whether this authority signed it.
     pub(crate) fn signed_by(&self, authority: &CertificateDer<'_>) -> bool {
         let leaf = self.leaf();
         match (parse_x509_certificate(&leaf), parse_x509_certificate(authority)) {
@@ -121,7 +120,7 @@ impl Pair {
 }
 
 impl Files {
-    /// Reads the Secret of a part. All that is wrong with it is told, not only the first.
+    /// Parses the Secret of a part. All faults are reported, not only the first.
     pub(crate) fn read(
         secret: &str,
         part: Part,
@@ -188,7 +187,7 @@ impl Files {
     }
 }
 
-/// Seconds since 1970, for people.
+/// Seconds since 1970, formatted for messages.
 pub(crate) fn date(seconds: i64) -> String {
     Timestamp::from_second(seconds).map_or_else(|_| format!("second {seconds}"), |at| at.to_string())
 }
@@ -204,7 +203,7 @@ fn chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
 
 fn roots(list: &[CertificateDer<'static>]) -> RootCertStore {
     let mut roots = RootCertStore::empty();
-    // What is no anchor verifies nothing.
+    // Invalid anchors verify nothing.
     roots.add_parsable_certificates(list.iter().cloned());
     roots
 }

@@ -1,8 +1,9 @@
-//! TLS between members and towards clients: with certificates of the user's ([`check`](mod@check)) or the operator's own ([`auto`]).
-//!
-//! Both end up as three Secrets with the keys of coreos/etcd-operator, so everything behind them is the same: members mount
-//! them ([`pod`]), the operator connects with one of them ([`Access`]). etcd reads certificates and keys anew for
-//! every connection, so a changed Secret needs no restart; what it trusts it reads only when it starts.
+//! TLS between members and towards clients: with certificates of the user ([`check`](mod@check)) or of the
+//! operator ([`auto`]).
+//! Both result in three Secrets with the keys of coreos/etcd-operator, so everything else is shared: members
+//! mount them ([`pod`]), the operator connects with one of them ([`Access`]). etcd rereads certificates and
+//! keys for every connection, so a changed Secret needs no restart; trusted authorities are only read at its
+//! start.
 
 mod access;
 pub(crate) mod auto;
@@ -30,9 +31,9 @@ use crate::crd::TlsPolicy;
 pub(crate) enum Part {
     /// Between members.
     Peer,
-    /// What members show to clients.
+    /// Presented by members to clients.
     Server,
-    /// What the operator shows to members.
+    /// Presented by the operator to members.
     Client,
 }
 
@@ -48,7 +49,7 @@ impl Part {
         }
     }
 
-    /// Its Secret when the operator makes it.
+    /// Name of its Secret when issued by the operator.
     pub(crate) fn secret(self, cluster: &str) -> String {
         let suffix = match self {
             Self::Peer => "peer-tls",
@@ -59,18 +60,17 @@ impl Part {
     }
 }
 
-/// What a cluster wants of TLS.
+/// Desired TLS of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Goal {
-    /// Secret of the certificates between members; without it they talk plain.
+    /// Secret of the certificates between members; none for plain connections.
     pub(crate) peer: Option<String>,
-    /// Secrets of the members towards clients, and of the operator; without them clients talk plain.
+    /// Secrets of the members towards clients, and of the operator; none for plain connections.
     pub(crate) client: Option<ClientGoal>,
-    /// The operator makes what is in the Secrets.
+    /// The operator issues the content of the Secrets.
     pub(crate) auto: Option<auto::Settings>,
 }
 
-/// TLS towards clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClientGoal {
     pub(crate) server: String,
@@ -84,13 +84,12 @@ impl Goal {
         if self.peer.is_some() { "https" } else { "http" }
     }
 
-    /// The same towards clients.
+    /// `http` or `https`, towards clients.
     #[must_use]
     pub const fn client_scheme(&self) -> &'static str {
         if self.client.is_some() { "https" } else { "http" }
     }
 
-    /// Whether there is any TLS.
     #[must_use]
     pub const fn any(&self) -> bool {
         self.peer.is_some() || self.client.is_some()
@@ -105,7 +104,7 @@ impl Goal {
     }
 }
 
-/// What is wanted, and what of it cannot be: all of it at once.
+/// Parses the policy and reports all its errors.
 pub(crate) fn goal(cluster: &str, policy: Option<&TlsPolicy>, errors: &mut Vec<String>) -> Goal {
     let Some(policy) = policy else { return Goal::default() };
     let set = |name: &Option<String>| name.clone().filter(|name| !name.is_empty());
@@ -150,7 +149,7 @@ pub(crate) fn goal(cluster: &str, policy: Option<&TlsPolicy>, errors: &mut Vec<S
     }
 }
 
-/// The names that the certificates of a cluster are checked for, and made for.
+/// Names in the certificates of a cluster, for verification and issuance.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
     cluster: String,
@@ -167,27 +166,26 @@ impl Names {
         }
     }
 
-    /// The members, whatever they are called.
+    /// Wildcard names of the members.
     pub(crate) fn members(&self) -> Vec<String> {
         let short = format!("*.{}.{}.svc", self.cluster, self.namespace);
         let domain = if self.domain.is_empty() { ".cluster.local" } else { &self.domain };
         vec![short.clone(), format!("{short}{domain}")]
     }
 
-    /// A member as other members call it.
+    /// A representative name of a member, as other members use it.
     fn peer(&self) -> String {
         format!("member.{}.{}.svc{}", self.cluster, self.namespace, self.domain)
     }
 
-    /// The Service for clients.
     pub(crate) fn service(&self) -> Vec<String> {
         let short = format!("{}-client.{}.svc", self.cluster, self.namespace);
         let domain = if self.domain.is_empty() { ".cluster.local" } else { &self.domain };
         vec![short.clone(), format!("{short}{domain}")]
     }
 
-    /// The names under which the operator may take a member for a member of this cluster, best first. It connects to addresses
-    /// of pods; all members show the same certificate.
+    /// Server names accepted for a member of this cluster, best first. The operator connects to pod
+    /// addresses; all members present the same certificate.
     fn server(&self) -> Vec<String> {
         let member = format!("member.{}.{}.svc", self.cluster, self.namespace);
         let mut names = self.service();
@@ -196,21 +194,18 @@ impl Names {
             "{member}{}",
             if self.domain.is_empty() { ".cluster.local" } else { &self.domain }
         ));
-        // Upstream asks for it too: the probes of its pods used it.
+        // Upstream requires it too: the probes of its pods used it.
         names.push("localhost".into());
         names
     }
 }
 
-/// What is wrong with a Secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Fault {
-    /// Its name.
     pub secret: String,
     pub key: Option<&'static str>,
-    /// In one word.
+    /// Machine-readable reason.
     pub reason: &'static str,
-    /// For people.
     pub text: String,
 }
 

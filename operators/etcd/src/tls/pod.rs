@@ -1,4 +1,4 @@
-//! What TLS adds to the pod of a member: flags, volumes and mounts, as coreos/etcd-operator has them.
+//! TLS in the pod of a member: flags, volumes and mounts as in coreos/etcd-operator.
 
 use k8s_openapi::api::core::v1::{SecretVolumeSource, Volume, VolumeMount};
 use semver::Version;
@@ -15,12 +15,11 @@ const fn place(part: Part) -> (&'static str, &'static str) {
     }
 }
 
-/// What members mount. The operator's certificate is not theirs: nothing in the pod is a client.
+/// Secrets that members mount. The operator's certificate is not among them: the pod contains no client.
 fn mounted(goal: &Goal) -> impl Iterator<Item = (Part, &str)> {
     [Part::Peer, Part::Server].into_iter().filter_map(|part| Some((part, goal.secret(part)?)))
 }
 
-/// Flags of etcd.
 pub(crate) fn flags(goal: &Goal, version: &str) -> Vec<String> {
     let mut flags = Vec::new();
     for (part, _) in mounted(goal) {
@@ -34,8 +33,8 @@ pub(crate) fn flags(goal: &Goal, version: &str) -> Vec<String> {
             format!("--{prefix}key-file={mount}/{key}"),
         ]);
     }
-    // An authority of our own signs for the members of this cluster alone. The reverse lookup that etcd does otherwise
-    // would keep a new member out until its name has spread through DNS.
+    // An authority of the operator signs only for the members of this cluster. Otherwise etcd's reverse
+    // lookup would reject a new member until its name has spread through DNS.
     if goal.peer.is_some() && goal.auto.is_some() {
         let plain = Version::parse(version).is_ok_and(|v| (v.major, v.minor) >= (3, 6));
         let flag = if plain {
@@ -48,7 +47,6 @@ pub(crate) fn flags(goal: &Goal, version: &str) -> Vec<String> {
     flags
 }
 
-/// Volumes of the pod.
 pub(crate) fn volumes(goal: &Goal) -> Vec<Volume> {
     mounted(goal)
         .map(|(part, secret)| Volume {
@@ -62,7 +60,7 @@ pub(crate) fn volumes(goal: &Goal) -> Vec<Volume> {
         .collect()
 }
 
-/// Mounts of the etcd container. Whole folders: only those follow a Secret that changes.
+/// Mounts of the etcd container. Whole directories: only those follow a changed Secret.
 pub(crate) fn mounts(goal: &Goal) -> Vec<VolumeMount> {
     mounted(goal)
         .map(|(part, _)| VolumeMount {

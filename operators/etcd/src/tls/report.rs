@@ -1,4 +1,4 @@
-//! What the status says about certificates.
+//! Certificates in the status.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -8,10 +8,10 @@ use crate::crd::{EtcdClusterStatus, TlsStatus};
 use crate::status::set_condition;
 use crate::validate::Validated;
 
-/// The condition.
 const READY: &str = "TLSReady";
 
-/// The status of a cluster whose members cannot be talked to. Everything else stays as it was: they keep running.
+/// The status of a cluster whose members cannot be connected to. All other fields stay unchanged: the members
+/// keep running.
 pub(crate) fn insecure(
     old: &EtcdClusterStatus,
     error: &Insecure,
@@ -32,7 +32,7 @@ pub(crate) fn insecure(
     status
 }
 
-/// The condition of a cluster with TLS or users, and when its certificates expire.
+/// Condition of a cluster with TLS or users, and the expiry of its certificates.
 pub(crate) fn report(
     new: &mut EtcdClusterStatus,
     old: &EtcdClusterStatus,

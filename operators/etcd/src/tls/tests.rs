@@ -1,4 +1,4 @@
-//! What is said about Secrets that are wrong.
+//! Faults of invalid Secrets.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ fn goal() -> Goal {
     Goal { peer: Some("peer".into()), client: Some(client), auto: None }
 }
 
-/// Secrets of one authority for a kind, made at that time for that cluster.
+/// Secrets of one authority per kind, issued at that time for that cluster.
 fn made(names: &Names, at: Timestamp) -> BTreeMap<String, Data> {
     let mut secrets = BTreeMap::new();
     for kind in Kind::ALL {
@@ -86,7 +86,7 @@ fn what_is_missing_is_named() {
 }
 
 #[test]
-fn a_key_of_another_certificate_is_told_from_no_key() {
+fn a_key_of_another_certificate_is_distinguished_from_no_key() {
     let mut secrets = made(&names(), now());
     let other = made(&names(), now())["server"]["server.key"].clone();
     secrets.get_mut("server").unwrap().insert("server.key".into(), other);
@@ -96,20 +96,20 @@ fn a_key_of_another_certificate_is_told_from_no_key() {
 }
 
 #[test]
-fn an_expired_certificate_says_since_when() {
+fn an_expired_certificate_reports_its_expiry() {
     let mut secrets = made(&names(), now());
     let old = made(&names(), now() - SignedDuration::from_hours(31 * 24));
     secrets.insert("peer".into(), old["peer"].clone());
     assert_eq!(fault(&secrets), of("peer", "peer.crt", "Expired"));
     let text = judge(&secrets).unwrap_err()[0].text.clone();
     assert!(text.starts_with("expired at 2026-05-31T00:00:00Z"), "{text}");
-    // One that is about to is no fault yet.
+    // A certificate that expires soon is not a fault yet.
     let soon = made(&names(), now() - SignedDuration::from_hours(29 * 24));
     assert!(judge(&soon).unwrap().notes[0].contains("expires at"));
 }
 
 #[test]
-fn a_certificate_of_another_cluster_says_which_name_it_lacks() {
+fn a_certificate_of_another_cluster_names_the_missing_name() {
     let other = Names { cluster: "bills".into(), ..names() };
     let mut secrets = made(&names(), now());
     secrets.insert("peer".into(), made(&other, now())["peer"].clone());
@@ -118,7 +118,7 @@ fn a_certificate_of_another_cluster_says_which_name_it_lacks() {
 }
 
 #[test]
-fn authorities_that_do_not_fit_are_told_where_they_are_trusted() {
+fn mismatched_authorities_are_reported_where_they_are_trusted() {
     let (mut secrets, others) = (made(&names(), now()), made(&names(), now()));
     let foreign = others["operator"]["etcd-client-ca.crt"].clone();
     secrets.get_mut("operator").unwrap().insert("etcd-client-ca.crt".into(), foreign.clone());
@@ -132,7 +132,7 @@ fn authorities_that_do_not_fit_are_told_where_they_are_trusted() {
 
 #[test]
 fn a_server_certificate_of_another_authority_is_a_fault_of_the_server_secret() {
-    // The whole Secret is of another authority, or its certificate alone.
+    // The whole Secret is of another authority, or only its certificate.
     let (secrets, others) = (made(&names(), now()), made(&names(), now()));
     let mut whole = secrets.clone();
     whole.insert("server".into(), others["server"].clone());
@@ -150,7 +150,7 @@ fn a_server_certificate_of_another_authority_is_a_fault_of_the_server_secret() {
 #[test]
 fn a_certificate_for_another_use_is_refused() {
     let mut secrets = made(&names(), now());
-    // Members are clients of each other: what is a client's alone serves nobody.
+    // Members are clients of each other: a certificate for clients only is not sufficient.
     let client = secrets["operator"].clone();
     let data = Data::from([
         ("server.crt".to_owned(), client["etcd-client.crt"].clone()),
@@ -164,7 +164,7 @@ fn a_certificate_for_another_use_is_refused() {
 }
 
 #[test]
-fn all_faults_are_told_at_once() {
+fn all_faults_are_reported_at_once() {
     assert_eq!(judge(&BTreeMap::new()).unwrap_err().len(), 3);
 }
 
@@ -192,9 +192,9 @@ fn half_of_tls_is_refused_and_both_kinds_exclude_each_other() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
-    /// Whatever is in the Secrets: an answer, and no panic.
+    /// Any content of the Secrets gives a result, never a panic.
     #[test]
-    fn nobodys_secret_makes_it_fail(
+    fn no_secret_makes_it_fail(
         which in 0usize..3, key in 0usize..3, cut in 0usize..2000, bytes in proptest::collection::vec(any::<u8>(), 0..64),
     ) {
         let mut secrets = made(&names(), now());

@@ -1,16 +1,16 @@
-//! What a schema cannot check of labels, amounts and tolerations: Kubernetes would refuse the pod or claim later, in words that do not
-//! name the field of the EtcdCluster.
+//! Checks of labels, quantities and tolerations that a schema cannot express: Kubernetes would reject the pod
+//! or claim later, with a message that does not name the field of the EtcdCluster.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaimSpec, ResourceRequirements, Toleration};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-/// The longest name in a key and the longest value of a label.
+/// Maximum length of the name in a key and of the value of a label.
 const MAX_NAME: usize = 63;
-/// The longest prefix of a key.
+/// Maximum length of the prefix of a key.
 const MAX_PREFIX: usize = 253;
-/// The largest size of all annotations of an object.
+/// Maximum size of all annotations of an object.
 const MAX_ANNOTATIONS: usize = 256 << 10;
 
 /// Labels: keys and values.
@@ -26,7 +26,7 @@ pub(super) fn labels(field: &str, labels: &BTreeMap<String, String>, errors: &mu
     }
 }
 
-/// Annotations: keys and the size of all.
+/// Annotations: keys and total size.
 pub(super) fn annotations(field: &str, annotations: &BTreeMap<String, String>, errors: &mut Vec<String>) {
     keys(field, annotations, errors);
     let size: usize = annotations.iter().map(|(key, value)| key.len() + value.len()).sum();
@@ -72,7 +72,7 @@ pub(super) fn is_dns_label(text: &str, starts_with_letter: bool) -> bool {
     starts && word(*last) && bytes.iter().all(|byte| word(*byte) || *byte == b'-')
 }
 
-/// Tolerations: combinations that Kubernetes refuses.
+/// Tolerations: combinations that Kubernetes rejects.
 pub(super) fn tolerations(field: &str, list: &[Toleration], errors: &mut Vec<String>) {
     for (index, toleration) in list.iter().enumerate() {
         let empty = |text: &Option<String>| text.as_deref().unwrap_or_default().is_empty();
@@ -90,7 +90,6 @@ pub(super) fn tolerations(field: &str, list: &[Toleration], errors: &mut Vec<Str
     }
 }
 
-/// Requests and limits of a container.
 pub(super) fn resources(field: &str, resources: &ResourceRequirements, errors: &mut Vec<String>) {
     let none = BTreeMap::new();
     let (limits, requests) =
@@ -116,7 +115,6 @@ pub(super) fn resources(field: &str, resources: &ResourceRequirements, errors: &
     }
 }
 
-/// The size of a volume.
 pub(super) fn claim(field: &str, claim: &PersistentVolumeClaimSpec, errors: &mut Vec<String>) {
     let size = claim.resources.as_ref().and_then(|r| r.requests.as_ref()?.get("storage"));
     match size {
@@ -129,7 +127,7 @@ pub(super) fn claim(field: &str, claim: &PersistentVolumeClaimSpec, errors: &mut
     }
 }
 
-/// A quantity of Kubernetes as a number; exact enough to compare with zero and with a limit of the same unit.
+/// A Kubernetes quantity as a number; exact enough to compare with zero and with a limit of the same unit.
 pub(crate) fn amount(text: &str) -> Option<f64> {
     let end = text.find(|c: char| !(c.is_ascii_digit() || "+-.".contains(c))).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);

@@ -1,5 +1,5 @@
-//! A client that makes a connection for each write, through the Service: endpoints are taken from its EndpointSlices as kube-proxy
-//! takes them, and a member that leaves is still chosen until its endpoint is gone.
+//! A client with a new connection for each write, through the Service: endpoints are taken from its
+//! EndpointSlices like in kube-proxy, and a removed member is still chosen until its endpoint is gone.
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +24,8 @@ use olm_tests::etcd_stage::{Stage, facts};
 
 use super::{AGAIN, ANSWER, LONGEST, Row};
 
-/// Writes that may fail while members leave or are replaced. A member's endpoint is removed after the member, so some do.
+/// Allowed failures while members are removed or replaced. A member's endpoint is removed after the member,
+/// so some writes fail.
 const FAILURES: f64 = 20.0;
 
 /// The addresses behind a Service.
@@ -54,7 +55,7 @@ impl Anew {
     }
 }
 
-/// Follows the EndpointSlices of a Service, for ever.
+/// Follows the EndpointSlices of a Service, forever.
 async fn follow(stage: &Stage, service: &str, endpoints: &Endpoints) -> Result<(), watcher::Error> {
     let api = Api::<EndpointSlice>::namespaced(stage.client.clone(), "ns");
     let config = watcher::Config::default().labels(&format!("kubernetes.io/service-name={service}"));

@@ -1,4 +1,4 @@
-//! An operator that looks after many clusters to which nothing happens.
+//! An operator with many idle clusters.
 
 use std::{
     net::{Ipv4Addr, TcpListener},
@@ -24,29 +24,29 @@ use super::{
 };
 
 const CLUSTERS: usize = 500;
-/// In so many namespaces.
+/// Number of namespaces.
 const NAMESPACES: usize = 50;
-/// Nothing that is on its way takes this long, not even 500 clusters one after the other on a busy machine.
+/// Time-out beyond any value, even for 500 sequential clusters on a busy machine.
 const HANGS: Duration = Duration::from_secs(1_800);
-/// Between two looks at what the operator has done.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(500);
-/// Until a cluster counts as calm, and is looked at as seldom as can be (`CALM` of the operator).
+/// Time until a cluster counts as calm, with the longest interval (`CALM` of the operator).
 const CALMS: Duration = Duration::from_secs(75);
-/// How long its time on the processors is counted: twice as long as all clusters are looked at once.
+/// Measurement time of its CPU usage: twice the interval in which all clusters are reconciled once.
 const IDLE: Duration = Duration::from_secs(64);
-/// The most that the operator may take: 100 MB, in the MiB in which memory is shown.
+/// Memory limit: 100 MB, in the displayed MiB.
 const MEMORY: f64 = 100_000_000.0 / 1_048_576.0;
-/// The version that members say they are; none is started.
+/// The reported version of members; none is started.
 const VERSION: &str = "3.5.30";
 /// A repository whose images are stand-ins with an address of this machine ([`olm_tests::inprocess::Kubelet`]).
 const REPOSITORY: &str = "example.invalid/loopback/etcd";
 
-/// The operator. It is killed when this goes.
+/// The operator, killed on drop.
 struct Process(Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // One that ended by itself is as good.
+        // A terminated one is fine.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -75,7 +75,7 @@ pub(in crate::parts) async fn rows() -> Result<Vec<Row>> {
     let kind = GroupVersionKind::gvk("etcd.database.coreos.com", "v1beta2", "EtcdCluster");
     let clusters = Api::<DynamicObject>::all_with(world.client.clone(), &ApiResource::from_gvk(&kind));
     let start = Instant::now();
-    // The operator brings the kind.
+    // The operator creates the CRD.
     while clusters.list(&ListParams::default()).await.is_err() {
         ensure!(start.elapsed() < HANGS, "the operator does not bring its kinds");
         tokio::time::sleep(LOOK).await;

@@ -1,5 +1,5 @@
-//! Stand-ins for members that nothing happens to: each says of itself what an etcd of one member says that has nothing to do, in the
-//! same words on the wire. Real ones would be 500 processes with 30 MB each.
+//! Simulated idle members: each gives the answers of an idle single-member etcd, in its wire format. Real
+//! ones would be 500 processes with 30 MB each.
 
 use std::{
     collections::BTreeSet,
@@ -26,9 +26,9 @@ use kube::{
 };
 use tokio::net::TcpListener;
 
-/// Where clients find a member.
+/// Client port of a member.
 const PORT: u16 = 2379;
-/// gRPC's word for a call that is not known.
+/// gRPC status for an unknown call.
 const UNIMPLEMENTED: &str = "12";
 
 struct Member {
@@ -40,7 +40,7 @@ struct Member {
 }
 
 impl Member {
-    /// The one of a pod; its name begins with that of its cluster.
+    /// The member of a pod; its name begins with that of its cluster.
     fn of(pod: &Pod, version: &str) -> Option<(IpAddr, Self)> {
         let address = pod.status.as_ref()?.pod_ip.as_ref()?.parse().ok()?;
         let (name, namespace) = (pod.name_any(), pod.namespace()?);
@@ -60,7 +60,7 @@ impl Member {
         Some((address, member))
     }
 
-    /// The answer to a call, as etcd's `rpc.proto` has it; `None` for what nobody asks an idle member.
+    /// The answer to a call, by etcd's `rpc.proto`; `None` for calls that an idle member does not get.
     fn answer(&self, path: &str) -> Option<Vec<u8>> {
         let mut header = Vec::new();
         number(&mut header, 1, self.cluster);
@@ -114,7 +114,7 @@ fn bytes(out: &mut Vec<u8>, field: u64, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// Serves the members of all pods with an address of this machine, for as long as it is polled.
+/// Serves the members of all pods with an address of this machine, while it is polled.
 pub(super) async fn serve(client: Client, version: String) -> Result<()> {
     let mut served = BTreeSet::new();
     let pods =
@@ -142,7 +142,7 @@ async fn listen(listener: TcpListener, member: Arc<Member>) {
         });
         tokio::spawn(async move {
             let connection = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
-            // How it ends is for the one who called.
+            // The caller handles connection errors.
             let _ = connection.serve_connection(TokioIo::new(stream), service).await;
         });
     }
@@ -156,7 +156,7 @@ fn response(answer: Option<Vec<u8>>) -> Response<StreamBody<Frames>> {
     trailers.insert("grpc-status", status);
     let mut frames = Vec::new();
     if let Some(answer) = answer {
-        // Not compressed, and so long.
+        // Uncompressed flag and length.
         let mut message = vec![0];
         message.extend_from_slice(&u32::try_from(answer.len()).unwrap_or_default().to_be_bytes());
         message.extend_from_slice(&answer);

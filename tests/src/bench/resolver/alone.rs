@@ -1,4 +1,4 @@
-//! Each channel of the full catalog alone: what OLM v0 takes a median of 152 ms for.
+//! Each channel of the full catalog alone: OLM v0 takes a median of 152 ms.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -13,30 +13,31 @@ use super::{
 
 const CHANNELS: usize = 628;
 
-/// What comes out of the full catalog. What cannot be had are the channels of packages that need an API or a package
-/// that no catalog has.
+/// Solvable channels of the full catalog. The others belong to packages that need an API or a package that no
+/// catalog has.
 const POSSIBLE: usize = 624;
 const WITH_DEPENDENCIES: usize = 14;
 
-/// Every other channel gives its head. The newer versions of these two need packages that the catalog does not have.
+/// Every other channel gives its head. The newer versions of these two need packages that the catalog does
+/// not have.
 const OLDER: [(&str, &str); 2] =
     [("eclipse-che", "eclipse-che.v7.41.2"), ("ndmspc-operator", "ndmspc-operator.v0.20250131.0")];
 
-/// How often each is asked; the first time does not count, and is told.
+/// Number of runs; the first one does not count, and is reported.
 const RUNS: usize = 7;
 
-/// One channel, asked for on an empty cluster.
+/// One channel, requested on an empty cluster.
 pub(super) struct Alone {
     pub package: String,
     pub channel: String,
     pub request: Request,
     /// The choice, if there is one.
     pub resolved: Option<Resolved>,
-    /// The first time, when what belongs to the package is worked out.
+    /// The first time, when the package's indexes are built.
     pub first: Duration,
-    /// To choose.
+    /// Time of the choice.
     pub time: Duration,
-    /// To choose and explain, whatever comes out.
+    /// Time of choice and explanation, whatever the result.
     pub explained: Duration,
 }
 
@@ -59,7 +60,7 @@ impl Alone {
         depth
     }
 
-    /// Other bundles that come along.
+    /// Other bundles installed along.
     pub fn along(&self) -> BTreeSet<&str> {
         self.resolved
             .iter()
@@ -80,7 +81,7 @@ fn installed_for(satisfied_by: &SatisfiedBy) -> Option<&str> {
     }
 }
 
-/// Asks for every channel, several times.
+/// Resolves every channel, several times.
 pub(super) fn resolve_all(world: &World) -> Result<Vec<Alone>> {
     let facts = Facts::default();
     world

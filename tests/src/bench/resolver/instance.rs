@@ -1,4 +1,4 @@
-//! The solver alone, on the instance that OLM v0 benchmarks its own with.
+//! The solver alone, on the instance of OLM v0's own benchmark.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,7 +29,7 @@ struct Instance {
     name: String,
     vars: Vec<Variable>,
     sat: bool,
-    /// What is selected, where anything can be.
+    /// The selection, where there is one.
     result: Option<BTreeSet<String>>,
 }
 

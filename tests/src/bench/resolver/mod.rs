@@ -1,7 +1,7 @@
-//! The resolver's and the plan engine's part of `make bench`: one process, the full community catalog loaded once.
-//!
-//! Every row looks at what came out before it counts: a wrong answer fails the benchmark, however fast it was.
-//! Figures of OLM beside ours were recorded on the same catalog and machine (`data/README.md`).
+//! The resolver's and the plan engine's part of `make bench`: one process, the full community catalog loaded
+//! once.
+//! Every row checks its result before it counts: a wrong result fails the benchmark, however fast it was.
+//! OLM's figures were recorded on the same catalog and machine (`data/README.md`).
 
 mod alone;
 mod instance;
@@ -25,10 +25,10 @@ use super::{
 };
 use world::World;
 
-/// What the snapshot of the same catalog takes OLM v0, in MB.
+/// Size of OLM v0's snapshot of the same catalog, in MB.
 const SNAPSHOT: f64 = 85.0;
 
-/// Measures everything about the resolver and the plan engine that needs no cluster.
+/// Measures the resolver and the plan engine, without a cluster.
 pub(crate) fn rows() -> Result<Vec<Row>> {
     let dir = tempfile::Builder::new().prefix("olm-bench-resolver-").tempdir()?;
     let full = dir.path().join("full");
@@ -54,7 +54,7 @@ pub(crate) fn rows() -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// What the universe takes, in a process of its own.
+/// Memory of the universe, in its own process.
 fn memory(root: &str) -> Result<Row> {
     let cost = measure::cost(&std::env::current_exe()?, &["--child", "universe", root])?;
     let it: Universes = serde_json::from_str(&cost.printed).context("the step printed something else")?;
@@ -88,7 +88,7 @@ pub(crate) fn universe(catalog: &olm_catalog::Catalog) -> Result<Universes> {
     })
 }
 
-/// How long something takes: the median of so many runs. To let go of what came out is not part of it.
+/// The median duration of this many runs, without dropping the results.
 fn median<T>(runs: usize, mut run: impl FnMut() -> T) -> Duration {
     let timed = |_| {
         let start = Instant::now();

@@ -1,4 +1,4 @@
-//! Rendering a large bundle and working out its plan, without a network.
+//! Rendering a large bundle and planning it, without a network.
 
 use std::{
     collections::BTreeMap,
@@ -21,8 +21,8 @@ use super::{
     world::catalog_ref,
 };
 
-/// The operator with the most CRDs of the community's has so many; of its bundle only the metadata is in the data. So
-/// the one with the most that is there gets the largest CRDs of all others until it has as many.
+/// Number of CRDs of the community operator with the most; only the metadata of its bundle is in the data. So
+/// the available bundle with the most CRDs gets the largest ones of all others until it has as many.
 const CRDS: usize = 53;
 const BASE: &str = "hive-operator/2.5.3516-a2ed9b3";
 
@@ -45,7 +45,7 @@ pub(super) fn rows(rows: &mut Vec<Row>) -> Result<()> {
     let crds = plan.objects.iter().filter(|it| it.reference.kind == "CustomResourceDefinition").count();
     ensure!(plan.action == PlanAction::Install && crds == CRDS, "{:?} of {crds} CRDs", plan.action);
     ensure!(!plan.is_blocked(), "it is blocked: {:?}", plan.findings);
-    // where everything is there already, each object is compared field by field
+    // where everything exists already, each object is compared field by field
     let manifests = plan.phases().into_iter().flat_map(|phase| phase.objects);
     let live: Live = manifests.map(|(_, reference, manifest)| (reference, manifest)).collect();
     let again = || plan_of(&bundle, &resolved, &facts, Some(&live));
@@ -75,7 +75,7 @@ pub(super) fn rows(rows: &mut Vec<Row>) -> Result<()> {
 fn enlarged(base: &Bundle, root: &Path) -> Result<Bundle> {
     let mut crds: BTreeMap<String, Value> = BTreeMap::new();
     for dir in newest(root)? {
-        // some bundles of the data are broken on purpose
+        // some bundles of the data are invalid on purpose
         let Ok(bundle) = Bundle::from_dir(&dir) else { continue };
         for crd in bundle.crds().filter(|crd| crd["apiVersion"] == "apiextensions.k8s.io/v1") {
             crds.entry(crd["metadata"]["name"].to_string()).or_insert_with(|| crd.clone());

@@ -1,4 +1,4 @@
-//! What it costs to say why.
+//! The cost of explanations.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -12,14 +12,14 @@ use super::{
     world::{World, catalog_ref},
 };
 
-/// How much longer the answer with its reasons may take than without.
+/// Maximum ratio of time with and without reasons.
 const TWICE: f64 = 2.0;
 
-/// A refusal has to look at every candidate, an install at one, so their times do not compare; in milliseconds, it may take
-/// as long as the dearest install.
+/// A refusal checks every candidate, an install one, so their times are not comparable; it may take as long
+/// as the most expensive install, in milliseconds.
 const REFUSAL: f64 = 2.0;
 
-/// A package with a dependency that can be taken away from it.
+/// A package with a removable dependency.
 const NEEDY: (&str, &str) = ("kuadrant-operator", "limitador-operator");
 
 const RUNS: usize = 15;
@@ -51,7 +51,7 @@ pub(super) fn rows(world: &World, all: &[Alone], rows: &mut Vec<Row>) -> Result<
     Ok(())
 }
 
-/// The same request where it can be met, and where what it needs was taken away.
+/// The same request where it can be met, and where its dependency was removed.
 fn refusal(world: &World, all: &[Alone]) -> Result<Row> {
     let (package, needed) = NEEDY;
     let default = &world.packages()[package].default_channel;

@@ -1,4 +1,4 @@
-//! Catalogs that somebody else may have: up to 200,000 bundles.
+//! Synthetic catalogs of up to 200,000 bundles.
 
 use std::{
     collections::BTreeSet,
@@ -25,29 +25,30 @@ use super::{
 /// Bundles of each package.
 const VERSIONS: usize = 20;
 
-/// Every so manieth package needs the one before it and an API of the one before that.
+/// Every n-th package needs the one before it and an API of the one before that.
 const NEEDY: usize = 10;
 
 const SIZES: [usize; 3] = [10_000, 50_000, 200_000];
 
-/// How much more a bundle may cost in the largest than in the smallest.
+/// Maximum cost ratio of a bundle between the largest and the smallest.
 const BENT: f64 = 1.5;
 
-/// How much more an install may cost there: microseconds, so that caches and neighbours on the machine have their say.
+/// Maximum cost ratio of an install: in the range of microseconds, so that caches and other load have an
+/// influence.
 const CONSTANT: f64 = 2.0;
 
-/// How often a catalog is prepared; the fastest counts, for there is much that may come between.
+/// Number of preparations of a catalog; the fastest counts, because of other load.
 const PREPARED: usize = 3;
 
-/// How many packages are asked for.
+/// Number of requested packages.
 const ASKED: usize = 200;
 
 struct Point {
     bundles: usize,
     prepared: Duration,
-    /// The middle of many packages, asked for one after the other.
+    /// The median of many packages, requested one after the other.
     alone: Duration,
-    /// The one with the longest answer.
+    /// The one with the longest time.
     worst: Duration,
 }
 
@@ -106,10 +107,10 @@ pub(super) fn rows(temp: &Path, rows: &mut Vec<Row>) -> Result<()> {
     Ok(())
 }
 
-/// Reads and prepares a catalog, and asks for a package with dependencies: for that it has to be known who provides what
-/// in the whole catalog.
+/// Reads and prepares a catalog, and resolves a package with dependencies: that needs the index of providers
+/// of the whole catalog.
 fn prepare(store: &Path) -> Result<(Duration, World)> {
-    // opened anew: a catalog remembers packages that it was asked for
+    // reopened: a catalog caches requested packages
     let catalog = open(store)?;
     let start = Instant::now();
     let world = World::load(&catalog)?;
@@ -117,8 +118,8 @@ fn prepare(store: &Path) -> Result<(Duration, World)> {
     Ok((start.elapsed(), world))
 }
 
-/// Writes a catalog: every package has a chain of versions in `stable`, the newer half of them in `fast` as well, and
-/// an API of its own in each version.
+/// Writes a catalog: every package has a chain of versions in `stable`, the newer half of them in `fast` as
+/// well, and its own API in each version.
 fn write(target: &Path, packages: usize) -> Result<()> {
     let mut out = BufWriter::with_capacity(1 << 20, File::create(target)?);
     let mut line = |document: serde_json::Value| -> Result<()> {
@@ -178,7 +179,7 @@ fn is_needy(at: usize) -> bool {
     at > 1 && at.is_multiple_of(NEEDY)
 }
 
-/// Asks for one package: its newest version, and what it needs.
+/// Resolves one package: its newest version, and its dependencies.
 fn alone(world: &World, at: usize) -> Result<Request> {
     let request = request("bench", &name(at), "stable");
     let answer = world.choose(std::slice::from_ref(&request)).items.pop().context("no answer")?;
@@ -202,7 +203,7 @@ fn point(world: &World, bundles: usize, prepared: Duration) -> Result<Point> {
         // every tenth of these has dependencies
         let at = place * (packages / ASKED - 1) + place % 2;
         let request = alone(world, at)?;
-        // so short that the noise of the machine would show: the best of several
+        // so short that noise would dominate: the best of several
         let time = (0..15).map(|_| median(1, || world.choose(std::slice::from_ref(&request)))).min();
         times.extend(time);
     }
@@ -210,7 +211,7 @@ fn point(world: &World, bundles: usize, prepared: Duration) -> Result<Point> {
     Ok(Point { bundles, prepared, alone: times[ASKED / 2], worst: times[ASKED - 1] })
 }
 
-/// As many packages as there are, but no more than 10,000, over 1,000 namespaces.
+/// As many packages as there are, but at most 10,000, over 1,000 namespaces.
 fn namespaces(world: &World) -> Result<Duration> {
     let count = world.packages().len().min(10_000);
     let requests: Vec<Request> =

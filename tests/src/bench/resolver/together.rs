@@ -12,20 +12,19 @@ use super::{
     world::{World, request},
 };
 
-/// How often each is asked.
 const RUNS: usize = 15;
 
-/// A step through the packages that meets all of them: large ones and small ones, with dependencies and without.
+/// A stride that visits all packages: large ones and small ones, with dependencies and without.
 const STRIDE: usize = 37;
 
-/// Packages that can be installed beside each other, from their default channels.
+/// Packages that can be installed together, from their default channels.
 fn beside_each_other<'a>(world: &World, all: &'a [Alone], count: usize) -> Result<Vec<&'a Alone>> {
     let default =
         |it: &&Alone| it.resolved.is_some() && world.packages()[&it.package].default_channel == it.channel;
     let candidates: Vec<&Alone> = all.iter().filter(default).collect();
     ensure!(!candidates.len().is_multiple_of(STRIDE), "the stride does not meet all packages");
     let (mut apis, mut packages, mut picked) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
-    // what brings others along comes first, so that it is among the ten as well
+    // packages with dependencies come first, so that some are among the ten as well
     let order = (0..candidates.len()).map(|at| candidates[at * STRIDE % candidates.len()]);
     let (needy, plain): (Vec<&Alone>, Vec<&Alone>) = order.partition(|it| !it.along().is_empty());
     for it in needy.into_iter().take(count / 5).chain(plain) {
@@ -45,7 +44,7 @@ fn beside_each_other<'a>(world: &World, all: &'a [Alone], count: usize) -> Resul
     Ok(picked)
 }
 
-/// What is installed once the choice is carried out: the bundle and what comes along.
+/// The installed operators after the choice is applied: the bundle and its dependencies.
 fn operators(world: &World, it: &Alone, namespace: &str) -> Result<Vec<Installed>> {
     let mut names = BTreeSet::from([it.resolved.as_ref().context("not resolved")?.chosen.name.as_str()]);
     names.extend(it.along());
@@ -67,7 +66,7 @@ fn operators(world: &World, it: &Alone, namespace: &str) -> Result<Vec<Installed
     names.iter().map(operator).collect()
 }
 
-/// Every request gets what it gets alone.
+/// Every request has the same result as alone.
 fn same_as_alone(resolution: &Resolution, expected: &[&Alone]) -> Result<()> {
     ensure!(resolution.items.len() == expected.len(), "{} answers", resolution.items.len());
     for (item, it) in resolution.items.iter().zip(expected) {
@@ -106,7 +105,7 @@ pub(super) fn rows(world: &World, all: &[Alone], rows: &mut Vec<Row>) -> Result<
     many(world, &picked, rows)
 }
 
-/// A hundred that are installed, with nothing newer there.
+/// A hundred installed operators, without newer versions.
 fn nothing_new(world: &World, picked: &[&Alone], rows: &mut Vec<Row>) -> Result<()> {
     let mut facts = Facts::default();
     let mut requests = Vec::new();
@@ -132,7 +131,7 @@ fn nothing_new(world: &World, picked: &[&Alone], rows: &mut Vec<Row>) -> Result<
     Ok(())
 }
 
-/// Ten in each of a thousand namespaces: many want the same package.
+/// Ten in each of a thousand namespaces: many request the same package.
 fn many(world: &World, picked: &[&Alone], rows: &mut Vec<Row>) -> Result<()> {
     let mut expected = Vec::new();
     let mut requests = Vec::new();

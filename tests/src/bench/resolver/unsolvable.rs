@@ -1,4 +1,4 @@
-//! Universes that are hard to search: how long it takes until the answer is no, or that there is none.
+//! Hard universes: the time until a result, or until the search is aborted.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,13 +15,13 @@ use super::{
     world::{catalog_ref, request},
 };
 
-/// Until an answer is there, whatever it is. The search itself has a budget of about a second.
+/// Time until any result. The search itself has a budget of about a second.
 const LIMIT: f64 = 2.0;
 
-/// Pigeons that have one hole less than there are of them: every proof of it by a search like this is exponential.
+/// Pigeons with one hole less than pigeons: every proof by such a search is exponential.
 const PIGEONS: [usize; 2] = [20, 40];
 
-/// Variables, and clauses of three for each of them, around where random formulas are the hardest.
+/// Variables, and clauses of three for each of them, near the ratio where random formulas are hardest.
 const VARIABLES: usize = 200;
 const CLAUSES: usize = 880;
 
@@ -29,7 +29,7 @@ const CLAUSES: usize = 880;
 const CHAIN: usize = 5_000;
 
 pub(super) fn rows(rows: &mut Vec<Row>) -> Result<()> {
-    // small ones are decided, and rightly
+    // small ones are decided correctly
     for pigeons in 2..5 {
         let (_, fits) = ask(&pigeonhole(pigeons, pigeons), "pigeons");
         ensure!(fits.is_ok(), "{pigeons} pigeons do not find a place in as many holes: {fits:?}");
@@ -42,8 +42,8 @@ pub(super) fn rows(rows: &mut Vec<Row>) -> Result<()> {
     for pigeons in PIGEONS {
         let (time, answer) = ask(&pigeonhole(pigeons, pigeons - 1), "pigeons");
         let why = answer.err().context("more pigeons than holes found a place")?;
-        let told = why.code == Code::GaveUp && why.summary.chars().any(|c| c.is_ascii_digit());
-        ensure!(told, "{pigeons} pigeons: it does not say how far it got: {}", why.summary);
+        let reported = why.code == Code::GaveUp && why.summary.chars().any(|c| c.is_ascii_digit());
+        ensure!(reported, "{pigeons} pigeons: it does not say how far it got: {}", why.summary);
         worst = worst.max(time);
         texts.push(format!("{pigeons} pigeons over APIs {:.0} ms ({:?})", ms(time), why.summary));
     }
@@ -88,7 +88,7 @@ pub(super) fn rows(rows: &mut Vec<Row>) -> Result<()> {
     Ok(())
 }
 
-/// Asks for one package, with reasons.
+/// Resolves one package, with reasons.
 fn ask(universe: &Universe, package: &str) -> (Duration, Result<Resolved, Arc<Explanation>>) {
     let request: Request = request("bench", package, "stable");
     let start = Instant::now();
@@ -126,8 +126,8 @@ fn api(kind: String) -> Gvk {
     Gvk::new("bench.example.com", "v1", kind)
 }
 
-/// One package needs an API for each pigeon. Each is provided by a package for each hole, which provides the hole, too;
-/// and an API has only one owner.
+/// One package needs an API for each pigeon. Each is provided by a package for each hole, which provides the
+/// hole, too; and an API has only one owner.
 fn pigeonhole(pigeons: usize, holes: usize) -> Universe {
     let pigeon = |pigeon: usize| api(format!("Pigeon{pigeon}"));
     let all = (0..pigeons).map(|it| Constraint::api(pigeon(it))).collect();
@@ -140,7 +140,7 @@ fn pigeonhole(pigeons: usize, holes: usize) -> Universe {
     universe(places.chain([package("pigeons", vec![(vec![], all)])]))
 }
 
-/// A variable (a package) and the version (1 or 2) that it would have to have.
+/// A variable (a package) and its required version (1 or 2).
 type Literal = (usize, usize);
 
 /// Clauses of three different variables each, the same ones for the same seed.
@@ -177,7 +177,7 @@ fn satisfiability(clauses: &[[Literal; 3]]) -> Universe {
     universe(variables.chain([package("formula", vec![(vec![], clauses.iter().map(clause).collect())])]))
 }
 
-/// Whether what was chosen meets every clause.
+/// Whether the choice satisfies every clause.
 fn check(clauses: &[[Literal; 3]], resolved: &Resolved) -> Result<()> {
     let chosen: std::collections::BTreeSet<String> = resolved
         .dependencies

@@ -1,4 +1,4 @@
-//! The full catalog as the resolver sees it.
+//! The full catalog for the resolver.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,23 +7,22 @@ use olm_catalog::Catalog;
 use olm_plan::prepare;
 use olm_resolver::{CatalogRef, Facts, Package, Request, Resolution, Universe, choose};
 
-/// How many bundles the full catalog has.
+/// Number of bundles of the full catalog.
 pub(super) const BUNDLES: usize = 6_448;
 
-/// A catalog, prepared, and for each channel the head that the catalog itself says it has.
+/// A prepared catalog, with the catalog's own head for each channel.
 pub(super) struct World {
     pub universe: Universe,
     /// By package and channel.
     pub heads: BTreeMap<(String, String), String>,
 }
 
-/// The catalog's name.
 pub(super) fn catalog_ref() -> CatalogRef {
     CatalogRef::new("olm", "bench")
 }
 
 impl World {
-    /// Reads and prepares a catalog. Package by package, so that no more than one is in memory as it was read.
+    /// Reads and prepares a catalog. Package by package, so that at most one raw package is in memory.
     pub fn load(catalog: &Catalog) -> Result<Self> {
         let mut all = olm_resolver::Catalog::default();
         let mut heads = BTreeMap::new();
@@ -38,12 +37,11 @@ impl World {
         Ok(Self { universe: Universe::new([(catalog_ref(), all)]), heads })
     }
 
-    /// The packages, by name.
     pub fn packages(&self) -> &BTreeMap<String, Arc<Package>> {
         &self.universe.catalogs()[&catalog_ref()].packages
     }
 
-    /// Asks for every channel once: what is worked out when it is first asked for is worked out then.
+    /// Resolves every channel once, to build the lazy indexes.
     pub fn warm(&self) -> Result<()> {
         let found = self.heads.keys().filter(|(package, channel)| {
             self.choose(&[request("bench", package, channel)]).items.iter().all(Result::is_ok)
@@ -52,7 +50,7 @@ impl World {
         Ok(())
     }
 
-    /// Chooses on an empty cluster.
+    /// Resolves on an empty cluster.
     pub fn choose(&self, requests: &[Request]) -> Resolution {
         choose(&self.universe, requests, &Facts::default())
     }

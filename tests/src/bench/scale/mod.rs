@@ -1,4 +1,5 @@
-//! A large cluster: 1,000 namespaces with 10 operators each, settled, and a manager of its own process that starts on it.
+//! A large cluster: 1,000 namespaces with 10 operators each, settled, and a manager process that starts on
+//! it.
 
 mod settled;
 mod template;
@@ -24,26 +25,26 @@ pub(super) use settled::Settled;
 pub(crate) const NAMESPACES: usize = 1_000;
 const OPERATORS: usize = 10;
 
-/// Nothing that is on its way takes this long, not even on a busy machine.
+/// Time-out beyond any value, even on a busy machine.
 const HANGS: Duration = Duration::from_secs(600);
-/// Between two looks at what the manager has done.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(100);
-/// A process that takes less of a processor than this, while there is a look at it, rests.
+/// CPU usage below which a process counts as idle.
 const RESTS: f64 = 0.2;
-/// A manager that reconciled nothing for so long has looked at everything.
+/// A manager without reconciliations for this long has processed everything.
 pub(super) const QUIET: Duration = Duration::from_secs(2);
-/// One that looks through everything reads lists of which a page alone may take seconds.
+/// During a full reconciliation, a single page of a list may take seconds.
 const READING: Duration = Duration::from_secs(15);
-/// Changes whose handling is timed.
+/// Number of timed changes.
 const CHANGES: usize = 10;
 
-/// How large what only people read is made: with it a version is as large as the median of the real ones (shared/data/bundles:
-/// 18 KB as YAML).
+/// Size of descriptive fields: with it a version is as large as the median of the real ones
+/// (shared/data/bundles: 18 KB as YAML).
 const DESCRIPTION: usize = 6 << 10;
 const ICON: usize = 4 << 10;
 const EXAMPLES: usize = 2 << 10;
 
-/// An operator as they usually are: a CRD, rights in its namespace, one Deployment, a description and an icon.
+/// A typical operator: a CRD, rights in its namespace, one Deployment, a description and an icon.
 fn operator(number: usize) -> Operator {
     let name = format!("scale-{number}");
     let (plural, kind) = (format!("scales{number}"), format!("Scale{number}"));
@@ -64,7 +65,7 @@ fn operator(number: usize) -> Operator {
         })
 }
 
-/// The rows for so many namespaces.
+/// The rows for this many namespaces.
 pub(crate) async fn rows(namespaces: usize) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let world = World::bare().await?;
@@ -84,7 +85,7 @@ pub(crate) async fn rows(namespaces: usize) -> Result<Vec<Row>> {
     let ready = start.elapsed();
     let (took, reconciled) = looked(&mut manager, namespaces * OPERATORS, start).await?;
     let calls = faults.calls();
-    // The catalog is read anew, and its source says so.
+    // The catalog is polled again, and its source's status is written.
     let writes: Vec<&Call> =
         calls.iter().filter(|call| call.changed() && !call.path.contains("/catalogsources/")).collect();
     let reads: Vec<&Call> = calls.iter().filter(|call| !call.is_write() && !call.is_watch()).collect();
@@ -122,7 +123,7 @@ pub(crate) async fn rows(namespaces: usize) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// What was asked for most often: the verb, the kind, and how often.
+/// The most frequent call: verb, kind, and number.
 fn most(calls: &[&Call]) -> String {
     let mut count: BTreeMap<String, usize> = BTreeMap::new();
     for call in calls {
@@ -148,7 +149,7 @@ fn home(number: usize) -> String {
     format!("tenant-{number:05}")
 }
 
-/// A cluster of so many namespaces in which nothing moves; how many objects each of them has.
+/// A settled cluster of this many namespaces; returns the number of objects in each.
 async fn settle(world: &World, namespaces: usize) -> Result<usize> {
     let manager = world.manager("settle")?;
     let operators: Vec<Operator> = (0..OPERATORS).map(operator).collect();
@@ -173,14 +174,14 @@ async fn settle(world: &World, namespaces: usize) -> Result<usize> {
     Ok(objects)
 }
 
-/// Lets a manager look at everything once: hashes of what has a namespace's name in it are not copied right.
+/// Lets a manager reconcile everything once: hashes that include a namespace's name are not copied correctly.
 pub(super) async fn look_through(world: &World) -> Result<()> {
     let manager = world.manager("look-through")?;
     rested(world, READING).await?;
     manager.stop().await
 }
 
-/// Waits until the managers of this process have asked for nothing for so long.
+/// Waits until the managers of this process have made no call for this long.
 pub(super) async fn rested(world: &World, quiet: Duration) -> Result<()> {
     let start = Instant::now();
     let (mut last, mut at) = (world.faults.count(), Instant::now());
@@ -195,9 +196,10 @@ pub(super) async fn rested(world: &World, quiet: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Waits until everything has been looked at, and the process rests: how long that was from `start` on, and how many reconciliations.
-///
-/// Its metrics are asked for when it rests, and not before: to put a page of them together is work in proportion to all that there is.
+/// Waits until everything is reconciled, and the process is idle: the time from `start` on, and the number of
+/// reconciliations.
+/// Its metrics are only requested when it is idle: rendering a page of them is work in proportion to all
+/// objects.
 async fn looked(manager: &mut Process, least: usize, start: Instant) -> Result<(Duration, f64)> {
     let total = [("olm_reconcile_total", ""), ("olm_reconcile_total", "controller=\"csv\"")];
     let (mut used, mut window, mut at) = (processor(manager.pid())?, Instant::now(), Instant::now());
@@ -218,13 +220,13 @@ async fn looked(manager: &mut Process, least: usize, start: Instant) -> Result<(
             return Ok((at.duration_since(start), reconciled));
         }
         ensure!(start.elapsed() < HANGS, "it has looked at {csvs} of {least} versions");
-        // Once more, to see that nothing was reconciled since; the page was no work of its own.
+        // Once more, to check that nothing was reconciled since; the page itself was no reconciliation.
         before = reconciled;
         used = processor(manager.pid())?;
     }
 }
 
-/// A Deployment's image is changed by hand; it is handled when it is as before.
+/// A Deployment's image is changed manually; the change is handled when it is reverted.
 async fn drift(world: &World, faults: &Faults, namespaces: usize) -> Result<Row> {
     let mut took = Vec::new();
     let from = faults.count();

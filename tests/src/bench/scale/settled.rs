@@ -1,5 +1,5 @@
-//! A cluster with many namespaces that are all alike, in the state in which a manager leaves them. Two of them were installed
-//! by a manager; the others are written as copies.
+//! A settled cluster with many equal namespaces. A manager installed two of them; the others are written as
+//! copies.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,17 +22,17 @@ use serde_json::{Value, json};
 
 use super::template::{Pattern, bare};
 
-/// Kinds of which nothing is copied: what only the cluster's own controllers look at, and what tells of the past.
+/// Kinds that are not copied: those only used by the cluster's own controllers, and those about the past.
 const LEFT_OUT: &[&str] =
     &["Event", "Pod", "ReplicaSet", "Endpoints", "EndpointSlice", "Lease", "Node", "ComponentStatus"];
 
 /// The OperatorGroup of a namespace ([`olm_tests::inprocess::World::group`]).
 const GROUP: &str = "own";
 
-/// What the cluster itself puts into every namespace.
+/// Objects that the cluster itself creates in every namespace.
 const OF_CLUSTER: &[&str] = &["ServiceAccount/default", "ConfigMap/kube-root-ca.crt"];
 
-/// Namespaces that are written at a time.
+/// Namespaces written concurrently.
 const AT_ONCE: usize = 4;
 
 /// An object of a cluster with its endpoint.
@@ -48,13 +48,13 @@ impl Found {
         self.object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// What tells it from all others.
+    /// Its identity.
     fn key(&self) -> String {
         let (namespace, name) = (self.text("/metadata/namespace"), self.text("/metadata/name"));
         format!("{}.{} {namespace}/{name}", self.resource.kind, self.resource.group)
     }
 
-    /// Where it is created.
+    /// Its creation path.
     fn collection(&self) -> String {
         let ApiResource { group, version, plural, .. } = &self.resource;
         let root =
@@ -69,7 +69,7 @@ impl Found {
         self.resource.kind == "Namespace"
     }
 
-    /// Whether its labels say that somebody in the namespace owns it.
+    /// Whether its labels name an owner in the namespace.
     fn is_owned_in(&self, namespace: &str) -> bool {
         let labels = &self.object["metadata"]["labels"];
         labels["olm.owner.namespace"] == namespace
@@ -81,7 +81,7 @@ impl Found {
     }
 }
 
-/// Every object of the cluster that counts here.
+/// Every relevant object of the cluster.
 async fn read(client: &Client) -> Result<Vec<Found>> {
     let discovered = Discovery::new(client.clone()).run().await.context("failed to discover the kinds")?;
     let mut kinds = BTreeMap::new();
@@ -98,7 +98,7 @@ async fn read(client: &Client) -> Result<Vec<Found>> {
         let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
         for object in api.list(&ListParams::default()).await? {
             let mut object = serde_json::to_value(object)?;
-            // Lists name neither.
+            // Items of lists have neither.
             object["apiVersion"] = resource.api_version.clone().into();
             object["kind"] = resource.kind.clone().into();
             let name = object["metadata"]["name"].as_str().unwrap_or_default();
@@ -112,35 +112,35 @@ async fn read(client: &Client) -> Result<Vec<Found>> {
     Ok(all)
 }
 
-/// An object that every namespace has.
+/// An object of every namespace.
 struct Part {
     kind: String,
     collection: Pattern,
     name: Pattern,
     body: Pattern,
-    /// What is written when everything is there, and to which subresource.
+    /// Written after all objects exist, and its subresource.
     then: Option<(Pattern, &'static str)>,
 }
 
-/// What one namespace has, as a pattern for others.
+/// The content of one namespace, as a pattern for others.
 pub(crate) struct Settled {
     parts: Vec<Part>,
-    /// What is there once for all namespaces: where it is, and its labels that name a namespace.
+    /// Objects shared by all namespaces: path, and labels that name a namespace.
     shared: Vec<(String, Vec<Pattern>)>,
     client: Client,
-    /// What is in an InstallPlan the manager alone may write.
+    /// Only the manager may write certain fields of an InstallPlan.
     manager: Client,
 }
 
 impl Settled {
-    /// Of the namespace `one`, beside which `two` is installed alike.
+    /// From the namespace `one`; `two` has an equal installation.
     pub(crate) async fn read(world: &World, one: &str, two: &str) -> Result<Self> {
         let all = read(&world.client).await?;
         let keys: BTreeSet<String> = all.iter().map(Found::key).collect();
         let (mut words, twins) = (own_names(one), own_names(two));
         let (mine, shared): (Vec<Found>, Vec<Found>) =
             all.into_iter().partition(|found| words.iter().any(|name| found.key().contains(name)));
-        // Names in a namespace may be the same in all; others must be each namespace's own.
+        // Names in a namespace may be equal in all; others must be unique per namespace.
         for found in mine.iter().filter(|found| !found.namespaced) {
             let twin = Pattern::new(&found.key(), &words).fill(&twins);
             ensure!(keys.contains(&twin), "{} has no twin in {two}", found.key());
@@ -155,7 +155,7 @@ impl Settled {
         Ok(Self { parts, shared, client: world.client.clone(), manager: world.client_of_manager() })
     }
 
-    /// How many objects a namespace has, by kind.
+    /// Number of objects of a namespace, by kind.
     pub(crate) fn census(&self) -> String {
         let mut count: BTreeMap<&str, usize> = BTreeMap::new();
         for part in &self.parts {
@@ -164,7 +164,7 @@ impl Settled {
         count.iter().map(|(kind, n)| format!("{n} {kind}")).collect::<Vec<_>>().join(", ")
     }
 
-    /// How many objects a namespace has.
+    /// Number of objects of a namespace.
     pub(crate) fn objects(&self) -> usize {
         self.parts.len()
     }
@@ -182,7 +182,7 @@ impl Settled {
         let settled = Arc::new(self);
         let copies = namespaces.into_iter().map(|namespace| {
             let settled = Arc::clone(&settled);
-            // In tasks, so that all processors have their share.
+            // In tasks, to use all processors.
             async move { tokio::spawn(async move { settled.copy(&namespace).await }).await? }
         });
         futures::stream::iter(copies).buffer_unordered(AT_ONCE).try_collect::<()>().await
@@ -205,7 +205,7 @@ impl Settled {
         Ok(())
     }
 
-    /// The uid of what was written.
+    /// The uid of the written object.
     async fn write(&self, method: Method, path: &str, body: String) -> Result<String> {
         #[derive(Deserialize)]
         struct Written {
@@ -228,14 +228,14 @@ impl Settled {
     }
 }
 
-/// The names that are made of a namespace's: its own, and those of the roles of its OperatorGroup.
+/// The names derived from a namespace's: its own, and those of the roles of its OperatorGroup.
 fn own_names(namespace: &str) -> Vec<String> {
     let roles = olm_bundle::group_roles(GROUP, namespace, &[]);
     let role = |role: &Value| role["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     std::iter::once(namespace.to_owned()).chain(roles.iter().map(role)).collect()
 }
 
-/// Where a shared object is and which of its labels name a namespace, where any do.
+/// Path of a shared object and its labels that name a namespace, if any.
 fn labelled(found: &Found, namespace: &str) -> Option<(String, Vec<Pattern>)> {
     let labels = found.object["metadata"]["labels"].as_object()?;
     let ours = labels.keys().filter(|key| key.contains(namespace));
@@ -243,7 +243,7 @@ fn labelled(found: &Found, namespace: &str) -> Option<(String, Vec<Pattern>)> {
     (!ours.is_empty()).then(|| (format!("{}/{}", found.collection(), found.text("/metadata/name")), ours))
 }
 
-/// Whom others name as their owner comes before them; the namespace before all.
+/// Owners before their objects; the namespace first.
 fn ordered(mut rest: Vec<Found>) -> Result<Vec<Found>> {
     let mut out: Vec<Found> = Vec::with_capacity(rest.len());
     let uids: BTreeSet<String> = rest.iter().map(|found| found.text("/metadata/uid").to_owned()).collect();
@@ -263,7 +263,7 @@ fn part(found: &Found, pattern: impl Fn(&str) -> Pattern) -> Part {
     let mut object = bare(found.object.clone());
     let status = object.as_object_mut().and_then(|fields| fields.remove("status"));
     let then = if found.is_namespace() {
-        // Its labels name what is in it.
+        // Its labels name its content.
         let metadata = json!({ "labels": object["metadata"]["labels"], "annotations": object["metadata"]["annotations"] });
         object["metadata"] = json!({ "name": object["metadata"]["name"] });
         Some((json!({ "metadata": metadata }), ""))
@@ -279,7 +279,7 @@ fn part(found: &Found, pattern: impl Fn(&str) -> Pattern) -> Part {
     }
 }
 
-/// Copies are written once: a status that says which generation it is about is about the first.
+/// Copies are written once: an observed generation in a status is the first.
 fn of_first(mut status: Value) -> Value {
     match &mut status {
         Value::Object(fields) => {

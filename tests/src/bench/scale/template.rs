@@ -1,20 +1,20 @@
-//! A text as a pattern for many: what differs from namespace to namespace is left open.
+//! A text as a pattern: parts that differ between namespaces are placeholders.
 
 use serde_json::Value;
 
 #[derive(Debug)]
 enum Piece {
     Text(String),
-    /// The word with this number.
+    /// Placeholder of the word with this index.
     Word(usize),
 }
 
-/// A text in which words are left open: names and uids.
+/// A text with placeholders for words: names and uids.
 #[derive(Debug)]
 pub(super) struct Pattern(Vec<Piece>);
 
 impl Pattern {
-    /// Cuts a text up at its words, none of which is a part of another.
+    /// Splits a text at its words, none of which is a part of another.
     pub(super) fn new(text: &str, words: &[String]) -> Self {
         let found = |(number, word): (usize, &String)| {
             let places = text.match_indices(word.as_str());
@@ -32,7 +32,7 @@ impl Pattern {
         Self(pieces)
     }
 
-    /// The text with other words; those that are not known yet are empty.
+    /// The text with other words; unknown ones are empty.
     pub(super) fn fill(&self, words: &[String]) -> String {
         let pieces = self.0.iter().map(|piece| match piece {
             Piece::Text(text) => text.as_str(),
@@ -42,7 +42,7 @@ impl Pattern {
     }
 }
 
-/// An object without what a server writes by itself.
+/// An object without server-generated fields.
 pub(super) fn bare(mut object: Value) -> Value {
     if let Some(metadata) = object["metadata"].as_object_mut() {
         for own in ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"] {

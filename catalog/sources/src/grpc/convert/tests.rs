@@ -40,7 +40,7 @@ fn a_bundle_in_two_channels_is_one_document_and_two_entries() {
     let second = converter.bundle(bundle("stable", "etcd.v1"));
     let third = converter.bundle(bundle("alpha", "etcd.v2"));
 
-    // Then each is written once, and the channels hold what leads to what
+    // Then each is written once, and the channels have the edges
     assert!(first.is_some() && second.is_some() && third.is_none());
     let documents = converter.finish();
     assert_eq!(
@@ -87,7 +87,7 @@ fn properties_stay_as_they_are() {
 }
 
 #[test]
-fn what_older_servers_say_elsewhere_becomes_properties() {
+fn fields_of_older_servers_become_properties() {
     let bundle = Bundle {
         csv_json: r#"{"kind":"ClusterServiceVersion"}"#.into(),
         provided_apis: vec![GroupVersionKind {

@@ -50,7 +50,7 @@ fn every_kind_has_roles_that_outlive_the_operator() {
         json!([{"verbs": ["*"], "apiGroups": ["example.com"], "resources": ["things"]}])
     );
     assert_eq!(roles[3]["rules"][0]["resourceNames"], json!(["things.example.com"]));
-    // roles that a bundle brings are none of these
+    // a bundle's own roles are not among them
     let own =
         rendered.objects().find(|(phase, o)| *phase == crate::Phase::Rbac && o["kind"] == "ClusterRole");
     assert_eq!(crd_of_role(own.unwrap().1), None);
@@ -70,7 +70,7 @@ fn a_group_has_three_roles_over_what_its_members_provide() {
     assert!(name(&roles[1]).starts_with("olm.og.og.edit-"), "{}", name(&roles[1]));
     assert_ne!(names(&roles), names(&group_roles("og", "other", &[])));
     assert!(name(&group_roles(&"x".repeat(253), "ns", &[])[0]).len() <= LONGEST_NAME);
-    // without members they grant nothing; the API server refuses an aggregation of nothing
+    // without members they grant nothing; the API server rejects an empty aggregation
     let [empty, ..] = group_roles("og", "ns", &[]);
     assert_eq!((&empty["aggregationRule"], &empty["rules"]), (&Value::Null, &json!([])));
 }

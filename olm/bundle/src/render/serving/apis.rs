@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{CaPlace, Served, port, service_name};
 
-/// How Kubernetes orders groups and versions when a client names none; upstream's numbers.
+/// Order of groups and versions for clients that name none; upstream's numbers.
 const GROUP_PRIORITY: i32 = 2000;
 const VERSION_PRIORITY: i32 = 20;
 
@@ -15,7 +15,7 @@ fn api_service_name(api: &ApiServiceDescription) -> String {
     format!("{}.{}", api.version, api.group)
 }
 
-/// The field that holds its CA bundle.
+/// The field for its CA bundle.
 pub(super) fn place(api: &ApiServiceDescription) -> CaPlace {
     CaPlace {
         api_version: "apiregistration.k8s.io/v1",

@@ -1,4 +1,4 @@
-//! What must be right for webhooks and aggregated APIs to work, and to stay removable.
+//! Conditions for working webhooks and aggregated APIs that stay removable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ pub(super) const VALIDATING: &str = "ValidatingAdmissionWebhook";
 pub(super) const MUTATING: &str = "MutatingAdmissionWebhook";
 pub(super) const CONVERSION: &str = "ConversionWebhook";
 
-/// Labels and DNS labels are not longer.
+/// Maximum length of labels and DNS labels.
 const LONGEST: usize = 63;
 
 pub(super) fn check(
@@ -56,10 +56,10 @@ pub(super) fn check(
 
 struct Checked<'a> {
     bundle: &'a Bundle,
-    /// What is being looked at.
+    /// The checked description.
     name: String,
     faults: Vec<Fault>,
-    /// Where ports of Services go.
+    /// Targets of the ports of Services.
     ports: BTreeMap<(String, i32), IntOrString>,
 }
 
@@ -178,7 +178,7 @@ impl Checked<'_> {
     }
 }
 
-/// What no webhook of an operator may see: it could keep everybody from removing it.
+/// Rules forbidden for an operator's webhook: it could block its own removal.
 fn forbidden(rule: &RuleWithOperations) -> Option<Problem> {
     let has = |list: &Option<Vec<String>>, wanted: &[&str]| {
         list.iter().flatten().any(|item| wanted.iter().any(|w| item.eq_ignore_ascii_case(w)))
@@ -188,7 +188,7 @@ fn forbidden(rule: &RuleWithOperations) -> Option<Problem> {
         "*/*",
         "mutatingwebhookconfigurations",
         "validatingwebhookconfigurations",
-        // upstream looks for the kinds
+        // upstream checks the kinds
         "MutatingWebhookConfiguration",
         "ValidatingWebhookConfiguration",
     ];
@@ -216,7 +216,7 @@ fn is_label(text: &str) -> bool {
         && !text.ends_with('-')
 }
 
-/// The API server wants a domain of three parts; it is also the value of a label.
+/// The API server requires a domain of three parts; it is also a label value.
 fn is_webhook_name(name: &str) -> bool {
     name.len() <= LONGEST && name.split('.').count() >= 3 && name.split('.').all(is_label)
 }

@@ -1,8 +1,8 @@
-//! What the API server calls in an operator: admission webhooks, conversion webhooks and aggregated APIs.
-//!
-//! Each Deployment that serves one gets a Service and a Secret with a certificate, mounted where operators look for it.
-//! Names and paths are OLM v0's. Certificates are no part of a rendering: manifests have no CA bundle, and
-//! [`Endpoint::trust`] says where it goes when they are applied. So the same bundle renders the same, however often
+//! Endpoints of an operator that the API server calls: admission webhooks, conversion webhooks and aggregated
+//! APIs.
+//! Each serving Deployment gets a Service and a Secret with a certificate, mounted where operators expect it.
+//! Names and paths are OLM v0's. Certificates are not part of a rendering: manifests have no CA bundle, and
+//! [`Endpoint::trust`] has the fields to set when they are applied. So the rendering does not change when
 //! certificates are renewed.
 
 mod apis;
@@ -26,22 +26,21 @@ pub(super) use mounts::mount;
 /// The port of the API server's calls where a description names none.
 const DEFAULT_PORT: i32 = 443;
 
-/// A Deployment that the API server calls, with what it needs for that.
+/// A Deployment that the API server calls, with its Secret and CA fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
     pub deployment: String,
     pub namespace: String,
     pub service: String,
-    /// The Secret with its certificate.
     pub secret: String,
     /// Whether it serves an aggregated API.
     pub aggregated: bool,
-    /// Where the certificates go by which the API server knows it.
+    /// Fields for the CA bundle of its certificate.
     pub trust: Vec<CaPlace>,
 }
 
 impl Endpoint {
-    /// The names that its certificate has to be for.
+    /// The DNS names for its certificate.
     #[must_use]
     pub fn names(&self) -> [String; 3] {
         let base = format!("{}.{}", self.service, self.namespace);
@@ -49,19 +48,18 @@ impl Endpoint {
     }
 }
 
-/// A field that holds a CA bundle.
+/// A field for a CA bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CaPlace {
-    /// `apiVersion` of the object.
     pub api_version: &'static str,
     pub kind: &'static str,
-    /// Its name; objects with CA bundles live in no namespace.
+    /// Its name; objects with CA bundles are cluster-scoped.
     pub name: String,
     /// The field, as a JSON pointer.
     pub pointer: &'static str,
 }
 
-/// The descriptions of a bundle, found to be right.
+/// The validated descriptions of a bundle.
 pub(super) struct Served<'a> {
     target: &'a Target<'a>,
     webhooks: &'a [WebhookDescription],
@@ -69,7 +67,7 @@ pub(super) struct Served<'a> {
 }
 
 impl<'a> Served<'a> {
-    /// Looks at all descriptions; everything that is wrong with them is told at once.
+    /// Validates all descriptions and reports all errors.
     pub(super) fn of(target: &'a Target<'a>) -> Result<Self, RenderError> {
         let spec = &target.bundle.csv.spec;
         let apis =
@@ -83,7 +81,7 @@ impl<'a> Served<'a> {
         }
     }
 
-    /// One for each Deployment that serves something, by name.
+    /// One for each serving Deployment, by name.
     pub(super) fn endpoints(&self) -> Vec<Endpoint> {
         let mut found: BTreeMap<&str, Endpoint> = BTreeMap::new();
         let mut add = |deployment: Option<&'a str>, aggregated: bool, places: Vec<CaPlace>| {
@@ -115,13 +113,12 @@ impl<'a> Served<'a> {
         }
     }
 
-    /// The Deployment of that name, as long as the bundle lives.
     fn deployment(&self, name: Option<&str>) -> Option<&'a str> {
         let names = self.target.bundle.deployments().iter().filter_map(|d| d.get("name")?.as_str());
         names.into_iter().find(|known| Some(*known) == name)
     }
 
-    /// Services, Secrets and the right to read them: before the Deployments.
+    /// Services, Secrets and the permission to read them: before the Deployments.
     pub(super) fn endpoint_objects(&self, endpoints: &[Endpoint]) -> Vec<Value> {
         endpoints.iter().flat_map(|endpoint| objects::objects(self, endpoint)).collect()
     }
@@ -134,7 +131,7 @@ impl<'a> Served<'a> {
         list
     }
 
-    /// Writes into a CustomResourceDefinition how the bundle's own webhook converts its objects.
+    /// Adds the conversion by the bundle's own webhook to a CustomResourceDefinition.
     pub(super) fn convert(&self, crd: &mut Value) {
         webhooks::convert(self, crd);
     }
@@ -149,8 +146,9 @@ fn port(described: Option<i32>) -> i32 {
     described.filter(|port| *port != 0).unwrap_or(DEFAULT_PORT)
 }
 
-/// Takes the conversion by the bundle's own webhook out of a CustomResourceDefinition's manifest. Nobody answers yet when
-/// a CustomResourceDefinition is applied, so its conversion stays what it is until somebody does.
+/// Removes the conversion by the bundle's own webhook from a CustomResourceDefinition's manifest. The webhook
+/// does not answer yet when a CustomResourceDefinition is applied, so its conversion stays unchanged until it
+/// does.
 pub fn hold_conversion_back(bundle: &crate::Bundle, crd: &mut Value) {
     let mut converted =
         bundle.csv.spec.webhook_definitions.iter().flat_map(|webhook| &webhook.conversion_crds);

@@ -1,4 +1,4 @@
-//! The certificate, where operators look for it.
+//! Mounts of the certificate where operators expect it.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ const MOUNTS: [(&str, &str, &str, &str); 2] = [
     ("apiservice-cert", "/apiserver.local.config/certificates", "apiserver.crt", "apiserver.key"),
 ];
 
-/// Mounts the endpoint's certificate into every container of a Deployment. What an author mounted at the same paths
-/// or under the same names gives way: a scaffold mounts the Secret of another certificate tool there.
+/// Mounts the endpoint's certificate into every container of a Deployment. It replaces the author's mounts of
+/// the same paths or names: a scaffold mounts the Secret of another certificate tool there.
 pub(in crate::render) fn mount(endpoint: &Endpoint, deployment: &mut Value) {
     let Some(pod) = deployment.pointer_mut("/spec/template/spec") else { return };
     let mut replaced: BTreeSet<String> = MOUNTS.iter().map(|(volume, ..)| (*volume).to_owned()).collect();

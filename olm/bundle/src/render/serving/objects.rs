@@ -1,4 +1,4 @@
-//! What stands around a Deployment that the API server calls: the way to it, its certificate, and the rights it needs.
+//! Objects of a Deployment that the API server calls: its Service, its certificate, and its permissions.
 
 use olm_api::csv::{ApiServiceDescription, WebhookDescription};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ pub(super) fn objects(served: &Served<'_>, endpoint: &Endpoint) -> Vec<Value> {
             "metadata": metadata(&endpoint.service),
             "spec": {"ports": ports(served, &endpoint.deployment), "selector": selector(served, &endpoint.deployment)},
         }),
-        // Its content is made when it is applied: a key is no part of a plan.
+        // Its content is generated when it is applied: a key is not part of a plan.
         json!({
             "apiVersion": "v1",
             "kind": "Secret",
@@ -46,8 +46,8 @@ pub(super) fn objects(served: &Served<'_>, endpoint: &Endpoint) -> Vec<Value> {
             "roleRef": role("Role", &endpoint.secret),
         }),
     ];
-    // Upstream gives the next two to webhooks as well, which do not need them, and leaves the hash out: two operators
-    // whose Deployments have one name would overwrite each other's.
+    // Upstream creates the next two for webhooks as well, which do not need them, and omits the hash: two
+    // operators with Deployments of one name would overwrite each other's.
     if endpoint.aggregated {
         let home = short_hash(&endpoint.namespace);
         list.push(json!({

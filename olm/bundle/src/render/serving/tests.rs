@@ -17,7 +17,7 @@ fn api() -> Value {
     json!({"name": "things", "group": "api.example.com", "version": "v1", "kind": "Thing", "deploymentName": "op"})
 }
 
-/// A bundle whose Deployment `op` can be called.
+/// A bundle with endpoints on its Deployment `op`.
 fn called(change: impl FnOnce(&mut Value)) -> Bundle {
     bundle(|csv, _| {
         let deployment = &mut csv["spec"]["install"]["spec"]["deployments"][0];
@@ -59,7 +59,7 @@ fn a_webhook_gets_a_way_to_it_before_the_deployment_and_is_switched_on_after_it(
     });
     // when it is rendered
     let rendered = shown(&bundle, &options(&["b", "a"]));
-    // then there is a Service that finds the pods
+    // then there is a Service that selects the pods
     let service =
         find(&rendered, "Service").into_iter().find(|s| s["metadata"]["name"] == "op-service").unwrap();
     assert_eq!(
@@ -69,7 +69,7 @@ fn a_webhook_gets_a_way_to_it_before_the_deployment_and_is_switched_on_after_it(
             "selector": {"app": "op"},
         })
     );
-    // and a Secret without content, that the operator may read
+    // and a Secret without content, readable by the operator
     let secret = find(&rendered, "Secret")[0];
     assert_eq!((&secret["metadata"]["name"], secret.get("data")), (&json!("op-service-cert"), None));
     let role =
@@ -77,7 +77,7 @@ fn a_webhook_gets_a_way_to_it_before_the_deployment_and_is_switched_on_after_it(
     assert_eq!(role["rules"][0]["resourceNames"], json!(["op-service-cert"]));
     assert_eq!(phase_of(&rendered, "Secret"), [Phase::Endpoints]);
     assert_eq!(phase_of(&rendered, "ValidatingWebhookConfiguration"), [Phase::Serving]);
-    // and the configuration is for the namespaces that the operator watches, without a CA bundle
+    // and the configuration is for the watched namespaces, without a CA bundle
     let configuration = find(&rendered, "ValidatingWebhookConfiguration")[0];
     let labels = &configuration["metadata"]["labels"];
     assert_eq!(labels["olm.webhook-description-generate-name"], "v.example.com");
@@ -96,7 +96,7 @@ fn a_webhook_gets_a_way_to_it_before_the_deployment_and_is_switched_on_after_it(
             "sideEffects": "None",
         }])
     );
-    // and the model says where that goes
+    // and the model has the field for it
     let [endpoint] = rendered.endpoints.as_slice() else { unreachable!("one deployment serves") };
     assert_eq!(endpoint.names(), ["op-service.ns", "op-service.ns.svc", "op-service.ns.svc.cluster.local"]);
     assert_eq!(endpoint.trust[0].name, configuration["metadata"]["name"]);
@@ -123,7 +123,7 @@ fn a_webhook_is_the_same_object_in_every_version_and_another_in_every_namespace(
 }
 
 #[test]
-fn certificates_are_mounted_where_operators_look_in_place_of_what_was_there() {
+fn certificates_replace_other_mounts_at_the_paths_that_operators_read() {
     let bundle = called(|csv| {
         csv["spec"]["webhookdefinitions"] = json!([webhook("MutatingAdmissionWebhook", "m.example.com")]);
         let pod = &mut csv["spec"]["install"]["spec"]["deployments"][0]["spec"]["template"]["spec"];
@@ -167,7 +167,7 @@ fn an_aggregated_api_may_ask_the_api_server_who_calls() {
         csv["spec"]["apiservicedefinitions"] = json!({"owned": [api(), other]});
     });
     let rendered = shown(&bundle, &options(&["ns"]));
-    // then there is one APIService, switched on last
+    // then there is one APIService, applied last
     let [service] = find(&rendered, "APIService")[..] else { unreachable!("one APIService") };
     assert_eq!(service["metadata"]["name"], "v1.api.example.com");
     assert_eq!(
@@ -178,7 +178,7 @@ fn an_aggregated_api_may_ask_the_api_server_who_calls() {
         })
     );
     assert_eq!(phase_of(&rendered, "APIService"), [Phase::Serving]);
-    // and what an aggregated API server needs to know who calls
+    // and the bindings that an aggregated API server needs to authenticate callers
     let names: Vec<String> = rendered
         .objects()
         .filter(|(phase, _)| *phase == Phase::Endpoints)
@@ -218,7 +218,7 @@ fn a_conversion_is_in_the_definition_and_can_be_held_back() {
     assert_eq!(rendered.endpoints[0].trust[0].kind, "CustomResourceDefinition");
     hold_conversion_back(&bundle, &mut crd);
     assert_eq!(crd["spec"].get("conversion"), None);
-    // somebody else's conversion is none of ours
+    // a foreign conversion stays unchanged
     let mut foreign =
         json!({"metadata": {"name": "others.example.com"}, "spec": {"conversion": {"strategy": "Webhook"}}});
     hold_conversion_back(&bundle, &mut foreign);
@@ -226,7 +226,7 @@ fn a_conversion_is_in_the_definition_and_can_be_held_back() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_at_once() {
+fn all_errors_are_reported_at_once() {
     let bundle = called(|csv| {
         csv["spec"]["webhookdefinitions"] =
             json!([webhook("ValidatingAdmissionWebhook", "v"), {"type": "Webhook"}]);
@@ -247,7 +247,7 @@ fn everything_that_is_wrong_is_told_at_once() {
             "spec.apiservicedefinitions.owned[0].group",
             "spec.apiservicedefinitions.owned[0].version",
             "spec.apiservicedefinitions.owned[0].kind",
-            // 443 of the same Service goes to 9443 for the webhook
+            // 443 of the same Service is forwarded to 9443 for the webhook
             "spec.apiservicedefinitions.owned[0].containerPort",
         ]
     );
@@ -285,7 +285,7 @@ fn each_fault_has_its_problem() {
         });
         assert_eq!(problems(&bundle, &["ns"]), std::slice::from_ref(problem));
     }
-    // rules for other objects of the group are fine
+    // rules for other objects of the group are allowed
     let harmless = called(|csv| {
         let mut hook = webhook("ValidatingAdmissionWebhook", "v.example.com");
         hook["rules"] = rule(&["admissionregistration.k8s.io"], &["validatingadmissionpolicies"]);

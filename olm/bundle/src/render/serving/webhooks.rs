@@ -13,9 +13,9 @@ use crate::model::name;
 use crate::render::map_at;
 use crate::render::names::short_hash;
 
-/// The label that upstream finds its webhooks by.
+/// The label by which upstream finds its webhooks.
 const LABEL_GENERATE_NAME: &str = "olm.webhook-description-generate-name";
-/// The label by which a changed description is told from the one that was applied; upstream's name, our hash.
+/// The label that detects a changed description; upstream's name, our hash.
 const LABEL_HASH: &str = "olm.webhook-description-hash";
 const ADMISSION: &str = "admissionregistration.k8s.io/v1";
 
@@ -27,9 +27,9 @@ fn kind(webhook: &WebhookDescription) -> Option<&'static str> {
     }
 }
 
-/// Upstream lets the server add five random characters to the description's name. Ours are a hash of what makes a
-/// webhook the same in every version of an operator: so the next version takes the object over, and at no time
-/// are there two that answer for the same.
+/// Upstream lets the server add five random characters to the description's name. Here they are a hash of the
+/// webhook's identity across versions of an operator: so the next version takes the object over, and there
+/// are never two configurations of one webhook.
 fn configuration_name(served: &Served<'_>, webhook: &WebhookDescription) -> String {
     let identity = [
         served.target.options.install_namespace.as_str(),
@@ -40,7 +40,7 @@ fn configuration_name(served: &Served<'_>, webhook: &WebhookDescription) -> Stri
     format!("{}-{}", webhook.generate_name, short_hash(&identity.join("/")))
 }
 
-/// The fields that hold the CA bundle of a webhook.
+/// The fields for the CA bundle of a webhook.
 pub(super) fn places(served: &Served<'_>, webhook: &WebhookDescription) -> Vec<CaPlace> {
     if let Some(kind) = kind(webhook) {
         let name = configuration_name(served, webhook);
@@ -60,7 +60,7 @@ pub(super) fn places(served: &Served<'_>, webhook: &WebhookDescription) -> Vec<C
     webhook.conversion_crds.iter().map(crd).collect()
 }
 
-/// The configuration of an admission webhook; `None` for a conversion webhook, which has none of its own.
+/// The configuration of an admission webhook; `None` for a conversion webhook, which has none.
 pub(super) fn configuration(served: &Served<'_>, webhook: &WebhookDescription) -> Option<Value> {
     let kind = kind(webhook)?;
     let client_config = WebhookClientConfig {
@@ -115,7 +115,8 @@ pub(super) fn configuration(served: &Served<'_>, webhook: &WebhookDescription) -
     }))
 }
 
-/// An operator sees requests of the namespaces that it watches. Kubernetes labels each namespace with its name.
+/// An operator receives requests of the namespaces that it watches. Kubernetes labels each namespace with its
+/// name.
 fn namespaces(served: &Served<'_>) -> Option<LabelSelector> {
     let namespaces = &served.target.namespaces;
     (!namespaces.is_empty()).then(|| LabelSelector {
@@ -128,7 +129,7 @@ fn namespaces(served: &Served<'_>) -> Option<LabelSelector> {
     })
 }
 
-/// Writes the conversion of the bundle's own webhook into a CustomResourceDefinition that it is for.
+/// Adds the conversion by the bundle's own webhook to a matching CustomResourceDefinition.
 pub(super) fn convert(served: &Served<'_>, crd: &mut Value) {
     let converts = |webhook: &&WebhookDescription| {
         webhook.type_ == CONVERSION && webhook.conversion_crds.iter().any(|converted| converted == name(crd))

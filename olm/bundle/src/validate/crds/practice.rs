@@ -1,4 +1,4 @@
-//! What the API server lets pass, and what is left of the old API.
+//! Valid but problematic schemas, and remains of the old API.
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ pub(super) fn check(crd: &Crd<'_>, findings: &mut Of<'_>) {
     if crd.v1 {
         removed_fields(crd, findings);
     } else {
-        said_twice(crd, versions, findings);
+        duplicates(crd, versions, findings);
     }
     for (index, version) in versions.iter().enumerate() {
         if let Some(schema) = version.pointer("/schema/openAPIV3Schema") {
@@ -24,7 +24,7 @@ pub(super) fn check(crd: &Crd<'_>, findings: &mut Of<'_>) {
     }
 }
 
-/// Keywords that have no effect.
+/// Keywords without effect.
 fn keywords(schema: &Value, field: &str, findings: &mut Of<'_>) {
     for field in olm_crd::schema::unknown_keywords(schema, field) {
         let text = "API servers do not know the keyword: they drop it, or refuse it where they are asked to be strict";
@@ -32,7 +32,7 @@ fn keywords(schema: &Value, field: &str, findings: &mut Of<'_>) {
     }
 }
 
-/// What the new API does not have any more.
+/// Fields removed in the new API.
 fn removed_fields(crd: &Crd<'_>, findings: &mut Of<'_>) {
     for key in ["version", "validation", "subresources", "additionalPrinterColumns"] {
         if crd.get(&format!("/spec/{key}")).is_some() {
@@ -43,7 +43,7 @@ fn removed_fields(crd: &Crd<'_>, findings: &mut Of<'_>) {
 }
 
 /// The old API has some fields once for all versions, or in each version.
-fn said_twice(crd: &Crd<'_>, versions: &[Value], findings: &mut Of<'_>) {
+fn duplicates(crd: &Crd<'_>, versions: &[Value], findings: &mut Of<'_>) {
     let single = crd.text("/spec/version");
     if let Some(first) = versions.first()
         && !single.is_empty()

@@ -1,4 +1,4 @@
-//! What the API server would refuse.
+//! Rules of the API server.
 
 use olm_crd::{ErrorKind, FieldError};
 
@@ -10,8 +10,8 @@ pub(super) fn check(crd: &Crd<'_>, findings: &mut Of<'_>) {
         let code = code(&error);
         let fix = fix(code, &error, crd);
         let text = error.body();
-        // No API server that serves the old API is left to refuse a schema, and the syntax of patterns is judged by
-        // another library than that of API servers.
+        // No API server serves the old API any more, and patterns are checked by another library than that of
+        // API servers.
         let is_doubtful = code == "crd-schema" && (!crd.v1 || error.path.ends_with(".pattern"));
         if is_doubtful {
             findings.warn(code, error.path, text, fix);
@@ -21,14 +21,14 @@ pub(super) fn check(crd: &Crd<'_>, findings: &mut Of<'_>) {
     }
 }
 
-/// The finding that an error of the API server is.
+/// The code for an error of the API server.
 fn code(error: &FieldError) -> &'static str {
     let path = error.path.as_str();
     let is_below =
         |field: &str| path.strip_prefix(field).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric));
     let in_version =
         path.strip_prefix("spec.versions[").and_then(|rest| rest.split_once("].")).map(|(_, rest)| rest);
-    // In the old API they stand once for all versions.
+    // In the old API they apply to all versions.
     let part = in_version.or(path.strip_prefix("spec.")).unwrap_or_default();
     match part {
         "schema.openAPIV3Schema" if error.kind == ErrorKind::Required => return "crd-schema-missing",

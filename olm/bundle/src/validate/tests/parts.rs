@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::good;
 use crate::Bundle;
 
-/// What is said of the schema of the one CustomResourceDefinition.
+/// Findings for the schema of the single CustomResourceDefinition.
 fn of_schema(schema: Value) -> Vec<String> {
     let (csv, mut objects) = good();
     objects[0]["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema;
@@ -20,7 +20,7 @@ fn of_schema(schema: Value) -> Vec<String> {
 fn schemas_must_be_structural() {
     let with = |properties: Value| of_schema(json!({"type": "object", "properties": properties}));
     let none = Vec::<String>::new();
-    // given what API servers take
+    // given schemas that API servers accept
     assert_eq!(
         with(json!({"a": {"type": "string"}, "b": {"type": "array", "items": {"type": "integer"}}})),
         none
@@ -53,7 +53,7 @@ fn schemas_must_be_structural() {
     ] {
         assert_eq!(with(json!({"a": schema})), none);
     }
-    // and what they refuse
+    // and ones that they reject
     assert_eq!(of_schema(json!({"properties": {}})), [".type"]);
     for (schema, field) in [
         (json!({"description": "x"}), ".type"),

@@ -1,4 +1,4 @@
-//! From one type to another.
+//! Type conversions.
 
 use super::super::value::{Outcome, Val, error};
 use super::time;

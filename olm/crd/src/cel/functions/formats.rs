@@ -1,4 +1,4 @@
-//! `format.dns1123Label().validate(text)` and its kin.
+//! `format.dns1123Label().validate(text)` and the other formats.
 
 use std::rc::Rc;
 
@@ -24,12 +24,12 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>]) -> Option<Outcome<'a>> {
     }))
 }
 
-/// What is wrong with a text, if anything.
+/// The defect of a text, if any.
 fn wrong(format: &str, text: &str) -> Option<String> {
     const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
     const VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
     const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-    // A prefix may end in a dash: what is made of it goes on.
+    // A prefix may end in a dash, because the generated name continues it.
     let whole = text.strip_suffix('-').unwrap_or(text);
     let (good, what) = match format {
         "dns1123Label" => (names::is_dns_label(text), LABEL),

@@ -1,4 +1,4 @@
-//! What rules can call. Operators are in [`super::eval`], signatures in [`super::signatures`].
+//! Functions of rules. Operators are in [`super::eval`], signatures in [`super::signatures`].
 
 mod convert;
 mod formats;
@@ -15,19 +15,19 @@ use regex::Regex;
 use super::value::{Fault, Outcome, Val, error, no_overload};
 use crate::quantity::Quantity;
 
-/// What a pattern may take compiled; those of people take some kilobytes.
+/// Limit of the memory of a compiled pattern; patterns of real definitions take some kilobytes.
 const LARGEST_PATTERN: usize = 1 << 20;
-/// What it costs to compile a pattern, which can take milliseconds.
+/// Cost of the compilation of a pattern, which can take milliseconds.
 const PATTERN_UNITS: u64 = 10_000;
 
-/// What functions keep while an object is looked at.
+/// State of functions during the evaluation of an object.
 #[derive(Default)]
 pub(super) struct Library {
     patterns: HashMap<String, Regex>,
 }
 
 impl Library {
-    /// What a call costs besides its one unit.
+    /// Cost of a call beyond its one unit.
     pub(super) fn cost(&self, name: &str, args: &[Val<'_>]) -> u64 {
         let weight = |at: usize| args.get(at).map_or(0, Val::weight);
         match name {
@@ -36,7 +36,7 @@ impl Library {
                 let first = if self.patterns.contains_key(&**pattern) { 0 } else { PATTERN_UNITS };
                 weight(0).saturating_mul(pattern.len() as u64 / 4 + 1).saturating_add(first)
             }
-            // What they do, or make, grows with the product.
+            // Work or result grow with the product.
             "contains" | "replace" | "join" | "sets.contains" | "sets.equivalent" | "sets.intersects" => {
                 weight(0).saturating_mul(weight(1).max(weight(2)).max(1))
             }
@@ -58,7 +58,7 @@ impl Library {
         self.patterns.get(pattern).ok_or_else(no_overload)
     }
 
-    /// Calls a function; the receiver of a member is the first of the arguments.
+    /// Calls a function; the receiver of a member is the first argument.
     pub(super) fn call<'a>(&mut self, name: &str, args: &[Val<'a>]) -> Outcome<'a> {
         if let Some(result) = self.pattern_call(name, args) {
             return result;
@@ -173,7 +173,8 @@ fn version<'a>(name: &str, args: &[Val<'a>]) -> Option<Outcome<'a>> {
     })
 }
 
-/// A semantic version; normalized, it may begin with `v`, have leading zeros, and leave the minor version and the patch away.
+/// A semantic version; normalizing accepts a prefix `v`, leading zeros, and a missing minor version and
+/// patch.
 fn parse_version(text: &str, normalize: &[Val<'_>]) -> Result<semver::Version, String> {
     if !matches!(normalize, [Val::Bool(true)]) {
         return semver::Version::parse(text).map_err(|wrong| wrong.to_string());

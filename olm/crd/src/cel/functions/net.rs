@@ -58,7 +58,7 @@ impl Cidr {
     }
 }
 
-/// An address without a zone; addresses of IPv4 in the form of IPv6 are refused.
+/// An IP address without a zone; IPv4-mapped IPv6 addresses are refused.
 fn parse_ip(text: &str) -> Option<IpAddr> {
     let ip: IpAddr = text.parse().ok()?;
     match ip {
@@ -94,7 +94,7 @@ fn parse_url(text: &str) -> Option<Url> {
             url.host = host.to_owned();
             rest = &after[end..];
         } else if !rest.starts_with('/') {
-            // An opaque address, such as mailto:a@b, has neither host nor path.
+            // An opaque URL, such as mailto:a@b, has neither host nor path.
             return Some(url);
         }
     }
@@ -108,7 +108,7 @@ fn parse_url(text: &str) -> Option<Url> {
     Some(url)
 }
 
-/// The name without brackets, and the port.
+/// The host without brackets, and the port.
 fn split_host(host: &str) -> (&str, Option<&str>) {
     if let Some((name, rest)) = host.strip_prefix('[').and_then(|host| host.split_once(']')) {
         return (name, rest.strip_prefix(':'));

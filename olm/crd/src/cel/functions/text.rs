@@ -1,11 +1,11 @@
-//! Texts. Positions count characters.
+//! String functions. Positions count characters.
 
 use std::fmt::Write;
 
 use super::super::value::{Fault, Outcome, Val, error, no_overload};
 use super::time;
 
-/// Digits behind the point that `format` writes at most.
+/// Limit of the fraction digits that `format` writes.
 const MOST_DIGITS: usize = 100;
 
 pub(super) fn call<'a>(name: &str, args: &[Val<'a>]) -> Option<Outcome<'a>> {
@@ -67,14 +67,14 @@ fn index_of(text: &str, part: &str, from: usize) -> i64 {
 }
 
 fn last_index_of(text: &str, part: &str, from: usize) -> i64 {
-    // What is found begins at `from` at the latest.
+    // A match begins at `from` at the latest.
     let end = bytes_of(text, from).saturating_add(part.len()).min(text.len());
     let end = (0..=end).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
     text[..end].rfind(part).map_or(-1, |at| text[..at].chars().count() as i64)
 }
 
 fn split<'a>(text: &str, at: &str, most: i64) -> Val<'a> {
-    // Rust puts an empty text in front and behind where the separator is empty.
+    // Rust's split at an empty separator adds an empty text at both ends.
     let chars = || text.chars().map(String::from).collect::<Vec<_>>();
     let parts: Vec<String> = match usize::try_from(most) {
         Ok(0) => Vec::new(),
@@ -193,9 +193,9 @@ fn one(out: &mut String, verb: char, digits: Option<usize>, value: &Val<'_>) -> 
     done.map_err(|_| wrong())
 }
 
-/// A value as `%s` writes it.
+/// A value in the form of `%s`.
 fn plain(out: &mut String, value: &Val<'_>, depth: usize) -> Result<(), Fault> {
-    /// Values of objects are not deeper.
+    /// Values of objects are not nested deeper.
     const MOST_LEVELS: usize = 64;
     if depth > MOST_LEVELS {
         return Err(no_overload());

@@ -1,4 +1,4 @@
-//! Points in time and how long something takes.
+//! Timestamps and durations.
 
 use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp};
@@ -10,7 +10,7 @@ pub(in crate::cel) fn parse_time(text: &str) -> Option<Timestamp> {
     crate::schema::matches_format("date-time", text).then(|| text.parse().ok()).flatten()
 }
 
-/// Go's durations, as `1h30m`.
+/// A duration in Go's syntax, such as `1h30m`.
 pub(in crate::cel) fn parse_span(text: &str) -> Option<SignedDuration> {
     const UNITS: [(&str, f64); 8] = [
         ("ns", 1.0),
@@ -35,7 +35,7 @@ pub(in crate::cel) fn parse_span(text: &str) -> Option<SignedDuration> {
         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
         let (number, after) = rest.split_at(end);
         let (unit, size) = UNITS.iter().find(|(unit, _)| {
-            // `ms` is no `m`.
+            // `ms` must not match `m`.
             after.strip_prefix(unit).is_some_and(|left| {
                 left.is_empty() || left.starts_with(|c: char| c.is_ascii_digit() || c == '.')
             })

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{all_true, holds, refused, said, schema};
+use super::{all_true, first_error, holds, refused, schema};
 
 #[test]
 fn operators() {
@@ -40,7 +40,7 @@ fn faults_are_named_as_in_kubernetes() {
 }
 
 #[test]
-fn a_side_that_decides_makes_good_a_fault_of_the_other() {
+fn a_deciding_side_overrides_a_fault_of_the_other() {
     all_true(&[
         "true || 1 / 0 == 1",
         "1 / 0 == 1 || true",
@@ -88,7 +88,7 @@ fn optionals() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_with_its_place() {
+fn type_errors_are_reported_with_their_position() {
     for (expression, wanted) in [
         (
             "self.b == 'x'",
@@ -139,15 +139,15 @@ fn work_has_a_limit() {
         ("self.l.map(a, self.l).size() > 0", false),
         ("self.l.all(a, a >= 0)", false),
     ] {
-        let said = said(properties.clone(), rule, spec.clone());
+        let first_error = first_error(properties.clone(), rule, spec.clone());
         let wanted = "spec: Invalid value: 'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost exceeds limit for rule: broken";
-        assert_eq!(said.as_deref(), limit.then_some(wanted), "{rule}");
+        assert_eq!(first_error.as_deref(), limit.then_some(wanted), "{rule}");
     }
 }
 
 #[test]
-fn what_doubles_stays_small() {
-    // given lists that hold the same list twice, which holds the same list twice, ...
+fn doubling_values_stay_within_the_budget() {
+    // given lists that contain the same list twice, which contains the same list twice, ...
     let list = format!("[[1]]{}", ".map(x, [x, x])".repeat(30));
     let lists = format!("{list} == {list}");
     assert!(holds(&lists).is_err_and(|fault| fault.contains("cost limit exceeded")), "{:?}", holds(&lists));

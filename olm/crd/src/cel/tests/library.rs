@@ -1,4 +1,4 @@
-//! Kubernetes' functions. Cases are those of its documentation, in meaning.
+//! Kubernetes' functions. Cases follow those of its documentation.
 
 use super::{all_true, holds};
 
@@ -32,7 +32,7 @@ fn patterns() {
         "'123 abc 456'.findAll('[0-9]+') == ['123', '456'] && '1 2 3'.findAll('[0-9]', 2) == ['1', '2']",
     ]);
     assert!(holds("'a'.matches('(')").is_err());
-    // Compiling is paid for.
+    // Compilation has a cost.
     assert!(holds("'a'.matches('(((a{100}){100}){100}){100}')").is_err());
 }
 
@@ -138,7 +138,7 @@ fn functions_of_kubernetes_1_33_and_1_34() {
         let error = holds(expression).unwrap_err();
         assert!(error.contains(fault), "{expression}: {error}");
     }
-    // what a call makes is paid for before it is made
+    // the result of a call is charged before it is allocated
     let error = holds("lists.range(9223372036854775807).size() == 0").unwrap_err();
     assert!(error.contains("cost"), "{error}");
 }

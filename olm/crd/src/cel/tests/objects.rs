@@ -1,12 +1,12 @@
-//! Rules as definitions have them, on objects.
+//! Rules of real definitions, on objects.
 
 use serde_json::{Value, json};
 
-use super::{said, schema, schema_with};
+use super::{first_error, schema, schema_with};
 use crate::schema::Schema;
 
 #[test]
-fn values_are_what_the_schema_says() {
+fn values_have_the_types_of_the_schema() {
     let text = |more: Value| {
         let mut schema = json!({ "type": "string" });
         schema.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
@@ -57,12 +57,12 @@ fn values_are_what_the_schema_says() {
             json!({ "v": { "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "p" } } }),
         ),
     ] {
-        assert_eq!(said(properties, rule, spec), None, "{rule}");
+        assert_eq!(first_error(properties, rule, spec), None, "{rule}");
     }
 }
 
 #[test]
-fn what_the_schema_does_not_describe_is_not_seen() {
+fn fields_outside_of_the_schema_are_not_visible() {
     let open = json!({ "v": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } });
     for (properties, rule) in [
         (open, "self.v.anything == 1"),
@@ -92,7 +92,7 @@ fn names_of_the_object_are_seen_at_its_root() {
 }
 
 #[test]
-fn errors_stand_where_the_rule_says() {
+fn errors_have_the_field_path_of_the_rule() {
     let properties = || json!({ "replicas": { "type": "integer" }, "m": { "type": "object", "additionalProperties": { "type": "string" } } });
     for (rule, wanted) in [
         (json!({ "rule": "self.replicas < 5" }), "spec: Invalid value: failed rule: self.replicas < 5"),
@@ -122,7 +122,7 @@ fn errors_stand_where_the_rule_says() {
         let errors = schema.validate(&json!({ "spec": { "replicas": 7 } }));
         assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), [wanted]);
     }
-    // Scalars are shown.
+    // Scalar values are in the message.
     let schema = json!({ "type": "object", "properties": { "n": {
         "type": "integer", "x-kubernetes-validations": [{ "rule": "self % 2 == 0", "message": "odd" }],
     } } });
@@ -131,7 +131,7 @@ fn errors_stand_where_the_rule_says() {
 }
 
 #[test]
-fn what_is_wrong_with_a_rule_is_told_with_its_field() {
+fn errors_of_rules_name_their_field() {
     let properties = || json!({ "a": { "type": "string" } });
     for (rule, wanted) in [
         (json!({ "rule": " " }), "[0].rule: Required value: rule is not specified"),
@@ -177,7 +177,7 @@ fn changed(schema: &Value, old: Value, new: Value) -> (Vec<String>, Vec<String>)
 }
 
 #[test]
-fn rules_compare_with_what_was_before() {
+fn transition_rules_compare_with_the_old_value() {
     let schema = json!({ "type": "object", "properties": {
         "a": { "type": "string", "x-kubernetes-validations": [{ "rule": "self == oldSelf", "message": "immutable" }] },
         "l": {
@@ -191,14 +191,14 @@ fn rules_compare_with_what_was_before() {
             { "rule": "!oldSelf.hasValue() || self == oldSelf.value()", "optionalOldSelf": true, "message": "fixed" },
         ] },
     } });
-    // a new field has nothing to compare with
+    // a new field has no old value
     assert_eq!(changed(&schema, json!({}), json!({ "a": "x", "o": 1 })).0, [""; 0]);
     assert_eq!(
         changed(&schema, json!({ "a": "x" }), json!({ "a": "y" })).0,
         ["a: Invalid value: \"y\": immutable"]
     );
     assert_eq!(changed(&schema, json!({ "o": 1 }), json!({ "o": 2 })).0, ["o: Invalid value: 2: fixed"]);
-    // items are told apart by their keys
+    // items are identified by their keys
     let (errors, _) = changed(
         &schema,
         json!({ "l": [{ "k": "a", "v": 5 }, { "k": "b", "v": 1 }] }),
@@ -208,7 +208,7 @@ fn rules_compare_with_what_was_before() {
 }
 
 #[test]
-fn items_that_cannot_be_told_apart_have_no_past() {
+fn items_without_identity_have_no_old_value() {
     let schema = json!({ "type": "object", "properties": { "l": {
         "type": "array", "items": { "type": "integer", "x-kubernetes-validations": [{ "rule": "self == oldSelf" }] },
     } } });
@@ -220,7 +220,7 @@ fn items_that_cannot_be_told_apart_have_no_past() {
 }
 
 #[test]
-fn what_was_accepted_once_stops_nobody() {
+fn stored_violations_do_not_reject_updates() {
     // given a schema that has become stricter
     let schema = json!({ "type": "object", "properties": {
         "a": { "type": "integer", "maximum": 5 },
@@ -228,7 +228,7 @@ fn what_was_accepted_once_stops_nobody() {
         "c": { "type": "string" },
     } });
     let old = json!({ "a": 9, "b": 9, "c": "x" });
-    // when something else changes, then the old values stay, and the rule is told of
+    // when other fields change, then the old values are accepted, and the violation is reported as known
     let (errors, known) = changed(&schema, old.clone(), json!({ "a": 9, "b": 9, "c": "y" }));
     assert_eq!((errors, known), (vec![], vec!["b: Invalid value: 9: too many".to_owned()]));
     // when they change, they must be valid
@@ -255,7 +255,7 @@ fn rules_below_all_of_hold_too() {
 }
 
 #[test]
-fn rules_do_not_run_on_what_has_the_wrong_type() {
+fn rules_do_not_run_on_values_of_the_wrong_type() {
     let properties = json!({ "a": { "type": "string" } });
     let schema = schema(properties, "self.a == 'x'").expect("it fits");
     let errors: Vec<String> =
@@ -269,7 +269,7 @@ fn rules_do_not_run_on_what_has_the_wrong_type() {
 
 #[test]
 fn an_object_has_a_budget() {
-    // given rules of which each is below the limit of one, on many items
+    // given rules that are each below their limit, on many items
     let schema = json!({ "type": "object", "properties": { "l": { "type": "array", "items": {
         "type": "array", "items": { "type": "integer" },
         "x-kubernetes-validations": [{ "rule": "self.all(a, self.all(b, a + b >= 0))", "message": "broken" }],
@@ -286,7 +286,7 @@ fn an_object_has_a_budget() {
 }
 
 #[test]
-fn defaults_keep_the_rules() {
+fn defaults_satisfy_the_rules() {
     let schema = json!({ "type": "object", "properties": { "a": {
         "type": "integer", "default": 9, "x-kubernetes-validations": [{ "rule": "self < 5", "message": "small only" }],
     } } });

@@ -55,7 +55,7 @@ struct Bound {
     key: &'static str,
     exclusive: &'static str,
     code: ChangeCode,
-    /// How a narrower bound compares with the wider one.
+    /// The order of the narrower bound relative to the wider one.
     narrower: Ordering,
     words: (&'static str, &'static str),
 }
@@ -148,7 +148,7 @@ fn pattern(path: &str, old: &Schema, new: &Schema, out: &mut Collector) {
         let text = "values that do not match the pattern are refused";
         out.add_with(PatternAdded, Breaking, path, text, None, Some(after.into()));
     } else {
-        // Whether one pattern accepts all that another does is not decided here.
+        // Inclusion of patterns is not decided here.
         let text = "values that match the old pattern alone are refused";
         out.add_with(PatternChanged, Breaking, path, text, Some(before.into()), Some(after.into()));
     }
@@ -161,7 +161,7 @@ fn format(path: &str, old: &Schema, new: &Schema, out: &mut Collector) {
     }
     let before_shown = Some(before).filter(|format| !format.is_empty()).map(str::to_owned);
     let (severity, text) = match (before, after) {
-        // Wider, or as wide as numbers in JSON are in practice.
+        // Wider, or equally wide for numbers in JSON in practice.
         ("int32", "int64") | ("uint32", "uint64" | "int64") | ("", "int64") => return,
         _ if is_checked_format(after) => (Breaking, "values that do not have the format are refused"),
         _ => (Safe, "it is documentation: no API server checks it"),

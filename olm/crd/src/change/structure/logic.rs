@@ -13,7 +13,7 @@ type Schema = Map<String, Value>;
 
 pub(super) fn compare(path: &str, old: &Schema, new: &Schema, out: &mut Collector) {
     all_of(path, old, new, out);
-    // An int-or-string spells its types out in anyOf, for readers that do not know the extension.
+    // An int-or-string lists its types in anyOf, for readers without the extension.
     if !is_set(new, "x-kubernetes-int-or-string") {
         choice(path, old, new, "anyOf", out);
     }

@@ -1,4 +1,4 @@
-//! `jsonschema` says which values a schema takes; a change that it sees must not be missed.
+//! Uses `jsonschema` as an oracle for accepted values: every narrowing that it finds must be reported.
 
 use serde_json::{Value, json};
 
@@ -128,7 +128,7 @@ fn no_value_is_refused_without_a_finding() {
             quiet += usize::from(!warned);
         }
     }
-    // The schemas do narrow each other, and what widens is not reported.
+    // The schemas do narrow each other, and widening is not reported.
     assert!(narrowed > 1_000, "{narrowed}");
     assert!(quiet > schemas.len() + 50, "{quiet}");
 }

@@ -1,4 +1,4 @@
-//! A case for every rule, and for what looks like one and is not.
+//! A case for every rule, and near misses.
 
 mod definitions;
 mod schemas;

@@ -1,4 +1,4 @@
-//! The definitions that OLM v1 tests its upgrade check with.
+//! The definitions of OLM v1's tests of its upgrade check.
 
 use std::path::PathBuf;
 
@@ -17,8 +17,8 @@ fn read(name: &str) -> Option<Value> {
     Some(serde_json::from_str(&text).expect("the file is JSON"))
 }
 
-/// What OLM v1 refuses is breaking here (with the same code where it has one for it), and what it accepts is not.
-/// Where it refuses and we do not, the reason is given.
+/// Changes that OLM v1 refuses are breaking here (with the same code where it has one), and accepted ones are
+/// not. Deviations have a comment with the reason.
 #[test]
 fn agrees_with_the_upgrade_check_of_olm_v1() {
     let cases: [(&str, &str, &[&str]); 13] = [
@@ -44,7 +44,7 @@ fn agrees_with_the_upgrade_check_of_olm_v1() {
                 "breaking length-narrowed v2 .spec.minMaxLength",
                 "breaking minimum-raised v2 .spec.minMaxValue",
                 "breaking maximum-lowered v2 .spec.minMaxValue",
-                // Refused upstream; here a default that comes is no break.
+                // Refused upstream; here a new default is not breaking.
                 "careful default-added v2 .spec.defaultVal",
             ],
         ),
@@ -93,7 +93,7 @@ fn agrees_with_the_upgrade_check_of_olm_v1() {
             "crd-oneof-safe-addition-new",
             &["breaking logic-added v1 .spec.tls"],
         ),
-        // Refused upstream, which has no rule for it; every object that was valid still is.
+        // Refused upstream, which has no rule for it; every valid object stays valid.
         ("crd-oneof-removed-old", "crd-oneof-removed-new", &[]),
     ];
     for (old, new, expected) in cases {

@@ -26,7 +26,7 @@ impl Compiler {
             format: get(map, "format").and_then(Value::as_str).filter(|f| !f.is_empty()).map(str::to_owned),
             ..Rules::default()
         };
-        // Such an object has no properties at all: `properties` beside it are refused.
+        // Such an object has no properties at all: `properties` next to it are refused.
         if get(map, "additionalProperties") == Some(&Value::Bool(false)) {
             rules.max_properties = Some(0);
         }

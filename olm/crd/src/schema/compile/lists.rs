@@ -1,4 +1,4 @@
-//! What tells the items of a list apart.
+//! The identity of list items.
 
 use serde_json::{Map, Value};
 

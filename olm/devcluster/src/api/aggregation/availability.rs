@@ -1,4 +1,4 @@
-//! Whether the API servers of others answer: the condition `Available` of their APIServices.
+//! Availability of extension API servers: the condition `Available` of their APIServices.
 
 use std::{
     sync::{Arc, Weak},
@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Remote, STORED,
-    discovery::{self, Asking, Offered, Refused},
+    discovery::{self, Offered, Purpose, Refused},
 };
 use crate::api::{
     meta::{self, list, text},
@@ -19,18 +19,18 @@ use crate::api::{
     store::{Key, WriteError},
 };
 
-/// As Kubernetes: how long a healthy API server is believed.
+/// Kubernetes' interval of checks of a healthy API server.
 const RECHECK: Duration = Duration::from_secs(30);
-/// How soon one that does not answer is asked again.
+/// Retry interval of an API server that does not respond.
 const RETRY: Duration = Duration::from_secs(2);
-/// Pods come and go in bursts; each burst is looked at once.
+/// Pods change in bursts; each burst is checked once.
 const PAUSE: Duration = Duration::from_millis(50);
-/// As Kubernetes.
+/// Kubernetes' timeout.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// A Service may have a pod that is about to go: as many endpoints are tried.
+/// A Service may have a terminating pod, so several endpoints are tried.
 const ATTEMPTS: usize = 5;
 
-/// What a condition says.
+/// Status of a condition.
 struct Verdict {
     status: &'static str,
     reason: &'static str,
@@ -43,49 +43,49 @@ impl Verdict {
     }
 }
 
-/// Why all are looked at again.
+/// Trigger of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Because {
-    /// An APIService changed, perhaps by what was written here.
+enum Trigger {
+    /// An APIService changed, possibly by the check itself.
     ApiServices,
-    SomethingElse,
+    Other,
 }
 
-/// Keeps the conditions until the server ends.
+/// Updates the conditions until the server stops.
 pub(super) async fn run(server: Weak<Server>, shutdown: CancellationToken) {
-    let mut because = Because::SomethingElse;
+    let mut trigger = Trigger::Other;
     loop {
         let Some(strong) = server.upgrade() else { return };
         let watched = [STORED, "/services", "discovery.k8s.io/endpointslices"];
-        // Subscribed before the state is read: nothing that happens meanwhile is missed.
+        // Subscribed before the state is read, so that no change is missed.
         let [mut own, mut services, mut slices] = watched.map(|resource| strong.store.subscribe(resource));
         let healthy = tokio::select! {
-            healthy = check_all(&strong, because) => healthy,
+            healthy = check_all(&strong, trigger) => healthy,
             () = shutdown.cancelled() => return,
         };
         drop(strong);
         let again = if healthy { RECHECK } else { RETRY };
-        because = tokio::select! {
+        trigger = tokio::select! {
             // The sender of a built-in kind lives as long as the server.
-            _ = own.changed() => Because::ApiServices,
-            _ = services.changed() => Because::SomethingElse,
-            _ = slices.changed() => Because::SomethingElse,
-            () = tokio::time::sleep(again) => Because::SomethingElse,
+            _ = own.changed() => Trigger::ApiServices,
+            _ = services.changed() => Trigger::Other,
+            _ = slices.changed() => Trigger::Other,
+            () = tokio::time::sleep(again) => Trigger::Other,
             () = shutdown.cancelled() => return,
         };
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-/// Looks at all; says whether all are well.
-async fn check_all(server: &Arc<Server>, because: Because) -> bool {
+/// Checks all APIServices; returns whether all are available.
+async fn check_all(server: &Arc<Server>, trigger: Trigger) -> bool {
     let remotes = server.aggregation.remotes();
     let checks = remotes.values().map(|remote| async move {
         let verdict = check(server, remote).await;
         let fine = verdict.status == "True";
-        // What only a change of objects can mend is not asked for again and again.
+        // Only a change of objects can fix the other failures, so they are not retried.
         let retry = verdict.reason == "FailedDiscoveryCheck";
-        if let Err(error) = record(server, &remote.name, verdict, because).await {
+        if let Err(error) = record(server, &remote.name, verdict, trigger).await {
             tracing::warn!(apiservice = remote.name, %error, "failed to update the status of an APIService");
         }
         fine || !retry
@@ -125,8 +125,8 @@ async fn check(server: &Arc<Server>, remote: &Remote) -> Verdict {
     let url = format!("https://{}:{}{path}", text(&service, "/spec/clusterIP"), remote.port);
     let mut why = String::new();
     for _ in 0..endpoints.min(ATTEMPTS) {
-        let asked = discovery::document(server, remote, &path, Asking::Whether);
-        match tokio::time::timeout(TIMEOUT, asked).await {
+        let request = discovery::document(server, remote, &path, Purpose::Availability);
+        match tokio::time::timeout(TIMEOUT, request).await {
             Ok(Ok(_)) => {
                 offer(server, remote, &path).await;
                 return Verdict { status: "True", reason: "Passed", message: "all checks passed".to_owned() };
@@ -147,30 +147,30 @@ async fn check(server: &Arc<Server>, remote: &Remote) -> Verdict {
     Verdict::no("FailedDiscoveryCheck", why)
 }
 
-/// Remembers what a remote offers, for this server's own discovery. What is not told to whom it asks as is not known, and stale.
+/// Stores the discovery document of a remote. A document that the remote refuses is unknown, and stale.
 async fn offer(server: &Server, remote: &Remote, path: &str) {
-    let read = async |path: &str, asking: Asking| {
-        let asked = discovery::document(server, remote, path, asking);
-        tokio::time::timeout(TIMEOUT, asked).await.ok().and_then(Result::ok)
+    let read = async |path: &str, purpose: Purpose| {
+        let request = discovery::document(server, remote, path, purpose);
+        tokio::time::timeout(TIMEOUT, request).await.ok().and_then(Result::ok)
     };
-    let document = read(path, Asking::What).await;
+    let document = read(path, Purpose::Discovery).await;
     let key = format!("apis/{}/{}", remote.group, remote.version);
-    let openapi = read("/openapi/v3", Asking::OpenApi).await.and_then(|index| {
+    let openapi = read("/openapi/v3", Purpose::OpenApi).await.and_then(|index| {
         Some(index.get("paths")?.get(&key)?.get("serverRelativeURL")?.as_str()?.to_owned())
     });
     let offered = document.map(|document| Offered::of(&document, openapi));
     server.aggregation.set_offered(&remote.name, offered);
 }
 
-/// Writes the condition if it says something new.
+/// Writes the condition if it changed.
 ///
-/// Each pod of a Service can fail in words of its own. Other words alone are not written because of what was written
-/// just before, or two pods would keep this going for ever.
+/// Each pod of a Service can fail with a different message. A change of only the message is not written if
+/// the previous write triggered the check; otherwise two pods could alternate forever.
 async fn record(
     server: &Arc<Server>,
     name: &str,
     verdict: Verdict,
-    because: Because,
+    trigger: Trigger,
 ) -> Result<(), WriteError> {
     let key = Key::new(STORED, "", name);
     while let Some(object) = server.store.get(&key).filter(|o| o["spec"]["service"].is_object()) {
@@ -178,7 +178,7 @@ async fn record(
         let old = conditions.iter().find(|c| c["type"] == "Available");
         let same = old.is_some_and(|old| {
             (text(old, "/status"), text(old, "/reason")) == (verdict.status, verdict.reason)
-                && (text(old, "/message") == verdict.message || because == Because::ApiServices)
+                && (text(old, "/message") == verdict.message || trigger == Trigger::ApiServices)
         });
         if same {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What API servers of others offer, as this server's discovery shows it.
+//! Discovery documents of extension API servers, as this server's discovery shows them.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -14,15 +14,15 @@ use crate::api::{
     status::{ApiError, ApiResult, bytes_response},
 };
 
-/// Discovery and OpenAPI documents of one group: those of big ones have some megabytes.
+/// Size limit of discovery and OpenAPI documents of one group: large ones have some megabytes.
 const MAX_DOCUMENT: usize = 16 << 20;
 
-/// What an API server said last, when it was asked whether it is there.
+/// Documents of an API server as of its last check.
 #[derive(Debug, Default)]
 pub(crate) struct Offered {
-    /// Resources as aggregated discovery lists them.
+    /// Resources in the form of aggregated discovery.
     pub resources: Vec<Value>,
-    /// Where its OpenAPI document is, with the hash of its content.
+    /// The path of its OpenAPI document, with the hash of its content.
     pub openapi: Option<String>,
 }
 
@@ -33,8 +33,8 @@ impl Offered {
     }
 }
 
-/// The form of aggregated discovery: subresources below their resources. What strangers send is put into shape, so that
-/// one of them cannot make the whole answer unreadable.
+/// Converts to the form of aggregated discovery: subresources below their resources. Untrusted input is
+/// normalized, so that one server cannot make the whole response unreadable.
 fn resources(document: &Value) -> Vec<Value> {
     let group_version = text(document, "/groupVersion");
     let (group, version) = group_version.split_once('/').unwrap_or(("", group_version));
@@ -81,7 +81,7 @@ fn resources(document: &Value) -> Vec<Value> {
     all
 }
 
-/// Adds the groups and versions of others to those of this server, in their order.
+/// Adds the groups and versions of extension API servers to those of this server, in their order.
 pub(crate) fn merge_groups(server: &Server, groups: &mut Vec<(String, Vec<String>)>) {
     let remotes = server.aggregation.remotes();
     let mut sorted: Vec<_> = remotes.values().collect();
@@ -98,35 +98,36 @@ pub(crate) fn merge_groups(server: &Server, groups: &mut Vec<(String, Vec<String
     }
 }
 
-/// Why this server asks others. That decides in whose name: as in Kubernetes, only one of the questions comes from somebody who may
-/// do everything, and an API server of others has to answer the rest to somebody without a group, who is authenticated all the same.
+/// Purpose of a request to an extension API server. It decides the identity: as in Kubernetes, only one kind
+/// of request is made as an administrator; for the others the extension API server has to accept an
+/// authenticated user without groups.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Asking {
-    /// Whether it is there.
-    Whether,
-    /// What it offers.
-    What,
-    /// What that looks like.
+pub(super) enum Purpose {
+    /// Availability.
+    Availability,
+    /// Discovery.
+    Discovery,
+    /// OpenAPI document.
     OpenApi,
 }
 
-impl Asking {
+impl Purpose {
     fn identity(self) -> Identity {
         let (user, groups) = match self {
-            Self::Whether => ("system:kube-aggregator", vec!["system:masters".to_owned()]),
-            Self::What => ("system:kube-aggregator", Vec::new()),
+            Self::Availability => ("system:kube-aggregator", vec!["system:masters".to_owned()]),
+            Self::Discovery => ("system:kube-aggregator", Vec::new()),
             Self::OpenApi => ("system:aggregator", Vec::new()),
         };
         Identity { user: user.to_owned(), groups, ..Identity::default() }
     }
 }
 
-/// Reads a document of a remote; the error says which code it answered or why it could not be reached.
+/// Reads a document of a remote; the error holds the status code or the connection failure.
 pub(super) async fn document(
     server: &Server,
     remote: &Remote,
     path: &str,
-    asking: Asking,
+    purpose: Purpose,
 ) -> Result<Value, Refused> {
     let endpoint = remote.endpoint.as_ref().map_err(|why| Refused::Unreachable(why.clone()))?;
     let mut request = Request::builder()
@@ -134,7 +135,7 @@ pub(super) async fn document(
         .header(header::ACCEPT, "application/json")
         .body(Body::empty())
         .map_err(|error| Refused::Unreachable(error.to_string()))?;
-    proxy::identify(request.headers_mut(), &asking.identity())
+    proxy::identify(request.headers_mut(), &purpose.identity())
         .map_err(|error| Refused::Unreachable(error.message().to_owned()))?;
     let answer = endpoint.send(server, request).await.map_err(Refused::Unreachable)?;
     let code = answer.status().as_u16();
@@ -146,7 +147,7 @@ pub(super) async fn document(
     Ok(serde_json::from_slice(&bytes).unwrap_or(Value::Null))
 }
 
-/// Why a document could not be had.
+/// A failed request for a document.
 #[derive(Debug)]
 pub(super) enum Refused {
     Code(u16),
@@ -156,7 +157,7 @@ pub(super) enum Refused {
 /// The OpenAPI document of a remote.
 pub(crate) async fn fetch_openapi(server: &Server, remote: &Remote) -> ApiResult<Response> {
     let path = format!("/openapi/v3/apis/{}/{}", remote.group, remote.version);
-    match document(server, remote, &path, Asking::OpenApi).await {
+    match document(server, remote, &path, Purpose::OpenApi).await {
         Ok(document) => Ok(bytes_response(200, "application/json", document.to_string())),
         Err(Refused::Code(404)) => Err(ApiError::no_route()),
         Err(Refused::Code(code)) => {

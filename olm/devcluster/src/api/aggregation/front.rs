@@ -1,5 +1,5 @@
-//! How extension API servers recognise this server and whom it speaks for: the front-proxy certificates, and the ConfigMap
-//! that tells them.
+//! Authentication of this server at extension API servers: the front-proxy certificates, and the ConfigMap
+//! that publishes them.
 
 use std::path::Path;
 
@@ -15,21 +15,21 @@ use crate::api::{
     tls::{OpenFile, read_or_make},
 };
 
-/// The name that extension API servers accept, as kubeadm has it.
+/// The client name that extension API servers accept, as in kubeadm.
 const NAME: &str = "front-proxy-client";
 const USER: &str = "X-Remote-User";
 const UID: &str = "X-Remote-Uid";
 const GROUP: &str = "X-Remote-Group";
 const EXTRA: &str = "X-Remote-Extra-";
 
-/// The authority for front proxies, and this server's certificate of it.
+/// The certificate authority for front proxies, and this server's client certificate.
 pub(crate) struct FrontProxy {
     pub ca_pem: String,
     pub identity: ClientIdentity,
 }
 
 impl FrontProxy {
-    /// Reads the authority or makes it, and makes a certificate.
+    /// Reads or creates the authority, and creates a certificate.
     pub(crate) fn open(directory: Option<&Path>) -> Result<Self, OpenFile> {
         const KEY: &str = "front-proxy-ca.key";
         const CERTIFICATE: &str = "front-proxy-ca.crt";
@@ -56,7 +56,7 @@ impl FrontProxy {
         Ok(Self { ca_pem, identity })
     }
 
-    /// The ConfigMap that extension API servers read their authentication from.
+    /// The ConfigMap with the authentication settings for extension API servers.
     pub(crate) fn config_map(&self, client_ca: &str) -> Value {
         let words = |word: &str| json!([word]).to_string();
         json!({

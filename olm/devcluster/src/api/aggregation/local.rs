@@ -1,4 +1,4 @@
-//! The APIServices of what this server serves itself: one for each group and version, kept by the server.
+//! APIServices for the resources of this server: one for each group and version, managed by the server.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,15 +14,15 @@ use crate::api::{
 
 /// Where APIServices are stored.
 pub(crate) const STORED: &str = "apiregistration.k8s.io/apiservices";
-/// Says that the server made the APIService, and whether it goes with its CRD.
+/// Marks an APIService as created by the server, and whether it is deleted with its CRD.
 const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 const OF_CRD: &str = "true";
 const BUILT_IN: &str = "onstart";
-/// Of CRDs, as in Kubernetes.
+/// Kubernetes' priority of CRDs.
 const CRD_PRIORITY: (i64, i64) = (1000, 100);
-/// Of built-in groups that the table below does not name.
+/// Priority of built-in groups outside of the table.
 const OTHER_PRIORITY: (i64, i64) = (15_000, 15);
-/// Priorities of Kubernetes: they order groups in discovery.
+/// Kubernetes' priorities: they order groups in discovery.
 const PRIORITIES: &[(&str, (i64, i64))] = &[
     ("", (18_000, 1)),
     ("apps", (17_800, 15)),
@@ -44,7 +44,7 @@ const PRIORITIES: &[(&str, (i64, i64))] = &[
     ("discovery.k8s.io", (16_200, 12)),
 ];
 
-/// The condition of an APIService that this server answers for.
+/// The condition of a local APIService.
 pub(super) fn condition() -> Value {
     json!({
         "type": "Available", "status": "True", "reason": "Local",
@@ -52,7 +52,7 @@ pub(super) fn condition() -> Value {
     })
 }
 
-/// Makes the local APIServices agree with what is served.
+/// Updates the local APIServices to the served groups.
 pub(crate) async fn sync(server: &Arc<Server>) {
     if let Err(error) = try_sync(server).await {
         tracing::warn!(%error, "failed to update the APIServices of this server");
@@ -60,8 +60,8 @@ pub(crate) async fn sync(server: &Arc<Server>) {
 }
 
 async fn try_sync(server: &Arc<Server>) -> Result<(), WriteError> {
-    // One at a time: another one's idea of what is served would be old by the time it writes.
-    let _turn = server.aggregation.keeping.lock().await;
+    // Serialized: a concurrent update would write an outdated list.
+    let _turn = server.aggregation.sync_lock.lock().await;
     let wanted = wanted(server);
     for object in server.store.list(STORED, "").items {
         let of_crd = object.pointer("/metadata/labels").is_some_and(|labels| labels[MANAGED] == OF_CRD);
@@ -98,7 +98,7 @@ fn wanted(server: &Server) -> BTreeMap<String, Value> {
     let core = std::iter::once((String::new(), vec!["v1".to_owned()]));
     let groups = core.chain(served.groups());
     let all = groups.flat_map(|(group, versions)| versions.into_iter().map(move |v| (group.clone(), v)));
-    // As in Kubernetes, the group of APIServices has none: it is what serves them all.
+    // As in Kubernetes, the group of APIServices itself has none.
     all.filter(|(group, _)| group != GROUP)
         .map(|(group, version)| {
             let managed = if custom(&group, &version) { OF_CRD } else { BUILT_IN };
@@ -127,7 +127,7 @@ fn object(name: &str, group: &str, version: &str, managed: &str) -> Value {
     })
 }
 
-/// Whether an APIService is answered by this server.
+/// Whether this server serves an APIService.
 pub(super) fn is_local(object: &Value) -> bool {
     text(object, "/spec/service/name").is_empty()
 }

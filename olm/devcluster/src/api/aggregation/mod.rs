@@ -1,8 +1,10 @@
-//! API servers of others behind this one: APIServices.
+//! API aggregation: extension API servers behind this one, registered by APIServices.
 //!
-//! * [`local`]: the APIServices of what this server serves itself
-//! * [`remote`]: those of others, ready to be reached; [`availability`]: whether they answer; [`proxy`]: requests to them
-//! * [`front`]: how they recognise this server; [`discovery`]: what they offer; [`rules`](mod@rules): what APIServices look like
+//! * [`local`]: APIServices for this server's own groups
+//! * [`remote`]: extension API servers with their endpoints; [`availability`]: their health; [`proxy`]:
+//!   requests to them
+//! * [`front`]: this server's authentication at them; [`discovery`]: their discovery documents;
+//!   [`rules`](mod@rules): validation of APIServices
 
 mod availability;
 mod discovery;
@@ -33,20 +35,20 @@ use super::{registry::Resource, server::Server, store::Store};
 /// Group of APIServices.
 pub(crate) const GROUP: &str = "apiregistration.k8s.io";
 
-/// The API servers of others, by group and version.
+/// Extension API servers, by group and version.
 type Remotes = BTreeMap<(String, String), Arc<Remote>>;
 
-/// What requests and discovery need to know of APIServices; a changed APIService replaces it.
+/// State of APIServices for requests and discovery; a changed APIService replaces it.
 pub(crate) struct Aggregation {
     front: FrontProxy,
     remotes: RwLock<Arc<Remotes>>,
-    /// What they said that they offer, by name of the APIService.
+    /// Discovery documents, by name of the APIService.
     offered: RwLock<BTreeMap<String, Arc<Offered>>>,
-    /// Whether there is any remote: the one thing that every request looks at.
+    /// Whether any remote exists: the only check on the path of every request.
     any: AtomicBool,
     watched: AtomicBool,
-    /// Held while the local APIServices are made to agree with what is served.
-    keeping: tokio::sync::Mutex<()>,
+    /// Held while the local APIServices are updated.
+    sync_lock: tokio::sync::Mutex<()>,
 }
 
 impl Aggregation {
@@ -57,18 +59,18 @@ impl Aggregation {
             offered: RwLock::default(),
             any: AtomicBool::new(false),
             watched: AtomicBool::new(false),
-            keeping: tokio::sync::Mutex::default(),
+            sync_lock: tokio::sync::Mutex::default(),
         }
     }
 
-    /// The certificates that the ConfigMap `extension-apiserver-authentication` shows.
+    /// The certificates in the ConfigMap `extension-apiserver-authentication`.
     pub(crate) fn front(&self) -> &FrontProxy {
         &self.front
     }
 
-    /// Takes up what the store says now.
+    /// Reloads the APIServices from the store.
     pub(crate) fn reload(&self, store: &Store) {
-        // The lock is held over the reading: of two reloads at once, the last to read is the last to write.
+        // The lock is held during the read: of two concurrent reloads, the last to read is the last to write.
         let mut remotes = self.remotes.write().unwrap_or_else(PoisonError::into_inner);
         let all = store.list(STORED, "").items;
         let found = all.iter().filter_map(|object| Remote::of(object, &self.front));
@@ -82,7 +84,7 @@ impl Aggregation {
         self.remotes.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Who answers a path; `None` when this server does.
+    /// The extension API server of a path; `None` when this server serves it.
     pub(crate) fn find(&self, path: &str) -> Option<Arc<Remote>> {
         if !self.any.load(Ordering::Acquire) {
             return None;
@@ -107,8 +109,8 @@ impl Aggregation {
         };
     }
 
-    /// Begins to look after the remotes as soon as there is one. Costs nothing otherwise.
-    pub(crate) fn look_after(server: &Arc<Server>) {
+    /// Starts the availability checks with the first remote; otherwise they cost nothing.
+    pub(crate) fn start_checks(server: &Arc<Server>) {
         let me = &server.aggregation;
         if !me.any.load(Ordering::Relaxed) || me.watched.load(Ordering::Relaxed) {
             return;
@@ -121,7 +123,7 @@ impl Aggregation {
     }
 }
 
-/// Whether a write is one that changes who answers.
+/// Whether a write affects the routing of paths.
 pub(crate) fn concerns(resource: &Resource) -> bool {
     resource.is(GROUP, "apiservices")
 }

@@ -1,4 +1,4 @@
-//! Requests that go on to an API server of somebody else.
+//! Proxies requests to an extension API server.
 
 use axum::{body::Body, response::Response};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, header, request::Parts};
@@ -10,7 +10,7 @@ use crate::api::{
     status::{ApiError, ApiResult, bytes_response},
 };
 
-/// Headers that concern one connection, or the caller's rights here, and are not passed on.
+/// Hop-by-hop headers and credentials, which are not forwarded.
 const OWN_HEADERS: &[HeaderName] = &[
     header::AUTHORIZATION,
     header::CONNECTION,
@@ -23,7 +23,7 @@ const OWN_HEADERS: &[HeaderName] = &[
     header::UPGRADE,
 ];
 
-/// Passes a request on, in the name of who asked, and its answer back as it comes.
+/// Forwards a request in the caller's name, and streams the response.
 pub(crate) async fn forward(
     server: &Server,
     remote: &Remote,
@@ -65,7 +65,7 @@ pub(crate) async fn forward(
     Ok(Response::from_parts(head, Body::new(body)))
 }
 
-/// Says who asks, in the headers that the ConfigMap of the front proxy names.
+/// Sets the caller's identity in the headers that the ConfigMap of the front proxy names.
 pub(super) fn identify(headers: &mut HeaderMap, who: &Identity) -> ApiResult<()> {
     let value = |text: &str| {
         HeaderValue::from_bytes(text.as_bytes()).map_err(|_| {
@@ -91,7 +91,7 @@ pub(super) fn identify(headers: &mut HeaderMap, who: &Identity) -> ApiResult<()>
     Ok(())
 }
 
-/// A key as part of a header's name: what a name cannot have is percent-encoded.
+/// A key as part of a header name: invalid characters are percent-encoded.
 fn escape(key: &str) -> String {
     let fits = |b: u8| b.is_ascii_alphanumeric() || b"!#$&'*+-.^_`|~".contains(&b);
     key.bytes().map(|b| if fits(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()

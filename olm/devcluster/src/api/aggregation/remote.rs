@@ -1,4 +1,4 @@
-//! One API server of somebody else.
+//! One extension API server.
 
 use serde_json::Value;
 
@@ -8,13 +8,12 @@ use crate::api::{
     outbound::{Endpoint, Trust, decode_bundle},
 };
 
-/// Port of the Service when none is named.
+/// Default port of the Service.
 const HTTPS: u16 = 443;
 
-/// An APIService with a Service behind it.
+/// An APIService with a Service.
 #[derive(Debug)]
 pub(crate) struct Remote {
-    /// Of the APIService.
     pub name: String,
     pub group: String,
     pub version: String,
@@ -23,13 +22,13 @@ pub(crate) struct Remote {
     pub namespace: String,
     pub service: String,
     pub port: u16,
-    /// What its condition says.
+    /// Status of its condition.
     pub available: bool,
     pub endpoint: Result<Endpoint, String>,
 }
 
 impl Remote {
-    /// From a stored APIService; `None` when it is a local one.
+    /// Reads a stored APIService; `None` for a local one.
     pub(super) fn of(object: &Value, front: &FrontProxy) -> Option<Self> {
         let spec = object.get("spec")?;
         let service = spec.get("service").filter(|s| s.is_object())?;
@@ -37,7 +36,7 @@ impl Remote {
         let port = service["port"].as_u64().and_then(|p| u16::try_from(p).ok()).unwrap_or(HTTPS);
         let endpoint = decode_bundle(text(spec, "/caBundle")).and_then(|bundle| {
             let trust = if spec["insecureSkipTLSVerify"] == true {
-                Trust::Anybody
+                Trust::Unverified
             } else {
                 Trust::Authorities(&bundle)
             };

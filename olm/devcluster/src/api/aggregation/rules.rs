@@ -1,4 +1,4 @@
-//! What APIServices must look like, and what Kubernetes fills in.
+//! Defaults and validation of APIServices.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ pub(crate) fn defaults(object: &mut Value) {
     }
 }
 
-/// What this server answers for is available from the beginning.
+/// A local APIService is available from its creation.
 pub(crate) fn prepare(object: &mut Value, live: Option<&Value>) {
     if live.is_none() && local::is_local(object) {
         meta::child(object, "status").insert("conditions".to_owned(), json!([local::condition()]));

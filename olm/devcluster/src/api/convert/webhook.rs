@@ -1,4 +1,4 @@
-//! CRDs whose versions a webhook converts (`spec.conversion.strategy: Webhook`).
+//! CRDs with a conversion webhook (`spec.conversion.strategy: Webhook`).
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,20 +14,20 @@ use crate::{
     machinery::crd::Crd,
 };
 
-/// As Kubernetes, which does not let it be configured.
+/// Kubernetes' fixed timeout.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// What clients of the API send at most in one list; more objects go in several calls.
+/// Page size of API clients; more objects are sent in several calls.
 const MOST_OBJECTS: usize = 500;
 
 /// The webhook of a CRD.
 pub(crate) struct ConversionWebhook {
     endpoint: Result<Endpoint, String>,
-    /// The version of ConversionReview that it and the API server speak.
+    /// The highest version of ConversionReview that both it and the API server support.
     review: Option<&'static str>,
 }
 
 impl ConversionWebhook {
-    /// The webhook that a CRD names, if it names one.
+    /// The webhook of a CRD, if any.
     pub(crate) fn of_crd(crd: &Value) -> Option<Self> {
         let conversion = crd.pointer("/spec/conversion")?;
         if text(conversion, "/strategy") != "Webhook" {
@@ -36,7 +36,8 @@ impl ConversionWebhook {
         let webhook = conversion.get("webhook")?;
         let spoken = list(webhook, "/conversionReviewVersions").iter().filter_map(Value::as_str);
         let mut client = webhook["clientConfig"].clone();
-        // Generators of manifests leave white space for others to fill; as in Kubernetes, that is no bundle.
+        // Manifest generators leave whitespace as a placeholder for injected bundles; as in Kubernetes, that
+        // counts as no bundle.
         let blank = |bundle: Vec<u8>| bundle.trim_ascii().is_empty();
         if decode_bundle(text(&client, "/caBundle")).is_ok_and(blank) {
             meta::as_map(&mut client).shift_remove("caBundle");
@@ -47,7 +48,7 @@ impl ConversionWebhook {
         })
     }
 
-    /// Objects of a CRD in a version; those that are in it already are not sent.
+    /// Converts objects of a CRD to a version; those that are in it already are not sent.
     pub(crate) async fn convert(
         &self,
         server: &Server,
@@ -111,7 +112,7 @@ impl ConversionWebhook {
 }
 
 fn converted_objects(mut answer: Value, version: &str, uid: &str) -> Result<Vec<Value>, String> {
-    // v1beta1 never asked for type and uid.
+    // v1beta1 does not require type and uid.
     if version == "v1" {
         let (api, kind) = (text(&answer, "/apiVersion"), text(&answer, "/kind"));
         if (api, kind) != ("apiextensions.k8s.io/v1", "ConversionReview") {
@@ -159,7 +160,7 @@ fn check(original: &Value, converted: &Value, api_version: &str) -> Result<(), S
     Ok(())
 }
 
-/// A webhook may change labels and annotations, nothing else of the metadata.
+/// A webhook may change labels and annotations, but no other metadata.
 fn restore_metadata(original: &Value, converted: &mut Value) -> Result<(), String> {
     let Some(given) = converted.get("metadata") else {
         return Err("missing metadata in converted object".to_owned());

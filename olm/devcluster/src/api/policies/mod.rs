@@ -1,11 +1,12 @@
-//! Admission policies: rules in CEL, kept as objects, that change requests or refuse them.
+//! Admission policies: CEL rules, stored as objects, that change or refuse requests.
 //!
-//! * [`policy`]: compiled policies and their bindings; [`params`]: the objects that bindings hand to them
-//! * [`mutate`](mod@mutate) and [`validate`](mod@validate): what they do to a request, before the webhooks of the same round
-//! * [`rules`]: what policies and bindings must look like
+//! * [`policy`]: compiled policies and their bindings; [`params`]: the parameter objects of bindings
+//! * [`mutate`](mod@mutate) and [`validate`](mod@validate): their evaluation, before the webhooks of the same
+//!   round
+//! * [`rules`]: validation of policies and bindings
 //!
-//! As Kubernetes, but for the `authorizer` variable, which expressions do not have, and audit annotations, which are checked
-//! and not written: there is no audit log.
+//! As in Kubernetes, except for the `authorizer` variable, which expressions do not have, and audit
+//! annotations, which are validated and not written: there is no audit log.
 
 mod mutate;
 mod params;
@@ -29,10 +30,10 @@ pub(crate) use self::{
 use super::{
     registry::Resource,
     store::{Key, Store},
-    webhooks::{Asked, Equivalents, GROUP, by_rules},
+    webhooks::{AdmissionRequest, Equivalents, GROUP, by_rules},
 };
 
-/// The policies that are in force, compiled; requests share them and a changed object replaces them.
+/// The active policies, compiled; requests share them and a changed object replaces them.
 #[derive(Default)]
 pub(crate) struct Policies {
     mutating: RwLock<Arc<[Policy<Mutation>]>>,
@@ -40,9 +41,10 @@ pub(crate) struct Policies {
 }
 
 impl Policies {
-    /// Takes up what the store says now.
+    /// Reloads the policies from the store.
     pub(crate) fn reload(&self, store: &Store) {
-        // The locks are held over the reading: of two reloads at once, the last to read is the last to write.
+        // The locks are held during the read: of two concurrent reloads, the last to read is the last to
+        // write.
         let mut mutating = self.mutating.write().unwrap_or_else(PoisonError::into_inner);
         *mutating = Policy::all(store);
         drop(mutating);
@@ -58,31 +60,31 @@ impl Policies {
         self.validating.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether any of them has a rule for a request. Cheap: most requests concern nobody.
-    pub(crate) fn concern(&self, asked: &Asked<'_>) -> bool {
-        any(&self.mutating(), asked) || self.concern_validating(asked)
+    /// Whether any policy has a rule for a request. Cheap, because most requests match none.
+    pub(crate) fn concern(&self, admission: &AdmissionRequest<'_>) -> bool {
+        any(&self.mutating(), admission) || self.concern_validating(admission)
     }
 
-    /// Whether any of those that refuse has a rule for it.
-    pub(crate) fn concern_validating(&self, asked: &Asked<'_>) -> bool {
-        any(&self.validating(), asked)
+    /// Whether any validating policy has a rule for it.
+    pub(crate) fn concern_validating(&self, admission: &AdmissionRequest<'_>) -> bool {
+        any(&self.validating(), admission)
     }
 }
 
-fn any<S>(policies: &[Policy<S>], asked: &Asked<'_>) -> bool {
+fn any<S>(policies: &[Policy<S>], admission: &AdmissionRequest<'_>) -> bool {
     let others = Equivalents::default();
-    policies.iter().any(|policy| by_rules(&policy.matching, asked, &others).is_some())
+    policies.iter().any(|policy| by_rules(&policy.matching, admission, &others).is_some())
 }
 
-/// Whether a write is one that changes which policies are in force.
+/// Whether a write affects the active policies.
 pub(crate) fn concerns(resource: &Resource) -> bool {
     resource.group == GROUP && resource.plural.contains("admissionpolic")
 }
 
-/// The namespace of a request as expressions see it; null for what is in none.
-fn namespace_object(asked: &Asked<'_>) -> Arc<Value> {
-    if asked.namespace.is_empty() || asked.resource.is("", "namespaces") {
+/// The namespace of a request for expressions; null for a cluster-scoped one.
+fn namespace_object(admission: &AdmissionRequest<'_>) -> Arc<Value> {
+    if admission.namespace.is_empty() || admission.resource.is("", "namespaces") {
         return Arc::default();
     }
-    asked.server.store.get(&Key::new("/namespaces", "", asked.namespace)).unwrap_or_default()
+    admission.server.store.get(&Key::new("/namespaces", "", admission.namespace)).unwrap_or_default()
 }

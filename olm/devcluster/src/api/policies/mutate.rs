@@ -1,4 +1,4 @@
-//! What mutating policies make of a request's object: one after the other, each sees what those before it made of it.
+//! Applies mutating policies in order: each sees the result of the previous ones.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -14,7 +14,9 @@ use crate::{
         meta, prepare,
         registry::Resource,
         status::{ApiError, ApiResult},
-        webhooks::{Asked, Equivalents, Kind, Question, by_rules, by_selectors, request, to_version},
+        webhooks::{
+            AdmissionRequest, Equivalents, Kind, Question, by_rules, by_selectors, request, to_version,
+        },
     },
     machinery::{
         layout::{Layout, List},
@@ -23,52 +25,52 @@ use crate::{
     },
 };
 
-/// Policy, binding and parameters: what is called again is called again with the same.
+/// Policy, binding and parameters, which identify a call for reinvocation.
 type Call = (String, String, String);
 
-/// Which policies are called again when others changed the object after them.
+/// Tracks the policies to reinvoke after later changes of the object.
 #[derive(Default)]
 pub(crate) struct Rounds {
-    /// Called and willing to be called again.
+    /// Called and reinvocable.
     earlier: HashSet<Call>,
-    /// Those of a second round.
+    /// To be called in the second round.
     wanted: HashSet<Call>,
 }
 
 impl Rounds {
-    /// Something changed the object: those before it may want to see it again.
+    /// Marks the earlier policies for reinvocation after a change of the object.
     pub(crate) fn changed(&mut self) {
         self.wanted.extend(self.earlier.drain());
     }
 
-    /// Whether anybody is in the second round.
+    /// Whether any policy runs in the second round.
     pub(crate) fn has_second(&self) -> bool {
         !self.wanted.is_empty()
     }
 }
 
-/// A policy that could not do its work.
+/// A policy that failed.
 struct Failure {
     policy: String,
     binding: Option<String>,
     what: String,
-    /// Whether it is the work itself that failed.
+    /// Whether the mutation itself failed.
     at_work: bool,
 }
 
-/// Has all mutating policies that a request concerns change its object; says whether they did. In the `second` round only those
-/// that were called in the first, want to be called again and have a reason to.
+/// Applies all mutating policies that match a request; returns whether the object changed. The `second` round
+/// calls only those that were called in the first, are reinvocable and have seen a change.
 pub(crate) async fn mutate(
-    asked: &Asked<'_>,
+    admission: &AdmissionRequest<'_>,
     object: &mut Value,
     rounds: &mut Rounds,
     second: bool,
 ) -> ApiResult<bool> {
-    let policies = asked.server.policies.mutating();
+    let policies = admission.server.policies.mutating();
     let mut failures = Vec::new();
     let before = object.clone();
     for policy in policies.iter() {
-        let wanted = by_rules(&policy.matching, asked, &Equivalents::default());
+        let wanted = by_rules(&policy.matching, admission, &Equivalents::default());
         let Some(resource) = wanted else { continue };
         let mut fail = |binding: Option<&Binding>, what: String, at_work: bool| {
             if policy.ignores_failures {
@@ -78,7 +80,7 @@ pub(crate) async fn mutate(
             let binding = binding.map(|b| b.name.clone());
             failures.push(Failure { policy: policy.name.clone(), binding, what, at_work });
         };
-        match by_selectors(&policy.matching, asked, Some(object)) {
+        match by_selectors(&policy.matching, admission, Some(object)) {
             Ok(true) => {}
             Ok(false) => continue,
             Err(error) => {
@@ -88,7 +90,7 @@ pub(crate) async fn mutate(
         }
         for binding in &policy.bindings {
             let unfit = |why: &str| format!("failed to configure binding: {why}");
-            match binding.concerns(asked, Some(object)) {
+            match binding.concerns(admission, Some(object)) {
                 Ok(true) => {}
                 Ok(false) => continue,
                 Err(error) => {
@@ -96,7 +98,7 @@ pub(crate) async fn mutate(
                     continue;
                 }
             }
-            let params = match params::collect(asked, policy.param_kind.as_ref(), binding).await {
+            let params = match params::collect(admission, policy.param_kind.as_ref(), binding).await {
                 Ok(params) => params,
                 Err(why) => {
                     fail(Some(binding), unfit(&why), false);
@@ -109,7 +111,7 @@ pub(crate) async fn mutate(
                 if second && !rounds.wanted.contains(&call) {
                     continue;
                 }
-                let outcome = apply(asked, policy, &resource, object, &param).await?;
+                let outcome = apply(admission, policy, &resource, object, &param).await?;
                 for what in outcome.failed {
                     fail(Some(binding), what, true);
                 }
@@ -126,41 +128,41 @@ pub(crate) async fn mutate(
     }
     match failures.first() {
         None => Ok(before != *object),
-        Some(first) => Err(refuse(asked, first, &failures)),
+        Some(first) => Err(refuse(admission, first, &failures)),
     }
 }
 
-/// What a policy did.
+/// Result of a policy.
 struct Outcome {
-    /// Nothing when its conditions did not hold; then what it made of the object if it changed it.
+    /// `None` when its conditions did not hold; otherwise the changed object, if it changed.
     changed: Option<Option<Value>>,
     failed: Vec<String>,
 }
 
-/// Carries a policy out.
+/// Evaluates and applies a policy.
 async fn apply(
-    asked: &Asked<'_>,
+    admission: &AdmissionRequest<'_>,
     policy: &Policy<Mutation>,
     resource: &Arc<Resource>,
     object: &Value,
     param: &Value,
 ) -> ApiResult<Outcome> {
-    let request_kind = Kind::of(Some(object), asked);
-    let whole = request_kind.is_of(asked.resource);
+    let request_kind = Kind::of(Some(object), admission);
+    let whole = request_kind.is_of(admission.resource);
     let start = Arc::new(object.clone());
     let (mut current, old) = if whole {
-        let current = to_version(asked, resource, Some(start)).await?;
-        (current.unwrap_or_default(), to_version(asked, resource, asked.old.cloned()).await?)
+        let current = to_version(admission, resource, Some(start)).await?;
+        (current.unwrap_or_default(), to_version(admission, resource, admission.old.cloned()).await?)
     } else {
-        (start, asked.old.cloned())
+        (start, admission.old.cloned())
     };
     let first = Arc::clone(&current);
-    let namespace = namespace_object(asked);
+    let namespace = namespace_object(admission);
     let null = Value::Null;
     let mut failed = Vec::new();
     for (at, mutation) in policy.steps.iter().enumerate() {
         let made = {
-            let kind = Kind::of(Some(&current), asked);
+            let kind = Kind::of(Some(&current), admission);
             let question = Question {
                 resource,
                 kind: &kind,
@@ -169,7 +171,7 @@ async fn apply(
                 old: old.as_ref(),
                 mutating: true,
             };
-            let request = request(asked, &question, "");
+            let request = request(admission, &question, "");
             let values = policy.variables.bind(&[
                 ("object", current.as_ref()),
                 ("oldObject", old.as_deref().unwrap_or(&null)),
@@ -199,7 +201,8 @@ async fn apply(
     if current == first {
         return Ok(Outcome { changed: Some(None), failed });
     }
-    let back = if whole { to_version(asked, asked.resource, Some(current)).await? } else { Some(current) };
+    let back =
+        if whole { to_version(admission, admission.resource, Some(current)).await? } else { Some(current) };
     Ok(Outcome { changed: Some(back.map(Arc::unwrap_or_clone)), failed })
 }
 
@@ -222,7 +225,7 @@ impl Mutation {
             }
             Self::Patch(expression) => match patch::json_patch(object, &value(expression)?) {
                 Ok(patched) => Ok(patched),
-                // A test that fails says that there is nothing to do.
+                // A failed test means that the patch does not apply.
                 Err(PatchError::TestFailed(_)) => Ok(object.clone()),
                 Err(error) => Err(format!("JSON Patch: {error}")),
             },
@@ -230,7 +233,7 @@ impl Mutation {
     }
 }
 
-/// Paths of what would be replaced as a whole: whoever sets some fields of it would lose the others.
+/// Paths of atomic values: setting some of their fields would drop the others.
 fn atomics(layout: Layout<'_>, value: &Value, path: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
@@ -254,7 +257,7 @@ fn atomics(layout: Layout<'_>, value: &Value, path: &str, found: &mut Vec<String
 }
 
 /// The first failure is the message, all are causes.
-fn refuse(asked: &Asked<'_>, first: &Failure, all: &[Failure]) -> ApiError {
+fn refuse(admission: &AdmissionRequest<'_>, first: &Failure, all: &[Failure]) -> ApiError {
     let text = |failure: &Failure| match &failure.binding {
         Some(binding) => {
             format!("policy '{}' with binding '{binding}' denied request: {}", failure.policy, failure.what)
@@ -262,8 +265,8 @@ fn refuse(asked: &Asked<'_>, first: &Failure, all: &[Failure]) -> ApiError {
         None => format!("policy {:?} denied request: {}", failure.policy, failure.what),
     };
     let reason = if first.at_work { "Invalid" } else { "Forbidden" };
-    let resource = asked.resource;
+    let resource = admission.resource;
     ApiError::new(403, reason, text(first))
-        .about(&resource.plural, &resource.group, asked.name)
+        .about(&resource.plural, &resource.group, admission.name)
         .causes(all.iter().map(text))
 }

@@ -1,19 +1,21 @@
-//! The objects that a binding hands to its policy.
+//! Parameter objects of bindings.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::policy::Binding;
-use crate::api::{convert, meta::text, registry::Resource, selector::Selector, store::Key, webhooks::Asked};
+use crate::api::{
+    convert, meta::text, registry::Resource, selector::Selector, store::Key, webhooks::AdmissionRequest,
+};
 
-/// The parameters of a binding for a request; one that is null where there are none to have. None at all means that the policy
-/// does not apply.
+/// The parameters of a binding for a request; a single null for a policy without parameters. An empty list
+/// means that the policy does not apply.
 ///
 /// # Errors
-/// Why they cannot be had, in Kubernetes' words.
+/// Missing parameters, in Kubernetes' wording.
 pub(super) async fn collect(
-    asked: &Asked<'_>,
+    admission: &AdmissionRequest<'_>,
     kind: Option<&(String, String)>,
     binding: &Binding,
 ) -> Result<Vec<Arc<Value>>, String> {
@@ -21,7 +23,7 @@ pub(super) async fn collect(
         return Ok(vec![Arc::default()]);
     };
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let served = asked.server.registry.served();
+    let served = admission.server.registry.served();
     let is_kind = |r: &&Arc<Resource>| r.group == group && r.version == version && r.kind == *kind;
     let Some(resource) = served.resources.iter().find(is_kind) else {
         return Err(format!("paramKind kind `{api_version}, Kind={kind}` not known"));
@@ -32,15 +34,15 @@ pub(super) async fn collect(
         (false, _) => {
             return Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".to_owned());
         }
-        (true, "") if asked.namespace.is_empty() => {
+        (true, "") if admission.namespace.is_empty() => {
             let what =
                 "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources";
             return Err(what.to_owned());
         }
-        (true, "") => asked.namespace,
+        (true, "") => admission.namespace,
         (true, wanted) => wanted,
     };
-    let store = &asked.server.store;
+    let store = &admission.server.store;
     let found: Vec<Arc<Value>> = match text(reference, "/name") {
         "" => {
             let selector = Selector::from_object(&reference["selector"]);
@@ -55,7 +57,7 @@ pub(super) async fn collect(
     }
     let mut params = Vec::with_capacity(found.len());
     for param in found {
-        let shown = convert::present(asked.server, resource, &param).await;
+        let shown = convert::present(admission.server, resource, &param).await;
         params.push(shown.map_err(|error| error.message().to_owned())?);
     }
     Ok(params)

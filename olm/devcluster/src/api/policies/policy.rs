@@ -11,7 +11,7 @@ use crate::api::{
     webhooks::{Conditions, GROUP, Matching, VARIABLES},
 };
 
-/// What expressions of policies may speak of; `params` only where the policy has some.
+/// Variables of policy expressions; `params` only with a `paramKind`.
 pub(super) const SEEN: [&str; 5] = [VARIABLES[0], VARIABLES[1], VARIABLES[2], "namespaceObject", "params"];
 
 /// The variables of a policy's expressions.
@@ -19,13 +19,13 @@ pub(super) fn variables(spec: &Value) -> &'static [&'static str] {
     if spec["paramKind"].is_object() { &SEEN } else { &SEEN[..4] }
 }
 
-/// Those of its `matchConditions`.
+/// The variables of its `matchConditions`.
 pub(super) fn condition_variables(spec: &Value) -> &'static [&'static str] {
     const WITH_PARAMS: [&str; 4] = [VARIABLES[0], VARIABLES[1], VARIABLES[2], "params"];
     if spec["paramKind"].is_object() { &WITH_PARAMS } else { &VARIABLES }
 }
 
-/// A compiled policy with those who bind it.
+/// A compiled policy with its bindings.
 pub(super) struct Policy<S> {
     pub name: String,
     /// `failurePolicy: Ignore`.
@@ -41,7 +41,7 @@ pub(super) struct Policy<S> {
     pub bindings: Vec<Binding>,
 }
 
-/// Who has a policy applied, where, and with which parameters.
+/// The scope and parameters of a policy.
 pub(super) struct Binding {
     pub name: String,
     pub matching: Option<Matching>,
@@ -66,18 +66,18 @@ impl Binding {
     }
 }
 
-/// A thing that a policy does.
+/// A validation or mutation of a policy.
 pub(super) trait Step: Sized {
     const POLICIES: &'static str;
     const BINDINGS: &'static str;
-    /// Where the steps are in the spec.
+    /// Field of the spec with the steps.
     const STEPS: &'static str;
 
     fn compile(step: &Value, variables: &[&str], named: &Named) -> Self;
 }
 
 impl<S: Step> Policy<S> {
-    /// All policies of a store that somebody binds, by name.
+    /// All policies of a store with at least one binding, by name.
     pub(super) fn all(store: &Store) -> Arc<[Self]> {
         let stored = |plural: &str| store.list(&format!("{GROUP}/{plural}"), "").items;
         let bindings = stored(S::BINDINGS);
@@ -94,7 +94,7 @@ impl<S: Step> Policy<S> {
         let seen = variables(spec);
         let mut named = Named::default();
         for variable in list(spec, "/variables") {
-            // What is wrong is said by whatever uses it.
+            // Each use of the variable reports the error.
             let _ = named.add(text(variable, "/name"), text(variable, "/expression"), seen);
         }
         let kind = spec.get("paramKind").filter(|k| k.is_object());
@@ -112,10 +112,10 @@ impl<S: Step> Policy<S> {
     }
 }
 
-/// Something that must be true of a request.
+/// A condition on a request.
 pub(super) struct Validation {
     pub expression: Result<Expression, String>,
-    /// As written, for who is refused without a message.
+    /// As written, for refusals without a message.
     pub text: String,
     pub message: String,
     pub message_expression: Option<Result<Expression, String>>,
@@ -140,9 +140,9 @@ impl Step for Validation {
     }
 }
 
-/// A change of a request's object.
+/// A change of the requested object.
 pub(super) enum Mutation {
-    /// Fields to set, as by server-side apply.
+    /// Fields to merge, as in server-side apply.
     Fields(Result<Expression, String>),
     /// A JSON patch.
     Patch(Result<Expression, String>),

@@ -1,4 +1,4 @@
-//! What policies and bindings must look like, and what Kubernetes fills in.
+//! Defaults and validation of policies and bindings.
 
 use std::collections::HashSet;
 
@@ -18,18 +18,18 @@ use crate::{
 
 type Errors = Vec<FieldError>;
 
-/// As Kubernetes.
+/// Kubernetes' limit.
 const MOST_AUDIT_ANNOTATIONS: usize = 20;
 const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
 
-/// Fills in what a policy leaves out.
+/// Sets the defaults of a policy.
 pub(crate) fn defaults(policy: &mut Value) {
     let Some(spec) = policy.get_mut("spec") else { return };
     default(spec, "failurePolicy", "Fail");
     defaults_matching(spec.get_mut("matchConstraints"));
 }
 
-/// Fills in what a binding leaves out.
+/// Sets the defaults of a binding.
 pub(crate) fn defaults_binding(binding: &mut Value) {
     defaults_matching(binding.pointer_mut("/spec/matchResources"));
 }
@@ -127,7 +127,7 @@ pub(crate) fn mutating_binding_rules(binding: &Value, _live: Option<&Value>, err
     operations(&binding["spec"], "matchResources", errors);
 }
 
-/// What policies of both kinds have; the variables come back compiled.
+/// Validates the common fields of both kinds of policies; returns the compiled variables.
 fn head(spec: &Value, errors: &mut Errors) -> Named {
     one_of(spec, "spec", "failurePolicy", &["Fail", "Ignore"], errors);
     if let Some(kind) = spec.get("paramKind").filter(|k| k.is_object()) {
@@ -193,7 +193,7 @@ fn matching(matching: &Value, path: &str, errors: &mut Errors) {
     }
 }
 
-/// What is deleted cannot be changed.
+/// A deleted object cannot be mutated.
 fn operations(spec: &Value, key: &str, errors: &mut Errors) {
     const KNOWN: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
     for rule in list(spec, &format!("/{key}/resourceRules")) {

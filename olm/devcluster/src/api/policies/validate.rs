@@ -1,4 +1,4 @@
-//! What validating policies say of a request: all are asked, and the first no refuses it.
+//! Evaluates validating policies: all run, and the first denial refuses the request.
 
 use std::sync::Arc;
 
@@ -12,13 +12,12 @@ use super::{
 use crate::api::{
     registry::Resource,
     status::{ApiError, ApiResult},
-    webhooks::{Asked, Equivalents, Kind, Question, by_rules, by_selectors, request, to_version},
+    webhooks::{AdmissionRequest, Equivalents, Kind, Question, by_rules, by_selectors, request, to_version},
 };
 
-/// A message that an expression makes has at most this many bytes, in Kubernetes.
+/// Kubernetes' limit of a message from a `messageExpression`, in bytes.
 const LONGEST_MESSAGE: usize = 5 * 1024;
 
-/// A no.
 struct Denial {
     message: String,
     reason: String,
@@ -30,14 +29,14 @@ impl Denial {
     }
 }
 
-/// Asks all validating policies that a request concerns.
-pub(crate) async fn validate(asked: &Asked<'_>, object: Option<&Value>) -> ApiResult<()> {
-    let policies = asked.server.policies.validating();
+/// Evaluates all validating policies that match a request.
+pub(crate) async fn validate(admission: &AdmissionRequest<'_>, object: Option<&Value>) -> ApiResult<()> {
+    let policies = admission.server.policies.validating();
     let mut refusal = None;
     for policy in policies.iter() {
-        let wanted = by_rules(&policy.matching, asked, &Equivalents::default());
+        let wanted = by_rules(&policy.matching, admission, &Equivalents::default());
         let Some(resource) = wanted else { continue };
-        match by_selectors(&policy.matching, asked, object) {
+        match by_selectors(&policy.matching, admission, object) {
             Ok(false) => continue,
             Ok(true) => {}
             Err(error) if policy.ignores_failures => {
@@ -46,21 +45,22 @@ pub(crate) async fn validate(asked: &Asked<'_>, object: Option<&Value>) -> ApiRe
             }
             Err(error) => {
                 let denial = Denial::new(format!("failed to configure policy: {}", error.message()));
-                refusal.get_or_insert_with(|| refuse(asked, &policy.name, None, denial));
+                refusal.get_or_insert_with(|| refuse(admission, &policy.name, None, denial));
                 continue;
             }
         }
         let mut seen = None;
         for binding in &policy.bindings {
-            for denial in decide(asked, policy, binding, &resource, object, &mut seen).await {
+            for denial in decide(admission, policy, binding, &resource, object, &mut seen).await {
                 if binding.warn {
-                    asked.warn(&format!(
+                    admission.warn(&format!(
                         "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {}",
                         policy.name, binding.name, denial.message
                     ));
                 }
                 if binding.deny {
-                    refusal.get_or_insert_with(|| refuse(asked, &policy.name, Some(&binding.name), denial));
+                    refusal
+                        .get_or_insert_with(|| refuse(admission, &policy.name, Some(&binding.name), denial));
                 }
             }
         }
@@ -68,7 +68,7 @@ pub(crate) async fn validate(asked: &Asked<'_>, object: Option<&Value>) -> ApiRe
     refusal.map_or(Ok(()), Err)
 }
 
-/// A request as all bindings of a policy look at it.
+/// A request in the form that all bindings of a policy share.
 struct Seen {
     object: Option<Arc<Value>>,
     old: Option<Arc<Value>>,
@@ -77,13 +77,17 @@ struct Seen {
 }
 
 impl Seen {
-    /// In the version that the policy's rules name.
-    async fn of(asked: &Asked<'_>, resource: &Arc<Resource>, object: Option<&Value>) -> Result<Self, String> {
-        let request_kind = Kind::of(object, asked);
+    /// Converts to the version that the policy's rules name.
+    async fn of(
+        admission: &AdmissionRequest<'_>,
+        resource: &Arc<Resource>,
+        object: Option<&Value>,
+    ) -> Result<Self, String> {
+        let request_kind = Kind::of(object, admission);
         let object = object.map(|object| Arc::new(object.clone()));
-        let (object, old) = if request_kind.is_of(asked.resource) {
-            let object = to_version(asked, resource, object).await;
-            let old = to_version(asked, resource, asked.old.cloned()).await;
+        let (object, old) = if request_kind.is_of(admission.resource) {
+            let object = to_version(admission, resource, object).await;
+            let old = to_version(admission, resource, admission.old.cloned()).await;
             match (object, old) {
                 (Ok(object), Ok(old)) => (object, old),
                 (Err(error), _) | (_, Err(error)) => {
@@ -91,9 +95,9 @@ impl Seen {
                 }
             }
         } else {
-            (object, asked.old.cloned())
+            (object, admission.old.cloned())
         };
-        let kind = Kind::of(object.as_deref().or(old.as_deref()), asked);
+        let kind = Kind::of(object.as_deref().or(old.as_deref()), admission);
         let question = Question {
             resource,
             kind: &kind,
@@ -102,15 +106,15 @@ impl Seen {
             old: old.as_ref(),
             mutating: false,
         };
-        let request = request(asked, &question, "");
-        Ok(Self { object, old, request, namespace: namespace_object(asked) })
+        let request = request(admission, &question, "");
+        Ok(Self { object, old, request, namespace: namespace_object(admission) })
     }
 }
 
-/// What a policy has against a request, as one of its bindings has it. The first binding that concerns it makes `seen`, which may ask
-/// a webhook to convert.
+/// Denials of a policy for one of its bindings. The first matching binding creates `seen`, which may call a
+/// conversion webhook.
 async fn decide(
-    asked: &Asked<'_>,
+    admission: &AdmissionRequest<'_>,
     policy: &Policy<Validation>,
     binding: &Binding,
     resource: &Arc<Resource>,
@@ -121,18 +125,18 @@ async fn decide(
         true => Vec::new(),
         false => vec![Denial::new(format!("failed to configure binding: {why}"))],
     };
-    match binding.concerns(asked, object) {
+    match binding.concerns(admission, object) {
         Ok(true) => {}
         Ok(false) => return Vec::new(),
         Err(error) => return broken(error.message()),
     }
-    let params = match params::collect(asked, policy.param_kind.as_ref(), binding).await {
+    let params = match params::collect(admission, policy.param_kind.as_ref(), binding).await {
         Ok(params) => params,
         Err(why) => return broken(&why),
     };
     let seen = match seen {
         Some(seen) => seen,
-        None => seen.insert(Seen::of(asked, resource, object).await),
+        None => seen.insert(Seen::of(admission, resource, object).await),
     };
     let seen = match seen {
         Ok(seen) => seen,
@@ -154,11 +158,15 @@ async fn decide(
 }
 
 impl Binding {
-    /// Whether it binds its policy for a request.
-    pub(super) fn concerns(&self, asked: &Asked<'_>, object: Option<&Value>) -> ApiResult<bool> {
+    /// Whether the binding matches a request.
+    pub(super) fn concerns(
+        &self,
+        admission: &AdmissionRequest<'_>,
+        object: Option<&Value>,
+    ) -> ApiResult<bool> {
         let Some(matching) = &self.matching else { return Ok(true) };
-        let rules = by_rules(matching, asked, &Equivalents::default()).is_some();
-        Ok(rules && by_selectors(matching, asked, object)?)
+        let rules = by_rules(matching, admission, &Equivalents::default()).is_some();
+        Ok(rules && by_selectors(matching, admission, object)?)
     }
 }
 
@@ -184,7 +192,7 @@ impl Validation {
         }
     }
 
-    /// What the expression for it makes, or the text, or the expression that is not true.
+    /// The message of the `messageExpression`, the literal message, or the failed expression.
     fn message(&self, values: &Values<'_>) -> String {
         let made = self.message_expression.as_ref().and_then(|e| e.as_ref().ok()?.value(values).ok());
         let made = made.as_ref().and_then(Value::as_str).map(str::trim);
@@ -197,7 +205,7 @@ impl Validation {
     }
 }
 
-fn refuse(asked: &Asked<'_>, policy: &str, binding: Option<&str>, denial: Denial) -> ApiError {
+fn refuse(admission: &AdmissionRequest<'_>, policy: &str, binding: Option<&str>, denial: Denial) -> ApiError {
     let with = binding.map(|binding| format!(" with binding '{binding}'")).unwrap_or_default();
     let message = format!("ValidatingAdmissionPolicy '{policy}'{with} denied request: {}", denial.message);
     let reason = if denial.reason.is_empty() { "Invalid" } else { &denial.reason };
@@ -206,9 +214,9 @@ fn refuse(asked: &Asked<'_>, policy: &str, binding: Option<&str>, denial: Denial
         "RequestEntityTooLarge" => 413,
         _ => 422,
     };
-    let resource = asked.resource;
-    let text = ApiError::forbidden(&resource.plural, &resource.group, asked.name, &message);
+    let resource = admission.resource;
+    let text = ApiError::forbidden(&resource.plural, &resource.group, admission.name, &message);
     ApiError::new(code, reason, text.message())
-        .about(&resource.plural, &resource.group, asked.name)
+        .about(&resource.plural, &resource.group, admission.name)
         .causes([message])
 }

@@ -1,7 +1,7 @@
-//! Port forwarding in the channels of a WebSocket (`v4.channel.k8s.io`), as kube-rs and the Python client do it.
+//! Port forwarding in the channels of a WebSocket (`v4.channel.k8s.io`), as in kube-rs and the Python client.
 //!
-//! The port with index i has channel 2i for data and 2i + 1 for an error. The first message of each channel is the
-//! port, as a little-endian number. A client ends its connections together, by closing the WebSocket.
+//! The port with index i has channel 2i for data and 2i + 1 for an error. The first message of each channel
+//! is the port, as a little-endian number. A client ends its connections together, by closing the WebSocket.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,9 +16,9 @@ use crate::api::{
     status::{ApiError, ApiResult},
 };
 
-/// As many as one byte can number.
+/// Limit from channel numbers of one byte.
 const MAX_PORTS: usize = 128;
-/// How long the end of the WebSocket may take.
+/// Timeout of the closing handshake of the WebSocket.
 const CLOSING: Duration = Duration::from_secs(5);
 
 /// The ports of a request: `ports=80,443`, or the parameter repeated.
@@ -54,7 +54,7 @@ pub(super) async fn serve(socket: WebSocket, ports: Vec<u16>, target: Arc<Target
                 _ => continue,
             };
             let channel = usize::from(bytes.split_to(1)[0]);
-            // Nothing is read from the channels of errors, and nothing for connections that have ended.
+            // Input on error channels, and for connections that have ended, is ignored.
             if channel.is_multiple_of(2)
                 && let Some(sender) = senders.get(channel / 2)
                 && !bytes.is_empty()
@@ -76,7 +76,7 @@ pub(super) async fn serve(socket: WebSocket, ports: Vec<u16>, target: Arc<Target
         () = reading => {}
         () = writing => {}
     }
-    // A client that has closed the WebSocket waits for the answer.
+    // A client that has closed the WebSocket waits for the closing frame.
     let _ = tokio::time::timeout(CLOSING, sink.close()).await;
 }
 

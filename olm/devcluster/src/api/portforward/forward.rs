@@ -1,4 +1,4 @@
-//! One connection: bytes of a client joined to a port of a pod.
+//! One connection: connects a client's stream to a port of a pod.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use tokio::{
 use super::frame::PIECE;
 use crate::backend::NodeBackend;
 
-/// Pieces that wait for a pod. A full queue holds the whole session of the client back, as it does in the kubelet.
+/// Queue length towards a pod. A full queue blocks the whole session of the client, as in the kubelet.
 pub(super) const INBOUND: usize = 4;
-/// Frames that wait for a client.
+/// Queue length of frames towards a client.
 pub(super) const OUTBOUND: usize = 32;
 
 /// The pod to connect to.
@@ -24,7 +24,7 @@ pub(crate) struct Target {
     pub(super) uid: String,
 }
 
-/// Where the output of one connection goes: encoded, into the queue of its session.
+/// Output of one connection: encoded frames for the queue of its session.
 pub(super) struct Output {
     pub(super) queue: mpsc::Sender<Vec<u8>>,
     pub(super) id: u32,
@@ -33,13 +33,13 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Fails when the session is over.
+    /// Fails when the session has ended.
     async fn send(&self, bytes: &[u8]) -> Result<(), Ended> {
         self.queue.send((self.encode)(self.id, bytes)).await.map_err(|_| Ended::Session)
     }
 }
 
-/// Why a connection ended early.
+/// Cause of an early end of a connection.
 enum Ended {
     Session,
     Pod(std::io::Error),
@@ -48,7 +48,7 @@ enum Ended {
 /// Connects and copies until both directions have ended.
 ///
 /// # Errors
-/// What went wrong between node and pod, in the words of the kubelet.
+/// The failure between node and pod, in the wording of the kubelet.
 pub(super) async fn run(
     target: &Target,
     port: u16,
@@ -63,7 +63,7 @@ pub(super) async fn run(
     let (mut from_pod, mut to_pod) = stream.split();
     let upload = async move {
         while let Some(bytes) = inbound.recv().await {
-            // A pod that reads no more may still have something to say.
+            // A pod that closed its reading side may still send data.
             if to_pod.write_all(&bytes).await.is_err() {
                 break;
             }

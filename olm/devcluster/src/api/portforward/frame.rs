@@ -1,7 +1,7 @@
-//! Frames of SPDY/3.1 as kubectl uses them, without input and output.
+//! Encodes and decodes frames of SPDY/3.1 as kubectl uses them, without I/O.
 //!
-//! There is no flow control: neither kubectl nor the kubelet sends or obeys WINDOW_UPDATE (moby/spdystream). A session
-//! that reads no further holds the client back.
+//! There is no flow control: neither kubectl nor the kubelet sends or obeys WINDOW_UPDATE (moby/spdystream).
+//! Backpressure comes from a session that stops reading.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 
@@ -11,7 +11,7 @@ use super::headers::{Headers, Inflater};
 const MAX_CONTROL: usize = 16 << 10;
 /// Most bytes of a DATA frame in one event.
 pub(super) const PIECE: usize = 16 << 10;
-/// Length of the head of each frame.
+/// Length of a frame header.
 const HEAD: usize = 8;
 /// The bit that marks a control frame; the others of a DATA frame are the stream's number.
 const CONTROL: u32 = 1 << 31;
@@ -24,7 +24,7 @@ const PING: u16 = 6;
 const GOAWAY: u16 = 7;
 const HEADERS: u16 = 8;
 
-/// Why the server resets a stream.
+/// Reason for the reset of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reset {
     Protocol = 1,
@@ -32,7 +32,7 @@ pub(super) enum Reset {
     Cancel = 5,
 }
 
-/// What a client may not send. It ends the session.
+/// A protocol violation of the client. It ends the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Violation {
     #[error("unsupported version of SPDY")]
@@ -49,7 +49,7 @@ pub(super) enum Violation {
     Headers,
 }
 
-/// What arrived from the client.
+/// A decoded frame from the client.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Event {
     Open {
@@ -70,7 +70,7 @@ pub(super) enum Event {
         id: u32,
     },
     GoAway,
-    /// A frame without a meaning here, such as SETTINGS and WINDOW_UPDATE.
+    /// An ignored frame, such as SETTINGS and WINDOW_UPDATE.
     Other,
 }
 
@@ -81,7 +81,7 @@ struct Remainder {
     fin: bool,
 }
 
-/// Takes frames out of a buffer.
+/// Decodes frames from a buffer.
 #[derive(Default)]
 pub(super) struct Decoder {
     inflater: Inflater,
@@ -125,7 +125,7 @@ impl Decoder {
         }
         remainder.length -= length;
         let last = remainder.length == 0;
-        // A copy: a view of the buffer would keep all of it in memory for as long as this piece waits.
+        // Copied: a slice of the buffer would retain all of it as long as this piece is queued.
         let bytes = Bytes::copy_from_slice(&buffer[..length]);
         buffer.advance(length);
         let event = Event::Data { stream: remainder.stream, bytes, fin: remainder.fin && last };
@@ -194,7 +194,7 @@ pub(super) fn ping(id: u32) -> Vec<u8> {
     control(PING, &[&id.to_be_bytes()])
 }
 
-/// The end of the session after a violation.
+/// GOAWAY after a violation.
 pub(super) fn go_away(last_stream: u32) -> Vec<u8> {
     control(GOAWAY, &[&last_stream.to_be_bytes(), &1_u32.to_be_bytes()])
 }
@@ -295,7 +295,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_a_client_may_not_send() {
+    fn protocol_violations() {
         let cases = [
             (control(SYN_STREAM, &[&[0; 10]]), Violation::StreamZero),
             (control(SYN_STREAM, &[&[0, 0, 0, 1]]), Violation::Frame),
@@ -311,7 +311,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Frames that are valid by their form, with anything in them.
+    /// Frames that are syntactically valid, with arbitrary content.
     fn anything() -> impl Strategy<Value = Vec<u8>> {
         let payload = prop::collection::vec(any::<u8>(), 0..64);
         let controls = (0..12_u16, any::<u8>(), payload.clone()).prop_map(|(kind, flags, payload)| {
@@ -339,7 +339,7 @@ pub(super) mod tests {
         ) {
             let bytes = frames.concat();
             let (whole, violation) = decode(&bytes, bytes.len());
-            // How the bytes are cut into reads makes no difference.
+            // The result does not depend on the boundaries of reads.
             let (pieces, same) = decode(&bytes, size);
             prop_assert_eq!(violation, same);
             prop_assert_eq!(joined(whole), joined(pieces));

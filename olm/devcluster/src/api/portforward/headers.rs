@@ -13,7 +13,7 @@ use super::frame::Violation;
 const DICTIONARY: &[u8] = include_bytes!("spdy3.dictionary");
 /// Adler-32 of the dictionary, by which a zlib stream refers to it.
 const DICTIONARY_ID: [u8; 4] = [0xe3, 0xc6, 0xa7, 0xc2];
-/// How far back a reference of deflate can point.
+/// Window of deflate: the longest distance of a reference.
 const WINDOW: usize = 32 << 10;
 /// Largest header block, decompressed: the three headers of a stream need less than 100 bytes.
 const MAX_BLOCK: usize = 16 << 10;
@@ -24,7 +24,7 @@ pub(super) type Headers = HashMap<String, String>;
 /// Decompresses the header blocks of a session, in the order in which they arrive.
 pub(super) struct Inflater {
     state: Box<DecompressorOxide>,
-    /// The latest output, as a ring.
+    /// Recent output, as a ring buffer.
     window: Box<[u8]>,
     position: usize,
     started: bool,
@@ -91,7 +91,7 @@ impl Inflater {
     }
 }
 
-/// Number of headers, then each name and value, all with their length in front.
+/// Number of headers, then each name and value with a length prefix.
 fn parse(mut block: &[u8]) -> Result<Headers, Violation> {
     let mut headers = Headers::new();
     for _ in 0..number(&mut block)? {
@@ -116,8 +116,9 @@ fn text(block: &mut &[u8]) -> Result<String, Violation> {
     String::from_utf8(bytes.to_vec()).map_err(|_| Violation::Headers)
 }
 
-/// Writes header blocks without headers, which is all that replies to port forwarding need. The blocks are stored and
-/// not compressed; the empty block at the end is what a sync flush of zlib writes, and Go's inflater waits for it.
+/// Writes header blocks without headers, which suffice for replies of port forwarding. The blocks are stored
+/// uncompressed; the empty block at the end is what a sync flush of zlib writes, and Go's inflater waits for
+/// it.
 #[derive(Default)]
 pub(super) struct EmptyBlocks {
     started: bool,
@@ -134,7 +135,7 @@ impl EmptyBlocks {
 pub(super) mod tests {
     use super::*;
 
-    /// Header blocks as a client writes them, stored.
+    /// Header blocks of a client, stored uncompressed.
     #[derive(Default)]
     pub(in crate::api::portforward) struct StoredBlocks {
         started: bool,
@@ -184,7 +185,7 @@ pub(super) mod tests {
 
     #[test]
     fn blocks_of_zlib_are_read_in_one_context() {
-        // given what zlib writes at level 9 with the dictionary and a sync flush after each block
+        // given the output of zlib at level 9 with the dictionary and a sync flush after each block
         let first = hex(
             "78f9e3c6a7c202253a703a2b294a4dcc851625aca9a0808614cb45e01c6061606100a4398b20d198094ade8c0600000000ffff",
         );

@@ -1,7 +1,7 @@
 //! `pods/portforward`: connections from clients to ports of pods.
 //!
-//! A client chooses one of three forms: SPDY/3.1 after an upgrade of the connection, SPDY/3.1 in the binary messages of a
-//! WebSocket (kubectl since 1.31), or channels of a WebSocket (kube-rs and others).
+//! A client chooses one of three forms: SPDY/3.1 after an upgrade of the connection, SPDY/3.1 in the binary
+//! messages of a WebSocket (kubectl since 1.31), or channels of a WebSocket (kube-rs and others).
 
 mod channels;
 mod forward;
@@ -40,7 +40,7 @@ const STREAM_PROTOCOL: &str = "x-stream-protocol-version";
 /// Longest WebSocket message: clients write at most 32 KiB at a time.
 const MAX_MESSAGE: usize = 1 << 20;
 
-/// Upgrades the connection and serves it until client or server end it.
+/// Upgrades the connection and serves it until the client or the server ends it.
 pub(crate) async fn serve(
     server: &Arc<Server>,
     parts: &mut Parts,
@@ -119,7 +119,7 @@ fn spdy(server: &Server, parts: &mut Parts, target: Arc<Target>) -> ApiResult<Re
         .map_err(ApiError::internal)
 }
 
-/// Checks that the client speaks the protocol of port forwarding.
+/// Checks that the client supports the protocol of port forwarding.
 fn negotiate(headers: &HeaderMap) -> ApiResult<()> {
     let offered: Vec<&str> = headers
         .get_all(STREAM_PROTOCOL)

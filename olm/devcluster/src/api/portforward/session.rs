@@ -1,6 +1,6 @@
-//! One SPDY session over any stream of bytes.
+//! One SPDY session over any byte stream.
 //!
-//! kubectl opens two streams for each connection: `error`, then `data`. They belong together by their `requestid`.
+//! kubectl opens two streams for each connection: `error`, then `data`. Their `requestid` pairs them.
 
 use std::{collections::HashMap, pin::pin, sync::Arc, time::Duration};
 
@@ -19,15 +19,15 @@ use super::{
     headers::{EmptyBlocks, Headers},
 };
 
-/// Most open streams; a connection has two.
+/// Limit of open streams; a connection has two.
 pub(super) const MAX_STREAMS: usize = 1000;
-/// How long one stream of a connection waits for the other, as in the kubelet.
+/// Timeout for the second stream of a connection, as in the kubelet.
 pub(super) const PAIRING: Duration = Duration::from_secs(30);
-/// How long the last frames of a session may take.
+/// Timeout for the last frames of a session.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// Serves a client until it ends the session or violates the protocol. `pairing` limits how long a stream waits for the
-/// other one of its connection.
+/// Serves a client until it ends the session or violates the protocol. `pairing` limits the wait for the
+/// second stream of a connection.
 pub(super) async fn serve(transport: impl AsyncRead + AsyncWrite, target: Arc<Target>, pairing: Duration) {
     let (input, output) = tokio::io::split(transport);
     let (queue, frames) = mpsc::channel(OUTBOUND);
@@ -40,7 +40,7 @@ pub(super) async fn serve(transport: impl AsyncRead + AsyncWrite, target: Arc<Ta
     }
 }
 
-/// Writes until the session is over or the client is gone.
+/// Writes until the session ends or the client disconnects.
 async fn write(mut output: impl AsyncWrite + Unpin, mut frames: mpsc::Receiver<Vec<u8>>) {
     while let Some(frame) = frames.recv().await {
         if output.write_all(&frame).await.is_err() || (frames.is_empty() && output.flush().await.is_err()) {
@@ -58,12 +58,12 @@ enum Kind {
 
 /// The client's direction of an open stream.
 struct OpenStream {
-    /// `None` on error streams, and when the client has sent everything.
+    /// `None` on error streams, and after the client's end of data.
     sender: Option<mpsc::Sender<Bytes>>,
     reset: CancellationToken,
 }
 
-/// A stream that waits for the other one of its connection.
+/// A stream without the other one of its connection.
 struct Unpaired {
     request: String,
     stream: u32,
@@ -152,7 +152,7 @@ impl Session {
                 self.reset(stream);
                 Ok(())
             }
-            // Those with even numbers would answer pings of the server.
+            // Even numbers would be replies to pings of the server.
             Event::Ping { id } if id % 2 == 1 => self.send(frame::ping(id)).await,
             Event::Ping { .. } | Event::GoAway | Event::Other => Ok(()),
         }
@@ -171,7 +171,8 @@ impl Session {
         };
         let request = match headers.get("requestid") {
             Some(request) => request.clone(),
-            // Clients before Kubernetes 1.2 open the streams of a connection one right after the other.
+            // Clients before Kubernetes 1.2 send no `requestid` and open the streams of a connection in
+            // sequence.
             None if kind == Kind::Error => stream.to_string(),
             None => stream.saturating_sub(2).to_string(),
         };
@@ -205,7 +206,7 @@ impl Session {
                 () = reset.cancelled() => Ok(()),
                 outcome = forward::run(&target, data.port, data.inbound, &output) => outcome,
             };
-            // A session that is over takes no frames, and needs none.
+            // A session that has ended takes no frames.
             match outcome {
                 Ok(()) => drop(queue.send(frame::data(error, b"")).await),
                 Err(message) => {
@@ -219,13 +220,13 @@ impl Session {
     }
 
     async fn data(&mut self, stream: u32, bytes: Bytes, fin: bool) -> Result<(), Closed> {
-        // Frames of a stream that has ended may still arrive; nothing is read from error streams.
+        // Frames of a closed stream may still arrive; input on error streams is ignored.
         let Some(open) = self.streams.get_mut(&stream) else { return Ok(()) };
         let Some(sender) = &open.sender else { return Ok(()) };
         let waits = self.unpaired.iter().any(|other| other.stream == stream);
         let taken = match () {
             () if bytes.is_empty() => true,
-            // Waiting here for a connection that only a later frame can begin would never end.
+            // Waiting here would deadlock: only a later frame can start the connection.
             () if waits => sender.try_send(bytes).is_ok(),
             () => sender.send(bytes).await.is_ok(),
         };
@@ -239,7 +240,7 @@ impl Session {
         Ok(())
     }
 
-    /// Gives a stream up, and with a data stream its connection.
+    /// Closes the stream, and for a data stream its connection.
     fn reset(&mut self, stream: u32) {
         if let Some(index) = self.unpaired.iter().position(|other| other.stream == stream) {
             self.unpaired.remove(index);
@@ -250,7 +251,7 @@ impl Session {
         }
     }
 
-    /// Gives up the stream that has waited the longest for the other one of its connection.
+    /// Resets the stream with the longest wait for the other one of its connection.
     async fn expire(&mut self) -> Result<(), Closed> {
         let Unpaired { stream, kind, request, .. } = self.unpaired.remove(0);
         self.streams.remove(&stream);
@@ -263,7 +264,7 @@ impl Session {
     }
 }
 
-/// What the headers of a stream ask for.
+/// Kind and port from the headers of a stream.
 fn purpose(headers: &Headers) -> Option<(Kind, u16)> {
     let kind = match headers.get("streamtype")?.as_str() {
         "error" => Kind::Error,

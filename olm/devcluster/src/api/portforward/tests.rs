@@ -1,4 +1,4 @@
-//! A session as a client sees it that does not behave like kubectl.
+//! A session with a client that behaves differently from kubectl.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +15,6 @@ use super::{
 };
 use crate::api::tests::kubectl::FakeNode;
 
-/// A frame of the server.
 #[derive(Debug, PartialEq, Eq)]
 enum Frame {
     Reply(u32),
@@ -91,7 +90,7 @@ impl Client {
 #[tokio::test]
 async fn streams_of_a_connection_find_each_other() {
     let mut client = Client::start();
-    // given streams in the other order, and those of a client that numbers no requests
+    // given streams in the other order, and those of a client without request ids
     client.open(1, "data", "80", "x").await;
     client.open(3, "error", "80", "x").await;
     for (stream, kind) in [(5, "error"), (7, "data")] {
@@ -103,7 +102,8 @@ async fn streams_of_a_connection_find_each_other() {
         client.send(&frame::data(stream, b"hello\n")).await;
         client.expect([Frame::Data(stream, "HELLO\n".to_owned())]).await;
     }
-    // when the client ends one, then it ends in order; when it resets the other one, then only its error stream is left to end
+    // when the client ends one, then it ends in order; when it resets the other one, then only its error
+    // stream is left to end
     client.send(&frame::data(1, b"")).await;
     client.expect([Frame::Data(1, "BYE\n".to_owned()), Frame::End(1), Frame::End(3)]).await;
     client.send(&frame::reset(7, Reset::Cancel)).await;
@@ -147,7 +147,7 @@ async fn invalid_streams_are_refused() {
         client.open(stream, kind, port, "0").await;
         client.expect([Frame::Reset(stream, 3)]).await;
     }
-    // Frames of streams that are not there have no effect.
+    // Frames of unknown streams have no effect.
     client.send(&frame::data(99, b"x")).await;
     client.send(&frame::reset(99, Reset::Cancel)).await;
     client.send(&frame::ping(1)).await;
@@ -164,7 +164,7 @@ async fn streams_and_their_queues_are_limited() {
     }
     client.open(2 * limit + 1, "data", "80", "too many").await;
     client.expect([Frame::Reset(2 * limit + 1, 3)]).await;
-    // when an unpaired stream is full, then it is given up and makes room
+    // when an unpaired stream is full, then it is reset and makes room
     for _ in 0..=INBOUND {
         client.send(&frame::data(1, b"x")).await;
     }
@@ -188,7 +188,7 @@ async fn a_violation_ends_the_session() {
     for hostile in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0x80, 3, 0, 1, 0, 0xff, 0xff, 0xff]] {
         let mut client = Client::start();
         client.send(hostile).await;
-        // The first one looks like the beginning of a long DATA frame, which the end of the input cuts off.
+        // The first one resembles the beginning of a long DATA frame, which the end of the input cuts off.
         client.stream.shutdown().await.unwrap();
         match client.next().await {
             None | Some(Frame::GoAway(1)) => {}

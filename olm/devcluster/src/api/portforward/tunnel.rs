@@ -1,13 +1,13 @@
-//! A WebSocket as a stream of bytes: kubectl's SPDY in binary messages.
+//! A WebSocket as a byte stream: kubectl's SPDY in binary messages.
 
 use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
 use futures::{SinkExt as _, StreamExt as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
-/// Bytes that wait in each direction.
+/// Buffer size of each direction.
 const BUFFER: usize = 64 << 10;
 
-/// Runs a session on the bytes of a WebSocket, and closes it after the session.
+/// Runs a session over a WebSocket, and closes the WebSocket after it.
 pub(super) async fn serve<F: Future<Output = ()>>(
     socket: WebSocket,
     session: impl FnOnce(DuplexStream) -> F,
@@ -23,7 +23,7 @@ pub(super) async fn serve<F: Future<Output = ()>>(
                 _ => break,
             }
         }
-        // The session reads the end and ends too.
+        // The session reads the end of the stream and ends too.
         let _ = to_session.shutdown().await;
         std::future::pending().await
     };
@@ -34,7 +34,7 @@ pub(super) async fn serve<F: Future<Output = ()>>(
                 return;
             }
         }
-        // kubectl takes any other end for an error.
+        // kubectl reports any other close code as an error.
         let frame = CloseFrame { code: close_code::NORMAL, reason: "".into() };
         let _ = sink.send(Message::Close(Some(frame))).await;
     };

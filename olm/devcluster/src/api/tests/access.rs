@@ -2,7 +2,7 @@ use super::*;
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
-fn nobody() -> Identity {
+fn unprivileged() -> Identity {
     Identity::user("nobody", [])
 }
 
@@ -34,19 +34,20 @@ async fn refusals_read_as_in_kubernetes() {
         ("/metrics", "forbidden: User \"nobody\" cannot get path \"/metrics\""),
     ];
     for (path, message) in cases {
-        let (code, body) = send(&server, nobody(), "GET", path, &[], Value::Null).await;
+        let (code, body) = send(&server, unprivileged(), "GET", path, &[], Value::Null).await;
         assert_eq!((code, &body["message"], &body["reason"]), (403, &json!(message), &json!("Forbidden")));
     }
-    assert_eq!(send(&server, nobody(), "GET", "/apis", &[], Value::Null).await.0, 200);
+    assert_eq!(send(&server, unprivileged(), "GET", "/apis", &[], Value::Null).await.0, 200);
     assert_eq!(send(&server, Identity::anonymous(), "GET", "/healthz", &[], Value::Null).await.0, 200);
     assert_eq!(send(&server, Identity::anonymous(), "GET", "/apis", &[], Value::Null).await.0, 403);
     let (code, _) =
-        send(&server, nobody(), "GET", "/apis", &[("authorization", "Bearer x.y.z")], Value::Null).await;
+        send(&server, unprivileged(), "GET", "/apis", &[("authorization", "Bearer x.y.z")], Value::Null)
+            .await;
     assert_eq!(code, 401);
 }
 
 #[tokio::test]
-async fn nobody_gives_away_more_than_they_have() {
+async fn users_cannot_grant_permissions_that_they_lack() {
     let (server, _client) = server();
     let rbac = json!({"verbs": ["create", "update", "patch", "get"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["*"]});
     allow(&server, "eve", json!([rbac, {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}])).await;
@@ -68,7 +69,7 @@ async fn nobody_gives_away_more_than_they_have() {
 }
 
 #[tokio::test]
-async fn rights_that_are_held_or_may_be_given_are_given() {
+async fn held_permissions_and_those_with_bind_or_escalate_can_be_granted() {
     let (server, _client) = server();
     let eve = || Identity::user("eve", []);
     let write = json!({"verbs": ["create", "update", "patch", "get"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["*"]});
@@ -80,19 +81,19 @@ async fn rights_that_are_held_or_may_be_given_are_given() {
         json!({"metadata": {"name": name}, "subjects": [{"kind": "User", "name": "eve"}],
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}})
     };
-    // given a role that somebody else made
+    // given a role of another user
     assert_eq!(post(&server, &roles, role("reader")).await.0, 201);
     let bindings = format!("{RBAC}/namespaces/default/rolebindings");
     assert_eq!(send(&server, eve(), "POST", &bindings, &[], binding("reader")).await.0, 403);
     assert_eq!(send(&server, eve(), "POST", &bindings, &[], binding("gone")).await.0, 404);
-    // a change of anything but the fields of the garbage collector needs the rights of the role
+    // a change of any field other than those of the garbage collector needs the permissions of the role
     let media = [("content-type", "application/merge-patch+json")];
     let one = format!("{roles}/reader");
     let label = json!({"metadata": {"labels": {"a": "b"}}});
     assert_eq!(send(&server, eve(), "PATCH", &one, &media, label.clone()).await.0, 403);
     let finalizer = json!({"metadata": {"finalizers": ["example.com/x"]}});
     assert_eq!(send(&server, eve(), "PATCH", &one, &media, finalizer).await.0, 200);
-    // when the verbs bind and escalate are given
+    // when the verbs bind and escalate are granted
     allow(&server, "eve-too", json!([])).await;
     let may = json!([write, {"verbs": ["bind", "escalate"], "apiGroups": ["rbac.authorization.k8s.io"],
         "resources": ["clusterroles"], "resourceNames": ["reader"]}]);
@@ -100,17 +101,17 @@ async fn rights_that_are_held_or_may_be_given_are_given() {
         patch(&server, "merge-patch+json", &format!("{roles}/eve-role"), json!({"rules": may})).await.0,
         200
     );
-    // then they are enough, for that role alone
+    // then they are sufficient, for that role only
     assert_eq!(send(&server, eve(), "POST", &bindings, &[], binding("reader")).await.0, 201);
     assert_eq!(send(&server, eve(), "PATCH", &one, &media, label).await.0, 200);
-    // who can read secrets by now in the namespace cannot give that to the whole cluster
+    // a user who may read secrets in the namespace cannot grant that for the whole cluster
     assert_eq!(send(&server, eve(), "POST", &roles, &[], role("other")).await.0, 403);
     let namespaced = format!("{RBAC}/namespaces/default/roles");
     assert_eq!(send(&server, eve(), "POST", &namespaced, &[], role("other")).await.0, 201);
 }
 
 #[tokio::test]
-async fn only_who_has_everything_aggregates() {
+async fn aggregation_requires_all_permissions() {
     let (server, _client) = server();
     let write = json!({"verbs": ["*"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterrolebindings"]});
     let roles = json!({"verbs": ["create", "patch"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"]});
@@ -161,7 +162,7 @@ async fn service_account_tokens() {
             let headers = [("authorization", bearer.as_str())];
             send(
                 &server,
-                nobody(),
+                unprivileged(),
                 "POST",
                 "/apis/authentication.k8s.io/v1/selfsubjectreviews",
                 &headers,
@@ -199,7 +200,7 @@ async fn reviews_and_impersonation() {
     assert_eq!((code, &body["status"]["allowed"]), (201, &json!(true)));
     let (_, body) = send(&server, Identity::admin(), "POST", path, &headers, ask("delete")).await;
     assert_eq!(body["status"]["allowed"], false);
-    let (code, body) = send(&server, nobody(), "POST", path, &headers, ask("list")).await;
+    let (code, body) = send(&server, unprivileged(), "POST", path, &headers, ask("list")).await;
     assert_eq!(code, 403);
     assert_eq!(
         body["message"],

@@ -1,4 +1,4 @@
-//! Webhooks: who is asked about what, and what their answers do.
+//! Webhooks: which requests they are called for, and the effects of their responses.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 
@@ -10,7 +10,7 @@ use super::{
 const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// The review that says yes, or `status` of a no.
+/// A review that allows the request, or denies it with `status`.
 fn review(seen: &Seen, allowed: bool, more: Value) -> Option<(u16, Value)> {
     let mut response = json!({"uid": seen.body["request"]["uid"], "allowed": allowed});
     for (key, value) in more.as_object().expect("an object") {
@@ -118,7 +118,7 @@ async fn a_validating_webhook_allows_warns_and_denies() {
 }
 
 #[tokio::test]
-async fn mutating_webhooks_go_in_order_and_are_called_again() {
+async fn mutating_webhooks_are_called_in_order_and_reinvoked() {
     let (server, _client) = server();
     let outside = Outside::start("hook", |seen| {
         let (path, data) = (seen.path.as_str(), &seen.body["request"]["object"]["data"]);
@@ -133,15 +133,15 @@ async fn mutating_webhooks_go_in_order_and_are_called_again() {
     })
     .await;
     outside.behind(&server, "hook").await;
-    // Given configurations whose names are in the other order than their creation
+    // given configurations whose names are in the reverse order of their creation
     configure(&server, "mutating", "b", vec![hook("b", outside.client_config("hook", "/second"), json!({}))])
         .await;
     let again = json!({"reinvocationPolicy": "IfNeeded"});
     configure(&server, "mutating", "a", vec![hook("a", outside.client_config("hook", "/first"), again)])
         .await;
-    // When an object is created
+    // when an object is created
     let (code, body) = post(&server, MAPS, config_map("m")).await;
-    // Then both changed it, and the first saw it once more because the second changed it
+    // then both changed it, and the first was called once more because the second changed it
     assert_eq!(code, 201, "{body}");
     assert_eq!(body["data"], json!({"a": "1", "first": "x", "second": "x", "again": "x"}));
     let seen = outside.take();
@@ -151,7 +151,7 @@ async fn mutating_webhooks_go_in_order_and_are_called_again() {
         seen[0].body["request"]["object"]["metadata"]["uid"].is_null(),
         "mutating webhooks come before the server"
     );
-    // What webhooks add belongs to no field manager
+    // changes by webhooks belong to no field manager
     assert!(!body["metadata"]["managedFields"].to_string().contains("f:first"), "{body}");
 }
 
@@ -194,7 +194,7 @@ async fn patches_that_cannot_be_applied_refuse_the_request() {
     assert!(body["metadata"]["uid"] != "mine" && body["unknown"].is_null(), "{body}");
     let (code, body) = post(&server, MAPS, config_map("empty")).await;
     assert_eq!(code, 201, "{body}");
-    // A delete has no object that could be changed
+    // a delete has no object to mutate
     outside.take();
     let (code, body) = delete(&server, &format!("{MAPS}/system")).await;
     assert_eq!(code, 500, "{body}");
@@ -262,7 +262,7 @@ async fn failures_are_ignored_or_not() {
                     "{expected}: {body}"
                 );
             }
-            // The webhook itself never hinders its own removal
+            // the webhook does not block its own removal
             assert_eq!(
                 delete(&server, &format!("{GROUP}/validatingwebhookconfigurations/{name}")).await.0,
                 200
@@ -275,7 +275,7 @@ async fn failures_are_ignored_or_not() {
 }
 
 #[tokio::test]
-async fn only_those_who_are_concerned_are_asked() {
+async fn only_matching_webhooks_are_called() {
     let (server, _client) = server();
     let outside = Outside::start("hook", |seen| review(seen, true, json!({}))).await;
     outside.behind(&server, "hook").await;
@@ -319,14 +319,14 @@ async fn only_those_who_are_concerned_are_asked() {
         (&request["oldObject"]["spec"]["replicas"], &request["object"]["spec"]["replicas"]),
         (&json!(1), &json!(3))
     );
-    // A configuration that is gone asks nobody
+    // a deleted configuration calls no webhook
     assert_eq!(delete(&server, &format!("{GROUP}/validatingwebhookconfigurations/v")).await.0, 200);
     assert_eq!(post(&server, "/api/v1/namespaces/seen/configmaps", config_map("picked")).await.0, 201);
     assert_eq!(paths(), Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn a_dry_run_only_asks_webhooks_without_side_effects() {
+async fn a_dry_run_only_calls_webhooks_without_side_effects() {
     let (server, _client) = server();
     let outside = Outside::start("hook", |seen| review(seen, true, json!({}))).await;
     outside.behind(&server, "hook").await;
@@ -340,7 +340,7 @@ async fn a_dry_run_only_asks_webhooks_without_side_effects() {
     assert_eq!(post(&server, &format!("{MAPS}?dryRun=All"), config_map("x")).await.0, 201);
     assert_eq!(outside.take()[0].body["request"]["dryRun"], true);
     assert_eq!(get(&server, &format!("{MAPS}/x")).await.0, 404);
-    // v1 takes no configurations with other side effects: this one can only be an old one
+    // v1 accepts no configuration with other side effects: this one must be an old one
     let configurations = format!("{GROUP}/validatingwebhookconfigurations/v");
     let (code, body) = patch(
         &server,
@@ -456,7 +456,7 @@ async fn configurations_get_defaults() {
 }
 
 #[tokio::test]
-async fn conditions_decide_who_is_asked() {
+async fn match_conditions_decide_which_webhooks_are_called() {
     let (server, _client) = server();
     let outside = Outside::start("hook", |seen| review(seen, true, json!({}))).await;
     outside.behind(&server, "hook").await;
@@ -481,7 +481,7 @@ async fn conditions_decide_who_is_asked() {
     let system = Identity::system("system:robot");
     assert_eq!(send(&server, system, "DELETE", &one, &[], Value::Null).await.0, 200);
     assert_eq!(asked(), 0);
-    // One that cannot be evaluated refuses the request, as a webhook that fails
+    // a failed evaluation refuses the request, like a failed webhook
     for (name, policy, code) in [("fails", "Fail", 403), ("ignored", "Ignore", 201)] {
         let more = json!({"failurePolicy": policy, "matchConditions": [{"name": "odd", "expression": "object.data.none == 'x'"}]});
         configure(&server, "validating", name, vec![hook(name, outside.client_config("hook", "/"), more)])
@@ -506,7 +506,7 @@ async fn conditions_decide_who_is_asked() {
 }
 
 #[tokio::test]
-async fn connections_are_asked_about() {
+async fn webhooks_are_called_for_connections() {
     let (server, _client) = server();
     let outside =
         Outside::start("hook", |seen| review(seen, false, json!({"status": {"message": "no shells"}}))).await;
@@ -565,9 +565,9 @@ async fn a_collection_is_deleted_only_where_webhooks_allow() {
 }
 
 #[tokio::test]
-async fn old_reviews_are_spoken_too() {
+async fn old_review_versions_are_supported() {
     let (server, _client) = server();
-    // Given a webhook of the first days: no uid, no patchType
+    // given a webhook of v1beta1: no uid, no patchType
     let outside = Outside::start("hook", |seen| {
         assert_eq!(seen.body["apiVersion"], "admission.k8s.io/v1beta1");
         let patch = STANDARD.encode(json!([{"op": "add", "path": "/data/old", "value": "x"}]).to_string());

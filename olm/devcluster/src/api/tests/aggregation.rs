@@ -1,4 +1,4 @@
-//! API servers of others behind this one.
+//! Extension API servers.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 
@@ -40,7 +40,7 @@ fn extension(seen: &Seen) -> Option<(u16, Value)> {
     })
 }
 
-/// Waits, by a watch, until the condition of the APIService has a reason and a message with these words.
+/// Watches until the condition of the APIService has the reason and a message with these words.
 async fn until(server: &ApiServer, reason: &str, words: &str) -> Value {
     use http_body_util::BodyExt;
     use tower::ServiceExt;
@@ -78,7 +78,7 @@ async fn front_proxy_ca(server: &ApiServer) -> (String, Value) {
 }
 
 #[tokio::test]
-async fn requests_go_on_in_the_name_of_who_asks() {
+async fn requests_are_forwarded_in_the_callers_name() {
     let (server, _client) = server();
     let (ca, data) = front_proxy_ca(&server).await;
     assert_eq!(data["client-ca-file"], server.ca_pem());
@@ -92,7 +92,7 @@ async fn requests_go_on_in_the_name_of_who_asks() {
     assert_eq!((code, &body["spec"]["service"]["port"]), (201, &json!(443)), "{body}");
     assert_eq!(until(&server, "Passed", "").await["message"], "all checks passed");
     let asked = outside.take();
-    // Whether it is there is asked by an administrator, the rest by somebody without a group
+    // availability is checked as an administrator, the other documents are requested by a user without groups
     let mut askers: Vec<_> = asked
         .iter()
         .map(|s| (s.path.as_str(), &s.headers["x-remote-user"], s.headers.get("x-remote-group"), s.certified))
@@ -111,7 +111,7 @@ async fn requests_go_on_in_the_name_of_who_asks() {
     let mut who = Identity::user("ann", ["system:masters", "team"]);
     who.uid = "u-1".to_owned();
     who.extra.insert("example.com/scope".to_owned(), vec!["a".to_owned(), "b".to_owned()]);
-    // Whatever the caller says of itself is not believed
+    // identity headers of the caller are not forwarded
     let forged = [("x-remote-user", "root"), ("x-remote-group", "root"), ("x-custom", "kept")];
     let path = format!("{METRICS}/namespaces/default/samples?fieldManager=me");
     let (code, body) = send(&server, who, "POST", &path, &forged, json!({"a": 1})).await;
@@ -127,13 +127,13 @@ async fn requests_go_on_in_the_name_of_who_asks() {
         (all("x-remote-extra-example.com%2fscope"), all("x-custom")),
         (vec!["a".to_owned(), "b".to_owned()], vec!["kept".to_owned()])
     );
-    // Who may not, may not: the extension is not even asked
+    // a forbidden request does not reach the extension
     let (code, _) = send(&server, Identity::user("eve", []), "GET", &path, &[], Value::Null).await;
     assert_eq!((code, outside.take().len()), (403, 0));
 }
 
 #[tokio::test]
-async fn discovery_shows_what_others_offer() {
+async fn discovery_includes_extension_api_servers() {
     let (server, _client) = server();
     let outside = Outside::start("metrics", extension).await;
     outside.behind(&server, "metrics").await;
@@ -177,7 +177,7 @@ async fn discovery_shows_what_others_offer() {
         (&json!("default/metrics"), &json!("True"))
     );
 
-    // When its pods are gone it is stale, and says so to everybody
+    // without pods its discovery is stale for every client
     let slice = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/metrics";
     patch(
         &server,
@@ -193,14 +193,14 @@ async fn discovery_shows_what_others_offer() {
     assert_eq!(aggregated().await["freshness"], "Stale");
     let (code, body) = get(&server, METRICS).await;
     assert_eq!((code, body), (503, json!("service unavailable\n")));
-    // And what it takes along when the APIService goes is the group
+    // the group disappears with the APIService
     assert_eq!(delete(&server, &one).await.0, 200);
     assert_eq!(get(&server, METRICS).await.0, 404);
     assert_eq!(get(&server, "/apis/metrics.example.com").await.0, 404);
 }
 
 #[tokio::test]
-async fn conditions_say_what_is_missing() {
+async fn conditions_report_the_missing_object() {
     let (server, _client) = server();
     let outside = Outside::start("metrics", |seen| match seen.path.as_str() {
         METRICS => Some((403, json!("not you"))),
@@ -234,7 +234,7 @@ async fn conditions_say_what_is_missing() {
             && message.ends_with("/apis/metrics.example.com/v1beta1: 403"),
         "{message}"
     );
-    // A certificate that the bundle does not know, until nobody looks
+    // a certificate outside of the bundle, until verification is disabled
     let other = Outside::start("metrics", extension).await.ca_bundle;
     let one = format!("{SERVICES}/v1beta1.metrics.example.com");
     patch(&server, "merge-patch+json", &one, json!({"spec": {"caBundle": other}})).await;
@@ -245,7 +245,7 @@ async fn conditions_say_what_is_missing() {
 }
 
 #[tokio::test]
-async fn every_group_of_this_server_has_a_local_one() {
+async fn every_group_of_this_server_has_a_local_api_service() {
     let (server, _client) = server();
     let (code, apps) = get(&server, &format!("{SERVICES}/v1.apps")).await;
     assert_eq!(

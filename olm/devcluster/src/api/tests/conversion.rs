@@ -1,4 +1,4 @@
-//! CRDs whose versions a webhook converts: `v1` has `spec.cronSpec`, `v2` has `spec.schedule`.
+//! CRDs with a conversion webhook: `v1` has `spec.cronSpec`, `v2` has `spec.schedule`.
 
 use http_body_util::BodyExt;
 use tower::ServiceExt;
@@ -29,7 +29,8 @@ fn crd(client: &Value) -> Value {
     crd
 }
 
-/// Renames the field, in both directions; refuses what is called `stubborn`, and does wrong with others.
+/// Renames the field, in both directions; refuses objects named `stubborn`, and returns invalid results for
+/// others.
 fn convert(seen: &Seen) -> Option<(u16, Value)> {
     let request = &seen.body["request"];
     let desired = request["desiredAPIVersion"].as_str().expect("a version");
@@ -77,12 +78,13 @@ fn new(name: &str) -> Value {
 #[tokio::test]
 async fn objects_are_converted_both_ways() {
     let (server, outside) = with_webhook().await;
-    // Given an object of the storage version: nobody is asked
+    // given an object of the storage version: the webhook is not called
     let (code, body) = post(&server, V1, old("a")).await;
     assert_eq!((code, outside.take().len()), (201, 0), "{body}");
-    // When it is read in the other version
+    // when it is read in the other version
     let (code, body) = get(&server, &format!("{V2}/a")).await;
-    // Then it has that version's fields and defaults, and only labels and annotations are the webhook's
+    // then it has that version's fields and defaults, and only labels and annotations of the webhook are
+    // adopted
     assert_eq!(
         (code, &body["apiVersion"], &body["spec"]["schedule"]),
         (200, &json!("stable.example.com/v2"), &json!("* *"))
@@ -94,7 +96,7 @@ async fn objects_are_converted_both_ways() {
     );
     let seen = outside.take();
     assert_eq!((seen.len(), seen[0].path.as_str()), (1, "/convert?timeout=30s"));
-    // And an object written in the other version is stored in the storage version
+    // and an object written in the other version is stored in the storage version
     let (code, body) = post(&server, V2, new("b")).await;
     assert_eq!((code, &body["spec"]["schedule"]), (201, &json!("5 *")), "{body}");
     let (_, body) = get(&server, &format!("{V1}/b")).await;
@@ -109,7 +111,7 @@ async fn objects_are_converted_both_ways() {
     assert_eq!((code, &body["spec"]["schedule"]), (200, &json!("7 7")), "{body}");
     let (code, scale) = get(&server, &format!("{V2}/a/scale")).await;
     assert_eq!((code, &scale["kind"]), (200, &json!("Scale")));
-    // And lists are converted in one call
+    // and lists are converted in one call
     outside.take();
     let (_, list) = get(&server, V2).await;
     let schedules: Vec<_> =
@@ -155,7 +157,7 @@ async fn watches_see_their_own_version() {
         (&event["type"], &event["object"]["apiVersion"]),
         (&json!("DELETED"), &json!("stable.example.com/v2"))
     );
-    // An object that cannot be converted ends the watch with what the webhook says
+    // an object that cannot be converted ends the watch with the webhook's error
     post(&server, V1, old("stubborn")).await;
     let event = next().await;
     assert_eq!(event["type"], "ERROR");
@@ -180,10 +182,10 @@ async fn a_conversion_that_fails_fails_the_request() {
         body["message"],
         "conversion webhook for stable.example.com/v2, Kind=CronTab returned invalid converted object at index 0: must have the same name: renamed != other"
     );
-    // Nothing of it was stored, and the storage version needs no webhook
+    // the object was not stored, and the storage version needs no webhook
     assert_eq!(get(&server, &format!("{V1}/renamed")).await.0, 404);
     assert_eq!(get(&server, &format!("{V1}/stubborn")).await.0, 200);
-    // A webhook that nobody answers for
+    // a webhook without a server
     let mut gone = crd(&outside.client_config("nobody", "/convert"));
     gone["metadata"]["resourceVersion"] =
         get(&server, &format!("{CRDS}/crontabs.stable.example.com")).await.1["metadata"]["resourceVersion"]
@@ -205,10 +207,10 @@ async fn a_conversion_that_fails_fails_the_request() {
 }
 
 #[tokio::test]
-async fn a_new_storage_version_takes_over_object_by_object() {
+async fn objects_migrate_to_a_new_storage_version_on_update() {
     let (server, outside) = with_webhook().await;
     post(&server, V1, old("a")).await;
-    // When the other version becomes the stored one
+    // when the other version becomes the storage version
     let swap = json!([
         {"op": "replace", "path": "/spec/versions/0/storage", "value": false},
         {"op": "replace", "path": "/spec/versions/1/storage", "value": true},
@@ -216,7 +218,8 @@ async fn a_new_storage_version_takes_over_object_by_object() {
     let (code, body) =
         patch(&server, "json-patch+json", &format!("{CRDS}/crontabs.stable.example.com"), swap).await;
     assert_eq!((code, &body["status"]["storedVersions"]), (200, &json!(["v1", "v2"])), "{body}");
-    // Then an update without a change rewrites the object (as storage migration does) and a second one does not
+    // then an update without a change rewrites the object (as storage migration does) and a second one does
+    // not
     outside.take();
     let (_, before) = get(&server, &format!("{V2}/a")).await;
     let (code, after) =
@@ -234,7 +237,7 @@ async fn a_new_storage_version_takes_over_object_by_object() {
 #[tokio::test]
 async fn a_webhook_gets_the_version_that_its_rule_names() {
     let (server, _outside) = with_webhook().await;
-    // Given a webhook about v2 only, which also counts for equivalent requests
+    // given a webhook for v2 only, which also matches equivalent requests
     let admission = Outside::start("admit", |seen| {
         let request = &seen.body["request"];
         let patch = json!([{"op": "replace", "path": "/spec/schedule", "value": "admitted"}]);
@@ -257,9 +260,9 @@ async fn a_webhook_gets_the_version_that_its_rule_names() {
         let path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
         assert_eq!(post(&server, path, json!({"metadata": {"name": name}, "webhooks": hooks})).await.0, 201);
     }
-    // When somebody creates an object of v1
+    // when an object of v1 is created
     let (code, body) = post(&server, V1, old("a")).await;
-    // Then it was converted for the webhook and back
+    // then it was converted for the webhook and back
     assert_eq!((code, &body["spec"]["cronSpec"]), (201, &json!("admitted")), "{body}");
     let seen = admission.take();
     assert_eq!(seen.len(), 1, "the exact one is not asked");

@@ -36,7 +36,7 @@ async fn a_custom_resource_is_served_at_once() {
 }
 
 #[tokio::test]
-async fn status_of_a_custom_resource_is_apart() {
+async fn status_of_a_custom_resource_is_a_subresource() {
     let (server, client) = server();
     post(&server, CRDS, cron_tab_crd()).await;
     let mut object = cron_tab("a");
@@ -66,7 +66,7 @@ async fn status_of_a_custom_resource_is_apart() {
 }
 
 #[tokio::test]
-async fn a_deleted_crd_takes_its_objects_along() {
+async fn a_deleted_crd_deletes_its_objects() {
     let (server, client) = server();
     post(&server, CRDS, cron_tab_crd()).await;
     post(&server, CTS, cron_tab("a")).await;
@@ -148,9 +148,10 @@ fn named(plural: &str, kind: &str) -> Value {
     crd
 }
 
-/// Two wait for one kind; when it is free the first of them has it, and the other goes on waiting. Nobody writes to either.
+/// Two CRDs wait for one kind; when it is released the first of them gets it, and the other still waits. No
+/// client writes to either.
 #[tokio::test]
-async fn names_that_are_free_go_to_a_crd_that_waits_for_them() {
+async fn released_names_are_accepted_for_a_pending_crd() {
     let (server, _client) = server();
     let one = |plural: &str| format!("{CRDS}/{plural}.stable.example.com");
     for plural in ["as", "bs", "cs"] {
@@ -172,7 +173,7 @@ async fn names_that_are_free_go_to_a_crd_that_waits_for_them() {
 }
 
 #[tokio::test]
-async fn a_name_that_its_holder_gives_up_is_free() {
+async fn a_name_that_its_holder_drops_is_released() {
     let (server, _client) = server();
     for plural in ["as", "bs"] {
         let mut crd = named(plural, &plural.to_uppercase());
@@ -190,9 +191,9 @@ async fn a_name_that_its_holder_gives_up_is_free() {
     assert_eq!(says(&get(&server, &waits).await.1, "NamesAccepted").1, "NoConflicts");
 }
 
-/// Of two writers, the one that stored first can be the last to tell the server.
+/// Of two writers, the one that stored first can be the last to run its hook.
 #[tokio::test]
-async fn news_of_a_crd_that_is_gone_serve_nothing() {
+async fn late_hooks_of_a_deleted_crd_do_not_serve_it() {
     let (server, _client) = server();
     post(&server, CRDS, cron_tab_crd()).await;
     let one = format!("{CRDS}/crontabs.stable.example.com");
@@ -209,9 +210,9 @@ async fn news_of_a_crd_that_is_gone_serve_nothing() {
     );
 }
 
-/// Definitions of one group that come and go at once leave its API behind only as long as there is one.
+/// Concurrent creations and deletions of CRDs in one group leave its API served only while one exists.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_api_of_a_group_goes_with_its_last_crd() {
+async fn the_api_service_of_a_group_is_deleted_with_its_last_crd() {
     let directory = tempfile::tempdir().expect("a directory");
     let config = Config { data: Some(directory.path().to_owned()), ..Config::default() };
     let server = ApiServer::open(config).expect("opened");
@@ -239,9 +240,9 @@ async fn the_api_of_a_group_goes_with_its_last_crd() {
     server.shutdown();
 }
 
-/// Clients take the two apart: the one is a `Status`, the other a line of text.
+/// Clients distinguish the two: the one is a `Status`, the other a line of text.
 #[tokio::test]
-async fn what_only_a_crd_could_serve_is_no_page() {
+async fn an_unserved_custom_resource_is_a_status_error() {
     let (server, _client) = server();
     post(&server, CRDS, cron_tab_crd()).await;
     for path in [

@@ -3,9 +3,9 @@ use std::{process::Command, sync::Arc};
 use super::*;
 
 const CMS: &str = "/api/v1/namespaces/default/configmaps";
-/// Set in the child that is killed while it writes.
+/// Set in the child process that is killed while it writes.
 const CHILD: &str = "OLM_TEST_WRITER_DIRECTORY";
-/// Set in the child that runs under an umask of its own.
+/// Set in the child process that runs under another umask.
 const UMASK_CHILD: &str = "OLM_TEST_UMASK_DIRECTORY";
 
 fn open(directory: &std::path::Path) -> Result<ApiServer, crate::api::OpenError> {
@@ -49,7 +49,7 @@ async fn the_kubernetes_service_follows_the_port() {
 }
 
 #[tokio::test]
-async fn a_second_opener_is_told() {
+async fn a_second_process_gets_an_error() {
     let directory = tempfile::tempdir().expect("a directory");
     let first = open(directory.path()).expect("opened");
     let error = open(directory.path()).err().expect("refused").to_string();
@@ -70,7 +70,7 @@ async fn writers_at_once_share_transactions() {
     for task in tasks {
         assert_eq!(task.await.expect("finished"), 201);
     }
-    // Many writers of one object: each change is there.
+    // Concurrent writers of one object: no change is lost.
     let tasks: Vec<_> = (0..20)
         .map(|index| {
             let server = server.clone();
@@ -94,7 +94,7 @@ async fn writers_at_once_share_transactions() {
     server.shutdown();
 }
 
-/// The child of the next test: writes until it is killed, and says what was acknowledged.
+/// Child process of the next test: writes until it is killed, and prints acknowledged writes.
 #[tokio::test]
 async fn child_that_writes_until_it_is_killed() {
     let Some(directory) = std::env::var_os(CHILD) else { return };
@@ -172,18 +172,18 @@ async fn a_full_disk_changes_nothing() {
     server.shutdown();
 }
 
-/// A write that is stored is also taken notice of, though nobody waits for the answer any more.
+/// The hooks of a stored write run, although its client does not wait for the response any more.
 #[tokio::test]
-async fn a_deletion_is_finished_without_its_client() {
+async fn a_deletion_completes_without_its_client() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = open(directory.path()).expect("opened");
     let one = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/crontabs.stable.example.com";
     post(&server, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", cron_tab_crd()).await;
-    // given a request that is on its way to the disk when its client goes
+    // given a request that is being written to disk when its client disconnects
     let mut request = Box::pin(delete(&server, one));
     assert!(futures::poll!(&mut request).is_pending(), "the disk answered at once");
     drop(request);
-    // then what the deletion means is done
+    // then the deletion is completed
     let gone = async {
         for path in [one, "/apis/apiregistration.k8s.io/v1/apiservices/v1.stable.example.com"] {
             while get(&server, path).await.0 != 404 {
@@ -227,7 +227,7 @@ fn assert_private(directory: &std::path::Path) {
 
 #[tokio::test]
 async fn t18_wide_modes_of_the_data_directory_are_repaired() {
-    // given a data directory that was opened to all users of the machine
+    // given a data directory that is accessible to all users of the machine
     let directory = tempfile::tempdir().expect("a directory");
     open(directory.path()).expect("opened").shutdown();
     for (name, _) in modes(directory.path()) {
@@ -241,7 +241,7 @@ async fn t18_wide_modes_of_the_data_directory_are_repaired() {
     server.shutdown();
 }
 
-/// The child of the next test.
+/// Child process of the next test.
 #[tokio::test]
 async fn child_that_opens_a_data_directory() {
     let Some(directory) = std::env::var_os(UMASK_CHILD) else { return };

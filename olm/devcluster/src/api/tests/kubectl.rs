@@ -1,4 +1,4 @@
-//! The server as the real kubectl sees it, over TLS.
+//! The server with the real kubectl as its client, over TLS.
 
 use std::{
     io::Write,
@@ -16,7 +16,7 @@ use crate::{
     fault::{Done, Order, Undo},
 };
 
-/// A node with one line of log and a command that answers in capitals.
+/// A node with one line of log and a command that echoes in capitals.
 pub(in crate::api) struct FakeNode;
 
 #[async_trait]
@@ -76,7 +76,8 @@ impl NodeBackend for FakeNode {
         Ok(Vec::new())
     }
 
-    /// Port 80 of a pod answers in capitals, line by line, until the token is cancelled; nothing listens on other ports.
+    /// Port 80 of a pod echoes in capitals, line by line, until the token is cancelled; other ports have no
+    /// listener.
     async fn forward(
         &self,
         _namespace: &str,
@@ -127,7 +128,7 @@ pub(super) struct Kubectl {
 }
 
 impl Kubectl {
-    /// A served instance, or `None` when there is no kubectl here.
+    /// A served instance, or `None` without kubectl on this machine.
     pub(super) fn start() -> Option<Self> {
         if Command::new("kubectl").arg("version").arg("--client").output().is_err() {
             println!("skipped: kubectl is not installed");

@@ -1,4 +1,4 @@
-//! The server as its clients see it, in-process; each test has a server of its own.
+//! The server with in-process clients; each test has a separate server.
 
 mod access;
 mod admission;
@@ -25,14 +25,14 @@ use serde_json::{Value, json};
 
 use super::{ApiServer, Config, Identity};
 
-/// A server in memory and a client with all rights.
+/// A server in memory and an administrator's client.
 fn server() -> (ApiServer, Client) {
     let server = ApiServer::open(Config::default()).expect("a server in memory always opens");
     let client = server.client(Identity::admin());
     (server, client)
 }
 
-/// Sends a request as it is; returns code and body.
+/// Sends a request unchanged; returns code and body.
 async fn send(
     server: &ApiServer,
     who: Identity,

@@ -175,7 +175,7 @@ async fn dry_run_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_namespace_must_exist_and_not_be_going() {
+async fn a_namespace_must_exist_and_not_be_terminating() {
     let (server, _client) = server();
     let (code, body) = post(&server, "/api/v1/namespaces/none/configmaps", config_map("a")).await;
     assert_eq!((code, &body["message"]), (404, &json!("namespaces \"none\" not found")));
@@ -302,7 +302,7 @@ async fn annotations_of_a_deployment_are_a_new_generation_unless_the_status_brin
     assert_eq!(generation(&one, json!({ "labels": { "a": "b" } })).await, 1);
     assert_eq!(generation(&one, json!({ "annotations": { "a": "b" } })).await, 2);
     assert_eq!(generation(&one, json!({ "annotations": { "a": "b" } })).await, 2);
-    // Of other kinds they are not.
+    // Those of other kinds are not.
     let sets = "/apis/apps/v1/namespaces/default/replicasets";
     let mut set = deployment("web");
     set["kind"] = "ReplicaSet".into();
@@ -329,9 +329,10 @@ async fn services_get_addresses() {
     assert_eq!((code, &kubernetes["spec"]["clusterIP"]), (200, &json!("10.96.0.1")));
 }
 
-/// A client may say who owns which fields, and nothing else: client-side apply is turned into server-side apply so.
+/// A client may change only the field ownership: this is how client-side apply is migrated to server-side
+/// apply.
 #[tokio::test]
-async fn owners_of_fields_change_alone() {
+async fn field_ownership_can_change_alone() {
     let (server, _client) = server();
     let path = format!("{CMS}/a?fieldManager=before");
     let (_, made) = post(&server, &format!("{CMS}?fieldManager=before"), config_map("a")).await;
@@ -340,12 +341,12 @@ async fn owners_of_fields_change_alone() {
     let same = json!({"metadata": {"managedFields": made["metadata"]["managedFields"]}});
     let (_, body) = patch(&server, "merge-patch+json", &path, same).await;
     assert_eq!(body["metadata"]["resourceVersion"], made["metadata"]["resourceVersion"]);
-    // when another one is named, by patch
+    // when another manager is named, by patch
     let mut owners = made["metadata"]["managedFields"].clone();
     owners[0]["manager"] = json!("after");
     let change = json!({"metadata": {"managedFields": owners}});
     let (code, patched) = patch(&server, "merge-patch+json", &path, change).await;
-    // then it owns them, and the one who said so owns nothing
+    // then it owns them, and the writer owns nothing
     assert_eq!((code, &patched["metadata"]["managedFields"]), (200, &owners));
     assert_ne!(patched["metadata"]["resourceVersion"], made["metadata"]["resourceVersion"]);
     // and by update
@@ -353,13 +354,13 @@ async fn owners_of_fields_change_alone() {
     updated["metadata"]["managedFields"][0]["operation"] = json!("Apply");
     let (code, stored) = send(&server, Identity::admin(), "PUT", &path, &[], updated.clone()).await;
     assert_eq!((code, &stored["metadata"]["managedFields"]), (200, &updated["metadata"]["managedFields"]));
-    // None at all means that the object forgets them
+    // an empty entry resets all owners
     let none = json!({"metadata": {"managedFields": [{}]}});
     let (_, cleared) = patch(&server, "merge-patch+json", &path, none).await;
     assert_eq!(cleared["metadata"]["managedFields"], Value::Null);
 }
 
-/// A created object loses what its type does not have; an apply of it is refused, for nobody could own that.
+/// A create drops undeclared fields; an apply of them is refused, because they could not be owned.
 #[tokio::test]
 async fn an_apply_of_unknown_fields_is_refused() {
     let (server, _client) = server();
@@ -408,7 +409,7 @@ async fn events_are_seen_in_both_groups() {
 }
 
 #[tokio::test]
-async fn what_is_not_enforced_is_said() {
+async fn unenforced_kinds_produce_a_warning() {
     let (server, _client) = server();
     let path = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies";
     let (code, warnings, _) = send_full(
@@ -449,8 +450,8 @@ async fn a_big_list_is_quick() {
 }
 
 #[tokio::test]
-async fn what_accounts_ask_for_is_counted_for_administrators() {
-    // given an account without rights
+async fn requests_of_accounts_are_counted_for_administrators() {
+    // given an account without permissions
     let (server, _client) = server();
     let account =
         || Identity { user: "system:serviceaccount:default:lost".to_owned(), ..Identity::default() };
@@ -458,7 +459,7 @@ async fn what_accounts_ask_for_is_counted_for_administrators() {
         let (code, body) = send(&server, account(), "GET", CMS, &[], Value::Null).await;
         assert_eq!(code, 403, "{body}");
     }
-    // then what it asked for is told, to whoever may do anything
+    // then its requests are reported to administrators
     let (code, body) = get(&server, "/dev/rights/default/lost").await;
     let refused = json!({ "verb": "list", "group": "", "resource": "configmaps", "clusterWide": false,
                           "allowed": 0, "forbidden": 2 });
@@ -474,7 +475,7 @@ async fn faults_need_a_node_and_an_administrator() {
     let (server, _client) = server();
     let (code, body) = get(&server, "/dev/faults").await;
     assert_eq!(code, 501, "{body}");
-    let nobody = Identity { user: "nobody".to_owned(), ..Identity::default() };
-    let (code, body) = send(&server, nobody, "GET", "/dev/faults", &[], Value::Null).await;
+    let unprivileged = Identity { user: "nobody".to_owned(), ..Identity::default() };
+    let (code, body) = send(&server, unprivileged, "GET", "/dev/faults", &[], Value::Null).await;
     assert_eq!((code, &body["reason"]), (403, &json!("Forbidden")), "{body}");
 }

@@ -1,4 +1,4 @@
-//! A little HTTPS server that tests put behind a Service: webhooks and extension API servers.
+//! An HTTPS server for tests, behind a Service: webhooks and extension API servers.
 
 use std::{
     net::Ipv4Addr,
@@ -18,21 +18,20 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, pem::P
 
 use super::*;
 
-/// What the server was asked.
+/// A recorded request.
 #[derive(Debug, Clone)]
 pub(super) struct Seen {
     pub method: String,
     pub path: String,
     pub headers: http::HeaderMap,
     pub body: Value,
-    /// Whether the caller showed a certificate that the given authority signed.
+    /// Whether the caller presented a certificate of the given authority.
     pub certified: bool,
 }
 
-/// Answers a request; `None` never answers.
+/// Responds to a request; `None` never responds.
 pub(super) type Answer = dyn Fn(&Seen) -> Option<(u16, Value)> + Send + Sync;
 
-/// A running server.
 pub(super) struct Outside {
     pub port: u16,
     /// PEM of the authority that signed its certificate, as base64.
@@ -49,7 +48,7 @@ impl Outside {
         Self::start_with_clients(service, None, answer).await
     }
 
-    /// As `start`, asking callers for certificates of an authority (PEM).
+    /// As `start`, requesting client certificates of an authority (PEM).
     pub(super) async fn start_with_clients(
         service: &str,
         clients: Option<&str>,
@@ -81,7 +80,7 @@ impl Outside {
         Self { port, ca_bundle: STANDARD.encode(ca_pem), seen }
     }
 
-    /// Puts the server behind a Service of the namespace `default`.
+    /// Registers the server behind a Service of the namespace `default`.
     pub(super) async fn behind(&self, server: &ApiServer, service: &str) {
         let object = json!({"metadata": {"name": service}, "spec": {"ports": [{"port": 443, "targetPort": self.port}]}});
         let (code, body) = post(server, "/api/v1/namespaces/default/services", object).await;
@@ -96,7 +95,7 @@ impl Outside {
         assert_eq!(code, 201, "{body}");
     }
 
-    /// What came in so far, and forgets it.
+    /// Returns and clears the recorded requests.
     pub(super) fn take(&self) -> Vec<Seen> {
         std::mem::take(&mut *self.seen.lock().expect("no panic under the lock"))
     }

@@ -13,7 +13,7 @@ fn label(mode: &str) -> String {
     format!("pod-security.kubernetes.io/{mode}")
 }
 
-/// As it is allowed at the level `restricted`.
+/// A pod that the level `restricted` allows.
 fn hardened(name: &str) -> Value {
     let mut pod = pod(name);
     pod["spec"]["securityContext"] =
@@ -35,7 +35,7 @@ async fn t17_a_host_path_is_refused_where_pod_security_is_enforced() {
     for level in ["restricted", "baseline"] {
         assert_eq!(namespace(&server, level, json!({label("enforce"): level})).await.0, 201);
         let pods = format!("/api/v1/namespaces/{level}/pods");
-        // when a pod wants the host's files
+        // when a pod mounts the host's files
         let (code, body) = post(&server, &pods, spy("spy")).await;
         // then it is refused, and a hardened pod is not
         assert_eq!(code, 403, "{body}");
@@ -45,20 +45,20 @@ async fn t17_a_host_path_is_refused_where_pod_security_is_enforced() {
         );
         assert!(message.starts_with(&begin), "{message}");
         assert_eq!(post(&server, &pods, hardened("good")).await.0, 201);
-        // and a pod that is there cannot become one that would be refused
+        // and an existing pod cannot become one that would be refused
         let change = json!({"spec": spy("good")["spec"]});
         let (code, body) = patch(&server, "merge-patch+json", &format!("{pods}/good"), change).await;
         assert!(code >= 400, "{body}");
-        // and a dry run says the same
+        // and a dry run has the same result
         assert_eq!(post(&server, &format!("{pods}?dryRun=All"), spy("dry")).await.0, 403);
     }
-    // where nothing is enforced, it may
+    // without `enforce` it is allowed
     assert_eq!(namespace(&server, "free", json!({})).await.0, 201);
     assert_eq!(post(&server, "/api/v1/namespaces/free/pods", spy("spy")).await.0, 201);
 }
 
 #[tokio::test]
-async fn t17_every_way_to_more_rights_breaks_baseline() {
+async fn t17_every_privilege_escalation_violates_baseline() {
     let (server, _client) = server();
     namespace(&server, "b", json!({label("enforce"): "baseline"})).await;
     let cases = [
@@ -82,7 +82,7 @@ async fn t17_every_way_to_more_rights_breaks_baseline() {
 }
 
 #[tokio::test]
-async fn t17_what_makes_pods_is_warned_about() {
+async fn t17_workloads_get_warnings() {
     let (server, _client) = server();
     namespace(&server, "r", json!({label("enforce"): "restricted", label("enforce-version"): "v1.30"})).await;
     let path = "/apis/apps/v1/namespaces/r/deployments";
@@ -91,7 +91,7 @@ async fn t17_what_makes_pods_is_warned_about() {
     let begin =
         "299 - \"would violate PodSecurity \\\"restricted:v1.30\\\": allowPrivilegeEscalation is not false";
     assert!(warnings.iter().any(|warning| warning.starts_with(begin)), "{warnings:?}");
-    // `warn` alone refuses nothing
+    // `warn` alone refuses no pod
     namespace(&server, "w", json!({label("warn"): "baseline"})).await;
     let mut pod = pod("p");
     pod["spec"]["hostIPC"] = json!(true);

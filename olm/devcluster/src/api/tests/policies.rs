@@ -1,4 +1,4 @@
-//! Admission policies: what they refuse, warn of and change.
+//! Admission policies: denials, warnings and changes.
 
 use super::*;
 
@@ -70,14 +70,14 @@ async fn a_policy_refuses_with_its_message() {
         ],
     });
     validating(&server, "p", spec, &["Deny"]).await;
-    let say = async |word: &str| {
+    let create_with = async |word: &str| {
         let mut map = config_map("m");
         map["data"]["a"] = word.into();
         send(&server, Identity::user("ann", ["system:masters"]), "POST", MAPS, &[], map).await
     };
 
-    // then each no has the code, the reason and the words of Kubernetes
-    let (code, body) = say("bad").await;
+    // then each denial has the code, the reason and the wording of Kubernetes
+    let (code, body) = create_with("bad").await;
     let text = "ValidatingAdmissionPolicy 'p' with binding 'p' denied request: ann may not say bad";
     assert_eq!((code, &body["reason"]), (403, &json!("Forbidden")));
     assert_eq!(body["message"], format!("configmaps \"m\" is forbidden: {text}"));
@@ -85,15 +85,15 @@ async fn a_policy_refuses_with_its_message() {
         body["details"],
         json!({ "name": "m", "kind": "configmaps", "causes": [{ "message": text }] })
     );
-    let (code, body) = say("odd").await;
+    let (code, body) = create_with("odd").await;
     assert_eq!((code, &body["reason"]), (422, &json!("Invalid")));
     assert!(body["message"].as_str().unwrap_or_default().ends_with("denied request: nothing odd"), "{body}");
-    let (_, body) = say("mute").await;
+    let (_, body) = create_with("mute").await;
     let text = body["message"].as_str().unwrap_or_default();
     assert!(text.ends_with("denied request: failed expression: object.data.a != 'mute'"), "{body}");
 
-    // and what it does not concern passes: another word, an object without labels
-    assert_eq!(say("good").await.0, 201);
+    // and requests that do not match pass: another word, an object without labels
+    assert_eq!(create_with("good").await.0, 201);
     let mut bare = config_map("bare");
     bare["data"]["a"] = "bad".into();
     bare["metadata"]["labels"] = Value::Null;
@@ -103,7 +103,7 @@ async fn a_policy_refuses_with_its_message() {
         "Fail"
     );
 
-    // and without its binding it says nothing any more
+    // and without its binding it has no effect
     assert_eq!(delete(&server, &format!("{GROUP}/validatingadmissionpolicybindings/p")).await.0, 200);
     let bad =
         patch(&server, "merge-patch+json", &format!("{MAPS}/m"), json!({ "data": { "a": "bad" } })).await;
@@ -111,7 +111,7 @@ async fn a_policy_refuses_with_its_message() {
 }
 
 #[tokio::test]
-async fn a_policy_that_cannot_be_asked_refuses_unless_it_ignores_that() {
+async fn a_failing_policy_refuses_unless_failures_are_ignored() {
     for (policy, expected) in [("Fail", 422), ("Ignore", 201)] {
         let (server, _client) = server();
         let spec = json!({
@@ -146,7 +146,7 @@ async fn a_policy_may_only_warn_and_see_deletions_and_namespaces() {
     let text = "Validation failed for ValidatingAdmissionPolicy 'warns' with binding 'warns': is kept";
     assert_eq!((code, warnings.as_slice()), (200, [format!("299 - \"{text}\"")].as_slice()));
 
-    // and one that denies looks at the namespace
+    // and one that denies, based on the namespace
     let spec = json!({
         "validations": [{ "expression": "namespaceObject.metadata.name == 'default'", "message": "elsewhere" }],
     });
@@ -178,7 +178,7 @@ async fn a_binding_brings_parameters_and_narrows() {
     let (code, body) = make(&server, "validatingadmissionpolicybindings", "p", binding).await;
     assert_eq!(code, 201, "{body}");
 
-    // then without the limit nothing can be said
+    // then without the limit the evaluation fails
     let (_, body) = post(&server, MAPS, config_map("early")).await;
     let text = "no params found for policy binding with `Deny` parameterNotFoundAction";
     assert!(body["message"].as_str().unwrap_or_default().ends_with(text), "{body}");
@@ -196,8 +196,8 @@ async fn a_binding_brings_parameters_and_narrows() {
 }
 
 #[tokio::test]
-async fn policies_change_objects_in_order_and_are_called_again() {
-    // given one that wants to see what later ones did
+async fn mutating_policies_run_in_order_and_are_reinvoked() {
+    // given a reinvocable policy before another one
     let (server, _client) = server();
     let counted = "[JSONPatch{op: 'add', path: '/data/seen', value: string(size(object.data))}]";
     mutating(
@@ -222,11 +222,11 @@ async fn policies_change_objects_in_order_and_are_called_again() {
     let who = Identity::user("ann", ["system:masters"]);
     let (code, body) = send(&server, who, "POST", MAPS, &[], config_map("m")).await;
 
-    // then the first counted again, and what was there stays
+    // then the first ran again, and existing values stay
     assert_eq!((code, &body["data"]), (201, &json!({ "a": "1", "b": "2", "seen": "3" })), "{body}");
     assert_eq!(body["metadata"]["annotations"]["by"], "ann");
     assert_eq!(body["metadata"]["labels"]["app"], "m");
-    // and a test that fails is no failure
+    // and a failed test of a patch is not a failure
     for (word, result) in [("yes", "done"), ("no", "no")] {
         let path = format!("{MAPS}/m");
         let (code, body) = patch(&server, "merge-patch+json", &path, json!({ "data": { "c": word } })).await;
@@ -235,8 +235,8 @@ async fn policies_change_objects_in_order_and_are_called_again() {
 }
 
 #[tokio::test]
-async fn a_change_that_cannot_be_made_refuses_with_all_reasons() {
-    // given a policy that sets a list that is replaced as a whole, and one whose patch does not fit
+async fn a_failed_mutation_refuses_with_all_causes() {
+    // given a policy that sets an atomic list, and one whose patch does not apply
     let (server, _client) = server();
     service_account(&server, "default", "default").await;
     let rules = |expression: &str, name: &str| {
@@ -267,7 +267,7 @@ async fn a_change_that_cannot_be_made_refuses_with_all_reasons() {
 }
 
 #[tokio::test]
-async fn what_cannot_work_is_refused_when_it_is_written() {
+async fn invalid_policies_are_refused_on_write() {
     let (server, _client) = server();
     let good =
         || json!({ "matchConstraints": constraints(&["CREATE"]), "validations": [{ "expression": "true" }] });

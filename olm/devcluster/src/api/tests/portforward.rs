@@ -1,4 +1,4 @@
-//! Port forwarding as kubectl and kube-rs do it, over TLS, to a node that answers in capitals.
+//! Port forwarding with kubectl and kube-rs, over TLS, to a node that echoes in capitals.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -19,7 +19,7 @@ use super::{
     *,
 };
 
-/// A running `kubectl port-forward`; it ends with this.
+/// A running `kubectl port-forward`; dropping it ends the process.
 struct Forward {
     child: Child,
     port: u16,
@@ -55,7 +55,7 @@ impl Forward {
         TcpStream::connect(("127.0.0.1", self.port)).await.expect("kubectl listens")
     }
 
-    /// Ends kubectl; returns what it wrote to standard error.
+    /// Ends kubectl; returns its standard error.
     fn errors(mut self) -> String {
         let _ = self.child.kill();
         let mut stderr = self.child.stderr.take().expect("piped");
@@ -72,7 +72,7 @@ impl Drop for Forward {
     }
 }
 
-/// A served instance with pod `a`, or `None` when there is no kubectl here.
+/// A served instance with pod `a`, or `None` without kubectl on this machine.
 async fn with_pod() -> Option<Kubectl> {
     let kubectl = Kubectl::start()?;
     service_account(&kubectl.server, "default", "default").await;
@@ -92,7 +92,7 @@ async fn with_pod() -> Option<Kubectl> {
 
 async fn exchange(mut stream: impl AsyncReadExt + AsyncWriteExt + Unpin, text: &str) -> String {
     stream.write_all(text.as_bytes()).await.expect("written");
-    // The end of the input reaches the pod, and its last words come back.
+    // The end of the input reaches the pod, and its last output is received.
     stream.shutdown().await.expect("shut down");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.expect("an answer");
@@ -102,7 +102,7 @@ async fn exchange(mut stream: impl AsyncReadExt + AsyncWriteExt + Unpin, text: &
 async fn kubectl_forwards(websockets: bool) {
     let Some(kubectl) = with_pod().await else { return };
     let forward = Forward::start(&kubectl, 80, websockets);
-    // given connections at the same time, one of them with more than fits into any buffer
+    // given concurrent connections, one of them with more data than any buffer holds
     let long = format!("{}\n", "x".repeat(1000)).repeat(2000);
     let mut open = forward.connect().await;
     open.write_all(b"still here\n").await.expect("written");
@@ -118,7 +118,7 @@ async fn kubectl_forwards(websockets: bool) {
     let mut answer = String::new();
     reading.read_to_string(&mut answer).await.expect("an answer");
     writer.await.expect("joined");
-    // then each gets its own answer, whole
+    // then each gets its own complete response
     assert!(answer == format!("{}BYE\n", long.to_uppercase()), "{} bytes", answer.len());
     for index in 0..20 {
         let answer = exchange(forward.connect().await, &format!("call {index}\n")).await;
@@ -126,7 +126,7 @@ async fn kubectl_forwards(websockets: bool) {
     }
     assert_eq!(exchange(open, "the end\n").await, "THE END\nBYE\n");
     assert_eq!(forward.errors(), "");
-    // when nothing listens on the port, then kubectl prints why
+    // when the port has no listener, then kubectl prints the error
     let forward = Forward::start(&kubectl, 81, websockets);
     assert_eq!(exchange(forward.connect().await, "hello\n").await, "");
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -195,7 +195,7 @@ async fn forwarding_needs_the_right_to_create() {
         let (code, body) = post(&server, path, object).await;
         assert_eq!(code, 201, "{body}");
     }
-    // given no such pod, a request that is allowed answers 404
+    // given no such pod, an authorized request gets a 404
     let path = "/api/v1/namespaces/default/pods/none/portforward";
     for (user, method, expected) in [
         ("viewer", "GET", 403),

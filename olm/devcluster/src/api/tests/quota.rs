@@ -27,14 +27,14 @@ async fn a_namespace_holds_no_more_than_its_quota() {
             )
         )
     );
-    // changes take nothing
+    // changes use no quota
     let (code, _) =
         patch(&server, "merge-patch+json", &format!("{maps}/a"), json!({"data": {"x": "y"}})).await;
     assert_eq!(code, 200);
-    // what goes makes room
+    // a deletion releases quota
     delete(&server, &format!("{maps}/a")).await;
     assert_eq!(post(&server, &maps, config_map("c")).await.0, 201);
-    // pods say what they need
+    // pods must set their requests
     let pods = format!("{CORE}/pods");
     let (code, body) = post(&server, &pods, pod("p")).await;
     assert_eq!(
@@ -55,7 +55,7 @@ async fn a_namespace_holds_no_more_than_its_quota() {
 }
 
 #[tokio::test]
-async fn many_at_once_do_not_slip_through() {
+async fn concurrent_creates_respect_the_quota() {
     let (server, _client) = server();
     limit(&server, json!({"count/configmaps": "3"})).await;
     let maps = format!("{CORE}/configmaps");

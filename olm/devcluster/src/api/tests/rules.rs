@@ -1,6 +1,6 @@
 use super::*;
 
-/// The definition with rules: `replicas` may not shrink, `image` may not be `bad`.
+/// The definition with rules: `replicas` may not decrease, `image` may not be `bad`.
 fn ruled() -> Value {
     let mut crd = cron_tab_crd();
     let spec = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
@@ -21,7 +21,7 @@ fn tab(spec: Value) -> Value {
 }
 
 #[tokio::test]
-async fn rules_hold_when_objects_are_written() {
+async fn rules_are_enforced_on_writes() {
     let (server, _client) = server();
     let (code, body) = post(&server, CRDS, ruled()).await;
     assert_eq!(code, 201, "{body}");
@@ -51,7 +51,7 @@ async fn rules_hold_when_objects_are_written() {
         (422, Some("Invalid value: never fewer"))
     );
     assert_eq!(patch(&server, "merge-patch+json", &one, scale(4)).await.0, 200);
-    // the subresources keep them too
+    // the subresources enforce them too
     let (code, _) = patch(&server, "merge-patch+json", &format!("{one}/scale"), scale(1)).await;
     assert_eq!(code, 422);
     assert_eq!(
@@ -63,7 +63,7 @@ async fn rules_hold_when_objects_are_written() {
 }
 
 #[tokio::test]
-async fn a_definition_with_a_rule_that_does_not_fit_is_refused() {
+async fn a_definition_with_an_ill_typed_rule_is_refused() {
     let (server, _client) = server();
     let mut crd = ruled();
     crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"]
@@ -78,7 +78,7 @@ async fn a_definition_with_a_rule_that_does_not_fit_is_refused() {
 }
 
 #[tokio::test]
-async fn what_was_accepted_once_can_be_kept() {
+async fn stored_violations_may_stay() {
     let (server, _client) = server();
     post(&server, CRDS, cron_tab_crd()).await;
     assert_eq!(post(&server, TABS, tab(json!({"cronSpec": "* *", "image": "bad"}))).await.0, 201);
@@ -87,14 +87,14 @@ async fn what_was_accepted_once_can_be_kept() {
     let path = format!("{CRDS}/crontabs.stable.example.com");
     let (code, body) = patch(&server, "merge-patch+json", &path, json!({"spec": rules})).await;
     assert_eq!(code, 200, "{body}");
-    // when something else is changed, then there is a warning
+    // when another field is changed, then there is a warning
     let one = format!("{TABS}/t");
     let media = [("content-type", "application/merge-patch+json")];
     let change = json!({"spec": {"cronSpec": "5 5"}});
     let (code, warnings, _) = send_full(&server, Identity::admin(), "PATCH", &one, &media, change).await;
     assert_eq!(code, 200);
     assert!(warnings.iter().any(|warning| warning.contains("spec.image: Invalid value:")), "{warnings:?}");
-    // when it is changed, then it must be good
+    // when it is changed, then it must be valid
     let change = json!({"spec": {"image": "good"}});
     assert_eq!(patch(&server, "merge-patch+json", &one, change).await.0, 200);
     assert_eq!(patch(&server, "merge-patch+json", &one, json!({"spec": {"image": "bad"}})).await.0, 422);

@@ -1,4 +1,4 @@
-//! Claims, volumes and classes: what the API fills in, refuses and shows.
+//! Claims, volumes and classes: defaults, validation and columns.
 
 use super::*;
 
@@ -27,7 +27,7 @@ async fn a_claim_gets_the_default_class_and_its_protection() {
     assert_eq!(made["spec"]["storageClassName"], "standard");
     assert_eq!(made["metadata"]["finalizers"], json!(["kubernetes.io/pvc-protection"]));
     assert_eq!(made["status"]["phase"], "Pending");
-    // who asks for no class at all gets none
+    // an explicitly empty class gets no default
     let mut without = claim("b");
     without["spec"]["storageClassName"] = "".into();
     let (_, made) = post(&server, CLAIMS, without).await;
@@ -42,7 +42,7 @@ async fn a_claim_gets_the_default_class_and_its_protection() {
 }
 
 #[tokio::test]
-async fn what_is_not_a_claim_volume_or_class_is_refused() {
+async fn invalid_claims_volumes_and_classes_are_refused() {
     let (server, _client) = server();
     let (code, body) = post(&server, CLAIMS, json!({"metadata": {"name": "a"}, "spec": {}})).await;
     assert_eq!(code, 422);
@@ -67,7 +67,7 @@ async fn what_is_not_a_claim_volume_or_class_is_refused() {
 }
 
 #[tokio::test]
-async fn a_claim_stays_what_it_is() {
+async fn the_spec_of_a_claim_is_immutable() {
     let (server, _client) = server();
     post(&server, CLAIMS, claim("a")).await;
     let path = format!("{CLAIMS}/a");
@@ -76,7 +76,7 @@ async fn a_claim_stays_what_it_is() {
     assert_eq!(code, 422);
     let message = body["message"].as_str().expect("a message");
     assert!(message.contains("spec is immutable after creation except resources.requests"), "{message}");
-    // a size may grow when the claim is bound
+    // a size may increase when the claim is bound
     let (code, _) = change(json!({"resources": {"requests": {"storage": "2Gi"}}})).await;
     assert_eq!(code, 422);
     let bound = json!({"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}});
@@ -96,7 +96,7 @@ async fn a_claim_stays_what_it_is() {
     .await;
     let (code, body) = change(json!({"resources": {"requests": {"storage": "3Gi"}}})).await;
     assert_eq!(code, 403, "{body}");
-    // a class cannot be turned into another one
+    // a class is immutable
     let (code, body) = patch(
         &server,
         "merge-patch+json",

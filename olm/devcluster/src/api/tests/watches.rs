@@ -58,7 +58,7 @@ async fn initial_events_end_with_a_bookmark() {
 }
 
 #[tokio::test]
-async fn a_forgotten_version_is_gone() {
+async fn a_version_before_the_history_is_gone() {
     let (server, client) = server();
     let api: Api<ConfigMap> = Api::default_namespaced(client);
     let rv = api.list(&Default::default()).await.expect("a list").metadata.resource_version.expect("set");
@@ -101,7 +101,8 @@ async fn shutdown_ends_watches() {
     assert_eq!(watch.count().await, 0);
 }
 
-/// What is no list cannot be shown as one: clients that ask for it on a watch would wait for ever if this server were kinder.
+/// A single object cannot be shown as a list: an error is better than a watch on which clients would wait
+/// forever.
 #[tokio::test]
 async fn metadata_is_shown_in_the_form_that_fits() {
     let (server, _client) = server();
@@ -114,7 +115,7 @@ async fn metadata_is_shown_in_the_form_that_fits() {
     let (all, one) = ("/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/configmaps/a");
     let (code, list) = ask("PartialObjectMetadataList", all).await;
     assert_eq!((code, &list["kind"]), (200, &json!("PartialObjectMetadataList")));
-    // as Kubernetes has it: no list instead of an empty one
+    // as in Kubernetes: null instead of an empty list
     let (code, list) = ask("PartialObjectMetadataList", &format!("{all}?labelSelector=a%3Db")).await;
     assert_eq!((code, &list["items"]), (200, &Value::Null));
     assert!(list.as_object().is_some_and(|list| list.contains_key("items")), "{list}");
@@ -132,7 +133,7 @@ async fn metadata_is_shown_in_the_form_that_fits() {
     );
     let (code, error) = ask("PartialObjectMetadata", all).await;
     assert_eq!((code, &error["reason"]), (406, &json!("NotAcceptable")));
-    // A watch ends where its first event would be.
+    // A watch ends at its first event.
     let (code, nothing) = ask("PartialObjectMetadataList", &format!("{all}?watch=true")).await;
     assert_eq!((code, nothing), (200, json!("")));
 }

@@ -1,11 +1,11 @@
-//! `matchConditions`: expressions in CEL that decide whether a webhook is asked, or a policy applies.
+//! `matchConditions`: CEL expressions that decide whether a webhook is called, or a policy applies.
 
 use std::{collections::HashSet, sync::Arc};
 
 use olm_crd::{Expression, Named, Values, Wanted};
 use serde_json::Value;
 
-use super::{Asked, review};
+use super::{AdmissionRequest, review};
 use crate::{
     api::{
         meta::text,
@@ -15,9 +15,9 @@ use crate::{
     machinery::field_error::FieldError,
 };
 
-/// What expressions may speak of. `authorizer`, which Kubernetes has too, is not among it.
+/// Variables of the expressions. Kubernetes' `authorizer` is not supported.
 pub(crate) const VARIABLES: [&str; 3] = ["object", "oldObject", "request"];
-/// As Kubernetes.
+/// Kubernetes' limit.
 const MOST: usize = 64;
 
 /// The conditions of a webhook; all must hold.
@@ -38,7 +38,7 @@ impl Conditions {
         Self { all: conditions.iter().map(compiled).collect() }
     }
 
-    /// Whether all conditions hold. One that cannot be evaluated is an error, unless another one does not hold.
+    /// Whether all conditions hold. A failed evaluation is an error, unless another condition is false.
     pub(crate) fn decide(&self, values: &Values<'_>) -> Result<bool, String> {
         let mut failed = Vec::new();
         for (name, condition) in &self.all {
@@ -51,17 +51,17 @@ impl Conditions {
         if failed.is_empty() { Ok(true) } else { Err(failed.join(", ")) }
     }
 
-    /// Whether all conditions hold for a request. One that cannot be evaluated counts as a failure of the webhook.
+    /// Whether all conditions hold for a request. A failed evaluation counts as a failure of the webhook.
     pub(super) fn hold(
         &self,
-        asked: &Asked<'_>,
+        admission: &AdmissionRequest<'_>,
         question: &review::Question<'_>,
         ignores_failures: bool,
     ) -> ApiResult<bool> {
         if self.all.is_empty() {
             return Ok(true);
         }
-        let request = review::request(asked, question, "");
+        let request = review::request(admission, question, "");
         let old: Option<&Arc<Value>> = question.old;
         let values = [
             ("object", question.object.unwrap_or(&Value::Null)),
@@ -72,14 +72,14 @@ impl Conditions {
             Ok(holds) => Ok(holds),
             Err(_) if ignores_failures => Ok(false),
             Err(why) => {
-                let resource = asked.resource;
-                Err(ApiError::forbidden(&resource.plural, &resource.group, asked.name, &why))
+                let resource = admission.resource;
+                Err(ApiError::forbidden(&resource.plural, &resource.group, admission.name, &why))
             }
         }
     }
 }
 
-/// What is wrong with the conditions of a webhook or a policy.
+/// Validates the conditions of a webhook or a policy.
 pub(crate) fn check(conditions: &[Value], path: &str, variables: &[&str], errors: &mut Vec<FieldError>) {
     let path = format!("{path}.matchConditions");
     if conditions.len() > MOST {

@@ -1,10 +1,10 @@
-//! Webhooks that are asked about connections: `pods/exec`, `pods/portforward`, `pods/proxy`, `services/proxy`.
+//! Admission webhooks for connections: `pods/exec`, `pods/portforward`, `pods/proxy`, `services/proxy`.
 
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use super::{Asked, Operation, ask};
+use super::{AdmissionRequest, Operation, admit_request};
 use crate::api::{
     authn::Identity,
     registry::Resource,
@@ -13,7 +13,6 @@ use crate::api::{
     status::ApiResult,
 };
 
-/// Asks them.
 pub(crate) async fn connect(
     server: &Arc<Server>,
     resource: &Arc<Resource>,
@@ -22,7 +21,7 @@ pub(crate) async fn connect(
     who: &Identity,
     warnings: &Mutex<Vec<String>>,
 ) -> ApiResult<()> {
-    let asked = Asked {
+    let admission = AdmissionRequest {
         server,
         resource,
         subresource: &info.subresource,
@@ -35,13 +34,13 @@ pub(crate) async fn connect(
         options: &|| Value::Null,
         warnings,
     };
-    if !asked.concerns_somebody() {
+    if !admission.matches_any() {
         return Ok(());
     }
-    ask(&asked, Some(&options(info, query))).await
+    admit_request(&admission, Some(&options(info, query))).await
 }
 
-/// The options of a connection, as the object that it is about.
+/// The options of a connection, as the object of the review.
 fn options(info: &Info, query: &Query) -> Value {
     let kind = match (info.resource.as_str(), info.subresource.as_str()) {
         ("services", _) => "ServiceProxyOptions",

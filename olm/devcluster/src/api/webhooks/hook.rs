@@ -1,4 +1,4 @@
-//! One webhook of a configuration, ready to be matched and called.
+//! One compiled webhook of a configuration.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::api::{
     selector::Selector,
 };
 
-/// Versions of AdmissionReview that the API server speaks.
+/// Supported versions of AdmissionReview.
 pub(super) const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 /// Kubernetes' default; configurations get it when they are stored.
 const TIMEOUT: u64 = 10;
@@ -24,7 +24,7 @@ pub(crate) struct Hook {
     /// `failurePolicy: Ignore`.
     pub ignores_failures: bool,
     pub timeout: Duration,
-    /// Whether it may be called for a request that must change nothing.
+    /// Whether dry-run requests may call it.
     pub dry_run: bool,
     pub review: Option<&'static str>,
     /// `reinvocationPolicy: IfNeeded`.
@@ -32,21 +32,21 @@ pub(crate) struct Hook {
     pub endpoint: Result<Endpoint, String>,
 }
 
-/// What a webhook or a policy looks at.
+/// Match constraints of a webhook or a policy.
 pub(crate) struct Matching {
     pub rules: Vec<Rule>,
-    /// Whether it looks at everything when there are no rules.
+    /// Whether empty rules match everything.
     pub all: bool,
-    /// What it leaves out of that.
+    /// Excluded requests.
     pub excluded: Vec<Rule>,
-    /// `matchPolicy: Exact`: other versions of the same resource do not count.
+    /// `matchPolicy: Exact`: other versions of the same resource do not match.
     pub exact: bool,
     pub namespaces: Selector,
     pub objects: Selector,
 }
 
 impl Matching {
-    /// Of a webhook or a policy; `rules` is where the rules are.
+    /// From a webhook or a policy; `rules` is the field of the rules.
     pub(crate) fn new(of: &Value, rules: &str) -> Self {
         let all = |pointer: &str| list(of, pointer).iter().map(Rule::new).collect();
         let selector = |key: &str| Selector::from_object(&of[key]);
@@ -61,7 +61,7 @@ impl Matching {
     }
 }
 
-/// Requests that a webhook is asked about.
+/// A match rule for requests.
 pub(crate) struct Rule {
     pub operations: Vec<String>,
     pub groups: Vec<String>,
@@ -69,7 +69,7 @@ pub(crate) struct Rule {
     /// Resource and subresource; the latter is empty for the resource itself.
     pub resources: Vec<(String, String)>,
     pub scope: Scope,
-    /// Only of policies; empty is any name.
+    /// Only for policies; empty matches any name.
     pub names: Vec<String>,
 }
 

@@ -1,10 +1,10 @@
-//! Dynamic admission: webhooks that are asked about requests before they are carried out.
+//! Dynamic admission: webhooks that are called before a request is executed.
 //!
-//! * [`hook`]: a compiled webhook; [`matching`]: which requests it is asked about; [`conditions`]: its `matchConditions`
-//! * [`review`]: what it is sent and what its answer means
-//! * [`mutate`](mod@mutate) and [`validate`](mod@validate): the two rounds; [`update`]: both, for a change of an
-//!   object; [`subresource`]: both, for what is posted to one
-//! * [`rules`]: what webhook configurations must look like
+//! * [`hook`]: a compiled webhook; [`matching`]: its match rules; [`conditions`]: its `matchConditions`
+//! * [`review`]: its request and response
+//! * [`mutate`](mod@mutate) and [`validate`](mod@validate): the two rounds; [`update`]: both, for an update
+//!   of an object; [`subresource`]: both, for a POST to a subresource
+//! * [`rules`]: validation of webhook configurations
 
 mod conditions;
 mod connect;
@@ -45,12 +45,12 @@ use super::{
     store::Store,
 };
 
-/// Group of webhook configurations, which no webhook is ever asked about: a bad one must stay removable.
+/// Group of webhook configurations, which are exempt from webhooks so that a faulty one can be removed.
 pub(crate) const GROUP: &str = "admissionregistration.k8s.io";
 const MUTATING: &str = "mutatingwebhookconfigurations";
 const VALIDATING: &str = "validatingwebhookconfigurations";
 
-/// The webhooks that are in force, compiled; requests share them and a changed configuration replaces them.
+/// The active webhooks, compiled; requests share them and a changed configuration replaces them.
 #[derive(Default)]
 pub(crate) struct Webhooks {
     mutating: RwLock<Arc<[Hook]>>,
@@ -58,10 +58,11 @@ pub(crate) struct Webhooks {
 }
 
 impl Webhooks {
-    /// Takes up what the store says now.
+    /// Reloads the webhooks from the store.
     pub(crate) fn reload(&self, store: &Store) {
         for (hooks, plural) in [(&self.mutating, MUTATING), (&self.validating, VALIDATING)] {
-            // The lock is held over the reading: of two reloads at once, the last to read is the last to write.
+            // The lock is held during the read: of two concurrent reloads, the last to read is the last to
+            // write.
             let mut hooks = hooks.write().unwrap_or_else(PoisonError::into_inner);
             *hooks = compile(store, plural);
         }
@@ -82,12 +83,11 @@ fn compile(store: &Store, plural: &str) -> Arc<[Hook]> {
     configurations.iter().flat_map(|configuration| Hook::all_of(configuration)).collect()
 }
 
-/// Whether a write is one that changes which webhooks are in force.
+/// Whether a write affects the active webhooks.
 pub(crate) fn concerns(resource: &Resource) -> bool {
     resource.group == GROUP && matches!(resource.plural.as_str(), MUTATING | VALIDATING)
 }
 
-/// What is being done to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     Create,
@@ -97,7 +97,7 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    fn word(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
             Self::Update => "UPDATE",
@@ -107,9 +107,9 @@ impl Operation {
     }
 }
 
-/// A request that webhooks may be asked about.
+/// A request subject to admission.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct AdmissionRequest<'a> {
     pub server: &'a Arc<Server>,
     pub resource: &'a Arc<Resource>,
     pub subresource: &'a str,
@@ -117,15 +117,15 @@ pub(crate) struct Asked<'a> {
     pub operation: Operation,
     pub namespace: &'a str,
     pub name: &'a str,
-    /// The object before, in the version of the request.
+    /// The old object, in the version of the request.
     pub old: Option<&'a Arc<Value>>,
     pub dry_run: bool,
-    /// `CreateOptions` and the like; made only when somebody is asked.
+    /// `CreateOptions` and the like; created only when a webhook is called.
     pub options: &'a (dyn Fn() -> Value + Sync),
     pub warnings: &'a Mutex<Vec<String>>,
 }
 
-impl Asked<'_> {
+impl AdmissionRequest<'_> {
     pub(crate) fn warn(&self, text: &str) {
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
         if !warnings.iter().any(|w| w == text) {
@@ -133,19 +133,19 @@ impl Asked<'_> {
         }
     }
 
-    /// Webhook configurations, and those of policies, are exempt.
+    /// Configurations of webhooks and policies are exempt.
     fn is_exempt(&self) -> bool {
         self.resource.group == GROUP
     }
 
-    /// Whether any policy or webhook has a rule for it. Cheap: most requests concern nobody.
-    pub(crate) fn concerns_somebody(&self) -> bool {
+    /// Whether any policy or webhook has a rule for it. Cheap, because most requests match none.
+    pub(crate) fn matches_any(&self) -> bool {
         self.concerns(&self.server.webhooks.mutating())
             || self.concerns(&self.server.webhooks.validating())
             || (!self.is_exempt() && self.server.policies.concern(self))
     }
 
-    /// Whether any of those that refuse has a rule for it.
+    /// Whether any validating policy or webhook has a rule for it.
     pub(crate) fn concerns_validating(&self) -> bool {
         self.concerns(&self.server.webhooks.validating())
             || (!self.is_exempt() && self.server.policies.concern_validating(self))
@@ -160,7 +160,7 @@ impl Asked<'_> {
     }
 }
 
-/// The options of a request as `meta.k8s.io/v1` writes them.
+/// The options of a request in the form of `meta.k8s.io/v1`.
 pub(crate) fn options(call: &Call<'_>, kind: &str) -> Value {
     let mut options = serde_json::json!({ "kind": kind, "apiVersion": "meta.k8s.io/v1" });
     for key in ["fieldManager", "fieldValidation"] {
@@ -175,9 +175,9 @@ pub(crate) fn options(call: &Call<'_>, kind: &str) -> Value {
     options
 }
 
-/// Asks both kinds of webhooks about something that is not stored: a delete, a connection.
-pub(crate) async fn ask(asked: &Asked<'_>, object: Option<&Value>) -> ApiResult<()> {
+/// Calls both kinds of webhooks for a request that stores no object: a delete, a connection.
+pub(crate) async fn admit_request(admission: &AdmissionRequest<'_>, object: Option<&Value>) -> ApiResult<()> {
     let mut copy = object.cloned();
-    mutate(asked, copy.as_mut(), &mut |_| Ok(())).await?;
-    validate(asked, copy.as_ref()).await
+    mutate(admission, copy.as_mut(), &mut |_| Ok(())).await?;
+    validate(admission, copy.as_ref()).await
 }

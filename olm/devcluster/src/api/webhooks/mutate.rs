@@ -1,11 +1,11 @@
-//! The mutating webhooks: one after the other, each sees what those before it made of the object.
+//! Calls mutating webhooks in order: each sees the result of the previous ones.
 
 use std::{collections::HashSet, sync::Arc};
 
 use serde_json::Value;
 
 use super::{
-    Asked,
+    AdmissionRequest,
     hook::Hook,
     matching::{self, Equivalents, Kind},
     review::{self, Question, Refusal},
@@ -20,134 +20,135 @@ use crate::{
     machinery::patch,
 };
 
-/// Which webhooks are called again, by their place in the order.
+/// Tracks the webhooks to reinvoke, by index.
 #[derive(Default)]
-struct Again {
-    /// Called and willing to be called again; cleared when the object changed after them.
+struct Reinvocation {
+    /// Called and reinvocable; cleared when a later change of the object schedules them.
     earlier: HashSet<usize>,
     /// To be called in the second round.
     wanted: HashSet<usize>,
 }
 
-impl Again {
+impl Reinvocation {
     fn changed(&mut self) {
         self.wanted.extend(self.earlier.drain());
     }
 }
 
-/// The object on its way through the webhooks, in the version of the last one that was asked.
+/// The object during the calls, in the version of the last called webhook.
 struct Travelling {
     resource: Arc<Resource>,
     object: Option<Arc<Value>>,
     old: Option<Arc<Value>>,
 }
 
-/// Has the mutating policies that a request concerns change its object, then the webhooks; says whether it changed.
+/// Applies the mutating policies that match a request, then the webhooks; returns whether the object changed.
 ///
-/// `built_in` is what the API server itself adds to objects; it runs again when somebody changed something. So do policies
-/// that ask for it.
+/// `built_in` are the API server's own admission plugins; they run again after a change, as do reinvocable
+/// policies.
 pub(crate) async fn mutate(
-    asked: &Asked<'_>,
+    admission: &AdmissionRequest<'_>,
     object: Option<&mut Value>,
     built_in: &mut (dyn FnMut(&mut Value) -> ApiResult<()> + Send),
 ) -> ApiResult<bool> {
-    let Some(object) = object else { return ask(asked, None, built_in).await };
-    // Most requests concern nobody: they are neither copied nor looked at twice.
-    if !asked.concerns_somebody() {
+    let Some(object) = object else { return call_webhooks(admission, None, built_in).await };
+    // Most requests match none: they are not copied.
+    if !admission.matches_any() {
         return Ok(false);
     }
     let mut rounds = policies::Rounds::default();
-    let mut changed = policies::mutate(asked, object, &mut rounds, false).await?;
+    let mut changed = policies::mutate(admission, object, &mut rounds, false).await?;
     let made = object.clone();
     if changed {
         built_in(object)?;
     }
-    changed |= ask(asked, Some(object), built_in).await?;
+    changed |= call_webhooks(admission, Some(object), built_in).await?;
     if *object != made {
         rounds.changed();
     }
     if rounds.has_second() {
-        changed |= policies::mutate(asked, object, &mut rounds, true).await?;
+        changed |= policies::mutate(admission, object, &mut rounds, true).await?;
         built_in(object)?;
     }
     Ok(changed)
 }
 
-/// Asks the mutating webhooks that a request concerns and applies their patches; says whether the object changed.
-async fn ask(
-    asked: &Asked<'_>,
+/// Calls the mutating webhooks that match a request and applies their patches; returns whether the object
+/// changed.
+async fn call_webhooks(
+    admission: &AdmissionRequest<'_>,
     object: Option<&mut Value>,
     built_in: &mut (dyn FnMut(&mut Value) -> ApiResult<()> + Send),
 ) -> ApiResult<bool> {
-    let hooks = asked.server.webhooks.mutating();
-    if !asked.concerns(&hooks) {
+    let hooks = admission.server.webhooks.mutating();
+    if !admission.concerns(&hooks) {
         return Ok(false);
     }
     let Some(object) = object else {
         let mut nothing =
-            Travelling { resource: asked.resource.clone(), object: None, old: asked.old.cloned() };
-        round(asked, &hooks, &mut nothing, &mut Again::default(), None).await?;
+            Travelling { resource: admission.resource.clone(), object: None, old: admission.old.cloned() };
+        round(admission, &hooks, &mut nothing, &mut Reinvocation::default(), None).await?;
         return Ok(false);
     };
     let mut travelling = Travelling {
-        resource: asked.resource.clone(),
+        resource: admission.resource.clone(),
         object: Some(Arc::new(object.clone())),
-        old: asked.old.cloned(),
+        old: admission.old.cloned(),
     };
-    let mut again = Again::default();
-    let mut changed = round(asked, &hooks, &mut travelling, &mut again, None).await?;
+    let mut reinvocation = Reinvocation::default();
+    let mut changed = round(admission, &hooks, &mut travelling, &mut reinvocation, None).await?;
     if changed {
-        let mut present = back(asked, &mut travelling).await?;
+        let mut present = back(admission, &mut travelling).await?;
         let before = present.clone();
         built_in(&mut present)?;
         if present != before {
-            again.changed();
+            reinvocation.changed();
         }
         travelling.object = Some(Arc::new(present));
-        let wanted = std::mem::take(&mut again.wanted);
+        let wanted = std::mem::take(&mut reinvocation.wanted);
         if !wanted.is_empty() {
-            changed |= round(asked, &hooks, &mut travelling, &mut again, Some(&wanted)).await?;
+            changed |= round(admission, &hooks, &mut travelling, &mut reinvocation, Some(&wanted)).await?;
         }
-        *object = back(asked, &mut travelling).await?;
+        *object = back(admission, &mut travelling).await?;
     }
     Ok(changed)
 }
 
-/// The object in the version of the request.
-async fn back(asked: &Asked<'_>, travelling: &mut Travelling) -> ApiResult<Value> {
-    let object = to_version(asked, asked.resource, travelling.object.take()).await?;
-    travelling.resource = asked.resource.clone();
-    travelling.old = asked.old.cloned();
+/// Converts the object back to the version of the request.
+async fn back(admission: &AdmissionRequest<'_>, travelling: &mut Travelling) -> ApiResult<Value> {
+    let object = to_version(admission, admission.resource, travelling.object.take()).await?;
+    travelling.resource = admission.resource.clone();
+    travelling.old = admission.old.cloned();
     object.map(Arc::unwrap_or_clone).ok_or_else(|| ApiError::internal("the object was lost between webhooks"))
 }
 
-/// Once through the webhooks; in the second round only through those that are to be called again.
+/// One round of the webhooks; the second round only calls the scheduled ones.
 async fn round(
-    asked: &Asked<'_>,
+    admission: &AdmissionRequest<'_>,
     hooks: &[Hook],
     travelling: &mut Travelling,
-    again: &mut Again,
+    reinvocation: &mut Reinvocation,
     only: Option<&HashSet<usize>>,
 ) -> ApiResult<bool> {
-    let request_kind = Kind::of(travelling.object.as_deref(), asked);
-    let converts = request_kind.is_of(asked.resource);
+    let request_kind = Kind::of(travelling.object.as_deref(), admission);
+    let converts = request_kind.is_of(admission.resource);
     let mut any = false;
     for (place, hook) in hooks.iter().enumerate() {
         if only.is_some_and(|only| !only.contains(&place)) {
             continue;
         }
-        // Not kept over a call: the lookup is cheap, and its cell is for one thread.
-        let wanted = matching::by_rules(&hook.matching, asked, &Equivalents::default());
+        // Not held across a call: the lookup is cheap, and its cell is not `Sync`.
+        let wanted = matching::by_rules(&hook.matching, admission, &Equivalents::default());
         let Some(resource) = wanted else { continue };
-        if !matching::by_selectors(&hook.matching, asked, travelling.object.as_deref())? {
+        if !matching::by_selectors(&hook.matching, admission, travelling.object.as_deref())? {
             continue;
         }
         if converts && travelling.resource.api_version() != resource.api_version() {
-            travelling.object = to_version(asked, &resource, travelling.object.take()).await?;
-            travelling.old = to_version(asked, &resource, travelling.old.take()).await?;
+            travelling.object = to_version(admission, &resource, travelling.object.take()).await?;
+            travelling.old = to_version(admission, &resource, travelling.old.take()).await?;
             travelling.resource = resource.clone();
         }
-        let kind = Kind::of(travelling.object.as_deref().or(travelling.old.as_deref()), asked);
+        let kind = Kind::of(travelling.object.as_deref().or(travelling.old.as_deref()), admission);
         let (object, old) = (travelling.object.as_deref(), travelling.old.as_ref());
         let question = Question {
             resource: &resource,
@@ -157,10 +158,10 @@ async fn round(
             old,
             mutating: true,
         };
-        if !hook.conditions.hold(asked, &question, hook.ignores_failures)? {
+        if !hook.conditions.hold(admission, &question, hook.ignores_failures)? {
             continue;
         }
-        let answer = review::call(hook, asked, &question).await;
+        let answer = review::call(hook, admission, &question).await;
         let patched = match answer {
             Ok(answer) => apply(hook, travelling, &answer.patch, converts)?,
             Err(Refusal::Failed(error)) if hook.ignores_failures => {
@@ -171,16 +172,16 @@ async fn round(
         };
         if patched {
             any = true;
-            again.changed();
+            reinvocation.changed();
         }
         if hook.reinvocable {
-            again.earlier.insert(place);
+            reinvocation.earlier.insert(place);
         }
     }
     Ok(any)
 }
 
-/// Applies a patch; says whether it changed anything.
+/// Applies a patch; returns whether it changed the object.
 fn apply(hook: &Hook, travelling: &mut Travelling, patch: &Value, whole: bool) -> ApiResult<bool> {
     if patch.as_array().is_none_or(Vec::is_empty) {
         return Ok(false);

@@ -1,34 +1,34 @@
-//! What a webhook is sent, and what its answer means.
+//! Requests to and responses from webhooks.
 
 use std::sync::Arc;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use super::{Asked, hook::Hook, matching::Kind};
+use super::{AdmissionRequest, hook::Hook, matching::Kind};
 use crate::api::{
     meta::{self, list, text},
     registry::Resource,
     status::ApiError,
 };
 
-/// A webhook that did not say yes.
+/// A webhook that did not allow the request.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// It could not be asked, or its answer makes no sense; `failurePolicy` says what that means.
+    /// The call failed or the response is invalid; `failurePolicy` decides.
     Failed(ApiError),
-    /// It said no, or what it asks for cannot be done.
+    /// It denied the request, or its patch failed.
     Denied(ApiError),
 }
 
-/// A webhook that said yes.
+/// The response of a webhook that allowed the request.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
-    /// The JSON patch, empty when there is nothing to change.
+    /// The JSON patch, empty without changes.
     pub patch: Value,
 }
 
-/// What is asked: the resource in the version that the webhook knows, and the objects in it.
+/// The subject of the review: the resource in the webhook's version, and the objects in it.
 pub(crate) struct Question<'a> {
     pub resource: &'a Resource,
     pub kind: &'a Kind,
@@ -38,9 +38,12 @@ pub(crate) struct Question<'a> {
     pub mutating: bool,
 }
 
-/// Asks a webhook.
-pub(super) async fn call(hook: &Hook, asked: &Asked<'_>, question: &Question<'_>) -> Result<Answer, Refusal> {
-    if asked.dry_run && !hook.dry_run {
+pub(super) async fn call(
+    hook: &Hook,
+    admission: &AdmissionRequest<'_>,
+    question: &Question<'_>,
+) -> Result<Answer, Refusal> {
+    if admission.dry_run && !hook.dry_run {
         let message = format!("admission webhook \"{}\" does not support dry run", hook.name);
         return Err(Refusal::Denied(ApiError::bad_request(message)));
     }
@@ -53,15 +56,15 @@ pub(super) async fn call(hook: &Hook, asked: &Asked<'_>, question: &Question<'_>
     let endpoint =
         hook.endpoint.as_ref().map_err(|why| failed(format!("could not get REST client: {why}")))?;
     let uid = meta::new_uid();
-    let review = review(asked, question, version, &uid);
+    let review = review(admission, question, version, &uid);
     let answer = endpoint
-        .post(asked.server, hook.timeout, &review)
+        .post(admission.server, hook.timeout, &review)
         .await
         .map_err(|why| failed(format!("failed to call webhook: {why}")))?;
     let response = verify(&answer, version, &uid, question.mutating)
         .map_err(|why| failed(format!("received invalid webhook response: {why}")))?;
     for warning in list(response, "/warnings").iter().filter_map(Value::as_str) {
-        asked.warn(warning);
+        admission.warn(warning);
     }
     if response["allowed"] != true {
         return Err(Refusal::Denied(denial(&hook.name, &response["status"])));
@@ -78,14 +81,14 @@ pub(super) async fn call(hook: &Hook, asked: &Asked<'_>, question: &Question<'_>
     if !patch.is_array() {
         return Err(undecodable("it is not a list of operations".to_owned()));
     }
-    // v1beta1 never said the type.
+    // v1beta1 has no patch type.
     if version == "v1" && text(response, "/patchType") != "JSONPatch" {
         return Err(failed(format!("unsupported patch type {:?}", text(response, "/patchType"))));
     }
     Ok(Answer { patch })
 }
 
-/// Bytes as Go reads them from JSON: base64, or a list of numbers, which is what kube-rs writes.
+/// Bytes in the forms that Go reads from JSON: base64, or a list of numbers, which kube-rs writes.
 fn bytes(value: &Value) -> Result<Vec<u8>, String> {
     let byte = |value: &Value| value.as_u64().and_then(|number| u8::try_from(number).ok());
     match value {
@@ -96,15 +99,15 @@ fn bytes(value: &Value) -> Result<Vec<u8>, String> {
     }
 }
 
-fn review(asked: &Asked<'_>, question: &Question<'_>, version: &str, uid: &str) -> Value {
-    let mut request = request(asked, question, uid);
+fn review(admission: &AdmissionRequest<'_>, question: &Question<'_>, version: &str, uid: &str) -> Value {
+    let mut request = request(admission, question, uid);
     request["object"] = question.object.cloned().unwrap_or_default();
     request["oldObject"] = question.old.map(|old| Value::clone(old)).unwrap_or_default();
     json!({ "kind": "AdmissionReview", "apiVersion": format!("admission.k8s.io/{version}"), "request": request })
 }
 
-/// Everything of the request but the objects.
-pub(crate) fn request(asked: &Asked<'_>, question: &Question<'_>, uid: &str) -> Value {
+/// The request without its objects.
+pub(crate) fn request(admission: &AdmissionRequest<'_>, question: &Question<'_>, uid: &str) -> Value {
     let kind = |k: &Kind| json!({ "group": k.group, "version": k.version, "kind": k.kind });
     let resource = |r: &Resource| json!({ "group": r.group, "version": r.version, "resource": r.plural });
     let mut request = json!({
@@ -112,17 +115,17 @@ pub(crate) fn request(asked: &Asked<'_>, question: &Question<'_>, uid: &str) -> 
         "kind": kind(question.kind),
         "resource": resource(question.resource),
         "requestKind": kind(question.request_kind),
-        "requestResource": resource(asked.resource),
-        "operation": asked.operation.word(),
-        "userInfo": asked.who.to_user_info(),
-        "dryRun": asked.dry_run,
-        "options": (asked.options)(),
+        "requestResource": resource(admission.resource),
+        "operation": admission.operation.as_str(),
+        "userInfo": admission.who.to_user_info(),
+        "dryRun": admission.dry_run,
+        "options": (admission.options)(),
     });
     let texts = [
-        ("subResource", asked.subresource),
-        ("requestSubResource", asked.subresource),
-        ("name", asked.name),
-        ("namespace", asked.namespace),
+        ("subResource", admission.subresource),
+        ("requestSubResource", admission.subresource),
+        ("name", admission.name),
+        ("namespace", admission.namespace),
     ];
     for (key, value) in texts {
         if !value.is_empty() {
@@ -132,12 +135,12 @@ pub(crate) fn request(asked: &Asked<'_>, question: &Question<'_>, uid: &str) -> 
     request
 }
 
-/// The response of a review that makes sense.
+/// Validates the response of a review.
 fn verify<'a>(answer: &'a Value, version: &str, uid: &str, mutating: bool) -> Result<&'a Value, String> {
     let Some(response) = answer.get("response").filter(|r| r.is_object()) else {
         return Err("webhook response was absent".to_owned());
     };
-    // v1beta1 was never that strict.
+    // v1beta1 is less strict.
     if version != "v1" {
         return Ok(response);
     }
@@ -166,7 +169,7 @@ fn verify<'a>(answer: &'a Value, version: &str, uid: &str, mutating: bool) -> Re
     }
 }
 
-/// The `Status` of a webhook's no, never one that reads as a success.
+/// The `Status` of a denial, never one with a success code.
 fn denial(name: &str, status: &Value) -> ApiError {
     let denied = format!("admission webhook \"{name}\" denied the request");
     let message = match (text(status, "/message"), text(status, "/reason")) {

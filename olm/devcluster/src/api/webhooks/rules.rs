@@ -1,4 +1,4 @@
-//! What webhook configurations must look like, and what Kubernetes fills in.
+//! Defaults and validation of webhook configurations.
 
 use std::collections::HashSet;
 
@@ -17,17 +17,17 @@ use crate::{
 type Errors = Vec<FieldError>;
 
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
-/// A webhook that does nothing else, or nothing else in a dry run: v1 takes no others.
+/// v1 accepts only webhooks without side effects, or without them in a dry run.
 const SIDE_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
 
-/// Fills in what a ValidatingWebhookConfiguration leaves out.
+/// Sets the defaults of a ValidatingWebhookConfiguration.
 pub(crate) fn defaults_validating(object: &mut Value) {
     for hook in items_mut(object, "webhooks") {
         defaults(hook);
     }
 }
 
-/// Fills in what a MutatingWebhookConfiguration leaves out.
+/// Sets the defaults of a MutatingWebhookConfiguration.
 pub(crate) fn defaults_mutating(object: &mut Value) {
     for hook in items_mut(object, "webhooks") {
         defaults(hook);
@@ -110,7 +110,7 @@ fn name(hook: &Value, path: &str, errors: &mut Errors) {
     }
 }
 
-/// A LabelSelector that can be evaluated.
+/// Validates a LabelSelector.
 pub(crate) fn check_selector(path: &str, selector: &Value, errors: &mut Errors) {
     validate::labels(&format!("{path}.matchLabels"), selector.get("matchLabels"), errors);
     for (index, term) in list(selector, "/matchExpressions").iter().enumerate() {
@@ -138,14 +138,14 @@ pub(crate) fn check_selector(path: &str, selector: &Value, errors: &mut Errors) 
     }
 }
 
-/// That a field, where it is set, has one of these values.
+/// Validates that a field, if set, has one of these values.
 pub(crate) fn one_of(object: &Value, path: &str, key: &str, allowed: &[&str], errors: &mut Errors) {
     if let Some(value) = object[key].as_str().filter(|v| !allowed.contains(v)) {
         errors.push(FieldError::not_supported(format!("{path}.{key}"), value, allowed));
     }
 }
 
-/// A rule that says which requests somebody looks at.
+/// Validates a match rule.
 pub(crate) fn check_rule(rule: &Value, path: &str, errors: &mut Errors) {
     let mut words = |key: &str, what: &str, empty_allowed: bool| {
         let path = format!("{path}.{key}");
@@ -161,7 +161,7 @@ pub(crate) fn check_rule(rule: &Value, path: &str, errors: &mut Errors) {
             errors.push(FieldError::required(format!("{path}[{index}]"), ""));
         }
     };
-    // An unknown operation is said below, an empty one too.
+    // Unknown and empty operations are reported below.
     words("operations", "operations", true);
     words("apiGroups", "API groups", true);
     words("apiVersions", "API versions", false);

@@ -1,11 +1,11 @@
-//! Webhooks that are asked about what is posted to a subresource: a binding, an eviction.
+//! Admission webhooks for a POST to a subresource: a binding, an eviction.
 
 use serde_json::Value;
 
-use super::{Asked, Operation, mutate, options, validate};
+use super::{AdmissionRequest, Operation, mutate, options, validate};
 use crate::api::{server::Call, status::ApiResult};
 
-/// Asks both kinds of webhooks, and writes into the posted object what they change of it.
+/// Calls both kinds of webhooks, and applies their changes to the posted object.
 pub(crate) async fn posted(
     call: &Call<'_>,
     subresource: &str,
@@ -13,7 +13,7 @@ pub(crate) async fn posted(
     dry_run: bool,
 ) -> ApiResult<()> {
     let options = || options(call, "CreateOptions");
-    let asked = Asked {
+    let admission = AdmissionRequest {
         server: call.server,
         resource: call.resource,
         subresource,
@@ -26,6 +26,6 @@ pub(crate) async fn posted(
         options: &options,
         warnings: &call.warnings,
     };
-    mutate(&asked, Some(object), &mut |_| Ok(())).await?;
-    validate(&asked, Some(object)).await
+    mutate(&admission, Some(object), &mut |_| Ok(())).await?;
+    validate(&admission, Some(object)).await
 }

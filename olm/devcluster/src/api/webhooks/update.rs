@@ -1,21 +1,21 @@
-//! The webhooks' part in a change of an object.
+//! Admission webhooks for an update of an object.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Asked, Operation, mutate, options, validate};
+use super::{AdmissionRequest, Operation, mutate, options, validate};
 use crate::api::{registry::ScalePaths, scale, server::Call, status::ApiResult};
 
-/// In which form webhooks see the object.
+/// Form of the object for webhooks.
 enum View<'a> {
     Whole,
     Scale(&'a ScalePaths),
-    /// They were asked already, about something else (`Binding`).
+    /// Already called, for another object (`Binding`).
     Nothing,
 }
 
-/// Asks webhooks about a change.
+/// Calls webhooks for an update.
 pub(crate) struct UpdateAdmission<'a> {
     call: &'a Call<'a>,
     view: View<'a>,
@@ -24,7 +24,7 @@ pub(crate) struct UpdateAdmission<'a> {
 }
 
 impl<'a> UpdateAdmission<'a> {
-    /// `live` is the object before, in the version of the request.
+    /// `live` is the old object, in the version of the request.
     pub(crate) fn new(call: &'a Call<'a>, live: &Arc<Value>, dry_run: bool) -> Self {
         let view = match (call.info.subresource.as_str(), &call.resource.scale) {
             ("binding", _) => View::Nothing,
@@ -38,8 +38,8 @@ impl<'a> UpdateAdmission<'a> {
         Self { call, view, old, dry_run }
     }
 
-    fn asked<'s>(&'s self, options: &'s (dyn Fn() -> Value + Sync)) -> Asked<'s> {
-        Asked {
+    fn admission<'s>(&'s self, options: &'s (dyn Fn() -> Value + Sync)) -> AdmissionRequest<'s> {
+        AdmissionRequest {
             server: self.call.server,
             resource: self.call.resource,
             subresource: &self.call.info.subresource,
@@ -58,33 +58,32 @@ impl<'a> UpdateAdmission<'a> {
         options(self.call, "UpdateOptions")
     }
 
-    /// Whether any webhook has a rule for the change.
-    pub(crate) fn concerns_somebody(&self) -> bool {
-        !matches!(self.view, View::Nothing) && self.asked(&|| self.options()).concerns_somebody()
+    /// Whether any webhook has a rule for the update.
+    pub(crate) fn matches_any(&self) -> bool {
+        !matches!(self.view, View::Nothing) && self.admission(&|| self.options()).matches_any()
     }
 
-    /// Lets the mutating webhooks change the object; says whether they did.
+    /// Calls the mutating webhooks; returns whether the object changed.
     pub(crate) async fn mutate(&self, object: &mut Value) -> ApiResult<bool> {
         let options = || self.options();
-        let asked = self.asked(&options);
+        let admission = self.admission(&options);
         let View::Scale(paths) = &self.view else {
-            return mutate(&asked, Some(object), &mut |_| Ok(())).await;
+            return mutate(&admission, Some(object), &mut |_| Ok(())).await;
         };
         let mut seen = scale::seen_by_webhooks(object, paths);
-        let changed = mutate(&asked, Some(&mut seen), &mut |_| Ok(())).await?;
+        let changed = mutate(&admission, Some(&mut seen), &mut |_| Ok(())).await?;
         if changed {
             scale::changed_by_webhooks(object, paths, &seen);
         }
         Ok(changed)
     }
 
-    /// Asks the validating webhooks.
     pub(crate) async fn validate(&self, object: &Value) -> ApiResult<()> {
         let options = || self.options();
-        let asked = self.asked(&options);
+        let admission = self.admission(&options);
         match &self.view {
-            View::Scale(paths) => validate(&asked, Some(&scale::seen_by_webhooks(object, paths))).await,
-            View::Whole | View::Nothing => validate(&asked, Some(object)).await,
+            View::Scale(paths) => validate(&admission, Some(&scale::seen_by_webhooks(object, paths))).await,
+            View::Whole | View::Nothing => validate(&admission, Some(object)).await,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The validating webhooks: all at once, and none may say no.
+//! Calls validating webhooks: all concurrently, and every one must allow the request.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -9,7 +9,7 @@ use futures::future::join_all;
 use serde_json::Value;
 
 use super::{
-    Asked,
+    AdmissionRequest,
     hook::Hook,
     matching::{self, Equivalents, Kind},
     review::{self, Question, Refusal},
@@ -27,21 +27,22 @@ struct Versioned {
     kind: Kind,
 }
 
-/// Asks all policies, then all validating webhooks that a request concerns; the first no, in their order, refuses it.
-pub(crate) async fn validate(asked: &Asked<'_>, object: Option<&Value>) -> ApiResult<()> {
-    if !asked.is_exempt() {
-        policies::validate(asked, object).await?;
+/// Evaluates all policies, then calls all validating webhooks that match a request; the first denial, in
+/// their order, refuses it.
+pub(crate) async fn validate(admission: &AdmissionRequest<'_>, object: Option<&Value>) -> ApiResult<()> {
+    if !admission.is_exempt() {
+        policies::validate(admission, object).await?;
     }
-    let hooks = asked.server.webhooks.validating();
-    let chosen = choose(&hooks, asked, object)?;
+    let hooks = admission.server.webhooks.validating();
+    let chosen = choose(&hooks, admission, object)?;
     if chosen.is_empty() {
         return Ok(());
     }
-    let request_kind = Kind::of(object, asked);
+    let request_kind = Kind::of(object, admission);
     let mut versions: HashMap<String, Versioned> = HashMap::new();
     for (_, resource) in &chosen {
         if let Entry::Vacant(entry) = versions.entry(resource.api_version()) {
-            entry.insert(in_version(asked, resource, object, &request_kind).await?);
+            entry.insert(in_version(admission, resource, object, &request_kind).await?);
         }
     }
     let mut calls = Vec::new();
@@ -51,10 +52,10 @@ pub(crate) async fn validate(asked: &Asked<'_>, object: Option<&Value>) -> ApiRe
         let old = versioned.old.as_ref();
         let (kind, request_kind) = (&versioned.kind, &request_kind);
         let question = Question { resource, kind, request_kind, object, old, mutating: false };
-        if !hook.conditions.hold(asked, &question, hook.ignores_failures)? {
+        if !hook.conditions.hold(admission, &question, hook.ignores_failures)? {
             continue;
         }
-        calls.push(async move { (hook, review::call(hook, asked, &question).await) });
+        calls.push(async move { (hook, review::call(hook, admission, &question).await) });
     }
     for (hook, answer) in join_all(calls).await {
         match answer {
@@ -70,17 +71,17 @@ pub(crate) async fn validate(asked: &Asked<'_>, object: Option<&Value>) -> ApiRe
 
 fn choose<'h>(
     hooks: &'h [Hook],
-    asked: &Asked<'_>,
+    admission: &AdmissionRequest<'_>,
     object: Option<&Value>,
 ) -> ApiResult<Vec<(&'h Hook, Arc<Resource>)>> {
     let mut chosen = Vec::new();
-    if asked.is_exempt() {
+    if admission.is_exempt() {
         return Ok(chosen);
     }
     let others = Equivalents::default();
     for hook in hooks {
-        if let Some(resource) = matching::by_rules(&hook.matching, asked, &others)
-            && matching::by_selectors(&hook.matching, asked, object)?
+        if let Some(resource) = matching::by_rules(&hook.matching, admission, &others)
+            && matching::by_selectors(&hook.matching, admission, object)?
         {
             chosen.push((hook, resource));
         }
@@ -89,15 +90,15 @@ fn choose<'h>(
 }
 
 async fn in_version(
-    asked: &Asked<'_>,
+    admission: &AdmissionRequest<'_>,
     resource: &Arc<Resource>,
     object: Option<&Value>,
     request_kind: &Kind,
 ) -> ApiResult<Versioned> {
     let object = object.map(|o| Arc::new(o.clone()));
-    let old = asked.old.cloned();
-    if resource.version == asked.resource.version && resource.group == asked.resource.group
-        || !request_kind.is_of(asked.resource)
+    let old = admission.old.cloned();
+    if resource.version == admission.resource.version && resource.group == admission.resource.group
+        || !request_kind.is_of(admission.resource)
     {
         let kind = Kind {
             group: request_kind.group.clone(),
@@ -107,21 +108,21 @@ async fn in_version(
         return Ok(Versioned { object, old, kind });
     }
     Ok(Versioned {
-        object: to_version(asked, resource, object).await?,
-        old: to_version(asked, resource, old).await?,
+        object: to_version(admission, resource, object).await?,
+        old: to_version(admission, resource, old).await?,
         kind: Kind::of_resource(resource),
     })
 }
 
-/// An object in another version of its resource; what cannot be converted refuses the request.
+/// An object in another version of its resource; a failed conversion refuses the request.
 pub(crate) async fn to_version(
-    asked: &Asked<'_>,
+    admission: &AdmissionRequest<'_>,
     resource: &Resource,
     object: Option<Arc<Value>>,
 ) -> ApiResult<Option<Arc<Value>>> {
     match object {
         None => Ok(None),
-        Some(object) => match convert::present(asked.server, resource, &object).await {
+        Some(object) => match convert::present(admission.server, resource, &object).await {
             Ok(converted) => Ok(Some(converted)),
             Err(error) => Err(ApiError::internal(error.message())),
         },

@@ -1,4 +1,4 @@
-//! Revisions: which ReplicaSet belongs to which template, and how long old ones are kept.
+//! Revisions: the ReplicaSet of each template, and the revision history limit.
 
 use std::collections::BTreeMap;
 
@@ -35,12 +35,12 @@ pub(super) fn same_template(set: &ReplicaSet, deployment: &Deployment) -> bool {
     mine == theirs || mine["spec"] == theirs["spec"] && no_metadata(&mine) && no_metadata(&theirs)
 }
 
-/// A short name for a template, different after a collision.
+/// The hash of a template; the collision count changes it.
 pub(super) fn template_hash(deployment: &Deployment) -> String {
     let mut value = bare(&deployment.spec.template);
     value.sort_all_objects();
     let collisions = deployment.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
-    // FNV-1a: not a secret, only a name that stays the same.
+    // FNV-1a: only a stable name, not a secret.
     let mut hash: u32 = 0x811c_9dc5;
     for byte in
         value.to_string().bytes().chain(collisions.to_le_bytes().into_iter().filter(|_| collisions > 0))
@@ -50,7 +50,7 @@ pub(super) fn template_hash(deployment: &Deployment) -> String {
     safe_encode(&hash.to_string())
 }
 
-/// Kubernetes' alphabet for generated names: no vowels, so no words.
+/// Kubernetes' alphabet for generated names: without vowels, so that no words appear.
 fn safe_encode(text: &str) -> String {
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     text.bytes().map(|byte| char::from(ALPHABET[usize::from(byte) % ALPHABET.len()])).collect()
@@ -60,7 +60,7 @@ fn revision_of(set: &ReplicaSet) -> i64 {
     set.annotations().get(REVISION).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// The revision of the current template: one more than that of any other.
+/// The revision of the current template: one above the highest of the others.
 pub(super) fn next_revision(sets: &Sets<'_>) -> i64 {
     sets.old.iter().map(|set| revision_of(set)).max().unwrap_or(0) + 1
 }
@@ -79,7 +79,7 @@ pub(super) fn annotations(
     }
     let old = set.map(revision_of).unwrap_or(0);
     if old < revision {
-        // Rolling back to a template gives it a new revision; the ones it had are remembered.
+        // A rollback gives the template a new revision; the annotation records its earlier ones.
         if old > 0 {
             let history = annotations.get(HISTORY).cloned().unwrap_or_default();
             let history = if history.is_empty() { old.to_string() } else { format!("{history},{old}") };
@@ -95,7 +95,7 @@ pub(super) fn annotations(
     annotations
 }
 
-/// Brings the annotations (and minReadySeconds) of the current ReplicaSet and of the Deployment up to date.
+/// Updates the annotations (and minReadySeconds) of the current ReplicaSet and of the Deployment.
 pub(super) fn update_annotations(deployment: &Deployment, new: &ReplicaSet, revision: i64, plan: &mut Plan) {
     let annotations = annotations(deployment, Some(new), revision);
     let min_ready = deployment.spec.min_ready_seconds.unwrap_or(0);

@@ -1,7 +1,7 @@
-//! Deployments: one ReplicaSet per pod template, and the way from one to the next.
+//! Deployments: one ReplicaSet per pod template, and the rollout between them.
 //!
-//! [`plan`] decides, this file reads and writes. Each reconciliation takes one step of a rollout; the change it makes
-//! brings the next one.
+//! [`plan`] decides, this file reads and writes. Each reconciliation takes one step of a rollout; the
+//! resulting change triggers the next one.
 
 mod history;
 mod plan;
@@ -86,7 +86,8 @@ impl Controller {
                     }
                 }
                 Change::Delete(set) => self.delete(&set).await?,
-                // By the status: an annotation that is written otherwise is a new generation of the Deployment.
+                // By a status request: an annotation in a normal update would be a new generation of the
+                // Deployment.
                 Change::Annotate(annotations) => {
                     let patch = json!({ "metadata": { "annotations": annotations } });
                     self.patch_status(deployment, patch).await?;
@@ -119,11 +120,12 @@ impl Controller {
                 let Some(existing) = unless_gone(api.get(&name).await.during(action))? else { return Ok(()) };
                 let uid = deployment.uid().unwrap_or_default();
                 if is_controlled_by(&existing, &uid) && history::same_template(&existing, deployment) {
-                    // Ours: the watch had not told yet.
+                    // Created by this Deployment: the watch has not reported it yet.
                     self.replica_sets.assume(existing);
                     return Ok(());
                 }
-                // Another template has the same hash: the next attempt gets another one.
+                // Another template has the same hash: the incremented collision count changes the name of the
+                // next attempt.
                 let count = deployment.status.as_ref().and_then(|s| s.collision_count).unwrap_or(0) + 1;
                 self.patch_status(deployment, json!({ "status": { "collisionCount": count } })).await
             }
@@ -135,7 +137,7 @@ impl Controller {
         }
     }
 
-    /// Patches only the version that the decision was made on.
+    /// Patches only the version that the decision is based on.
     async fn patch_set(&self, set: &Key, mut patch: Value) -> Result<(), Error> {
         if let Some(version) = self.replica_sets.get(set).and_then(|set| set.resource_version()) {
             patch["metadata"]["resourceVersion"] = version.into();

@@ -1,4 +1,4 @@
-//! What to do about a Deployment: a pure function of what is there.
+//! Decides the actions for a Deployment: a pure function of the observed state.
 
 use std::collections::BTreeMap;
 
@@ -18,12 +18,12 @@ pub(super) const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
 pub(super) const MAX: &str = "deployment.kubernetes.io/max-replicas";
 pub(super) const HASH_LABEL: &str = "pod-template-hash";
 
-/// What there is.
+/// The observed state.
 pub(super) struct Input<'a> {
     pub(super) deployment: &'a Deployment,
-    /// The ReplicaSets that it controls.
+    /// The controlled ReplicaSets.
     pub(super) sets: &'a [&'a ReplicaSet],
-    /// Whether a ReplicaSet has pods that have not ended.
+    /// Whether a ReplicaSet has pods that are not finished.
     pub(super) has_running_pods: &'a dyn Fn(&ReplicaSet) -> bool,
     pub(super) now: Timestamp,
 }
@@ -42,16 +42,16 @@ pub(super) enum Change {
     Annotate(BTreeMap<String, String>),
 }
 
-/// What to write, in this order, then the status.
+/// The writes, in this order, followed by the status.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) changes: Vec<Change>,
     pub(super) status: Option<DeploymentStatus>,
-    /// When to look again without being told to.
+    /// Delay of the next reconciliation without an event.
     pub(super) check_after: Option<SignedDuration>,
 }
 
-/// The numbers of a rolling update.
+/// Limits of a rolling update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limits {
     pub(super) replicas: i32,
@@ -72,19 +72,19 @@ impl Limits {
         let unavailable = rolling.and_then(|r| r.max_unavailable.as_ref()).unwrap_or(&quarter);
         let surge = resolve(surge, replicas, true);
         let mut unavailable = resolve(unavailable, replicas, false);
-        // Neither may be zero together, or nothing could ever move.
+        // With both at zero the rollout could not progress.
         if surge == 0 && unavailable == 0 {
             unavailable = 1;
         }
         Self { replicas, surge, unavailable: unavailable.min(replicas) }
     }
 
-    /// How many pods there may be at all.
+    /// Upper limit of the number of pods.
     pub(super) fn max_total(self) -> i32 {
         self.replicas + self.surge
     }
 
-    /// How many pods must be available.
+    /// Required number of available pods.
     pub(super) fn min_available(self) -> i32 {
         self.replicas - self.unavailable
     }
@@ -115,19 +115,21 @@ pub(super) fn wanted(set: &ReplicaSet) -> i32 {
     set.spec.replicas.unwrap_or(1)
 }
 
-/// How many of its pods are available. After a cut the status still counts those about to go: they do not count here.
+/// Number of available pods. After scaling down, the status still counts pods that will be deleted: they are
+/// excluded here.
 pub(super) fn available(set: &ReplicaSet) -> i32 {
     let counted = set.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0);
     counted.min(wanted(set))
 }
 
-/// How many pods it has or will have. After a cut those about to go are still there: they count here.
+/// Current or intended number of pods, whichever is larger. After scaling down, pods that will be deleted
+/// still exist: they are included here.
 pub(super) fn size(set: &ReplicaSet) -> i32 {
     let counted = set.status.as_ref().map_or(0, |status| status.replicas);
     counted.max(wanted(set))
 }
 
-/// The ReplicaSets of a Deployment, sorted out.
+/// The ReplicaSets of a Deployment by role.
 pub(super) struct Sets<'a> {
     /// The one with the current template.
     pub(super) new: Option<&'a ReplicaSet>,
@@ -156,7 +158,6 @@ impl<'a> Sets<'a> {
     }
 }
 
-/// Decides.
 pub(super) fn plan(input: &Input<'_>) -> Plan {
     let deployment = input.deployment;
     let sets = Sets::of(input);
@@ -215,7 +216,7 @@ pub(super) fn new_set(deployment: &Deployment, replicas: i32, revision: i64) -> 
     set
 }
 
-/// Adds the change of one ReplicaSet's size.
+/// Adds a resize of a ReplicaSet.
 pub(super) fn resize(deployment: &Deployment, set: &ReplicaSet, replicas: i32, plan: &mut Plan) {
     let before = wanted(set);
     let limits = Limits::of(deployment);

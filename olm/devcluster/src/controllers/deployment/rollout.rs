@@ -4,7 +4,7 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 
 use super::plan::{Change, Input, Limits, Plan, Sets, available, new_set, resize, size, wanted};
 
-/// All old pods go before the first new one comes.
+/// All old pods are deleted before the first new one is created.
 pub(super) fn recreate(input: &Input<'_>, sets: &Sets<'_>, revision: i64, plan: &mut Plan) {
     let deployment = input.deployment;
     let active: Vec<&ReplicaSet> = sets.old.iter().copied().filter(|set| wanted(set) > 0).collect();
@@ -25,7 +25,7 @@ pub(super) fn recreate(input: &Input<'_>, sets: &Sets<'_>, revision: i64, plan: 
     }
 }
 
-/// Up with the new within `maxSurge`, down with the old within `maxUnavailable`.
+/// Scales the new ReplicaSet up within `maxSurge`, and the old ones down within `maxUnavailable`.
 pub(super) fn rolling_update(input: &Input<'_>, sets: &Sets<'_>, revision: i64, plan: &mut Plan) {
     let deployment = input.deployment;
     let Some(new) = sets.new else {
@@ -43,7 +43,7 @@ pub(super) fn rolling_update(input: &Input<'_>, sets: &Sets<'_>, revision: i64, 
     scale_down_old(deployment, new, sets, plan);
 }
 
-/// How large the new ReplicaSet may become now.
+/// Allowed size of the new ReplicaSet.
 fn size_of_new(deployment: &Deployment, current: i32, total: i32) -> i32 {
     let limits = Limits::of(deployment);
     let room = limits.max_total() - total;
@@ -64,7 +64,7 @@ fn scale_down_old(deployment: &Deployment, new: &ReplicaSet, sets: &Sets<'_>, pl
         return;
     }
     let mut sizes: Vec<(&ReplicaSet, i32)> = sets.old.iter().map(|set| (*set, wanted(set))).collect();
-    // Pods that do not work go first: they cost no availability.
+    // Unhealthy pods are deleted first: they cost no availability.
     for (set, size) in &mut sizes {
         let broken = (*size - available(set)).clamp(0, allowed);
         *size -= broken;

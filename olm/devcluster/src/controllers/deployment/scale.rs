@@ -39,7 +39,7 @@ pub(super) fn scale(deployment: &Deployment, sets: &Sets<'_>, plan: &mut Plan) {
     }
 }
 
-/// The new ReplicaSet does the whole work already.
+/// The new ReplicaSet already has all replicas.
 fn is_saturated(deployment: &Deployment, set: &ReplicaSet) -> bool {
     let replicas = Limits::of(deployment).replicas;
     let desired = set.annotations().get(DESIRED).and_then(|text| text.parse::<i32>().ok());
@@ -75,7 +75,7 @@ fn in_proportion(deployment: &Deployment, mut active: Vec<&ReplicaSet>, plan: &m
     }
 }
 
-/// The part of `to_add` that one ReplicaSet gets.
+/// Share of `to_add` for one ReplicaSet.
 fn share(deployment: &Deployment, set: &ReplicaSet, to_add: i32, added: i32) -> i32 {
     let limits = Limits::of(deployment);
     if wanted(set) == 0 {

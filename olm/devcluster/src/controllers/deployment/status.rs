@@ -17,7 +17,7 @@ pub(super) struct Builder<'a> {
     deployment: &'a Deployment,
     old: DeploymentStatus,
     new: DeploymentStatus,
-    /// How messages name what progresses.
+    /// Name of the rollout in messages.
     subject: String,
     now: Timestamp,
 }
@@ -88,7 +88,7 @@ impl<'a> Builder<'a> {
         list.iter().find(|condition| condition.type_.as_deref() == Some("Progressing"))
     }
 
-    /// Puts the status into the plan if it differs; returns whether the rollout is complete.
+    /// Adds the status to the plan if it differs; returns whether the rollout is complete.
     pub(super) fn finish(mut self, plan: &mut Plan) -> bool {
         let creating = plan.changes.iter().any(|c| matches!(c, Change::Create(_)));
         let complete = self.is_complete() && !creating;
@@ -100,7 +100,7 @@ impl<'a> Builder<'a> {
             && condition.reason.as_deref() != Some(NEW_AVAILABLE)
             && let Some(since) = &condition.last_update_time
         {
-            // One second more, so that the deadline has really passed then.
+            // One second more, so that the deadline has passed by then.
             let left =
                 since.0.checked_add(deadline).map(|due| due.duration_since(self.now)).unwrap_or_default();
             plan.check_after = Some(left.max(SignedDuration::ZERO) + SignedDuration::from_secs(1));
@@ -156,7 +156,7 @@ impl<'a> Builder<'a> {
                 self.progressing("True", NEW_AVAILABLE, &format!("{subject} has successfully progressed."));
             }
         } else if reason == NEW_AVAILABLE && self.new.replicas == self.new.updated_replicas {
-            // Scaled, or a pod was lost, after the rollout was done: that is no rollout.
+            // Scaling or the loss of a pod after a completed rollout does not restart the rollout.
         } else if self.has_progressed() || self.progress().is_none() {
             self.progressing("True", "ReplicaSetUpdated", &format!("{subject} is progressing."));
             self.touch();
@@ -165,7 +165,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Progress moves the time from which the deadline counts.
+    /// Progress restarts the deadline.
     fn touch(&mut self) {
         let now = whole_seconds(self.now);
         for condition in self.new.conditions.iter_mut().flatten() {
@@ -187,7 +187,7 @@ fn whole_seconds(now: Timestamp) -> Time {
     Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
 }
 
-/// Zero is written as "not set", as Kubernetes does.
+/// Zero is stored as unset, as in Kubernetes.
 fn some(count: i32) -> Option<i32> {
     (count != 0).then_some(count)
 }
@@ -204,7 +204,7 @@ fn normal(status: &DeploymentStatus) -> DeploymentStatus {
     }
 }
 
-/// Sets a condition. Its transition time moves with its status, its update time with anything.
+/// Sets a condition. Its transition time changes with its status, its update time with any field.
 fn set(
     conditions: &mut Vec<DeploymentCondition>,
     now: Timestamp,

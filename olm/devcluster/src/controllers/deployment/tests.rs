@@ -54,7 +54,7 @@ fn decide_at(deployment: &Deployment, sets: &[ReplicaSet], now: Timestamp, runni
     plan(&Input { deployment, sets: &sets, has_running_pods: &|_| running, now })
 }
 
-/// What the plan does to sizes: name and new size.
+/// Resizes of the plan: name and new size.
 fn sizes(plan: &Plan) -> Vec<(String, i64)> {
     let size = |change: &Change| match change {
         Change::Create(set) => Some(("create".to_owned(), i64::from(set.spec.replicas.unwrap_or(0)))),
@@ -110,7 +110,7 @@ fn the_hash_depends_on_the_template_and_on_collisions() {
 }
 
 #[test]
-fn a_rolling_update_goes_step_by_step() {
+fn a_rolling_update_proceeds_step_by_step() {
     let d = deployment(json!({}), json!({}));
     // maxSurge 3, maxUnavailable 2.
     let create = decide(&d, &[set(&d, "old", 10, 10, 1)]);
@@ -201,7 +201,7 @@ fn status_is_written_once() {
 }
 
 #[test]
-fn a_rollout_that_stands_still_exceeds_its_deadline() {
+fn a_rollout_without_progress_exceeds_its_deadline() {
     let mut d = deployment(json!({"replicas": 2, "progressDeadlineSeconds": 60}), json!({}));
     let sets = [set(&d, "new", 2, 0, 2)];
     let first = decide(&d, &sets);

@@ -1,4 +1,4 @@
-//! How many pods of a PodDisruptionBudget may be evicted now. Pure.
+//! Allowed disruptions of a PodDisruptionBudget. Pure.
 
 use std::collections::BTreeMap;
 
@@ -16,16 +16,16 @@ use k8s_openapi::{
 
 use crate::controllers::pods;
 
-/// An evicted pod that is still there after this long will stay, it is taken.
+/// After this time an evicted pod that still exists is assumed to stay.
 const DELETION: SignedDuration = SignedDuration::from_secs(120);
 
-/// Whether the number of pods has to be learned from their controllers: a share, or how many may be missing.
+/// Whether the number of pods comes from their controllers: for a percentage, or for `maxUnavailable`.
 pub(crate) fn needs_scale(budget: &PodDisruptionBudget) -> bool {
     let Some(spec) = &budget.spec else { return false };
     spec.max_unavailable.is_some() || matches!(spec.min_available, Some(IntOrString::String(_)))
 }
 
-/// A number, or a share of a whole, rounded up.
+/// A number, or a percentage of a whole, rounded up.
 fn scaled(value: &IntOrString, whole: i32) -> Result<i32, String> {
     match value {
         IntOrString::Int(number) => Ok(*number),
@@ -43,14 +43,14 @@ fn scaled(value: &IntOrString, whole: i32) -> Result<i32, String> {
     }
 }
 
-/// What a budget counts.
+/// Expected and required pods of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub(crate) expected: i32,
     pub(crate) desired: i32,
 }
 
-/// How many pods there should be, and how many have to be healthy. `scale`: what their controllers ask for.
+/// Number of expected pods, and of pods that must be healthy. `scale`: replicas of their controllers.
 pub(crate) fn count(budget: &PodDisruptionBudget, pods: usize, scale: i32) -> Result<Counted, String> {
     let pods = i32::try_from(pods).unwrap_or(i32::MAX);
     let spec = budget.spec.clone().unwrap_or_default();
@@ -64,7 +64,7 @@ pub(crate) fn count(budget: &PodDisruptionBudget, pods: usize, scale: i32) -> Re
     }
 }
 
-/// Evicted pods that are not gone yet and count as gone; and when to look at them again.
+/// Evicted pods that still exist and count as gone; and the time at which the first of them expires.
 fn disrupted(
     budget: &PodDisruptionBudget,
     all: &[&Pod],
@@ -85,7 +85,7 @@ fn disrupted(
     (left, again)
 }
 
-/// The status of a budget, and when to work it out again without a reason from outside.
+/// The status of a budget, and the time of the next computation without an event.
 pub(crate) fn status(
     budget: &PodDisruptionBudget,
     all: &[&Pod],
@@ -114,7 +114,7 @@ pub(crate) fn status(
     (status, again)
 }
 
-/// What is said when the pods cannot be counted: nothing may be evicted.
+/// Status when the pods cannot be counted: no eviction is allowed.
 pub(crate) fn failed(budget: &PodDisruptionBudget, why: String, now: Timestamp) -> PodDisruptionBudgetStatus {
     let mut status = budget.status.clone().unwrap_or_default();
     status.disruptions_allowed = Some(0);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_to_be_healthy() {
+    fn required_healthy_pods() {
         let counted = |spec: Value| count(&budget(spec), 3, 5).map(|c| (c.expected, c.desired));
         assert_eq!(counted(json!({"minAvailable": 2})), Ok((3, 2)));
         assert_eq!(counted(json!({"minAvailable": "50%"})), Ok((5, 3)));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn evicted_pods_count_as_gone_until_they_have_been_there_for_too_long() {
+    fn evicted_pods_count_as_gone_for_a_limited_time() {
         // given three healthy pods, one that is not, and one that was evicted a minute ago
         let pods = [pod("a", "True"), pod("b", "True"), pod("c", "True"), pod("d", "False")];
         let all: Vec<&Pod> = pods.iter().collect();
@@ -184,17 +184,17 @@ mod tests {
         // when it is counted
         let counted = Counted { expected: 4, desired: 1 };
         let (made, again) = status(&budget, &all, counted, now);
-        // then the evicted one is not healthy any more
+        // then the evicted one does not count as healthy any more
         assert_eq!(
             (made.current_healthy, made.disruptions_allowed, made.observed_generation),
             (Some(2), Some(1), Some(3))
         );
         assert_eq!(made.disrupted_pods.unwrap().into_keys().collect::<Vec<_>>(), ["c"]);
         assert_eq!(again, Some(SignedDuration::from_secs(60)));
-        // and is again when it was not deleted
+        // and counts again when it was not deleted in time
         let (made, again) = status(&budget, &all, counted, now + SignedDuration::from_secs(61));
         assert_eq!((made.current_healthy, made.disruptions_allowed, again), (Some(3), Some(2), None));
-        // and where no pod is expected none may go
+        // and without expected pods no disruption is allowed
         assert_eq!(
             status(&budget, &[], Counted { expected: 0, desired: 0 }, now).0.disruptions_allowed,
             Some(0)

@@ -1,4 +1,4 @@
-//! PodDisruptionBudgets: how many of their pods may be evicted; the eviction itself is the API server's.
+//! PodDisruptionBudgets: computes the allowed disruptions; the API server performs evictions.
 
 mod budget;
 
@@ -27,7 +27,7 @@ use super::{
     inventory::Inventory,
 };
 
-/// When to look again at pods that could not be counted.
+/// Delay of the retry when pods could not be counted.
 const AFTER_FAILURE: Duration = Duration::from_secs(30);
 
 pub(crate) struct Controller {
@@ -40,7 +40,7 @@ pub(crate) struct Controller {
     pub(crate) events: Recorder,
 }
 
-/// Whether a budget is about a pod. An empty selector means all pods of the namespace, none at all means none.
+/// Whether a budget selects a pod. An empty selector selects all pods of the namespace, a missing one none.
 pub(crate) fn covers(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
     let selector = budget.spec.as_ref().and_then(|spec| spec.selector.clone());
     let selector = selector.and_then(|selector| Selector::try_from(selector).ok());
@@ -76,7 +76,7 @@ impl Controller {
         }
     }
 
-    /// How many pods the controllers of these pods ask for together.
+    /// Sum of the replicas of the controllers of these pods.
     async fn scale(&self, budget: &PodDisruptionBudget, pods: &[&Pod]) -> Result<Result<i32, String>, Error> {
         let namespace = budget.metadata.namespace.as_deref().unwrap_or_default();
         let mut scales: HashMap<String, i32> = HashMap::new();
@@ -103,7 +103,7 @@ impl Controller {
         Ok(Ok(scales.values().fold(0, |sum: i32, scale| sum.saturating_add(*scale))))
     }
 
-    /// Who decides on the number of a controller's pods, and on which.
+    /// The controller with the replica count of a pod, and its count.
     async fn scale_of(
         &self,
         namespace: &str,
@@ -152,7 +152,7 @@ impl Controller {
         budget: &PodDisruptionBudget,
         status: &PodDisruptionBudgetStatus,
     ) -> Result<(), Error> {
-        // Evicted pods that are not listed any more must go: a merge would keep them.
+        // Evicted pods that are not listed any more must be set to null: a merge patch would keep them.
         let mut wanted = serde_json::to_value(status).unwrap_or_default();
         let present = serde_json::to_value(&budget.status).unwrap_or_default();
         let same = |field: &str| wanted.get(field) == present.get(field);
@@ -175,7 +175,7 @@ impl Controller {
             }
         }
         let key = Key::of(budget);
-        // An eviction that was granted meanwhile must not be forgotten: the version is a precondition.
+        // A concurrent eviction must not be lost: the version is a precondition.
         let patch = Patch::Merge(json!({
             "metadata": { "uid": budget.uid(), "resourceVersion": budget.resource_version() }, "status": wanted,
         }));

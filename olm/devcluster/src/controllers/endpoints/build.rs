@@ -1,4 +1,4 @@
-//! What the endpoints of a Service should be: pure.
+//! Computes the endpoints of a Service: pure.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -26,7 +26,7 @@ const SLICE_MANAGER: &str = "endpointslice-controller.k8s.io";
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 const MANAGER: &str = "endpoint-controller";
 const HEADLESS: &str = "service.kubernetes.io/headless";
-/// Endpoints in one slice.
+/// Limit of endpoints per slice.
 const PER_SLICE: usize = 100;
 
 pub(crate) fn has_selector(service: &Service) -> bool {
@@ -34,7 +34,6 @@ pub(crate) fn has_selector(service: &Service) -> bool {
     spec.type_.as_deref() != Some("ExternalName") && spec.selector.as_ref().is_some_and(|s| !s.is_empty())
 }
 
-/// Whether a pod belongs to a Service.
 pub(crate) fn selects(service: &Service, pod: &Pod) -> bool {
     let selector = service.spec.as_ref().and_then(|spec| spec.selector.as_ref());
     selector.is_some_and(|selector| {
@@ -42,7 +41,7 @@ pub(crate) fn selects(service: &Service, pod: &Pod) -> bool {
     })
 }
 
-/// The Service whose slice this is, if it is one of ours.
+/// The Service of a slice, if this controller manages it.
 pub(crate) fn service_of(slice: &EndpointSlice) -> Option<Key> {
     let labels = slice.labels();
     let name = labels
@@ -67,7 +66,7 @@ fn ports(service: &Service) -> &[ServicePort] {
     service.spec.as_ref().and_then(|spec| spec.ports.as_deref()).unwrap_or_default()
 }
 
-/// The number of a port in one pod; nothing when the pod has no port of that name.
+/// The number of a port in one pod; `None` when the pod has no port of that name.
 fn target(port: &ServicePort, pod: &Pod) -> Option<i32> {
     match &port.target_port {
         None => Some(port.port),
@@ -101,7 +100,7 @@ fn addresses(pod: &Pod) -> Vec<IpAddr> {
     addresses
 }
 
-/// The name under which DNS knows the pod within a headless Service.
+/// DNS name of the pod within a headless Service.
 fn hostname(service: &Service, pod: &Pod) -> Option<String> {
     let spec = pod.spec.as_ref()?;
     let name = spec.hostname.clone().filter(|name| !name.is_empty())?;
@@ -136,7 +135,7 @@ fn labels(service: &Service, own: &[(&str, &str)]) -> BTreeMap<String, String> {
 pub(super) fn slices(service: &Service, pods: &[&Pod]) -> Vec<EndpointSlice> {
     type Ports = Vec<(String, String, i32, Option<String>)>;
     let mut groups: BTreeMap<(bool, Ports), Vec<Endpoint>> = BTreeMap::new();
-    // A Service without endpoints still has a slice that says so.
+    // A Service without endpoints still has an empty slice.
     if pods.iter().all(|pod| addresses(pod).is_empty() || is_finished(pod)) {
         groups.insert((false, Vec::new()), Vec::new());
     }
@@ -209,7 +208,7 @@ pub(super) fn slices(service: &Service, pods: &[&Pod]) -> Vec<EndpointSlice> {
     slices
 }
 
-/// Five letters that depend on the content alone: the same slice keeps its name.
+/// Five letters derived from the content, so that the same slice keeps its name.
 fn suffix(text: &str) -> String {
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
@@ -230,7 +229,7 @@ pub(super) fn endpoints(service: &Service, pods: &[&Pod]) -> Endpoints {
     type Ports = Vec<(Option<String>, i32, String, Option<String>)>;
     let mut groups: BTreeMap<Ports, (Vec<EndpointAddress>, Vec<EndpointAddress>)> = BTreeMap::new();
     for pod in pods {
-        // The old API has no word for "leaving": such pods are out at once.
+        // The old API has no state for terminating pods: they are removed at once.
         if is_finished(pod) || is_terminating(pod) && !publishes_not_ready(service) {
             continue;
         }
@@ -246,7 +245,7 @@ pub(super) fn endpoints(service: &Service, pods: &[&Pod]) -> Endpoints {
                 ))
             })
             .collect();
-        // With ports of which this pod has none, it serves nothing.
+        // A pod without any of the Service's ports serves nothing.
         if resolved.is_empty() && !ports(service).is_empty() {
             continue;
         }
@@ -342,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn ready_and_not_ready_and_leaving() {
+    fn ready_and_not_ready_and_terminating() {
         let pods = [
             pod("a", "10.0.0.1", true, 8080),
             pod("b", "10.0.0.2", false, 8080),

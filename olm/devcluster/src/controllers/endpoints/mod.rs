@@ -1,6 +1,6 @@
 //! Endpoints and EndpointSlices of Services with a selector.
 //!
-//! [`build`] works out what they should be; this file writes what differs.
+//! [`build`] computes the desired objects; this file writes the differences.
 
 mod build;
 
@@ -38,7 +38,8 @@ impl Controller {
             }
             return Ok(None);
         };
-        // Without a selector somebody else looks after them, and nothing may be added to what is leaving.
+        // Without a selector another writer manages them, and a Service that is being deleted gets no new
+        // objects.
         if !build::has_selector(&service) || service.metadata.deletion_timestamp.is_some() {
             return Ok(None);
         }

@@ -60,7 +60,7 @@ fn owners_are_looked_up_by_uid_and_place() {
 }
 
 #[test]
-fn a_foreground_owner_waits_for_what_blocks_it() {
+fn a_foreground_owner_waits_for_its_blocking_dependents() {
     let owner = going(node("Secret", "n", "s", &[]), FOREGROUND);
     let blocking = node("ConfigMap", "n", "m", &[("Secret", "s", true)]);
     let other = node("ConfigMap", "n", "o", &[("Secret", "s", false)]);
@@ -100,7 +100,7 @@ fn verdicts() {
 }
 
 #[test]
-fn who_is_affected() {
+fn affected_objects() {
     let owner = node("Secret", "n", "s", &[]);
     let child = node("ConfigMap", "n", "m", &[("Secret", "s", true)]);
     let event =
@@ -123,7 +123,7 @@ fn who_is_affected() {
 }
 
 #[test]
-fn the_graph_forgets() {
+fn the_graph_drops_removed_objects() {
     let child = node("ConfigMap", "n", "m", &[("Secret", "s", true)]);
     let mut graph = graph(std::slice::from_ref(&child));
     assert_eq!(graph.dependents("s").len(), 1);
@@ -135,7 +135,8 @@ fn the_graph_forgets() {
     assert!(graph.dependents("s").is_empty());
 }
 
-/// A controller whose server has a child and, until it is deleted, its owner; the graph has the child alone.
+/// A controller whose server has a dependent and, until it is deleted, its owner; the graph has only the
+/// dependent.
 fn behind(requests: &Arc<std::sync::Mutex<Vec<String>>>, owner_exists: bool) -> Controller {
     let requests = requests.clone();
     let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
@@ -169,12 +170,12 @@ fn behind(requests: &Arc<std::sync::Mutex<Vec<String>>>, owner_exists: bool) -> 
 }
 
 #[tokio::test]
-async fn an_object_whose_owner_no_watch_reported_is_looked_at_again() {
+async fn an_object_with_an_unwatched_owner_is_rechecked() {
     let requests = Arc::default();
-    let looked = behind(&requests, true).reconcile("m".to_owned()).await.unwrap();
-    assert_eq!(looked, Some(UNWATCHED_OWNER));
-    let looked = behind(&requests, false).reconcile("m".to_owned()).await.unwrap();
-    assert_eq!(looked, None);
+    let recheck = behind(&requests, true).reconcile("m".to_owned()).await.unwrap();
+    assert_eq!(recheck, Some(UNWATCHED_OWNER));
+    let recheck = behind(&requests, false).reconcile("m".to_owned()).await.unwrap();
+    assert_eq!(recheck, None);
     let last = requests.lock().unwrap().last().cloned();
     assert_eq!(last.as_deref(), Some("DELETE /api/v1/namespaces/n/configmaps/m"));
 }

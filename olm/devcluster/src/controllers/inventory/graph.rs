@@ -1,4 +1,4 @@
-//! Objects and their owners: pure bookkeeping, and the questions that the garbage collector asks.
+//! The ownership graph, and its queries for the garbage collector. Pure.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -13,7 +13,7 @@ use super::Kind;
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 pub(crate) const ORPHAN: &str = "orphan";
 
-/// Which object this is.
+/// Identity of an object.
 #[derive(Debug, Clone)]
 pub(crate) struct Identity {
     pub(crate) kind: Arc<Kind>,
@@ -33,7 +33,7 @@ impl std::fmt::Display for Identity {
     }
 }
 
-/// An object, as far as ownership goes.
+/// An object in the ownership graph.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub(crate) id: Identity,
@@ -56,12 +56,12 @@ impl Node {
         self.finalizers.iter().any(|name| name == finalizer)
     }
 
-    /// It waits for its dependents to go.
+    /// Foreground deletion: it waits for the deletion of its dependents.
     pub(crate) fn waits_for_dependents(&self) -> bool {
         self.deleting && self.has(FOREGROUND)
     }
 
-    /// It waits for its dependents to be let go.
+    /// It waits for the release of its dependents.
     pub(crate) fn orphans_dependents(&self) -> bool {
         self.deleting && self.has(ORPHAN)
     }
@@ -77,7 +77,7 @@ impl Node {
     }
 }
 
-/// How to delete.
+/// Deletion propagation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Policy {
     Background,
@@ -85,24 +85,24 @@ pub(crate) enum Policy {
     Orphan,
 }
 
-/// What is known about one owner.
+/// State of an owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// It exists.
     Solid,
-    /// It is being deleted and waits for this object to go first.
+    /// It is being deleted and waits for the deletion of this object.
     Waiting,
     /// It does not exist.
     Absent,
-    /// Nobody here knows: the server must be asked.
+    /// Not in the graph: the server must be queried.
     Unknown,
 }
 
-/// What to do about an object with owners.
+/// Action for an object with owners.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Keep,
-    /// Some owners are left; forget these.
+    /// Some owners exist; remove the references to these.
     Forget(Vec<String>),
     Delete(Policy),
 }
@@ -118,7 +118,7 @@ impl Graph {
         self.nodes.get(uid)
     }
 
-    /// Puts an object in; returns the owners that it has no more.
+    /// Inserts an object; returns the owners that it no longer has.
     pub(crate) fn put(&mut self, node: Node) -> Vec<String> {
         let uid = node.id.uid.clone();
         let new: HashSet<&String> = node.owners.iter().map(|owner| &owner.uid).collect();
@@ -174,18 +174,18 @@ impl Graph {
             .collect()
     }
 
-    /// Whether an object keeps its foreground-deleted owner from going.
+    /// Whether an object blocks the foreground deletion of its owner.
     pub(crate) fn blocks(node: &Node, owner: &str) -> bool {
         node.owners
             .iter()
             .any(|reference| reference.uid == owner && reference.block_owner_deletion == Some(true))
     }
 
-    /// What is known about an owner of `node`.
+    /// State of an owner of `node`.
     pub(crate) fn owner(&self, node: &Node, reference: &OwnerReference) -> Owner {
         let Some(owner) = self.nodes.get(&reference.uid) else { return Owner::Unknown };
-        // A reference names an object of its own namespace or of none; with the right uid but a wrong name, kind or
-        // namespace it names something that does not exist.
+        // A reference names an object of the same namespace or a cluster-scoped one; with the right uid but a
+        // wrong name, kind or namespace it names a missing object.
         let same_place = owner.id.namespace.is_empty() || owner.id.namespace == node.id.namespace;
         let same_object = owner.id.name == reference.name && owner.id.kind.resource.kind == reference.kind;
         if !same_place || !same_object {
@@ -198,7 +198,7 @@ impl Graph {
         }
     }
 
-    /// Decides about an object, given what is known about each of its owners.
+    /// The action for an object, given the state of each of its owners.
     pub(crate) fn judge(&self, node: &Node, owners: &[(String, Owner)]) -> Verdict {
         let of = |wanted: Owner| {
             owners.iter().filter(move |(_, owner)| *owner == wanted).map(|(uid, _)| uid.clone())
@@ -213,7 +213,7 @@ impl Graph {
             return if forget.is_empty() { Verdict::Keep } else { Verdict::Forget(forget) };
         }
         if !waiting.is_empty() && !self.dependents(&node.id.uid).is_empty() {
-            // The owner waits for this, so this waits for its own.
+            // The owner waits for this object, which in turn waits for its dependents.
             return Verdict::Delete(Policy::Foreground);
         }
         Verdict::Delete(node.policy())

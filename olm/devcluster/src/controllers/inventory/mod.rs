@@ -1,7 +1,7 @@
-//! The metadata of every object of every kind, and who owns whom.
+//! The metadata of every object of every kind, and the ownership graph.
 //!
-//! Discovery says which kinds there are; each gets one metadata watch. When a CustomResourceDefinition changes, discovery
-//! runs again. The garbage collector and the namespace controller live on this.
+//! Discovery lists the kinds; each gets one metadata watch. When a CustomResourceDefinition changes,
+//! discovery runs again. The garbage collector and the namespace controller use this.
 
 pub(crate) mod graph;
 
@@ -25,18 +25,18 @@ use tokio_util::sync::CancellationToken;
 use self::graph::{Graph, Identity, Node};
 use super::error::{During, Error, unless_gone};
 
-/// Interval of discovery without an event, that of Kubernetes' garbage collector. Discovery may list a kind after its definition is
-/// established, and foreground deletion never ends for objects of a kind that is not watched.
+/// Interval of discovery without an event, that of Kubernetes' garbage collector. Discovery may list a kind
+/// after its definition is established, and foreground deletion never ends for objects of a kind that is not
+/// watched.
 const REDISCOVER: Duration = Duration::from_secs(30);
-/// Discovery after a change of the CRDs waits this long for more of them.
+/// Delay of discovery after a change of the CRDs, to batch further changes.
 const SETTLE: Duration = Duration::from_millis(10);
-/// How long starting workers may wait for the first list of all kinds.
+/// Limit of the wait for the first list of all kinds before workers start.
 const FIRST_LISTS: Duration = Duration::from_secs(10);
 
-/// Lists at a time.
+/// Concurrent lists.
 const PARALLEL: usize = 8;
 
-/// A kind of objects.
 #[derive(Debug, Clone)]
 pub(crate) struct Kind {
     pub(crate) resource: ApiResource,
@@ -49,7 +49,7 @@ impl Kind {
         self.capabilities.supports_operation(verb)
     }
 
-    /// The interface to objects of this kind, metadata only.
+    /// A client for objects of this kind, metadata only.
     pub(crate) fn api(&self, client: &Client, namespace: &str) -> Api<PartialObjectMeta> {
         if self.namespaced && !namespace.is_empty() {
             Api::namespaced_with(client.clone(), namespace, &self.resource)
@@ -84,15 +84,15 @@ impl Kind {
     }
 }
 
-/// Something happened to an object: what it is now (or was, when `removed`), and its owners before.
+/// A change of an object: its state now (or before it was `removed`), and its previous owners.
 pub(crate) struct Happened {
     pub(crate) node: Node,
     pub(crate) removed: bool,
-    /// Owners that it had before and has no more.
+    /// Owners that it no longer has.
     pub(crate) left_owners: Vec<String>,
 }
 
-/// Called for everything that happens.
+/// Called for every change.
 pub(crate) type Listener = Box<dyn Fn(&Happened) + Send + Sync>;
 
 pub(crate) struct Inventory {
@@ -114,7 +114,7 @@ impl Inventory {
         })
     }
 
-    /// Without watches: it knows these kinds and no object.
+    /// Without watches: contains these kinds and no objects.
     #[cfg(test)]
     pub(crate) fn for_tests(client: Client, kinds: Vec<Kind>) -> Arc<Self> {
         let inventory = Self::new(client);
@@ -126,12 +126,12 @@ impl Inventory {
         self.graph.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The kinds found last.
+    /// Kinds of the last discovery.
     pub(crate) fn kinds(&self) -> Vec<Kind> {
         self.kinds.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The kind that an owner reference speaks of.
+    /// The kind of an owner reference.
     pub(crate) fn find(&self, api_version: &str, kind: &str) -> Option<Kind> {
         let same_group = |a: &str, b: &str| {
             let group =
@@ -144,7 +144,7 @@ impl Inventory {
             .find(|k| k.resource.kind == kind && same_group(&k.resource.api_version, api_version))
     }
 
-    /// Asks the server which kinds there are.
+    /// Queries the kinds of the server.
     pub(crate) async fn discover(&self) -> Result<Vec<Kind>, Error> {
         let discovery = match Discovery::new(self.client.clone()).run_aggregated().await {
             Ok(discovery) => discovery,
@@ -173,7 +173,7 @@ impl Inventory {
         Ok(kinds)
     }
 
-    /// Asks the server for everything that names an owner: the truth, where the graph may be a moment behind.
+    /// Queries the server for all objects with this owner: authoritative, where the graph may lag behind.
     pub(crate) async fn find_dependents(&self, owner: &Node) -> Result<Vec<Node>, Error> {
         let namespace = &owner.id.namespace;
         let kinds = self.kinds().into_iter().filter(is_watched);
@@ -197,13 +197,13 @@ impl Inventory {
         Ok(lists.into_iter().flatten().collect())
     }
 
-    /// Waits until everything was listed once.
+    /// Waits until all kinds were listed once.
     pub(crate) async fn ready(&self) {
         // The sender lives as long as this inventory.
         let _ = self.ready.subscribe().wait_for(|ready| *ready).await;
     }
 
-    /// Keeps one watch per kind until `shutdown`.
+    /// Runs one watch per kind until `shutdown`.
     pub(crate) async fn run(self: Arc<Self>, listeners: Vec<Listener>, shutdown: CancellationToken) {
         let listeners = Arc::new(listeners);
         let mut watches: HashMap<(String, String), CancellationToken> = HashMap::new();
@@ -233,7 +233,7 @@ impl Inventory {
                         });
                     }
                     if !*self.ready.borrow() {
-                        // One kind that cannot be listed must not hold up the others for ever.
+                        // A kind that cannot be listed must not block the others.
                         let all = futures::future::join_all(first);
                         let _ = tokio::time::timeout(FIRST_LISTS, all).await;
                         self.ready.send_replace(true);
@@ -288,7 +288,7 @@ impl Inventory {
                 }
                 Ok(watcher::Event::InitDone) => {
                     if let Some(listed) = listed.take() {
-                        // The receiver may have given up waiting.
+                        // The receiver may have timed out.
                         let _ = listed.send(());
                     }
                     let gone = self.graph().others(&kind.resource, &seen);
@@ -300,7 +300,7 @@ impl Inventory {
                 }
                 Err(error) => {
                     tracing::debug!(kind = %kind.resource.kind, %error, "watch failed, restarting");
-                    // The kind may be gone.
+                    // The kind may no longer be served.
                     self.rediscover.notify_one();
                     continue;
                 }
@@ -314,7 +314,7 @@ impl Inventory {
                 }
             }
         }
-        // The kind is not served any more: its objects are gone with it.
+        // The kind is no longer served: its objects are removed.
         let gone = self.graph().others(&kind.resource, &HashSet::new());
         for happened in gone.into_iter().filter_map(|uid| self.remove(&uid)) {
             for listener in listeners.iter() {
@@ -334,7 +334,7 @@ impl Inventory {
     }
 }
 
-/// Events own nothing and nobody cleans them up one by one; watching them would be most of the work.
+/// Events own nothing and are not garbage-collected one by one; watching them would be most of the work.
 fn is_watched(kind: &Kind) -> bool {
     kind.supports(verbs::WATCH) && kind.resource.kind != "Event"
 }

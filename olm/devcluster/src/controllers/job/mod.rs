@@ -1,4 +1,4 @@
-//! Jobs: pods that run to their end, as often as asked for.
+//! Jobs: pods that run to completion, the requested number of times.
 
 mod plan;
 
@@ -21,7 +21,7 @@ use super::{
     events::Recorder,
 };
 
-/// Pods made in one go.
+/// Limit of pods created per reconciliation.
 const BURST: usize = 100;
 
 pub(crate) struct Controller {
@@ -38,7 +38,7 @@ impl Controller {
 
     pub(crate) async fn reconcile(&self, key: Key) -> Result<Option<Duration>, Error> {
         let Some(job) = self.jobs.get(&key) else {
-            // Its pods go with it, and must not wait to be counted.
+            // Its pods are deleted with it, and must not wait to be counted.
             return self.release_orphans(&key).await.map(|()| None);
         };
         let uid = job.uid().unwrap_or_default();
@@ -58,7 +58,7 @@ impl Controller {
         }
         if job.status.as_ref() != Some(&planned.status) {
             self.write_status(&job, &planned.status).await?;
-            self.tell(&job, &planned.status);
+            self.report(&job, &planned.status);
         }
         for pod in pods.iter().filter(|pod| planned.release.contains(&pod.name_any())) {
             self.release(pod).await?;
@@ -75,7 +75,7 @@ impl Controller {
         Ok(planned.again.and_then(|wait| Duration::try_from(wait).ok()))
     }
 
-    fn tell(&self, job: &Job, status: &JobStatus) {
+    fn report(&self, job: &Job, status: &JobStatus) {
         let known = |ty: &str| {
             let conditions = job.status.iter().flat_map(|status| status.conditions.iter().flatten());
             conditions.into_iter().any(|known| known.type_ == ty && known.status == "True")
@@ -112,7 +112,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Lets a pod go that was counted.
+    /// Removes the tracking finalizer of a counted pod.
     async fn release(&self, pod: &Pod) -> Result<(), Error> {
         let all = pod.finalizers();
         let left: Vec<&String> = all.iter().filter(|finalizer| *finalizer != plan::TRACKING).collect();
@@ -155,7 +155,7 @@ impl Controller {
     async fn write_status(&self, job: &Job, status: &JobStatus) -> Result<(), Error> {
         let key = Key::of(job);
         let mut value = serde_json::to_value(status).unwrap_or_default();
-        // A merge patch keeps what it does not mention.
+        // A merge patch keeps fields that it does not mention.
         for field in ["startTime", "active", "succeeded", "failed"] {
             value.as_object_mut().map(|value| value.entry(field).or_insert(serde_json::Value::Null));
         }
@@ -163,7 +163,7 @@ impl Controller {
             let lists = value["uncountedTerminatedPods"].as_object_mut();
             lists.map(|lists| lists.entry(list).or_insert(serde_json::Value::Null));
         }
-        // What is counted depends on what was counted before: nobody else may have written meanwhile.
+        // The count is based on the previous count: a concurrent write must be a conflict.
         let patch = Patch::Merge(json!({
             "metadata": { "uid": job.uid(), "resourceVersion": job.resource_version() }, "status": value,
         }));

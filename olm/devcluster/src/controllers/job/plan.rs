@@ -1,7 +1,8 @@
-//! What a Job needs next. Pure: job, pods and time in; status and actions out.
+//! Decides the actions for a Job. Pure: job, pods and time in; status and actions out.
 //!
-//! A pod that has ended is counted in two steps, so that none is lost or counted twice, whoever deletes it: first its UID
-//! stands in `status.uncountedTerminatedPods`, then its finalizer is taken, and only then does a counter go up.
+//! A finished pod is counted in two steps, so that none is lost or counted twice, whichever client deletes
+//! it: first its UID is stored in `status.uncountedTerminatedPods`, then its finalizer is removed, and only
+//! then does a counter increase.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
@@ -15,13 +16,13 @@ use kube::ResourceExt;
 
 use crate::controllers::{claim::controller_reference, pods};
 
-/// Keeps a pod until it has been counted.
+/// Finalizer of a pod that is not counted yet.
 pub(crate) const TRACKING: &str = "batch.kubernetes.io/job-tracking";
-/// Delay before a failed pod is replaced, doubled with every failure.
+/// Delay in seconds before a failed pod is replaced, doubled with every failure.
 const FIRST_DELAY: i64 = 10;
 const LAST_DELAY: i64 = 600;
 
-/// What to do, in this order: write the status, let pods go, delete, create.
+/// Actions, in this order: write the status, release pods, delete, create.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) status: JobStatus,
@@ -29,9 +30,9 @@ pub(crate) struct Plan {
     pub(crate) release: Vec<String>,
     pub(crate) delete: Vec<String>,
     pub(crate) create: usize,
-    /// The Job itself has been over for long enough.
+    /// The Job is finished and its TTL has expired.
     pub(crate) remove: bool,
-    /// Look again after this.
+    /// Delay of the next reconciliation.
     pub(crate) again: Option<SignedDuration>,
 }
 
@@ -72,7 +73,7 @@ fn set(status: &mut JobStatus, ty: &str, value: &str, reason: &str, message: &st
     });
 }
 
-/// How a pod ended; one that is being deleted before it has succeeded counts as failed.
+/// Whether a finished pod succeeded; one that is deleted before it has succeeded counts as failed.
 fn ended(pod: &Pod) -> Option<bool> {
     match pods::phase(pod) {
         "Succeeded" => Some(true),
@@ -95,7 +96,7 @@ fn restarts(pod: &Pod) -> i32 {
     all.map(|container| container.restart_count).sum()
 }
 
-/// When a pod ended, as far as it says so.
+/// End time of a pod, if reported.
 fn end_of(pod: &Pod) -> Option<Timestamp> {
     let containers = pod.status.as_ref()?.container_statuses.iter().flatten();
     let ends =
@@ -103,7 +104,7 @@ fn end_of(pod: &Pod) -> Option<Timestamp> {
     ends.map(|time| time.0).max().or_else(|| Some(pod.metadata.deletion_timestamp.as_ref()?.0))
 }
 
-/// How long the next pod has to wait because of those that failed since the last one that succeeded.
+/// Backoff of the next pod, from the failures since the last success.
 fn delay(pods: &[&Pod], now: Timestamp) -> Option<SignedDuration> {
     let success = pods.iter().filter(|pod| ended(pod) == Some(true)).filter_map(|pod| end_of(pod)).max();
     let failures: Vec<Timestamp> = pods
@@ -118,7 +119,6 @@ fn delay(pods: &[&Pod], now: Timestamp) -> Option<SignedDuration> {
     (rest > SignedDuration::ZERO).then_some(rest)
 }
 
-/// Decides.
 pub(crate) fn plan(job: &Job, pods: &[&Pod], now: Timestamp) -> Plan {
     let spec = job.spec.clone().unwrap_or_default();
     let mut plan = Plan { status: job.status.clone().unwrap_or_default(), ..Plan::default() };
@@ -164,12 +164,12 @@ fn uncounted(status: &JobStatus) -> usize {
     })
 }
 
-/// As Kubernetes writes counters: none is nothing.
+/// Zero is stored as unset, as in Kubernetes.
 fn counter(count: i32) -> Option<i32> {
     (count != 0).then_some(count)
 }
 
-/// Counts pods that have ended; returns how many have succeeded and failed in all.
+/// Counts finished pods; returns the total of succeeded and failed ones.
 fn count(plan: &mut Plan, pods: &[&Pod]) -> (i32, i32) {
     let tracked_uid =
         |uid: &String| pods.iter().any(|pod| is_tracked(pod) && pod.metadata.uid.as_ref() == Some(uid));
@@ -184,7 +184,7 @@ fn count(plan: &mut Plan, pods: &[&Pod]) -> (i32, i32) {
         let before = uids.len();
         uids.retain(tracked_uid);
         let counted = so_far.unwrap_or(0).saturating_add(number(before - uids.len()));
-        // Those whose UID is stored may go now; the others once the status is written.
+        // Pods whose UID is stored are released now; the others once the status is written.
         for pod in pods.iter().filter(|pod| is_tracked(pod) && ended(pod) == Some(index == 0)) {
             let uid = pod.metadata.uid.clone().unwrap_or_default();
             if !uids.contains(&uid) {
@@ -217,7 +217,7 @@ fn start(plan: &mut Plan, now: Timestamp) {
     }
 }
 
-/// Whether the Job has reached what it is for, or cannot any more.
+/// Whether the Job is complete or has failed.
 fn judge(spec: &JobSpec, plan: &mut Plan, active: &[&&Pod], succeeded: i32, failed: i32, now: Timestamp) {
     if has(&plan.status, "FailureTarget") || has(&plan.status, "SuccessCriteriaMet") {
         return;
@@ -249,7 +249,7 @@ fn judge(spec: &JobSpec, plan: &mut Plan, active: &[&&Pod], succeeded: i32, fail
     }
 }
 
-/// Nothing of the Job runs any more.
+/// Completes or fails a Job without running pods.
 fn finish(plan: &mut Plan, success: bool, now: Timestamp) {
     let (from, to) = if success { ("SuccessCriteriaMet", "Complete") } else { ("FailureTarget", "Failed") };
     let known = plan.status.conditions.iter().flatten().find(|condition| condition.type_ == from).cloned();
@@ -260,7 +260,7 @@ fn finish(plan: &mut Plan, success: bool, now: Timestamp) {
     }
 }
 
-/// As many pods as are needed and allowed at a time.
+/// Creates or deletes pods up to the required number and the parallelism.
 fn replicate(
     spec: &JobSpec,
     plan: &mut Plan,
@@ -271,7 +271,7 @@ fn replicate(
 ) {
     let parallelism = usize::try_from(spec.parallelism.unwrap_or(1)).unwrap_or(0);
     let wanted = match spec.completions {
-        // A queue of work that one pod has found empty needs no more pods.
+        // In a work queue Job, the first success means that no more pods are needed.
         None if succeeded > 0 => active.len().min(parallelism),
         None => parallelism,
         Some(completions) => usize::try_from(completions - succeeded).unwrap_or(0).min(parallelism),
@@ -291,7 +291,7 @@ fn replicate(
     }
 }
 
-/// A Job that is over goes after a while, when it says after which.
+/// Removes a finished Job after its TTL, if set.
 fn over(spec: &JobSpec, plan: &mut Plan, now: Timestamp) {
     let Some(seconds) = spec.ttl_seconds_after_finished else { return };
     let end = plan.status.conditions.iter().flatten().find(|condition| {

@@ -1,4 +1,4 @@
-//! ReplicaSets: as many pods as asked for.
+//! ReplicaSets: maintains the requested number of pods.
 
 mod plan;
 
@@ -20,7 +20,7 @@ use super::{
     pods::is_active,
 };
 
-/// Pods made or deleted in one go.
+/// Limit of pods created or deleted per reconciliation.
 const BURST: usize = 100;
 
 pub(crate) struct Controller {
@@ -71,12 +71,12 @@ impl Controller {
         Ok(check_after.and_then(|wait| Duration::try_from(wait).ok()))
     }
 
-    /// Those that were not deleted a moment ago.
+    /// Pods without a recent deletion.
     fn still_active(&self, pods: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
         pods.iter().filter_map(|pod| self.pods.get(&Key::of(&**pod))).filter(|pod| is_active(pod)).collect()
     }
 
-    /// Makes pods, few at first and then more at a time: what refuses one will refuse the next.
+    /// Creates pods in batches of growing size: a rejection of one usually applies to all.
     async fn create(&self, set: &ReplicaSet, missing: usize, pods: &mut Vec<Arc<Pod>>) -> Result<(), Error> {
         let key = Key::of(set);
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
@@ -122,7 +122,7 @@ impl Controller {
             let result = api.delete(&key.name, &params).await.during(|| format!("delete pod {key}"));
             if let Some(answer) = unless_gone(result)? {
                 self.events.normal(set, "SuccessfulDelete", format!("Deleted pod: {}", key.name));
-                // Until the watch says so: it counts as leaving from now on.
+                // Until the watch reports it, the pod counts as terminating.
                 let leaving = answer.left().unwrap_or_else(|| {
                     let mut pod = (**pod).clone();
                     pod.metadata.deletion_timestamp =
@@ -155,7 +155,7 @@ impl Controller {
     }
 
     async fn write_status(&self, key: &Key, mut status: serde_json::Value) -> Result<(), Error> {
-        // A merge patch keeps what it does not mention; what is zero now must be said.
+        // A merge patch keeps fields that it does not mention, so zero is written as null.
         for field in ["readyReplicas", "availableReplicas", "fullyLabeledReplicas", "conditions"] {
             if status.get(field).is_none() {
                 status[field] = serde_json::Value::Null;

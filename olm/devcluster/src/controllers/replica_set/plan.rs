@@ -33,7 +33,7 @@ pub(super) fn pod(set: &ReplicaSet) -> Pod {
     Pod { metadata, spec: template.spec, status: None }
 }
 
-/// Which pods go first: those that are the least loss.
+/// Pods to delete, in Kubernetes' order of preference: the least loss first.
 pub(super) fn to_delete(pods: &[Arc<Pod>], count: usize) -> Vec<Arc<Pod>> {
     let mut ranked: Vec<&Arc<Pod>> = pods.iter().collect();
     ranked.sort_by_key(|pod| {
@@ -67,7 +67,7 @@ pub(super) fn to_delete(pods: &[Arc<Pod>], count: usize) -> Vec<Arc<Pod>> {
     ranked.into_iter().take(count).cloned().collect()
 }
 
-/// The status for these pods, and when it will change by itself.
+/// The status for these pods, and the time of its next change without an event.
 pub(super) fn status(
     set: &ReplicaSet,
     pods: &[&Pod],
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn status_counts_and_asks_for_another_look() {
+    fn status_counts_pods_and_requests_a_recheck() {
         let set: ReplicaSet = serde_json::from_value(json!({
             "metadata": {"name": "r", "generation": 3},
             "spec": {"replicas": 2, "minReadySeconds": 10, "selector": {"matchLabels": {"a": "b"}},

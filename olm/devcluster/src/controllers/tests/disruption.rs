@@ -29,7 +29,7 @@ async fn deployed(cluster: &Cluster, replicas: i32) {
     available(cluster, replicas).await;
 }
 
-/// What the API server answers to an eviction.
+/// The API server's response to an eviction.
 async fn evict(cluster: &Cluster, pod: &str) -> Result<(), Box<kube::core::Status>> {
     match cluster.api::<Pod>().evict(pod, &EvictParams::default()).await {
         Ok(_) => Ok(()),
@@ -40,7 +40,7 @@ async fn evict(cluster: &Cluster, pod: &str) -> Result<(), Box<kube::core::Statu
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn as_many_pods_are_evicted_as_the_budget_has() {
-    // given three pods of which two have to stay
+    // given three pods of which two must be available
     let cluster = Cluster::with_node().await;
     deployed(&cluster, 3).await;
     budget(&cluster, web_budget(json!({"minAvailable": 2}))).await;
@@ -55,12 +55,12 @@ async fn as_many_pods_are_evicted_as_the_budget_has() {
         (condition.type_.as_str(), condition.reason.as_str()),
         ("DisruptionAllowed", "SufficientPods")
     );
-    // when all are evicted at once, and the node takes no new ones
+    // when all are evicted at once, and the node accepts no new ones
     let nodes: Api<Node> = Api::all(cluster.client.clone());
     nodes.cordon(NODE).await.unwrap();
     let names: Vec<String> = cluster.pods().await.iter().map(ResourceExt::name_any).collect();
     let answers = futures::future::join_all(names.iter().map(|name| evict(&cluster, name))).await;
-    // then one goes
+    // then one eviction succeeds
     let refused: Vec<_> = answers.into_iter().filter_map(Result::err).collect();
     assert_eq!(refused.len(), 2);
     assert_eq!((refused[0].code, refused[0].reason.as_str()), (429, "TooManyRequests"));
@@ -74,19 +74,19 @@ async fn as_many_pods_are_evicted_as_the_budget_has() {
     let refused = evict(&cluster, &running).await.unwrap_err();
     let cause = refused.details.as_ref().map(|details| details.causes[0].message.clone());
     assert_eq!(cause.as_deref(), Some("The disruption budget web needs 2 healthy pods and has 2 currently"));
-    // when there is room again, then another one may go; one that does not run needs no budget
+    // when replacements can run again, then another one is allowed; a pod that is not running needs no budget
     nodes.uncordon(NODE).await.unwrap();
     allowed(&cluster, 1).await;
     evict(&cluster, &running).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn shares_are_counted_of_what_the_controller_asks_for() {
+async fn percentages_are_of_the_controllers_replicas() {
     let cluster = Cluster::with_node().await;
     deployed(&cluster, 4).await;
     budget(&cluster, web_budget(json!({"maxUnavailable": "50%"}))).await;
     allowed(&cluster, 2).await;
-    // when the Deployment is to have more, they have to come first
+    // when the Deployment is scaled up, the new pods must be ready first
     let deployments: Api<Deployment> = cluster.api();
     let nodes: Api<Node> = Api::all(cluster.client.clone());
     nodes.cordon(NODE).await.unwrap();
@@ -97,8 +97,8 @@ async fn shares_are_counted_of_what_the_controller_asks_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_pods_cannot_be_counted_none_may_go() {
-    // given a pod of a controller that nobody can ask for its scale
+async fn without_a_pod_count_no_eviction_is_allowed() {
+    // given a pod of a controller without a scale subresource
     let cluster = Cluster::with_node().await;
     let accounts: Api<ServiceAccount> = cluster.api();
     let account = accounts.get("default").await.unwrap();

@@ -1,4 +1,4 @@
-//! What happens to objects whose owners go, and what is counted.
+//! Garbage collection of objects without owners.
 
 use super::*;
 
@@ -25,7 +25,7 @@ async fn garbage_of_custom_resources_is_collected() {
     gone(tabs.clone(), "b").await;
     gone(maps.clone(), "c").await;
 
-    // Foreground: the owner goes last.
+    // Foreground: the owner is deleted last.
     let a = tabs.create(&post, &object(CRONTAB, "a", None, false)).await.unwrap();
     let mut held = object(CONFIG_MAP, "c", Some(&a), true);
     held.metadata.finalizers = Some(vec!["example.com/hold".to_owned()]);
@@ -40,7 +40,7 @@ async fn garbage_of_custom_resources_is_collected() {
     maps.patch("c", &PatchParams::default(), &release).await.unwrap();
     gone(tabs.clone(), "a").await;
 
-    // Orphan: the dependent stays and forgets.
+    // Orphan: the dependent stays and loses its owner reference.
     let a = tabs.create(&post, &object(CRONTAB, "a", None, false)).await.unwrap();
     maps.create(&post, &object(CONFIG_MAP, "c", Some(&a), true)).await.unwrap();
     let orphan =
@@ -51,13 +51,13 @@ async fn garbage_of_custom_resources_is_collected() {
     assert!(left.metadata.owner_references.unwrap_or_default().is_empty());
     maps.delete("c", &DeleteParams::default()).await.unwrap();
 
-    // An owner that never was.
+    // A missing owner.
     let mut ghost = a.clone();
     ghost.metadata.uid = Some("00000000-0000-0000-0000-000000000000".to_owned());
     maps.create(&post, &object(CONFIG_MAP, "d", Some(&ghost), false)).await.unwrap();
     gone(maps.clone(), "d").await;
 
-    // Two owners, one of them gone.
+    // Two owners, one of them deleted.
     let a = tabs.create(&post, &object(CRONTAB, "a", None, false)).await.unwrap();
     let b = tabs.create(&post, &object(CRONTAB, "b", None, false)).await.unwrap();
     let mut both = object(CONFIG_MAP, "e", Some(&a), false);
@@ -73,7 +73,7 @@ async fn garbage_of_custom_resources_is_collected() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn owners_somewhere_else_are_no_owners() {
+async fn owners_in_another_namespace_do_not_count() {
     let cluster = Cluster::start().await;
     let post = PostParams::default();
     let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
@@ -95,7 +95,7 @@ async fn owners_somewhere_else_are_no_owners() {
             .await
         }
     };
-    // An owner of another namespace: the object goes.
+    // An owner in another namespace: the object is deleted.
     let there = config_maps(&cluster, "other");
     there.create(&post, &object(CONFIG_MAP, "stray", Some(&owner), false)).await.unwrap();
     eventually("stray to go", || async { there.get_opt("stray").await.unwrap().is_none().then_some(()) })
@@ -108,7 +108,7 @@ async fn owners_somewhere_else_are_no_owners() {
             "ownerRef [v1/ConfigMap, namespace: other, name: owner, uid: {uid}] does not exist in namespace \"other\""
         ))
     );
-    // A namespaced owner of a cluster-scoped object: nobody can say, so it stays.
+    // A namespaced owner of a cluster-scoped object cannot be resolved, so the object stays.
     let resource = ApiResource::erase::<k8s_openapi::api::rbac::v1::ClusterRole>(&());
     let roles: Api<DynamicObject> = Api::all_with(cluster.client.clone(), &resource);
     let role = object(("rbac.authorization.k8s.io/v1", "ClusterRole"), "wide", Some(&owner), false);
@@ -119,7 +119,7 @@ async fn owners_somewhere_else_are_no_owners() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_waits_for_each_other_goes() {
+async fn objects_that_wait_for_each_other_are_deleted() {
     let cluster = Cluster::start().await;
     let post = PostParams::default();
     let maps = config_maps(&cluster, "default");
@@ -138,7 +138,7 @@ async fn what_waits_for_each_other_goes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn quotas_say_what_is_used() {
+async fn quotas_report_their_usage() {
     let cluster = Cluster::start().await;
     let post = PostParams::default();
     let tabs = crontabs(&cluster, "default").await;

@@ -1,4 +1,4 @@
-//! Jobs, from their pods to their end.
+//! Jobs, from their pods to completion.
 
 use super::*;
 
@@ -16,7 +16,7 @@ async fn started(spec: Value) -> (Cluster, Api<Job>) {
 }
 
 async fn end(cluster: &Cluster, name: &str, phase: &str) {
-    // It stays ready: the kubelet of these tests would make it run again.
+    // It stays ready: the kubelet of these tests would start it again.
     let end = json!({"status": {"phase": phase}});
     let pods: Api<Pod> = cluster.api();
     pods.patch_status(name, &PatchParams::default(), &Patch::Merge(end)).await.unwrap();
@@ -41,7 +41,7 @@ async fn running(cluster: &Cluster, count: usize) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_job_runs_its_pods_counts_them_and_goes() {
+async fn a_job_runs_and_counts_its_pods_and_is_deleted() {
     // given a Job of three completions, two at a time
     let (cluster, jobs) = started(json!({"completions": 3, "parallelism": 2})).await;
     let made = jobs.get("j").await.unwrap();
@@ -57,18 +57,18 @@ async fn a_job_runs_its_pods_counts_them_and_goes() {
     end(&cluster, &first[1], "Succeeded").await;
     let last = running(&cluster, 1).await;
     end(&cluster, &last[0], "Succeeded").await;
-    // then the Job is complete, and nothing was lost
+    // then the Job is complete, and every pod was counted
     let (complete, reason) = condition(&jobs, "Complete").await;
     let status = complete.status.unwrap();
     assert_eq!((status.succeeded, status.active, reason.as_str()), (Some(3), None, "CompletionsReached"));
     assert!(status.completion_time.is_some());
-    // and its pods go with it
+    // and its pods are deleted with it
     jobs.delete("j", &DeleteParams::background()).await.unwrap();
     eventually("no pods", || async { cluster.pods().await.is_empty().then_some(()) }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_job_that_fails_says_why_and_is_removed_in_time() {
+async fn a_failed_job_reports_the_reason_and_is_removed_after_its_ttl() {
     let (cluster, jobs) = started(json!({"backoffLimit": 0, "ttlSecondsAfterFinished": 1})).await;
     let first = running(&cluster, 1).await;
     end(&cluster, &first[0], "Failed").await;
@@ -92,7 +92,7 @@ async fn a_job_has_a_deadline_and_can_be_suspended() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_dev_cluster_has_not_got_is_refused() {
+async fn unsupported_fields_of_jobs_are_refused() {
     let cluster = Cluster::with_node().await;
     let jobs: Api<Job> = cluster.api();
     for (spec, why) in [

@@ -69,8 +69,8 @@ async fn volume_phase(cluster: &Cluster, name: &str, wanted: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_claim_is_bound_with_its_first_pod_and_goes_after_its_last() {
-    // given a claim that names no class
+async fn a_claim_is_bound_with_its_first_pod_and_deleted_after_its_last() {
+    // given a claim without a class
     let cluster = Cluster::with_node().await;
     claim(&cluster, "data", None).await;
     let created = phase(&cluster, "data", "Pending").await;
@@ -79,10 +79,10 @@ async fn a_claim_is_bound_with_its_first_pod_and_goes_after_its_last() {
     let why = event(&cluster, "data", "WaitForFirstConsumer").await;
     assert_eq!(why, "waiting for first consumer to be created before binding");
     assert!(all_volumes(&cluster).list(&ListParams::default()).await.unwrap().items.is_empty());
-    // when a pod wants it
+    // when a pod mounts it
     pod_with(&cluster, "p", "data").await;
     let bound = phase(&cluster, "data", "Bound").await;
-    // then there is a volume, and the pod is placed
+    // then there is a volume, and the pod is bound
     let name = format!("pvc-{}", bound.uid().unwrap());
     assert_eq!(bound.spec.as_ref().unwrap().volume_name.as_ref(), Some(&name));
     assert_eq!(bound.status.as_ref().unwrap().capacity.as_ref().unwrap()["storage"].0, "1Gi");
@@ -103,7 +103,7 @@ async fn a_claim_is_bound_with_its_first_pod_and_goes_after_its_last() {
     event(&cluster, "late", "FailedScheduling").await;
     assert!(claims.get("data").await.unwrap().metadata.deletion_timestamp.is_some());
     assert_eq!(all_volumes(&cluster).get(&name).await.unwrap().status.unwrap().phase.unwrap(), "Bound");
-    // and everything goes with the pod
+    // and everything is deleted with the pod
     cluster.api::<Pod>().delete("p", &DeleteParams::default()).await.unwrap();
     eventually("the claim to go", || async { claims.get_opt("data").await.unwrap().is_none().then_some(()) })
         .await;
@@ -115,14 +115,14 @@ async fn a_claim_is_bound_with_its_first_pod_and_goes_after_its_last() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_retained_volume_stays_and_a_claim_can_grow() {
+async fn a_retained_volume_stays_and_a_claim_can_be_expanded() {
     let cluster = Cluster::with_node().await;
     class(&cluster, "kept", "Immediate", "Retain").await;
-    // given a claim that is bound at once
+    // given a claim that is bound immediately
     claim(&cluster, "data", Some("kept")).await;
     let bound = phase(&cluster, "data", "Bound").await;
     let name = bound.spec.unwrap().volume_name.unwrap();
-    // when it asks for more
+    // when it is expanded
     let claims: Api<PersistentVolumeClaim> = cluster.api();
     let more = json!({"spec": {"resources": {"requests": {"storage": "3Gi"}}}});
     claims.patch("data", &PatchParams::default(), &Patch::Merge(more)).await.unwrap();
@@ -133,12 +133,12 @@ async fn a_retained_volume_stays_and_a_claim_can_grow() {
     .await;
     // when it is deleted
     claims.delete("data", &DeleteParams::default()).await.unwrap();
-    // then the volume stays, for a person to look at, and nobody else gets it
+    // then the volume is retained for inspection, and is not bound again
     volume_phase(&cluster, &name, "Released").await;
     claim(&cluster, "data", Some("kept")).await;
     let second = phase(&cluster, "data", "Bound").await;
     assert_ne!(second.spec.unwrap().volume_name.unwrap(), name);
-    // and goes when it is deleted itself
+    // and is removed when it is deleted itself
     let volumes = all_volumes(&cluster);
     volumes.delete(&name, &DeleteParams::default()).await.unwrap();
     eventually("the volume to go", || async {
@@ -148,24 +148,24 @@ async fn a_retained_volume_stays_and_a_claim_can_grow() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_claim_without_a_class_waits_for_a_volume_that_fits() {
+async fn a_claim_without_a_class_waits_for_a_matching_volume() {
     let cluster = Cluster::with_node().await;
     let classes: Api<StorageClass> = Api::all(cluster.client.clone());
     classes.delete("standard", &DeleteParams::default()).await.unwrap();
-    // given a claim where no class is the default
+    // given a claim without a default class
     claim(&cluster, "data", None).await;
     let why = event(&cluster, "data", "FailedBinding").await;
     assert_eq!(why, "no persistent volumes available for this claim and no storage class is set");
     phase(&cluster, "data", "Pending").await;
     // and a pod that waits for it
     pod_with(&cluster, "p", "data").await;
-    // (at first it may be that the node has not registered)
+    // (the node may not be registered yet)
     let unbound = "pod has unbound immediate PersistentVolumeClaims";
     eventually("the reason why it is not scheduled", || async {
         event(&cluster, "p", "FailedScheduling").await.contains(unbound).then_some(())
     })
     .await;
-    // when somebody makes a volume
+    // when a volume is created by hand
     let volume = json!({"metadata": {"name": "by-hand"}, "spec": {"capacity": {"storage": "5Gi"},
         "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/tmp"}}});
     let volume = serde_json::from_value(volume).unwrap();
@@ -175,7 +175,7 @@ async fn a_claim_without_a_class_waits_for_a_volume_that_fits() {
     assert_eq!(bound.status.unwrap().capacity.unwrap()["storage"].0, "5Gi");
     volume_phase(&cluster, "by-hand", "Bound").await;
     eventually("the pod to run", || async { (cluster.running().await.len() == 1).then_some(()) }).await;
-    // and a bound claim whose volume is taken away by force is lost
+    // and a bound claim whose volume is removed by force is lost
     let volumes = all_volumes(&cluster);
     volumes.delete("by-hand", &DeleteParams::default()).await.unwrap();
     let force = Patch::Merge(json!({"metadata": {"finalizers": null}}));

@@ -1,4 +1,4 @@
-//! The data of volumes that this cluster made.
+//! The data of provisioned volumes.
 
 use std::{
     io::ErrorKind,
@@ -11,7 +11,8 @@ use kube::ResourceExt;
 use super::PROVISIONED_BY;
 use crate::PROVISIONER;
 
-/// The folder of a volume, when it is one that this cluster made: no object may lead to anything else being removed.
+/// The directory of a volume, only if this cluster provisioned it: no object may cause the removal of other
+/// data.
 fn folder(volume: &PersistentVolume, dir: Option<&Path>) -> Result<PathBuf, String> {
     let name = volume.name_any();
     let by = volume.annotations().get(PROVISIONED_BY).map(String::as_str).unwrap_or_default();
@@ -37,7 +38,7 @@ fn folder(volume: &PersistentVolume, dir: Option<&Path>) -> Result<PathBuf, Stri
     Ok(expected)
 }
 
-/// Removes the data of a volume; nothing there is as good.
+/// Removes the data of a volume; missing data is not an error.
 pub(super) async fn remove(volume: &PersistentVolume, dir: Option<&Path>) -> Result<(), String> {
     let folder = folder(volume, dir)?;
     let removed = {
@@ -67,15 +68,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_folders_that_were_made_here_are_removed() {
-        // given two folders below the data directory and one outside
+    async fn only_provisioned_directories_are_removed() {
+        // given two directories below the data directory and one outside
         let here = tempfile::tempdir().unwrap();
         let outside = tempfile::tempdir().unwrap();
         let dir = here.path();
         let path = |name: &str| dir.join(name).display().to_string();
         std::fs::create_dir_all(dir.join("pvc-1/deep")).unwrap();
         std::fs::create_dir_all(dir.join("pvc-2")).unwrap();
-        // when volumes lead to them by whatever means
+        // when volumes refer to them in different ways
         let elsewhere = outside.path().display().to_string();
         for bad in [
             volume("pvc-2", "somebody.else/x", &path("pvc-2")),
@@ -85,7 +86,7 @@ mod tests {
         ] {
             assert!(remove(&bad, Some(dir)).await.is_err(), "{bad:?}");
         }
-        // then only the volume that says where its data is, and is right, loses them
+        // then only the data of a correct volume is removed
         remove(&volume("pvc-1", PROVISIONER, &path("pvc-1")), Some(dir)).await.unwrap();
         remove(&volume("pvc-1", PROVISIONER, &path("pvc-1")), Some(dir)).await.unwrap();
         assert!(!dir.join("pvc-1").exists() && dir.join("pvc-2").exists() && outside.path().exists());

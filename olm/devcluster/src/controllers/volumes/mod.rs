@@ -1,8 +1,8 @@
-//! PersistentVolumeClaims and what they are bound to: a volume that is there, or a folder of this machine that is made for it.
+//! PersistentVolumeClaims and their volumes: existing ones, or provisioned directories of this machine.
 //!
-//! A claim and its volume point at each other, and each side is written for itself, so every step can be taken again after
-//! a crash: first the volume names the claim ([`Step::Reserve`]), then the claim names the volume ([`Step::Complete`]).
-//! Data goes away in one place only: [`Controller::reclaim`].
+//! A claim and its volume refer to each other, and each side is written separately, so every step can be
+//! repeated after a crash: first the volume names the claim ([`Step::Reserve`]), then the claim names the
+//! volume ([`Step::Complete`]). Data is removed in one place only: [`Controller::reclaim`].
 
 mod data;
 mod plan;
@@ -29,7 +29,7 @@ use super::{
 };
 use crate::PROVISIONER;
 
-/// Says who made a volume, and so who removes its data.
+/// Names the provisioner of a volume, which also removes its data.
 const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 
 pub(crate) struct Controller {
@@ -38,7 +38,7 @@ pub(crate) struct Controller {
     pub(crate) volumes: Arc<Cache<PersistentVolume>>,
     pub(crate) classes: Arc<Cache<StorageClass>>,
     pub(crate) pods: Arc<Cache<Pod>>,
-    /// Where volumes are made; without it none can be.
+    /// Directory of provisioned volumes; `None` disables provisioning.
     pub(crate) dir: Option<PathBuf>,
     pub(crate) node_name: String,
     pub(crate) events: Recorder,
@@ -52,7 +52,7 @@ fn phase_of_volume(volume: &PersistentVolume) -> &str {
     volume.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
 }
 
-/// A claim as a volume remembers it.
+/// The `claimRef` of a claim.
 fn reference(claim: &PersistentVolumeClaim) -> Value {
     json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",
@@ -70,7 +70,7 @@ impl Controller {
         Api::all(self.client.clone())
     }
 
-    /// Looks after a claim.
+    /// Reconciles a claim.
     pub(crate) async fn claim(&self, key: Key) -> Result<Option<Duration>, Error> {
         let Some(claim) = self.claims.get(&key) else { return Ok(None) };
         if claim.metadata.deletion_timestamp.is_some() {
@@ -98,20 +98,20 @@ impl Controller {
                 }
             }
             Step::Wait(note) => {
-                self.tell(&claim, note);
+                self.report(&claim, note);
                 self.set_phase(&claim, "Pending").await?;
             }
             Step::Lost(note) => {
                 if phase_of(&claim) != "Lost" {
                     self.set_phase(&claim, "Lost").await?;
-                    self.tell(&claim, Some(note));
+                    self.report(&claim, Some(note));
                 }
             }
         }
         Ok(None)
     }
 
-    fn tell(&self, claim: &PersistentVolumeClaim, note: Option<Note>) {
+    fn report(&self, claim: &PersistentVolumeClaim, note: Option<Note>) {
         match note {
             Some(Note { warning: true, reason, message }) => self.events.warning(claim, reason, message),
             Some(Note { warning: false, reason, message }) => self.events.normal(claim, reason, message),
@@ -138,7 +138,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Writes the claim into a volume; fails when somebody else was faster.
+    /// Writes the claim into a volume; fails on a concurrent write.
     async fn reserve(
         &self,
         claim: &PersistentVolumeClaim,
@@ -158,7 +158,7 @@ impl Controller {
         Ok(volume)
     }
 
-    /// Writes a volume that is the claim's into the claim, and what it has into the claim's status.
+    /// Writes the claim's volume into the claim, and its properties into the claim's status.
     async fn complete(
         &self,
         claim: &PersistentVolumeClaim,
@@ -197,7 +197,7 @@ impl Controller {
         if same { Ok(()) } else { self.write_claim_status(claim, status).await }
     }
 
-    /// A claim may ask for more later: nothing measures the folders, so that a volume grows by saying so.
+    /// Expands a claim: the size of the directories is not limited, so only the recorded capacity changes.
     async fn grow(
         &self,
         claim: &PersistentVolumeClaim,
@@ -223,7 +223,8 @@ impl Controller {
         Ok(grown)
     }
 
-    /// Makes a volume for a claim: a folder under the data directory, which the node makes when it is first mounted.
+    /// Provisions a volume for a claim: a directory under the data directory, which the node creates on the
+    /// first mount.
     async fn provision(&self, claim: &PersistentVolumeClaim, class: &StorageClass) -> Result<(), Error> {
         let Some(dir) = &self.dir else {
             let message = "failed to provision volume: this API server has no data directory for volumes";
@@ -257,7 +258,7 @@ impl Controller {
         let created = self.volumes_api().create(&PostParams::default(), &volume).await;
         let volume = match created {
             Ok(volume) => volume,
-            // An earlier try got this far.
+            // An earlier attempt created it.
             Err(kube::Error::Api(status)) if status.code == 409 => {
                 self.volumes_api().get(&name).await.during(|| format!("read volume {name}"))?
             }
@@ -273,7 +274,7 @@ impl Controller {
         self.complete(claim, &volume, Some(class)).await
     }
 
-    /// Looks after a volume.
+    /// Reconciles a volume.
     pub(crate) async fn volume(&self, key: Key) -> Result<Option<Duration>, Error> {
         let Some(volume) = self.volumes.get(&key) else { return Ok(None) };
         let Some(owner) = volume.spec.as_ref().and_then(|spec| spec.claim_ref.clone()) else {
@@ -288,7 +289,7 @@ impl Controller {
             self.set_volume_phase(&volume, "Available", None).await?;
             return Ok(None);
         }
-        // What follows may remove data: the cache is not enough to know that nobody wants them.
+        // The next step may remove data, so a cached claim is not sufficient.
         let claim = self.claims_in(&namespace).get_opt(&name).await;
         let claim = claim.during(|| format!("read claim {namespace}/{name}"))?;
         match claim.filter(|claim| claim.uid().as_deref() == Some(&uid)) {
@@ -327,7 +328,7 @@ impl Controller {
         Ok(())
     }
 
-    /// The claim of a volume is gone: does what the reclaim policy says.
+    /// Applies the reclaim policy of a volume whose claim is deleted.
     async fn reclaim(&self, volume: &PersistentVolume) -> Result<(), Error> {
         let name = volume.name_any();
         let policy = volume.spec.as_ref().and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref());

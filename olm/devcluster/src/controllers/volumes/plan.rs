@@ -1,4 +1,4 @@
-//! What a claim needs next. Pure: claim, volumes and class in, one step out.
+//! Decides the next step of a claim. Pure: claim, volumes and class in, one step out.
 
 use std::cmp::Ordering;
 
@@ -14,27 +14,27 @@ use olm_crd::quantity::Quantity;
 
 use crate::{PROVISIONER, controllers::claim::matches};
 
-/// Set on a claim when it and its volume agree.
+/// Set on a claim when it and its volume refer to each other.
 pub(crate) const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
-/// Set on claims and volumes that a controller brought together, not a person.
+/// Set on claims and volumes that a controller bound, not a user.
 pub(crate) const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
-/// Which node the first pod of a claim is going to.
+/// The node selected for the first pod of a claim.
 pub(crate) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// Older name of `spec.storageClassName`.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// What to do for a claim.
+/// Next step of a claim.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Give it this volume, which is not taken or waits for this claim.
+    /// Bind it to this volume, which is free or reserved for this claim.
     Reserve(String),
-    /// This volume is the claim's: write it into the claim.
+    /// This volume refers to the claim: write it into the claim.
     Complete(String),
-    /// Make a volume.
+    /// Provision a volume.
     Provision,
-    /// It stays Pending; why, where there is something to say.
+    /// It stays Pending; with the event to report, if any.
     Wait(Option<Note>),
-    /// It was bound, and its volume is gone or somebody else's.
+    /// It was bound, and its volume is missing or bound to another claim.
     Lost(Note),
 }
 
@@ -50,7 +50,7 @@ fn note(warning: bool, reason: &'static str, message: impl Into<String>) -> Note
     Note { warning, reason, message: message.into() }
 }
 
-/// An amount of storage; what cannot be read is none.
+/// An amount of storage; zero when it is malformed.
 pub(crate) fn amount(amount: Option<&resource::Quantity>) -> Quantity {
     amount.and_then(|amount| amount.0.parse().ok()).unwrap_or_default()
 }
@@ -63,7 +63,7 @@ pub(crate) fn capacity(volume: &PersistentVolume) -> Option<&resource::Quantity>
     volume.spec.as_ref()?.capacity.as_ref()?.get("storage")
 }
 
-/// The class of a claim: `None` where nobody named one.
+/// The class of a claim: `None` when unset.
 pub(crate) fn class_of(claim: &PersistentVolumeClaim) -> Option<&str> {
     let annotation = claim.annotations().get(CLASS_ANNOTATION).map(String::as_str);
     annotation.or_else(|| claim.spec.as_ref()?.storage_class_name.as_deref())
@@ -77,15 +77,15 @@ pub(crate) fn is_bound(claim: &PersistentVolumeClaim) -> bool {
     !volume_of(claim).is_empty() && claim.annotations().contains_key(BIND_COMPLETED)
 }
 
-/// Whom a volume belongs to.
+/// Binding of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Taken {
     No,
-    /// By this claim.
+    /// Bound to this claim.
     Mine,
-    /// Kept for a claim of this name, whichever it will be.
+    /// Reserved for a claim of this name, without a UID.
     ForMe,
-    /// By another claim.
+    /// Bound to another claim.
     Other,
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn taken(volume: &PersistentVolume, claim: &PersistentVolumeClaim) ->
     }
 }
 
-/// Whether a volume has what a claim asks for.
+/// Whether a volume satisfies a claim.
 fn fits(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     let (Some(has), Some(wants)) = (&volume.spec, &claim.spec) else { return false };
     let modes = has.access_modes.as_deref().unwrap_or_default();
@@ -146,7 +146,7 @@ pub(crate) fn next(
         return Step::Wait(Some(note(false, "WaitForFirstConsumer", message)));
     }
     let free = volumes.iter().filter(|volume| taken(volume, claim) == Taken::No && fits(volume, claim));
-    // The smallest that is large enough.
+    // The smallest sufficient volume.
     let smallest = free.min_by(|a, b| {
         let (size_a, size_b) = (amount(capacity(a)), amount(capacity(b)));
         size_a.compare(size_b).then_with(|| a.metadata.name.cmp(&b.metadata.name))
@@ -179,7 +179,7 @@ pub(crate) fn next(
     }
 }
 
-/// Why a folder of this machine cannot be what a claim asks for.
+/// The reason why a directory of this machine cannot satisfy a claim, if any.
 fn obstacle(claim: &PersistentVolumeClaim) -> Option<String> {
     let spec = claim.spec.as_ref()?;
     if spec.volume_mode.as_deref() == Some("Block") {
@@ -199,7 +199,7 @@ fn obstacle(claim: &PersistentVolumeClaim) -> Option<String> {
     None
 }
 
-/// A claim with a volume's name in it, written by the controller or by a person.
+/// A claim that names a volume, set by the controller or by a user.
 fn named(claim: &PersistentVolumeClaim, name: &str, volumes: &[std::sync::Arc<PersistentVolume>]) -> Step {
     let volume = volumes.iter().find(|volume| volume.metadata.name.as_deref() == Some(name));
     let owner = volume.map(|volume| taken(volume, claim));
@@ -239,7 +239,6 @@ fn named(claim: &PersistentVolumeClaim, name: &str, volumes: &[std::sync::Arc<Pe
     }
 }
 
-/// The names of the claims that a pod mounts.
 pub(crate) fn claims_of(pod: &Pod) -> Vec<&str> {
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
     volumes
@@ -247,7 +246,8 @@ pub(crate) fn claims_of(pod: &Pod) -> Vec<&str> {
         .collect()
 }
 
-/// Whether a pod keeps a claim from going: it is on a node and mounts it. Before that a node would not start it any more.
+/// Whether a pod blocks the deletion of a claim: it is bound to a node and mounts it. A pod that is not bound
+/// would not be started any more.
 pub(crate) fn uses(pod: &Pod, claim: &str) -> bool {
     let placed = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
     !placed.is_empty() && claims_of(pod).contains(&claim)

@@ -1,4 +1,4 @@
-//! Finalizers: a claim stays while a pod uses it, a volume while a claim is bound to it.
+//! Finalizers: a claim is retained while a pod uses it, a volume while a claim is bound to it.
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use kube::{
@@ -16,7 +16,7 @@ use crate::controllers::{
 const CLAIM: &str = "kubernetes.io/pvc-protection";
 const VOLUME: &str = "kubernetes.io/pv-protection";
 
-/// The object without a finalizer; `None` when it does not have it.
+/// The object without a finalizer; `None` when the finalizer is absent.
 fn without<K: Resource>(object: &K, finalizer: &str) -> Option<Value> {
     let all = object.meta().finalizers.as_deref().unwrap_or_default();
     let left: Vec<&String> = all.iter().filter(|other| *other != finalizer).collect();
@@ -28,14 +28,14 @@ fn without<K: Resource>(object: &K, finalizer: &str) -> Option<Value> {
 }
 
 impl Controller {
-    /// Lets a claim go that is being deleted, once no pod uses it.
+    /// Removes the finalizer of a claim that is being deleted, once no pod uses it.
     pub(super) async fn release_claim(&self, claim: &PersistentVolumeClaim) -> Result<(), Error> {
         let key = Key::of(claim);
         let Some(patch) = without(claim, CLAIM) else { return Ok(()) };
         if self.pods.list(&key.namespace).iter().any(|pod| uses(pod, &key.name)) {
             return Ok(());
         }
-        // A pod may have been placed that the cache does not know of yet.
+        // The cache may lack a pod that was just bound.
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
         let pods = pods.list(&ListParams::default()).await;
         let pods = pods.during(|| format!("list the pods of claim {key}"))?;
@@ -47,7 +47,8 @@ impl Controller {
         unless_gone(result.during(|| format!("remove the protection of claim {key}"))).map(drop)
     }
 
-    /// Lets a volume go that is being deleted; the caller knows that no claim is bound to it.
+    /// Removes the finalizer of a volume that is being deleted; the caller ensures that no claim is bound to
+    /// it.
     pub(super) async fn release_volume(&self, volume: &PersistentVolume) -> Result<(), Error> {
         let name = volume.name_any();
         let latest = self.volumes.get(&Key::new("", &name));

@@ -1,4 +1,5 @@
-//! CustomResourceDefinitions as the dev cluster serves them: the rules are those of `olm-crd`, the status is given here.
+//! CustomResourceDefinitions as the dev cluster serves them: the rules are those of `olm-crd`, the status is
+//! computed here.
 
 mod status;
 
@@ -9,7 +10,7 @@ pub use olm_crd::definition::{
     Column, Crd, CrdVersion, Scale, is_established, json_path, parse, validate_update,
 };
 
-/// Fills in what Kubernetes fills in, also where the webhook of a conversion listens.
+/// Sets Kubernetes' defaults, including those of the conversion webhook's service.
 pub fn set_defaults(crd: &mut Value) {
     olm_crd::definition::set_defaults(crd);
     let service = crd.pointer_mut("/spec/conversion/webhook/clientConfig/service");

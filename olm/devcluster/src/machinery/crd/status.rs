@@ -1,4 +1,4 @@
-//! The status that the API server gives a CustomResourceDefinition: accepted names, conditions, stored versions.
+//! The API server's status of a CustomResourceDefinition: accepted names, conditions, stored versions.
 
 use serde_json::{Map, Value, json};
 
@@ -6,8 +6,9 @@ use super::is_established;
 
 /// Computes the status of a valid CRD; returns whether it changed.
 ///
-/// `taken` says which other CRD holds a plural, singular, short name, kind or list kind in the group. Names that
-/// another resource holds are not accepted; a CRD none of whose names were ever accepted is not established.
+/// `taken` returns the other CRD that holds a plural, singular, short name, kind or list kind in the group.
+/// Names that another resource holds are not accepted; a CRD none of whose names were ever accepted is not
+/// established.
 pub fn compute_status(crd: &mut Value, taken: &dyn Fn(&str) -> Option<String>, now: &str) -> bool {
     let before = crd.get("status").cloned();
     let names = crd["spec"]["names"].clone();
@@ -104,7 +105,7 @@ pub fn compute_status(crd: &mut Value, taken: &dyn Fn(&str) -> Option<String>, n
     changed
 }
 
-/// Whether all names that a CRD asks for are its own. One that has no status yet has not asked.
+/// Whether all requested names of a CRD are accepted. True without a status.
 #[must_use]
 pub fn has_its_names(crd: &Value) -> bool {
     let conditions = crd.pointer("/status/conditions").and_then(Value::as_array);

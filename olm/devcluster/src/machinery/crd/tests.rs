@@ -43,7 +43,7 @@ fn status_accepts_names_and_establishes() {
     assert_eq!(crd["status"]["storedVersions"], json!(["v1"]));
     assert_eq!(crd["status"]["acceptedNames"]["shortNames"], json!(["ct"]));
     assert!(!compute_status(&mut crd, &|_| None, "2027-01-01T00:00:00Z"), "nothing changes the second time");
-    // When the storage version moves, both stay recorded.
+    // When the storage version changes, both stay recorded.
     crd["spec"]["versions"][0]["name"] = json!("v2");
     assert!(compute_status(&mut crd, &|_| None, NOW));
     assert_eq!(crd["status"]["storedVersions"], json!(["v1", "v2"]));

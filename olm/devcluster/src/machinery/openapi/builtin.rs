@@ -20,10 +20,10 @@ use serde_json::{Map, Value, json};
 
 use crate::machinery::layout::{self, Merge};
 
-/// Where `$ref`s point.
+/// Prefix of `$ref`s.
 pub(super) const REF_PREFIX: &str = "#/components/schemas/";
 
-/// A built-in kind and how to get its schema.
+/// A built-in kind with its schema.
 pub(super) struct Kind {
     pub(super) group: &'static str,
     pub(super) version: &'static str,
@@ -110,7 +110,7 @@ pub(super) fn find(group: &str, version: &str, kind: &str) -> Option<&'static Ki
     KINDS.iter().find(|k| k.group == group && k.version == version && k.kind == kind)
 }
 
-/// The schemas of these kinds and of everything that they refer to.
+/// The schemas of these kinds and of all referenced types.
 pub(super) fn schemas<'a>(kinds: impl IntoIterator<Item = &'a Kind>) -> Map<String, Value> {
     let settings = SchemaSettings::openapi3().with(|settings| settings.meta_schema = None);
     let mut generator = SchemaGenerator::new(settings);
@@ -122,7 +122,7 @@ pub(super) fn schemas<'a>(kinds: impl IntoIterator<Item = &'a Kind>) -> Map<Stri
     generator.take_definitions(false)
 }
 
-/// Adds what kubectl needs to know beyond plain schemas.
+/// Adds the extensions that kubectl needs.
 pub(super) fn annotate(schemas: &mut Map<String, Value>) {
     let kinds: HashMap<String, &Kind> = KINDS.iter().map(|kind| ((kind.schema)(), kind)).collect();
     for (name, schema) in schemas.iter_mut() {
@@ -173,7 +173,7 @@ fn short_name(name: &str) -> String {
     }
 }
 
-/// A `$ref` beside other keywords is not allowed in OpenAPI 3.0: it goes into an `allOf`, as Kubernetes has it.
+/// OpenAPI 3.0 does not allow a `$ref` next to other keywords: it is moved into an `allOf`, as in Kubernetes.
 fn wrap_refs(value: &mut Value) {
     match value {
         Value::Object(map) => {

@@ -1,4 +1,4 @@
-//! The documents.
+//! Assembles OpenAPI documents.
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ use super::{
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
-/// The document of one group-version: what `/openapi/v3/apis/GROUP/VERSION` answers.
+/// The document of one group-version: the response of `/openapi/v3/apis/GROUP/VERSION`.
 pub fn document_v3(group: &str, version: &str, resources: &[Served<'_>]) -> Value {
     let resources: Vec<&Served<'_>> =
         resources.iter().filter(|served| served.group == group && served.version == version).collect();
@@ -23,8 +23,8 @@ pub fn document_v3(group: &str, version: &str, resources: &[Served<'_>]) -> Valu
     })
 }
 
-/// `GET /openapi/v3`: where the documents are. `documents` are pairs of a path (`api/v1`, `apis/apps/v1`) and a hash
-/// that changes with the content.
+/// `GET /openapi/v3`: the index of the documents. `documents` are pairs of a path (`api/v1`, `apis/apps/v1`)
+/// and a hash that changes with the content.
 pub fn index_v3(documents: &[(String, String)]) -> Value {
     let paths: Map<String, Value> = documents
         .iter()
@@ -35,7 +35,8 @@ pub fn index_v3(documents: &[(String, String)]) -> Value {
     json!({ "paths": paths })
 }
 
-/// The document of the old format, with definitions only. kubectl checks a `kind: List` with it, and everything where a server has no v3.
+/// The document of version 2, with definitions only. kubectl validates a `kind: List` with it, and everything
+/// where a server has no v3.
 pub fn document_v2(resources: &[Served<'_>]) -> Value {
     let resources: Vec<&Served<'_>> = resources.iter().collect();
     let mut definitions = components(&resources);
@@ -48,8 +49,8 @@ pub fn document_v2(resources: &[Served<'_>]) -> Value {
     })
 }
 
-/// Rewrites a schema as Kubernetes does for version 2, which knows neither choices nor nulls: what may be several things is
-/// anything, since clients refuse what a schema does not name.
+/// Rewrites a schema as Kubernetes does for version 2, which supports neither alternatives nor nulls: a field
+/// with alternatives becomes untyped, since clients refuse values outside of a schema.
 fn to_v2(schema: &mut Value) {
     let Some(map) = schema.as_object_mut() else { return };
     if let Some(target) = map.get("allOf").and_then(|all| all[0].get("$ref")).cloned() {

@@ -1,4 +1,4 @@
-//! A compact graph of the fields of built-in types: which exist, and of which JSON type they are.
+//! A compact graph of the fields of built-in types with their JSON types.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::builtin::{KINDS, REF_PREFIX, schemas};
 use crate::machinery::schema::child_path;
 
-/// What may stand in a field.
+/// Allowed values of a field.
 #[derive(Debug, Clone, PartialEq)]
 enum Shape {
     Struct(usize),
@@ -36,7 +36,7 @@ struct Graph {
 
 static GRAPH: LazyLock<Graph> = LazyLock::new(Graph::build);
 
-/// Types whose schema says `object` or nothing useful: any JSON may stand there.
+/// Types whose schema is `object` without details: any JSON is allowed.
 const FREE: [&str; 7] = [
     "JSON",
     "RawExtension",
@@ -87,7 +87,7 @@ fn shape(schema: &Value, schemas: &Map<String, Value>, index: &HashMap<&str, usi
             return Shape::Any;
         }
         let Some(target) = schemas.get(name) else { return Shape::Any };
-        // Named scalars (Time, Quantity, IntOrString) are no structs.
+        // Named scalars (Time, Quantity, IntOrString) are not structs.
         if target.get("properties").is_none() {
             return shape(target, schemas, index);
         }
@@ -125,8 +125,8 @@ fn go_name(name: &str) -> String {
     format!("{version}.{ty}")
 }
 
-/// The fields of `object` that its built-in kind does not have (`spec.template.spec.containers[0].foo`); `None` for a
-/// kind that is not built in.
+/// The fields of `object` that its built-in kind does not declare (`spec.template.spec.containers[0].foo`);
+/// `None` for a kind that is not built in.
 pub fn unknown_fields(group: &str, version: &str, kind: &str, object: &Value) -> Option<Vec<String>> {
     let shape = GRAPH.root(group, version, kind)?;
     let mut paths = Vec::new();
@@ -158,7 +158,7 @@ fn find_unknown(shape: &Shape, value: &Value, path: &str, paths: &mut Vec<String
     }
 }
 
-/// As [`unknown_fields`], and removes them. Kinds that are not built in are left alone.
+/// As [`unknown_fields`], and removes them. Objects of other kinds are not changed.
 pub fn drop_unknown(group: &str, version: &str, kind: &str, object: &mut Value) -> Vec<String> {
     let paths = unknown_fields(group, version, kind, object).unwrap_or_default();
     if !paths.is_empty()
@@ -191,8 +191,8 @@ fn remove_unknown(shape: &Shape, value: &mut Value) {
     }
 }
 
-/// Values of a wrong JSON type, in the words of Go's decoder (`json: cannot unmarshal string into Go struct field
-/// DeploymentSpec.spec.replicas of type int32`); `None` for a kind that is not built in.
+/// Values of a wrong JSON type, in the wording of Go's decoder (`json: cannot unmarshal string into Go struct
+/// field DeploymentSpec.spec.replicas of type int32`); `None` for a kind that is not built in.
 pub fn type_errors(group: &str, version: &str, kind: &str, object: &Value) -> Option<Vec<String>> {
     let shape = GRAPH.root(group, version, kind)?;
     let mut errors = Vec::new();
@@ -242,7 +242,7 @@ fn check_types(shape: &Shape, value: &Value, owner: &str, path: &str, errors: &m
             }
         }
         (Shape::List(items), Value::Array(list)) => {
-            // Go does not say which item it was.
+            // Go's message omits the index of the item.
             for value in list {
                 check_types(items, value, owner, path, errors);
             }

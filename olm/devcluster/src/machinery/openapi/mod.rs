@@ -1,12 +1,13 @@
-//! OpenAPI documents for kubectl (`explain`, `apply`), and what they say about the fields of built-in types.
+//! OpenAPI documents for kubectl (`explain`, `apply`), and the fields of built-in types.
 //!
-//! Built-in types come from the schemas in k8s-openapi; list types, merge keys and kinds, which those lack, are added
-//! from the table of [`super::layout`]. Custom types come from their own schema. Documents are built when asked for and
-//! belong to the caller, who should keep their serialized form; only a compact graph of the built-in fields stays in
-//! memory here.
+//! Built-in types come from the schemas in k8s-openapi; list types, merge keys and kinds, which those lack,
+//! are added from the table of [`super::layout`]. Custom types come from their own schema. Documents are
+//! built on request and belong to the caller, who should cache their serialized form; only a compact graph of
+//! the built-in fields stays in memory here.
 //!
-//! kubectl asks for `GET /openapi/v3`, then for the document of one group-version with `Accept: application/json`. It
-//! asks for `/openapi/v2` (as protobuf) when there is no v3, and to check the objects of a `kind: List`.
+//! kubectl requests `GET /openapi/v3`, then the document of one group-version with `Accept:
+//! application/json`. It requests `/openapi/v2` (as protobuf) without v3, and to validate the objects of a
+//! `kind: List`.
 
 mod builtin;
 mod document;
@@ -32,15 +33,15 @@ pub struct Served<'a> {
     pub kind: &'a str,
     /// Name in URLs.
     pub plural: &'a str,
-    /// Whether objects live in namespaces.
+    /// Whether objects are namespaced.
     pub namespaced: bool,
-    /// Verbs that are served: `get`, `list`, `create`, `update`, `patch`, `delete`, ...
+    /// Supported verbs: `get`, `list`, `create`, `update`, `patch`, `delete`, ...
     pub verbs: &'a [&'a str],
     /// `openAPIV3Schema` of a custom resource; `None` for a built-in one.
     pub schema: Option<&'a Value>,
-    /// Whether there is a status subresource.
+    /// Whether it has a status subresource.
     pub status: bool,
-    /// Whether there is a scale subresource.
+    /// Whether it has a scale subresource.
     pub scale: bool,
 }
 

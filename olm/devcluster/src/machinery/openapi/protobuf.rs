@@ -1,9 +1,10 @@
-//! The document of version 2 as protobuf: what of gnostic's `openapi.v2.Document` kubectl reads, under its field numbers.
+//! The document of version 2 as protobuf: the fields of gnostic's `openapi.v2.Document` that kubectl reads,
+//! under its field numbers.
 
 use prost::Message;
 use serde_json::Value;
 
-/// `Document`, without paths: since there is `/openapi/v3` no client looks for those here.
+/// `Document`, without paths: since `/openapi/v3` exists no client reads them here.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Document {
     #[prost(string, tag = "1")]
@@ -22,7 +23,7 @@ struct Info {
     version: String,
 }
 
-/// `Definitions` and `Properties`, which look the same.
+/// `Definitions` and `Properties`, which have the same encoding.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Schemas {
     #[prost(message, repeated, tag = "1")]
@@ -37,7 +38,7 @@ pub(super) struct NamedSchema {
     pub(super) schema: Option<Schema>,
 }
 
-/// `Schema`: what a value must look like, without bounds and patterns, which the server holds to itself.
+/// `Schema`: types of values, without bounds and patterns, which only the server validates.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Schema {
     #[prost(string, tag = "1")]
@@ -60,7 +61,7 @@ pub(super) struct Schema {
     extensions: Vec<NamedAny>,
 }
 
-/// `AdditionalPropertiesItem`, which may be a flag too; no flag says more than none.
+/// `AdditionalPropertiesItem`, which may also be a boolean; a boolean adds no information to an absent one.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct AdditionalProperties {
     #[prost(message, optional, boxed, tag = "1")]
@@ -89,14 +90,14 @@ struct NamedAny {
     value: Option<Any>,
 }
 
-/// `Any`: its value as YAML, which JSON is.
+/// `Any`: its value as YAML, of which JSON is a subset.
 #[derive(Clone, PartialEq, Message)]
 struct Any {
     #[prost(string, tag = "2")]
     yaml: String,
 }
 
-/// A document as [`super::document_v2`] makes it.
+/// Encodes a document of [`super::document_v2`].
 pub fn encode_v2(document: &Value) -> Vec<u8> {
     let info = &document["info"];
     let document = Document {

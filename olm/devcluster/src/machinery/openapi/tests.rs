@@ -22,7 +22,7 @@ fn deployments() -> Served<'static> {
 }
 
 #[test]
-fn documents_have_what_kubectl_looks_for() {
+fn documents_have_the_extensions_of_kubectl() {
     let document = document_v3("apps", "v1", &[deployments()]);
     let gvk = json!({"group": "apps", "version": "v1", "kind": "Deployment"});
     let item = &document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"];
@@ -54,7 +54,7 @@ fn all() -> Vec<Served<'static>> {
     builtin::KINDS.iter().map(one).collect()
 }
 
-/// How kubectl reads a schema of version 2; it refuses the whole document when one of them is not so.
+/// kubectl's checks of a schema of version 2; it refuses the whole document when one of them fails.
 fn as_kubectl_reads(schema: &protobuf::Schema, models: &HashSet<&str>, path: &str) {
     let types = schema.types.as_ref().map_or(&[][..], |types| &types.values);
     let properties = schema.properties.as_ref().map_or(&[][..], |properties| &properties.named);
@@ -187,7 +187,7 @@ fn unknown_fields_of_builtin_kinds() {
 }
 
 #[test]
-fn crd_schemas_are_free_where_they_are_json() {
+fn json_fields_of_crd_schemas_are_free() {
     let object = json!({"spec": {"versions": [{"schema": {"openAPIV3Schema": {
         "type": "object", "x-kubernetes-preserve-unknown-fields": true, "typo": 1,
         "properties": {"a": {"default": {"any": "thing"}, "enum": [1, "x"], "items": {"type": "string"}, "additionalProperties": true}},
@@ -203,7 +203,7 @@ fn crd_schemas_are_free_where_they_are_json() {
 }
 
 #[test]
-fn wrong_types_read_as_go_says_it() {
+fn wrong_types_have_the_message_of_go() {
     let object = json!({
         "metadata": {"labels": {"a": 1}, "creationTimestamp": null},
         "spec": {"replicas": "three", "paused": "no", "template": {"spec": {"containers": {"name": "x"}, "nodeSelector": []}}},

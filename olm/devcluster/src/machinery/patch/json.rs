@@ -5,12 +5,12 @@ use serde_json::Value;
 
 use super::PatchError;
 
-/// As in Kubernetes.
+/// Kubernetes' limit.
 const MAX_OPERATIONS: usize = 10_000;
-/// Copies can double an object with every operation; nothing larger than a request may come out.
+/// Copies can double an object with every operation; the result must not be larger than a request.
 const MAX_NODES: usize = 500_000;
 
-/// Applies a list of operations; either all of them take effect or none does.
+/// Applies a list of operations atomically.
 pub fn json_patch(target: &Value, patch: &Value) -> Result<Value, PatchError> {
     let Patch(operations) = serde_json::from_value(patch.clone())
         .map_err(|error| PatchError::BadRequest(format!("error decoding patch: {error}")))?;

@@ -6,19 +6,19 @@ mod strategic;
 
 pub use self::{json::json_patch, merge::merge_patch, strategic::strategic_patch};
 
-/// Why a patch was refused.
+/// A refused patch.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
-    /// The patch format does not fit the type (415).
+    /// The patch format is not supported for the type (415).
     #[error("{0}")]
     UnsupportedMediaType(String),
     /// The patch is malformed (400).
     #[error("{0}")]
     BadRequest(String),
-    /// The patch does not fit the object (422).
+    /// The patch does not apply to the object (422).
     #[error("{0}")]
     Invalid(String),
-    /// A test in the patch does not hold (422).
+    /// A test operation failed (422).
     #[error("{0}")]
     TestFailed(String),
     /// The patch or its result is too large (413).

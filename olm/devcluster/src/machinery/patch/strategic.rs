@@ -1,4 +1,4 @@
-//! Strategic merge patch: a merge patch that knows which lists are keyed.
+//! Strategic merge patch: a merge patch with support for keyed lists.
 
 use serde_json::{Map, Value};
 
@@ -10,8 +10,8 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const ELEMENT_ORDER: &str = "$setElementOrder/";
 const DELETE_PRIMITIVES: &str = "$deleteFromPrimitiveList/";
 
-/// Merges `patch` into `target` by the layout of the type; custom types have no such layout and are refused with 415,
-/// as in Kubernetes.
+/// Merges `patch` into `target` by the layout of the type; custom types have no such layout and are refused
+/// with 415, as in Kubernetes.
 pub fn strategic_patch(target: &Value, patch: &Value, layout: Layout<'_>) -> Result<Value, PatchError> {
     if layout.is_custom() {
         return Err(PatchError::UnsupportedMediaType(
@@ -37,7 +37,7 @@ fn is_directive(key: &str) -> bool {
         || key.starts_with(DELETE_PRIMITIVES)
 }
 
-/// What `$patch` says in an object.
+/// The value of `$patch` in an object.
 fn directive(map: &Map<String, Value>) -> Result<&str, PatchError> {
     match map.get(DIRECTIVE) {
         None => Ok("merge"),
@@ -186,8 +186,8 @@ fn identity<'a>(map: &'a Map<String, Value>, merge_key: &str) -> Result<&'a Valu
     })
 }
 
-/// Puts a list into the order that the client saw. Items that the client does not know keep their place relative to
-/// the items around them.
+/// Restores the order that the client saw. Items unknown to the client keep their position relative to their
+/// neighbours.
 fn reorder(
     result: &mut Map<String, Value>,
     target: &Map<String, Value>,
@@ -227,7 +227,7 @@ fn reorder(
     Ok(())
 }
 
-/// A value that is new to the object: directives and nulls have nothing to act on.
+/// A value that is new to the object: its directives and nulls have no effect.
 fn without_directives(value: &Value) -> Value {
     match value {
         Value::Object(map) => Value::Object(

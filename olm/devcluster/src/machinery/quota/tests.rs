@@ -15,7 +15,7 @@ fn shown(amounts: &Amounts) -> Vec<String> {
 }
 
 #[test]
-fn a_pod_uses_what_its_containers_need_together_or_one_before_them() {
+fn a_pod_uses_the_sum_of_its_containers_or_the_largest_init_container() {
     let resources = |cpu: &str| json!({ "requests": { "cpu": cpu }, "limits": { "memory": "1Gi" } });
     let pod = json!({ "spec": {
         "containers": [{ "resources": resources("100m") }, { "resources": resources("200m") }],
@@ -32,7 +32,7 @@ fn a_pod_uses_what_its_containers_need_together_or_one_before_them() {
 }
 
 #[test]
-fn other_kinds_use_what_they_are() {
+fn usage_of_other_kinds() {
     for (group, plural, object, wanted) in [
         ("", "secrets", json!({}), vec!["count/secrets=1", "secrets=1"]),
         ("apps", "deployments", json!({}), vec!["count/deployments.apps=1"]),
@@ -99,7 +99,7 @@ fn refusals_read_as_in_kubernetes() {
         ),
         Err("failed quota: q: must specify limits.cpu for: c; requests.memory for: c".to_owned())
     );
-    // what does not ask for more is not refused, however much is used
+    // an amount that does not increase is not refused, whatever the usage
     let old = pod(json!({ "cpu": "2" }));
     let full = used(&[("cpu", "9"), ("pods", "9")]);
     assert_eq!(
@@ -107,7 +107,7 @@ fn refusals_read_as_in_kubernetes() {
         Ok(())
     );
     assert!(check_pod(json!({ "cpu": "1" }), &pod(json!({ "cpu": "3" })), Some(&old), &full).is_err());
-    // what the quota does not name is free
+    // a resource outside of the quota is not limited
     assert_eq!(
         check(&quota(json!({ "secrets": "0" })), "", "configmaps", &json!({}), None, &used(&[])),
         Ok(())

@@ -1,4 +1,4 @@
-//! Conflicts between managers, in Kubernetes' words.
+//! Conflicts between managers, in Kubernetes' wording.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,21 @@ use super::{
     set::FieldSet,
 };
 
-/// One field that somebody else owns with another value.
+/// A field that another manager owns with a different value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
-    /// Who owns it, as messages show it: `"kubectl" using apps/v1`.
+    /// The owner, as in messages: `"kubectl" using apps/v1`.
     pub manager: String,
-    /// The field: `.spec.replicas`.
+    /// Path of the field: `.spec.replicas`.
     pub field: String,
 }
 
-/// Why an apply was refused.
+/// A refused apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApplyError {
-    /// Others own fields that the configuration wants to change.
+    /// Other managers own fields that the configuration would change.
     Conflicts(Vec<Conflict>),
-    /// The configuration cannot be applied to anything.
+    /// The configuration is not valid.
     Invalid(String),
 }
 
@@ -39,7 +39,7 @@ impl std::fmt::Display for ApplyError {
 }
 
 impl ApplyError {
-    /// The `Status` to answer with: 409 with the conflicts as causes, or 400.
+    /// The response `Status`: 409 with the conflicts as causes, or 400.
     pub fn status(&self) -> Value {
         let mut status = json!({
             "kind": "Status",
@@ -96,7 +96,7 @@ fn show(manager: &Manager) -> String {
     text
 }
 
-/// The fields of `taken` that others than `id` own.
+/// The fields of `taken` that managers other than `id` own.
 pub(super) fn conflicts_with(managers: &Managers, id: &Id, taken: &FieldSet) -> Vec<Conflict> {
     let mut conflicts = Vec::new();
     for manager in managers.others(id) {

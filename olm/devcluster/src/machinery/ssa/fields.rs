@@ -1,11 +1,12 @@
-//! Which fields an object has, and which differ between two objects.
+//! The fields of an object, and the differences between two objects.
 
 use serde_json::{Map, Value};
 
 use super::set::{Element, FieldSet};
 use crate::machinery::layout::{Layout, List};
 
-/// The items of a list as path elements; nothing when they cannot be told apart, then the list counts as atomic.
+/// The items of a list as path elements; `None` when their identities are not unique, then the list counts as
+/// atomic.
 pub(super) fn elements(layout: Layout<'_>, list: &[Value]) -> Option<Vec<Element>> {
     let elements: Vec<Element> = match layout.list() {
         List::Atomic => return None,
@@ -21,7 +22,7 @@ pub(super) fn elements(layout: Layout<'_>, list: &[Value]) -> Option<Vec<Element
     unique.then_some(elements)
 }
 
-/// Complains about a list in an applied object whose items cannot be told apart.
+/// Reports a list in an applied object whose items have no unique identity.
 pub(super) fn check_lists(layout: Layout<'_>, value: &Value, path: &str) -> Result<(), String> {
     match value {
         Value::Object(map) if !layout.is_atomic_object() => {
@@ -51,7 +52,7 @@ pub(super) fn check_lists(layout: Layout<'_>, value: &Value, path: &str) -> Resu
     Ok(())
 }
 
-/// The fields that an applied object speaks about.
+/// The fields that an applied object sets.
 pub(super) fn fields_of(layout: Layout<'_>, value: &Value) -> FieldSet {
     let mut set = FieldSet::default();
     collect(layout, value, &mut Vec::new(), &mut set);
@@ -86,7 +87,7 @@ fn collect(layout: Layout<'_>, value: &Value, path: &mut Vec<Element>, set: &mut
     }
 }
 
-/// How one object differs from another.
+/// Differences between two objects.
 #[derive(Debug, Default)]
 pub(super) struct Comparison {
     pub(super) added: FieldSet,

@@ -1,5 +1,5 @@
-//! From `kubectl apply` to `kubectl apply --server-side`: what kubectl applied by itself before, and nobody changed
-//! since, is its own and no conflict.
+//! Migration from `kubectl apply` to `kubectl apply --server-side`: unchanged fields of the last client-side
+//! apply belong to the applier and do not conflict.
 
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ fn annotation<'a>(request: &ApplyRequest<'_>, live: Option<&'a Value>) -> Option
         .filter(|_| request.manager == KUBECTL && request.subresource.is_none())
 }
 
-/// The fields of the last client-side apply that still have the value applied then.
+/// The fields of the last client-side apply that are unchanged since.
 pub(super) fn handed_over(request: &ApplyRequest<'_>, live: Option<&Value>) -> FieldSet {
     let last = annotation(request, live).and_then(|text| serde_json::from_str::<Value>(text).ok());
     let (Some(last), Some(live)) = (last, live) else { return FieldSet::default() };
@@ -31,7 +31,7 @@ pub(super) fn handed_over(request: &ApplyRequest<'_>, live: Option<&Value>) -> F
     fields_of(request.layout, &last).difference(&changed.modified).difference(&changed.added)
 }
 
-/// Keeps the annotation true, so that a later client-side apply starts from what is applied now.
+/// Updates the annotation, so that a later client-side apply starts from the current configuration.
 pub(super) fn update(request: &ApplyRequest<'_>, config: &Value, object: &mut Value) {
     if annotation(request, request.live).is_none() {
         return;

@@ -1,14 +1,14 @@
-//! `metadata.managedFields`: who owns which fields.
+//! `metadata.managedFields`: the owners of fields.
 
 use serde_json::{Map, Value, json};
 
 use super::set::FieldSet;
 
-/// Update entries above this number are merged into one.
+/// Above this number Update entries are merged into one.
 const MAX_UPDATE_MANAGERS: usize = 10;
 const ANCIENT: &str = "ancient-changes";
 
-/// What tells two entries apart.
+/// Identity of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Id {
     pub(super) manager: String,
@@ -42,7 +42,7 @@ pub(super) struct Manager {
 pub(super) struct Managers(Vec<Manager>);
 
 impl Managers {
-    /// Reads an object's entries; what cannot be read is left out.
+    /// Reads an object's entries; malformed ones are skipped.
     pub(super) fn read(object: &Value) -> Self {
         let list = object["metadata"].get("managedFields").and_then(Value::as_array);
         let entries = list.map(Vec::as_slice).unwrap_or_default().iter().filter_map(|entry| {
@@ -61,7 +61,7 @@ impl Managers {
         });
         let mut managers = Self::default();
         for manager in entries {
-            // The same manager twice is one manager.
+            // Duplicate entries of a manager are merged.
             match managers.get_mut(&manager.id) {
                 Some(known) => known.set = known.set.union(&manager.set),
                 None => managers.0.push(manager),
@@ -70,7 +70,7 @@ impl Managers {
         managers
     }
 
-    /// Writes the entries into an object; none are written as no field at all.
+    /// Writes the entries into an object; without entries the field is omitted.
     pub(super) fn write(&self, object: &mut Value) {
         let mut entries: Vec<&Manager> = self.0.iter().filter(|m| !m.set.is_empty()).collect();
         entries.sort_by(|a, b| {
@@ -113,7 +113,7 @@ impl Managers {
         self.0.iter().filter(move |manager| manager.id != *id)
     }
 
-    /// Gives a manager its fields. Its time moves only when its fields change.
+    /// Sets the fields of a manager. Its time changes only with its fields.
     pub(super) fn set(&mut self, id: &Id, api_version: &str, set: FieldSet, now: &str) {
         match self.get_mut(id) {
             Some(manager) => {
@@ -133,7 +133,7 @@ impl Managers {
         self.0.retain(|manager| !manager.set.is_empty());
     }
 
-    /// Keeps the number of Update entries bounded: the oldest become one.
+    /// Limits the number of Update entries: the oldest are merged.
     pub(super) fn cap(&mut self) {
         loop {
             let mut updates: Vec<usize> = (0..self.0.len()).filter(|i| !self.0[*i].id.apply).collect();
@@ -171,7 +171,7 @@ impl Manager {
     }
 }
 
-/// Fields that nobody owns: the server's own, and those that identify the object.
+/// The set without fields that have no owner: the server's own, and those that identify the object.
 pub(super) fn without_identity(set: &FieldSet) -> FieldSet {
     set.difference(&FieldSet::from_json(&json!({
         "f:apiVersion": {},
@@ -192,7 +192,6 @@ pub(super) fn without_identity(set: &FieldSet) -> FieldSet {
     })))
 }
 
-/// The object without its managedFields.
 pub(super) fn bare(object: &Value) -> Value {
     let mut bare = object.clone();
     strip_managed_fields(&mut bare);

@@ -1,4 +1,4 @@
-//! Merging an applied object into the live one, and removing what is not applied any more.
+//! Merges an applied object into the live one, and removes fields that are no longer applied.
 
 use serde_json::{Map, Value};
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::machinery::layout::Layout;
 
-/// The live value with the applied one laid over it.
+/// The live value merged with the applied one.
 pub(super) fn merge(layout: Layout<'_>, live: Option<&Value>, config: &Value) -> Value {
     match (live, config) {
         (live, Value::Object(config)) if !layout.is_atomic_object() => {
@@ -32,8 +32,8 @@ pub(super) fn merge(layout: Layout<'_>, live: Option<&Value>, config: &Value) ->
     }
 }
 
-/// Items keep the order of the applied list; those of the live list alone keep their place between the items around
-/// them, and stand before items that are new.
+/// Items are in the order of the applied list; items only in the live list keep their position relative to
+/// their neighbours, and come before new items.
 fn merge_lists(
     layout: Layout<'_>,
     live: &[Value],
@@ -67,7 +67,7 @@ fn merge_lists(
     result
 }
 
-/// Removes from `value` what its manager applied last time (`last`) and nobody manages now (`managed`).
+/// Removes from `value` what its manager applied last time (`last`) and no manager owns now (`managed`).
 pub(super) fn prune(layout: Layout<'_>, value: &mut Value, last: &FieldSet, managed: &FieldSet) {
     let nothing = FieldSet::default();
     match value {

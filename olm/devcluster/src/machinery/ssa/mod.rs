@@ -1,8 +1,9 @@
-//! Server-side apply, and the tracking of who owns which fields.
+//! Server-side apply, and the tracking of field ownership.
 //!
-//! The rules are those of structured-merge-diff: an applier owns the fields that it applied last; applying a different
-//! value to somebody else's field is a conflict unless forced; a field that its applier stops applying is removed
-//! unless somebody else owns it too. Whoever updates or patches an object owns what it changed.
+//! The rules are those of structured-merge-diff: an applier owns the fields that it applied last; applying a
+//! different value to a field of another manager is a conflict unless forced; a field that its applier no
+//! longer applies is removed unless another manager owns it too. An update or patch makes its manager the
+//! owner of the changed fields.
 //!
 //! `managedFields` store sets of paths (`fieldsV1`): a [`set::FieldSet`] in memory.
 
@@ -31,23 +32,23 @@ pub(crate) use undeclared::undeclared;
 
 use super::layout::Layout;
 
-/// Owner of everything in an object that was never tracked before the first apply.
+/// Owner of all fields of an object that was not tracked before the first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 /// One server-side apply.
 #[derive(Debug, Clone, Copy)]
 pub struct ApplyRequest<'a> {
-    /// The stored object, if there is one.
+    /// The stored object, if it exists.
     pub live: Option<&'a Value>,
-    /// What the manager wants. Preconditions in it (`metadata.resourceVersion`, `metadata.uid`) are for the caller to
-    /// check.
+    /// The applied configuration. The caller checks its preconditions (`metadata.resourceVersion`,
+    /// `metadata.uid`).
     pub config: &'a Value,
     /// `fieldManager`.
     pub manager: &'a str,
-    /// Take fields from others.
+    /// Take over conflicting fields.
     pub force: bool,
-    /// `Some("status")` when that subresource is applied: then only `status` of the configuration counts. Otherwise the
-    /// caller removes `status` from the configuration of types that have the subresource.
+    /// `Some("status")` when that subresource is applied: then only `status` of the configuration is used.
+    /// Otherwise the caller removes `status` from the configuration of types that have the subresource.
     pub subresource: Option<&'a str>,
     /// Layout of the type.
     pub layout: Layout<'a>,
@@ -55,21 +56,21 @@ pub struct ApplyRequest<'a> {
     pub now: &'a str,
 }
 
-/// An object with fields laid over it, as an apply does it, and nobody tracked as their owner.
+/// An object merged with fields as in an apply, without tracking of ownership.
 pub(crate) fn merged(layout: Layout<'_>, object: &Value, fields: &Value) -> Value {
     merge::merge(layout, Some(object), fields)
 }
 
-/// What came out.
+/// Result of an apply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Applied {
     /// The object to default, validate and store.
     pub object: Value,
-    /// Whether it differs from the live one. If not, nothing needs to be written: the resourceVersion stays.
+    /// Whether it differs from the live one. If not, no write is needed: the resourceVersion stays.
     pub changed: bool,
 }
 
-/// Merges a configuration into the live object and works out who owns what.
+/// Merges a configuration into the live object and computes the ownership.
 pub fn apply(request: &ApplyRequest<'_>) -> Result<Applied, ApplyError> {
     let layout = request.layout;
     let config = wanted(request)?;
@@ -121,7 +122,7 @@ pub fn apply(request: &ApplyRequest<'_>) -> Result<Applied, ApplyError> {
     Ok(Applied { object, changed })
 }
 
-/// The part of the configuration that this request is about, without what no applier can own.
+/// The part of the configuration in the scope of this request, without fields that have no owner.
 fn wanted(request: &ApplyRequest<'_>) -> Result<Value, ApplyError> {
     let invalid = |text: &str| Err(ApplyError::Invalid(text.to_owned()));
     let Some(config) = request.config.as_object() else {
@@ -154,7 +155,7 @@ fn wanted(request: &ApplyRequest<'_>) -> Result<Value, ApplyError> {
     Ok(config)
 }
 
-/// Built-in types cannot hold nulls: a null is a field that was not set.
+/// Built-in types do not store nulls: a null is an unset field.
 fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -166,7 +167,7 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// Metadata that belongs to the server.
+/// Metadata managed by the server.
 const SERVER_FIELDS: [&str; 7] = [
     "uid",
     "resourceVersion",

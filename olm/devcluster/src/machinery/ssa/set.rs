@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use serde_json::{Map, Value};
 
-/// One step of a path. Keys and values are kept as canonical JSON, which orders and compares well.
+/// One step of a path. Keys and values are stored as canonical JSON, which can be ordered and compared.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Element {
     /// `f:name`: a field of an object or a key of a map.
@@ -64,12 +64,12 @@ pub(super) struct FieldSet {
     children: BTreeMap<Element, Entry>,
 }
 
-/// What the set knows about one place.
+/// One node of the tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Whether the place itself is in the set.
+    /// Whether its path is in the set.
     pub(super) member: bool,
-    /// What is in the set below it.
+    /// The members below it.
     pub(super) below: FieldSet,
 }
 
@@ -144,7 +144,7 @@ impl FieldSet {
         }
     }
 
-    /// Reads `fieldsV1`; what cannot be read is left out.
+    /// Reads `fieldsV1`; malformed parts are skipped.
     pub(super) fn from_json(value: &Value) -> Self {
         let mut set = Self::default();
         for (key, below) in value.as_object().into_iter().flatten() {
@@ -155,7 +155,6 @@ impl FieldSet {
         set
     }
 
-    /// Writes `fieldsV1`.
     pub(super) fn to_json(&self) -> Value {
         let mut map = Map::new();
         for (element, entry) in &self.children {

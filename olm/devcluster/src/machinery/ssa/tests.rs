@@ -34,7 +34,7 @@ fn fields<'a>(object: &'a Value, manager: &str) -> &'a Value {
 }
 
 #[test]
-fn first_apply_owns_what_it_says() {
+fn first_apply_owns_the_applied_fields() {
     let object = applied(
         None,
         &json!({
@@ -104,7 +104,7 @@ fn conflicts_read_as_in_kubernetes() {
 }
 
 #[test]
-fn kubectl_takes_over_what_it_applied_on_the_client() {
+fn kubectl_takes_over_fields_of_client_side_apply() {
     let mut live = config(json!({"replicas": 3, "paused": true}));
     let last = live.to_string();
     live["metadata"]["annotations"] = json!({"kubectl.kubernetes.io/last-applied-configuration": last});
@@ -119,7 +119,7 @@ fn kubectl_takes_over_what_it_applied_on_the_client() {
     let again =
         apply(&ApplyRequest { now: T2, ..request(Some(&object), &wanted, "kubectl", deployment()) }).unwrap();
     assert!(!again.changed);
-    // What somebody changed since is a conflict all the same.
+    // A field that another manager changed since is still a conflict.
     let before = live.clone();
     live["spec"]["replicas"] = json!(4);
     track_update(Some(&before), &mut live, "scaler", None, deployment(), T2);
@@ -128,7 +128,7 @@ fn kubectl_takes_over_what_it_applied_on_the_client() {
 }
 
 #[test]
-fn force_takes_the_field_away() {
+fn force_takes_the_field_over() {
     let object = applied(None, &config(json!({"replicas": 3, "paused": true})), "other");
     let wanted = config(json!({"replicas": 5}));
     let forced = ApplyRequest { force: true, ..request(Some(&object), &wanted, "me", deployment()) };
@@ -142,14 +142,14 @@ fn force_takes_the_field_away() {
 fn the_same_value_is_shared_and_survives_one_owner() {
     let object = applied(None, &config(json!({"replicas": 3, "paused": true})), "a");
     let object = applied(Some(&object), &config(json!({"replicas": 3})), "b");
-    // a lets go of both: only what b does not own goes.
+    // a stops applying both: only the field that b does not own is removed.
     let object = applied(Some(&object), &config(json!({"minReadySeconds": 1})), "a");
     assert_eq!(object["spec"], json!({"replicas": 3, "minReadySeconds": 1}));
     assert_eq!(fields(&object, "b"), &json!({"f:spec": {"f:replicas": {}}}));
 }
 
 #[test]
-fn list_items_that_are_not_applied_any_more_go() {
+fn list_items_that_are_no_longer_applied_are_removed() {
     let containers = |list: Value| config(json!({"template": {"spec": {"containers": list}}}));
     let object = applied(
         None,
@@ -158,7 +158,7 @@ fn list_items_that_are_not_applied_any_more_go() {
         ),
         "m",
     );
-    // A default appeared in between that nobody owns.
+    // A default without an owner was added in between.
     let mut object = object;
     object["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"] = json!("IfNotPresent");
     let object = applied(Some(&object), &containers(json!([{"name": "b", "image": "2"}])), "m");
@@ -174,7 +174,7 @@ fn unowned_values_next_to_a_removed_field_stay() {
 }
 
 #[test]
-fn labels_of_others_stay() {
+fn labels_of_other_managers_stay() {
     let labels = |labels: Value| json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "labels": labels}});
     let object = applied(None, &labels(json!({"a": "1", "b": "1"})), "m");
     let object = applied(Some(&object), &labels(json!({"c": "1"})), "n");
@@ -241,7 +241,7 @@ fn malformed_configurations_are_refused() {
 }
 
 #[test]
-fn updates_own_what_they_change() {
+fn updates_own_the_changed_fields() {
     let mut object = config(json!({"replicas": 1, "paused": true}));
     object["metadata"]["labels"] = json!({"a": "1"});
     track_update(None, &mut object, "create", None, deployment(), T1);
@@ -395,18 +395,18 @@ proptest! {
         let again = force(Some(&third), &c, "m");
         prop_assert_eq!(&again.object, &third);
         prop_assert!(!again.changed);
-        // What was applied is there.
+        // All applied values are present.
         let merged = merge::merge(deployment(), Some(&bare(&third)), &c);
         prop_assert_eq!(merged, bare(&third));
     }
 
     #[test]
-    fn a_single_manager_gets_exactly_what_it_applies(a in random_config(), b in random_config()) {
+    fn a_single_manager_owns_exactly_the_applied_fields(a in random_config(), b in random_config()) {
         let first = applied(None, &a, "m");
         let second = applied(Some(&first), &b, "m");
         let fresh = applied(None, &b, "m");
         let sorted = |object: &Value| fields_of(deployment(), &bare(object));
-        // Emptied structs may stay behind as empty lists or maps; every applied field is the same.
+        // Emptied structs may leave empty lists or maps; every applied field is the same.
         prop_assert_eq!(sorted(&second).intersection(&sorted(&fresh)), sorted(&fresh));
         prop_assert_eq!(&second["spec"]["replicas"], &fresh["spec"]["replicas"]);
         prop_assert_eq!(fields(&second, "m"), fields(&fresh, "m"));

@@ -1,12 +1,12 @@
-//! Fields of a configuration that its type does not have.
+//! Fields of a configuration that its type does not declare.
 
 use serde_json::Value;
 
 use super::fields::elements;
 use crate::machinery::layout::Layout;
 
-/// The paths of what is in `config` and not in `declared`, which is the same without such fields, as structured-merge-diff
-/// writes them: `.spec.containers[name="a"].foo`.
+/// The paths in `config` that are not in `declared`, the same object without undeclared fields, in the
+/// notation of structured-merge-diff: `.spec.containers[name="a"].foo`.
 pub(crate) fn undeclared(layout: Layout<'_>, config: &Value, declared: &Value) -> Vec<String> {
     let mut paths = Vec::new();
     collect(layout, config, declared, "", &mut paths);

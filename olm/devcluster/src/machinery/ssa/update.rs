@@ -1,4 +1,4 @@
-//! Ownership of what an ordinary create, update or patch changes.
+//! Field ownership after a create, update or patch.
 
 use serde_json::{Map, Value};
 
@@ -8,11 +8,11 @@ use super::{
 };
 use crate::machinery::layout::Layout;
 
-/// Records in `new` that `manager` made it out of `live`: it owns what it added or changed, and nobody owns what it
-/// removed. To be called last, on the object as it will be stored.
+/// Tracks in `new` the changes of `manager` relative to `live`: it owns what it added or changed, and removed
+/// fields lose their owners. Call it last, on the object as stored.
 ///
-/// A client may set `metadata.managedFields` itself, for example to give fields away; an explicit empty list makes
-/// the object forget all owners.
+/// A client may set `metadata.managedFields` itself, for example to transfer fields; an explicit empty list
+/// resets all owners.
 pub fn track_update(
     live: Option<&Value>,
     new: &mut Value,
@@ -54,7 +54,7 @@ fn is_reset(object: &Value) -> bool {
     }
 }
 
-/// The manager of a request that names none: its user agent up to the first slash.
+/// The default manager of a request: its user agent up to the first slash.
 pub fn manager_from_user_agent(user_agent: &str) -> String {
     let name = user_agent.split('/').next().unwrap_or_default();
     let name: String = name.chars().filter(|c| !c.is_control()).take(128).collect();

@@ -1,4 +1,4 @@
-//! The loop of a pod's first process: takes requests, reaps children, dies with the agent.
+//! The loop of a pod's init process: serves requests, reaps children, dies with the agent.
 
 use std::{
     collections::HashMap,
@@ -46,8 +46,8 @@ struct Init {
 
 impl Init {
     fn new() -> std::io::Result<Self> {
-        // Two ropes tie a pod to its agent: this signal, and the end of the control socket (no matter how
-        // the agent ended, and even when it did so before this line).
+        // Two mechanisms tie a pod to its agent: this signal, and the end of the control socket (however the
+        // agent ended, and even when it ended before this line).
         nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
         let control = std::io::stdin().as_fd().try_clone_to_owned()?;
         let null = File::open("/dev/null")?;
@@ -108,19 +108,19 @@ impl Init {
                     }
                 };
                 self.answer(&answer);
-                // A process that is already over must not be reported before its start.
+                // The end of a process must not be reported before its start.
                 self.reap();
             }
             Request::Signal { id, signal, group } => {
                 if let (Some(pid), Ok(signal)) = (self.pids.get(&id), Signal::try_from(signal)) {
                     let target = if group { Pid::from_raw(-pid.as_raw()) } else { *pid };
-                    // The process may have ended in this moment: then there is nothing to do.
+                    // An error means that the process has already ended.
                     let _ = kill(target, signal);
                 }
             }
             Request::SignalAll { signal } => {
                 if let Ok(signal) = Signal::try_from(signal) {
-                    // For process 1 of a PID namespace, "all" is everybody else in it.
+                    // For process 1 of a PID namespace, -1 means all other processes in it.
                     let _ = kill(Pid::from_raw(-1), signal);
                 }
             }
@@ -141,7 +141,7 @@ impl Init {
         let (reader, writer) = pipe2(nix::fcntl::OFlag::O_CLOEXEC)
             .map_err(|error| process::Failure::from(format!("failed to create a pipe: {error}")))?;
         #[allow(unsafe_code)]
-        // SAFETY: this process has one thread, so the child may do anything that any process may.
+        // SAFETY: this process has one thread, so the child has no restrictions after the fork.
         let forked = unsafe { nix::unistd::fork() };
         match forked {
             Err(error) => Err(process::Failure::from(format!("failed to fork: {error}"))),
@@ -153,7 +153,7 @@ impl Init {
             Ok(nix::unistd::ForkResult::Parent { child }) => {
                 drop(writer);
                 let mut report = Vec::new();
-                // The end of the pipe without a word means that the program was executed.
+                // An empty pipe means that the program was executed.
                 let _ = File::from(reader).read_to_end(&mut report);
                 if report.is_empty() {
                     return Ok(child);
@@ -176,7 +176,7 @@ impl Init {
             };
             if let Some(id) = self.children.remove(&pid.as_raw()) {
                 self.pids.remove(&id);
-                // What a container's process leaves behind in its group goes with it.
+                // Kills the remaining processes of the container's group.
                 let _ = kill(Pid::from_raw(-pid.as_raw()), Signal::SIGKILL);
                 self.answer(&Answer::Exited { id, code, signal });
             }
@@ -192,12 +192,12 @@ impl Init {
             let short = Answer::StartFailed { id: *id, message, not_found: *not_found };
             bytes = serde_json::to_vec(&short).unwrap_or_default();
         }
-        // When nobody listens any more the next read of the socket ends this process.
+        // After the agent has closed its end, the next read of the socket ends this process.
         let _ = send(self.control.as_raw_fd(), &bytes, MsgFlags::MSG_NOSIGNAL);
     }
 }
 
-/// Joins the pod's network and makes the other namespaces.
+/// Joins the pod's network and creates the other namespaces.
 fn enter_namespaces(network: &OwnedFd, hostname: &str) -> Result<(), String> {
     setns(network, CloneFlags::CLONE_NEWNET)
         .map_err(|error| format!("failed to enter the pod's network namespace: {error}"))?;
@@ -215,7 +215,8 @@ fn enter_namespaces(network: &OwnedFd, hostname: &str) -> Result<(), String> {
         none,
     )
     .map_err(|error| format!("failed to mount the pod's /proc: {error}"))?;
-    // As container runtimes do: in a network of its own, a port below 1024 is no privilege. Not vital.
+    // As container runtimes do: in a separate network namespace, a port below 1024 is not a privilege. Best
+    // effort.
     let _ = std::fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! The program that is a pod's first process.
+//! The executable of a pod's init process.
 //!
-//! A pod's namespaces are made by a fresh, single-threaded process: the agent starts its own executable again with
-//! a hidden first argument. In there, `unshare`, `setns`, `fork` and `mount` are plain calls with none of the
-//! traps that they have in a process with many threads.
+//! A fresh, single-threaded process creates a pod's namespaces: the agent starts its own executable again
+//! with a hidden first argument. There, `unshare`, `setns`, `fork` and `mount` are plain calls without the
+//! restrictions of a multi-threaded process.
 
 pub(crate) mod init;
 pub(crate) mod process;
@@ -10,28 +10,29 @@ mod restrict;
 pub(crate) mod root;
 pub(crate) mod wire;
 
-/// First argument of a process that is a pod's init.
+/// First argument of a pod's init process.
 pub(crate) const POD_INIT: &str = "__olm-pod-init";
 
-/// First argument of a process that ends with the one that started it.
+/// First argument of a process that ends with its parent.
 const TIED: &str = "__olm-tied";
 
-/// A command that runs this very program and dies with the calling thread, however that ends; arguments follow.
+/// A command that runs the current executable and dies with the calling thread, however that ends; arguments
+/// follow.
 ///
 /// # Errors
-/// The file of this program is not known.
+/// The path of the executable is unknown.
 pub fn tied_command() -> std::io::Result<std::process::Command> {
     let mut command = std::process::Command::new(std::env::current_exe()?);
     command.arg(TIED).arg(std::process::id().to_string());
     Ok(command)
 }
 
-/// Becomes a pod's first process when this executable was started as one, and then never returns. Likewise for
+/// Becomes a pod's init process when this executable was started as one, and then never returns. Likewise for
 /// [`tied_command`].
 ///
 /// Every binary that starts a [`NodeAgent`](super::NodeAgent) with itself as `helper_exe` calls this first in
-/// `main`, before any thread exists. A test binary cannot (its `main` belongs to the test harness): it passes the path
-/// of the binary `olm-node-helper` of this crate, or of `olm`, as `helper_exe` instead.
+/// `main`, before any thread exists. A test binary cannot (its `main` belongs to the test harness): it passes
+/// the path of the binary `olm-node-helper` of this crate, or of `olm`, as `helper_exe` instead.
 pub fn maybe_run_helper() {
     if std::env::args_os().nth(1).is_some_and(|argument| argument == POD_INIT) {
         std::process::exit(init::run());
@@ -44,13 +45,14 @@ pub fn maybe_run_helper() {
     }
 }
 
-/// Ties this process to its parent and starts over without the tie in the arguments; returns why that failed.
+/// Ties this process to its parent and re-executes itself without the tie arguments; returns the error on
+/// failure.
 fn run_tied(parent: &str, arguments: impl Iterator<Item = std::ffi::OsString>) -> std::io::Error {
     use std::os::unix::process::CommandExt as _;
     if let Err(error) = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL) {
         return error.into();
     }
-    // The parent may have ended before the line above.
+    // The parent may have ended before the death signal was set.
     if nix::unistd::getppid().to_string() != parent {
         return std::io::Error::other("parent process exited");
     }

@@ -1,4 +1,4 @@
-//! The last steps of a process in a pod, between `fork` and `execve`.
+//! Setup of a process in a pod between `fork` and `execve`.
 
 use std::{
     ffi::CString,
@@ -21,7 +21,7 @@ use super::{
     wire::{Place, ProcessSpec, User},
 };
 
-/// Why a process could not be started.
+/// A failed start of a process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Failure {
     pub(crate) message: String,
@@ -41,7 +41,7 @@ impl From<&str> for Failure {
     }
 }
 
-/// Turns this forked child into the process; reports on `report` when that fails. Never returns.
+/// Turns this forked child into the process; reports a failure on `report`. Never returns.
 pub(crate) fn become_process(
     spec: &ProcessSpec,
     beside: Option<Pid>,
@@ -118,8 +118,8 @@ fn set_groups(user: &User) -> Result<(), Failure> {
     Ok(())
 }
 
-/// In the agent's user namespace there is nobody but root. A user namespace inside it gives that one user another number,
-/// and takes root's rights away from it with the program that is executed next.
+/// The agent's user namespace maps only root. A nested user namespace maps that user to another number, and
+/// drops root's privileges at the next `execve`.
 fn be_called(user: &User) -> Result<(), Failure> {
     if (user.uid, user.gid) == (0, 0) {
         return Ok(());
@@ -152,7 +152,7 @@ fn execute(spec: &ProcessSpec) -> Result<std::convert::Infallible, Failure> {
     }
 }
 
-/// Finds a program as a shell would, in the container's `PATH`.
+/// Finds a program in the container's `PATH`, as a shell does.
 fn find(name: &str, env: &[(String, String)]) -> Result<String, Failure> {
     if name.contains('/') {
         return if Path::new(name).exists() {

@@ -1,7 +1,7 @@
 //! Builds a container's root file system out of the host's programs, generated files and volumes.
 //!
-//! There is no image with a file system of its own: /usr comes from the host, read-only, except /usr/local, which
-//! belongs to the container and holds the image's programs.
+//! Images have no file system: /usr comes from the host, read-only, except /usr/local, which is private to
+//! the container and holds the image's programs.
 
 use std::{
     fs,
@@ -23,16 +23,16 @@ const NONE: Option<&str> = None;
 /// Entries of the host's `/` that are programs and libraries.
 const SYSTEM: [&str; 7] = ["bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr"];
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
-/// Files of the host's /etc that programs need and that are the same everywhere.
+/// Files of the host's /etc that programs need and that are the same in every container.
 const SHARED_ETC: [&str; 6] =
     ["ssl", "ca-certificates", "ld.so.cache", "localtime", "mime.types", "alternatives"];
 
-/// What /proc says about the whole machine, and what in it is a switch of the whole machine: as container runtimes have it.
+/// Parts of /proc with information about, or control over, the whole machine; the list of container runtimes.
 const MASKED: [&str; 9] =
     ["acpi", "asound", "kcore", "keys", "latency_stats", "sched_debug", "scsi", "timer_list", "timer_stats"];
 const READ_ONLY: [&str; 5] = ["bus", "fs", "irq", "sys", "sysrq-trigger"];
 
-/// Builds the root and makes it `/` of this process, in a mount namespace of its own.
+/// Builds the root and makes it `/` of this process, in a new mount namespace.
 pub(crate) fn enter(spec: &RootSpec) -> Result<(), String> {
     unshare(CloneFlags::CLONE_NEWNS)
         .map_err(|error| format!("failed to create a mount namespace: {error}"))?;
@@ -70,7 +70,7 @@ pub(crate) fn enter(spec: &RootSpec) -> Result<(), String> {
         mount(NONE, root, NONE, flags | MsFlags::MS_NOSUID | MsFlags::MS_NODEV, NONE)
             .map_err(|error| format!("failed to make the root read-only: {error}"))?;
     }
-    // The new root is stacked onto the old one and the old one is taken away from under it.
+    // The new root is mounted on top of the old one, which is then unmounted.
     chdir(root)
         .and_then(|()| pivot_root(".", "."))
         .and_then(|()| umount2(".", MntFlags::MNT_DETACH))
@@ -78,7 +78,7 @@ pub(crate) fn enter(spec: &RootSpec) -> Result<(), String> {
         .map_err(|error| format!("failed to change the root: {error}"))
 }
 
-/// /usr and its relatives from the host; symbolic links stay links, as on merged-usr systems.
+/// /usr and the related directories of the host; symbolic links stay links, as on merged-usr systems.
 fn system(root: &Path) -> Result<(), String> {
     for name in SYSTEM {
         let host = Path::new("/").join(name);
@@ -154,7 +154,7 @@ fn hide(root: &Path) -> Result<(), String> {
     let closed = MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     for name in MASKED {
         let path = root.join("proc").join(name);
-        // The kernel may not have it.
+        // The kernel may not provide it.
         let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
         let masked = if metadata.is_dir() {
             mount(Some("tmpfs"), &path, Some("tmpfs"), closed, Some("size=0"))
@@ -175,7 +175,8 @@ fn hide(root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The place of a volume under the new root. A symbolic link on the way would lead out of it, onto the host.
+/// The target of a volume under the new root. A symbolic link on the path could lead out of it, onto the
+/// host.
 fn inside(root: &Path, volume: &MountSpec) -> Result<PathBuf, String> {
     let mut path = root.to_owned();
     for part in volume.target.split('/').filter(|part| !part.is_empty() && *part != ".") {
@@ -184,7 +185,7 @@ fn inside(root: &Path, volume: &MountSpec) -> Result<PathBuf, String> {
         }
         path.push(part);
         if fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_symlink()) {
-            // Only our own links are there (/bin -> usr/bin, /var/run stays a directory).
+            // Only links of this module exist here (/bin -> usr/bin, /var/run stays a directory).
             let target = fs::read_link(&path).map_err(|error| error.to_string())?;
             if target.is_absolute() || target.components().any(|part| part.as_os_str() == "..") {
                 return Err(format!("mountPath {} contains a symbolic link", volume.target));
@@ -218,7 +219,7 @@ fn bind(source: &Path, target: &Path, read_only: bool) -> Result<(), String> {
     if read_only {
         flags |= MsFlags::MS_RDONLY;
     }
-    // Flags that the source has may not be taken off in a user namespace.
+    // In a user namespace, flags of the source mount cannot be removed.
     let present = statvfs(target).map(|stat| stat.flags()).unwrap_or(FsFlags::empty());
     if present.contains(FsFlags::ST_NOEXEC) {
         flags |= MsFlags::MS_NOEXEC;

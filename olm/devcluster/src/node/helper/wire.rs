@@ -1,7 +1,7 @@
-//! What agent and pod-init say to each other over a `SOCK_SEQPACKET` pair.
+//! The protocol of agent and pod-init over a `SOCK_SEQPACKET` pair.
 //!
-//! A request is one byte with file descriptors attached: a memfd that holds the JSON (so size does not matter),
-//! then whatever the request hands over. Answers are small JSON datagrams.
+//! A request is one byte with file descriptors attached: a memfd that holds the JSON (so size does not
+//! matter), then the descriptors of the request. Answers are small JSON datagrams.
 
 use std::{
     fs::File,
@@ -25,13 +25,12 @@ pub(crate) enum Request {
     Setup(Setup),
     /// Start a process; carries stdin, stdout and stderr.
     Start { id: u64, process: Box<ProcessSpec> },
-    /// Signal a process that was started, or its whole process group.
+    /// Signal a started process, or its whole process group.
     Signal { id: u64, signal: i32, group: bool },
-    /// Signal every process of the pod but its first.
+    /// Signal every process of the pod except its init.
     SignalAll { signal: i32 },
 }
 
-/// The pod itself.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Setup {
     pub(crate) hostname: String,
@@ -45,25 +44,24 @@ pub(crate) struct ProcessSpec {
     pub(crate) cwd: String,
     pub(crate) user: User,
     pub(crate) no_new_privileges: bool,
-    /// What it can have at most; a user other than root has none of them.
+    /// Upper bound; a user other than root has none of them.
     pub(crate) capabilities: Set,
     pub(crate) place: Place,
 }
 
-/// Numeric identity of a process.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct User {
     pub(crate) uid: u32,
     pub(crate) gid: u32,
     pub(crate) groups: Vec<u32>,
-    /// There is only one user here, by whatever number: the process sees itself as this one.
+    /// The user namespace has a single user: the process sees itself under this number.
     pub(crate) alone: bool,
 }
 
 /// Where a process runs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Place {
-    /// In a root of its own: a container.
+    /// In a new root: a container.
     NewRoot(RootSpec),
     /// In the root of the process with this request id: exec, probes, hooks.
     Beside(u64),
@@ -134,7 +132,7 @@ pub(crate) fn send_request(
     Ok(())
 }
 
-/// Receives a request; `None` when the agent is gone.
+/// Receives a request; `None` when the agent has ended.
 pub(crate) fn receive_request(socket: BorrowedFd<'_>) -> std::io::Result<Option<(Request, Vec<OwnedFd>)>> {
     let mut byte = [0_u8; 1];
     let mut space = nix::cmsg_space!([RawFd; MAX_FDS]);
@@ -147,7 +145,8 @@ pub(crate) fn receive_request(socket: BorrowedFd<'_>) -> std::io::Result<Option<
     for control in message.cmsgs()? {
         if let ControlMessageOwned::ScmRights(raw) = control {
             #[allow(unsafe_code)]
-            // SAFETY: the kernel has just made these descriptors for this process; nothing else owns them.
+            // SAFETY: the kernel has just created these descriptors for this process; they have no other
+            // owner.
             fds.extend(raw.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
         }
     }

@@ -1,4 +1,4 @@
-//! Cutting a pod off: from everything by its link, from other pods by rules in its own network namespace.
+//! Network faults of a pod: from all peers by its link, from other pods by rules in its network namespace.
 
 use std::{
     fs::File,
@@ -13,21 +13,21 @@ use rtnetlink::{Handle, LinkUnspec};
 
 use super::{NODE_IP, NetworkError, POD_PREFIX, SERVICE_RANGE, link, system};
 
-/// The table of the rules. Nothing else in a pod's network namespace has rules unless the pod makes some itself.
+/// The table of the rules. A pod's network namespace has no other rules unless the pod creates some itself.
 const TABLE: &str = "olm-fault";
 
-/// From whom a pod is cut off, by address.
+/// The addresses that a pod is cut off from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Cut {
     Everything,
-    /// All but the node, and these addresses of the service range, at which the node itself answers.
+    /// All but the node, and these addresses of the service range, which the node itself serves.
     Pods {
         except: Vec<Ipv4Addr>,
     },
     Addresses(Vec<Ipv4Addr>),
 }
 
-/// Takes the link of a pod's interface away, or gives it back.
+/// Sets the link of a pod's interface up or down.
 pub(super) async fn set_link(links: &Handle, ip: Ipv4Addr, up: bool) -> Result<(), NetworkError> {
     let port = link::index_of(links, &link::outside_name(ip)).await?;
     let message = LinkUnspec::new_with_index(port);
@@ -36,9 +36,9 @@ pub(super) async fn set_link(links: &Handle, ip: Ipv4Addr, up: bool) -> Result<(
     changed.map_err(link::netlink("change the link of a pod"))
 }
 
-/// The script that makes the rules of a pod what they have to be; they replace those of an earlier cut in one step.
+/// The nft script for the rules of a pod; it replaces the rules of an earlier cut atomically.
 pub(super) fn script(own: Ipv4Addr, cut: Option<&Cut>) -> String {
-    // A table must be there to be removed.
+    // `delete table` fails for a missing table.
     let mut script = format!("table ip {TABLE} {{}}\ndelete table ip {TABLE}\n");
     let (before, from) = match cut {
         None | Some(Cut::Everything) => return script,
@@ -72,7 +72,7 @@ fn set(peer: &str, addresses: &[Ipv4Addr], verdict: &str) -> String {
 
 /// Starts `nft` in a pod's network namespace. Runs on the network's thread.
 pub(super) fn start_nft(namespace: &OwnedFd) -> Result<Child, NetworkError> {
-    // No await in here: the thread must be back before anything else of the runtime runs.
+    // No await in here: the thread must return before another task of the runtime runs.
     let node = File::open("/proc/thread-self/ns/net").map_err(system("open the node's network namespace"))?;
     setns(namespace, CloneFlags::CLONE_NEWNET)
         .map_err(|error| system("enter a pod's network namespace")(error.into()))?;
@@ -97,7 +97,7 @@ pub(super) fn start_nft(namespace: &OwnedFd) -> Result<Child, NetworkError> {
     })
 }
 
-/// Gives `nft` its script and waits for the end. Blocks.
+/// Sends `nft` its script and waits for its exit. Blocks.
 pub(super) fn finish_nft(mut child: Child, script: &str) -> Result<(), NetworkError> {
     let written = match child.stdin.take() {
         Some(mut stdin) => stdin.write_all(script.as_bytes()),
@@ -107,8 +107,8 @@ pub(super) fn finish_nft(mut child: Child, script: &str) -> Result<(), NetworkEr
     if output.status.success() && written.is_ok() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(NetworkError::Nft(format!("nft rejected the rules: {said}")))
+    let rejection = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(NetworkError::Nft(format!("nft rejected the rules: {rejection}")))
 }
 
 #[cfg(test)]
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_name_whom_they_mean_in_both_directions() {
+    fn rules_cover_both_directions() {
         let own = Ipv4Addr::new(10, 244, 0, 7);
         let none = "table ip olm-fault {}\ndelete table ip olm-fault\n";
         assert_eq!(script(own, None), none);

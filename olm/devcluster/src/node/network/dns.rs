@@ -1,4 +1,4 @@
-//! The cluster's DNS server: the wire around [`Zone::lookup`].
+//! The cluster's DNS server: the protocol around [`Zone::lookup`].
 
 use std::{
     net::{Ipv4Addr, SocketAddrV4},
@@ -23,14 +23,14 @@ use super::{
     zone::{Answer, Data, Kind, Zone},
 };
 
-/// Seconds an answer may be kept: short, since pods come and go.
+/// Lifetime of an answer in seconds: short, since pods come and go.
 const TTL: u32 = 5;
 /// Largest UDP answer without EDNS.
 const PLAIN_UDP: u16 = 512;
-/// Largest UDP answer at all.
+/// Largest UDP answer with EDNS.
 const LARGEST_UDP: u16 = 4096;
 
-/// Gives the zone as it is now.
+/// Returns the current zone.
 pub(crate) type CurrentZone = Arc<dyn Fn() -> Arc<Zone> + Send + Sync>;
 
 /// Starts the server on UDP and TCP port 53 of `ip`.
@@ -80,7 +80,7 @@ async fn serve_stream(mut stream: TcpStream, zone: CurrentZone) {
     }
 }
 
-/// Answers one message; `None` for what is not a query.
+/// Answers one message; `None` for a message that is not a query.
 fn answer(bytes: &[u8], zone: &Zone, udp: bool) -> Option<Vec<u8>> {
     let query = Message::from_vec(bytes).ok()?;
     if query.metadata.message_type != hickory_proto::op::MessageType::Query {
@@ -123,7 +123,7 @@ fn answer(bytes: &[u8], zone: &Zone, udp: bool) -> Option<Vec<u8>> {
             if records.is_empty() {
                 reply.add_authorities(soa(zone));
             }
-            // The addresses behind SRV names save the client a round.
+            // The addresses of the SRV targets save the client a round trip.
             for data in &data {
                 if let Data::Srv { target, .. } = data
                     && let Answer::Found(addresses) = zone.lookup(target, Kind::A)
@@ -153,7 +153,7 @@ fn record(name: &Name, data: &Data) -> Option<Record> {
     Some(Record::from_rdata(name.clone(), TTL, data))
 }
 
-/// Says for how long "there is no such thing" holds.
+/// The record with the lifetime of negative answers.
 fn soa(zone: &Zone) -> Option<Record> {
     let origin = Name::from_ascii(format!("{}.", zone.domain)).ok()?;
     let server = Name::from_ascii(format!("ns.dns.{}.", zone.domain)).ok()?;

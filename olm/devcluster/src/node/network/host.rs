@@ -1,6 +1,7 @@
 //! Ports of the host that pods reach at [`NODE_IP`].
 //!
-//! The cluster network has no route to the host. A listener in the cluster network forwards to a connection on the host.
+//! The cluster network has no route to the host. A listener in the cluster network forwards to a connection
+//! on the host.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -21,7 +22,7 @@ impl Network {
             loop {
                 match listener.accept().await {
                     Ok((client, _)) => drop(tokio::spawn(forward(client, port))),
-                    // Out of descriptors, most likely: wait for some to be free again.
+                    // Most likely out of file descriptors: wait until some are free again.
                     Err(_) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
                 }
             }
@@ -37,7 +38,7 @@ async fn forward(mut client: TcpStream, port: u16) {
         }
         Err(error) => {
             tracing::debug!(%error, port, "failed to connect to a port of the host");
-            // The pod sees a reset, which is the closest to a refused connection.
+            // The pod sees a reset, the closest equivalent of a refused connection.
             let _ = client.set_zero_linger();
         }
     }

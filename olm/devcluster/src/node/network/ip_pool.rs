@@ -1,4 +1,4 @@
-//! Which pod has which address.
+//! Allocation of pod addresses.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// An address is not given to the next pod before this: caches and half-open connections must forget the old one.
+/// Time before an address is reused: caches and half-open connections must expire first.
 const QUARANTINE: Duration = Duration::from_secs(60);
 
 /// The addresses 10.244.0.2 to 10.244.0.254.
@@ -18,7 +18,7 @@ pub(crate) struct IpPool {
 }
 
 impl IpPool {
-    /// Takes an address that was not used lately; when there is none, the one that has rested longest.
+    /// Allocates an address that was not used recently; when none is free, the one released first.
     pub(crate) fn take(&mut self, now: Instant) -> Option<Ipv4Addr> {
         while self.resting.front().is_some_and(|(_, since)| now.duration_since(*since) >= QUARANTINE) {
             self.resting.pop_front();
@@ -33,8 +33,7 @@ impl IpPool {
         Some(Ipv4Addr::new(10, 244, 0, host))
     }
 
-    /// Gives an address back.
-    pub(crate) fn give_back(&mut self, address: Ipv4Addr, now: Instant) {
+    pub(crate) fn release(&mut self, address: Ipv4Addr, now: Instant) {
         let host = address.octets()[3];
         if self.used.remove(&host) {
             self.resting.push_back((host, now));
@@ -47,17 +46,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_rests_before_it_is_used_again() {
+    fn an_address_is_quarantined_before_reuse() {
         // given a pool of which every address but one is in use
         let mut pool = IpPool::default();
         let now = Instant::now();
         let all: Vec<_> = std::iter::from_fn(|| pool.take(now)).collect();
         assert_eq!(all.len(), 253);
         assert_eq!(all[0], Ipv4Addr::new(10, 244, 0, 2));
-        // when two are given back, one a minute before the other
-        pool.give_back(all[7], now);
-        pool.give_back(all[3], now + Duration::from_secs(61));
-        // then the rested one comes first, and the other one only because nothing else is left
+        // when two are released, one a minute before the other
+        pool.release(all[7], now);
+        pool.release(all[3], now + Duration::from_secs(61));
+        // then the one after its quarantine comes first, and the other one only because no other is left
         assert_eq!(pool.take(now + Duration::from_secs(62)), Some(all[7]));
         assert_eq!(pool.take(now + Duration::from_secs(62)), Some(all[3]));
         assert_eq!(pool.take(now + Duration::from_secs(62)), None);

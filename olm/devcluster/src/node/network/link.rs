@@ -23,7 +23,7 @@ pub(super) fn netlink(what: &'static str) -> impl Fn(rtnetlink::Error) -> Networ
     move |source| NetworkError::Netlink { what, source }
 }
 
-/// Moves the calling thread into a new network namespace and makes the runtime that it will run.
+/// Moves the calling thread into a new network namespace and creates its runtime.
 pub(super) fn enter_new_namespace() -> Result<Runtime, NetworkError> {
     unshare(CloneFlags::CLONE_NEWNET).map_err(|error| system("create a network namespace")(error.into()))?;
     Builder::new_current_thread().enable_all().build().map_err(system("start the network's runtime"))
@@ -58,12 +58,12 @@ pub(super) fn outside_name(ip: Ipv4Addr) -> String {
     format!("veth{}", ip.octets()[3])
 }
 
-/// Makes a pod's network namespace. Runs on the network's thread.
+/// Creates a pod's network namespace. Runs on the network's thread.
 pub(super) async fn make_pod(links: &Handle, bridge: u32, ip: Ipv4Addr) -> Result<OwnedFd, NetworkError> {
     let (namespace, inner, connection) = new_namespace()?;
     let connection = tokio::spawn(connection);
     let (outside, inside) = (outside_name(ip), format!("pod{}", ip.octets()[3]));
-    // A pod that has just ended may not have released its interface yet: the kernel does that a moment later.
+    // The kernel releases the interface of an ended pod a moment later.
     if let Ok(old) = index_of(links, &outside).await {
         let _ = links.link().del(old).execute().await;
     }
@@ -94,9 +94,9 @@ pub(super) async fn make_pod(links: &Handle, bridge: u32, ip: Ipv4Addr) -> Resul
 
 type Connection = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Makes a network namespace and a netlink connection into it, and comes back to the node's namespace.
+/// Creates a network namespace and a netlink connection into it, and returns to the node's namespace.
 fn new_namespace() -> Result<(OwnedFd, Handle, Connection), NetworkError> {
-    // No await in here: the thread must be back before anything else of the runtime runs.
+    // No await in here: the thread must return before another task of the runtime runs.
     let node = File::open("/proc/thread-self/ns/net").map_err(system("open the node's network namespace"))?;
     unshare(CloneFlags::CLONE_NEWNET)
         .map_err(|error| system("create the pod's network namespace")(error.into()))?;

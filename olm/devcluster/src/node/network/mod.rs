@@ -1,12 +1,13 @@
-//! The cluster network: a network namespace of the node's own, in which every socket of the cluster is made.
+//! The cluster network: a separate network namespace of the node, in which every socket of the cluster is
+//! created.
 //!
-//! One thread lives in that namespace and runs a small runtime there. Sockets keep the namespace they were made in, so
-//! the rest of the process stays in the host's namespace and still serves and dials inside the cluster. Nothing of it is
-//! visible on the host, any number of clusters run side by side, and the kernel removes everything with the
-//! last process, however that ended.
+//! One thread runs in that namespace with a small runtime. Sockets stay in the namespace they were created
+//! in, so the rest of the process stays in the host's namespace and still serves and dials inside the
+//! cluster. It is not visible on the host, any number of clusters run in parallel, and the kernel removes
+//! everything with the last process, however that ended.
 //!
 //! Cluster IPs are not assigned to an interface: one `local` route makes the whole service range local to the
-//! node, and a port on which nobody listens answers with a reset, as it does with kube-proxy.
+//! node, and a port without a listener answers with a reset, as with kube-proxy.
 
 pub(crate) mod cut;
 pub(crate) mod dns;
@@ -36,13 +37,13 @@ const POD_PREFIX: u8 = 24;
 /// The range of the cluster IPs.
 const SERVICE_RANGE: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 96, 0, 0), 16);
 
-/// Why the cluster network could not be created or used.
+/// A failed operation of the cluster network.
 #[derive(Debug, thiserror::Error)]
 pub enum NetworkError {
     /// A system call failed.
     #[error("failed to {what}: {source}")]
     System {
-        /// What was being done.
+        /// The operation.
         what: &'static str,
         /// The cause.
         #[source]
@@ -51,19 +52,19 @@ pub enum NetworkError {
     /// The kernel refused a change of interfaces, addresses or routes.
     #[error("failed to {what}: {source}")]
     Netlink {
-        /// What was being done.
+        /// The operation.
         what: &'static str,
         /// The cause.
         #[source]
         source: rtnetlink::Error,
     },
-    /// An interface that was just made is not there.
+    /// A newly created interface is missing.
     #[error("the network interface {0} is missing")]
     NoInterface(String),
     /// Every pod address is in use.
     #[error("all 253 pod addresses are in use; delete pods first")]
     NoAddress,
-    /// The rules of a cut could not be made.
+    /// The rules of a cut were refused.
     #[error("{0}")]
     Nft(String),
     /// The network's thread ended.
@@ -86,13 +87,13 @@ struct Shared {
     links: rtnetlink::Handle,
     bridge: u32,
     pool: Mutex<IpPool>,
-    /// Addresses of the service range on which something other than the proxy listens.
+    /// Addresses of the service range with a listener other than the proxy.
     reserved: Mutex<HashSet<SocketAddrV4>>,
     /// The thread ends when this is dropped.
     _stop: oneshot::Sender<()>,
 }
 
-/// The network of one pod. The address goes back to the pool when this is dropped.
+/// The network of one pod. The address returns to the pool when this is dropped.
 pub(crate) struct PodNetwork {
     pub(crate) namespace: Arc<OwnedFd>,
     pub(crate) ip: Ipv4Addr,
@@ -101,12 +102,13 @@ pub(crate) struct PodNetwork {
 
 impl Drop for PodNetwork {
     fn drop(&mut self) {
-        lock(&self.network.shared.pool).give_back(self.ip, Instant::now());
+        lock(&self.network.shared.pool).release(self.ip, Instant::now());
     }
 }
 
 impl Network {
-    /// Makes the namespace with its bridge; needs the rights that [`Capability::probe`](super::Capability::probe) finds.
+    /// Creates the namespace with its bridge; needs the privileges that
+    /// [`Capability::probe`](super::Capability::probe) tests.
     pub async fn start() -> Result<Self, NetworkError> {
         let (stop, stopped) = oneshot::channel::<()>();
         let (report, result) = oneshot::channel();
@@ -137,7 +139,8 @@ impl Network {
         })
     }
 
-    /// Listens on an address of the cluster network: [`NODE_IP`] or any cluster IP. The Service proxy leaves it alone.
+    /// Listens on an address of the cluster network: [`NODE_IP`] or any cluster IP. The Service proxy does
+    /// not use it then.
     pub async fn listen(&self, address: SocketAddrV4) -> Result<std::net::TcpListener, NetworkError> {
         lock(&self.shared.reserved).insert(address);
         let bound = self.inside(async move { std::net::TcpListener::bind(address) }).await?;
@@ -149,7 +152,7 @@ impl Network {
     /// Opens a connection from the node into the cluster network.
     pub async fn dial(&self, address: SocketAddr) -> std::io::Result<TcpStream> {
         let connecting = async move { TcpStream::connect(address).await?.into_std() };
-        // The stream moves over to the caller's runtime.
+        // The stream moves to the caller's runtime.
         TcpStream::from_std(self.inside(connecting).await.map_err(std::io::Error::other)??)
     }
 
@@ -186,7 +189,7 @@ impl Network {
         running.await.map_err(|_| NetworkError::Gone)
     }
 
-    /// Makes a network namespace with an address for a pod, connected to the bridge.
+    /// Creates a network namespace with an address for a pod, connected to the bridge.
     pub(crate) async fn attach_pod(&self) -> Result<PodNetwork, NetworkError> {
         let ip = lock(&self.shared.pool).take(Instant::now()).ok_or(NetworkError::NoAddress)?;
         let (links, bridge) = (self.shared.links.clone(), self.shared.bridge);
@@ -194,7 +197,7 @@ impl Network {
         match made.and_then(|made| made) {
             Ok(namespace) => Ok(PodNetwork { namespace: Arc::new(namespace), ip, network: self.clone() }),
             Err(error) => {
-                lock(&self.shared.pool).give_back(ip, Instant::now());
+                lock(&self.shared.pool).release(ip, Instant::now());
                 Err(error)
             }
         }
@@ -202,7 +205,7 @@ impl Network {
 }
 
 impl PodNetwork {
-    /// Cuts the pod off, instead of what it was cut off from before; `None` connects it again.
+    /// Cuts the pod off, replacing an earlier cut; `None` connects it again.
     pub(crate) async fn cut(
         &self,
         cut: Option<&cut::Cut>,
@@ -222,7 +225,7 @@ impl PodNetwork {
     }
 }
 
-/// The MAC address that belongs to a pod address: so nobody's ARP cache is ever wrong.
+/// A fixed MAC address for each pod address, so that ARP caches stay valid.
 fn mac_of(ip: Ipv4Addr) -> Vec<u8> {
     let mut mac = vec![0x0a, 0x58];
     mac.extend(ip.octets());

@@ -1,8 +1,8 @@
-//! The Service proxy: what kube-proxy does with kernel rules, done with sockets.
+//! The Service proxy: the function of kube-proxy, with sockets instead of kernel rules.
 //!
-//! A port of a Service has a listener as long as it has an endpoint to send to; without one the kernel refuses
-//! connections. When a connect to an endpoint fails, the next endpoint is tried; a connection whose endpoint left
-//! the Service is closed. UDP is not proxied.
+//! A port of a Service has a listener as long as it has an endpoint; without one the kernel refuses
+//! connections. When a connect to an endpoint fails, the next endpoint is tried; a connection whose endpoint
+//! left the Service is closed. UDP is not proxied.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -22,10 +22,10 @@ use super::{
     zone::{Key, PortInfo, Zone},
 };
 
-/// How long one endpoint may take to accept before the next is tried.
+/// Timeout of a connect to one endpoint before the next is tried.
 const CONNECT: Duration = Duration::from_secs(1);
 
-/// Where one port of one Service leads to now.
+/// Current endpoints of one port of one Service.
 #[derive(Default)]
 struct Backends {
     ready: Vec<SocketAddrV4>,
@@ -53,7 +53,6 @@ impl Drop for Port {
     }
 }
 
-/// All listeners.
 pub(crate) struct Proxy {
     network: Network,
     ports: HashMap<SocketAddrV4, Port>,
@@ -65,7 +64,7 @@ impl Proxy {
         Self { network, ports: HashMap::new(), warned: HashSet::new() }
     }
 
-    /// Makes the listeners what the zone says.
+    /// Updates the listeners to the zone.
     pub(crate) async fn sync(&mut self, zone: &Zone) {
         let mut wanted: HashMap<SocketAddrV4, (Key, PortInfo)> = HashMap::new();
         for (key, service) in &zone.services {
@@ -124,7 +123,7 @@ impl Proxy {
     }
 }
 
-/// The listener before this one may still be on its way out: its task has to see the cancellation first.
+/// The previous listener may not be closed yet: its task has to observe the cancellation first.
 async fn bind(address: SocketAddrV4) -> std::io::Result<TcpListener> {
     let mut tries = 0;
     loop {
@@ -139,7 +138,7 @@ async fn bind(address: SocketAddrV4) -> std::io::Result<TcpListener> {
 }
 
 impl Port {
-    /// Takes over what the zone says; tells whether there is an endpoint to send to.
+    /// Updates the endpoints from the zone; returns whether one is available.
     fn update(&self, zone: &Zone) -> bool {
         let all = zone.endpoints(&self.owner.0, &self.owner.1, true);
         let mut backends = lock(&self.backends);
@@ -170,7 +169,7 @@ async fn accept(listener: TcpListener, backends: Arc<Mutex<Backends>>, stop: Can
                 let backends = Arc::clone(&backends);
                 tokio::spawn(async move { forward(client, peer, &backends).await });
             }
-            // Out of descriptors, most likely: wait for some to be free again.
+            // Most likely out of file descriptors: wait until some are free again.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
@@ -203,14 +202,15 @@ async fn forward(mut client: TcpStream, peer: SocketAddr, backends: &Mutex<Backe
     reset(&client);
 }
 
-/// Connects to an endpoint from the address of the Service: what comes through one can be told from the node's own probes.
+/// Connects to an endpoint from the address of the Service, which distinguishes these connections from the
+/// node's probes.
 async fn connect(client: &TcpStream, endpoint: SocketAddrV4) -> std::io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.bind(SocketAddr::new(client.local_addr()?.ip(), 0))?;
     socket.connect(endpoint.into()).await
 }
 
-/// Lets the peer see a reset when the stream is dropped: "refused", not "ended".
+/// Makes the peer see a reset when the stream is dropped: "refused", not "ended".
 fn reset(stream: &TcpStream) {
     let _ = stream.set_zero_linger();
 }
@@ -238,16 +238,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn endpoints_take_turns_and_a_sticky_client_stays() {
+    fn endpoints_rotate_and_session_affinity_is_respected() {
         // given three endpoints
         let ready: Vec<SocketAddrV4> =
             (5..8).map(|host| format!("10.244.0.{host}:80").parse().unwrap()).collect();
         let mut backends = Backends { ready: ready.clone(), ..Backends::default() };
         let (client, now) = (IpAddr::from([10, 244, 0, 9]), Instant::now());
-        // when connections come in, then each starts with the next one and has the others to fall back on
+        // when connections arrive, then each starts with the next one and has the others as fallback
         assert_eq!(order(&mut backends, client, now), [ready[0], ready[1], ready[2]]);
         assert_eq!(order(&mut backends, client, now), [ready[1], ready[2], ready[0]]);
-        // when the client is bound to one, then it starts there until that expires
+        // when the client has affinity to one, then it starts there until that expires
         backends.affinity = Some(10);
         backends.sticky.insert(client, (ready[2], now + Duration::from_secs(10)));
         assert_eq!(order(&mut backends, client, now)[0], ready[2]);

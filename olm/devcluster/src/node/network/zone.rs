@@ -1,4 +1,4 @@
-//! Services and their endpoints as plain data, and what DNS says about them. Pure.
+//! Services and their endpoints as plain data, and their DNS records. Pure.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,13 +12,13 @@ use k8s_openapi::api::{
 
 use super::NODE_IP;
 
-/// The name by which pods reach this machine.
+/// The name of this machine for pods.
 const HOST: &str = "host.olm.internal";
 
 /// Namespace and name.
 pub(crate) type Key = (String, String);
 
-/// What the watches have seen, reduced to what proxy, DNS and environment variables need.
+/// Watched objects, reduced to the needs of proxy, DNS and environment variables.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Zone {
     pub(crate) domain: String,
@@ -27,14 +27,13 @@ pub(crate) struct Zone {
     slices: BTreeMap<Key, (String, Vec<Target>)>,
 }
 
-/// A Service.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ServiceInfo {
     /// `None` for a headless one.
     pub(crate) ip: Option<Ipv4Addr>,
     pub(crate) external_name: Option<String>,
     pub(crate) publish_not_ready: bool,
-    /// Seconds that a client sticks to an endpoint.
+    /// Session affinity of a client, in seconds.
     pub(crate) affinity: Option<u64>,
     pub(crate) ports: Vec<PortInfo>,
 }
@@ -55,7 +54,6 @@ pub(crate) struct Target {
     pub(crate) ports: Vec<PortInfo>,
 }
 
-/// An answer's data.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Data {
     A(Ipv4Addr),
@@ -64,7 +62,7 @@ pub(crate) enum Data {
     Srv { port: u16, target: String },
 }
 
-/// What is asked for.
+/// Record type of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     A,
@@ -74,14 +72,13 @@ pub(crate) enum Kind {
     Other,
 }
 
-/// What DNS answers.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// The name exists; no records means NODATA.
     Found(Vec<Data>),
     /// The name does not exist.
     NxDomain,
-    /// The name is outside the cluster, of which nothing is known here.
+    /// The name is outside of the cluster domain.
     Outside,
 }
 
@@ -94,7 +91,7 @@ impl Zone {
         Self { domain, ..Self::default() }
     }
 
-    pub(crate) fn put_service(&mut self, service: &Service) {
+    pub(crate) fn set_service(&mut self, service: &Service) {
         let spec = service.spec.clone().unwrap_or_default();
         let ports = spec.ports.unwrap_or_default().into_iter().filter_map(|port| {
             Some(PortInfo {
@@ -120,7 +117,7 @@ impl Zone {
         self.services.remove(&key(&service.metadata));
     }
 
-    pub(crate) fn put_slice(&mut self, slice: &EndpointSlice) {
+    pub(crate) fn set_slice(&mut self, slice: &EndpointSlice) {
         let labels = slice.metadata.labels.as_ref();
         let Some(service) = labels.and_then(|labels| labels.get("kubernetes.io/service-name")) else {
             self.remove_slice(slice);
@@ -149,7 +146,7 @@ impl Zone {
         range.filter(move |(_, (owner, _))| *owner == service.1).flat_map(|(_, (_, targets))| targets)
     }
 
-    /// The addresses on which a port of a Service can be reached; with `all`, those that are not ready too.
+    /// The reachable addresses of a port of a Service; with `all`, including those that are not ready.
     pub(crate) fn endpoints(&self, service: &Key, port: &PortInfo, all: bool) -> Vec<SocketAddrV4> {
         let publish = self.services.get(service).is_some_and(|info| info.publish_not_ready);
         let mut found = Vec::new();
@@ -165,7 +162,6 @@ impl Zone {
         found
     }
 
-    /// Looks a name up.
     pub(crate) fn lookup(&self, name: &str, kind: Kind) -> Answer {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
         if let Some(reverse) = name.strip_suffix(".in-addr.arpa") {
@@ -263,7 +259,7 @@ impl Zone {
                 }
             }
         }
-        // Names that a pod chose for itself come first: they are those in certificates.
+        // Names that a pod chose come first, because certificates contain them.
         names.sort_by_key(
             |name| matches!(name, Data::Ptr(text) if text.starts_with(|c: char| c.is_ascii_digit())),
         );
@@ -324,20 +320,20 @@ mod tests {
     fn zone() -> Zone {
         let mut zone = Zone { domain: "cluster.local".to_owned(), ..Zone::default() };
         let service = |value| from_value::<Service>(value).unwrap();
-        zone.put_service(&service(json!({
+        zone.set_service(&service(json!({
             "metadata": {"name": "web", "namespace": "shop"},
             "spec": {"clusterIP": "10.96.7.7", "ports": [{"name": "http", "port": 80, "targetPort": "http"}]},
         })));
-        zone.put_service(&service(json!({
+        zone.set_service(&service(json!({
             "metadata": {"name": "etcd", "namespace": "shop"},
             "spec": {"clusterIP": "None", "publishNotReadyAddresses": true, "ports": [{"name": "peer", "port": 2380}]},
         })));
-        zone.put_service(&service(json!({
+        zone.set_service(&service(json!({
             "metadata": {"name": "away", "namespace": "shop"},
             "spec": {"type": "ExternalName", "externalName": "example.org"},
         })));
         let slice = |value| from_value::<EndpointSlice>(value).unwrap();
-        zone.put_slice(&slice(json!({
+        zone.set_slice(&slice(json!({
             "metadata": {"name": "web-1", "namespace": "shop", "labels": {"kubernetes.io/service-name": "web"}},
             "addressType": "IPv4", "ports": [{"name": "http", "port": 8080}],
             "endpoints": [
@@ -345,7 +341,7 @@ mod tests {
                 {"addresses": ["10.244.0.6"], "conditions": {"ready": false}},
             ],
         })));
-        zone.put_slice(&slice(json!({
+        zone.set_slice(&slice(json!({
             "metadata": {"name": "etcd-1", "namespace": "shop", "labels": {"kubernetes.io/service-name": "etcd"}},
             "addressType": "IPv4", "ports": [{"name": "peer", "port": 2380}],
             "endpoints": [
@@ -438,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn only_ready_endpoints_serve_unless_the_service_says_otherwise() {
+    fn only_ready_endpoints_serve_unless_the_service_publishes_others() {
         let zone = zone();
         let port = PortInfo { name: "http".to_owned(), protocol: "TCP".to_owned(), port: 80 };
         let web = ("shop".to_owned(), "web".to_owned());

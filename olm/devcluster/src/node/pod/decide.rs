@@ -1,4 +1,4 @@
-//! What to do next with a pod's containers. Pure: state and time in, actions out.
+//! Decides the next action for a pod's containers. Pure: state and time in, actions out.
 
 use std::time::{Duration, Instant};
 
@@ -28,11 +28,11 @@ impl Policy {
     }
 }
 
-/// A container, as far as decisions go.
+/// State of a container for the decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct View {
     pub(crate) state: ViewState,
-    /// Not to be started before this.
+    /// Earliest start.
     pub(crate) not_before: Option<Instant>,
 }
 
@@ -43,23 +43,21 @@ pub(crate) enum ViewState {
     Exited(i32),
 }
 
-/// What to do.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
     /// Containers to start now: index into init containers, or into containers.
     pub(crate) start_init: Option<usize>,
     pub(crate) start: Vec<usize>,
-    /// Exited containers that wait for their time to be started again.
+    /// Exited containers in their restart backoff.
     pub(crate) backing_off: Vec<usize>,
     pub(crate) init_backing_off: Option<usize>,
-    /// Look again at this time.
+    /// Time of the next decision.
     pub(crate) wake: Option<Instant>,
     pub(crate) initialized: bool,
-    /// Nothing will ever run again: whether all went well.
+    /// All containers are done: whether they succeeded.
     pub(crate) finished: Option<bool>,
 }
 
-/// Decides.
 pub(crate) fn plan(policy: Policy, init: &[View], containers: &[View], now: Instant) -> Plan {
     let mut plan = Plan::default();
     // Init containers are restarted on failure even with Always; only Never gives up.
@@ -113,7 +111,7 @@ fn is_due(view: &View, now: Instant, wake: &mut Option<Instant>) -> bool {
     }
 }
 
-/// Delay before a container is started again: none, then 10 s doubled up to 5 min.
+/// Delay before a restart: none, then 10 s doubled up to 5 min.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Backoff {
     next: Duration,
@@ -122,7 +120,7 @@ pub(crate) struct Backoff {
 impl Backoff {
     const FIRST: Duration = Duration::from_secs(10);
     const MOST: Duration = Duration::from_secs(300);
-    /// A container that ran this long has earned a fresh start.
+    /// Run time after which the backoff is reset.
     const FORGIVEN: Duration = Duration::from_secs(600);
 
     /// The delay after an instance that ran for `ran`.
@@ -135,7 +133,7 @@ impl Backoff {
         delay
     }
 
-    /// The delay after something that could not even be started: never none.
+    /// The delay after a failed start: never none.
     pub(crate) fn after_failure(&mut self) -> Duration {
         if self.next.is_zero() {
             self.next = Self::FIRST;
@@ -144,7 +142,7 @@ impl Backoff {
     }
 }
 
-/// Counts a probe's results until they mean something.
+/// Counts a probe's results up to its threshold.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Threshold {
     success: i32,
@@ -163,7 +161,7 @@ impl Threshold {
         }
     }
 
-    /// `Some` when the results in a row reach the threshold.
+    /// `Some` when the consecutive results reach the threshold.
     pub(crate) fn observe(&mut self, good: bool) -> Option<bool> {
         self.streak = if self.last == Some(good) { self.streak.saturating_add(1) } else { 1 };
         self.last = Some(good);
@@ -194,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_policy_says_who_is_restarted() {
+    fn the_policy_decides_on_restarts() {
         let now = Instant::now();
         let (good, bad) = (view(ViewState::Exited(0)), view(ViewState::Exited(2)));
         assert_eq!(plan(Policy::Always, &[], &[good, bad], now).start, [0, 1]);
@@ -205,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_waits_for_its_time() {
+    fn a_container_waits_for_its_backoff() {
         let now = Instant::now();
         let later = now + Duration::from_secs(10);
         let waiting = View { state: ViewState::Exited(1), not_before: Some(later) };
@@ -215,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_delay_doubles_and_is_forgiven() {
+    fn the_delay_doubles_and_is_reset() {
         let mut backoff = Backoff::default();
         let short = Duration::from_secs(1);
         let delays: Vec<u64> = (0..8).map(|_| backoff.after(short).as_secs()).collect();

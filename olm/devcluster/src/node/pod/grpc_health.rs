@@ -1,4 +1,4 @@
-//! The gRPC health check (`grpc.health.v1.Health/Check`): one call, one number in the answer.
+//! The gRPC health check (`grpc.health.v1.Health/Check`): one call, one number in the response.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -11,12 +11,12 @@ const SERVING: u64 = 1;
 const SERVICE_FIELD: u8 = 0x0a;
 /// Field 1, varint: `HealthCheckResponse.status`.
 const STATUS_FIELD: u8 = 0x08;
-/// An answer is a few bytes; what is longer is none.
+/// A valid response has a few bytes; longer ones are refused.
 const LONGEST: usize = 4096;
-/// A message begins with a byte that says whether it is compressed, and four of length.
+/// A message begins with a compression flag of one byte and a length of four.
 const PREFIX: usize = 5;
 
-/// Asks; an error when the service does not serve.
+/// Calls the service; an error unless it is serving.
 pub(super) async fn check(stream: TcpStream, authority: &str, service: &str) -> Result<(), String> {
     let rpc = |error: &dyn std::fmt::Display| format!("error: health rpc probe failed: {error}");
     let (mut sender, connection) =
@@ -42,7 +42,7 @@ pub(super) async fn check(stream: TcpStream, authority: &str, service: &str) -> 
         };
         match text("grpc-status").as_str() {
             "0" => status(&body.to_bytes()),
-            // As Kubernetes words it.
+            // Kubernetes' wording.
             "12" => {
                 Err("error: this server does not implement the grpc health protocol (grpc.health.v1.Health)"
                     .to_owned())
@@ -78,7 +78,7 @@ fn varint(mut value: u64, to: &mut Vec<u8>) {
     to.push(u8::try_from(value).unwrap_or_default());
 }
 
-/// Reads the one number of the answer; without one it is 0, "unknown".
+/// Reads the number of the response; without one it is 0, "unknown".
 fn status(mut framed: &[u8]) -> Result<(), String> {
     if framed.len() < PREFIX || framed[0] != 0 {
         return Err("error: health rpc probe failed: the response is not a message".to_owned());
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_and_answers_are_read_as_protobuf_has_them() {
+    fn requests_and_responses_are_valid_protobuf() {
         assert_eq!(request("")[..], [0, 0, 0, 0, 0]);
         assert_eq!(request("ab")[..], [0, 0, 0, 0, 4, 0x0a, 2, b'a', b'b']);
         assert_eq!(request(&"x".repeat(200))[5..8], [0x0a, 0xc8, 0x01]);
@@ -115,7 +115,7 @@ mod tests {
         assert!(status(&[]).is_err());
     }
 
-    /// Answers every call with these trailers and this message.
+    /// Responds to every call with these trailers and this message.
     async fn server(message: &'static [u8], code: &'static str) -> TcpStream {
         use http_body_util::StreamBody;
         use hyper::body::Frame;
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_service_is_healthy_when_it_says_so() {
+    async fn a_serving_service_is_healthy() {
         let ask = async |message, code| check(server(message, code).await, "h:1", "s").await;
         assert_eq!(ask(&[0, 0, 0, 0, 2, 8, 1], "0").await, Ok(()));
         assert!(ask(&[0, 0, 0, 0, 2, 8, 2], "0").await.unwrap_err().contains("NOT_SERVING"));

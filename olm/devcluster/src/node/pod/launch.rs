@@ -1,4 +1,4 @@
-//! From a pod's container to the process that it is. Pure, except for the files it names.
+//! Derives the process of a pod's container. Pure, except for the files it names.
 
 use std::path::{Path, PathBuf};
 
@@ -14,20 +14,20 @@ use crate::node::{
 
 /// Size of a container's writable layer.
 const ROOT_SIZE: u64 = 1 << 30;
-/// The user of containers that must not be root and name no user: images here have none of their own.
+/// The user of containers with `runAsNonRoot` and no user: images here define none.
 const NON_ROOT: u32 = 65_532;
 
-/// What the node knows and every container needs.
-pub(crate) struct Surroundings<'a> {
+/// Facts that are the same for every container of a pod.
+pub(crate) struct LaunchContext<'a> {
     pub(crate) pod_dir: &'a Path,
     pub(crate) pod_ip: &'a str,
     pub(crate) dns_ip: &'a str,
     pub(crate) domain: &'a str,
-    /// In the agent's user namespace there is only one user, who is nobody special outside.
+    /// The agent's user namespace has a single user, who is unprivileged outside.
     pub(crate) one_user: bool,
 }
 
-/// What this node cannot run, and must not pretend to.
+/// Features that this node does not support and therefore refuses.
 pub(crate) fn refusal(spec: &PodSpec) -> Option<String> {
     let flags = [(spec.host_network, "hostNetwork"), (spec.host_pid, "hostPID"), (spec.host_ipc, "hostIPC")];
     if let Some((_, name)) = flags.iter().find(|(flag, _)| *flag == Some(true)) {
@@ -60,7 +60,6 @@ pub(crate) fn refusal(spec: &PodSpec) -> Option<String> {
     None
 }
 
-/// The pod's host name.
 pub(crate) fn hostname(pod: &Pod) -> String {
     let wanted = pod.spec.as_ref().and_then(|spec| spec.hostname.clone());
     let mut name = wanted.or_else(|| pod.metadata.name.clone()).unwrap_or_default();
@@ -75,12 +74,12 @@ pub(crate) fn process(
     image: &Image,
     env: Vec<(String, String)>,
     volumes: &Volumes,
-    around: &Surroundings<'_>,
+    inputs: &LaunchContext<'_>,
 ) -> Result<ProcessSpec, String> {
     let spec = pod.spec.clone().unwrap_or_default();
     let own = container.security_context.clone().unwrap_or_default();
     let shared = spec.security_context.clone().unwrap_or_default();
-    let user = user(&spec, container, around.one_user)?;
+    let user = user(&spec, container, inputs.one_user)?;
     let mut mounts = Vec::new();
     for mount in container.volume_mounts.iter().flatten() {
         let sub_path = match &mount.sub_path_expr {
@@ -93,7 +92,7 @@ pub(crate) fn process(
             read_only: mount.read_only.unwrap_or(false) || volumes.is_read_only(&mount.name),
         });
     }
-    let message = message_file(around.pod_dir, &container.name);
+    let message = message_file(inputs.pod_dir, &container.name);
     mounts.push(MountSpec {
         source: message,
         target: container
@@ -102,7 +101,7 @@ pub(crate) fn process(
             .unwrap_or_else(|| "/dev/termination-log".to_owned()),
         read_only: false,
     });
-    // What is mounted inside another mount comes after it.
+    // Nested mounts come after their parents.
     mounts.sort_by_key(|mount| mount.target.matches('/').count());
     let argv = argv(container, image, &env);
     if argv.is_empty() {
@@ -114,10 +113,10 @@ pub(crate) fn process(
         no_new_privileges: own.allow_privilege_escalation == Some(false),
         capabilities: capabilities::of(own.capabilities.as_ref())?,
         place: Place::NewRoot(RootSpec {
-            staging: around.pod_dir.join("root"),
+            staging: inputs.pod_dir.join("root"),
             size: ROOT_SIZE,
             read_only: own.read_only_root_filesystem.unwrap_or(false),
-            files: files(pod, &spec, &user, shared.fs_group, around),
+            files: files(pod, &spec, &user, shared.fs_group, inputs),
             programs: image.programs.clone(),
             mounts,
         }),
@@ -126,7 +125,7 @@ pub(crate) fn process(
     })
 }
 
-/// Where a container leaves its last words.
+/// The termination message file of a container.
 pub(crate) fn message_file(pod_dir: &Path, container: &str) -> PathBuf {
     pod_dir.join("termination").join(container)
 }
@@ -174,7 +173,7 @@ fn files(
     spec: &PodSpec,
     user: &User,
     fs_group: Option<i64>,
-    around: &Surroundings<'_>,
+    inputs: &LaunchContext<'_>,
 ) -> Vec<(String, String)> {
     let hostname = hostname(pod);
     let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
@@ -182,9 +181,9 @@ fn files(
     match spec.subdomain.as_deref().filter(|subdomain| !subdomain.is_empty()) {
         Some(subdomain) => hosts.push_str(&format!(
             "{}\t{hostname}.{subdomain}.{namespace}.svc.{}\t{hostname}\n",
-            around.pod_ip, around.domain
+            inputs.pod_ip, inputs.domain
         )),
-        None => hosts.push_str(&format!("{}\t{hostname}\n", around.pod_ip)),
+        None => hosts.push_str(&format!("{}\t{hostname}\n", inputs.pod_ip)),
     }
     for alias in spec.host_aliases.iter().flatten() {
         hosts.push_str(&format!(
@@ -204,7 +203,7 @@ fn files(
             group.push_str(&format!("{name}:x:{gid}:\n"));
         }
     }
-    let resolv = resolv_conf(spec.dns_policy.as_deref(), spec.dns_config.as_ref(), namespace, around);
+    let resolv = resolv_conf(spec.dns_policy.as_deref(), spec.dns_config.as_ref(), namespace, inputs);
     [
         ("/etc/hosts", hosts),
         ("/etc/hostname", format!("{hostname}\n")),
@@ -221,13 +220,13 @@ fn resolv_conf(
     policy: Option<&str>,
     config: Option<&PodDNSConfig>,
     namespace: &str,
-    around: &Surroundings<'_>,
+    inputs: &LaunchContext<'_>,
 ) -> String {
     let (mut servers, mut searches, mut options) = (Vec::new(), Vec::new(), Vec::new());
-    // `Default` means the node's DNS: on this node that is the cluster's, there is no other network.
+    // `Default` means the node's DNS, which is the cluster's on this node: there is no other network.
     if policy != Some("None") {
-        servers.push(around.dns_ip.to_owned());
-        let domain = around.domain;
+        servers.push(inputs.dns_ip.to_owned());
+        let domain = inputs.domain;
         searches = vec![format!("{namespace}.svc.{domain}"), format!("svc.{domain}"), domain.to_owned()];
         options.push("ndots:5".to_owned());
     }
@@ -269,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn command_and_args_override_what_the_image_runs() {
+    fn command_and_args_override_those_of_the_image() {
         let run = |container: serde_json::Value| {
             argv(&from_value(container).unwrap(), &image(), &[("A".to_owned(), "1".to_owned())]).join(" ")
         };
@@ -280,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_run_is_refused_by_name() {
+    fn unsupported_features_are_refused_by_name() {
         let refused = |spec: serde_json::Value| refusal(&from_value(spec).unwrap());
         assert_eq!(refused(json!({"containers": [{"name": "c"}]})), None);
         assert!(
@@ -291,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn who_must_not_be_root_is_somebody_else() {
+    fn run_as_non_root_gets_another_user() {
         let who = |context: serde_json::Value| {
             let container = from_value(json!({"name": "c", "securityContext": context})).unwrap();
             user(&PodSpec::default(), &container, false).map(|user| (user.uid, user.gid))
@@ -303,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_one_user_it_gets_the_number_asked_for_and_no_groups() {
+    fn a_single_user_gets_the_requested_number_and_no_groups() {
         let spec: PodSpec = from_value(json!({"containers": [], "securityContext": {
             "runAsUser": 1000, "runAsGroup": 7, "fsGroup": 8, "supplementalGroups": [9],
         }}))
@@ -317,8 +316,8 @@ mod tests {
     }
 
     #[test]
-    fn dns_is_the_clusters_unless_the_pod_says_otherwise() {
-        let around = Surroundings {
+    fn dns_is_the_clusters_unless_the_policy_is_none() {
+        let inputs = LaunchContext {
             pod_dir: Path::new("/x"),
             pod_ip: "10.244.0.2",
             dns_ip: "10.96.0.10",
@@ -326,14 +325,14 @@ mod tests {
             one_user: false,
         };
         assert_eq!(
-            resolv_conf(None, None, "ns", &around),
+            resolv_conf(None, None, "ns", &inputs),
             "search ns.svc.cluster.local svc.cluster.local cluster.local\nnameserver 10.96.0.10\noptions ndots:5\n"
         );
         let config =
             from_value(json!({"nameservers": ["1.2.3.4"], "options": [{"name": "ndots", "value": "2"}]}))
                 .unwrap();
         assert_eq!(
-            resolv_conf(Some("None"), Some(&config), "ns", &around),
+            resolv_conf(Some("None"), Some(&config), "ns", &inputs),
             "nameserver 1.2.3.4\noptions ndots:2\n"
         );
     }

@@ -1,4 +1,4 @@
-//! One pod: its worker, what it decides, and what it reports.
+//! One pod: its worker, its decisions, and its status.
 
 pub(crate) mod decide;
 mod grpc_health;

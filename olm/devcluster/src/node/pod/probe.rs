@@ -20,11 +20,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::{decide::Threshold, grpc_health};
 use crate::node::{helper::wire::ProcessSpec, network::Network, sandbox::Process};
 
-/// For how long after its start a container is looked at more often, and how often.
-const EXTRA_LOOKS: Duration = Duration::from_secs(10);
+/// Period after its start in which a container is probed more often, and the interval.
+const EXTRA_PROBES: Duration = Duration::from_secs(10);
 const EXTRA_PERIOD: Duration = Duration::from_millis(250);
 
-/// Which of a container's probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProbeKind {
     Startup,
@@ -42,17 +41,16 @@ impl ProbeKind {
     }
 }
 
-/// One result.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) kind: ProbeKind,
-    /// Why it failed.
+    /// The cause of a failure.
     pub(crate) failure: Option<String>,
-    /// Set when the results in a row reach the threshold.
+    /// Set when the consecutive results reach the threshold.
     pub(crate) verdict: Option<bool>,
 }
 
-/// What a probe or hook looks at.
+/// The subject of a probe or hook.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) network: Network,
@@ -71,10 +69,10 @@ pub(crate) async fn run(target: Target, probe: Probe, kind: ProbeKind, report: i
     let period = seconds(probe.period_seconds, 10).max(Duration::from_secs(1));
     let timeout = seconds(probe.timeout_seconds, 1).max(Duration::from_secs(1));
     let mut threshold = Threshold::new(probe.success_threshold, probe.failure_threshold);
-    // A container that was just started is looked at more often than its period says until it answers for the first
-    // time: it serves the sooner. Such an extra look counts when it is good, and says nothing when it is not.
+    // A container that was just started is probed more often than its period until its first success, so that
+    // it serves sooner. A successful extra probe counts, a failed one does not.
     let begin = tokio::time::Instant::now() + seconds(probe.initial_delay_seconds, 0);
-    let mut extra_looks = kind != ProbeKind::Liveness && probe.success_threshold.unwrap_or(1) <= 1;
+    let mut extra_probes = kind != ProbeKind::Liveness && probe.success_threshold.unwrap_or(1) <= 1;
     let mut due = begin;
     tokio::time::sleep(seconds(probe.initial_delay_seconds, 0)).await;
     loop {
@@ -90,8 +88,8 @@ pub(crate) async fn run(target: Target, probe: Probe, kind: ProbeKind, report: i
             }
             due = now + period;
         }
-        extra_looks &= !good && now.duration_since(begin) < EXTRA_LOOKS;
-        tokio::time::sleep_until(if extra_looks { due.min(now + EXTRA_PERIOD) } else { due }).await;
+        extra_probes &= !good && now.duration_since(begin) < EXTRA_PROBES;
+        tokio::time::sleep_until(if extra_probes { due.min(now + EXTRA_PERIOD) } else { due }).await;
     }
 }
 
@@ -109,7 +107,7 @@ async fn check(target: &Target, probe: &Probe, timeout: Duration) -> Result<(), 
     }
 }
 
-/// Runs a lifecycle hook to its end.
+/// Runs a lifecycle hook to completion.
 pub(crate) async fn hook(target: &Target, handler: &LifecycleHandler, limit: Duration) -> Result<(), String> {
     if let Some(action) = &handler.exec {
         exec(target, action, limit).await
@@ -220,7 +218,7 @@ where
     let request = request.body(Empty::<Bytes>::new()).map_err(|error| fail(&error))?;
     let response = sender.send_request(request).await.map_err(|error| fail(&error))?;
     let status = response.status();
-    // A little of the body says more than the code alone.
+    // The start of the body explains the code.
     let body = if status.is_success() || status.is_redirection() {
         None
     } else {
@@ -235,7 +233,8 @@ where
     Err(format!("HTTP probe failed with statuscode: {} {text}", status.as_u16()).trim_end().to_owned())
 }
 
-/// A probe checks that something answers; certificates inside a pod are usually self-signed, so nobody checks them.
+/// A probe checks for a response; certificates inside a pod are usually self-signed, so they are not
+/// verified.
 fn trusting_client() -> Result<Arc<rustls::ClientConfig>, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))

@@ -1,4 +1,4 @@
-//! What a pod's status says. Pure: the pod and its containers in, status out.
+//! Renders a pod's status. Pure: the pod and its containers in, status out.
 
 use k8s_openapi::{
     api::core::v1::{
@@ -8,7 +8,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::Time,
 };
 
-/// A container as it is reported.
+/// A container as reported.
 #[derive(Debug, Clone)]
 pub(crate) struct Report<'a> {
     pub(crate) container: &'a Container,
@@ -20,12 +20,12 @@ pub(crate) struct Report<'a> {
     pub(crate) container_id: Option<String>,
 }
 
-/// Everything a status is made of.
+/// Input of a status.
 pub(crate) struct Snapshot<'a> {
     pub(crate) pod: &'a Pod,
     pub(crate) init: Vec<Report<'a>>,
     pub(crate) containers: Vec<Report<'a>>,
-    /// The conditions that were reported last.
+    /// The last reported conditions.
     pub(crate) conditions: &'a [PodCondition],
     pub(crate) initialized: bool,
     pub(crate) finished: Option<bool>,
@@ -36,7 +36,6 @@ pub(crate) struct Snapshot<'a> {
     pub(crate) now: Time,
 }
 
-/// Makes the status.
 pub(crate) fn status(snapshot: &Snapshot<'_>) -> PodStatus {
     let phase = phase(snapshot);
     PodStatus {
@@ -61,7 +60,7 @@ fn phase(snapshot: &Snapshot<'_>) -> &'static str {
         Some(false) => return "Failed",
         None => {}
     }
-    // A container that waits to be started again has run: only one that never ran makes a pod pending.
+    // A container in restart backoff has run: only one that never ran makes a pod pending.
     let fresh =
         |report: &Report<'_>| report.state.waiting.is_some() && report.last.is_none() && report.restarts == 0;
     if !snapshot.initialized || snapshot.containers.iter().any(fresh) { "Pending" } else { "Running" }
@@ -176,7 +175,6 @@ fn qos_class(pod: &Pod) -> &'static str {
     }
 }
 
-/// A waiting state.
 pub(crate) fn waiting(reason: &str, message: Option<String>) -> ContainerState {
     let waiting = ContainerStateWaiting { reason: Some(reason.to_owned()), message };
     ContainerState { waiting: Some(waiting), ..ContainerState::default() }
@@ -231,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_keeps_its_time_until_it_changes() {
+    fn the_transition_time_changes_with_the_status() {
         let pod = pod();
         let running =
             ContainerState { running: Some(ContainerStateRunning::default()), ..ContainerState::default() };
@@ -243,7 +241,7 @@ mod tests {
         let second = make(&pod, running.clone(), false, &first.conditions.unwrap(), 20);
         assert_eq!(second.phase.as_deref(), Some("Running"));
         assert_eq!(condition(&second, "Ready"), ("False".to_owned(), Some(time(10))));
-        // when it is ready, then that is news; what others reported stays
+        // when it is ready, then the transition time changes; conditions of other writers stay
         let third = make(&pod, running, true, &second.conditions.unwrap(), 30);
         assert_eq!(condition(&third, "Ready"), ("True".to_owned(), Some(time(30))));
         assert_eq!(condition(&third, "gate").0, "True");

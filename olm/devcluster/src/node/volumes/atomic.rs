@@ -1,7 +1,7 @@
-//! Writes the files of a volume so that a reader sees either all of the old ones or all of the new ones.
+//! Replaces the files of a volume atomically: a reader sees either all old or all new ones.
 //!
-//! As kubelet does it: the files live in a folder with a time in its name, `..data` is a symbolic link to it, every
-//! visible name is a link through `..data`, and an update is one rename of that link.
+//! As in the kubelet: the files live in a directory with a timestamp in its name, `..data` is a symbolic link
+//! to it, every visible name is a link through `..data`, and an update is one rename of that link.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,6 @@ use std::{
     path::{Component, Path},
 };
 
-/// A file of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Payload {
     pub(crate) data: Vec<u8>,
@@ -21,7 +20,7 @@ pub(crate) struct Payload {
 /// Files by path in the volume.
 pub(crate) type Files = BTreeMap<String, Payload>;
 
-/// Makes the volume's content these files; tells whether anything changed.
+/// Replaces the volume's content; returns whether it changed.
 pub(crate) fn write(dir: &Path, files: &Files) -> io::Result<bool> {
     for path in files.keys() {
         let plain = Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
@@ -108,9 +107,9 @@ mod tests {
         assert!(write(dir.path(), &files(&[("a", "1"), ("sub/b", "2")])).unwrap());
         assert_eq!(fs::read_to_string(dir.path().join("sub/b")).unwrap(), "2");
         assert_eq!(fs::metadata(dir.path().join("a")).unwrap().permissions().mode() & 0o777, 0o640);
-        // when the same is written, then nothing happens
+        // when the same content is written, then nothing changes
         assert!(!write(dir.path(), &files(&[("a", "1"), ("sub/b", "2")])).unwrap());
-        // when something else is written, then it is there and the rest is gone
+        // when other content is written, then it replaces the old one
         assert!(write(dir.path(), &files(&[("a", "3")])).unwrap());
         assert_eq!(fs::read_to_string(dir.path().join("a")).unwrap(), "3");
         assert!(!dir.path().join("sub").exists());

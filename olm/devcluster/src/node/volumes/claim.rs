@@ -1,4 +1,4 @@
-//! Volumes behind claims: folders of this machine that outlive the pod.
+//! Volumes behind claims: directories of this machine that outlive the pod.
 
 use std::{fs, path::PathBuf};
 
@@ -10,14 +10,14 @@ use kube::Api;
 use super::{Subject, give_to_group, host_path};
 use crate::PROVISIONER;
 
-/// What is behind a claim.
+/// The volume of a claim.
 pub(super) struct Claimed {
     pub(super) path: PathBuf,
-    /// The cluster made it, and nobody else knows of it.
+    /// Provisioned by this cluster, and used only by it.
     pub(super) made_here: bool,
 }
 
-/// Finds the folder behind a claim, and makes it when it is ours to make.
+/// Finds the directory behind a claim, and creates it when its type allows that.
 pub(super) async fn set_up(
     subject: &Subject<'_>,
     source: &PersistentVolumeClaimVolumeSource,
@@ -64,10 +64,10 @@ fn folder(subject: &Subject<'_>, spec: &PersistentVolumeSpec) -> Result<PathBuf,
     let is_new = host.type_.as_deref() == Some("DirectoryOrCreate") && !path.exists();
     let path = host_path(host)?;
     if is_new {
-        // As provisioners of host paths do: whoever the pod runs as may write.
+        // As in host path provisioners: writable for any user of the pod.
         let group = subject.pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref()?.fs_group);
         give_to_group(&path, group.filter(|_| !subject.one_user))?;
-        // The folder, not what will be in it, has to be there after a power cut.
+        // Makes the directory entry durable across a power failure.
         if let Some(parent) = path.parent() {
             fs::File::open(parent).and_then(|dir| dir.sync_all()).map_err(|error| error.to_string())?;
         }

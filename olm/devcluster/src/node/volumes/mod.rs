@@ -1,8 +1,8 @@
-//! A pod's volumes: folders under the data directory that are bound into containers.
+//! A pod's volumes: directories under the data directory that are bound into containers.
 //!
-//! Supported: emptyDir (always on disk, `medium: Memory` and `sizeLimit` have no effect), configMap, secret, projected
-//! (serviceAccountToken, configMap, secret, downwardAPI), downwardAPI, hostPath, persistentVolumeClaim. Anything else is
-//! refused.
+//! Supported: emptyDir (always on disk, `medium: Memory` and `sizeLimit` have no effect), configMap, secret,
+//! projected (serviceAccountToken, configMap, secret, downwardAPI), downwardAPI, hostPath,
+//! persistentVolumeClaim. Others are refused.
 
 pub(crate) mod atomic;
 mod claim;
@@ -30,10 +30,10 @@ use kube::{Api, Client, api::PostParams};
 use self::atomic::{Files, Payload};
 use super::env::{self, PodFacts, Sources};
 
-/// Mode of a file when neither the volume nor the item says one.
+/// Mode of a file when neither the volume nor the item sets one.
 const DEFAULT_MODE: u32 = 0o644;
 
-/// Why a volume could not be set up.
+/// A failed setup of a volume.
 #[derive(Debug, thiserror::Error)]
 #[error("MountVolume.SetUp failed for volume {volume:?} : {reason}")]
 pub(crate) struct VolumeError {
@@ -46,9 +46,9 @@ pub(crate) struct VolumeError {
 pub(crate) struct Volumes {
     dir: PathBuf,
     paths: BTreeMap<String, PathBuf>,
-    /// Those that nobody in the pod may write to, whatever a mount says.
+    /// Read-only for the whole pod, whatever a mount specifies.
     read_only: BTreeSet<String>,
-    /// Those whose content belongs to the cluster alone: it may be thrown away by [`Volumes::wipe`].
+    /// Volumes with content private to the cluster: [`Volumes::wipe`] may delete it.
     own: BTreeSet<String>,
     tokens: BTreeMap<String, Token>,
 }
@@ -59,22 +59,22 @@ struct Token {
     renew: Instant,
 }
 
-/// Everything about a pod that volumes need.
+/// Input of a pod's volumes.
 pub(crate) struct Subject<'a> {
     pub(crate) client: &'a Client,
     pub(crate) pod: &'a Pod,
     pub(crate) facts: &'a PodFacts,
-    /// There is no other user or group that a file could be given to.
+    /// The user namespace has a single user and group, so files cannot be given to another.
     pub(crate) one_user: bool,
 }
 
 impl Volumes {
-    /// `dir`: the folder of this pod's volumes.
+    /// `dir`: the directory of this pod's volumes.
     pub(crate) fn new(dir: PathBuf) -> Self {
         Self { dir, ..Self::default() }
     }
 
-    /// Sets up every volume, or brings them up to date.
+    /// Sets up or updates every volume.
     pub(crate) async fn sync(&mut self, subject: &Subject<'_>) -> Result<(), VolumeError> {
         let volumes = subject.pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
         for volume in volumes {
@@ -87,17 +87,17 @@ impl Volumes {
         Ok(())
     }
 
-    /// When a token has to be renewed next.
+    /// Time of the next token renewal.
     pub(crate) fn renewal(&self) -> Option<Instant> {
         self.tokens.values().map(|token| token.renew).min()
     }
 
-    /// Whether the pod may not write to a volume at all.
+    /// Whether a volume is read-only for the whole pod.
     pub(crate) fn is_read_only(&self, volume: &str) -> bool {
         self.read_only.contains(volume)
     }
 
-    /// Empties emptyDirs and volumes that the cluster made for claims; whatever else is mounted stays as it is.
+    /// Empties emptyDirs and volumes that the cluster provisioned for claims; other mounts are not changed.
     pub(crate) fn wipe(&self) -> Result<(), String> {
         for (name, path) in self.paths.iter().filter(|(name, _)| self.own.contains(*name)) {
             empty(path).map_err(|error| format!("failed to empty volume {name:?}: {error}"))?;
@@ -105,7 +105,7 @@ impl Volumes {
         Ok(())
     }
 
-    /// The place on this machine for one of a container's mounts; makes a `subPath` that does not exist.
+    /// The source path of one of a container's mounts; creates a missing `subPath`.
     pub(crate) fn source(&self, volume: &str, sub_path: Option<&str>) -> Result<PathBuf, String> {
         let path = self.paths.get(volume).ok_or_else(|| format!("volume {volume:?} not found"))?;
         let Some(sub) = sub_path.filter(|sub| !sub.is_empty()) else { return Ok(path.clone()) };
@@ -128,7 +128,7 @@ impl Volumes {
             if source.read_only == Some(true) {
                 self.read_only.insert(volume.name.clone());
             }
-            // What is mounted stays, also while the claim waits to be deleted.
+            // A mounted volume stays, also while the claim is being deleted.
             if let Some(path) = self.paths.get(&volume.name) {
                 return Ok(path.clone());
             }
@@ -236,7 +236,7 @@ impl Volumes {
             .status
             .and_then(|status| status.token)
             .ok_or_else(|| format!("received an empty token for serviceaccount {account:?}"))?;
-        // Kubelet renews at 80 % of the lifetime, and once a day at least.
+        // The kubelet renews at 80 % of the lifetime, and at least once a day.
         let renew = Duration::from_secs(u64::try_from(lifetime).unwrap_or(3600) * 4 / 5)
             .min(Duration::from_secs(86_400));
         self.tokens.insert(key.to_owned(), Token { text: text.clone(), renew: Instant::now() + renew });
@@ -308,7 +308,7 @@ async fn secret(subject: &Subject<'_>, namespace: &str, name: &str) -> Result<Da
     }))
 }
 
-/// Reads what a container's environment refers to.
+/// Reads the objects that a container's environment refers to.
 pub(crate) async fn env_sources(subject: &Subject<'_>, container: &Container) -> Result<Sources, String> {
     let namespace = subject.pod.metadata.namespace.as_deref().unwrap_or_default();
     let (maps, secrets) = env::references(container);
@@ -355,7 +355,8 @@ fn downward(
     Ok(())
 }
 
-/// Makes the folders of a `subPath` that are not there, with the mode of the volume: whoever may write there may write here.
+/// Creates the missing directories of a `subPath`, with the mode of the volume, so that the same users can
+/// write there.
 fn make_like(volume: &Path, sub: &str) -> std::io::Result<()> {
     let (mode, base) = (fs::metadata(volume)?.permissions(), volume.canonicalize()?);
     let mut path = volume.to_owned();
@@ -363,7 +364,7 @@ fn make_like(volume: &Path, sub: &str) -> std::io::Result<()> {
         path.push(part);
         match fs::create_dir(&path) {
             Ok(()) => fs::set_permissions(&path, mode.clone())?,
-            // It is there already. A link must not lead what comes next out of the volume.
+            // It exists already. A link must not lead out of the volume.
             Err(error) => match path.canonicalize() {
                 Ok(real) if real.starts_with(&base) => {}
                 Ok(_) => return Err(std::io::Error::other("path points outside of the volume")),
@@ -374,7 +375,7 @@ fn make_like(volume: &Path, sub: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Removes what is in a folder, and not the folder: it may be mounted.
+/// Empties a directory without removing it: it may be mounted.
 fn empty(dir: &Path) -> std::io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
@@ -411,7 +412,7 @@ fn host_path(source: &HostPathVolumeSource) -> Result<PathBuf, String> {
     Ok(path)
 }
 
-/// An empty directory is for everybody in the pod; with an fsGroup, for that group.
+/// An empty directory is writable for all users of the pod; with an fsGroup, for that group.
 fn give_to_group(dir: &Path, group: Option<i64>) -> Result<(), String> {
     let mode = match group.and_then(|group| u32::try_from(group).ok()) {
         Some(group) => {
@@ -429,8 +430,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sub_path_is_as_open_as_its_volume_and_stays_inside() {
-        // given a volume for everybody, with a file, a link that stays and one that leaves
+    fn a_sub_path_has_the_mode_of_its_volume_and_stays_inside() {
+        // given a volume that is writable for all, with a file, a link that stays inside and one that leaves
+        // it
         let dir = tempfile::tempdir().unwrap();
         let outside = tempfile::tempdir().unwrap();
         let volume = dir.path();
@@ -441,11 +443,11 @@ mod tests {
         let mut volumes = Volumes::default();
         volumes.paths.insert("v".to_owned(), volume.to_owned());
         let source = |sub: &str| volumes.source("v", Some(sub));
-        // then folders are made with the same mode
+        // then directories are created with the same mode
         let made = source("deep/er").unwrap();
         assert_eq!(fs::metadata(&made).unwrap().permissions().mode() & 0o7777, 0o2777);
         assert_eq!(source("deep/er").unwrap(), made);
-        // and what is there is taken as it is, unless it leads out
+        // and existing paths are used unchanged, unless they lead outside
         assert!(source("file").unwrap().is_file() && source("link").unwrap().ends_with("file"));
         for bad in ["out", "out/new", "..", "a/../..", "/etc"] {
             assert!(source(bad).is_err(), "{bad}");
@@ -454,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_the_clusters_own_is_emptied() {
+    fn only_volumes_of_the_cluster_are_emptied() {
         let dir = tempfile::tempdir().unwrap();
         for name in ["own", "foreign"] {
             fs::create_dir_all(dir.path().join(name).join("deep")).unwrap();

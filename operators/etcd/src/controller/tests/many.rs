@@ -1,4 +1,4 @@
-//! A cluster about which nobody answers delays no other.
+//! A cluster without answers from the API server delays no other.
 
 use axum::body::{Body, to_bytes};
 use axum::extract::State;
@@ -15,7 +15,7 @@ use crate::lease::Elector;
 const STUCK: usize = 20;
 const GOOD: &str = "quick";
 
-/// Says when something was created, and of what kind.
+/// Time and kind of each created object.
 type Created = mpsc::UnboundedSender<(String, String)>;
 
 fn cluster(name: &str) -> Value {
@@ -30,7 +30,7 @@ fn answer(status: StatusCode, body: &Value) -> Response {
     (status, [("content-type", "application/json")], body.to_string()).into_response()
 }
 
-/// As much of an API server as a look needs. Lists of the stuck clusters' objects are never answered.
+/// The part of an API server that an observation needs. Lists for the stuck clusters are never answered.
 async fn serve(State(created): State<Created>, request: Request<Body>) -> Response {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path().to_owned();
@@ -73,7 +73,7 @@ async fn serve(State(created): State<Created>, request: Request<Body>) -> Respon
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clusters_about_which_nobody_answers_delay_no_other() {
+async fn unresponsive_clusters_delay_no_other() {
     let (created, mut news) = mpsc::unbounded_channel();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -88,7 +88,7 @@ async fn clusters_about_which_nobody_answers_delay_no_other() {
     let context = Context::new(client, Arc::new(InCluster), elector, Arc::default(), scope, None);
     let work = tokio::spawn(run(Arc::new(context), stop.clone()));
 
-    // A limit only so that a failure ends: without one cluster standing in the way of another it takes no time.
+    // The limit only bounds a failure: without blocking between clusters this takes no time.
     let pod = async {
         loop {
             let (kind, owner) = news.recv().await.unwrap();

@@ -1,4 +1,4 @@
-//! Taking over what coreos/etcd-operator left: pods and a status as it wrote them.
+//! Adoption of clusters of coreos/etcd-operator: pods and a status as it wrote them.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::crd::{EtcdClusterStatus, MembersStatus};
 use crate::observed::{Endpoint, Member, Observed, PodView, Start};
 use crate::validate::{Validated, tests::cluster, validate};
 
-/// A pod as the predecessor made it: restart policy Never, probes by etcdctl, no annotations but that of the version.
+/// A pod of coreos/etcd-operator: restart policy Never, probes by etcdctl, no annotation but the version.
 fn pod(name: &str, phase: &str) -> PodView {
     let pod: Value = json!({
         "metadata": {
@@ -28,12 +28,12 @@ fn pod(name: &str, phase: &str) -> PodView {
             "containerStatuses": [{ "name": "etcd", "ready": true, "restartCount": 0, "image": "i", "imageID": "",
                                     "state": { "running": { "startedAt": "2026-01-01T00:00:09Z" } } }] }
     });
-    crate::dereference::view(&serde_json::from_value(pod).unwrap())
+    crate::observe::view(&serde_json::from_value(pod).unwrap())
 }
 
 const NAMES: [&str; 3] = ["orders-4hkhz6bx2r", "orders-bcdfghjklm", "orders-zzzzzzzzzz"];
 
-/// The status as the predecessor left it: no id of the etcd cluster, times as text.
+/// A status of coreos/etcd-operator: no id of the etcd cluster, times as text.
 fn status() -> EtcdClusterStatus {
     serde_json::from_value(json!({
         "phase": "Running", "controlPaused": false, "size": 3, "serviceName": "orders-client", "clientPort": 2379,
@@ -125,8 +125,8 @@ fn of_its_cluster_without_pods_no_empty_one_is_made() {
     assert_eq!((decision.progress, decision.action), (Progress::DataLost, None));
 }
 
-/// The same look at members that run another version and tell this of their logs: the last entry, and the last that was applied.
-/// Before 3.4 nobody tells the second.
+/// The same observation with another version and these log positions: the last entry, and the last applied
+/// one. Before 3.4 the second is not reported.
 fn older(mut seen: Observed, version: &str, (index, applied): (u64, u64)) -> Observed {
     for pod in &mut seen.pods {
         pod.version = version.into();
@@ -137,7 +137,7 @@ fn older(mut seen: Observed, version: &str, (index, applied): (u64, u64)) -> Obs
     seen
 }
 
-/// A look at a cluster of one.
+/// An observation of a single-member cluster.
 fn alone() -> Observed {
     let mut seen = seen(vec![pod(NAMES[0], "Running")]);
     for endpoint in seen.endpoints.values_mut() {
@@ -147,20 +147,20 @@ fn alone() -> Observed {
     seen
 }
 
-/// Its status as the predecessor left it.
+/// Its status as coreos/etcd-operator left it.
 fn status_of_one(version: &str) -> EtcdClusterStatus {
     let members = MembersStatus { ready: vec![NAMES[0].into()], unready: Vec::new() };
     EtcdClusterStatus { size: 1, current_version: version.into(), members, ..status() }
 }
 
 #[test]
-fn to_a_cluster_whose_etcd_knows_no_learners_no_member_is_added_and_it_is_told() {
-    // given a manifest that leaves the version out, and members that are older than what it means then
+fn to_a_cluster_without_learners_no_member_is_added_and_it_is_reported() {
+    // given a manifest without a version, and members older than the default version
     let wanted = validate(&cluster(json!({ "size": 3 }))).unwrap();
     for log in [(9, 9), (9, 0), (20_000, 0)] {
         let seen = older(alone(), "3.2.13", log);
         let mut status = status_of_one("3.2.13");
-        // when it is looked at again and again
+        // when it is reconciled repeatedly
         let decisions: Vec<Decision> = (0..20)
             .map(|_| {
                 let decision = plan(&wanted.goal, &crate::status::memory(&status), &seen);
@@ -168,12 +168,12 @@ fn to_a_cluster_whose_etcd_knows_no_learners_no_member_is_added_and_it_is_told()
                 decision
             })
             .collect();
-        // then nothing is done but that its id is written down where that can be proved
+        // then the only action records its id, where that can be proved
         let harmless = |d: &&Decision| matches!(d.action, None | Some(Action::Remember(_)));
         assert_eq!(decisions.iter().filter(harmless).count(), decisions.len(), "{log:?}: {decisions:?}");
         assert_eq!((status.pending_member.as_deref(), status.size), (None, 1));
         assert_eq!(status.cluster_id.as_deref(), (log.0 < 5000).then_some("abc"));
-        // and what to do is told
+        // and the required steps are reported
         let last = decisions.last().unwrap();
         assert_eq!((last.progress, last.blocked), (Progress::Stuck, Some("UnsupportedVersion")));
         let reason = |type_: &str| status.condition(type_).map(|c| c.reason.clone()).unwrap_or_default();
@@ -207,7 +207,7 @@ fn of_members_without_learners_none_is_replaced_and_none_is_upgraded() {
 }
 
 #[test]
-fn a_cluster_whose_etcd_knows_no_learners_is_left_alone_also_when_nobody_answers() {
+fn a_cluster_without_learners_is_left_alone_also_when_no_member_answers() {
     let wanted = validate(&cluster(json!({ "size": 3 }))).unwrap();
     let status =
         EtcdClusterStatus { cluster_id: Some("abc".into()), current_version: "3.3.27".into(), ..status() };
@@ -216,13 +216,13 @@ fn a_cluster_whose_etcd_knows_no_learners_is_left_alone_also_when_nobody_answers
         version: version.into(),
         ..Default::default()
     };
-    // given pods that ended and left their volumes, or volumes alone; who made the claims did not say for what version
+    // given terminated pods with volumes, or volumes alone, some without a recorded version
     for (phase, noted) in [(Some("Failed"), ""), (None, ""), (None, "3.3.27"), (Some("Running"), "")] {
         let pods = NAMES.iter().filter_map(|name| Some(pod(name, phase?))).collect();
         let mut seen = older(seen(pods), "3.3.27", (9, 9));
         seen.endpoints.clear();
         seen.claims = NAMES.iter().map(|name| claim(name, noted)).collect();
-        // then none is started again with arguments that it does not know
+        // then none is started with unsupported arguments
         let memory = crate::status::memory(&status);
         let decision = plan(&wanted.goal, &memory, &seen);
         assert_eq!(
@@ -230,19 +230,19 @@ fn a_cluster_whose_etcd_knows_no_learners_is_left_alone_also_when_nobody_answers
             (&None, Some("UnsupportedVersion")),
             "{phase:?} {noted:?}"
         );
-        let told = crate::status::status(&status, &wanted, &seen, &decision);
+        let reported = crate::status::status(&status, &wanted, &seen, &decision);
         let reason =
-            |type_: &str| told.condition(type_).map(|c| (c.status.clone(), c.reason.clone())).unwrap();
+            |type_: &str| reported.condition(type_).map(|c| (c.status.clone(), c.reason.clone())).unwrap();
         assert_eq!(reason("Available"), ("False".into(), "QuorumLost".into()));
         assert_eq!(reason("Degraded"), ("True".into(), "UnsupportedVersion".into()));
-        // but where pods say that they were brought to one that does, what was written down long ago does not count
+        // but where pods were already upgraded, the old record does not count
         for pod in &mut seen.pods {
             pod.version = "3.4.23".into();
         }
         let decision = plan(&wanted.goal, &memory, &seen);
         assert_eq!(decision.blocked == Some("UnsupportedVersion"), seen.pods.is_empty(), "{decision:?}");
     }
-    // With nothing left there is nothing to leave alone.
+    // Without pods and claims no restriction applies.
     let gone = plan(&wanted.goal, &crate::status::memory(&status), &seen(Vec::new()));
     assert_eq!((gone.progress, gone.action), (Progress::DataLost, None));
 }

@@ -1,4 +1,4 @@
-//! When the data of members is compared, and what sums over it say.
+//! Schedule of comparisons, and the meaning of their hashes.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,8 @@ fn name(n: usize) -> String {
     format!("c-{n}")
 }
 
-/// A look after so many seconds, at members of which the one at the place has that sum. One whose sum is 0 does not answer.
+/// An observation after this many seconds, with these hashes by position. A member with hash 0 does not
+/// answer.
 fn seen(seconds: i64, sums: &[u32]) -> Observed {
     let members: Vec<Member> = (0..sums.len())
         .map(|n| Member { id: n as u64 + 1, pod: Some(name(n)), started: true, ..Member::default() })
@@ -46,7 +47,7 @@ fn goal(size: usize) -> Goal {
     Goal { size, ..Goal::default() }
 }
 
-/// What is remembered; whether members are known to differ.
+/// A memory; whether members are known to differ.
 fn memory(known: bool) -> Memory {
     let corruption = known.then(|| Corruption { cluster_id: "7".into(), wrong: BTreeSet::new() });
     Memory { cluster_id: Some("7".into()), corruption, ..Memory::default() }
@@ -56,18 +57,18 @@ fn begin(part: f64) -> Compared {
     Compared::of(None, &memory(false), start(), part)
 }
 
-/// The first second from there on in which it is due, looked at like this.
+/// The first second from there on in which a comparison is due.
 fn due(compared: &Compared, known: bool, from: i64, sums: &[u32]) -> Option<i64> {
     let due = |seconds: &i64| compared.due(&goal(sums.len()), &memory(known), &seen(*seconds, sums));
     (from..from + 4000).find(due)
 }
 
-/// The same after a comparison that ended in that second.
+/// The state after a comparison that ended in that second.
 fn after(compared: &Compared, seconds: i64, sums: &[u32]) -> Compared {
     took(compared, (0, seconds), sums)
 }
 
-/// The same after one that took so many seconds.
+/// The state after a comparison with this duration.
 fn took(compared: &Compared, (took, seconds): (i64, i64), sums: &[u32]) -> Compared {
     let seen = seen(seconds, sums);
     compared.after((SignedDuration::from_secs(took), seen.now), &seen, seen.hashes.clone())
@@ -79,10 +80,10 @@ fn the_first_comparison_is_soon_and_at_once_when_members_are_known_to_differ() {
     assert_eq!(first(false, 0.0, &[1, 1, 1]), Some(0));
     assert_eq!(first(false, 0.5, &[1, 1, 1]), Some(120));
     assert_eq!(first(true, 0.5, &[1, 1, 1]), Some(0));
-    // There is nothing to compare one with, nor anybody who answers for all.
+    // A single member has no peer to compare with.
     assert_eq!(first(true, 0.5, &[1]), None);
     assert_eq!(first(true, 0.5, &[0, 0, 0]), None);
-    // And nobody who listens.
+    // Without a proved quorum there is no comparison.
     let all = seen(0, &[1, 1, 1]);
     for held in [Goal { paused: true, ..goal(3) }, Goal { restoring: Some("uid".into()), ..goal(3) }] {
         assert!(!begin(0.0).due(&held, &memory(true), &all));
@@ -104,7 +105,7 @@ fn it_is_compared_every_half_hour_and_while_members_differ_soon_and_then_ever_le
     assert_eq!(waits, [2, 4, 8, 16, 32, 64, 64, 64]);
     compared = after(&compared, now, &well);
     assert_eq!(due(&compared, false, now, &well), Some(now + 1800));
-    // A clock that was set back says nothing.
+    // A clock that was set back proves nothing.
     assert_eq!(due(&compared, false, 0, &well), Some(0));
 }
 
@@ -115,7 +116,7 @@ fn one_that_takes_long_is_made_again_the_later() {
     assert_eq!(due(&slow, true, 100, &ill), Some(200));
     let slower = took(&begin(0.0), (120, 100), &ill);
     assert_eq!(due(&slower, true, 100, &ill), Some(1900));
-    // Nor is it made for one that comes and goes; but at once when others have a vote.
+    // Nor for a flapping member; but at once after a change of voters.
     let away = took(&begin(0.0), (5, 100), &[1, 1, 0]);
     assert_eq!(due(&away, true, 101, &ill), Some(200));
     assert_eq!(due(&slower, true, 101, &[1, 1]), Some(101));
@@ -123,31 +124,31 @@ fn one_that_takes_long_is_made_again_the_later() {
 }
 
 #[test]
-fn what_was_not_of_all_is_tried_again_ever_less_often_and_then_told() {
+fn an_incomplete_comparison_is_retried_with_backoff_and_then_reported() {
     let part = [1, 1, 0];
     let mut compared = begin(0.0);
-    let (mut now, mut waits, mut told) = (0, Vec::new(), Vec::new());
+    let (mut now, mut waits, mut reported) = (0, Vec::new(), Vec::new());
     for _ in 0..12 {
         compared = after(&compared, now, &part);
-        told.push(compared.unheard().to_vec());
+        reported.push(compared.uncompared().to_vec());
         let next = due(&compared, false, now, &part).unwrap();
         waits.push(next - now);
         now = next;
     }
     assert_eq!(waits, [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1800, 1800]);
-    assert!(told[..2].iter().all(Vec::is_empty), "{told:?}");
-    assert!(told[2..].iter().all(|names| *names == [name(2)]), "{told:?}");
-    // It is compared as soon as it is back, and forgotten that it was not.
+    assert!(reported[..2].iter().all(Vec::is_empty), "{reported:?}");
+    assert!(reported[2..].iter().all(|names| *names == [name(2)]), "{reported:?}");
+    // It is compared as soon as it is back, and the failure is cleared.
     assert_eq!(due(&compared, false, now - 1700, &[1, 1, 1]), Some(now - 1700));
-    assert!(after(&compared, now, &[1, 1, 1]).unheard().is_empty());
+    assert!(after(&compared, now, &[1, 1, 1]).uncompared().is_empty());
 }
 
 #[test]
-fn who_has_a_vote_since_the_last_comparison_is_compared_at_once() {
+fn a_voter_new_since_the_last_comparison_is_compared_at_once() {
     let compared = after(&begin(0.5), 130, &[1, 1, 1]);
     assert_eq!(due(&compared, false, 131, &[1, 1, 1]), Some(1930));
     assert_eq!(due(&compared, false, 131, &[1, 1, 1, 1]), Some(131));
-    // One that does not answer yet is waited for; one that went is not missed.
+    // A member that does not answer yet is waited for; a removed one is not.
     assert_eq!(due(&compared, false, 131, &[1, 1, 1, 0]), Some(1930));
     assert_eq!(due(&compared, false, 131, &[1, 1]), Some(1930));
     // Before the first comparison a cluster is being created.
@@ -162,7 +163,7 @@ fn before_a_member_is_added_a_comparison_is_no_older_than_five_minutes() {
     };
     let compared = after(&begin(0.5), 0, &[1, 1]);
     assert!(!adding(&compared, 299) && adding(&compared, 300));
-    // Whether it was of all or not.
+    // Complete or not.
     let compared = (0..12).fold(begin(0.5), |compared, n| {
         let seen = seen(n, &[1, 1]);
         let sums = [(name(0), hash(1))].into();
@@ -175,31 +176,31 @@ fn before_a_member_is_added_a_comparison_is_no_older_than_five_minutes() {
 }
 
 #[test]
-fn before_a_member_is_removed_a_comparison_is_made_in_that_look() {
+fn before_a_member_is_removed_a_comparison_is_made_in_the_same_observation() {
     let removing = |compared: &Compared, seconds: i64, sums: &[u32]| {
         compared.due(&goal(1), &memory(false), &seen(seconds, sums))
     };
     let compared = after(&begin(0.5), 0, &[1, 1, 1]);
     assert!(removing(&compared, 0, &[1, 1, 1]), "however new the last one is");
-    // One that takes long does not follow the other without a pause, but of fewer voters it is made at once.
+    // A slow comparison is not repeated without a pause, but at once for fewer voters.
     let slow = took(&begin(0.5), (20, 100), &[1, 1, 1]);
     assert!(!removing(&slow, 119, &[1, 1, 1]) && removing(&slow, 120, &[1, 1, 1]));
     assert!(removing(&slow, 101, &[1, 1]));
-    // One that was not of all is repeated less often.
+    // An incomplete one is repeated less often.
     let part = took(&begin(0.5), (20, 100), &[1, 1, 0]);
     assert!(!removing(&part, 179, &[1, 1, 0]) && removing(&part, 180, &[1, 1, 0]));
 }
 
 #[test]
-fn who_remains_is_compared_when_the_one_that_differed_is_gone() {
+fn the_remaining_members_are_compared_after_the_removal_of_the_differing_one() {
     let ill = after(&begin(0.0), 0, &[1, 1, 1, 2]);
     assert_eq!(due(&ill, true, 1, &[1, 1, 1, 2]), Some(2));
     assert_eq!(due(&ill, true, 1, &[1, 1, 1]), Some(1));
-    // Sums of those before say nothing about it.
+    // Hashes of the former voters do not apply.
     let mut look = seen(1, &[1, 1, 1]);
     ill.show(&mut look);
     assert!(look.hashes.is_empty());
-    // Again and again, if one of them does not answer.
+    // Repeatedly, if one of them does not answer.
     let open = after(&ill, 1, &[1, 1, 0]);
     assert_eq!(due(&open, true, 1, &[1, 1, 0]), Some(5));
     assert_eq!(due(&after(&open, 5, &[1, 1, 1]), false, 5, &[1, 1, 1]), Some(1805));
@@ -230,10 +231,12 @@ fn what_came_of_comparisons_of_another_etcd_cluster_is_dropped() {
     assert_eq!(dropped, Compared::of(None, &restored, start(), 0.5));
 }
 
-// ---- what sums say ------------------------------------------------------------------------------------------------------
+// ---- meaning of hashes
+// ---------------------------------------------------------------------------------------
 
-/// What is known after these sums, when these were known to be wrong; and whether it is not known who is right.
-fn told(before: Option<&[usize]>, sums: &[Option<Hash>]) -> Option<(Vec<usize>, bool)> {
+/// The recorded difference after these hashes, given these wrong members; and whether the correct data is
+/// unknown.
+fn reported(before: Option<&[usize]>, sums: &[Option<Hash>]) -> Option<(Vec<usize>, bool)> {
     let members: Vec<Member> = (0..sums.len())
         .map(|n| Member { id: n as u64 + 1, pod: Some(name(n)), ..Member::default() })
         .collect();
@@ -247,43 +250,43 @@ fn told(before: Option<&[usize]>, sums: &[Option<Hash>]) -> Option<(Vec<usize>, 
 }
 
 #[test]
-fn only_a_comparison_of_all_that_finds_no_difference_says_that_there_is_none() {
+fn only_a_comparison_of_all_members_proves_that_there_is_no_difference() {
     let (one, two, none) = (Some(hash(1)), Some(hash(2)), None);
     let apart = Some(Hash { compacted: 4, ..hash(1) });
-    // Nothing is known, and nothing is found.
-    assert_eq!(told(None, &[one, one, one]), None);
-    assert_eq!(told(None, &[one, one, none]), None);
-    assert_eq!(told(None, &[one, one, apart]), None);
-    assert_eq!(told(None, &[none, none, none]), None);
-    // It is found.
-    assert_eq!(told(None, &[one, one, two]), Some((vec![2], false)));
-    assert_eq!(told(None, &[one, two, none]), Some((vec![], true)));
-    assert_eq!(told(None, &[one, one, two, two]), Some((vec![], true)));
-    assert_eq!(told(None, &[one, one, one, two, apart]), Some((vec![3], false)));
-    // It is kept.
+    // No difference.
+    assert_eq!(reported(None, &[one, one, one]), None);
+    assert_eq!(reported(None, &[one, one, none]), None);
+    assert_eq!(reported(None, &[one, one, apart]), None);
+    assert_eq!(reported(None, &[none, none, none]), None);
+    // A difference is found.
+    assert_eq!(reported(None, &[one, one, two]), Some((vec![2], false)));
+    assert_eq!(reported(None, &[one, two, none]), Some((vec![], true)));
+    assert_eq!(reported(None, &[one, one, two, two]), Some((vec![], true)));
+    assert_eq!(reported(None, &[one, one, one, two, apart]), Some((vec![3], false)));
+    // It stays recorded.
     for sums in [[one, one, none], [one, one, apart], [none, none, none]] {
-        assert_eq!(told(Some(&[]), &sums), Some((vec![], false)));
+        assert_eq!(reported(Some(&[]), &sums), Some((vec![], false)));
     }
-    assert_eq!(told(Some(&[2]), &[one, one, none]), Some((vec![2], false)));
-    assert_eq!(told(Some(&[2]), &[none, none, none]), Some((vec![2], false)));
-    assert_eq!(told(Some(&[]), &[one, one, one]), None);
-    assert_eq!(told(Some(&[2]), &[one, one, one]), None);
-    assert_eq!(told(Some(&[0]), &[one]), None, "of a single one");
+    assert_eq!(reported(Some(&[2]), &[one, one, none]), Some((vec![2], false)));
+    assert_eq!(reported(Some(&[2]), &[none, none, none]), Some((vec![2], false)));
+    assert_eq!(reported(Some(&[]), &[one, one, one]), None);
+    assert_eq!(reported(Some(&[2]), &[one, one, one]), None);
+    assert_eq!(reported(Some(&[0]), &[one]), None, "of a single one");
 }
 
 #[test]
-fn who_is_known_to_be_wrong_does_not_say_who_is_right() {
+fn a_known_wrong_member_does_not_identify_the_right_ones() {
     let (one, two, three, none) = (Some(hash(1)), Some(hash(2)), Some(hash(3)), None);
     // Of three one was lost: the sound one is no majority of two, and known to be sound.
-    assert_eq!(told(Some(&[1]), &[one, two]), Some((vec![1], false)));
-    // One got its data from the wrong one, with a snapshot of the log: two against the only one that is right.
-    assert_eq!(told(Some(&[2]), &[two, one, two]), Some((vec![0, 2], false)));
-    assert_eq!(told(Some(&[2]), &[two, none, two]), Some((vec![0, 2], false)));
-    // A majority of those who are sound is right, also about one that was taken for wrong.
-    assert_eq!(told(Some(&[4]), &[one, one, one, none, one]), Some((vec![], false)));
-    assert_eq!(told(Some(&[4]), &[one, one, one, two, one]), Some((vec![3], false)));
+    assert_eq!(reported(Some(&[1]), &[one, two]), Some((vec![1], false)));
+    // One received its data from the wrong one by a log snapshot: two against the only correct one.
+    assert_eq!(reported(Some(&[2]), &[two, one, two]), Some((vec![0, 2], false)));
+    assert_eq!(reported(Some(&[2]), &[two, none, two]), Some((vec![0, 2], false)));
+    // A majority of the sound members is right, also about one that counted as wrong.
+    assert_eq!(reported(Some(&[4]), &[one, one, one, none, one]), Some((vec![], false)));
+    assert_eq!(reported(Some(&[4]), &[one, one, one, two, one]), Some((vec![3], false)));
     // The others do not agree any more.
-    assert_eq!(told(Some(&[2]), &[one, three, two]), Some((vec![2], true)));
+    assert_eq!(reported(Some(&[2]), &[one, three, two]), Some((vec![2], true)));
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Members that do not hold the same data: what is done, and what is not, from the comparison that finds it to one of all that finds
-//! that they do. When they are compared, and what sums say: `compare`.
+//! Members with different data: allowed and forbidden actions, from the comparison that finds the difference
+//! to one that finds all equal. Schedule and meaning of hashes: `compare`.
 
 use super::super::model::World;
 use super::super::*;
@@ -10,13 +10,12 @@ fn name_of_leader(world: &World) -> String {
     world.members.iter().find(|m| m.id == world.leader).unwrap().pod.clone().unwrap()
 }
 
-/// Voters that do not lead.
 fn followers(world: &World) -> Vec<String> {
     world.members.iter().filter(|m| m.id != world.leader).filter_map(|m| m.pod.clone()).collect()
 }
 
-/// Looks until a comparison finds that members differ, which is written down at once; what is decided in the look after that. The model
-/// compares every 20th time.
+/// Observes until a comparison finds and records a difference; returns the next decision. The model compares
+/// every 20th time.
 fn found(world: &mut World) -> Decision {
     let found = (0..20).map(|_| world.step()).find(|decision| decision.blocked == Some("Corrupt"));
     let found = found.expect("a comparison finds it");
@@ -30,7 +29,7 @@ fn removes_corrupt(action: Option<&Action>) -> bool {
 }
 
 #[test]
-fn a_corrupt_leader_hands_over_and_goes_in_the_next_look() {
+fn a_corrupt_leader_hands_over_and_is_removed_in_the_next_step() {
     let mut world = running(3);
     let leader = name_of_leader(&world);
     world.spoil(&leader);
@@ -43,7 +42,7 @@ fn a_corrupt_leader_hands_over_and_goes_in_the_next_look() {
 }
 
 #[test]
-fn without_a_majority_it_is_told_as_long_as_it_lasts_and_nothing_is_done() {
+fn without_a_majority_corruption_is_reported_while_it_lasts_and_nothing_is_done() {
     for restarts in [false, true] {
         let mut world = running(2);
         let name = world.nth_pod(0).unwrap();
@@ -59,18 +58,18 @@ fn without_a_majority_it_is_told_as_long_as_it_lasts_and_nothing_is_done() {
             }
             let decision = world.step();
             assert_eq!((decision.progress, decision.blocked), (Progress::Stuck, Some("Corrupt")), "{look}");
-            // The same words, or the status would be news in every look.
+            // The same message, or the status would change with every observation.
             assert_eq!(decision.message, first.message);
         }
         assert!(world.log.is_empty(), "{:?}", world.log);
-        // A person decides who is right.
+        // A user decides who is right.
         world.dismiss_corrupt();
         assert!(world.converge(1000), "{:?}", world.log);
     }
 }
 
 #[test]
-fn from_the_first_look_that_knows_of_it_nothing_is_done_but_what_mends_it() {
+fn from_the_first_observation_of_corruption_only_repairs_are_done() {
     for size in 3..=7 {
         for bad in 1..=size - quorum(size) {
             for (wanted, leads) in [(7, true), (7, false), (1, true), (1, false)] {
@@ -82,7 +81,8 @@ fn from_the_first_look_that_knows_of_it_nothing_is_done_but_what_mends_it() {
                 }
                 let mut decision = found(&mut world);
                 world.goal = Goal { size: wanted, version: "3.5.30".into(), ..world.goal };
-                // One look for each that goes, and one for a leader to hand over; what is known then is written down in between.
+                // One observation for each removal, and one for a transfer of leadership; findings are
+                // recorded in between.
                 for _ in 0..2 * bad + usize::from(leads) {
                     if world.memory.corruption.is_none() {
                         break;
@@ -111,7 +111,8 @@ fn a_corrupt_member_stays_until_one_that_is_away_is_back() {
     let away = followers(&world).into_iter().find(|name| *name != leader).unwrap();
     world.pods.get_mut(&away).unwrap().stopped = true;
     world.log.clear();
-    // Longer than one that is away is waited for: without it and the corrupt one there would be nobody who can decide.
+    // Longer than the grace period of an unreachable member: without it and the corrupt one there would be no
+    // quorum.
     for _ in 0..1000 {
         let decision = world.step();
         assert_eq!((decision.action, decision.blocked), (None, Some("Corrupt")), "{}", decision.message);
@@ -124,13 +125,13 @@ fn a_corrupt_member_stays_until_one_that_is_away_is_back() {
 }
 
 #[test]
-fn who_was_away_when_it_was_compared_is_compared_when_it_is_back() {
+fn a_member_absent_from_a_comparison_is_compared_when_it_is_back() {
     let mut world = running(3);
     let names = followers(&world);
     world.spoil(&names[0]);
     world.pods.get_mut(&names[1]).unwrap().stopped = true;
     world.settle();
-    // Of two that differ nobody knows who is right.
+    // With two differing members the correct data is unknown.
     found(&mut world);
     assert_eq!(world.step().action, None);
     world.pods.get_mut(&names[1]).unwrap().stopped = false;
@@ -139,7 +140,7 @@ fn who_was_away_when_it_was_compared_is_compared_when_it_is_back() {
 }
 
 #[test]
-fn a_lost_member_that_those_who_agree_can_spare_goes_before_the_corrupt_one() {
+fn a_lost_member_that_the_majority_can_spare_is_removed_before_the_corrupt_one() {
     let mut world = running(5);
     let leader = name_of_leader(&world);
     world.spoil(&leader);
@@ -176,7 +177,7 @@ fn a_member_whose_pod_is_lost_comes_back_with_its_volume_before_the_corrupt_one_
 
 #[test]
 fn a_difference_is_known_until_all_are_compared_and_hold_the_same() {
-    // given two that differ, found while the third is away
+    // given two that differ, found while the third is unreachable
     for restarts in [false, true] {
         let mut world = running(3);
         let names = followers(&world);
@@ -184,25 +185,25 @@ fn a_difference_is_known_until_all_are_compared_and_hold_the_same() {
         world.pods.get_mut(&names[1]).unwrap().stopped = true;
         world.settle();
         found(&mut world);
-        // when it is back and the wrong one gives no sum: the two others hold the same
+        // when it is back and the wrong one returns no hash: the two others hold the same
         world.pods.get_mut(&names[1]).unwrap().stopped = false;
         world.pods.get_mut(&names[0]).unwrap().mute = true;
         world.goal.size = 1;
         world.settle();
         world.log.clear();
-        let mut told = None;
+        let mut reported = None;
         for look in 0..200 {
             if restarts && look % 7 == 0 {
                 world.another_operator();
             }
-            told = Some(world.step()).filter(|told| told.blocked == Some("Corrupt"));
-            assert!(told.is_some(), "forgotten in look {look}");
+            reported = Some(world.step()).filter(|reported| reported.blocked == Some("Corrupt"));
+            assert!(reported.is_some(), "forgotten in look {look}");
         }
-        // then nobody goes for the size, and who gives no sum is told
+        // then no member is removed by a scale-down, and the missing hash is reported
         assert!(world.log.is_empty(), "{:?}", world.log);
-        let told = told.unwrap().message;
-        assert!(restarts || told.ends_with(&format!("no data hash from {}", names[0])), "{told}");
-        // and it goes as soon as it can be seen that it is the one
+        let reported = reported.unwrap().message;
+        assert!(restarts || reported.ends_with(&format!("no data hash from {}", names[0])), "{reported}");
+        // and it is removed as soon as it is identified
         world.pods.get_mut(&names[0]).unwrap().mute = false;
         for _ in 0..300 {
             world.step();
@@ -217,14 +218,14 @@ fn a_difference_is_known_until_all_are_compared_and_hold_the_same() {
 }
 
 #[test]
-fn who_was_away_is_compared_as_soon_as_it_is_back() {
+fn an_absent_member_is_compared_as_soon_as_it_is_back() {
     let mut world = running(3);
     let names = followers(&world);
     world.spoil(&names[0]);
     world.pods.get_mut(&names[1]).unwrap().stopped = true;
     world.settle();
     found(&mut world);
-    // when it was compared often enough to be done seldom
+    // when comparisons have become rare
     for _ in 0..200 {
         world.step();
     }
@@ -240,14 +241,14 @@ fn who_was_away_is_compared_as_soon_as_it_is_back() {
 }
 
 #[test]
-fn a_new_operator_knows_who_is_wrong_without_a_comparison() {
+fn a_new_operator_knows_the_wrong_member_without_a_comparison() {
     let mut world = running(3);
     let names = followers(&world);
     world.spoil(&names[0]);
     world.pods.get_mut(&names[1]).unwrap().slow = 9000;
     let first = found(&mut world);
     assert_eq!((first.action, first.blocked), (None, Some("Corrupt")), "one that is far behind is missing");
-    // given nobody who gives a sum
+    // given no member that returns a hash
     for pod in world.pods.values_mut() {
         pod.mute = true;
     }
@@ -264,7 +265,7 @@ fn a_new_operator_knows_who_is_wrong_without_a_comparison() {
 }
 
 #[test]
-fn while_members_take_over_a_change_nothing_is_mended_and_all_is_told() {
+fn while_members_apply_a_change_nothing_is_repaired_and_all_is_reported() {
     let mut world = running(3);
     let names = followers(&world);
     world.spoil(&names[0]);
@@ -279,7 +280,7 @@ fn while_members_take_over_a_change_nothing_is_mended_and_all_is_told() {
 }
 
 #[test]
-fn a_single_voter_differs_from_nobody() {
+fn a_single_voter_has_no_difference() {
     let mut world = running(2);
     let name = followers(&world).remove(0);
     world.spoil(&name);
@@ -300,7 +301,7 @@ fn what_was_known_of_another_etcd_cluster_is_forgotten() {
     assert_eq!((next.blocked, &world.memory.corruption), (None, &None), "{next:?}");
 }
 
-/// A cluster of so many to which a learner was added that does not catch up before the comparison, and its name.
+/// A cluster of this size with an added learner that does not catch up before the comparison, and its name.
 fn growing(size: usize) -> (World, String) {
     let mut world = running(size);
     world.goal.size = size + 1;
@@ -386,8 +387,8 @@ fn members_without_a_majority_that_agrees_are_not_removed_for_the_size() {
     for _ in 0..50 {
         world.step();
     }
-    let told = world.step();
-    assert_eq!((told.progress, told.blocked), (Progress::Stuck, Some("Corrupt")));
+    let reported = world.step();
+    assert_eq!((reported.progress, reported.blocked), (Progress::Stuck, Some("Corrupt")));
     assert!(!world.log.iter().any(Action::changes_membership), "{:?}", world.log);
 }
 
@@ -404,7 +405,7 @@ fn a_member_that_cannot_be_compared_is_removed_first_for_the_size_also_when_it_l
 }
 
 #[test]
-fn too_few_members_that_can_be_compared_block_a_scale_down_and_say_which() {
+fn too_few_comparable_members_block_a_scale_down_and_are_named() {
     let mut world = running(4);
     let mute = followers(&world)[..2].to_vec();
     for name in &mute {
@@ -415,14 +416,14 @@ fn too_few_members_that_can_be_compared_block_a_scale_down_and_say_which() {
     for _ in 0..50 {
         world.step();
     }
-    let told = world.step();
-    assert_eq!((told.progress, told.blocked), (Progress::ScalingDown, Some("ComparisonIncomplete")));
+    let reported = world.step();
+    assert_eq!((reported.progress, reported.blocked), (Progress::ScalingDown, Some("ComparisonIncomplete")));
     let names = format!("(no data hash from {})", mute.join(", "));
     for words in [names.as_str(), "fewer than 3 of 4 members", "hint: `etcdctl endpoint hashkv --cluster`"] {
-        assert!(told.message.contains(words), "{words}: {}", told.message);
+        assert!(reported.message.contains(words), "{words}: {}", reported.message);
     }
     assert!(world.log.is_empty(), "{:?}", world.log);
-    // One of them gives its sum again: now the other is removed, and then the size is reached.
+    // One of them returns its hash again: now the other is removed, and then the size is reached.
     world.pods.get_mut(&mute[0]).unwrap().mute = false;
     assert!(world.converge(300), "{:?}", world.log);
     assert!(
@@ -434,7 +435,7 @@ fn too_few_members_that_can_be_compared_block_a_scale_down_and_say_which() {
 
 #[test]
 fn before_a_lost_member_is_removed_those_that_remain_are_compared() {
-    // given two that differ unseen, and a third that is unreachable although its data is sound
+    // given two that differ undetected, and a third that is unreachable although its data is sound
     let mut world = running(3);
     let names = followers(&world);
     world.spoil(&names[0]);
@@ -442,7 +443,7 @@ fn before_a_lost_member_is_removed_those_that_remain_are_compared() {
     world.now += SignedDuration::from_secs(400);
     world.settle();
     world.log.clear();
-    // then it is not removed: it is needed to tell which of the two is wrong
+    // then it is not removed: it is needed to determine which of the two is wrong
     for _ in 0..50 {
         world.step();
     }
@@ -454,7 +455,7 @@ fn before_a_lost_member_is_removed_those_that_remain_are_compared() {
 }
 
 #[test]
-fn one_that_gives_no_sum_holds_nothing_up_and_that_is_told() {
+fn a_member_without_a_hash_blocks_nothing_and_is_reported() {
     let mut world = running(3);
     let mute = world.nth_pod(0).unwrap();
     world.pods.get_mut(&mute).unwrap().mute = true;
@@ -463,16 +464,16 @@ fn one_that_gives_no_sum_holds_nothing_up_and_that_is_told() {
     world.goal.size = 5;
     assert!(world.converge(400), "{:?}", world.log);
     for _ in 0..200 {
-        let told = world.step();
-        assert_eq!((told.progress, told.blocked), (Progress::Steady, None));
+        let reported = world.step();
+        assert_eq!((reported.progress, reported.blocked), (Progress::Steady, None));
     }
-    let told = world.step().message;
-    assert!(told.contains(&format!("the data of {mute} is unverified")), "{told}");
+    let reported = world.step().message;
+    assert!(reported.contains(&format!("the data of {mute} is unverified")), "{reported}");
 }
 
 #[test]
 fn a_lost_one_that_was_never_compared_goes_when_a_majority_agrees() {
-    // given two of five that differ from each other, found while the others give no sums
+    // given two of five that differ from each other, found while the others return no hashes
     let mut world = running(5);
     let names = followers(&world);
     world.spoil(&names[0]);
@@ -480,7 +481,7 @@ fn a_lost_one_that_was_never_compared_goes_when_a_majority_agrees() {
         world.pods.get_mut(name).unwrap().mute = true;
     }
     found(&mut world);
-    // when a person takes the wrong one out, and another is lost before it was compared
+    // when a user removes the wrong one, and another is lost before it was compared
     world.members.retain(|m| m.pod.as_ref() != Some(&names[0]));
     world.pods.remove(&names[1]);
     world.log.clear();
@@ -488,7 +489,7 @@ fn a_lost_one_that_was_never_compared_goes_when_a_majority_agrees() {
         assert_eq!(world.step().blocked, Some("Corrupt"));
     }
     assert!(!world.log.iter().any(Action::changes_membership), "{:?}", world.log);
-    // then it goes as soon as those who remain can be compared
+    // then it is removed as soon as the remaining members can be compared
     for pod in world.pods.values_mut() {
         pod.mute = false;
     }
@@ -519,8 +520,8 @@ fn of_two_that_are_wrong_and_away_one_goes_after_the_other() {
 }
 
 #[test]
-fn one_that_is_wrong_does_not_count_among_those_who_are_left() {
-    // given one of three that is sound, and two that are known to be wrong: a person took two others out
+fn a_wrong_member_does_not_count_among_the_remaining_ones() {
+    // given one of three that is sound, and two that are known to be wrong: a user removed two others
     let mut world = running(5);
     let names = followers(&world);
     for name in &names[..2] {
@@ -530,7 +531,7 @@ fn one_that_is_wrong_does_not_count_among_those_who_are_left() {
     found(&mut world);
     world.members.retain(|m| m.pod.as_ref().is_none_or(|name| !names[2..].contains(name)));
     world.log.clear();
-    // then none of these goes: the other one would decide with the sound one
+    // then none of these is removed: the other one would decide with the sound one
     for _ in 0..50 {
         assert_eq!(world.step().blocked, Some("Corrupt"));
     }
@@ -547,14 +548,14 @@ fn of_three_one_lost_and_one_wrong_a_person_takes_the_lost_one_out_and_the_opera
         found(&mut world);
         world.pods.remove(&names[1]);
         let id = world.members.iter().find(|m| m.pod.as_ref() == Some(&names[1])).unwrap().id;
-        let told = world.step();
-        assert_eq!((&told.action, told.blocked), (&None, Some("Corrupt")));
+        let reported = world.step();
+        assert_eq!((&reported.action, reported.blocked), (&None, Some("Corrupt")));
         assert!(
-            told.message.contains(&format!("remove it first: `etcdctl member remove {id:x}`")),
+            reported.message.contains(&format!("remove it first: `etcdctl member remove {id:x}`")),
             "{}",
-            told.message
+            reported.message
         );
-        // when that was done
+        // when the user removed it
         world.members.retain(|m| m.id != id);
         if restarts {
             world.another_operator();
@@ -567,9 +568,10 @@ fn of_three_one_lost_and_one_wrong_a_person_takes_the_lost_one_out_and_the_opera
     }
 }
 
-// ---- the alarm ----------------------------------------------------------------------------------------------------------
+// ---- the alarm
+// -----------------------------------------------------------------------------------------------
 
-/// A look in which etcd says that the data of a member is corrupt.
+/// An observation with an alarm CORRUPT of a member.
 fn alarmed(world: &mut World, id: u64) -> Observed {
     let mut seen = world.observe();
     for endpoint in seen.endpoints.values_mut() {
@@ -599,26 +601,26 @@ fn the_alarm_of_a_member_that_is_gone_is_disarmed_when_all_hold_the_same() {
 }
 
 #[test]
-fn an_alarm_that_somebody_has_to_judge_is_left_and_the_commands_are_told() {
+fn an_alarm_that_needs_a_decision_is_left_and_the_commands_are_reported() {
     let mut world = compared(3);
     let member = world.members[0].id;
     for (id, who) in [(0, "without a member".to_owned()), (member, format!("({member:x})"))] {
         let seen = alarmed(&mut world, id);
-        let told = plan(&world.goal, &world.memory, &seen);
-        assert_eq!((told.action, told.blocked), (None, Some("Corrupt")));
+        let reported = plan(&world.goal, &world.memory, &seen);
+        assert_eq!((reported.action, reported.blocked), (None, Some("Corrupt")));
         for words in [who.as_str(), "the data hashes of all members are equal", "`etcdctl alarm disarm`"] {
-            assert!(told.message.contains(words), "{words}: {}", told.message);
+            assert!(reported.message.contains(words), "{words}: {}", reported.message);
         }
     }
-    // Not all were compared: the alarm may be right about one who is left.
+    // Not all were compared: the alarm may be right about a remaining member.
     let seen = Observed { hashes: Default::default(), ..alarmed(&mut world, 4711) };
-    let told = plan(&world.goal, &world.memory, &seen);
-    assert_eq!((told.action, told.blocked), (None, Some("Corrupt")));
-    assert!(told.message.contains("do not identify the corrupt member"), "{}", told.message);
+    let reported = plan(&world.goal, &world.memory, &seen);
+    assert_eq!((reported.action, reported.blocked), (None, Some("Corrupt")));
+    assert!(reported.message.contains("do not identify the corrupt member"), "{}", reported.message);
 }
 
 #[test]
-fn what_is_left_of_those_who_are_gone_goes_while_it_is_not_known_who_is_right() {
+fn remains_of_removed_members_are_deleted_while_the_right_data_is_unknown() {
     let mut world = World::new(3).with_volumes(true);
     assert!(world.converge(300));
     let gone = followers(&world).remove(0);

@@ -1,4 +1,5 @@
-//! All rules against random histories. The model checks every action (see `rules`) and that no acknowledged write is lost.
+//! All rules against random histories. The model checks every action (see `rules`) and that no acknowledged
+//! write is lost.
 
 use proptest::prelude::*;
 
@@ -9,7 +10,6 @@ use crate::observed::Start;
 
 const VERSIONS: [&str; 6] = ["3.4.23", "3.4.30", "3.5.30", BROKEN, "3.6.4", "3.5.31"];
 
-/// Things that happen.
 #[derive(Clone, Debug)]
 enum Fault {
     Looks(usize),
@@ -22,26 +22,26 @@ enum Fault {
     FinishDeletions,
     Wipe(usize),
     LoseClaim(usize),
-    /// Somebody deletes a claim: it goes when its pod does.
+    /// A user deletes a claim: it goes when its pod does.
     DeleteClaim(usize),
-    /// A member follows, but applies what it gets much later.
+    /// A member follows, but applies entries much later.
     Slow(usize),
-    /// Another authority is to sign: members that run have to start anew.
+    /// The certificate authority changes: running members must restart.
     Renew,
     Corrupt(usize),
-    /// A member gives no sum over its data.
+    /// A member returns no hash.
     Mute(usize),
-    /// Its sums are not comparable.
+    /// Its hashes are not comparable.
     Apart(usize),
     Resize(usize),
     Version(usize),
     Volumes(bool),
     Pause(bool),
-    /// Some members, or all, say nothing to the operator.
+    /// Some members, or all, require authentication.
     Lock(u8),
-    /// The operator stops in its action after so many calls, or after it and before its note.
+    /// The operator stops within its action after this many calls, or after it and before its record.
     Interrupt(usize),
-    /// Nothing happens for so many minutes.
+    /// No event for this many minutes.
     Wait(usize),
 }
 
@@ -73,17 +73,17 @@ fn fault() -> impl Strategy<Value = Fault> {
     ]
 }
 
-/// `gentle` faults leave a quorum with its data; others need not.
+/// `gentle` faults leave a quorum with its data; others may not.
 fn suffer(world: &mut World, fault: &Fault, gentle: bool) {
     let nth = |world: &World, n: usize| world.nth_pod(n);
-    // What costs a member its data.
+    // Faults that cost a member its data.
     let victim = |world: &World, n: usize| {
         nth(world, n).filter(|name| {
             let voter = world.members.iter().any(|m| m.pod.as_deref() == Some(name) && !m.is_learner);
             !gentle || !voter || world.survives_loss_of(name)
         })
     };
-    // A pod that is lost costs its data only when that is in it.
+    // A lost pod costs its data only when that is in the pod.
     let loser = |world: &World, n: usize| {
         let stays = |name: &String| world.claims.get(name).is_some_and(|claim| !claim.view.deleting);
         nth(world, n).filter(|name| world.pods[name].view.volume && stays(name) || victim(world, n).is_some())
@@ -117,7 +117,7 @@ fn suffer(world: &mut World, fault: &Fault, gentle: bool) {
         }
         Fault::Renew => world.goal.restart_before = Some(world.now),
         Fault::DeleteClaim(n) => {
-            // Its data is good as long as its pod is there.
+            // Its data survives as long as its pod exists.
             if let Some(claim) = nth(world, *n).and_then(|name| world.claims.get_mut(&name)) {
                 claim.view.deleting = true;
             }
@@ -146,7 +146,7 @@ fn suffer(world: &mut World, fault: &Fault, gentle: bool) {
         }
         Fault::FinishDeletions => world.pods.retain(|_, pod| !pod.view.deleting),
         Fault::Wipe(n) => {
-            // Until it is up and its pod knows, nobody but its writer has ever seen what it wrote.
+            // Until it is up and sealed, only its writer has ever read its data.
             let sealed = |name: &String| world.pods[name].view.start == Start::Refused;
             if let Some(name) = victim(world, *n).filter(sealed) {
                 world.data_mut(&name).map(Option::take);
@@ -180,16 +180,17 @@ fn suffer(world: &mut World, fault: &Fault, gentle: bool) {
     }
 }
 
-/// Everything that can come back comes back, and somebody wants a version that can be had.
+/// Everything recoverable recovers, and the goal is a reachable version.
 fn calm(world: &mut World) {
     world.goal.paused = false;
     world.locked = 0;
-    // With data in pods and fewer than three members nobody can be restarted for that: a person has to decide.
+    // With data in pods and fewer than three members none can be restarted for that: a user has to decide.
     world.goal.restart_before = None;
     let claims = world.claims.values().map(|claim| claim.view.version.as_str());
-    let told =
+    let versions =
         world.pods.values().map(|pod| pod.view.version.as_str()).chain(claims).filter(|v| *v != BROKEN);
-    let minor = told.map(|version| semver::Version::parse(version).unwrap().minor).max().unwrap_or_default();
+    let minor =
+        versions.map(|version| semver::Version::parse(version).unwrap().minor).max().unwrap_or_default();
     world.goal.version = match minor.max(world.cluster_minor) {
         0..=4 => "3.4.23",
         5 => "3.5.30",
@@ -203,22 +204,22 @@ fn calm(world: &mut World) {
     world.settle();
 }
 
-/// What a person does when the cluster waits for one; whether it does.
+/// The manual step when the cluster waits for a user; whether one was made.
 fn person(world: &mut World) -> bool {
-    let told: Vec<Decision> = (0..3).map(|_| world.step()).collect();
-    // Also where more than that is told.
-    if told.iter().any(|decision| decision.message.contains("to revert the upgrade")) {
-        // Whether its version or its data keeps a member down, only a person can tell: and goes back.
+    let decisions: Vec<Decision> = (0..3).map(|_| world.step()).collect();
+    // Also where the message contains more than that.
+    if decisions.iter().any(|decision| decision.message.contains("to revert the upgrade")) {
+        // Whether its version or its data keeps a member down is not known automatically: the user reverts.
         let runs: Vec<String> = world.observe().endpoints.into_values().map(|e| e.version).collect();
         let other = runs.into_iter().find(|version| *version != world.goal.version);
         world.goal.version = other.unwrap_or_else(|| world.memory.version.clone());
         return true;
     }
-    if told.iter().any(|decision| decision.blocked == Some("Corrupt")) {
+    if decisions.iter().any(|decision| decision.blocked == Some("Corrupt")) {
         world.dismiss_corrupt();
         return true;
     }
-    // Whoever went back when the last member of before was lost meanwhile goes forward again.
+    // After a revert, if the last member with the old version was lost meanwhile, the upgrade continues.
     let minor = |version: &str| semver::Version::parse(version).unwrap().minor;
     if minor(&world.goal.version) < world.cluster_minor {
         world.goal.version.clone_from(&world.memory.version);
@@ -227,16 +228,17 @@ fn person(world: &mut World) -> bool {
     false
 }
 
-/// A size, whether members have volumes, and what happens.
+/// A size, whether members have volumes, and the faults.
 fn history(longest: usize) -> impl Strategy<Value = (usize, bool, Vec<Fault>)> {
     (1..8usize, any::<bool>(), prop::collection::vec(fault(), 1..longest))
 }
 
-/// Histories of each kind in the usual run. Not optimised, one of the first kind takes 0.6 ms and one of the second 4 to 5 ms: so many are
-/// 6 s and 45 s.
+/// Histories of each kind in the usual run. Unoptimized, one of the first kind takes 0.6 ms and one of the
+/// second 4 to 5 ms: the run takes 6 s and 45 s.
 const USUAL: u32 = 10_000;
 
-/// Whatever happens, no forbidden action, no acknowledged write lost, and never a second cluster (the model checks).
+/// Under any faults, no forbidden action, no lost acknowledged write, and never a second cluster (the model
+/// checks).
 #[test]
 fn no_fault_leads_to_a_forbidden_action() {
     hold(USUAL, &history(40), |(size, volumes, faults)| {
@@ -254,7 +256,8 @@ fn no_fault_leads_to_a_forbidden_action() {
     });
 }
 
-/// When a quorum kept its data and the faults stop, the cluster becomes what is wanted: no learner, no claim left over.
+/// When a quorum kept its data and the faults stop, the cluster reaches its goal: no learner and no claim is
+/// left over.
 #[test]
 fn faults_that_leave_a_quorum_are_recovered_from() {
     hold(USUAL, &history(30), |(size, volumes, faults)| recovers(size, volumes, &faults));
@@ -279,7 +282,7 @@ fn recovers(size: usize, volumes: bool, faults: &[Fault]) -> Result<(), TestCase
     Ok(())
 }
 
-/// Cases that random runs found, each with the defect that it showed.
+/// Cases found by random runs, each with the defect that it showed.
 #[test]
 fn stored_cases_are_recovered_from() {
     use Fault::*;

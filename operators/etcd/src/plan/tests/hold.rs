@@ -1,22 +1,22 @@
-//! Properties over random cases. What breaks one is told shrunk, in one line, before the reason: so that the end of a log has
-//! it whole, however long the reason is.
+//! Properties over random cases. A failing case is printed shrunk, in one line, before the cause: so that the
+//! end of a log has it whole, however long the cause is.
 
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 
-/// Every try to make a case smaller may print a panic: so many are enough, and a log still holds them.
+/// Every shrink attempt may print a panic: this bound is enough, and the log still fits.
 const MOST_TRIES: u32 = 4096;
-/// The long run takes so many times as many cases as the usual one.
+/// Factor of cases in the long run.
 const LONG: u32 = 20;
 
-/// `PROPTEST_CASES`, else as many as usual, more of them in the long run.
+/// `PROPTEST_CASES`, otherwise the usual number, more in the long run.
 fn cases(usual: u32) -> u32 {
     let wanted = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok());
     let long = std::env::var_os("OLM_TEST_LONG").is_some();
     wanted.unwrap_or(if long { usual * LONG } else { usual })
 }
 
-/// Fails with the smallest case that the property does not hold for.
+/// Fails with the smallest case that violates the property.
 pub(super) fn hold<S: Strategy>(
     usual: u32,
     all: &S,
@@ -37,12 +37,12 @@ pub(super) fn hold<S: Strategy>(
 
 #[test]
 fn a_failure_begins_with_the_smallest_case_in_one_line() {
-    let told =
+    let reported =
         std::panic::catch_unwind(|| {
             hold(1000, &(0..1000usize), |n| {
                 if n < 7 { Ok(()) } else { Err(TestCaseError::fail("it is\nlarge")) }
             });
         });
-    let told = *told.unwrap_err().downcast::<String>().unwrap();
-    assert_eq!(told.lines().next(), Some("does not hold for 7"), "{told}");
+    let reported = *reported.unwrap_err().downcast::<String>().unwrap();
+    assert_eq!(reported.lines().next(), Some("does not hold for 7"), "{reported}");
 }

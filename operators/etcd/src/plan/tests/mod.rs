@@ -1,4 +1,4 @@
-//! Each step by itself. All of them against random faults: `faults`; against states that no history made: `states`.
+//! Single steps of the plan. Random faults: `faults`; states without a history: `states`.
 
 mod adoption;
 mod compare;
@@ -137,8 +137,8 @@ fn two_of_three_down_with_data_is_waited_for() {
 }
 
 #[test]
-fn members_that_say_nothing_are_left_as_they_are_until_they_do() {
-    // given: one of a known cluster, one that is to be the first, one that a restore makes
+fn silent_members_are_left_unchanged_until_they_answer() {
+    // given: a member of a recorded cluster, a first member, one that a restore creates
     let known = running(3);
     let mut first = World::new(1);
     while first.memory.cluster_id.is_none() && first.pods.values().all(|pod| !pod.up) {
@@ -150,7 +150,7 @@ fn members_that_say_nothing_are_left_as_they_are_until_they_do() {
     for (mut world, progress) in
         [(known, Progress::Stuck), (first, Progress::Stuck), (restored, Progress::Restoring)]
     {
-        // when: what they are to be changes, and they tell nobody how they stand
+        // when: their goal changes, and they require authentication
         world.locked = u8::MAX;
         world.goal.size += 1;
         world.goal.version = "3.4.30".into();
@@ -174,7 +174,7 @@ fn members_that_say_nothing_are_left_as_they_are_until_they_do() {
 }
 
 #[test]
-fn members_that_say_nothing_do_not_hide_that_data_is_lost_nor_keep_one_from_its_volume() {
+fn silent_members_do_not_hide_data_loss_nor_block_a_member_from_its_volume() {
     let mut world = running(3);
     world.locked = u8::MAX;
     let name = world.nth_pod(0).unwrap();
@@ -276,8 +276,8 @@ fn a_learner_that_never_starts_is_given_ten_minutes() {
 }
 
 #[test]
-fn an_operator_that_stops_between_any_two_steps_goes_on_where_it_was() {
-    // The memory is all that survives; a stop after the action and before the note of it is the worst case.
+fn an_operator_that_stops_between_any_two_steps_continues_where_it_was() {
+    // Only the memory survives; a stop between the action and its record is the worst case.
     for stop_at in 0..12 {
         let mut world = World::new(3);
         for _ in 0..stop_at {
@@ -325,7 +325,7 @@ fn alarms_hold_up_what_they_must() {
         endpoint.errors = vec!["memberID:1 alarm:NOSPACE".into()];
     }
     let goal = Goal { size: 5, ..world.goal.clone() };
-    // Housekeeping comes first, and while it is at it nobody is added.
+    // Maintenance comes first, and while it runs no member is added.
     for memory in
         [world.memory.clone(), Memory { pending: Some("c-0000000099".into()), ..world.memory.clone() }]
     {

@@ -1,4 +1,4 @@
-//! What is reported of members that do not start, and of clusters that elect a leader.
+//! Reports about members that do not start, and about clusters without a leader.
 
 use super::super::model::{BROKEN, World};
 use super::super::*;
@@ -112,7 +112,7 @@ fn an_election_is_not_reported_as_too_few_members_that_answer() {
     assert_eq!(decision.blocked, Some("QuorumLost"));
     let text = "5 of 5 members respond, but fewer than 3 of them follow a confirmed leader";
     assert!(decision.message.starts_with(text), "{}", decision.message);
-    // With too few members it says that.
+    // With too few members that is reported instead.
     let names: Vec<String> = seen.endpoints.keys().take(3).cloned().collect();
     names.iter().for_each(|name| drop(seen.endpoints.remove(name)));
     let decision = plan(&world.goal, &world.memory, &seen);
@@ -126,7 +126,7 @@ fn a_voter_of_others_beside_a_single_member_is_named_with_the_command_that_remov
     let url = "http://10.9.9.9:2380".to_owned();
     let added = Member { id: 99, pod: None, peer_url: url, started: true, is_learner: false };
     seen.endpoints.values_mut().for_each(|endpoint| endpoint.members.push(added.clone()));
-    // The operator sees one of two voters: no majority.
+    // The operator observes one of two voters: no majority.
     let decision = plan(&world.goal, &world.memory, &seen);
     assert_eq!((decision.action, decision.blocked), (None, Some("MembersUnreachable")));
     assert!(decision.message.contains("etcdctl member remove 63"), "{}", decision.message);

@@ -1,4 +1,4 @@
-//! `plan` asked about states that no history made: whatever it is shown, its answer keeps the safety rules.
+//! `plan` in states that no history made: its result satisfies the safety rules for every input.
 
 use std::fmt;
 
@@ -12,23 +12,22 @@ use crate::observed::{
     ClaimView, Corruption, Endpoint, Failure, Hash, Member, Memory, Observed, PodView, Start,
 };
 
-/// A pod: what is true, or claimed, of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pod {
     deleting: bool,
     ended: bool,
     ready: bool,
-    /// Also how long ago it began (four seconds each), from six on that it never ran, from seven on that it is long not ready.
+    /// Also the age (four seconds each); from six on it never ran, from seven on it is not ready for long.
     restarts: i32,
     version: usize,
-    /// Its volume is there although its claim is not.
+    /// Its volume exists although its claim does not.
     unbound: bool,
 }
 
-/// What its etcd says.
+/// The answer of its etcd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Answer {
-    /// The member that it follows; 0 for the one that most follow.
+    /// The member that it follows; 0 for the common leader.
     leader: u64,
     behind: u64,
     elsewhere: bool,
@@ -36,7 +35,7 @@ struct Answer {
     version: usize,
 }
 
-/// One member, or what looks like one.
+/// One member, or a similar object.
 #[derive(Clone, PartialEq, Eq)]
 struct One {
     learner: bool,
@@ -52,7 +51,7 @@ struct One {
 
 const POD: Pod = Pod { deleting: false, ended: false, ready: true, restarts: 1, version: 0, unbound: false };
 const ANSWER: Answer = Answer { leader: 0, behind: 10, elsewhere: false, linearizable: true, version: 0 };
-/// A voter with which all is well; its data is in its pod.
+/// A healthy voter with its data in its pod.
 const WELL: One = One {
     learner: false,
     started: true,
@@ -64,7 +63,7 @@ const WELL: One = One {
     hash: None,
 };
 
-/// As code that makes it: what differs from one with which all is well.
+/// Prints the difference from a healthy member as Rust code.
 impl fmt::Debug for One {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
@@ -85,13 +84,13 @@ impl fmt::Debug for One {
     }
 }
 
-/// All that `plan` is shown.
+/// All inputs of `plan`.
 #[derive(Clone, Debug)]
 struct Case {
     ones: Vec<One>,
     size: usize,
     version: usize,
-    /// The version that all ran last.
+    /// The last version that all ran.
     ran: usize,
     /// The member that most follow.
     lead: u64,
@@ -99,25 +98,26 @@ struct Case {
     taken_over: bool,
     paused: bool,
     pending: Option<usize>,
-    /// Some tell another list of members.
+    /// Some report another member list.
     strange_list: bool,
-    /// Members that began more than so many seconds ago have to be restarted.
+    /// Members started more than this many seconds ago must be restarted.
     renew: Option<i64>,
     auth: bool,
     full: bool,
-    /// A run against a full database is under way, and done with so many members.
+    /// A maintenance run for a full database is in progress, with this many completed members.
     housekeeping: Option<usize>,
-    /// A learner failed so many seconds ago.
+    /// A learner failed this many seconds ago.
     failed: Option<i64>,
     /// Members are known to differ, these to be wrong.
     wrong: Option<Vec<usize>>,
-    /// An alarm of a member that its data is corrupt.
+    /// An alarm CORRUPT of a member.
     alarm: Option<u64>,
-    /// A comparison was made in this look: a member of which nothing else is said holds the same as the others, one with sum 2 gave none.
+    /// A comparison was made in this observation: a member without other data holds the same as the others,
+    /// one with hash 2 returned none.
     compared: bool,
 }
 
-/// Nothing to do for three members with which all is well.
+/// Three healthy members, nothing to do.
 const QUIET: Case = Case {
     ones: Vec::new(),
     size: 3,
@@ -370,7 +370,7 @@ impl Case {
         plan(&self.goal(), &self.memory(), &self.seen())
     }
 
-    /// What `plan` answers, if that breaks no rule.
+    /// The action of `plan`, or the violated rule.
     fn action(&self) -> Result<Option<Action>, String> {
         let (goal, memory, seen) = (self.goal(), self.memory(), self.seen());
         let Some(action) = plan(&goal, &memory, &seen).action else { return Ok(None) };
@@ -386,7 +386,7 @@ fn no_state_leads_to_an_action_that_breaks_a_rule() {
     hold(20_000, &case(), |case| case.action().map(drop).map_err(TestCaseError::fail));
 }
 
-/// The test above would pass if `plan` never did anything: the states it is asked about lead to every kind of action.
+/// The test above would pass if `plan` never acted: its states lead to every kind of action.
 #[test]
 fn the_states_lead_to_all_kinds_of_actions() {
     use proptest::strategy::ValueTree;
@@ -396,7 +396,7 @@ fn the_states_lead_to_all_kinds_of_actions() {
     let all = case();
     for n in 0..12_000u64 {
         let mut case = all.new_tree(&mut runner).unwrap().current();
-        // More of them than there are by chance have a quorum.
+        // Raises the share of states with a quorum.
         (case.latched, case.paused, case.lead, case.strange_list) = (true, false, n % 2 + 1, false);
         for answer in case.ones.iter_mut().filter_map(|one| one.answers.as_mut()) {
             (answer.leader, answer.elsewhere, answer.behind) = (0, false, 10);
@@ -404,7 +404,7 @@ fn the_states_lead_to_all_kinds_of_actions() {
         if n % 3 == 0 {
             case.pending = Some(99);
         }
-        // And some are well but for their volumes, so that housekeeping has its turn.
+        // And some are healthy except for their volumes, so that maintenance has its turn.
         if n % 4 == 0 {
             for one in &mut case.ones {
                 *one = One { claim: one.claim, ..WELL };
@@ -445,21 +445,22 @@ fn the_states_lead_to_all_kinds_of_actions() {
     }
 }
 
-// ---- states that once led to what they must not, and their neighbours ---------------------------------------------------
+// ---- states that once led to a forbidden action, and similar ones
+// ---------------------------------------------
 
 /// A voter that is down, its pod restarted and not yet given up.
 const DOWN: One = One { answers: None, pod: Some(Pod { ready: false, ..POD }), ..WELL };
-/// A voter that follows and has much to catch up with.
+/// A voter that follows far behind.
 const BEHIND: One = One { answers: Some(Answer { behind: 9000, ..ANSWER }), ..WELL };
 
 #[test]
-fn nobody_is_removed_for_the_size_while_a_voter_has_no_name() {
+fn no_member_is_removed_for_the_size_while_a_voter_has_no_name() {
     let nameless = One { started: false, ..DOWN };
     let case = Case { ones: vec![WELL, WELL, nameless], size: 2, ..QUIET };
     let decision = case.decision();
     assert_eq!((decision.action, decision.progress), (None, Progress::ScalingDown), "{}", decision.message);
     assert!(decision.message.contains("published its name"), "{}", decision.message);
-    // Known by its name it may go.
+    // With its name known it may be removed.
     let case = Case { ones: vec![WELL, WELL, DOWN], size: 2, ..QUIET };
     assert!(matches!(case.action(), Ok(Some(Action::RemoveMember { id: 3, why: Removal::ScaleDown, .. }))));
 }
@@ -495,12 +496,12 @@ fn of_two_that_are_wrong_the_one_that_does_not_answer_goes_before_one_that_is_be
 }
 
 #[test]
-fn a_member_that_follows_is_not_told_another_version_before_the_one_before_it_runs_its_own() {
-    // Back from 3.5 to 3.4: the second was told so and still runs 3.5, the third catches up.
-    let told = One { answers: Some(Answer { version: 1, ..ANSWER }), ..WELL };
+fn a_follower_gets_no_new_version_before_the_previous_member_runs_its_version() {
+    // Back from 3.5 to 3.4: the second has the new version set and still runs 3.5, the third catches up.
+    let assigned = One { answers: Some(Answer { version: 1, ..ANSWER }), ..WELL };
     let newer = Some(Pod { version: 1, ..POD });
     let behind = One { pod: newer, answers: Some(Answer { behind: 9000, version: 1, ..ANSWER }), ..WELL };
-    let case = Case { ones: vec![WELL, told, behind], ..QUIET };
+    let case = Case { ones: vec![WELL, assigned, behind], ..QUIET };
     assert_eq!(case.action(), Ok(None), "{:?}", case.decision());
 }
 
@@ -532,8 +533,8 @@ fn a_pod_that_ended_with_its_volume_on_the_way_out_is_no_member_any_more() {
 }
 
 #[test]
-fn a_learner_that_is_furthest_is_not_asked_who_the_members_are() {
-    // The leader cannot be reached from here; of those that can, the learner has applied most.
+fn the_member_list_is_not_taken_from_the_most_advanced_learner() {
+    // The leader is unreachable; of the reachable members, the learner has applied most.
     let learner = One { learner: true, answers: Some(Answer { behind: 0, ..ANSWER }), ..WELL };
     let case = Case { ones: vec![One { answers: None, ..WELL }, WELL, WELL, learner], ..QUIET };
     let decision = case.decision();

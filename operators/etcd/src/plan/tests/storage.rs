@@ -12,7 +12,7 @@ fn running(size: usize) -> World {
 }
 
 #[test]
-fn a_lost_pod_comes_back_as_the_same_member_and_nobody_is_removed() {
+fn a_lost_pod_comes_back_as_the_same_member_and_no_member_is_removed() {
     let mut world = running(3);
     let before = world.members.clone();
     let lost = world.nth_pod(1).unwrap();
@@ -67,7 +67,7 @@ fn a_lost_volume_is_a_lost_member_and_its_claim_goes_after_it() {
 #[test]
 fn a_wiped_volume_never_serves_an_empty_keyspace_and_is_replaced() {
     let mut world = running(3);
-    // The very first member, which was once told to start a new cluster.
+    // The very first member, which once bootstrapped a new cluster.
     let seed = match &world.log[0] {
         Action::CreateSeed { name, .. } => name.clone(),
         other => panic!("{other:?}"),
@@ -75,7 +75,8 @@ fn a_wiped_volume_never_serves_an_empty_keyspace_and_is_replaced() {
     *world.data_mut(&seed).unwrap() = None;
     world.pods.get_mut(&seed).unwrap().up = false;
     world.log.clear();
-    // Its first end tells that its data is gone: nothing is waited for but the comparison of the others, and another leader.
+    // Its first termination proves that its data is gone: only the comparison of the others and another
+    // leader are waited for.
     for _ in 0..5 {
         world.step();
     }

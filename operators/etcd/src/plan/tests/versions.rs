@@ -1,4 +1,4 @@
-//! From one etcd version to another.
+//! Upgrades of the etcd version.
 
 use super::super::model::{BROKEN, World};
 use super::super::*;
@@ -41,7 +41,7 @@ fn clusters_of_one_and_two_are_upgraded_too_they_stand_still_meanwhile() {
 }
 
 #[test]
-fn what_is_refused_changes_nothing_and_says_why() {
+fn a_refused_version_changes_nothing_and_reports_the_reason() {
     for (version, auth, reason) in [
         ("3.6.4", false, "UnsupportedVersionSkew"),
         ("3.5.1", false, "KnownBadVersion"),
@@ -65,7 +65,7 @@ fn what_is_refused_changes_nothing_and_says_why() {
 }
 
 #[test]
-fn authentication_that_members_tell_of_counts_too() {
+fn authentication_reported_by_members_counts_too() {
     let mut world = running(3);
     world.goal.version = "3.5.30".into();
     let mut seen = world.observe();
@@ -74,7 +74,7 @@ fn authentication_that_members_tell_of_counts_too() {
 }
 
 #[test]
-fn it_stops_at_the_first_member_that_does_not_come_up_and_goes_back_when_told() {
+fn it_stops_at_the_first_member_that_does_not_start_and_rolls_back_on_request() {
     let mut world = running(3);
     world.goal.version = BROKEN.into();
     world.log.clear();

@@ -1,4 +1,4 @@
-//! Everything that somebody could do to an encrypted object.
+//! Attacks on encrypted objects.
 
 use proptest::prelude::*;
 
@@ -42,7 +42,7 @@ fn what_was_encrypted_comes_back_whatever_its_length() {
         assert_eq!(bytes.len(), HEADER + length + chunks * TAG, "{length}");
         assert_eq!(opened(&bytes, Some(&keys(1)), 70_001).unwrap(), text(length), "{length}");
     }
-    // Twice the same is never the same to look at.
+    // Equal plaintexts have different ciphertexts.
     assert_ne!(sealed(b"same", 9), sealed(b"same", 9));
 }
 
@@ -93,7 +93,7 @@ fn a_key_that_is_missing_or_another_one_is_named() {
         wrong.contains(&name) && wrong.contains("Secret k has") && wrong.contains("(entry key)"),
         "{wrong}"
     );
-    // Not what is there is restored, but what was encrypted: who can write to the store cannot say otherwise.
+    // Write access to the store must not decide what is restored: only encrypted objects are accepted.
     assert_eq!(opened(b"plain", Some(&keys(1)), 100), Err(Failure::Damaged(Damage::Plain)));
     assert_eq!(opened(b"plain", None, 2).unwrap(), b"plain");
     assert_eq!(opened(b"", None, 2).unwrap(), b"");

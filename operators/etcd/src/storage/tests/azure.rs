@@ -1,4 +1,5 @@
-//! Azurite, Microsoft's own emulator of Azure Blob Storage, where this machine has it. It checks signatures as Azure does.
+//! Azurite, Microsoft's emulator of Azure Blob Storage, where it is installed. It verifies signatures like
+//! Azure.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -8,10 +9,10 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::*;
 
-/// The account that Azurite has from the start, and its key: both are in its documentation.
+/// Azurite's predefined account and key, from its documentation.
 const ACCOUNT: &str = "devstoreaccount1";
 const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
-/// A key that is none of the account's.
+/// A key of no account.
 pub(super) const WRONG_KEY: &str = "bm90IHRoZSBrZXk=";
 
 pub(super) struct Azurite {
@@ -41,7 +42,7 @@ impl Azurite {
                 "--location",
             ])
             .arg(dir.path())
-            // Node makes the pipes that it is given non-blocking, for everybody who has them: none of them is ours.
+            // Node makes its pipes non-blocking for all holders: none of them is inherited.
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -54,7 +55,7 @@ impl Azurite {
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let said = lines.find_map(|line| line.ok().filter(|line| line.contains("listens on")));
         let said = said.expect("Azurite ended");
-        // It goes on talking, and ends when nobody listens.
+        // It keeps logging, and ends when its output is closed.
         std::thread::spawn(move || lines.for_each(drop));
         let host = said.rsplit(' ').next().unwrap().trim();
         let azurite = Self { process, url: format!("{host}/{ACCOUNT}"), _dir: dir };
@@ -62,7 +63,7 @@ impl Azurite {
         Some(azurite)
     }
 
-    /// Makes a container, which no library of ours can.
+    /// Creates a container, which no library in use supports.
     async fn make(&self, container: &str) {
         let date = jiff::Timestamp::now().strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
         let head = format!("x-ms-date:{date}\nx-ms-version:2021-08-06");

@@ -1,6 +1,5 @@
-//! An S3 server for tests, in this process: a real one over a folder, and before it what can go wrong with one.
-//!
-//! The scenarios of `tests/etcd` take this file as it is.
+//! An S3 server for tests, in this process: a real one over a directory, behind an injector of faults.
+//! The scenarios of `tests/etcd` include this file.
 
 use std::io;
 use std::sync::Arc;
@@ -19,18 +18,16 @@ use tokio::sync::watch;
 type Body = UnsyncBoxBody<Bytes, io::Error>;
 type Answer = io::Result<Response<Body>>;
 
-/// Who may come in.
 pub const ACCESS_KEY: &str = "AK";
 pub const SECRET_KEY: &str = "SK";
 
-/// What the server does wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Every request is refused.
+    /// Every request is rejected.
     Denied,
-    /// Parts and objects are taken, and nothing comes of it until the fault is over.
+    /// Parts and objects are accepted, and their requests hang until the fault is over.
     Stalled,
-    /// Parts are refused.
+    /// Parts are rejected.
     Broken,
     /// Answers to reads break off in the middle.
     Cut,
@@ -38,24 +35,24 @@ pub enum Fault {
     Mute,
 }
 
-/// In whose words the server is spoken to.
+/// The protocol of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     /// Amazon's: requests are signed.
     Amazon,
-    /// Google's XML API, which is Amazon's but for this: requests have a token, and headers other names. There is no emulator of it
-    /// that could be had from a registry.
+    /// Google's XML API, which differs from Amazon's in this: requests have a token, and headers other names.
+    /// No registry has an emulator of it.
     Google,
 }
 
-/// What lets a request in at Google's.
+/// Bearer token of the Google dialect.
 pub const TOKEN: &str = "ya29.token";
 
-/// Hears of every request.
+/// Observes every request.
 pub trait Observer: Send + Sync {
-    /// Before it is carried out. Without a number nothing ever comes of it.
+    /// Before the request runs. Without a number the request is dropped.
     fn begins(&self, method: &str, path: &str) -> Option<usize>;
-    /// After it was; false when the answer goes nowhere.
+    /// After the request ran; false to drop the answer.
     fn ended(&self, number: usize, status: u16) -> bool;
 }
 
@@ -83,17 +80,15 @@ struct Front {
 
 impl S3 {
     /// Starts it.
-    ///
     /// # Errors
-    /// When the machine has no room for it.
+    /// When the machine has no resources for it.
     pub async fn serve(observer: Option<Arc<dyn Observer>>) -> anyhow::Result<Self> {
         Self::serve_as(Dialect::Amazon, observer).await
     }
 
-    /// Starts it for those who speak a dialect.
-    ///
+    /// Starts it with a dialect.
     /// # Errors
-    /// When the machine has no room for it.
+    /// When the machine has no resources for it.
     pub async fn serve_as(dialect: Dialect, observer: Option<Arc<dyn Observer>>) -> anyhow::Result<Self> {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let dir = tempfile::tempdir()?;
@@ -116,7 +111,7 @@ impl S3 {
                         let front = front.clone();
                         async move { front.observed(request).await }
                     });
-                    // How a connection ends is for the client to say.
+                    // The client handles connection errors.
                     let _ = Builder::new(TokioExecutor::new())
                         .serve_connection(TokioIo::new(socket), answer)
                         .await;
@@ -131,12 +126,12 @@ impl S3 {
         &self.url
     }
 
-    /// What goes wrong from now on.
+    /// Sets the fault from now on.
     pub fn fail(&self, fault: Option<Fault>) {
         self.fault.send_replace(fault);
     }
 
-    /// Uploads that were begun, and neither completed nor taken back.
+    /// Uploads that were neither completed nor aborted.
     #[must_use]
     pub fn unfinished(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.dir.path()).into_iter().flatten().flatten();
@@ -151,7 +146,7 @@ impl Front {
         let Some(number) = observer.begins(request.method().as_str(), request.uri().path()) else {
             return std::future::pending().await;
         };
-        // A request that arrived is carried out whatever becomes of who sent it.
+        // A received request runs even if its sender is gone.
         let front = self.clone();
         let answer = tokio::spawn(async move { front.answer(request).await }).await??;
         match observer.ended(number, answer.status().as_u16()) {
@@ -180,7 +175,7 @@ impl Front {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let part = request.uri().query().is_some_and(|query| query.contains("partNumber"));
         let read = method == hyper::Method::GET && path.matches('/').count() > 1;
-        // The server behind makes buckets that it does not have; S3 does not.
+        // The inner server creates missing buckets; S3 does not.
         if path != "/bucket" && !path.starts_with("/bucket/") {
             return refusal(404, "NoSuchBucket", "The specified bucket does not exist");
         }
@@ -205,7 +200,7 @@ impl Front {
     }
 }
 
-/// How the names of metadata begin.
+/// Prefix of metadata headers.
 const AMAZON: &str = "x-amz-meta-";
 const GOOGLE: &str = "x-goog-meta-";
 

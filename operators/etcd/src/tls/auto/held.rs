@@ -1,4 +1,4 @@
-//! What the Secrets hold. There is no content that reading fails on: what cannot be used counts as absent.
+//! Contents of the Secrets. Reading never fails: unusable content counts as absent.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +15,7 @@ use super::{BACKDATE_SECONDS, Kind, MOST_AUTHORITIES, Settings};
 use crate::tls::material::Data;
 use crate::tls::{Files, Names, Part};
 
-/// A certificate that signs others; its key may be lost.
+/// A certificate authority; its key may be lost.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Authority {
     pub(super) pem: Vec<u8>,
@@ -25,7 +25,7 @@ pub(crate) struct Authority {
     pub(super) not_after: i64,
 }
 
-/// Never with the key.
+/// Never prints the key.
 impl fmt::Debug for Authority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Authority({}..{}, key: {})", self.not_before, self.not_after, self.key.is_some())
@@ -47,7 +47,7 @@ impl Authority {
             }
             (parsed.validity().not_before.timestamp(), parsed.validity().not_after.timestamp())
         };
-        // Written anew, so that comments and order in somebody's file do not matter.
+        // Reencoded, so that comments and order in a user's file do not matter.
         let pem = to_pem(&der);
         Ok(Self { pem, key: key.map(<[u8]>::to_vec), der, not_before, not_after })
     }
@@ -64,16 +64,16 @@ impl Authority {
 /// The authorities of one kind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Chain {
-    /// The one that signs.
+    /// The signing authority.
     pub(super) current: Option<Authority>,
-    /// The one that will.
+    /// The next signing authority.
     pub(super) next: Option<Authority>,
-    /// Those that signed, without keys.
+    /// Former ones, without keys.
     pub(super) retired: Vec<Authority>,
 }
 
 impl Chain {
-    /// Whom everybody shall trust.
+    /// All authorities to trust.
     pub(super) fn bundle(&self, now: Timestamp) -> Vec<CertificateDer<'static>> {
         let all = self.current.iter().chain(&self.next).chain(&self.retired);
         let mut list: Vec<CertificateDer<'static>> = Vec::new();
@@ -86,7 +86,7 @@ impl Chain {
         list
     }
 
-    /// With a new one: beside those that are trusted, or alone.
+    /// With a new authority: as the next one, or as the only one.
     pub(super) fn with_new(&self, new: Authority) -> Self {
         let mut chain = self.clone();
         if chain.current.is_some() || !chain.retired.is_empty() {
@@ -97,7 +97,7 @@ impl Chain {
         chain
     }
 
-    /// The next one signs.
+    /// Promotes the next authority to the signing one.
     pub(super) fn switched(&self, now: Timestamp) -> Self {
         let Some(next) = self.next.clone() else { return self.clone() };
         let old = self.current.iter().map(|authority| Authority { key: None, ..authority.clone() });
@@ -107,7 +107,7 @@ impl Chain {
         Self { current: Some(next), next: None, retired }
     }
 
-    /// Without those that have expired.
+    /// Without expired authorities.
     pub(super) fn dropped(&self, now: Timestamp) -> Self {
         let mut chain = self.clone();
         chain.retired.retain(|authority| !authority.expired(now));
@@ -115,14 +115,14 @@ impl Chain {
     }
 }
 
-/// One of the three Secrets.
+/// The content of a part's Secret.
 #[derive(Clone, Debug)]
 pub(crate) struct Leaf {
     pub(super) files: Files,
     pub(super) names: Vec<String>,
 }
 
-/// Everything.
+/// The content of all Secrets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Held {
     pub(super) chains: BTreeMap<Kind, Chain>,
@@ -130,7 +130,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Reads the Secrets: that of the authorities, and those of the parts.
+    /// Reads the Secret of the authorities and those of the parts.
     pub(crate) fn read<'a>(
         authorities: Option<&Data>,
         part: impl Fn(Part) -> Option<&'a Data>,
@@ -155,7 +155,7 @@ impl Held {
             let mut trusted: Vec<CertificateDer<'static>> =
                 retired.take(MOST_AUTHORITIES).filter_map(Result::ok).collect();
             if chain.current.is_none() {
-                // The key is lost. Members still trust, and show, what was published.
+                // The key is lost. Members still trust, and present, what was published.
                 let published = kind.parts().iter().filter_map(|part| held.leaves.get(part));
                 trusted.extend(published.flat_map(|leaf| leaf.files.authorities.iter().cloned()));
             }
@@ -167,7 +167,7 @@ impl Held {
                 {
                     continue;
                 }
-                // One that was only published and has expired is forgotten by not being published again.
+                // An authority that was only published and has expired is dropped from the next bundle.
                 let keep = |a: &Authority| chain.current.is_some() || !a.expired(now);
                 if let Some(authority) = Authority::read(&to_pem(&der), None).ok().filter(keep) {
                     chain.retired.push(authority);
@@ -183,7 +183,7 @@ impl Held {
         self.chains.get(&kind).cloned().unwrap_or_default()
     }
 
-    /// What belongs into the Secret of the authorities.
+    /// Content of the Secret of the authorities.
     pub(crate) fn authorities(&self) -> Data {
         let mut data = Data::new();
         for (kind, chain) in &self.chains {
@@ -201,7 +201,7 @@ impl Held {
         data
     }
 
-    /// Whether the certificate of a part has the names it should have.
+    /// Whether the certificate of a part has the required names.
     pub(super) fn has_names(&self, part: Part, names: &Names, settings: &Settings) -> bool {
         let Some(leaf) = self.leaves.get(&part) else { return false };
         let mut wanted = names_of(part, names, settings);
@@ -212,7 +212,7 @@ impl Held {
     }
 }
 
-/// What belongs into the Secret of a part.
+/// Content of the Secret of a part.
 pub(crate) fn leaf_data(part: Part, pair: &crate::tls::Pair, bundle: &[CertificateDer<'_>]) -> Data {
     let [certificate, key, authorities] = part.keys();
     Data::from([

@@ -1,4 +1,4 @@
-//! Making authorities and certificates.
+//! Generation of authorities and certificates.
 
 use jiff::{SignedDuration, Timestamp};
 use rcgen::{
@@ -11,7 +11,6 @@ use super::held::Authority;
 use super::{BACKDATE_SECONDS, DAY, Kind, Settings};
 use crate::tls::{Names, Pair, Part};
 
-/// No certificate can be made.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to create a certificate for {name}: {text}")]
 pub struct MintError {
@@ -25,7 +24,6 @@ impl MintError {
     }
 }
 
-/// A new authority.
 pub(crate) fn authority(
     cluster: &str,
     kind: Kind,
@@ -35,7 +33,7 @@ pub(crate) fn authority(
     let name = format!("{cluster} {} authority", kind.word());
     let error = |text: String| MintError { name: name.clone(), text };
     let mut params = CertificateParams::default();
-    // Two authorities of one cluster are told apart by their names, as some clients do not look at keys.
+    // Two authorities of one cluster have different names, as some clients do not compare keys.
     params.distinguished_name = named(&format!("{name} {}", now.as_second()));
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages =
@@ -46,7 +44,6 @@ pub(crate) fn authority(
     Authority::read(certificate.pem().as_bytes(), Some(key.serialize_pem().as_bytes())).map_err(error)
 }
 
-/// The names in the certificate of a part.
 pub(crate) fn names_of(part: Part, names: &Names, settings: &Settings) -> Vec<String> {
     let mut list = match part {
         Part::Peer => names.members(),
@@ -66,7 +63,6 @@ pub(crate) fn names_of(part: Part, names: &Names, settings: &Settings) -> Vec<St
     list
 }
 
-/// A certificate for a part.
 pub(crate) fn certificate(
     part: Part,
     names: &Names,
@@ -77,7 +73,7 @@ pub(crate) fn certificate(
     let name = match part {
         Part::Peer => format!("{}-peer", names.cluster),
         Part::Server => format!("{}-server", names.cluster),
-        // With authentication on, etcd takes the common name for a user when there is no other.
+        // With authentication on, etcd uses the common name as user name when there is no login.
         Part::Client => "etcd-operator".into(),
     };
     let error = |text: String| MintError { name: name.clone(), text };
@@ -93,7 +89,7 @@ pub(crate) fn certificate(
     };
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.use_authority_key_identifier_extension = true;
-    // Nothing outlives what signed it.
+    // A certificate must not outlive its issuer.
     let end = (now.as_second() + settings.days * DAY).min(issuer.not_after);
     dates(&mut params, now, end).map_err(&error)?;
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(failed)?;
@@ -115,12 +111,12 @@ fn dates(params: &mut CertificateParams, now: Timestamp, end: i64) -> Result<(),
     Ok(())
 }
 
-/// Common names are not longer.
+/// Maximum length of a common name.
 const LONGEST_COMMON_NAME: usize = 64;
 
 fn named(name: &str) -> DistinguishedName {
     let mut out = DistinguishedName::new();
-    // From the end: that is where two of one cluster differ.
+    // The end is kept: two names of one cluster differ there.
     let surplus = name.len().saturating_sub(LONGEST_COMMON_NAME);
     out.push(DnType::CommonName, name.get(surplus..).unwrap_or(name));
     out

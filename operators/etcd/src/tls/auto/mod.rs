@@ -1,18 +1,18 @@
-//! Certificates of the operator's own, made and renewed without anybody noticing.
+//! Certificates issued and renewed by the operator without interruption.
 //!
-//! Two authorities for each cluster: one signs for members among themselves, the other for members towards clients and for
-//! clients. So no client passes for a member. Their keys lie in a Secret that nobody mounts ([`authorities_secret`]);
-//! the three Secrets of [`super::Part`] are made from it.
+//! Two authorities for each cluster: one signs for members among themselves, the other for members towards clients
+//! and for clients. So a peer does not accept a client certificate. Their keys are in a Secret that no pod mounts
+//! ([`authorities_secret`]); the three Secrets of [`super::Part`] are derived from it.
 //!
-//! Certificates are replaced in place: etcd reads them anew for every connection. An authority is handed over, because
-//! what etcd trusts it reads only when it starts:
+//! Certificates are replaced in place: etcd rereads them for every connection. An authority is rotated in steps,
+//! because etcd reads the trusted authorities only when it starts:
 //!
-//! 1. [`Step::Prepare`](next::Step::Prepare): the next authority is made, and published beside the present one;
+//! 1. [`Step::Prepare`](next::Step::Prepare): the next authority is created, and published with the present one;
 //! 2. members that started before are restarted, one by one ([`restart_before`]);
-//! 3. [`Step::Switch`](next::Step::Switch): when all trust it, it signs; certificates are issued anew;
-//! 4. [`Step::Drop`](next::Step::Drop): the old one goes when it has expired, and with it everything that it signed.
+//! 3. [`Step::Switch`](next::Step::Switch): when all trust it, it signs; certificates are reissued;
+//! 4. [`Step::Drop`](next::Step::Drop): the old one is dropped when it and everything that it signed has expired.
 //!
-//! [`next`](mod@next) derives the step that is due from the Secrets alone, so an operator that is killed between two steps resumes.
+//! [`next`](mod@next) derives the step from the Secrets alone, so an operator killed between two steps resumes.
 
 mod held;
 mod mint;
@@ -31,25 +31,24 @@ pub(crate) use next::{Started, next, restart_before, write};
 use super::Part;
 use crate::crd::AutoTls;
 
-/// Days of a certificate when nothing else is said.
 const DAYS: i64 = 365;
-/// As many as browsers took last, and a user who wants more wants no renewal.
+/// The last maximum that browsers accepted.
 const MOST_DAYS: i64 = 825;
-/// An authority is valid for so many times a certificate's days, and for this many at the most.
+/// Validity of an authority as a multiple of a certificate's, and its maximum.
 const AUTHORITY_TIMES: i64 = 10;
 const AUTHORITY_MOST_DAYS: i64 = 3650;
-/// Clocks of machines differ by less; a certificate is valid that long before it was made.
+/// Clock skew between machines: a certificate is valid this long before its creation.
 const BACKDATE_SECONDS: i64 = 300;
-/// By then every kubelet has brought a changed Secret into its pods: it looks each minute, and may use what it knew for another.
+/// By then every kubelet has updated a changed Secret in its pods: it syncs each minute, with a cache of up
+/// to another minute.
 const SETTLE_SECONDS: i64 = 300;
-/// Authorities that are published together at the most: more come of Secrets that somebody destroyed again and again.
+/// Maximum of published authorities: more result only from Secrets that were destroyed repeatedly.
 const MOST_AUTHORITIES: usize = 8;
-/// More names in one certificate are no list that a person keeps.
+/// Maximum number of additional names in a certificate.
 const MOST_NAMES: usize = 64;
 
 const DAY: i64 = 86_400;
 
-/// What the user says about them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) days: i64,
@@ -85,7 +84,7 @@ pub(super) fn settings(policy: &AutoTls, errors: &mut Vec<String>) -> Settings {
     Settings { days: days.clamp(1, MOST_DAYS), names }
 }
 
-/// Which authority: what it signs for.
+/// Authorities by purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     /// Members among themselves.

@@ -1,4 +1,4 @@
-//! Which step is due.
+//! The rotation step that is due.
 
 use jiff::Timestamp;
 
@@ -9,39 +9,37 @@ use crate::tls::check::contains_all;
 use crate::tls::material::Data;
 use crate::tls::{Names, Part};
 
-/// When the members started, which is when they read whom to trust.
+/// Start time of the members, when they read the trusted authorities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Started {
-    /// They were not looked at yet.
+    /// Not observed yet.
     Unknown,
-    /// There are none.
     NoMembers,
-    /// The oldest process of them began then, in seconds since 1970.
+    /// Start of the oldest process, in seconds since 1970.
     Since(i64),
 }
 
 /// One step: one write to one Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Make a new authority: the first, or the one that comes next.
+    /// Create a new authority: the first or the next one.
     Prepare(Kind),
     /// The next authority signs from now on.
     Switch(Kind),
-    /// Forget authorities that have expired.
+    /// Drop expired authorities.
     Drop(Kind),
-    /// Make a new certificate; the text says why.
+    /// Issue a certificate; with the reason.
     Issue(Part, &'static str),
-    /// Say whom to trust, beside the certificate that is in use.
+    /// Publish the trusted authorities, with the certificate in use.
     Publish(Part),
-    /// Nothing; look again at that time (seconds since 1970).
+    /// Nothing is due before this time (seconds since 1970).
     Wait(i64),
 }
 
 /// The step that is due.
-///
-/// Nothing is remembered between steps but in the Secrets, so it does not matter who took the last one. At any time what a
-/// member shows is trusted by all others: an authority signs only after every member started with it among those it trusts,
-/// and it is forgotten only when what it signed has expired with it.
+/// All state is in the Secrets, so any operator can take the next step. At any time all members trust the
+/// certificate of every other: an authority signs only after every member started with it among the trusted
+/// ones, and it is dropped only when everything it signed has expired with it.
 pub(crate) fn next(
     held: &Held,
     names: &Names,
@@ -73,7 +71,7 @@ pub(crate) fn next(
                 Trust::NotYet => {}
             }
         }
-        // With the key of the current one lost, what it signed is used for as long as it lasts.
+        // If the key of the current one is lost, its certificates stay in use until they expire.
         if let Some(current) = &chain.current {
             for part in kind.parts() {
                 let Some(leaf) = held.leaves.get(part) else { continue };
@@ -85,7 +83,7 @@ pub(crate) fn next(
                 }
                 let pair = &leaf.files.pair;
                 let renew = pair.not_after - renew_before(settings);
-                // One that ends with its authority cannot be had for longer from it.
+                // A certificate that ends with its authority cannot be extended by it.
                 if now.as_second() >= renew && pair.not_after < current.not_after {
                     return Step::Issue(*part, "certificate expires soon");
                 }
@@ -106,16 +104,16 @@ pub(crate) fn next(
     Step::Wait(wake)
 }
 
-/// A certificate is renewed when a third of its time is left.
+/// A certificate is renewed when a third of its validity is left.
 const fn renew_before(settings: &Settings) -> i64 {
     settings.days * super::DAY / 3
 }
 
 enum Trust {
     All,
-    /// They may, at that time.
+    /// Allowed at that time.
     At(i64),
-    /// They have to be restarted, or looked at, first.
+    /// Members must be restarted, or observed, first.
     NotYet,
 }
 
@@ -131,7 +129,7 @@ fn trusted_by_all(next: &Authority, started: Started, now: Timestamp) -> Trust {
     }
 }
 
-/// Members that started before this do not trust an authority that is to sign, and have to be restarted.
+/// Members started before this do not trust a pending authority and must be restarted.
 pub(crate) fn restart_before(held: &Held, now: Timestamp) -> Option<i64> {
     let waiting = |chain: &Chain| {
         let settled = chain.next.as_ref()?.made().saturating_add(SETTLE_SECONDS);
@@ -140,7 +138,8 @@ pub(crate) fn restart_before(held: &Held, now: Timestamp) -> Option<i64> {
     held.chains.values().filter_map(waiting).max()
 }
 
-/// What a step writes, and where: into the Secret of a part, or else that of the authorities. Nothing when it waits.
+/// Content and target of a step's write: the Secret of a part, otherwise that of the authorities. None when
+/// it waits.
 pub(crate) fn write(
     step: &Step,
     held: &Held,

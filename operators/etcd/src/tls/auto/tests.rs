@@ -1,5 +1,5 @@
-//! The hand-over of certificates and authorities, in a world where kubelets are late, members start when they like, the
-//! operator dies between any two steps and people delete Secrets.
+//! Rotation of certificates and authorities, with late kubelets, members that start at any time, an operator
+//! that dies between any two steps, and deleted Secrets.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::{Kind, Settings};
 use crate::tls::material::Data;
 use crate::tls::{Files, Names, Part};
 
-/// So late a kubelet brings a changed Secret into a pod; `SETTLE_SECONDS` must be longer.
+/// Delay of a kubelet for a changed Secret; `SETTLE_SECONDS` must be longer.
 const LAG: i64 = 120;
 const DAYS: i64 = 30;
 
@@ -24,7 +24,7 @@ impl Authority {
 
 struct Member {
     started: i64,
-    /// What it trusts, by kind: read when it started.
+    /// Trusted authorities by kind, read at its start.
     trusts: BTreeMap<Kind, Files>,
 }
 
@@ -32,7 +32,7 @@ struct World {
     now: i64,
     authorities: Option<Data>,
     parts: BTreeMap<Part, Data>,
-    /// What the Secrets of the parts were, and since when.
+    /// Contents of the parts' Secrets, and since when.
     history: Vec<(i64, BTreeMap<Part, Data>)>,
     members: Vec<Member>,
     steps: Vec<Step>,
@@ -76,7 +76,7 @@ impl World {
         self.members.iter().map(|m| m.started).min().map_or(Started::NoMembers, Started::Since)
     }
 
-    /// One step of an operator that knows nothing but what is there; false when nothing is due.
+    /// One step of a new operator; false when nothing is due.
     fn step(&mut self) -> bool {
         let held = self.held();
         let step = next(&held, &names(), &settings(), self.started(), self.time());
@@ -103,7 +103,7 @@ impl World {
         panic!("no rest: {:?}", self.steps);
     }
 
-    /// What a pod has mounted.
+    /// The files mounted in a pod.
     fn mounted(&self, part: Part, lag: i64) -> Files {
         let at = self.now - lag;
         let state = self.history.iter().rev().find(|(since, _)| *since <= at);
@@ -128,7 +128,7 @@ impl World {
         self.members[index] = Member { started: self.now, trusts };
     }
 
-    /// What the plan does with `restart_before`; false when nobody is late.
+    /// The restart by `restart_before`; false when no member is late.
     fn restart_late(&mut self) -> bool {
         let before = restart_before(&self.held(), self.time());
         let late = self.members.iter().position(|m| before.is_some_and(|b| m.started < b));
@@ -138,7 +138,7 @@ impl World {
         late.is_some()
     }
 
-    /// Everybody can talk to everybody, whatever each of them has read so far.
+    /// All members and clients can connect, whatever each has read so far.
     fn check(&self) {
         for lag in [0, LAG] {
             let (peer, server, client) = (
@@ -170,11 +170,11 @@ impl World {
 enum Op {
     Days(i64),
     Seconds(i64),
-    /// The operator takes so many steps and is killed.
+    /// The operator takes this many steps and is killed.
     Steps(usize),
     Settle,
     Restart(usize, i64),
-    /// What the plan does with `restart_before`.
+    /// The restart by `restart_before`.
     RestartLate,
     Grow,
     LoseAuthorities,
@@ -204,7 +204,7 @@ proptest! {
         for op in ops {
             match op {
                 Op::Days(days) => {
-                    // Operator and plan are there again before long: members that are late are restarted within the hour.
+                    // Operator and plan recover soon: late members are restarted within the hour.
                     world.now += 3_600;
                     world.settle();
                     world.check();
@@ -231,11 +231,11 @@ proptest! {
                     world.settle();
                 }
                 Op::LosePart(index) => {
-                    // With the key lost and members that trust no other, there is nothing to make a new one with.
+                    // If the key is lost and members trust no other authority, no certificate can be issued.
                     let orphaned = Kind::ALL.iter().any(|kind| world.held().chain(*kind).current.is_none());
                     if !orphaned {
                         world.parts.remove(&Part::ALL[index]);
-                        // Pods keep what they have until there is something new.
+                        // Pods keep their files until there is a change.
                         world.settle();
                     }
                 }
@@ -265,7 +265,7 @@ fn certificates_are_renewed_and_authorities_handed_over() {
 #[test]
 fn an_authority_that_members_do_not_trust_never_signs() {
     let mut world = World::new();
-    // 240 of 300 days: the next authority is made; nobody restarts.
+    // 240 of 300 days: the next authority is created; no member restarts.
     for _ in 0..290 {
         world.now += 86_400;
         world.settle();
@@ -279,7 +279,7 @@ fn an_authority_that_members_do_not_trust_never_signs() {
 }
 
 #[test]
-fn a_changed_list_of_names_makes_a_new_certificate_for_those_who_show_it() {
+fn a_changed_list_of_names_makes_new_certificates_for_its_holders() {
     let world = World::new();
     let more = Settings { names: vec!["db.example.org".into()], ..settings() };
     let due = next(&world.held(), &names(), &more, world.started(), world.time());

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 pub(super) type Edit = fn(&mut Value);
 
-/// Edits of the live and of the new definition, and what is found.
+/// Edits of the live and of the new definition, and the expected findings.
 pub(super) fn definitions() -> Vec<(&'static str, Edit, Edit, Vec<&'static str>)> {
     fn nothing(_: &mut Value) {}
     fn schema(fields: Value) -> Value {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// Schemas of `.spec.a` before and after, and what is found there.
+/// Schemas of `.spec.a` before and after, and the expected findings.
 pub(super) fn fields() -> Vec<(&'static str, Value, Value, Vec<&'static str>)> {
     let string = || json!({"type": "string"});
     let integer = || json!({"type": "integer"});

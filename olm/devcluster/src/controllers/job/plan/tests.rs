@@ -38,7 +38,7 @@ fn as_many_pods_run_as_are_needed_and_allowed() {
     assert_eq!(wanted(json!({"completions": 5, "parallelism": 2}), json!({}), &[]), 2);
     assert_eq!(wanted(json!({"completions": 5, "parallelism": 4}), json!({"succeeded": 3}), &[]), 2);
     assert_eq!(wanted(json!({"parallelism": 3}), json!({}), &[pod("a", "Running", true)]), 2);
-    // a queue that one pod has found empty
+    // a work queue that one pod has found empty
     assert_eq!(wanted(json!({"parallelism": 3}), json!({"succeeded": 1}), &[pod("a", "Running", true)]), 0);
     let less = job(json!({"completions": 5, "parallelism": 1}), json!({}));
     assert_eq!(decide(&less, &[pod("a", "Running", true), pod("b", "Running", true)]).delete, ["a"]);
@@ -49,11 +49,11 @@ fn a_pod_is_counted_once_whatever_happens_to_it() {
     // given a pod that has succeeded
     let first = job(json!({"completions": 2, "parallelism": 1}), json!({}));
     let planned = decide(&first, &[pod("a", "Succeeded", true)]);
-    // then its name is written down before it may go, and no counter goes up yet
+    // then its UID is stored before it is released, and no counter increases yet
     assert_eq!(planned.status.succeeded, None);
     assert_eq!(planned.status.uncounted_terminated_pods.clone().unwrap().succeeded.unwrap(), ["a"]);
     assert_eq!(planned.release, ["a"]);
-    // when it has gone meanwhile, or lost its finalizer, then it is counted
+    // when it is deleted meanwhile, or lost its finalizer, then it is counted
     for pods in [vec![], vec![pod("a", "Succeeded", false)]] {
         let mut second = first.clone();
         second.status = Some(planned.status.clone());
@@ -73,7 +73,7 @@ fn a_job_completes_when_all_is_counted() {
     let complete = decide(&counted, &[pod("a", "Succeeded", false)]);
     assert_eq!(conditions(&complete), ["SuccessCriteriaMet", "Complete"]);
     assert!(complete.status.completion_time.is_some() && complete.create == 0);
-    // and goes when its time has come
+    // and is removed after its TTL
     counted.status = Some(complete.status);
     let later = |seconds| plan(&counted, &[], now() + SignedDuration::from_secs(seconds));
     assert_eq!((later(9).remove, later(9).again), (false, Some(SignedDuration::from_secs(1))));

@@ -43,7 +43,7 @@ fn reason(step: Step) -> &'static str {
 }
 
 #[test]
-fn a_claim_gets_the_smallest_volume_that_fits_before_one_is_made() {
+fn a_claim_gets_the_smallest_matching_volume_before_provisioning() {
     let ours = class(PROVISIONER, "Immediate");
     let all = [
         volume("small", "1Gi", json!({})),
@@ -63,7 +63,7 @@ fn a_claim_gets_the_smallest_volume_that_fits_before_one_is_made() {
 }
 
 #[test]
-fn a_volume_that_waits_for_the_claim_comes_first() {
+fn a_volume_reserved_for_the_claim_comes_first() {
     let kept = volume("kept", "9Gi", json!({"spec": {"claimRef": {"namespace": "n", "name": "data"}}}));
     let mine =
         volume("mine", "9Gi", json!({"spec": {"claimRef": {"namespace": "n", "name": "data", "uid": "u1"}}}));
@@ -75,7 +75,7 @@ fn a_volume_that_waits_for_the_claim_comes_first() {
 }
 
 #[test]
-fn what_a_claim_waits_for_is_said() {
+fn a_pending_claim_reports_the_reason() {
     let ours = class(PROVISIONER, "Immediate");
     let late = class(PROVISIONER, "WaitForFirstConsumer");
     let foreign = class("ebs.example.com", "Immediate");
@@ -86,7 +86,7 @@ fn what_a_claim_waits_for_is_said() {
     assert_eq!(reason(next(&none, &[], None)), "FailedBinding");
     let block = claim(json!({"spec": {"volumeMode": "Block"}}));
     assert_eq!(reason(next(&block, &[], Some(&ours))), "ProvisioningFailed");
-    // once a pod is on its way, the volume is made
+    // once a node is selected for a pod, the volume is provisioned
     let selected = claim(json!({"metadata": {"annotations": {SELECTED_NODE: "olm-node"}}}));
     assert_eq!(next(&selected, &[], Some(&late)), Step::Provision);
 }

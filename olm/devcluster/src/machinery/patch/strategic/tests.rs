@@ -112,7 +112,7 @@ fn element_order() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused() {
+fn invalid_patches_are_refused() {
     let deployment = Layout::builtin("apps", "Deployment");
     let target = json!({"spec": {"template": {"spec": {"containers": [{"name": "c"}]}}}});
     let no_key = json!({"spec": {"template": {"spec": {"containers": [{"image": "x"}]}}}});

@@ -1,4 +1,4 @@
-//! Faults of a pod: done by its own worker, so that no container starts in between.
+//! Faults of a pod: applied by its own worker, so that no container starts in between.
 
 use std::{
     net::Ipv4Addr,
@@ -17,9 +17,9 @@ use crate::{
 
 /// A message to a worker about faults.
 pub(crate) enum FaultMessage {
-    /// Do it, with the addresses of the pods that it names.
+    /// Apply a fault, with the addresses of the pods that it names.
     Put { order: Order, peers: Vec<Ipv4Addr>, reply: oneshot::Sender<Result<Done, String>> },
-    /// Take faults back, of one kind or all.
+    /// Revert faults, of one kind or all.
     Undo { kind: Option<Kind>, reply: oneshot::Sender<Result<Vec<Done>, String>> },
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Faults {
     waiting: Vec<FaultMessage>,
     cut: Option<Cut>,
     /// Stops and continues the pod in turns.
-    turns: Option<AbortHandle>,
+    stopping_task: Option<AbortHandle>,
     /// A kill whose processes have not ended yet.
     killing: Option<Killing>,
 }
@@ -42,20 +42,20 @@ struct Killing {
 
 impl Drop for Faults {
     fn drop(&mut self) {
-        self.turns.take().iter().for_each(AbortHandle::abort);
+        self.stopping_task.take().iter().for_each(AbortHandle::abort);
     }
 }
 
 impl Worker {
-    pub(super) fn take_order(&mut self, message: FaultMessage) {
+    pub(super) fn enqueue_fault(&mut self, message: FaultMessage) {
         self.faults.waiting.push(message);
     }
 
-    /// Carries out what was ordered since the last time.
-    pub(super) async fn carry_out_orders(&mut self) {
+    /// Executes the queued orders.
+    pub(super) async fn apply_queued_faults(&mut self) {
         for message in std::mem::take(&mut self.faults.waiting) {
             match message {
-                FaultMessage::Put { order, peers, reply } => self.put_fault(order, peers, reply).await,
+                FaultMessage::Put { order, peers, reply } => self.apply_fault(order, peers, reply).await,
                 FaultMessage::Undo { kind, reply } => {
                     let undone = self.undo_faults(kind).await;
                     let _ = reply.send(undone);
@@ -64,7 +64,7 @@ impl Worker {
         }
     }
 
-    async fn put_fault(
+    async fn apply_fault(
         &mut self,
         order: Order,
         peers: Vec<Ipv4Addr>,
@@ -94,7 +94,7 @@ impl Worker {
                 let mut faults = lock(&self.live.faults).clone();
                 faults.retain(|other| other.fault.kind() != kind);
                 faults.push(done.clone());
-                self.rhythm(&faults)
+                self.apply_stops(&faults)
             }
             Fault::Kill { .. } => Ok(()),
         };
@@ -105,12 +105,12 @@ impl Worker {
             done
         });
         if let Ok(done) = &result {
-            self.tell_fault(done);
+            self.report_fault(done);
         }
         let _ = reply.send(result);
     }
 
-    fn tell_fault(&self, done: &Done) {
+    fn report_fault(&self, done: &Done) {
         let text = format!("{}: {} (olm dev fault)", done.fault.kind().name(), done.fault.describe());
         self.event(None, Severity::Warning, "Fault", text);
     }
@@ -125,7 +125,7 @@ impl Worker {
             self.cut(None).await?;
         }
         if of_kind(Kind::Pause) || of_kind(Kind::Slow) {
-            self.rhythm(&left)?;
+            self.apply_stops(&left)?;
         }
         *lock(&self.live.faults) = left;
         for done in &undone {
@@ -137,7 +137,7 @@ impl Worker {
 
     async fn cut(&mut self, cut: Option<Cut>) -> Result<(), String> {
         let Some(network) = &self.network else {
-            // Without a network there is nothing to cut, and nothing that still is.
+            // Without a network no cut is possible, and none is in force.
             return if cut.is_none() { Ok(()) } else { Err("the pod has no network".to_owned()) };
         };
         network.cut(cut.as_ref(), self.faults.cut.as_ref()).await.map_err(|error| error.to_string())?;
@@ -145,9 +145,9 @@ impl Worker {
         Ok(())
     }
 
-    /// Stops the pod, lets it run, or both in turns, as these faults say.
-    fn rhythm(&mut self, faults: &[Done]) -> Result<(), String> {
-        self.faults.turns.take().iter().for_each(AbortHandle::abort);
+    /// Stops the pod, continues it, or both in turns, according to these faults.
+    fn apply_stops(&mut self, faults: &[Done]) -> Result<(), String> {
+        self.faults.stopping_task.take().iter().for_each(AbortHandle::abort);
         let Some(sandbox) = &self.sandbox else {
             return if faults.is_empty() { Ok(()) } else { Err("the pod is not running".to_owned()) };
         };
@@ -162,26 +162,26 @@ impl Worker {
         sandbox.signal_all(signal).map_err(|error| error.to_string())?;
         if let (false, Some((stop, run))) = (paused, slow) {
             let (stop, run) = (Duration::from_millis(stop.into()), Duration::from_millis(run.into()));
-            let turns = take_turns(Arc::downgrade(sandbox), stop, run);
-            self.faults.turns = Some(tokio::spawn(turns).abort_handle());
+            let stopping_task = stop_and_continue(Arc::downgrade(sandbox), stop, run);
+            self.faults.stopping_task = Some(tokio::spawn(stopping_task).abort_handle());
         }
         Ok(())
     }
 
-    /// A container was just started, or a whole sandbox: it has the faults of its pod.
-    pub(super) fn apply_faults_again(&mut self) {
+    /// Applies the faults of the pod to a container, or a whole sandbox, that was just started.
+    pub(super) fn reapply_faults(&mut self) {
         let faults = lock(&self.live.faults).clone();
         if faults.iter().any(|done| matches!(done.fault.kind(), Kind::Pause | Kind::Slow))
-            && let Err(error) = self.rhythm(&faults)
+            && let Err(error) = self.apply_stops(&faults)
         {
             tracing::warn!(%error, "failed to apply the faults of a pod to a new container");
         }
     }
 
-    /// The pod is about to be stopped with its node: it has to hear of it.
-    pub(super) fn forget_rhythm(&mut self) {
+    /// Continues a pod that is about to be stopped with its node, so that it receives the signal.
+    pub(super) fn end_stops(&mut self) {
         if lock(&self.live.faults).iter().any(|done| matches!(done.fault.kind(), Kind::Pause | Kind::Slow)) {
-            let _ = self.rhythm(&[]);
+            let _ = self.apply_stops(&[]);
         }
     }
 
@@ -194,7 +194,7 @@ impl Worker {
             Some(sandbox) if self.is_running() => {
                 sandbox.signal_all(Signal::SIGKILL).map_err(|error| error.to_string())
             }
-            // What does not run needs no killing; its volumes can be emptied all the same.
+            // A pod that is not running needs no kill; its volumes can still be emptied.
             _ if wipe && self.stage == Stage::Active => Ok(()),
             _ => Err("the pod is not running".to_owned()),
         };
@@ -202,11 +202,11 @@ impl Worker {
             let _ = reply.send(Err(error));
             return;
         }
-        self.tell_fault(&done);
+        self.report_fault(&done);
         self.faults.killing = Some(Killing { wipe, done, reply });
     }
 
-    /// Whether a kill is under way; finishes it when the processes are gone.
+    /// Whether a kill is in progress; completes it when the processes are gone.
     pub(super) fn is_being_killed(&mut self) -> bool {
         if self.faults.killing.is_some() && self.is_running() {
             return true;
@@ -219,7 +219,7 @@ impl Worker {
     }
 }
 
-async fn take_turns(sandbox: Weak<Sandbox>, stop: Duration, run: Duration) {
+async fn stop_and_continue(sandbox: Weak<Sandbox>, stop: Duration, run: Duration) {
     let signal = |signal| {
         let sandbox = sandbox.upgrade()?;
         sandbox.signal_all(signal).ok()

@@ -1,4 +1,4 @@
-//! The task that looks after one pod: level-triggered, one step at a time.
+//! The task of one pod: level-triggered, one step at a time.
 
 mod faults;
 mod probes;
@@ -54,7 +54,7 @@ pub(crate) enum Message {
     Update(Arc<Pod>),
     /// The pod object is gone.
     Gone,
-    /// A ConfigMap, Secret or ServiceAccount in the pod's namespace changed.
+    /// Stop the containers within this time and do not change the pod object.
     Refresh,
     /// Stop the containers within this time and leave the pod object as it is.
     Shutdown(Duration),
@@ -68,7 +68,7 @@ pub(crate) enum Message {
         instance: u64,
         outcome: Outcome,
     },
-    /// A `postStart` hook failed.
+    /// State of a pod's containers for other tasks.
     HookFailed {
         slot: usize,
         instance: u64,
@@ -78,7 +78,7 @@ pub(crate) enum Message {
     Fault(FaultMessage),
 }
 
-/// What others see of a pod's containers.
+/// The pod's address in the cluster network.
 #[derive(Default)]
 pub(crate) struct Live {
     pub(crate) containers: Mutex<HashMap<String, LiveContainer>>,
@@ -88,13 +88,13 @@ pub(crate) struct Live {
     pub(crate) network_namespace: Mutex<Option<Arc<OwnedFd>>>,
 }
 
-/// A container for `logs` and `exec`.
+/// The reason why it is not running.
 #[derive(Clone, Default)]
 pub(crate) struct LiveContainer {
     pub(crate) running: Option<(Process, ProcessSpec)>,
     pub(crate) log: Option<InstanceLog>,
     pub(crate) previous: Option<InstanceLog>,
-    /// Why it is not running.
+    /// The handle of a worker.
     pub(crate) state: String,
 }
 
@@ -118,12 +118,12 @@ enum Stage {
     },
     /// The agent is being stopped.
     Leaving,
-    /// Nothing will run again; the object stays until it is deleted.
+    /// All containers are done; the object stays until it is deleted.
     Finished(bool),
     Over,
 }
 
-/// Looks after one pod.
+/// The worker of one pod.
 pub(crate) struct Worker {
     cx: Arc<Context>,
     pod: Arc<Pod>,
@@ -147,8 +147,8 @@ pub(crate) struct Worker {
     start_time: Time,
     sent: Option<Value>,
     send_at: Option<Instant>,
-    /// The pod was over before this agent started.
-    old_news: bool,
+    /// The pod was finished before this agent started.
+    finished_before: bool,
     faults: Faults,
 }
 
@@ -216,14 +216,14 @@ impl Worker {
             sandbox: None,
             network: None,
             stage,
-            // Without init containers there is nothing to wait for.
+            // Without init containers initialization is complete.
             initialized: !has_init,
             set_up_at: None,
             set_up_delay: Duration::ZERO,
             last_error: None,
             sent: None,
             send_at: None,
-            old_news: over,
+            finished_before: over,
             faults: Faults::default(),
         };
         tokio::spawn(worker.run());
@@ -255,7 +255,7 @@ impl Worker {
         let update = Arc::clone(&self.pod);
         self.handle(Message::Update(update));
         loop {
-            self.carry_out_orders().await;
+            self.apply_queued_faults().await;
             let wake = self.step().await;
             if self.stage == Stage::Over {
                 break;
@@ -298,15 +298,15 @@ impl Worker {
                 self.redefine();
             }
             Message::Gone => {
-                // Somebody removed the object without waiting: nothing of the pod may stay.
+                // The object was deleted without a grace period: all of the pod is removed.
                 self.slots.iter_mut().for_each(|slot| slot.run = Run::New);
                 let _ = std::fs::remove_dir_all(&self.dir);
                 self.stage = Stage::Over;
             }
             Message::Refresh => self.refresh = true,
-            Message::Fault(message) => self.take_order(message),
+            Message::Fault(message) => self.enqueue_fault(message),
             Message::Shutdown(limit) => {
-                self.forget_rhythm();
+                self.end_stops();
                 if !matches!(self.stage, Stage::Terminating { .. }) {
                     self.stage = Stage::Leaving;
                 }
@@ -324,7 +324,7 @@ impl Worker {
             Message::SandboxEnded => {
                 if self.sandbox.as_ref().is_some_and(|sandbox| *sandbox.ended().borrow()) {
                     self.sandbox = None;
-                    // A new sandbox begins from the beginning.
+                    // A new sandbox starts with the init containers.
                     for slot in self.slots.iter_mut().filter(|slot| slot.is_init) {
                         slot.run = Run::New;
                     }
@@ -349,9 +349,9 @@ impl Worker {
             .is_some_and(|slot| slot.instance == instance && matches!(slot.run, Run::Running(_)))
     }
 
-    /// Does what can be done now; returns when to look again without a message.
+    /// Executes the actions that are due; returns the time of the next step without a message.
     async fn step(&mut self) -> Option<Instant> {
-        // Nothing is started before all that was killed is gone: it may find its volumes empty.
+        // No container starts before all killed processes are gone: it may find its volumes empty.
         if self.is_being_killed() {
             return None;
         }
@@ -401,7 +401,7 @@ impl Worker {
         self.set_up_delay = Duration::ZERO;
         self.last_error = None;
         let mut decided = self.plan();
-        // A finished init container is followed by the next at once, not by another round.
+        // The next init container starts in the same step.
         loop {
             let init = decided.start_init;
             let starting: Vec<usize> = match init {

@@ -1,4 +1,4 @@
-//! The probes of a running container, and what follows from them.
+//! The probes of a running container, and the reactions to their results.
 
 use std::time::Duration;
 

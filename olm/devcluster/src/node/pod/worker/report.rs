@@ -1,4 +1,4 @@
-//! What is said about a pod: its status, and what `logs` and `exec` tell of its containers.
+//! Reports a pod's state: its status, and the containers for `logs` and `exec`.
 
 use std::time::{Duration, Instant};
 
@@ -76,11 +76,11 @@ impl Worker {
         }
     }
 
-    /// Writes the status when it differs from what was written last; returns when to try again.
+    /// Writes the status when it differs from the last written one; returns the time of the next attempt.
     pub(super) async fn publish(&mut self) -> Option<Instant> {
-        // When it is not the pod that stops but the node, the next start takes pods up as they are reported now.
-        // And of a pod that was over before the agent started there is nothing new to say.
-        if self.stage == Stage::Leaving || self.old_news {
+        // When only the node stops, the next start resumes pods from the status as it is. A pod that was
+        // finished before the agent started has no changes.
+        if self.stage == Stage::Leaving || self.finished_before {
             return None;
         }
         if let Some(time) = self.send_at.filter(|time| *time > Instant::now()) {
@@ -119,7 +119,7 @@ impl Worker {
                 self.send_at = None;
                 None
             }
-            // The object is gone, or another pod has its name by now: the watch will say so.
+            // The object is gone, or another pod has its name by now: the watch will report it.
             Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => {
                 self.sent = Some(value);
                 None

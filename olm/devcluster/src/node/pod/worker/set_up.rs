@@ -1,4 +1,4 @@
-//! What a pod has before its containers: network, sandbox, volumes.
+//! Prerequisites of a pod's containers: network, sandbox, volumes.
 
 use std::{net::Ipv4Addr, os::fd::AsFd as _, sync::Arc, time::Instant};
 
@@ -6,7 +6,7 @@ use super::{Message, Worker, lock};
 use crate::node::{env::PodFacts, network::NODE_IP, pod::launch, sandbox::Sandbox, volumes::Subject};
 
 impl Worker {
-    /// Makes network, sandbox and volumes what they have to be.
+    /// Creates or updates network, sandbox and volumes.
     pub(super) async fn set_up(&mut self) -> Result<(), (&'static str, String)> {
         let sandbox_failed = |error: String| ("FailedCreatePodSandBox", error);
         if self.network.is_none() {
@@ -53,7 +53,7 @@ impl Worker {
             match self.volumes.sync(&subject).await {
                 Ok(()) => self.volumes_ready = true,
                 Err(error) if !self.volumes_ready => return Err(("FailedMount", error.to_string())),
-                // A running pod keeps what it has.
+                // A running pod continues with the old content.
                 Err(error) => tracing::debug!(%error, "failed to update a volume"),
             }
             self.refresh = false;
@@ -68,7 +68,7 @@ impl Worker {
         self.network = None;
         *lock(&self.live.ip) = None;
         *lock(&self.live.network_namespace) = None;
-        // They were in the processes and the network that are gone.
+        // The faults ended with the processes and the network.
         lock(&self.live.faults).clear();
     }
 

@@ -1,4 +1,4 @@
-//! One container of a pod, as its worker remembers it.
+//! One container of a pod, as stored by its worker.
 
 use std::time::Instant;
 
@@ -34,13 +34,13 @@ impl Drop for Running {
 }
 
 pub(super) struct Slot {
-    /// The definition that runs, or that is started next.
+    /// The definition of the running or the next instance.
     pub(super) container: Container,
-    /// The definition that replaces it when the running instance has ended.
+    /// The definition that replaces it after the running instance has ended.
     pub(super) replacement: Option<Container>,
     pub(super) is_init: bool,
     pub(super) run: Run,
-    /// Shown instead of what `run` says.
+    /// Reported instead of the state of `run`.
     pub(super) waiting: Option<(&'static str, String)>,
     pub(super) last: Option<ContainerStateTerminated>,
     pub(super) restarts: i32,
@@ -53,7 +53,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// What a container is when the agent starts: what ran before is not running any more.
+    /// State of a container when the agent starts: earlier instances are not running any more.
     pub(super) fn recover(
         container: Container,
         is_init: bool,
@@ -81,7 +81,7 @@ impl Slot {
         slot.last = earlier.last_state.as_ref().and_then(|state| state.terminated.clone());
         let state = earlier.state.clone().unwrap_or_default();
         if let Some(end) = state.terminated {
-            // Init containers run again in the new sandbox; a container that had ended stays ended.
+            // Init containers run again in the new sandbox; a finished container stays finished.
             if !is_init || !restarts {
                 slot.run = Run::Exited(end);
             }
@@ -99,8 +99,9 @@ impl Slot {
         slot
     }
 
-    /// Adopts the definition that the pod has now; true when the running instance has to end for it. As in the kubelet, only
-    /// another image counts as a change, and an init container runs its new image the next time.
+    /// Adopts the current definition of the pod; true when the running instance has to be restarted for it.
+    /// As in the kubelet, only another image counts as a change, and an init container uses its new image at
+    /// the next run.
     pub(super) fn redefine(&mut self, container: &Container) -> bool {
         let current = self.replacement.as_ref().unwrap_or(&self.container);
         if current.image == container.image {
@@ -127,7 +128,8 @@ impl Slot {
         }
     }
 
-    /// The next instance runs this definition, at once: the failures before were those of another image.
+    /// The next instance uses this definition, without backoff: the earlier failures were those of another
+    /// image.
     pub(super) fn adopt(&mut self, container: Container) {
         self.container = container;
         self.backoff = Backoff::default();
@@ -145,18 +147,18 @@ mod tests {
     }
 
     #[test]
-    fn another_image_is_started_without_the_back_off_of_the_one_before() {
-        // given a container that crashed twice and waits
+    fn a_new_image_starts_without_the_backoff_of_the_old_one() {
+        // given a container that crashed twice and is in backoff
         let mut slot = Slot::recover(container("a"), false, None, true);
         slot.run =
             Run::Exited(ContainerStateTerminated { exit_code: 3, ..ContainerStateTerminated::default() });
         slot.backoff.after_failure();
         slot.not_before = Some(Instant::now() + slot.backoff.after_failure());
         slot.waiting = Some(("CrashLoopBackOff", "back-off".to_owned()));
-        // when the pod is written again with the same image, then it keeps waiting
+        // when the pod is updated with the same image, then the backoff stays
         assert!(!slot.redefine(&container("a")));
         assert!(slot.not_before.is_some() && slot.waiting.is_some());
-        // when the image changes, then nothing holds the next start up, and that is a restart
+        // when the image changes, then it starts without delay, and that is a restart
         assert!(!slot.redefine(&container("b")));
         assert_eq!((slot.not_before, slot.waiting.is_some()), (None, false));
         assert_eq!(slot.container.image.as_deref(), Some("b"));

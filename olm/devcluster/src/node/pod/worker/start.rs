@@ -1,4 +1,4 @@
-//! A container is started: its image, its process, and who follows it from then on.
+//! Starts a container: its image, its process, and the tasks that follow it.
 
 use std::{
     sync::{Arc, PoisonError},
@@ -18,7 +18,7 @@ use crate::node::{
     images::Image,
     logs,
     pod::{
-        launch::{self, Surroundings},
+        launch::{self, LaunchContext},
         probe::{self, ProbeKind, Target},
     },
     sandbox::{Process, Sandbox, SandboxError, pipes},
@@ -28,7 +28,7 @@ use crate::node::{
 enum StartFailure {
     /// The program did not start.
     Start(String, bool),
-    /// What the program needs could not be made.
+    /// A prerequisite of the program failed.
     Create(String),
 }
 
@@ -114,14 +114,14 @@ impl Worker {
                 std::fs::set_permissions(&message, std::fs::Permissions::from_mode(0o666))
             })
             .map_err(|error| format!("failed to write {}: {error}", message.display()))?;
-        let around = Surroundings {
+        let inputs = LaunchContext {
             pod_dir: &self.dir,
             pod_ip: &facts.pod_ip,
             dns_ip: &self.cx.dns_ip,
             domain: &self.cx.domain,
             one_user: self.cx.one_user,
         };
-        launch::process(&self.pod, container, image, env, &self.volumes, &around)
+        launch::process(&self.pod, container, image, env, &self.volumes, &inputs)
     }
 
     async fn launch(&mut self, index: usize, sandbox: &Arc<Sandbox>, spec: ProcessSpec) {
@@ -136,7 +136,7 @@ impl Worker {
         }
         let (restarts, instance) = (self.slots[index].restarts, self.slots[index].instance);
         let path = logs::path_of(&self.dir, &name, restarts);
-        logs::forget_older(&self.dir, &name, restarts);
+        logs::remove_older(&self.dir, &name, restarts);
         let template = ProcessSpec { argv: Vec::new(), ..spec.clone() };
         let launched = async {
             let (stdio, streams) =
@@ -161,7 +161,7 @@ impl Worker {
                 self.event(Some(index), Severity::Normal, "Created", format!("Created container {name}"));
                 self.event(Some(index), Severity::Normal, "Started", format!("Started container {name}"));
                 self.watch(index, instance, process, template);
-                self.apply_faults_again();
+                self.reapply_faults();
             }
             Err(StartFailure::Start(message, not_found)) => {
                 self.event(
@@ -192,7 +192,7 @@ impl Worker {
         }
     }
 
-    /// Follows a process that was just started: its end, its probes, its `postStart` hook.
+    /// Follows a newly started process: its exit, its probes, its `postStart` hook.
     fn watch(&mut self, index: usize, instance: u64, process: Process, template: ProcessSpec) {
         let target = Target {
             network: self.cx.network.clone(),

@@ -1,4 +1,4 @@
-//! Containers end: because they have to, or by themselves.
+//! Stops containers, and handles their exit.
 
 use std::{
     sync::Arc,
@@ -20,7 +20,7 @@ use crate::node::{
 };
 
 impl Worker {
-    /// Stops a container: hook, SIGTERM, and after the grace period SIGKILL. Its end comes as a message.
+    /// Stops a container: hook, SIGTERM, and after the grace period SIGKILL. Its exit arrives as a message.
     pub(super) fn stop(&mut self, index: usize, grace: Duration) {
         let (network, pod_ip) = (self.cx.network.clone(), self.pod_ip());
         let slot = &mut self.slots[index];
@@ -30,7 +30,7 @@ impl Worker {
         let ports = slot.container.ports.clone().unwrap_or_default();
         let Run::Running(running) = &mut slot.run else { return };
         running.tasks.drain(..).for_each(|task| task.abort());
-        // A second, shorter notice does not run the hook again.
+        // A second stop with a shorter grace period does not run the hook again.
         let hook = if running.stopping.is_some() { None } else { hook };
         let process = running.process.clone();
         let template = running.template.clone();
@@ -42,8 +42,8 @@ impl Worker {
         }
     }
 
-    /// Adopts the containers' definitions from the pod. A container whose image changed is restarted whatever the restart
-    /// policy says.
+    /// Adopts the containers' definitions from the pod. A container whose image changed is restarted whatever
+    /// the restart policy says.
     pub(super) fn redefine(&mut self) {
         if self.stage != Stage::Active {
             return;
@@ -86,7 +86,7 @@ impl Worker {
         self.stop_all(grace);
     }
 
-    /// The pod is stopped: removes what it had here, then the object.
+    /// Removes the local state of a stopped pod, then the object.
     pub(super) async fn finish_deletion(&mut self) -> Option<Instant> {
         self.close_sandbox().await;
         let _ = self.publish().await;
@@ -101,7 +101,7 @@ impl Worker {
             ..DeleteParams::default()
         };
         match self.api().delete(&name, &params).await {
-            // With finalizers the object stays for a while; its end comes as a message.
+            // With finalizers the object stays for a while; its deletion arrives as a message.
             Ok(_) => {
                 let waits = self.pod.metadata.finalizers.as_ref().is_some_and(|list| !list.is_empty());
                 if !waits {
@@ -125,7 +125,7 @@ impl Worker {
             return;
         }
         let name = self.slots[index].container.name.clone();
-        let message = self.last_words(index, exit);
+        let message = self.termination_message(index, exit);
         let slot = &mut self.slots[index];
         let Run::Running(running) = &slot.run else { return };
         let end = ContainerStateTerminated {
@@ -145,15 +145,15 @@ impl Worker {
             slot.count_restart();
             slot.adopt(replacement);
         }
-        // An init container that completed is what "ready" means for it.
+        // A completed init container counts as ready.
         slot.ready = slot.is_init && exit.code == 0;
         if let Some(entry) = lock(&self.live.containers).get_mut(&name) {
             entry.running = None;
         }
     }
 
-    /// The termination message: from its file, or the end of the log when the container asks for that.
-    fn last_words(&self, index: usize, exit: Exit) -> Option<String> {
+    /// The termination message: from its file, or with `FallbackToLogsOnError` the end of the log.
+    fn termination_message(&self, index: usize, exit: Exit) -> Option<String> {
         const MOST: usize = 4096;
         let container = &self.slots[index].container;
         let bytes = std::fs::read(launch::message_file(&self.dir, &container.name)).unwrap_or_default();
@@ -178,7 +178,7 @@ async fn stop_process(target: Target, hook: Option<LifecycleHandler>, grace: Dur
         tracing::debug!(error, "preStop hook failed");
     }
     target.process.signal(Signal::SIGTERM, false);
-    // As kubelet: after a hook that took all of the time, two seconds are left.
+    // As in the kubelet: after a hook that took all of the time, two seconds are left.
     let least = tokio::time::Instant::now() + Duration::from_secs(if grace.is_zero() { 0 } else { 2 });
     tokio::time::sleep_until(deadline.max(least)).await;
     target.process.signal(Signal::SIGKILL, true);

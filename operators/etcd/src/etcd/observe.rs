@@ -1,4 +1,4 @@
-//! What members say.
+//! Status requests to members.
 
 use std::collections::BTreeMap;
 
@@ -7,67 +7,74 @@ use futures::future::join_all;
 
 use super::{Etcd, TIMEOUT};
 use crate::addressing::Addressing;
-use crate::observed::{Endpoint, Heard, Member, PodView};
+use crate::observed::{Answers, Endpoint, Member, PodView};
 use crate::validate::Validated;
 
-/// What etcd says to a user it does not know, and to a password that is another one.
+/// etcd's message for an unknown user and for a wrong password.
 const WRONG_PASSWORD: &str = "authentication failed";
-/// What it says of a login that it has forgotten.
+/// etcd's message for a login that it has forgotten.
 const OLD_TOKEN: &str = "invalid auth token";
 
-/// What one member answers.
-struct Said {
-    /// Nothing of itself, as long as it does not know who asks.
+/// Answer of one member.
+struct MemberAnswer {
+    /// None while it requires authentication.
     endpoint: Option<Endpoint>,
-    /// The password is not the one it knows.
+    /// It rejects the password.
     refused: bool,
 }
 
 impl Etcd {
-    /// Asks the etcd in every pod that can have one, all at the same time.
-    pub async fn look(&self, cluster: &Validated, pods: &[PodView], addressing: &dyn Addressing) -> Heard {
+    /// Queries the etcd of every pod with an address, concurrently.
+    pub async fn observe(
+        &self,
+        cluster: &Validated,
+        pods: &[PodView],
+        addressing: &dyn Addressing,
+    ) -> Answers {
         let asked = pods.iter().filter(|pod| !pod.deleting && !pod.ended);
         let asked: BTreeMap<&str, String> =
             asked.filter_map(|pod| Some((pod.name.as_str(), addressing.endpoint(pod)?))).collect();
-        let questions = asked.iter().map(|(&pod, endpoint)| async move {
-            let said = self.in_time(pod, endpoint, self.ask(cluster, endpoint, addressing)).await;
-            (pod.to_owned(), said)
+        let requests = asked.iter().map(|(&pod, endpoint)| async move {
+            let answer = self.in_time(pod, endpoint, self.ask(cluster, endpoint, addressing)).await;
+            (pod.to_owned(), answer)
         });
-        let mut heard = Heard::default();
-        for (pod, said) in join_all(questions).await {
-            let Some(said) = said else { continue };
-            if said.refused {
-                heard.refused.insert(pod.clone());
+        let mut answers = Answers::default();
+        for (pod, answer) in join_all(requests).await {
+            let Some(answer) = answer else { continue };
+            if answer.refused {
+                answers.refused.insert(pod.clone());
             }
-            match said.endpoint {
-                Some(endpoint) => _ = heard.endpoints.insert(pod, endpoint),
-                None => _ = heard.silent.insert(pod),
+            match answer.endpoint {
+                Some(endpoint) => _ = answers.endpoints.insert(pod, endpoint),
+                None => _ = answers.silent.insert(pod),
             }
         }
-        // A learner logs nobody in, but knows those whom others have logged in.
+        // A learner accepts no logins, but accepts tokens of other members.
         let lets_in = |(pod, e): &(&String, &Endpoint)| {
-            e.linearizable && !e.is_learner && !heard.refused.contains(*pod)
+            e.linearizable && !e.is_learner && !answers.refused.contains(*pod)
         };
-        let host = heard.endpoints.iter().find(lets_in).map(|(pod, _)| pod);
+        let host = answers.endpoints.iter().find(lets_in).map(|(pod, _)| pod);
         if let Some(host) = host.and_then(|pod| asked.get(pod.as_str())).filter(|_| self.access.has_user()) {
-            let learners =
-                heard.silent.difference(&heard.refused).filter_map(|pod| asked.get_key_value(pod.as_str()));
-            let questions = learners.map(|(&pod, endpoint)| async move {
-                let said = self.ask_by(host, cluster, endpoint, addressing);
-                Some((pod.to_owned(), self.in_time(pod, endpoint, said).await??))
+            let learners = answers
+                .silent
+                .difference(&answers.refused)
+                .filter_map(|pod| asked.get_key_value(pod.as_str()));
+            let requests = learners.map(|(&pod, endpoint)| async move {
+                let answer = self.ask_by(host, cluster, endpoint, addressing);
+                Some((pod.to_owned(), self.in_time(pod, endpoint, answer).await??))
             });
-            let said: Vec<_> = join_all(questions).await.into_iter().flatten().collect();
-            heard.endpoints.extend(said);
+            let answer: Vec<_> = join_all(requests).await.into_iter().flatten().collect();
+            answers.endpoints.extend(answer);
         }
         if self.access.has_user() {
-            // Whom the password is not refused by, that is no matter of a password.
-            let Heard { silent, refused, .. } = &mut heard;
+            // If another member accepts the password, the rejection has another cause.
+            let Answers { silent, refused, .. } = &mut answers;
             silent.retain(|pod| refused.contains(pod));
         }
-        heard
+        answers
     }
 
-    /// An answer that comes in time. For want of one the next question makes a new connection.
+    /// An answer within the timeout. Otherwise the next request makes a new connection.
     async fn in_time<T>(
         &self,
         pod: &str,
@@ -88,19 +95,20 @@ impl Etcd {
         cluster: &Validated,
         endpoint: &str,
         addressing: &dyn Addressing,
-    ) -> Result<Said, etcd_client::Error> {
+    ) -> Result<MemberAnswer, etcd_client::Error> {
         let (client, refused) = match self.client(endpoint).await {
-            // It is there, and only a person knows the password: what members tell everybody is worth knowing all the same.
+            // The member runs, and only a user has the password: its unauthenticated answers are still
+            // useful.
             Err(error) if self.access.has_user() && error.to_string().contains(WRONG_PASSWORD) => {
                 (self.with(self.access.without_user()).client(endpoint).await?, true)
             }
             other => (other?, false),
         };
         let endpoint = self.question(cluster, endpoint, addressing, &client).await?;
-        Ok(Said { endpoint, refused })
+        Ok(MemberAnswer { endpoint, refused })
     }
 
-    /// The same, with the login that another member gave.
+    /// The same, with a login at another member.
     async fn ask_by(
         &self,
         host: &str,
@@ -112,8 +120,8 @@ impl Etcd {
         self.question(cluster, endpoint, addressing, &client).await
     }
 
-    /// What a member says of itself over a connection; nothing when it asks who we are. Up to etcd 3.5.27 it tells everybody how
-    /// it stands; later ones, and all of 3.6, do not (CVE-2026-33413).
+    /// Status of a member over a connection; none when it requires authentication. Up to etcd 3.5.27 status
+    /// needs no login; later 3.5 versions and all of 3.6 require it (CVE-2026-33413).
     async fn question(
         &self,
         cluster: &Validated,
@@ -123,7 +131,7 @@ impl Etcd {
     ) -> Result<Option<Endpoint>, etcd_client::Error> {
         let (mut maintenance, mut members, mut kv) =
             (client.maintenance_client(), client.cluster_client(), client.kv_client());
-        // The read goes through the leader and a majority: its answer, whatever it is, proves that they are there.
+        // The read passes through the leader and a majority: any answer proves that they exist.
         let read = async {
             match tokio::time::timeout(TIMEOUT * 3 / 4, kv.get("health", None)).await {
                 Ok(Ok(_)) => (true, false),
@@ -131,7 +139,7 @@ impl Etcd {
                     let text = status.to_string();
                     let denied = permission_denied(&text);
                     if self.access.has_user() && (denied || text.contains(OLD_TOKEN)) {
-                        // Made while authentication was off, or before it was: the next question logs in.
+                        // Made while or before authentication was off: the next request logs in.
                         self.forget(endpoint);
                     }
                     (denied, denied)
@@ -142,7 +150,7 @@ impl Etcd {
         let (status, list, (linearizable, denied)) =
             tokio::join!(maintenance.status(), members.member_list(), read);
         let answers = match (status, list) {
-            // A learner of etcd 3.4 answers nothing but its status.
+            // A learner of etcd 3.4 answers only status requests.
             (Ok(status), Err(_)) if status.is_learner() => Ok((status, Vec::new())),
             (Ok(status), Ok(list)) => {
                 let members = list.members().iter().map(|m| member(cluster, m, addressing)).collect();
@@ -151,8 +159,8 @@ impl Etcd {
             (Err(error), _) | (_, Err(error)) => Err(error),
         };
         let (status, members) = match answers {
-            Err(error) if asks(&error.to_string()) => {
-                // Made before authentication was on, or by a login that is forgotten.
+            Err(error) if requires_login(&error.to_string()) => {
+                // Made before authentication was on, or with a forgotten login.
                 self.forget(endpoint);
                 return Ok(None);
             }
@@ -180,15 +188,15 @@ impl Etcd {
     }
 }
 
-/// It wants to know who we are. The last is what a learner says of a login that it has forgotten: the client tries to log in again, and
-/// a learner lets nobody.
-fn asks(text: &str) -> bool {
+/// Whether the member requires authentication. The last message is a learner's answer to a forgotten login:
+/// the client logs in again, and a learner rejects logins.
+fn requires_login(text: &str) -> bool {
     permission_denied(text) || text.contains("not supported for learner")
 }
 
-/// With authentication switched on by somebody, the refusal is an answer that went through the quorum.
+/// With authentication enabled by a user, the rejection is an answer that passed through the quorum.
 pub(crate) fn permission_denied(text: &str) -> bool {
-    // The last of a client certificate whose name is no user.
+    // The last is for a client certificate whose name is not a user.
     ["permission denied", "user name is empty", "user name not found"]
         .iter()
         .any(|words| text.contains(words))

@@ -1,15 +1,15 @@
-//! What the API is told of a pod.
+//! Pod status for the API.
 
 use serde_json::{Value, json};
 
 use super::kubelet::{Run, lock};
 
-/// This second: Kubernetes has no finer one.
+/// The current second: Kubernetes has no finer resolution.
 pub(super) fn now() -> String {
     jiff::Timestamp::from_second(jiff::Timestamp::now().as_second()).unwrap_or_default().to_string()
 }
 
-/// The status of a pod whose container does not run, and why.
+/// The status of a pod whose container does not run, with the reason.
 pub(super) fn waiting(reason: &str, message: &str) -> Value {
     json!({
         "phase": "Pending", "ready": false,

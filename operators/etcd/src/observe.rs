@@ -1,4 +1,5 @@
-//! Looking: the pods of a cluster and what their etcds say. The only part that reads from the world.
+//! Observes a cluster: its pods and the answers of their etcd members. The only part that reads external
+//! state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,20 +16,19 @@ use crate::addressing::Addressing;
 use crate::etcd::Etcd;
 use crate::maintenance;
 use crate::names;
-use crate::observed::{BackupView, ClaimView, End, Heard, Observed, PodView, Start};
+use crate::observed::{Answers, BackupView, ClaimView, End, Observed, PodView, Start};
 use crate::validate::{Validated, Volumes};
 
-/// Why nothing was seen.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to list the {what} of {namespace}/{name}: {}", crate::apply::why(source))]
-pub struct LookError {
+pub struct ObserveError {
     what: &'static str,
     namespace: String,
     name: String,
     source: Box<kube::Error>,
 }
 
-impl LookError {
+impl ObserveError {
     pub(crate) fn is_refusal(&self) -> bool {
         crate::apply::is_refusal(&self.source)
     }
@@ -38,7 +38,7 @@ impl LookError {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Classes {
     pub(crate) names: BTreeSet<String>,
-    /// One of them serves claims that name none.
+    /// A default class serves claims without a class.
     pub(crate) default: bool,
 }
 
@@ -46,27 +46,26 @@ pub(crate) struct Classes {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Environment {
     pub(crate) now: Timestamp,
-    /// The StorageClasses; none without the right to list them.
+    /// None without the permission to list them.
     pub(crate) classes: Option<Classes>,
-    /// What is known of backups.
     pub(crate) backup: Option<BackupView>,
-    /// Nothing is known of them.
+    /// The EtcdBackups are not listed.
     pub(crate) backups_unknown: bool,
 }
 
-/// One look. Pods and claims are listed anew and not taken from a cache: a decision about a member must not rest on
-/// what was there a while ago. Pods come first: whoever makes a member makes its claim before its pod.
+/// One observation. Pods and claims are listed from the server and not read from a cache: a decision about a
+/// member must not rest on stale state. Pods are listed first: a member's claim is created before its pod.
 pub(crate) async fn observe(
     client: &Client,
     etcd: &Etcd,
     addressing: &dyn Addressing,
     cluster: &Validated,
     environment: &Environment,
-) -> Result<Observed, LookError> {
+) -> Result<Observed, ObserveError> {
     let pods: Vec<PodView> = list::<Pod>(client, cluster, "pods")
         .await?
         .iter()
-        // A pod of an earlier object of the same name, or of somebody who likes our labels, is not ours.
+        // A pod of an earlier object of the same name, or a foreign pod with our labels, is not ours.
         .filter(|pod| {
             pod.owner_references().iter().any(|o| o.uid == cluster.uid && o.controller == Some(true))
         })
@@ -74,7 +73,7 @@ pub(crate) async fn observe(
         .collect();
     let claims = list::<PersistentVolumeClaim>(client, cluster, "persistentvolumeclaims").await?;
     let claims = claims.iter().filter_map(|claim| claim_view(claim, &cluster.uid)).collect();
-    let Heard { endpoints, silent, refused } = etcd.look(cluster, &pods, addressing).await;
+    let Answers { endpoints, silent, refused } = etcd.observe(cluster, &pods, addressing).await;
     Ok(Observed {
         now: environment.now,
         pods,
@@ -82,7 +81,7 @@ pub(crate) async fn observe(
         endpoints,
         silent,
         refused,
-        // Whoever wants to know compares: that takes its time.
+        // Comparison is separate: it takes time.
         hashes: BTreeMap::new(),
         compared_now: false,
         uncompared: Vec::new(),
@@ -94,7 +93,7 @@ pub(crate) async fn observe(
     })
 }
 
-/// Whether a new member gets a volume.
+/// Whether new members get volumes.
 pub(crate) fn volumes(cluster: &Validated, environment: &Environment) -> bool {
     match cluster.storage.when {
         Volumes::Always => true,
@@ -103,14 +102,14 @@ pub(crate) fn volumes(cluster: &Validated, environment: &Environment) -> bool {
     }
 }
 
-async fn list<K>(client: &Client, cluster: &Validated, what: &'static str) -> Result<Vec<K>, LookError>
+async fn list<K>(client: &Client, cluster: &Validated, what: &'static str) -> Result<Vec<K>, ObserveError>
 where
     K: Resource<Scope = NamespaceResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
     K::DynamicType: Default,
 {
     let api: Api<K> = Api::namespaced(client.clone(), &cluster.namespace);
     let params = ListParams::default().labels(&names::cluster_selector(&cluster.name));
-    let list = api.list(&params).await.map_err(|source| LookError {
+    let list = api.list(&params).await.map_err(|source| ObserveError {
         what,
         namespace: cluster.namespace.clone(),
         name: cluster.name.clone(),
@@ -121,7 +120,7 @@ where
     Ok(items)
 }
 
-/// The StorageClasses of Kubernetes; none without the right to list them.
+/// The StorageClasses of Kubernetes; none without the permission to list them.
 pub(crate) async fn classes(client: &Client) -> Option<Classes> {
     const DEFAULT: [&str; 2] =
         ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
@@ -144,7 +143,7 @@ pub(crate) async fn classes(client: &Client) -> Option<Classes> {
     }
 }
 
-/// What matters of a claim; nothing of one that is somebody else's, or that was set aside for people or by a restore.
+/// The relevant state of a claim; none for a foreign one, a retained one, or one set aside by a restore.
 pub(crate) fn claim_view(claim: &PersistentVolumeClaim, uid: &str) -> Option<ClaimView> {
     let label = |key: &str| claim.labels().get(key);
     let owned = claim.owner_references().iter().any(|owner| owner.uid == uid);
@@ -172,7 +171,7 @@ fn pending_class(claim: &PersistentVolumeClaim) -> Option<String> {
     class.filter(|class| pending && !class.is_empty())
 }
 
-/// What matters of a pod.
+/// The relevant state of a pod.
 pub(crate) fn view(pod: &Pod) -> PodView {
     let status = pod.status.clone().unwrap_or_default();
     let ready = status.conditions.iter().flatten().find(|c| c.type_ == "Ready");
@@ -181,7 +180,7 @@ pub(crate) fn view(pod: &Pod) -> PodView {
     let phase = status.phase.clone().unwrap_or_default();
     let words =
         |w: ContainerStateWaiting| [w.reason, w.message].into_iter().flatten().collect::<Vec<_>>().join(": ");
-    // Those that come before etcd, in the first member of a restored cluster.
+    // Init containers, in the first member of a restored cluster.
     let before = status.init_container_statuses.iter().flatten().find_map(|status| {
         let text = status.state.as_ref()?.waiting.clone().map(words)?;
         (!text.is_empty() && !text.starts_with("PodInitializing"))
@@ -220,10 +219,10 @@ pub(crate) fn view(pod: &Pod) -> PodView {
     }
 }
 
-/// A pod that can come back without data says so in two annotations, which change when its member is up.
+/// A pod that can start without data says so in two annotations, which change once its member is up.
 fn start(pod: &Pod) -> Start {
-    let told = |key: &str| pod.annotations().get(key).map(String::as_str);
-    match (told(names::ANNOTATION_INITIAL_STATE), told(names::ANNOTATION_INITIAL_CLUSTER)) {
+    let annotation = |key: &str| pod.annotations().get(key).map(String::as_str);
+    match (annotation(names::ANNOTATION_INITIAL_STATE), annotation(names::ANNOTATION_INITIAL_CLUSTER)) {
         (None, _) | (_, None) => Start::Fixed,
         (Some("existing"), Some(alone)) if !alone.contains(',') => Start::Refused,
         _ => Start::Empty,
@@ -237,12 +236,12 @@ fn ever_started(container: &ContainerStatus) -> bool {
     container.restart_count > 0 || ran(&container.state) || ran(&container.last_state)
 }
 
-/// What etcd 3.4 to 3.6 log last when they find no data and were started as members of a cluster that exists.
+/// Last log line of etcd 3.4 to 3.6 when started without data as a member of an existing cluster.
 const NO_DATA: &str = "cannot fetch cluster info from peer urls";
-/// How Linux reports a full disk, and a full quota of one.
+/// Messages of Linux for a full disk and for a full quota.
 const DISK_FULL: [&str; 2] = ["no space left on device", "disk quota exceeded"];
 
-/// Why the process ended last: by its exit reason, or by the end of its log, which is its termination message.
+/// Cause of the last termination: its exit reason, or the end of its log, which is the termination message.
 fn last_end(container: &ContainerStatus, start: Start) -> Option<End> {
     let last = container.last_state.as_ref().and_then(|s| s.terminated.as_ref());
     let end = container.state.as_ref().and_then(|s| s.terminated.as_ref()).or(last)?;
@@ -268,7 +267,7 @@ mod tests {
     use super::*;
     use crate::validate::{tests::cluster, validate};
 
-    /// An API that answers everything with this.
+    /// An API that gives the same answer to every request.
     fn api(code: u16, answer: &Value) -> Client {
         let answer = answer.to_string().into_bytes();
         let service = tower::service_fn(move |_: Request<Body>| {
@@ -309,23 +308,23 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_the_right_to_look_there_is_no_default_class_and_data_is_in_pods() {
+    async fn without_the_right_to_list_there_is_no_default_class_and_data_is_in_pods() {
         // given an operator that may not list StorageClasses
         let refused = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403,
                               "message": "storageclasses.storage.k8s.io is forbidden" });
-        // when it asks for a default
+        // when the default is determined
         let environment =
             Environment { classes: super::classes(&api(403, &refused)).await, ..Environment::default() };
-        // then members get volumes only where a cluster asks for them
+        // then members get volumes only where a cluster requests them
         let valid = |spec: Value| validate(&cluster(spec)).unwrap();
         assert!(!volumes(&valid(json!({ "size": 3 })), &environment));
         assert!(volumes(&valid(json!({ "size": 3, "storage": { "mode": "Volume" } })), &environment));
     }
 
     #[test]
-    fn who_does_not_say_where_data_goes_gets_a_volume_when_there_is_a_default_class() {
+    fn without_storage_settings_members_get_volumes_when_there_is_a_default_class() {
         let claim = json!({ "resources": { "requests": { "storage": "1Gi" } } });
-        // what is said, and who gets a volume: without a default class, with one
+        // spec, and whether members get volumes: without a default class, with one
         for (spec, expected) in [
             (json!({ "size": 3 }), [false, true]),
             (json!({ "size": 3, "storage": { "retentionPolicy": "Retain" } }), [false, true]),
@@ -362,8 +361,8 @@ mod tests {
         let pod = |reason| {
             seen(serde_json::json!({ "initContainerStatuses": [fetch(reason)], "containerStatuses": [etcd] }))
         };
-        let told = "container fetch-snapshot: CreateContainerConfigError: no secret";
-        assert_eq!(pod("CreateContainerConfigError").waiting.as_deref(), Some(told));
+        let expected = "container fetch-snapshot: CreateContainerConfigError: no secret";
+        assert_eq!(pod("CreateContainerConfigError").waiting.as_deref(), Some(expected));
         assert_eq!(
             seen(serde_json::json!({ "containerStatuses": [etcd] })).waiting.as_deref(),
             Some("PodInitializing")
@@ -371,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_whose_image_is_not_there_says_so_and_never_held_data() {
+    fn a_pod_with_a_missing_image_reports_it_and_never_held_data() {
         let pod = seen(serde_json::json!({ "phase": "Pending", "containerStatuses": [{
             "name": "etcd", "ready": false, "restartCount": 0, "image": "i", "imageID": "",
             "state": { "waiting": { "reason": "ErrImagePull", "message": "no etcd 3.9.9" } } }] }));
@@ -380,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restarted_pod_holds_data_and_tells_why_it_ended() {
+    fn a_restarted_pod_holds_data_and_reports_why_it_ended() {
         let pod = seen(serde_json::json!({ "phase": "Running", "podIP": "10.0.0.9", "containerStatuses": [{
             "name": "etcd", "ready": true, "restartCount": 5, "image": "i", "imageID": "",
             "state": { "running": { "startedAt": "2026-01-01T00:00:00Z" } },
@@ -404,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_its_log_says_why_a_member_ended() {
+    fn the_end_of_its_log_contains_why_a_member_ended() {
         let no_data = "C | etcdmain: cannot fetch cluster info from peer urls: could not retrieve cluster information from the given URLs";
         let full = r#"{"level":"fatal","msg":"failed to commit tx","error":"write /var/etcd/data/member/snap/db: no space left on device"}"#;
         let view = |message: &str, state: &str| {
@@ -425,7 +424,7 @@ mod tests {
         assert_eq!(view(full, "existing").last_end, Some(End::DiskFull));
         assert_eq!(view(no_data, "existing").last_end, Some(End::NoData));
         assert!(view(no_data, "existing").has_lost_data());
-        // A member that may start without data, and any other end, say nothing about its data.
+        // The end of a member that may start without data, or any other end, proves nothing about its data.
         assert_eq!(view(no_data, "new").last_end, None);
         assert_eq!(view("panic: something else", "existing").last_end, None);
     }
