@@ -203,7 +203,7 @@ fn careful(cluster: &Handle<'_>, log: &[Rpc]) -> Result<()> {
 }
 
 /// Whether a call lists the pods: the begin of every observation.
-fn is_observation(call: &Call) -> bool {
+pub fn is_observation(call: &Call) -> bool {
     call.method == "GET" && call.path.ends_with("/pods") && !call.is_watch()
 }
 

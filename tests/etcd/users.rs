@@ -5,6 +5,7 @@ use olm_tests::etcd_stage::{Handle, Stage};
 use serde_json::{Value, json};
 
 use crate::{
+    judge::is_observation,
     restores::{followed, released, restoring, with_backup},
     secured::{SERVICE, addresses},
     spec,
@@ -72,8 +73,17 @@ async fn switched_off_and_on(cluster: &Handle<'_>) -> Result<()> {
         Ok(())
     };
     stage.eventually("the member to be started again", again).await?;
-    // The operator polls every second.
-    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    // The second observation begins when the first, with a new connection, is complete.
+    let observations = || {
+        let calls = stage.faults.iter().flat_map(olm_tests::inprocess::Faults::calls);
+        calls.filter(|call| is_observation(call) && call.query.contains(&cluster.name)).count()
+    };
+    let before = observations();
+    let twice = async || {
+        ensure!(observations() >= before + 2, "{} of 2", observations() - before);
+        Ok(())
+    };
+    stage.eventually("two observations of the operator", twice).await?;
     client().await?.auth_client().auth_enable().await?;
     Ok(())
 }

@@ -100,7 +100,21 @@ async fn services_are_reached_by_name_while_endpoints_come_and_go() {
     for name in ["web-a", "web-b", "client"] {
         rig.wait_ready(name).await;
     }
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    let get = "exec 3<>/dev/tcp/web/80; printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3; tail -1 <&3; echo";
+    let many = |count: u32| {
+        let script = format!("for i in $(seq {count}); do bash -c \"{get}\" || echo failed; done");
+        script.replace("\\r", "\\\\r").replace("\\n", "\\\\n")
+    };
+    // DNS and the proxy receive endpoints at different times.
+    let begin = Instant::now();
+    loop {
+        let names = "getent hosts web-a.peers && getent hosts web-b.peers && echo known";
+        let (_, out, err) = rig.exec("client", &format!("{names}; {}", many(2)), None).await;
+        if ["known", "web-a", "web-b"].iter().all(|wanted| out.lines().any(|line| line == *wanted)) {
+            break;
+        }
+        assert!(begin.elapsed() < PATIENCE, "{out}{err}");
+    }
     // then names resolve with the real resolver
     let (_, out, err) = rig.exec("client", "getent hosts web; getent ahostsv4 peers; getent hosts web-a.peers; getent hosts nope; echo $?; getent hosts $(getent hosts web-a.peers | cut -d' ' -f1); echo $WEB_SERVICE_PORT $KUBERNETES_SERVICE_HOST", None).await;
     println!("{out}{err}");
@@ -111,24 +125,24 @@ async fn services_are_reached_by_name_while_endpoints_come_and_go() {
     );
     assert!(out.contains("\n2\n") && out.contains("10.96.0.1\n"), "{out}");
     // then the proxy spreads requests over both, and a failed endpoint causes no errors
-    let get = "exec 3<>/dev/tcp/web/80; printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3; tail -1 <&3; echo";
-    let many = |count: u32| format!("for i in $(seq {count}); do bash -c \"{get}\" || echo failed; done");
-    let (_, out, err) =
-        rig.exec("client", &many(10).replace("\\r", "\\\\r").replace("\\n", "\\\\n"), None).await;
+    let (_, out, err) = rig.exec("client", &many(10), None).await;
     println!("{out}{err}");
     assert_eq!((out.matches("web-a").count(), out.matches("web-b").count()), (5, 5), "{out}{err}");
     rig.pods().delete("web-a", &DeleteParams::default()).await.unwrap();
-    let (_, out, err) =
-        rig.exec("client", &many(40).replace("\\r", "\\\\r").replace("\\n", "\\\\n"), None).await;
+    let (_, out, err) = rig.exec("client", &many(40), None).await;
     println!("{out}{err}");
     assert!(out.matches("failed").count() <= 1 && out.matches("web-b").count() >= 35, "{out}{err}");
     // then without endpoints connections are refused immediately
     rig.pods().delete("web-b", &DeleteParams::default()).await.unwrap();
     rig.wait("web-b", "gone", Value::is_null).await;
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    let (_, out, err) =
-        rig.exec("client", &many(1).replace("\\r", "\\\\r").replace("\\n", "\\\\n"), None).await;
-    assert!(err.contains("refused"), "{out}{err}");
+    let begin = Instant::now();
+    loop {
+        let (_, out, err) = rig.exec("client", &many(1), None).await;
+        if err.contains("refused") {
+            break;
+        }
+        assert!(begin.elapsed() < PATIENCE, "{out}{err}");
+    }
     // then a pod reaches the API server with its token
     let api = "exec 3<>/dev/tcp/10.96.0.1/443 && echo connected";
     assert_eq!(rig.exec("client", &format!("bash -c '{api}'"), None).await.1, "connected\n");
