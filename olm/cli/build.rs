@@ -1,12 +1,12 @@
-//! Puts the pages of `docs/` that `olm explain` shows into the program, so that they are at hand without a network, and
-//! links it so that less of it has to be in memory.
+//! Embeds the pages of `docs/` that `olm explain` shows, so that they are available offline, and sets link
+//! flags that reduce memory use.
 
 use std::{
     fmt::Write as _,
     path::{Path, PathBuf},
 };
 
-/// Folders with a page per code.
+/// Folders with one page per code.
 const FOLDERS: [&str; 2] = ["findings", "reasons"];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -33,8 +33,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Whether programs for this machine may have their relocations packed, which saves 2 MB of memory: glibc reads them since
-/// 2.36. A program that is built for another machine keeps the form that every loader reads.
+/// Whether relocations may be packed, which saves 2 MB of memory; glibc supports it since 2.36.
+/// Cross-compiled programs keep the format that every loader supports.
 fn packs_relocations() -> bool {
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
     if variable("TARGET") != variable("HOST") || variable("CARGO_CFG_TARGET_ENV") != "gnu" {

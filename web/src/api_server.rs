@@ -1,4 +1,4 @@
-//! The API server, seen through the eyes of one user.
+//! Clients of the API server with the identity of a user.
 
 use std::{
     fmt,
@@ -13,8 +13,8 @@ use tower::service_fn;
 
 use crate::error::WebError;
 
-/// A bearer token. Never shown, never logged. Clones share it: when it is renewed, all clients and pages of a session
-/// have the new one.
+/// A bearer token, never displayed or logged. Clones share it, so that a renewal reaches every client and
+/// page of a session.
 #[derive(Clone)]
 pub(crate) struct Token(Arc<RwLock<Arc<str>>>);
 
@@ -32,7 +32,8 @@ impl Token {
     }
 }
 
-/// Whether a text fits into a header as a bearer token. kube would fail on the first call with an obscure message.
+/// Whether a text is valid in a header as a bearer token. Otherwise kube fails on the first call with an
+/// obscure message.
 pub(crate) fn is_token(text: &str) -> bool {
     !text.is_empty() && text.len() <= 16 * 1024 && text.bytes().all(|b| b.is_ascii_graphic())
 }
@@ -45,18 +46,17 @@ impl fmt::Debug for Token {
 
 type Connect = dyn Fn(&Token) -> Result<Client, kube::Error> + Send + Sync;
 
-/// Makes clients that act as a user.
 #[derive(Clone)]
 pub(crate) struct ApiServer {
     connect: Arc<Connect>,
 }
 
-/// Who somebody is, in the words of the API server.
+/// User name and groups as the API server reports them.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Identity {
     pub(crate) name: String,
     pub(crate) groups: Vec<String>,
-    /// Proves it, to the API server and to the manager.
+    /// Authenticates the user to the API server and to the manager.
     #[serde(skip)]
     pub(crate) token: Token,
 }
@@ -95,7 +95,7 @@ impl ApiServer {
         (self.connect)(token).map_err(WebError::from)
     }
 
-    /// Asks the API server whose token this is.
+    /// Looks up the user of a token at the API server.
     pub(crate) async fn who_is(&self, token: &Token) -> Result<(Client, Identity), WebError> {
         let client = self.client(token)?;
         let identity = identity(&client, token).await?;
@@ -103,7 +103,7 @@ impl ApiServer {
     }
 }
 
-/// Asks the API server whose token a client carries.
+/// Looks up the user of a client's token at the API server.
 pub(crate) async fn identity(client: &Client, token: &Token) -> Result<Identity, WebError> {
     let api: Api<SelfSubjectReview> = Api::all(client.clone());
     let review = api.create(&PostParams::default(), &SelfSubjectReview::default()).await?;

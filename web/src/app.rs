@@ -1,4 +1,4 @@
-//! What all requests share, and where they go.
+//! Shared state and routes of the console.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,23 +29,20 @@ use crate::{
     session::Sessions,
 };
 
-/// Shared state.
 pub(crate) struct App {
     pub(crate) api_server: ApiServer,
     pub(crate) catalogs: Catalogs,
     pub(crate) sessions: Sessions,
     pub(crate) codes: LoginCodes,
-    /// Failed attempts to sign in by client address: tokens, in forms and in headers, and codes.
+    /// Failed sign-ins by client address: tokens, in forms and in headers, and codes.
     pub(crate) failures: RateLimits<ClientAddress>,
-    /// Login codes by user.
     pub(crate) codes_of_user: RateLimits<String>,
-    /// Signing in at an OpenID Connect provider.
     pub(crate) openid: Option<OpenId>,
-    /// The API server is asked again after this long whether it accepts a session's token.
+    /// Interval after which the API server validates the token of a session again.
     pub(crate) revalidate: Duration,
     pub(crate) allowed_hosts: AllowedHosts,
     pub(crate) tls: bool,
-    /// A proxy in front of the console says by `X-Forwarded-For` and `X-Forwarded-Proto` who the client is.
+    /// Whether a proxy in front of the console sets `X-Forwarded-For` and `X-Forwarded-Proto`.
     pub(crate) trust_proxy: bool,
     pub(crate) streams: live::Streams,
     pub(crate) shutdown: CancellationToken,
@@ -79,7 +76,8 @@ impl App {
 }
 
 impl App {
-    /// Asks the API server whose token this is. Tokens that it does not know are limited by the client's address.
+    /// Looks up the user of a token at the API server. Attempts with invalid tokens are limited by client
+    /// address.
     pub(crate) async fn who_is(
         &self,
         from: ClientAddress,
@@ -98,7 +96,6 @@ pub(crate) fn too_many_failures() -> WebError {
     WebError::too_many("too many failed sign-in attempts from your address")
 }
 
-/// Every route of the console.
 pub(crate) fn router(app: Arc<App>) -> Router {
     Router::new()
         .route("/", get(|| async { Redirect::to("/catalog") }))
@@ -150,11 +147,12 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-/// Ready means that catalogs can be read; the API server answers to users, not to us.
+/// Reports whether the catalogs are readable. The API server is not checked: the console calls it only in the name
+/// of a user.
 async fn ready(State(app): State<Arc<App>>) -> Response {
     match app.catalogs.problem().await {
         None => "ok\n".into_response(),
-        // Still ready: pages say what is missing, and cutting the console off would help nobody.
+        // Still ready: pages show what is missing, and an unready console would get no traffic.
         Some(why) => format!("ok, but failed to read the catalogs: {why}\n").into_response(),
     }
 }

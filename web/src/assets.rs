@@ -1,4 +1,4 @@
-//! Our own files, served under names that change with their content.
+//! Static files of the console, served under names that contain a hash of their content.
 
 use std::sync::LazyLock;
 
@@ -10,9 +10,7 @@ use http::header;
 
 use crate::{error::WebError, session};
 
-/// A file in the binary.
 pub(crate) struct Asset {
-    /// Where it is served.
     pub(crate) url: String,
     content: &'static str,
     mediatype: &'static str,

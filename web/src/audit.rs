@@ -1,10 +1,11 @@
-//! The audit log of the console: which user looked at a plan, and which user changed what. Lines of the log with the target `olm::audit`.
+//! Audit log of the console: which user viewed a plan and which user changed what, as log lines with the
+//! target `olm::audit`.
 
 use std::sync::{Arc, OnceLock};
 
 use http::{Method, StatusCode, Uri};
 
-/// The user of a request, once it is known: [`Caller`](crate::caller::Caller) writes it.
+/// The authenticated user of a request, set by [`Caller`](crate::caller::Caller).
 #[derive(Clone, Default)]
 pub(crate) struct User(Arc<OnceLock<String>>);
 
@@ -14,7 +15,7 @@ impl User {
     }
 }
 
-/// Whether a request changes something or shows a plan. Pure.
+/// Whether a request changes something or shows a plan.
 fn counts(method: &Method, path: &str) -> bool {
     let plan = path.starts_with("/install/")
         || path.starts_with("/installed/")
@@ -22,7 +23,6 @@ fn counts(method: &Method, path: &str) -> bool {
     *method != Method::GET && *method != Method::HEAD && path != "/theme" || plan
 }
 
-/// Writes the line of a request that was answered.
 pub(crate) fn log(user: &User, method: &Method, uri: &Uri, status: StatusCode, request: &str) {
     let Some(user) = user.0.get() else { return };
     if counts(method, uri.path()) {

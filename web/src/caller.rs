@@ -1,4 +1,4 @@
-//! Who asks, and how they want the answer.
+//! The caller of a request, and the format of the response.
 
 use std::sync::Arc;
 
@@ -26,7 +26,6 @@ use crate::{
 
 pub(crate) const THEME_COOKIE: &str = "olm_theme";
 
-/// Light, dark, or as the system has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Theme {
     Auto,
@@ -58,7 +57,7 @@ impl Theme {
     }
 }
 
-/// Somebody who may ask: by a session cookie, or by a bearer token of their own.
+/// An authenticated caller, by session cookie or by bearer token.
 pub(crate) struct Caller {
     pub(crate) client: Client,
     pub(crate) identity: Identity,
@@ -97,7 +96,7 @@ impl FromRequestParts<Arc<App>> for Caller {
     }
 }
 
-/// For the audit log.
+/// Records the user for the audit log.
 fn note(parts: &Parts, identity: &Identity) {
     if let Some(user) = parts.extensions.get::<audit::User>() {
         user.is(&identity.name);
@@ -105,17 +104,17 @@ fn note(parts: &Parts, identity: &Identity) {
 }
 
 impl Caller {
-    /// The token for forms; empty for callers with a bearer token, who need none.
+    /// The CSRF token for forms; empty for callers with a bearer token, which need none.
     pub(crate) fn csrf(&self) -> &str {
         self.session.as_ref().map_or("", |s| &s.csrf)
     }
 
-    /// Callers with a bearer token need no proof.
+    /// Checks the CSRF token; callers with a bearer token need none.
     pub(crate) fn check_csrf(&self, field: Option<&str>, headers: &HeaderMap) -> Result<(), WebError> {
         self.session.as_ref().map_or(Ok(()), |session| session.check_csrf(field, headers))
     }
 
-    /// The page, or its JSON twin.
+    /// The page as HTML, or its model as JSON.
     pub(crate) fn answer(&self, page: Page<'_>, model: &impl Serialize) -> Response {
         if self.wants_json {
             return (page.status, Json(model)).into_response();
@@ -134,7 +133,7 @@ impl Caller {
 }
 
 impl Session {
-    /// A changing request brings the session's token for forms, in a field or a header.
+    /// A changing request carries the CSRF token of the session, in a field or a header.
     pub(crate) fn check_csrf(&self, field: Option<&str>, headers: &HeaderMap) -> Result<(), WebError> {
         let given = field.or_else(|| headers.get("x-csrf-token")?.to_str().ok());
         if given.is_some_and(|given| same(given, &self.csrf)) {
@@ -145,13 +144,13 @@ impl Session {
     }
 }
 
-/// A page before its frame is around it.
+/// A page without its frame.
 pub(crate) struct Page<'a> {
     pub(crate) title: &'a str,
     pub(crate) section: Option<Section>,
     pub(crate) body: Markup,
     pub(crate) status: http::StatusCode,
-    /// Seconds after which a browser without JavaScript loads it again.
+    /// Seconds after which a browser without JavaScript reloads the page.
     pub(crate) refresh: Option<u32>,
 }
 
@@ -171,7 +170,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Whether JSON comes before HTML in what the client accepts.
+/// Whether the client prefers JSON to HTML.
 pub(crate) fn wants_json(headers: &HeaderMap) -> bool {
     let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default();
     for part in accept.split(',') {
@@ -190,7 +189,7 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Option<Token> {
     scheme.eq_ignore_ascii_case("bearer").then(|| Token::new(token.trim()))
 }
 
-/// The session of a request, as it was when the API server last accepted its token.
+/// The session of a request, as of the last validation of its token by the API server.
 pub(crate) fn session(app: &App, headers: &HeaderMap) -> Option<Session> {
     app.sessions.find(session_cookie(app, headers)?)
 }
@@ -199,7 +198,8 @@ pub(crate) fn session_cookie<'a>(app: &App, headers: &'a HeaderMap) -> Option<&'
     cookie(headers, &cookie_name(is_secure(app, headers), COOKIE))
 }
 
-/// The session of a request. One that was not looked at for a while is checked first: the account may be gone.
+/// The session of a request, validated first when the last validation is old: the account may have been
+/// deleted.
 async fn valid_session(app: &Arc<App>, headers: &HeaderMap) -> Result<Session, WebError> {
     let mut session = session(app, headers).ok_or_else(|| WebError::unauthorized("you are not signed in"))?;
     openid::keep_valid(app, &session).await?;
@@ -217,7 +217,7 @@ async fn valid_session(app: &Arc<App>, headers: &HeaderMap) -> Result<Session, W
             app.sessions.end_key(&session.key);
             Err(error)
         }
-        // An API server that is down says nothing about the account, and nothing can be done without it.
+        // An unreachable API server does not invalidate the account, and no request succeeds without it.
         Err(error) => {
             tracing::debug!(error = %error.why, "failed to validate the session");
             Ok(session)

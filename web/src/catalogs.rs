@@ -1,5 +1,5 @@
-//! Catalogs as pages need them: read from the manager in the name of each user, indexed once per content, the last good copy
-//! kept.
+//! Catalogs for pages: read from the manager in the name of each user, indexed once per content, with the
+//! last good snapshot as a fallback.
 
 use std::{
     collections::HashMap,
@@ -13,25 +13,25 @@ use olm_engine::catalogs::{FetchError, Fetcher, LoadedCatalog, ReadError};
 
 use crate::{api_server::Identity, links::clean, markdown, session::hash};
 
-/// Content younger than this is not asked for again.
+/// Content younger than this is not fetched again.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// How long a reader without an earlier copy waits for a manager that is not reached.
+/// How long a fetch without a previous snapshot retries an unreachable manager.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Users whose last copy is kept; beyond that the one that was asked for the longest time ago goes.
+/// Maximum number of users with a cached snapshot; the least recently used one is evicted.
 const USERS: usize = 256;
 
-/// Where catalogs come from, with what was last read.
+/// Source of the catalogs, with the last snapshot of each user.
 pub(crate) struct Catalogs {
     from: From,
     /// By the hash of the user's token.
     views: Mutex<Views>,
-    /// Indexed catalogs, which users share. Reading them always takes the user's own right.
+    /// Indexed catalogs, shared by users. Reading them always requires the user's own right.
     known: Known,
 }
 
-/// When each view was last asked for, and the view.
+/// Each view with the time of its last use.
 type Views = HashMap<[u8; 32], (Instant, Arc<View>)>;
 
 enum From {
@@ -40,34 +40,31 @@ enum From {
     Fixed(Arc<Snapshot>),
 }
 
-/// What one user may see.
+/// The catalogs that one user may read.
 #[derive(Default)]
 struct View {
     last: Mutex<Option<(Instant, Arc<Snapshot>)>>,
-    /// One fetch at a time; those who come in the meantime share its outcome.
+    /// One fetch at a time; concurrent requests share its result.
     fetching: tokio::sync::Mutex<()>,
 }
 
-/// Indexed catalogs by id, as long as one view refers to them.
+/// Indexed catalogs by id, as long as a view refers to them.
 #[derive(Default)]
 struct Known(Mutex<HashMap<String, Weak<Source>>>);
 
 /// All catalogs at one moment.
 #[derive(Default)]
 pub(crate) struct Snapshot {
-    /// What the manager served.
     pub(crate) loaded: Vec<LoadedCatalog>,
-    /// The same, indexed.
+    /// The same catalogs, indexed.
     pub(crate) sources: Vec<Arc<Source>>,
     /// Why newer content could not be read.
     pub(crate) unreachable: Option<String>,
-    /// When this content was read.
     pub(crate) read_at: Option<Timestamp>,
 }
 
-/// One catalog.
 pub(crate) struct Source {
-    /// `namespace.name`, as in addresses of pages.
+    /// `namespace.name`, as in URLs of pages.
     pub(crate) id: String,
     pub(crate) display_name: String,
     pub(crate) catalog: Arc<Catalog>,
@@ -75,7 +72,7 @@ pub(crate) struct Source {
     cards: HashMap<String, Card>,
 }
 
-/// What a list shows of a package.
+/// The entry of a package in a list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Card {
     pub(crate) display_name: String,
@@ -97,7 +94,6 @@ impl Catalogs {
         Ok(Self { from, views: Mutex::default(), known: Known::default() })
     }
 
-    /// Catalogs that are there already.
     #[cfg(test)]
     pub(crate) fn fixed(loaded: Vec<LoadedCatalog>) -> Self {
         let known = Known::default();
@@ -105,7 +101,7 @@ impl Catalogs {
         Self { from, views: Mutex::default(), known }
     }
 
-    /// Why the manager is not reached.
+    /// Why the manager is unreachable.
     pub(crate) async fn problem(&self) -> Option<String> {
         match &self.from {
             From::Manager(fetcher) => fetcher.ready().await.err().map(|error| error.to_string()),
@@ -114,7 +110,8 @@ impl Catalogs {
         }
     }
 
-    /// What the manager serves this user now, or served last: catalogs whose CatalogSource the user may read.
+    /// The catalogs whose CatalogSource the user may read: the current ones, or the last ones read when the
+    /// manager is unreachable.
     pub(crate) async fn read(&self, user: &Identity) -> Arc<Snapshot> {
         let fetcher = match &self.from {
             From::Manager(fetcher) => fetcher.as_user(&user.token.get()),
@@ -157,8 +154,8 @@ impl Catalogs {
         Arc::clone(view)
     }
 
-    /// Where there is no earlier copy to show, as when the console and the manager have just started, a manager that is
-    /// not reached is asked again for a moment.
+    /// Without a previous snapshot, as right after the console and the manager start, an unreachable manager
+    /// is retried for a moment.
     async fn fetch(fetcher: &Fetcher, patient: bool) -> Result<Vec<LoadedCatalog>, String> {
         let start = Instant::now();
         loop {
@@ -184,7 +181,7 @@ impl View {
 }
 
 impl Known {
-    /// The catalog, indexed now unless its content is known.
+    /// The catalog, indexed unless its content is already known.
     fn source(&self, id: String, loaded: &LoadedCatalog) -> Arc<Source> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |source: &Arc<Source>| {
@@ -219,7 +216,7 @@ impl Snapshot {
         }
     }
 
-    /// The picture with a digest, which some package has as its icon.
+    /// The icon with a digest, if a package has it.
     pub(crate) async fn icon(&self, digest: &str) -> Result<Option<Icon>, ReadError> {
         for loaded in &self.loaded {
             let of = |summary: &&Summary| summary.icon.as_deref() == Some(digest);
@@ -236,12 +233,12 @@ impl Snapshot {
         self.sources.iter().find(|source| source.id == id).or_else(|| self.sources.iter().find(by_name))
     }
 
-    /// What was read for a source.
     pub(crate) fn loaded_of(&self, source: &Source) -> Option<&LoadedCatalog> {
         self.loaded.iter().find(|loaded| Arc::ptr_eq(&loaded.catalog, &source.catalog))
     }
 
-    /// The card of a package in a catalog given as `namespace/name`, or in any that has it.
+    /// The card of a package in a catalog given as `namespace/name`, or in the first catalog that has the
+    /// package.
     pub(crate) fn card(&self, catalog: Option<&str>, package: &str) -> Option<(&Source, &Card)> {
         let id = catalog.map(|catalog| catalog.replacen('/', ".", 1));
         let named = id.as_deref().and_then(|id| self.sources.iter().find(|source| source.id == id));
@@ -271,7 +268,7 @@ impl Source {
         self.cards.get(package)
     }
 
-    /// `namespace/name`, as commands and objects have it.
+    /// `namespace/name`, as in commands and objects.
     pub(crate) fn reference(&self) -> String {
         self.id.replacen('.', "/", 1)
     }
@@ -306,7 +303,6 @@ impl Card {
     }
 }
 
-/// The name for people.
 pub(crate) fn display_name(metadata: &CsvMetadata, package: &str) -> String {
     let name = clean(metadata.display_name.trim());
     if name.is_empty() { clean(package) } else { name }

@@ -1,4 +1,4 @@
-//! Where a request comes from: the address of the client, and whether TLS is in front of the console.
+//! Origin of a request: the address of the client, and whether it uses TLS.
 
 use std::{
     net::{IpAddr, Ipv6Addr, SocketAddr},
@@ -10,11 +10,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, request::Parts};
 
 use crate::{app::App, error::WebError};
 
-/// The other end of the connection; the server adds it to each request.
+/// Remote address of the connection; the server adds it to each request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
 
-/// The network that limits are counted for: an IPv4 address, or a /64 of IPv6, which one client can have as a whole.
+/// The network that rate limits count by: an IPv4 address, or an IPv6 /64, which a single client can own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ClientAddress(pub(crate) IpAddr);
 
@@ -32,13 +32,13 @@ impl FromRequestParts<Arc<App>> for ClientAddress {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, WebError> {
         let peer = parts.extensions.get::<Peer>().map_or(Ipv6Addr::UNSPECIFIED.into(), |peer| peer.0.ip());
-        // The last entry is what the proxy itself has seen; those before it are the client's own words.
+        // The last entry is set by the proxy; the client controls the ones before it.
         let forwarded = last(&parts.headers, "x-forwarded-for").and_then(|text| text.parse().ok());
         Ok(forwarded.filter(|_| app.trust_proxy).unwrap_or(peer).into())
     }
 }
 
-/// Whether the client reaches the console by TLS.
+/// Whether the client reaches the console through TLS.
 pub(crate) fn is_secure(app: &App, headers: &HeaderMap) -> bool {
     app.tls || app.trust_proxy && last(headers, "x-forwarded-proto") == Some("https")
 }
@@ -48,17 +48,18 @@ fn last<'a>(headers: &'a HeaderMap, name: &'static str) -> Option<&'a str> {
     value.to_str().ok()?.rsplit(',').next().map(str::trim)
 }
 
-/// The name of a cookie. Behind TLS, `__Host-` keeps other hosts of the domain from setting it.
+/// The name of a cookie. With TLS, the prefix `__Host-` keeps other hosts of the domain from setting it.
 pub(crate) fn cookie_name(secure: bool, name: &str) -> String {
     if secure { format!("__Host-{name}") } else { name.to_owned() }
 }
 
-/// `Set-Cookie` for a value that is hexadecimal digits or a fixed word. Requests that another site causes do not have it.
+/// `Set-Cookie` for a value of hexadecimal digits or a fixed word. The cookie is not sent with cross-site
+/// requests.
 pub(crate) fn set_cookie(secure: bool, name: &str, value: &str, max_age: Option<u32>) -> HeaderValue {
     cookie(secure, name, value, max_age, "Strict")
 }
 
-/// The same for a cookie that comes along when another site's page leads to a page of ours.
+/// The same for a cookie that is also sent when a link of another site leads to the console.
 pub(crate) fn set_lax_cookie(secure: bool, name: &str, value: &str, max_age: Option<u32>) -> HeaderValue {
     cookie(secure, name, value, max_age, "Lax")
 }

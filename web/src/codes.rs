@@ -1,5 +1,3 @@
-//! One-time login codes.
-
 use std::{
     collections::HashMap,
     sync::{Mutex, PoisonError},
@@ -13,10 +11,10 @@ use crate::{
     session::{hash, random_text},
 };
 
-/// A code that nobody uses in this time is worthless.
+/// Lifetime of an unused code.
 pub(crate) const VALID: Duration = Duration::from_secs(5 * 60);
 const MAX: usize = 1000;
-/// Unused codes of one user; a further one replaces the oldest.
+/// Maximum number of unused codes per user; a further one replaces the oldest.
 const MAX_OF_USER: usize = 20;
 
 struct Code {
@@ -25,7 +23,7 @@ struct Code {
     expires: Instant,
 }
 
-/// Codes that were given out and not used yet, by hash.
+/// Unused codes, by hash.
 #[derive(Default)]
 pub(crate) struct LoginCodes {
     by_hash: Mutex<HashMap<[u8; 32], Code>>,
@@ -52,14 +50,14 @@ impl LoginCodes {
         text
     }
 
-    /// Whom a code signs in; it stays valid.
+    /// The user of a code, which stays valid.
     pub(crate) fn user(&self, text: &str) -> Option<Identity> {
         let codes = self.by_hash.lock().unwrap_or_else(PoisonError::into_inner);
         let code = codes.get(&hash(text)).filter(|code| code.expires > Instant::now())?;
         Some(code.identity.clone())
     }
 
-    /// Takes a code out: the second time there is none.
+    /// Redeems a code; it works once.
     pub(crate) fn redeem(&self, text: &str) -> Option<(Client, Identity)> {
         self.redeem_at(text, Instant::now())
     }

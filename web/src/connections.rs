@@ -1,5 +1,5 @@
-//! Serving connections so that no client can keep the console from the others: a request has to arrive in time, an answer
-//! has to be taken, and there are only so many connections.
+//! Serves connections such that no client can starve the others: a request has to arrive in time, a response
+//! has to be read in time, and the number of connections is limited.
 
 use std::{
     convert::Infallible,
@@ -28,21 +28,20 @@ use crate::{
     stalled::WriteDeadline,
 };
 
-/// How long requests that are being answered may take when the console stops.
+/// How long requests in flight may take after shutdown begins.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// Limits of a listener.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Connections at once.
+    /// Maximum number of concurrent connections.
     pub(crate) total: usize,
-    /// Of one client address.
+    /// Maximum per client address.
     pub(crate) per_client: usize,
-    /// Connections that have not sent a whole request yet.
+    /// Maximum number of connections without a complete request.
     pub(crate) waiting: usize,
-    /// Time for the head of a request, from the start of the connection or the end of the answer before.
+    /// Time for the head of a request, from the start of the connection or the end of the previous response.
     pub(crate) head: Duration,
-    /// Time in which a client takes something of an answer that is waiting for it.
+    /// Time in which a client must read a part of a pending response.
     pub(crate) write: Duration,
 }
 
@@ -56,7 +55,6 @@ impl Limits {
     };
 }
 
-/// Serves until `shutdown`.
 pub(crate) async fn serve(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
@@ -71,7 +69,7 @@ pub(crate) async fn serve(
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // Out of file descriptors, for example: the next moment may be better.
+                    // For example out of file descriptors, which can be temporary.
                     tracing::warn!(%error, "failed to accept a connection");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
@@ -79,7 +77,7 @@ pub(crate) async fn serve(
             },
             () = shutdown.cancelled() => break,
         };
-        // Closing it is all that can be said to a client that has too many.
+        // Closing the connection is the only response to a client with too many.
         let Some(place) = connections.admit(peer.ip().into()) else { continue };
         let _ = stream.set_nodelay(true);
         let stream = WriteDeadline::new(stream, limits.write);
@@ -132,7 +130,6 @@ fn answer<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         .serve_connection(io, service)
 }
 
-/// The connections of a listener.
 struct Connections {
     limits: Limits,
     state: Arc<Mutex<State>>,
@@ -147,11 +144,11 @@ struct State {
 struct Open {
     id: u64,
     client: ClientAddress,
-    /// Cancelled to close it; absent once it has sent a request.
+    /// Cancelled to close the connection; absent once it has sent a request.
     waiting: Option<CancellationToken>,
 }
 
-/// A connection that was let in; its place is free again when this is dropped.
+/// An admitted connection; dropping it frees its slot.
 struct Place {
     id: u64,
     state: Arc<Mutex<State>>,
@@ -163,8 +160,8 @@ impl Connections {
         Self { limits, state: Arc::default() }
     }
 
-    /// Lets a connection in. Where there are too many, one of those that have asked nothing yet is closed for it: of the
-    /// client that has the most of them, the oldest.
+    /// Admits a connection. At a limit it replaces a connection without a request: the oldest one of the
+    /// client that has the most of them.
     fn admit(&self, client: ClientAddress) -> Option<Arc<Place>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let of_client = state.open.iter().filter(|open| open.client == client).count();
@@ -185,11 +182,11 @@ impl Connections {
 }
 
 impl State {
-    /// Closes one of the connections without a request; false when there is none.
+    /// Closes one of the connections without a request; false if there is none.
     fn evict(&mut self, among: impl Fn(&Open) -> bool) -> bool {
         let waiting = || self.open.iter().filter(|open| open.waiting.is_some() && among(open));
         let count = |client: ClientAddress| waiting().filter(|open| open.client == client).count();
-        // Of equals, `max_by_key` takes the last: from the newest to the oldest, that is the oldest.
+        // Of equals, `max_by_key` returns the last: reversed from newest to oldest, the last is the oldest.
         let Some(id) = waiting().rev().max_by_key(|open| count(open.client)).map(|open| open.id) else {
             return false;
         };
@@ -203,7 +200,7 @@ impl State {
 }
 
 impl Place {
-    /// A whole request has arrived: from now on it is not closed for others.
+    /// A complete request has arrived: the connection is no longer evicted.
     fn has_asked(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(open) = state.open.iter_mut().find(|open| open.id == self.id) {
@@ -234,11 +231,12 @@ mod tests {
         let connections = Connections::new(limits);
         let other = connections.admit(client(2)).unwrap();
         let attacker: Vec<_> = (0..3).map(|_| connections.admit(client(1)).unwrap()).collect();
-        // when one more comes than may wait, then the oldest of the client with the most goes
+        // when one more connection arrives than may wait, then the oldest of the client with the most is
+        // closed
         let third = connections.admit(client(3)).unwrap();
         assert!(attacker[0].evicted.is_cancelled() && !attacker[1].evicted.is_cancelled());
         assert!(!other.evicted.is_cancelled() && !third.evicted.is_cancelled());
-        // and what has sent a request is never closed for others
+        // and a connection that has sent a request is never evicted
         third.has_asked();
         for _ in 0..20 {
             drop(connections.admit(client(1)));

@@ -13,19 +13,18 @@ use serde_json::Value;
 
 use crate::error::WebError;
 
-/// A kind of custom resource.
 #[derive(Clone, Debug)]
 pub(crate) struct CustomKind {
-    /// Name of the CRD: plural.group.
+    /// Name of the CRD: `plural.group`.
     pub(crate) crd: String,
     pub(crate) resource: ApiResource,
     pub(crate) namespaced: bool,
-    /// The structural schema of the version that is used.
+    /// Structural schema of the selected version.
     pub(crate) schema: Option<Value>,
 }
 
 impl CustomKind {
-    /// Reads a CRD. Of its versions the one that `wanted` names counts, else the one that is stored.
+    /// Reads a CRD and selects the version `wanted`, else the stored version.
     pub(crate) async fn read(client: &Client, crd: &str, wanted: Option<&str>) -> Result<Self, WebError> {
         let definition = Api::<CustomResourceDefinition>::all(client.clone()).get(crd).await.map_err(
             |error| match error {
@@ -67,21 +66,22 @@ impl CustomKind {
         }
     }
 
-    /// Where the pages of an object are. Cluster-scoped objects have `-` for the namespace.
+    /// URL of the pages of an object. Cluster-scoped objects have `-` for the namespace.
     pub(crate) fn href(&self, namespace: Option<&str>, name: &str) -> String {
         let ns = namespace.unwrap_or("-");
         format!("/instances/{}/{}/{}", self.crd, crate::links::encode(ns), crate::links::encode(name))
     }
 }
 
-/// What an operator says about a kind, with who says it.
+/// The description of a kind by an operator, with its CSV.
 #[derive(Clone, Debug)]
 pub(crate) struct Described {
     pub(crate) description: CrdDescription,
     pub(crate) csv: ClusterServiceVersion,
 }
 
-/// The ClusterServiceVersions that the user may see; one who may see only some namespaces sees those of `namespace`.
+/// The ClusterServiceVersions that the user may list; without the right to list all namespaces, those of
+/// `namespace`.
 pub(crate) async fn csvs(
     client: &Client,
     namespace: Option<&str>,
@@ -96,13 +96,13 @@ pub(crate) async fn csvs(
         (list, _) => list?,
     };
     let mut csvs = list.items;
-    // Upstream copies CSVs into the namespaces that an operator watches; the originals say it all.
+    // Upstream copies CSVs into the namespaces that an operator watches; only the originals are of interest.
     csvs.retain(|csv| !csv.labels().contains_key(olm_api::names::LABEL_COPIED_FROM));
     csvs.sort_by_key(|csv| (csv.namespace(), csv.name_any()));
     Ok(csvs)
 }
 
-/// What the installed operators say about a kind: the newest that runs counts.
+/// The description of a kind by the installed operators: the newest running one takes precedence.
 pub(crate) fn described(csvs: &[ClusterServiceVersion], crd: &str) -> Option<Described> {
     let mut found: Vec<Described> = csvs
         .iter()
@@ -118,7 +118,7 @@ pub(crate) fn described(csvs: &[ClusterServiceVersion], crd: &str) -> Option<Des
     found.pop()
 }
 
-/// Names of the namespaces, or nothing when the user may not list them.
+/// Names of the namespaces; empty when the user may not list them.
 pub(crate) async fn namespaces(client: &Client) -> Vec<String> {
     let list = Api::<Namespace>::all(client.clone()).list_metadata(&ListParams::default()).await;
     let Ok(list) = list else { return Vec::new() };
@@ -127,12 +127,12 @@ pub(crate) async fn namespaces(client: &Client) -> Vec<String> {
     names
 }
 
-/// Whether a namespace exists; not being allowed to look counts as yes, for then somebody else made it.
+/// Whether a namespace exists; true when the user may not read it, because another user then created it.
 pub(crate) async fn namespace_exists(client: &Client, name: &str) -> bool {
     !matches!(Api::<Namespace>::all(client.clone()).get_metadata_opt(name).await, Ok(None))
 }
 
-/// One thing that happened.
+/// An event.
 #[derive(Clone, Debug, serde::Serialize)]
 pub(crate) struct Happened {
     pub(crate) time: Option<String>,
@@ -142,7 +142,7 @@ pub(crate) struct Happened {
     pub(crate) count: i32,
 }
 
-/// The latest events about an object; none of one of that name that was there before it.
+/// The latest events of an object, without those of an earlier object with the same name.
 pub(crate) async fn events(
     client: &Client,
     namespace: &str,
@@ -157,7 +157,7 @@ pub(crate) async fn events(
     let mut events: Vec<Happened> = list
         .items
         .into_iter()
-        // Some API servers do not select by these fields.
+        // Some API servers do not support these field selectors.
         .filter(|e| {
             let about = &e.involved_object;
             about.kind.as_deref() == Some(kind)
@@ -199,7 +199,7 @@ pub(crate) fn at_path<'a>(root: &'a Value, path: &str) -> Option<&'a Value> {
     })
 }
 
-/// In what state an object is: phase, status, state, or the conditions that are true.
+/// The state of an object: phase, status, state, or the conditions that are true.
 pub(crate) fn state_of(object: &Value) -> Option<String> {
     let status = object.get("status")?;
     for key in ["phase", "status", "state"] {
@@ -216,7 +216,7 @@ pub(crate) fn state_of(object: &Value) -> Option<String> {
     (!holds.is_empty()).then(|| holds.join(", "))
 }
 
-/// An object without what only the API server reads.
+/// An object without the fields that only the API server uses.
 pub(crate) fn tidy(mut object: Value) -> Value {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.shift_remove("managedFields");

@@ -1,4 +1,4 @@
-//! What went wrong, why, and what to do: as a page and as JSON.
+//! Errors with cause and hint, as a page and as JSON.
 
 use std::sync::Arc;
 
@@ -19,24 +19,24 @@ use crate::{
     view::{layout, parts},
 };
 
-/// A request that was not done.
+/// A failed or refused request.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{what}: {why}")]
 pub(crate) struct WebError {
     pub(crate) status: StatusCode,
-    /// What did not happen, as a heading.
+    /// The failed operation, as a heading.
     pub(crate) what: String,
-    /// Why not.
+    /// Cause.
     pub(crate) why: String,
-    /// What to do next.
+    /// The next step.
     pub(crate) hint: Option<String>,
-    /// Stable word for programs.
+    /// Stable code for programs.
     pub(crate) code: &'static str,
 }
 
 const ASK: &str = "ask an administrator for this permission, or sign in as another user";
 
-/// What is known of the request when its error is shown.
+/// The data of a request that its error page needs.
 pub(crate) struct Context {
     pub(crate) wants_json: bool,
     pub(crate) theme: Theme,
@@ -139,11 +139,11 @@ impl WebError {
     }
 }
 
-/// A clause, as logs and JSON have it, for people to read: it begins large and ends in a full stop.
+/// A clause of a log or of JSON as a sentence: with a capital letter and a full stop.
 pub(crate) fn sentence(clause: &str) -> String {
     let mut chars = clause.trim().chars();
     let Some(first) = chars.next() else { return String::new() };
-    // `spec.size`, `startingCSV` and names of objects stay as they are.
+    // `spec.size`, `startingCSV` and names of objects keep their case.
     let is_name =
         |word: &str| word.contains(['-', '/', '.', '_', '`']) || word.chars().any(char::is_uppercase);
     let first_word_is_a_name = clause.trim().split(' ').next().is_some_and(is_name);
@@ -186,7 +186,7 @@ impl From<kube::Error> for WebError {
 }
 
 impl WebError {
-    /// What an API server says, in its own words.
+    /// The error of an API server, with its own message.
     pub(crate) fn of_status(status: &kube::core::Status) -> Self {
         let why = if status.message.is_empty() { status.reason.clone() } else { status.message.clone() };
         match status.code {

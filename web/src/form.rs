@@ -1,8 +1,8 @@
-//! Forms for custom resources, from the structural schema of the CRD and what the operator says about its fields.
+//! Forms for custom resources, from the structural schema of the CRD and the descriptors of the operator.
 //!
-//! There is one document, the object; the form is a view of some of its fields. [`fields`] decides what is asked, with
-//! which widget and in which order; [`read`](mod@read) puts answers into the document; [`show`](mod@show) draws. Names of inputs are JSON
-//! pointers, and so are the places of errors.
+//! The object is the only document; the form is a view of some of its fields. [`fields`] selects the fields,
+//! their widgets and their order; [`read`](mod@read) writes submitted values into the document;
+//! [`show`](mod@show) renders the form. Names of inputs and positions of errors are JSON pointers.
 
 mod descriptor;
 mod field;

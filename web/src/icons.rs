@@ -1,4 +1,4 @@
-//! Icons of packages: pictures from strangers, served so that nothing in them can run.
+//! Icons of packages: untrusted images, served such that their content cannot run.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use http::header;
 
 use crate::{app::App, caller::Caller, error::WebError, pages::package::catalog_unreadable};
 
-/// SVG runs no script inside `<img>`; this is for those who open the address itself.
+/// SVG runs no script inside `<img>`; the policy covers a direct request of the URL.
 const ICON_CSP: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox";
 
 /// `GET /icons/{sha256}`

@@ -1,13 +1,15 @@
 //! The web console: server-rendered pages, and the same pages as JSON.
 //!
-//! It has no rights of its own. Every call to the API server carries the bearer token of the person who is signed in;
-//! catalogs come from the manager's port, which gets the same token. Whatever comes out of a catalog or a cluster is untrusted text.
+//! It has no rights other than the user's. Every call to the API server carries the bearer token of the
+//! signed-in user; catalogs come from the manager's port, which gets the same token. All content of catalogs
+//! and clusters is untrusted text.
 //!
-//! - `server`, `tls`, `connections`, `app`: listening, routes, shared state;
-//! - `security`, `session`, `codes`, `openid`, `client`, `limits`, `caller`, `rights`: who may ask what;
-//! - `catalogs`, `icons`, `markdown`, `links`: untrusted content, made fit to show;
+//! - `server`, `tls`, `connections`, `app`: listener, routes, shared state;
+//! - `security`, `session`, `codes`, `openid`, `client`, `limits`, `caller`, `rights`: authentication,
+//!   authorization and limits;
+//! - `catalogs`, `icons`, `markdown`, `links`: sanitizing of untrusted content;
 //! - `form`: forms from the schema of a CRD;
-//! - `view`: components; `pages`: one page a file; `live`: server-sent events.
+//! - `view`: components; `pages`: one page per file; `live`: server-sent events.
 
 mod api_server;
 mod app;

@@ -1,4 +1,4 @@
-//! How much one client or one user may ask for: the others are not affected by what one of them does.
+//! Rate limits per client or user, so that one of them does not affect the others.
 
 use std::{
     collections::HashMap,
@@ -7,10 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Buckets that are remembered at once. A bucket that is full again is forgotten first.
+/// Maximum number of buckets. Full buckets are evicted first.
 const MAX: usize = 10_000;
 
-/// Token buckets by key: so many at once, then one per interval.
+/// Token buckets by key: a burst, then one token per interval.
 pub(crate) struct RateLimits<K> {
     burst: f64,
     per_second: f64,
@@ -22,7 +22,7 @@ struct Bucket {
     at: Instant,
 }
 
-/// One attempt that was taken from a bucket.
+/// An attempt that was taken from a bucket.
 pub(crate) struct Attempt<'a, K: Hash + Eq + Clone> {
     limits: &'a RateLimits<K>,
     key: K,
@@ -33,7 +33,7 @@ impl<K: Hash + Eq + Clone> RateLimits<K> {
         Self { burst: burst.into(), per_second: 1.0 / interval.as_secs_f64(), buckets: Mutex::default() }
     }
 
-    /// Takes one attempt; `None` when the key has none left.
+    /// Takes one attempt; `None` when the bucket of the key is empty.
     pub(crate) fn begin(&self, key: K) -> Option<Attempt<'_, K>> {
         self.take_at(&key, Instant::now()).then_some(Attempt { limits: self, key })
     }
@@ -67,7 +67,7 @@ impl Bucket {
 }
 
 impl<K: Hash + Eq + Clone> Attempt<'_, K> {
-    /// It succeeded: only failures count.
+    /// Returns a successful attempt to the bucket: only failures count.
     pub(crate) fn forgive(self) {
         let mut buckets = self.limits.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(bucket) = buckets.get_mut(&self.key) {
@@ -88,7 +88,7 @@ mod tests {
         assert!(!limits.take_at(&"a", now));
         assert!(!limits.take_at(&"a", now + Duration::from_secs(5)));
         assert!(limits.take_at(&"a", now + Duration::from_secs(12)));
-        // and another client has a bucket of its own
+        // and another client has a separate bucket
         assert!(limits.take_at(&"b", now));
     }
 

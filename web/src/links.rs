@@ -1,8 +1,8 @@
-//! Text and links from strangers.
+//! Untrusted text and links.
 
 use http::Uri;
 
-/// A link that may be followed: http, https or mailto, with a host, without a user. Everything else is shown as text.
+/// A safe link: http, https or mailto, with a host, without a user. Any other link is shown as text.
 pub(crate) fn safe(link: &str) -> Option<String> {
     let link = link.trim();
     if link.is_empty()
@@ -15,7 +15,7 @@ pub(crate) fn safe(link: &str) -> Option<String> {
     match scheme.to_ascii_lowercase().as_str() {
         "mailto" => rest.contains('@').then(|| link.to_owned()),
         "http" | "https" if rest.starts_with("//") => {
-            // Fragments are no part of a `Uri`; names in other alphabets are left to people who know them.
+            // Fragments are not part of a `Uri`; hosts with non-ASCII characters are not linked.
             let uri: Uri = link.split('#').next().unwrap_or_default().parse().ok()?;
             let authority = uri.authority()?;
             (!authority.host().is_empty() && !authority.as_str().contains('@')).then(|| link.to_owned())
@@ -24,13 +24,13 @@ pub(crate) fn safe(link: &str) -> Option<String> {
     }
 }
 
-/// The host of a link, to show beside it.
+/// The host of a link, to show next to it.
 pub(crate) fn host(link: &str) -> Option<String> {
     let uri: Uri = link.split('#').next()?.parse().ok()?;
     uri.host().map(str::to_owned)
 }
 
-/// Text without what changes the direction or the looks of the text around it.
+/// Text without characters that change the direction or rendering of the surrounding text.
 pub(crate) fn clean(text: &str) -> String {
     text.chars().filter(|c| !is_bidi(*c) && (!c.is_control() || matches!(c, '\n' | '\t'))).collect()
 }
@@ -39,7 +39,7 @@ fn is_bidi(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{061c}')
 }
 
-/// A value in a path or query.
+/// A value, encoded for a path or query.
 pub(crate) fn encode(text: &str) -> String {
     use std::fmt::Write as _;
     let mut out = String::with_capacity(text.len());
@@ -53,7 +53,7 @@ pub(crate) fn encode(text: &str) -> String {
     out
 }
 
-/// A path on this site to go on to after a form; anything else leads home.
+/// A local path to redirect to after a form; any other target is replaced by the home page.
 pub(crate) fn local(path: &str) -> String {
     let ok = path.starts_with('/')
         && !path.starts_with("//")

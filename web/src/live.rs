@@ -1,7 +1,7 @@
-//! Live pages: the server draws, and sends what changed.
+//! Live pages: the server renders and sends changed fragments.
 //!
-//! A stream watches the objects that its page is made of; each change draws the page's moving part again, at most four
-//! times a second, and it is sent if it differs. Where something may not be watched, a clock stands in.
+//! A stream watches the objects of its page. Each change renders the live part of the page again, at most
+//! four times a second, and sends it if it differs. Objects that the user may not watch are polled.
 
 use std::{
     collections::HashMap,
@@ -40,19 +40,19 @@ use crate::{
     session,
 };
 
-/// Changes closer together than this are drawn once.
+/// Changes within this time are rendered once.
 const BATCH: Duration = Duration::from_millis(250);
-/// Looked at again after this long in any case: pods and events are not watched.
+/// Polling interval for pods and events, which are not watched.
 const CLOCK: Duration = Duration::from_secs(2);
-/// And after this long where nothing has changed for a while.
+/// Polling interval for a page without recent changes.
 const SLOW_CLOCK: Duration = Duration::from_secs(30);
-/// Streams at once, of everybody.
+/// Maximum number of streams.
 const MAX: usize = 256;
 
-/// Streams at once, of one user.
+/// Maximum number of streams of one user.
 const MAX_OF_USER: usize = 24;
 
-/// How many streams there are, by user.
+/// Number of streams by user.
 #[derive(Clone, Default)]
 pub(crate) struct Streams(Arc<Mutex<HashMap<String, usize>>>);
 
@@ -88,7 +88,7 @@ impl Drop for Open {
     }
 }
 
-/// What a page is about.
+/// The subject of a page.
 enum Subject {
     List,
     Operator { namespace: String, name: String },
@@ -139,7 +139,7 @@ impl Subject {
         }
     }
 
-    /// Says whenever something changed that the page is made of.
+    /// Yields an item whenever an object of the page changes.
     async fn changes(&self, client: &Client) -> stream::BoxStream<'static, ()> {
         let kinds: Vec<(ApiResource, Option<String>, Option<String>)> = match self {
             Self::List | Self::Operator { .. } => {
@@ -196,7 +196,7 @@ pub(crate) async fn events(
     tokio::spawn(async move {
         let shutdown = app.shutdown.clone();
         tokio::select! {
-            // The reader is gone, or we are.
+            // The client disconnected, or the server shuts down.
             () = sender.closed() => {}
             () = shutdown.cancelled() => {}
             () = follow(&app, &caller, &subject, &sender) => {}
@@ -218,7 +218,7 @@ async fn follow(app: &Arc<App>, caller: &Caller, subject: &Subject, sender: &mps
     let mut pause = Duration::ZERO;
     let mut validated = Instant::now();
     let mut sent = [0; 32];
-    // Tells the browser how soon to come back when the connection breaks.
+    // Sets the delay after which the browser reconnects.
     if sender.send(Event::default().retry(Duration::from_secs(1)).comment("hello")).await.is_err() {
         return;
     }
@@ -227,7 +227,7 @@ async fn follow(app: &Arc<App>, caller: &Caller, subject: &Subject, sender: &mps
             () = tokio::time::sleep(pause) => false,
             Some(()) = changes.next() => true,
         };
-        // More changes of the same moment.
+        // Collect further changes of the same moment.
         let calm = tokio::time::sleep(BATCH);
         tokio::pin!(calm);
         loop {
@@ -266,7 +266,7 @@ async fn follow(app: &Arc<App>, caller: &Caller, subject: &Subject, sender: &mps
     }
 }
 
-/// A stream is as good as its caller: it ends with the session, and with the token.
+/// A stream ends with the session and with the token of its caller.
 async fn validate(app: &Arc<App>, caller: &Caller, validated: &mut Instant) -> Result<(), WebError> {
     if caller.session.as_ref().is_some_and(|session| !app.sessions.is_alive(&session.key)) {
         return Err(WebError::unauthorized("session ended"));
@@ -281,7 +281,7 @@ async fn validate(app: &Arc<App>, caller: &Caller, validated: &mut Instant) -> R
     Ok(())
 }
 
-/// Where something happens, look again soon; where nothing does, ever more rarely.
+/// Poll soon after a change, and with a growing interval without one.
 fn next_pause(pause: Duration, happens: bool) -> Duration {
     if happens { CLOCK } else { (pause * 2).clamp(CLOCK, SLOW_CLOCK) }
 }

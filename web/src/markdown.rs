@@ -1,4 +1,4 @@
-//! Descriptions in Markdown, from strangers.
+//! Untrusted descriptions in Markdown.
 
 use pulldown_cmark::{CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html::push_html};
 
@@ -7,8 +7,8 @@ use crate::links;
 /// The longest description that is rendered.
 const MAX: usize = 256 * 1024;
 
-/// HTML of a Markdown text: HTML in it is shown as text, links go to http, https and mailto only, pictures become their
-/// description, and headings go below those of the page.
+/// HTML of a Markdown text: HTML in it is shown as text, links are limited to http, https and mailto, images
+/// become their description, and headings are nested below those of the page.
 pub(crate) fn to_html(text: &str) -> String {
     let mut end = text.len().min(MAX);
     while !text.is_char_boundary(end) {
@@ -55,7 +55,7 @@ pub(crate) fn to_html(text: &str) -> String {
             Some(true) => Event::End(TagEnd::Link),
             _ => Event::Text(CowStr::from("")),
         },
-        // The description that follows stays as text.
+        // The description, which follows, is retained as text.
         Event::Start(Tag::Image { .. }) => Event::Text(CowStr::from("[image: ")),
         Event::End(TagEnd::Image) => Event::Text(CowStr::from("]")),
         event => event,
@@ -65,7 +65,7 @@ pub(crate) fn to_html(text: &str) -> String {
     out
 }
 
-/// The first sentence or so, as plain text.
+/// The first sentence, as plain text.
 pub(crate) fn summary(text: &str) -> String {
     let start: String = text.chars().take(4000).collect();
     let mut out = String::new();
@@ -87,7 +87,8 @@ pub(crate) fn summary(text: &str) -> String {
     }
 }
 
-/// Down, so that the highest heading of a description is just below that of the page's section.
+/// Lowers a heading such that the highest one of a description is just below the heading of the page's
+/// section.
 fn lower(level: HeadingLevel, highest: usize) -> HeadingLevel {
     match level as usize - highest.min(level as usize) {
         0 => HeadingLevel::H3,

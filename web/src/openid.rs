@@ -1,7 +1,7 @@
-//! Sign-ins at an OpenID Connect provider: those that have begun, and the sessions that came of them.
+//! Sign-ins at an OpenID Connect provider: pending sign-ins, and the renewal of their sessions.
 //!
-//! The ID token is the session's bearer token for the API server, which has to accept the same issuer. So the console gets
-//! no rights of its own.
+//! The ID token is the session's bearer token for the API server, which has to accept the same issuer. The
+//! console therefore gets no additional rights.
 
 use std::{
     collections::HashMap,
@@ -26,50 +26,51 @@ use crate::{
     session::{Session, hash},
 };
 
-/// A sign-in that does not end in this time has to begin again.
+/// Lifetime of a pending sign-in.
 pub(crate) const VALID: Duration = Duration::from_secs(10 * 60);
-/// Sign-ins that have begun; a further one replaces the oldest of the client that has the most.
+/// Maximum number of pending sign-ins; a further one replaces the oldest of the client with the most.
 const MAX: usize = 2000;
-/// An ID token is renewed this long before it expires, in seconds, or half of its time where that is shorter.
+/// An ID token is renewed this many seconds before it expires, or after half of its lifetime where that is
+/// shorter.
 const BEFORE: i64 = 60;
-/// Interval between two attempts to renew a session at a provider that does not answer.
+/// Interval between attempts to renew a session at a provider that does not answer.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// How the console signs in at an OpenID Connect provider.
+/// Options for sign-ins at an OpenID Connect provider.
 #[derive(Clone, Debug)]
 pub struct OpenIdOptions {
     /// The provider, and the console as its client.
     pub settings: Settings,
-    /// The redirect URI; made of the address that the browser has asked for when absent.
+    /// The redirect URI; derived from the `Host` header of the request when absent.
     pub callback_url: Option<String>,
-    /// Claim that the API server takes the user's name from.
+    /// Claim for the user name on the API server.
     pub username_claim: String,
-    /// Prefix that the API server puts before names.
+    /// Prefix of user names on the API server.
     pub username_prefix: Option<String>,
-    /// Claim that the API server takes groups from.
+    /// Claim for the groups on the API server.
     pub groups_claim: Option<String>,
-    /// Prefix that the API server puts before groups.
+    /// Prefix of groups on the API server.
     pub groups_prefix: Option<String>,
 }
 
-/// The provider, and what has begun there.
+/// The provider with its pending sign-ins.
 pub(crate) struct OpenId {
     pub(crate) provider: Provider,
     pub(crate) begun: Begun,
-    /// Sign-ins that begin, by client address.
+    /// Started sign-ins, by client address.
     pub(crate) starts: RateLimits<ClientAddress>,
     options: OpenIdOptions,
 }
 
-/// A sign-in that has begun.
+/// A pending sign-in.
 pub(crate) struct SignIn {
-    /// The hash of the cookie of the browser in which it began.
+    /// Hash of the cookie of the browser that started it.
     pub(crate) browser: [u8; 32],
     pub(crate) from: ClientAddress,
     pub(crate) authorization: Authorization,
-    /// Where it leads.
+    /// Redirect target after the sign-in.
     pub(crate) next: String,
-    /// The session that ends with it.
+    /// The session that the sign-in replaces.
     pub(crate) replaces: Option<[u8; 32]>,
     expires: Instant,
 }
@@ -96,7 +97,7 @@ impl Begun {
         begun.insert(hash(&sign_in.authorization.state), sign_in);
     }
 
-    /// Takes a sign-in out, for the browser in which it began alone: the second time there is none.
+    /// Removes and returns a sign-in, only for the browser that started it; it works once.
     pub(crate) fn take(&self, state: &str, browser: &str) -> Option<SignIn> {
         let mut begun = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = hash(state);
@@ -126,7 +127,7 @@ impl OpenId {
         })
     }
 
-    /// Begins a sign-in; returns where the browser has to go.
+    /// Starts a sign-in; returns the URL to redirect the browser to.
     pub(crate) async fn begin(
         &self,
         origin: &str,
@@ -145,7 +146,7 @@ impl OpenId {
         Ok(url)
     }
 
-    /// What to say when the API server does not accept an ID token that the console has checked.
+    /// The error when the API server rejects an ID token that the console accepted.
     pub(crate) fn refused_by_api_server(&self, claims: &Claims) -> WebError {
         let (issuer, options) = (self.provider.issuer(), &self.options);
         let claim = options.username_claim.as_str();
@@ -157,7 +158,7 @@ impl OpenId {
                 why,
             )
         };
-        // The console tolerates clocks that differ a little; API servers do not.
+        // The console tolerates clock skew; API servers do not.
         let ago = self.provider.clock().now().saturating_sub(claims.exp);
         if ago >= 0 {
             return error(format!("the ID token expired {ago} seconds ago according to the console's clock"))
@@ -191,7 +192,7 @@ impl OpenId {
             .hint(format!("start kube-apiserver with `{flags}`; its log contains the cause"))
     }
 
-    /// The user's name by the options that the API server should have, too.
+    /// The user name that the API server should derive with the same options.
     pub(crate) fn expected_name(&self, claims: &Claims) -> Option<String> {
         claims.user_name(&self.options.username_claim, self.options.username_prefix.as_deref())
     }
@@ -243,19 +244,19 @@ pub(crate) fn failed(error: &Error) -> WebError {
     WebError::new(status, code, what, clean(&error.to_string())).hint(hint)
 }
 
-/// What renews a session that began at a provider. Nothing in it leaves the console but to the provider.
+/// The state that renews a session of a provider. It is sent to the provider only.
 pub(crate) struct Renewal {
     clock: Clock,
     subject: String,
     expires: AtomicI64,
     due: AtomicI64,
-    /// Locked while it is renewed: a refresh token may work once.
+    /// Locked during a renewal: a refresh token may be valid once.
     state: tokio::sync::Mutex<RenewalState>,
 }
 
 struct RenewalState {
     refresh_token: Option<String>,
-    /// Until when the provider is not asked again, and why.
+    /// Until when the provider is not contacted again, and why.
     failed: Option<(Instant, WebError)>,
 }
 
@@ -289,22 +290,23 @@ impl Renewal {
         self.clock.now() >= self.expires.load(Ordering::Relaxed)
     }
 
-    /// The refresh token, when the session has ended.
+    /// Takes the refresh token of an ended session.
     pub(crate) async fn take_refresh_token(&self) -> Option<String> {
         self.state.lock().await.refresh_token.take()
     }
 }
 
-/// Renews the ID token of a session in time. Ends the session when it has expired for good.
+/// Renews the ID token of a session before it expires, and ends a session that expired for good.
 pub(crate) async fn keep_valid(app: &Arc<App>, session: &Session) -> Result<(), WebError> {
     let Some(renewal) = session.renewal.as_ref().filter(|renewal| renewal.is_due()) else { return Ok(()) };
-    // No page waits for it as long as the old token is valid.
+    // Pages do not wait for the renewal while the old token is valid.
     let wait = renewal.is_expired();
     if !wait && renewal.state.try_lock().is_err() {
         return Ok(());
     }
     let (app, session, renewal) = (Arc::clone(app), session.clone(), Arc::clone(renewal));
-    // Not cut short when the client goes away: the provider may have withdrawn the old refresh token by then.
+    // Spawned, so that a disconnecting client does not cancel it: the provider may already have revoked the
+    // old refresh token.
     let renewed = tokio::spawn(async move { renew(&app, &session, &renewal).await });
     if !wait {
         return Ok(());
@@ -317,7 +319,7 @@ pub(crate) async fn keep_valid(app: &Arc<App>, session: &Session) -> Result<(), 
 async fn renew(app: &App, session: &Session, renewal: &Renewal) -> Result<(), WebError> {
     let Some(openid) = &app.openid else { return Ok(()) };
     let mut state = renewal.state.lock().await;
-    // Another request may have been faster.
+    // A concurrent request may have renewed it.
     if !renewal.is_due() {
         return Ok(());
     }
@@ -340,7 +342,7 @@ async fn renew(app: &App, session: &Session, renewal: &Renewal) -> Result<(), We
             renewal.expires_at(tokens.claims.exp);
         }
         Ok(_) => return end("the renewed ID token is not a valid bearer token"),
-        // There is no use in trying again.
+        // A retry is useless.
         Err(error @ (Error::Refused { .. } | Error::Token(_))) => {
             tracing::info!(user = %session.identity.name, %error, "failed to renew the session");
             state.refresh_token = None;
@@ -365,7 +367,7 @@ async fn renew(app: &App, session: &Session, renewal: &Renewal) -> Result<(), We
         Err(error) if error.status == StatusCode::UNAUTHORIZED => {
             end("the API server rejected the renewed ID token")
         }
-        // It is asked again with the next request.
+        // The next request validates again.
         Err(error) => {
             tracing::debug!(error = %error.why, "failed to validate the session");
             Ok(())

@@ -1,4 +1,4 @@
-//! One page a file: a model, which is also the JSON twin, and its view.
+//! One page per file: a model, which is also the JSON response, and its view.
 
 pub(crate) mod catalog;
 pub(crate) mod change;

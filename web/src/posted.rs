@@ -1,4 +1,4 @@
-//! Bodies of changing requests: a form or JSON, with the proof that it is from our own page.
+//! Bodies of changing requests: a form or JSON, with the CSRF token.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,12 +11,12 @@ use serde_json::Value;
 
 use crate::{app::App, caller::Caller, error::WebError};
 
-/// The largest body that is read.
+/// Size limit of a body.
 pub(crate) const MAX_BODY: usize = 1024 * 1024;
-/// How long a client may take to send it.
+/// Time limit for sending a body.
 const BODY_TIME: Duration = Duration::from_secs(20);
 
-/// Fields of a form, in order; a name may come several times.
+/// Fields of a form, in order; a name may occur several times.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fields(Vec<(String, String)>);
 
@@ -25,12 +25,12 @@ impl Fields {
         Self(form_urlencoded::parse(body).into_owned().collect())
     }
 
-    /// The first value of a name, spaces around it gone, empty counts as none.
+    /// The first value of a name, trimmed; an empty value counts as absent.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.raw(name).map(str::trim).filter(|value| !value.is_empty())
     }
 
-    /// The first value of a name as it was sent.
+    /// The first value of a name, unchanged.
     pub(crate) fn raw(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
@@ -56,7 +56,7 @@ impl<const N: usize> From<[(&str, &str); N]> for Fields {
     }
 }
 
-/// The fields of any request with a body, whoever sends it.
+/// The fields of any request with a body, without authentication.
 pub(crate) struct Body(pub(crate) Fields);
 
 impl<S: Send + Sync> FromRequest<S> for Body {
@@ -96,7 +96,8 @@ impl<S: Send + Sync> FromRequest<S> for Body {
     }
 }
 
-/// A changing request of somebody who may ask. There is no other way to a body with a caller, so none is unchecked.
+/// A changing request of an authenticated caller. It is the only way to a body with a caller, so the CSRF
+/// token is always checked.
 pub(crate) struct Posted {
     pub(crate) caller: Caller,
     pub(crate) fields: Fields,

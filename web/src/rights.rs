@@ -1,11 +1,12 @@
-//! What the user may do, as the API server says: a button that would be refused says so before it is pressed.
+//! Rights of the user as the API server reports them, so that a button that would be refused is disabled with
+//! the reason.
 
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
 use kube::{Api, Client, api::PostParams};
 
-/// Why the user may not do that to the objects of a namespace; `None` when it is allowed, or nobody can say.
+/// The missing right of the user for objects of a namespace; `None` when it is granted or the check fails.
 pub(crate) async fn missing(client: &Client, verb: &str, plural: &str, namespace: &str) -> Option<String> {
     let allowed = review(client, verb, plural, namespace).await.unwrap_or(true);
     (!allowed).then(|| format!("Missing permission: {verb} {plural} in namespace {namespace}."))

@@ -1,4 +1,4 @@
-//! What every answer carries, and which requests are not answered at all.
+//! Security headers of every response, and checks of every request.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 
 use crate::{app::App, audit, client::is_secure, error::WebError, session};
 
-/// Nothing but our own files, no inline anything.
+/// Only files of the console, and nothing inline.
 pub(crate) const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
      connect-src 'self'; font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
      require-trusted-types-for 'script'";
 
-/// A short name for a request, in the log and on error pages.
+/// A short id of a request, for the log and error pages.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestId(pub(crate) String);
 
-/// Hosts that the console may be asked for. Any other name that resolves to us is somebody's DNS rebinding.
+/// Allowed values of `Host`. Other names that resolve to the console indicate DNS rebinding.
 pub(crate) struct AllowedHosts(Vec<String>);
 
 impl AllowedHosts {
@@ -31,7 +31,7 @@ impl AllowedHosts {
         Self(own.chain(more.into_iter().map(|host| host.to_ascii_lowercase())).collect())
     }
 
-    /// Whether a `Host` is one of them, whatever the port.
+    /// Whether a `Host` is allowed, on any port.
     fn allows(&self, host: &str) -> bool {
         let name = match host.rsplit_once(':') {
             Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !name.is_empty() => name,
@@ -41,7 +41,7 @@ impl AllowedHosts {
     }
 }
 
-/// Gives the request a name, checks where it comes from, and puts the security headers on the answer.
+/// Assigns an id to the request, checks its origin, and sets the security headers of the response.
 pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let id = RequestId(session::hex(&rand::random::<[u8; 6]>()));
     let is_probe = matches!(request.uri().path(), "/healthz" | "/readyz");
@@ -50,7 +50,7 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
     request.extensions_mut().insert(user.clone());
     let context = crate::error::Context::of(&app, &request);
     let secure = is_secure(&app, request.headers());
-    // The kubelet probes by pod address; those answers say nothing.
+    // The kubelet probes by pod address; the probe responses contain no data.
     let refusal = if is_probe { None } else { refuse(&app, &request) };
     let method = request.method().clone();
     let uri = request.uri().clone();
@@ -58,7 +58,7 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
         Some(error) => error.render(&context),
         None => next.run(request).await,
     };
-    // Handlers return errors bare; here it is known who asks, and for what.
+    // Handlers return bare errors; caller and request are known here.
     if let Some(error) = response.extensions_mut().remove::<WebError>() {
         tracing::info!(request = %id.0, %method, path = uri.path(), status = error.status.as_u16(), error = %error.why, "refused");
         response = error.render(&context);
@@ -88,8 +88,8 @@ fn refuse(app: &App, request: &Request) -> Option<WebError> {
     None
 }
 
-/// Whether a changing request comes from our own page. Requests with a bearer token are no browser's: another site's
-/// page cannot make a browser send one.
+/// Whether a changing request comes from a page of the console. Requests with a bearer token are exempt: a
+/// page of another site cannot make a browser send one.
 fn is_same_origin(headers: &HeaderMap, host: &str) -> bool {
     let text = |name: &HeaderName| headers.get(name).and_then(|v| v.to_str().ok());
     if let Some(site) = text(&HeaderName::from_static("sec-fetch-site")) {
@@ -114,7 +114,7 @@ fn add_headers(headers: &mut HeaderMap, id: &RequestId, secure: bool) {
     for (name, value) in fixed {
         headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
     }
-    // Icons bring a stricter policy of their own.
+    // Icons have a stricter policy.
     headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(CSP));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     if secure {
@@ -125,7 +125,6 @@ fn add_headers(headers: &mut HeaderMap, id: &RequestId, secure: bool) {
     }
 }
 
-/// A cookie of a request.
 pub(crate) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers
         .get_all(header::COOKIE)
@@ -137,9 +136,10 @@ pub(crate) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> 
         .map(|(_, value)| value)
 }
 
-/// Compares without telling by the time it takes where two texts differ.
+/// Compares in a time that does not depend on where the texts differ.
 pub(crate) fn same(a: &str, b: &str) -> bool {
-    // Equal digests are equal texts, and where two digests part says nothing about the texts.
+    // Equal digests mean equal texts, and the position of a difference between digests reveals nothing about
+    // the texts.
     session::hash(a) == session::hash(b)
 }
 

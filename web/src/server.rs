@@ -1,5 +1,3 @@
-//! Listening.
-
 use std::{net::TcpListener, sync::Arc};
 
 use tokio_util::sync::CancellationToken;
@@ -16,41 +14,43 @@ use crate::{
     tls,
 };
 
-/// What the console needs to know.
+/// Options of the console.
 #[derive(Debug)]
 pub struct Options {
-    /// Where it listens; the caller binds, so that a taken port is the caller's message.
+    /// Bound by the caller, which reports an address in use.
     pub listener: TcpListener,
-    /// The API server: URL and certificate authority. Credentials in it are ignored: each call carries the user's.
+    /// URL and certificate authority of the API server. Credentials in it are ignored: each call carries the
+    /// user's.
     pub api_server: kube::Config,
     /// The manager's HTTP port, for catalogs.
     pub catalog_base_url: String,
-    /// Host names under which the console may be asked for, beside loopback and the in-cluster Service names.
+    /// Allowed values of `Host`, in addition to loopback and the in-cluster Service names.
     pub allowed_hosts: Vec<String>,
-    /// Whether it is reached by TLS (by an ingress in front of it): cookies become `Secure`, and HSTS is sent.
+    /// Whether an ingress terminates TLS for it: cookies become `Secure`, and HSTS is sent.
     pub tls: bool,
-    /// Its certificate; without one it speaks plain HTTP.
+    /// Certificate; without one the console serves plain HTTP.
     pub certificate: Option<TlsFiles>,
-    /// Signing in at an OpenID Connect provider.
+    /// Sign-in at an OpenID Connect provider.
     pub openid: Option<OpenIdOptions>,
-    /// Whether a proxy in front of it overwrites `X-Forwarded-For` and `X-Forwarded-Proto`: limits count by the address that it
-    /// names, and cookies become `Secure` when it says `https`. Without such a proxy, clients could name any address.
+    /// Whether a proxy in front of it overwrites `X-Forwarded-For` and `X-Forwarded-Proto`: limits count by
+    /// the forwarded address, and cookies become `Secure` when the protocol is `https`. Without such a proxy,
+    /// clients could forge the address.
     pub trust_proxy: bool,
 }
 
-/// Why the console does not run.
+/// Why the console failed to run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The catalog address is none.
+    /// Invalid catalog URL.
     #[error("failed to set up the console: {0}")]
     Catalogs(#[from] olm_engine::catalogs::FetchError),
-    /// An option of OpenID Connect cannot be used.
+    /// Invalid OpenID Connect option.
     #[error(transparent)]
     OpenId(#[from] olm_oidc::Error),
-    /// The certificate cannot be used.
+    /// Invalid certificate.
     #[error("failed to set up TLS: {0}")]
     Tls(String),
-    /// The socket does not work.
+    /// Socket error.
     #[error("failed to serve the console: {0}")]
     Listen(#[from] std::io::Error),
 }
@@ -58,7 +58,7 @@ pub enum Error {
 /// Serves the console until `shutdown`.
 ///
 /// # Errors
-/// When the options are wrong or the socket fails.
+/// Invalid options, or a socket error.
 pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Error> {
     let Options { listener, api_server, catalog_base_url, allowed_hosts, tls, trust_proxy, .. } = options;
     let certificate = options.certificate;
@@ -77,9 +77,9 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
     let listener = tokio::net::TcpListener::from_std(listener)?;
     tracing::info!(address = %listener.local_addr()?, "console is listening");
     let router = app::router(Arc::new(app));
-    // Behind a proxy all connections are the proxy's.
+    // Behind a proxy all connections have the address of the proxy.
     let per_client = if trust_proxy { Limits::DEFAULT.total } else { Limits::DEFAULT.per_client };
-    // Event streams end when `shutdown` is cancelled, so this does not wait for open tabs.
+    // Event streams end when `shutdown` is cancelled, so open tabs do not delay it.
     connections::serve(listener, acceptor, router, Limits { per_client, ..Limits::DEFAULT }, shutdown).await;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Sessions: held in memory, gone with the process.
+//! Sessions, held in memory and lost on restart.
 
 use std::{
     collections::HashMap,
@@ -12,35 +12,34 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{api_server::Identity, openid::Renewal};
 
-/// Name of the cookie.
 pub(crate) const COOKIE: &str = "olm_session";
-/// A session ends after this long without a request.
+/// Idle timeout.
 const IDLE: Duration = Duration::from_secs(60 * 60);
-/// And in any case after this long.
+/// Maximum lifetime.
 const LIFETIME: Duration = Duration::from_secs(12 * 60 * 60);
-/// Sessions of one user; a further one ends the one that was idle longest.
+/// Maximum number of sessions of one user; a further one ends the longest idle one.
 const MAX_OF_USER: usize = 50;
-/// More than this many people at once is not what a console is for; the longest idle one has to sign in again.
+/// Maximum number of sessions, far beyond the intended use; a further one ends the longest idle one.
 const MAX: usize = 1000;
 
-/// Somebody who is signed in. The client carries their token.
+/// The session of a user. The client carries the user's token.
 #[derive(Clone)]
 pub(crate) struct Session {
     pub(crate) identity: Identity,
     pub(crate) client: Client,
-    /// Goes into every form.
+    /// CSRF token, part of every form.
     pub(crate) csrf: Arc<str>,
-    /// The hash of what is in the cookie.
+    /// Hash of the cookie value.
     pub(crate) key: [u8; 32],
-    /// Of a session that began at an OpenID Connect provider.
+    /// Present for a session of an OpenID Connect provider.
     pub(crate) renewal: Option<Arc<Renewal>>,
     created: Instant,
     used: Instant,
-    /// When the API server last accepted its token.
+    /// When the API server last accepted the token.
     validated: Instant,
 }
 
-/// All sessions, by the hash of what is in the cookie: whoever reads this memory in a dump cannot use it as a cookie.
+/// All sessions by hash of the cookie value, so that a memory dump contains no usable cookie.
 #[derive(Default)]
 pub(crate) struct Sessions {
     by_hash: Mutex<HashMap<[u8; 32], Session>>,
@@ -77,7 +76,7 @@ impl Sessions {
         id
     }
 
-    /// The session of a cookie; looking keeps it alive.
+    /// The session of a cookie; the lookup resets the idle timeout.
     pub(crate) fn find(&self, id: &str) -> Option<Session> {
         self.find_at(id, Instant::now())
     }
@@ -102,13 +101,13 @@ impl Sessions {
         self.by_hash.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 
-    /// Whether a session has neither ended nor been replaced. This does not keep it alive.
+    /// Whether a session has neither ended nor been replaced. This does not reset the idle timeout.
     pub(crate) fn is_alive(&self, key: &[u8; 32]) -> bool {
         let sessions = self.by_hash.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.get(key).is_some_and(|session| !session.is_over(Instant::now()))
     }
 
-    /// The API server has accepted the session's token again; groups may have changed.
+    /// Records that the API server accepted the token again; groups may have changed.
     pub(crate) fn validated(&self, key: &[u8; 32], identity: Identity) {
         let mut sessions = self.by_hash.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(session) = sessions.get_mut(key) {
@@ -119,7 +118,6 @@ impl Sessions {
 }
 
 impl Session {
-    /// How long ago the API server last accepted its token.
     pub(crate) fn validated_ago(&self) -> Duration {
         self.validated.elapsed()
     }
@@ -129,7 +127,7 @@ impl Session {
     }
 }
 
-/// 256 random bits, fit for a cookie, a URL and a form.
+/// 256 random bits, safe in a cookie, a URL and a form.
 pub(crate) fn random_text() -> String {
     let bytes: [u8; 32] = rand::random();
     hex(&bytes)
@@ -157,10 +155,10 @@ mod tests {
         let who = Identity { name: "ada".into(), groups: vec![], token: crate::api_server::Token::new("") };
         let id = sessions.start_at(unreachable_client(), who, None, start);
 
-        // when a request comes every 50 minutes, then it lives
+        // when a request arrives every 50 minutes, then the session continues
         assert!(sessions.find_at(&id, start + Duration::from_secs(50 * 60)).is_some());
         assert!(sessions.find_at(&id, start + Duration::from_secs(100 * 60)).is_some());
-        // when none comes for more than an hour, then it is over, for good
+        // when none arrives for more than an hour, then the session is over for good
         assert!(sessions.find_at(&id, start + Duration::from_secs(161 * 60)).is_none());
         assert!(sessions.find_at(&id, start + Duration::from_secs(100 * 60)).is_none());
         assert!(sessions.find("somebody else's").is_none());

@@ -1,4 +1,4 @@
-//! A connection whose other end has to take what is written to it.
+//! A connection with a deadline for the remote end to read.
 
 use std::{
     io,
@@ -17,7 +17,7 @@ use tokio::{
 pub(crate) struct WriteDeadline {
     stream: TcpStream,
     limit: Duration,
-    /// Since the last progress; present while a write waits.
+    /// Time since the last progress; present while a write is pending.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 

@@ -1,4 +1,4 @@
-//! Handlers, asked as a browser would ask them.
+//! Handlers, requested as by a browser.
 
 mod cases;
 mod fake;
@@ -28,7 +28,7 @@ use crate::{
 };
 use fake::{Fake, TOKEN};
 
-/// A client for a cluster that is not there.
+/// A client for an unreachable cluster.
 pub(crate) fn unreachable_client() -> Client {
     let refuse = tower::service_fn(|_: Request<kube::client::Body>| async {
         Err::<Response<kube::client::Body>, std::io::Error>(std::io::ErrorKind::ConnectionRefused.into())
@@ -48,13 +48,13 @@ fn etcd() -> Arc<olm_catalog::Package> {
     olm_catalog::shipped().package("etcd").unwrap().unwrap()
 }
 
-/// The CRD of a bundle in the shipped catalog.
+/// The CRDs of a bundle in the shipped catalog.
 fn crds() -> Vec<Value> {
     let bundle = etcd().head().unwrap().bundle().unwrap();
     bundle.crds().cloned().collect()
 }
 
-/// A cluster with etcd installed, and a second version waiting for approval.
+/// A cluster with etcd installed and a newer version that requires approval.
 pub(crate) fn cluster() -> Fake {
     let fake = Fake::default();
     for ns in ["default", "etcd", "olm", "kube-system"] {
@@ -70,7 +70,7 @@ pub(crate) fn cluster() -> Fake {
     csv["metadata"]["creationTimestamp"] = "2026-11-21T09:00:00Z".into();
     csv["metadata"]["annotations"]["olm.targetNamespaces"] = "".into();
     csv["status"] = json!({"phase": "Succeeded", "reason": "InstallSucceeded", "message": "install strategy completed with no errors"});
-    // It watches all namespaces, as its annotation says.
+    // It watches all namespaces, as its annotation states.
     fake.put(
         "/apis/operators.coreos.com/v1/namespaces/etcd/operatorgroups/all",
         json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
@@ -117,14 +117,14 @@ pub(crate) fn cluster() -> Fake {
     fake
 }
 
-/// A browser that is signed in.
+/// A signed-in browser.
 pub(crate) struct Browser {
     pub(crate) router: Router,
     cookie: String,
     csrf: String,
 }
 
-/// A page.
+/// A response.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: http::HeaderMap,
@@ -191,13 +191,13 @@ pub(crate) fn hidden<'a>(page: &'a str, name: &str) -> &'a str {
     page[at..].split('"').next().unwrap()
 }
 
-/// `NAME=VALUE` of the cookies that an answer sets.
+/// `NAME=VALUE` of the cookies that a response sets.
 pub(crate) fn cookies(answer: &Answer) -> Vec<String> {
     let all = answer.headers.get_all(header::SET_COOKIE).iter();
     all.map(|value| value.to_str().unwrap().split(';').next().unwrap().to_owned()).collect()
 }
 
-/// Opens the sign-in page with a link, presses its button.
+/// Opens the sign-in page with a link and presses its button.
 pub(crate) async fn follow_link(router: &Router, link: &str) -> Answer {
     let page = send(router, get(link).body(Body::empty()).unwrap()).await;
     assert_eq!(page.status, StatusCode::OK, "{}", page.text);
@@ -208,7 +208,7 @@ pub(crate) async fn follow_link(router: &Router, link: &str) -> Answer {
         .await
 }
 
-/// Pastes a token into the sign-in page.
+/// Submits a token on the sign-in page.
 pub(crate) async fn paste_token(router: &Router, token: &str, next: &str) -> Answer {
     let page = send(router, get("/login").body(Body::empty()).unwrap()).await;
     let fields = [("browser", hidden(&page.text, "browser")), ("token", token), ("next", next)];
@@ -269,8 +269,8 @@ impl Browser {
     }
 }
 
-/// Not a test: serves the console over the fake cluster, for people to look at. `OLM_WEB_LOOK=127.0.0.1:9999`, and
-/// `OLM_WEB_LOOK_SCENE=failing`, `along` or `upgraded` for other states of it.
+/// Not a test: serves the console over the fake cluster for manual inspection. `OLM_WEB_LOOK=127.0.0.1:9999`,
+/// and `OLM_WEB_LOOK_SCENE=failing`, `along` or `upgraded` for other states.
 #[tokio::test]
 async fn serve_for_a_look() {
     let Ok(address) = std::env::var("OLM_WEB_LOOK") else {

@@ -1,4 +1,4 @@
-//! The console's certificate, from files that are read again when they change.
+//! The console's certificate, reloaded when its files change.
 
 use std::{
     path::PathBuf,
@@ -16,15 +16,15 @@ use rustls::{
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-/// How often the files are compared with what is in use. A kubelet takes longer to write a Secret that changed.
+/// Interval of comparing the files with the certificate in use. A kubelet takes longer to update a mounted
+/// Secret.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Certificate and private key, in PEM.
 #[derive(Clone, Debug)]
 pub struct TlsFiles {
-    /// The certificate, and those between it and its authority.
+    /// The certificate chain without the root.
     pub certificate: PathBuf,
-    /// The private key.
     pub key: PathBuf,
 }
 
@@ -40,7 +40,7 @@ impl ResolvesServerCert for Current {
     }
 }
 
-/// Reads the files now, and again whenever they change. A pair that cannot be used leaves the one before in use.
+/// Reads the files now and whenever they change. An invalid pair leaves the previous one in use.
 pub(crate) fn acceptor(files: TlsFiles, shutdown: CancellationToken) -> Result<TlsAcceptor, String> {
     let pem = read(&files)?;
     let current = Arc::new(Current(RwLock::new(Arc::new(certified(&files, &pem)?))));
@@ -80,7 +80,7 @@ fn reload(files: &TlsFiles, last: &mut Pem, current: &Current) {
         }
         Err(why) => tracing::warn!(why, "failed to reload the TLS certificate; keeping the current one"),
     }
-    // One that is wrong is reported once.
+    // An invalid pair is reported once.
     *last = pem;
 }
 
@@ -133,14 +133,14 @@ mod tests {
         let current = Current(RwLock::new(Arc::new(certified(&files, &last).unwrap())));
         let in_use = || current.0.read().unwrap().cert[0].clone();
         let first = in_use();
-        // when the certificate alone changes, as between two writes, then the old pair stays
+        // when only the certificate changes, as between two writes, then the old pair stays in use
         let key = std::fs::read(&files.key).unwrap();
         write(&files, "b.example");
         let second_key = std::fs::read(&files.key).unwrap();
         std::fs::write(&files.key, key).unwrap();
         reload(&files, &mut last, &current);
         assert_eq!(in_use(), first);
-        // and when the key follows, then the new one is in use
+        // and when the key follows, then the new pair is in use
         std::fs::write(&files.key, second_key).unwrap();
         reload(&files, &mut last, &current);
         let second = in_use();

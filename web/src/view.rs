@@ -1,4 +1,4 @@
-//! Components that pages are made of.
+//! Components of pages.
 
 pub(crate) mod glyph;
 pub(crate) mod layout;

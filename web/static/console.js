@@ -1,7 +1,7 @@
-// The console's only script. Every page works without it; it adds live updates and small comforts.
+// The console's only script. Every page works without it; it adds live updates and conveniences.
 "use strict";
 (() => {
-  // Fragments come from our own server, escaped there; this is the one place where HTML text becomes elements.
+  // The server escapes fragments; HTML text becomes elements only here.
   const policy = window.trustedTypes
     ? window.trustedTypes.createPolicy("olm", { createHTML: (text) => text })
     : { createHTML: (text) => text };
@@ -11,8 +11,8 @@
     return template.content;
   };
 
-  // Makes the children of `old` like those of `fresh`. Elements stay where they can, so that focus, selection, open
-  // sections and the place on the page stay; an element with an id becomes no other.
+  // Updates the children of `old` to match those of `fresh`. Elements are reused to preserve focus, selection, open
+  // sections and the scroll position; an element with an id is only reused for the same id.
   const own = new Set(["open", "title", "aria-busy", "data-sent"]);
   const merge = (old, fresh) => {
     let at = old.firstChild;
@@ -84,13 +84,13 @@
       };
     };
     connect();
-    // A browser has six connections for all its tabs: those that nobody sees give theirs back.
+    // A browser has six connections for all its tabs: hidden tabs close theirs.
     document.addEventListener("visibilitychange", () => (document.hidden ? source.close() : connect()));
     window.addEventListener("pagehide", () => source.close());
     window.addEventListener("pageshow", (event) => event.persisted && connect());
   }
 
-  // A page that waits for something asks again, unless somebody is typing.
+  // A page with pending content reloads, except while the user types.
   const again = document.querySelector("[data-reload]");
   if (again) {
     setInterval(() => {
@@ -98,10 +98,10 @@
     }, Number(again.dataset.reload) * 1000);
   }
 
-  // What only those need who have no script.
+  // Hide buttons that are only needed without JavaScript.
   for (const button of document.querySelectorAll("[data-no-script]")) button.hidden = true;
 
-  // A form whose answer is previewed as it is filled in: <form data-preview="#id">.
+  // A form with a preview that follows its fields: <form data-preview="#id">.
   for (const form of document.querySelectorAll("form[data-preview]")) {
     const id = form.dataset.preview;
     let timer, controller;
@@ -134,7 +134,7 @@
     form.addEventListener("input", (event) => event.target.matches("input[type=text]") && later(350));
   }
 
-  // Search as you type: the cards that do not fit hide; Enter asks the server, which ranks and knows more.
+  // Search as you type: cards without a match are hidden; Enter searches on the server, which ranks and searches more fields.
   const search = document.querySelector("input[data-filter]");
   if (search) {
     const cards = [...document.querySelectorAll("[data-words]")];
@@ -180,7 +180,7 @@
   });
   for (const button of document.querySelectorAll("[data-copy]")) button.hidden = !navigator.clipboard;
 
-  // A form is sent once.
+  // Prevent a second submission of a form.
   document.addEventListener("submit", (event) => {
     const form = event.target;
     if (form.method !== "post") return;
@@ -193,7 +193,7 @@
     for (const button of document.querySelectorAll("button[aria-busy]")) button.removeAttribute("aria-busy");
   });
 
-  // Tab writes an indent in YAML; Escape, then Tab leaves.
+  // Tab inserts an indent in YAML; Escape, then Tab leaves the field.
   for (const area of document.querySelectorAll("textarea.yaml")) {
     let leave = false;
     area.addEventListener("keydown", (event) => {
@@ -206,7 +206,7 @@
     });
   }
 
-  // Absolute times in the reader's own clock, as a tooltip.
+  // Absolute times in the local time zone, as a tooltip.
   function localTimes() {
     for (const time of document.querySelectorAll("time[datetime]")) {
       const text = new Date(time.dateTime).toLocaleString();

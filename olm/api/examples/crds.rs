@@ -1,4 +1,4 @@
-//! Writes our CustomResourceDefinitions as YAML into a folder: `make crds`.
+//! Writes the CustomResourceDefinitions as YAML into a folder: `make crds`.
 
 use std::{error::Error, path::PathBuf};
 

@@ -1,4 +1,4 @@
-//! CatalogSource: where bundles come from.
+//! CatalogSource: the source of a catalog.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::condition::Condition;
 use crate::lenient::{any_object, nul, opt};
 
-/// `spec.sourceType` of a catalog in an image or behind an address.
+/// `spec.sourceType` of a catalog in an image or at the address of a catalog server.
 pub const SOURCE_GRPC: &str = "grpc";
 /// `spec.sourceType` of a catalog in a ConfigMap.
 pub const SOURCE_CONFIGMAP: &str = "configmap";
@@ -19,8 +19,8 @@ pub const SOURCE_INTERNAL: &str = "internal";
 pub const SOURCE_DIRECTORY: &str = "directory";
 /// `spec.sourceType` of a catalog on a web server (not upstream).
 pub const SOURCE_HTTP: &str = "http";
-/// Annotation with an image that names parts of the Kubernetes version, such as
-/// `quay.io/org/catalog:v{kube_major_version}.{kube_minor_version}`; it takes the place of `spec.image`.
+/// Annotation with an image template that contains parts of the Kubernetes version, such as
+/// `quay.io/org/catalog:v{kube_major_version}.{kube_minor_version}`; it replaces `spec.image`.
 pub const ANNOTATION_IMAGE_TEMPLATE: &str = "olm.catalogImageTemplate";
 
 /// What to serve as a catalog.

@@ -1,4 +1,4 @@
-//! Conditions: the one shape that all our status fields share.
+//! Conditions, in one format for the status of every kind.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -79,13 +79,14 @@ impl Condition {
     }
 }
 
-/// The condition of that type.
+/// The condition of a type.
 pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|c| c.type_ == type_)
 }
 
-/// Puts a condition into the list, in place of the one of the same type. The transition time is kept while the status
-/// stays the same. Returns whether anything but times changed, so that a caller can skip a write that says nothing new.
+/// Inserts a condition, or replaces the one of the same type. The transition time is retained while the
+/// status is unchanged. Returns whether anything but times changed, so that the caller can skip a redundant
+/// write.
 pub fn set(conditions: &mut Vec<Condition>, mut new: Condition, now: Timestamp) -> bool {
     match conditions.iter_mut().find(|c| c.type_ == new.type_) {
         Some(old) => {
@@ -113,7 +114,7 @@ pub fn set(conditions: &mut Vec<Condition>, mut new: Condition, now: Timestamp) 
     }
 }
 
-/// Takes the condition of that type out of the list; returns whether it was there.
+/// Removes the condition of a type; returns whether it existed.
 pub fn remove(conditions: &mut Vec<Condition>, type_: &str) -> bool {
     let before = conditions.len();
     conditions.retain(|c| c.type_ != type_);

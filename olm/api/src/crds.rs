@@ -1,7 +1,8 @@
-//! The CustomResourceDefinitions of our kinds, as a real API server accepts them.
+//! The CustomResourceDefinitions of the product, in a form that a real API server accepts.
 //!
-//! They are made from the Rust types. What a type cannot say (what must be there, which words are allowed) stands in the
-//! tables of `constraints`; `make crds` writes the result to `olm/api/crds`, and a test holds the files current.
+//! They are generated from the Rust types. The tables of `constraints` add what a type cannot express
+//! (required fields, enumerations); `make crds` writes the result to `olm/api/crds`, and a test keeps the
+//! files up to date.
 
 mod constraints;
 
@@ -14,7 +15,7 @@ use crate::{
     OperatorGroup, Subscription,
 };
 
-/// All our CRDs, in the order in which users meet them.
+/// All CRDs, in the order in which users encounter them.
 pub fn crds() -> Vec<CustomResourceDefinition> {
     vec![
         finish(CatalogSource::crd(), &[]),
@@ -38,11 +39,11 @@ struct Older {
     without: &'static [&'static str],
 }
 
-/// Longer descriptions (they are Kubernetes' own) are left out.
+/// Longer descriptions (those of Kubernetes types) are omitted.
 const DESCRIPTION: usize = 160;
 
-/// Makes what schemars says into a structural schema: no defaults but those of the tables (serde's defaults are about
-/// reading, not about the API), one short sentence a field.
+/// Converts the output of schemars to a structural schema: only defaults of the tables (serde's defaults
+/// concern reading, not the API), and one short sentence per field.
 fn finish(crd: CustomResourceDefinition, older: &[Older]) -> CustomResourceDefinition {
     let kind = crd.spec.names.kind.clone();
     let mut value = serde_json::to_value(&crd).expect("a CRD made by kube serializes");
@@ -66,7 +67,7 @@ fn finish(crd: CustomResourceDefinition, older: &[Older]) -> CustomResourceDefin
     serde_json::from_value(value).expect("a CRD stays one when keywords of its schema change")
 }
 
-/// Takes a field, and a default that may name it, out of a schema.
+/// Removes a field, and a default that may contain it, from a schema.
 fn remove(schema: &mut Value, path: &str) {
     let Some((holder, field)) = path.rsplit_once('/') else { return };
     let Some(holder) = constraints::at(schema, holder) else { return };
@@ -101,7 +102,7 @@ fn simplify(schema: &mut Value) {
     }
 }
 
-/// schemars writes Rust's integer types; the API server knows int32 and int64 alone and ignores others loudly.
+/// schemars emits Rust's integer types; the API server supports only int32 and int64 and warns about others.
 fn drop_unknown_format(object: &mut Map<String, Value>) {
     let known = ["int32", "int64", "float", "double", "date-time", "byte"];
     if object.get("format").and_then(Value::as_str).is_some_and(|f| !known.contains(&f)) {
@@ -109,7 +110,7 @@ fn drop_unknown_format(object: &mut Map<String, Value>) {
     }
 }
 
-/// `anyOf: [X, null]` is X that may be null; a structural schema has no other use for `anyOf` here.
+/// Replaces `anyOf: [X, null]` by a nullable X; a structural schema has no other use for `anyOf` here.
 fn collapse_nullable(object: &mut Map<String, Value>) {
     let Some(Value::Array(branches)) = object.remove("anyOf") else { return };
     let is_null = |b: &Value| b["type"] == "null" || b["enum"] == json!([null]) || b["nullable"] == true;

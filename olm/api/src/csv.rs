@@ -1,4 +1,4 @@
-//! ClusterServiceVersion: one version of an operator, as its author describes it.
+//! ClusterServiceVersion: one version of an operator, as described by its author.
 
 use std::collections::BTreeMap;
 
@@ -149,17 +149,17 @@ pub struct ClusterServiceVersionSpec {
 }
 
 impl ClusterServiceVersionSpec {
-    /// CRDs it provides.
+    /// CRDs that the operator provides.
     pub fn owned_crds(&self) -> &[CrdDescription] {
         self.custom_resource_definitions.as_ref().map_or(&[], |d| &d.owned)
     }
 
-    /// CRDs it needs.
+    /// CRDs that the operator requires.
     pub fn required_crds(&self) -> &[CrdDescription] {
         self.custom_resource_definitions.as_ref().map_or(&[], |d| &d.required)
     }
 
-    /// Whether the operator says that it can watch namespaces in this way.
+    /// Whether the operator supports an install mode.
     pub fn supports(&self, mode: InstallModeType) -> bool {
         self.install_modes.iter().any(|m| m.type_ == mode && m.supported)
     }

@@ -1,4 +1,4 @@
-//! InstallPlan: a change that waits for approval, or what became of it.
+//! InstallPlan: the plan of a change, with its approval and result.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

@@ -1,4 +1,5 @@
-//! InstallPolicy (not upstream): what may be installed in the namespaces that it selects, and on whose rights.
+//! InstallPolicy (not upstream): limits what may be installed in the selected namespaces, and with whose
+//! rights.
 
 use std::collections::BTreeMap;
 
@@ -68,10 +69,10 @@ pub struct InstallPolicySpec {
 }
 
 impl InstallPolicy {
-    /// Whether it holds in a namespace with these labels.
+    /// Whether the policy applies to a namespace with these labels.
     pub fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
         let Some(selector) = self.spec.namespace_selector.clone() else { return true };
-        // The API server refuses selectors that cannot be read.
+        // The API server refuses invalid selectors.
         Selector::try_from(selector).map_or(true, |selector| selector.matches(labels))
     }
 }

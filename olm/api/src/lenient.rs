@@ -23,8 +23,8 @@ pub(crate) fn is_false(value: &bool) -> bool {
     !*value
 }
 
-/// An enum that is a string on the wire. `default` is what an absent or empty value means, `unknown` what any other
-/// text means: a watch must not stop because one object holds a word we do not know.
+/// An enum that is a string on the wire. `default` stands for an absent or empty value, `unknown` for any
+/// other text: an unknown word in one object must not stop a watch.
 macro_rules! string_enum {
     (
         $(#[$meta:meta])*
@@ -56,7 +56,7 @@ macro_rules! string_enum {
             fn from(text: &str) -> Self {
                 match text {
                     $( $text => Self::$variant, )+
-                    // some enums have a variant whose word is ""; then this arm is its second spelling
+                    // some enums have a variant for ""; then this arm is unreachable
                     #[allow(unreachable_patterns)]
                     "" => Self::$default,
                     _ => Self::$unknown,
@@ -88,22 +88,22 @@ macro_rules! string_enum {
 }
 pub(crate) use string_enum;
 
-/// The schema of a string whose words users write: the API server refuses others with the field path.
+/// The schema of a string that users write: the API server refuses other words with the field path.
 pub(crate) fn closed(words: &[&str]) -> schemars::Schema {
     schemars::json_schema!({ "type": "string", "enum": words })
 }
 
-/// The schema of a string whose words controllers write.
+/// The schema of a string that controllers write.
 pub(crate) fn open(_words: &[&str]) -> schemars::Schema {
     schemars::json_schema!({ "type": "string" })
 }
 
-/// An object whose inside we pass through untouched.
+/// An object that is passed through unchanged.
 pub(crate) fn any_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
 }
 
-/// A list of objects that we pass through untouched.
+/// A list of objects that are passed through unchanged.
 pub(crate) fn any_objects(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "type": "array",
@@ -111,7 +111,7 @@ pub(crate) fn any_objects(_: &mut schemars::SchemaGenerator) -> schemars::Schema
     })
 }
 
-/// Quantities by the name of a resource.
+/// Quantities by resource name.
 pub(crate) fn quantities(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "type": "object",
@@ -119,7 +119,7 @@ pub(crate) fn quantities(_: &mut schemars::SchemaGenerator) -> schemars::Schema 
     })
 }
 
-/// A list of objects with a name, that we pass through untouched.
+/// A list of named objects that are passed through unchanged.
 pub(crate) fn named_objects(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "type": "array",

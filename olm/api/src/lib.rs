@@ -1,10 +1,10 @@
 //! Types of the `operators.coreos.com` API.
 //!
-//! JSON names and defaults are upstream's, so that existing manifests work unchanged; reading is tolerant (unknown
-//! fields are ignored, whatever upstream leaves out may be left out) because these objects come from strangers.
-//! Fields that upstream does not have are optional and say so in their description.
+//! JSON names and defaults are upstream's, so that existing manifests work unchanged. Reading is tolerant
+//! (unknown fields are ignored, and every field that upstream may omit is optional) because these objects are
+//! untrusted. Fields that upstream does not have are optional, and their description marks them.
 
-// every `printcolumn(...)` of kube's derive has its own `type_`; the lint takes them for one list
+// every `printcolumn(...)` of kube's derive has a separate `type_`; the lint treats them as one list
 #![allow(clippy::duplicated_attributes)]
 #![deny(missing_docs)]
 

@@ -1,6 +1,6 @@
-//! Names that go over the wire: labels, annotations, condition types, finalizers.
+//! Names in the API: labels, annotations, condition types, finalizers.
 
-/// The API group of all our kinds.
+/// The API group of all kinds.
 pub const GROUP: &str = "operators.coreos.com";
 
 /// Label: name of the object that owns this one.
@@ -9,9 +9,9 @@ pub const LABEL_OWNER: &str = "olm.owner";
 pub const LABEL_OWNER_NAMESPACE: &str = "olm.owner.namespace";
 /// Label: kind of the owner.
 pub const LABEL_OWNER_KIND: &str = "olm.owner.kind";
-/// Label: `true` on everything that is managed.
+/// Label: `true` on every managed object.
 pub const LABEL_MANAGED: &str = "olm.managed";
-/// Label: namespace a copied object came from.
+/// Label: namespace that a copied object came from.
 pub const LABEL_COPIED_FROM: &str = "olm.copiedFrom";
 /// Label: hash of the Deployment spec that was rendered.
 pub const LABEL_DEPLOYMENT_SPEC_HASH: &str = "olm.deployment-spec-hash";
@@ -19,9 +19,9 @@ pub const LABEL_DEPLOYMENT_SPEC_HASH: &str = "olm.deployment-spec-hash";
 pub const LABEL_PERMISSIONS_HASH: &str = "olm.permissions.hash";
 /// Label: name of the catalog that a generated object came from.
 pub const LABEL_CATALOG_SOURCE: &str = "olm.catalogSource";
-/// Prefix of the label that says which package (`<package>.<namespace>`) an object is a component of.
+/// Prefix of the label with the package (`<package>.<namespace>`) that an object is a component of.
 pub const LABEL_COMPONENT_PREFIX: &str = "operators.coreos.com/";
-/// Prefix of the label on CSVs that says which APIs they provide and require: a hash of the API follows.
+/// Prefix of the label on CSVs with the APIs that they provide and require: a hash of the API follows.
 pub const LABEL_API_PREFIX: &str = "olm.api.";
 /// Value of an API label: the CSV provides it.
 pub const API_PROVIDED: &str = "provided";
@@ -50,59 +50,67 @@ pub const ANNOTATION_SUGGESTED_NAMESPACE: &str = "operatorframework.io/suggested
 pub const ANNOTATION_INITIALIZATION_RESOURCE: &str = "operatorframework.io/initialization-resource";
 /// Annotation on a CSV: sample custom resources, as JSON.
 pub const ANNOTATION_ALM_EXAMPLES: &str = "alm-examples";
-/// Annotation on an OperatorGroup: `true` keeps the catalogs of the product's namespace from its namespace.
+/// Annotation on an OperatorGroup: `true` excludes the catalogs of the product's namespace from its
+/// namespace.
 pub const ANNOTATION_EXCLUDE_GLOBAL: &str = "olm.operatorframework.io/exclude-global-namespace-resolution";
 /// Annotation on a CRD: operator it was installed alongside of (prefix; a hash follows).
 pub const ANNOTATION_INSTALLED_ALONGSIDE: &str = "operatorframework.io/installed-alongside";
-/// Annotation on InstallPlan and approved objects: digest of the plan that was approved (ours).
+/// Annotation on InstallPlan and approved objects: digest of the approved plan (not upstream).
 pub const ANNOTATION_PLAN_DIGEST: &str = "olm.planDigest";
-/// Annotation of an InstallPlan: one line on what it changes.
+/// Annotation on an InstallPlan: summary of its changes in one line.
 pub const ANNOTATION_PLAN_SUMMARY: &str = "olm.planSummary";
-/// Annotation on InstallPlan: digests of the parts of the plan, as JSON, by which a later plan can be compared (ours).
+/// Annotation on InstallPlan: digests of the parts of the plan, as JSON, for comparison with a later plan
+/// (not upstream).
 pub const ANNOTATION_PLAN_PARTS: &str = "olm.planParts";
 
-/// Annotation on a Subscription that a plan made for a dependency: the Subscriptions of the same namespace that need it,
-/// comma-joined (ours). One that nobody made by hand goes with the last of them, where the policy says so.
+/// Annotation on a Subscription that a plan created for a dependency: the Subscriptions of the same namespace
+/// that require it, comma-joined (not upstream). Unless a user created it, it is deleted with the last of
+/// them where the policy says so.
 pub const ANNOTATION_REQUIRED_BY: &str = "olm.requiredBy";
 
-/// Label on the ClusterRoles that let somebody view an API: the manager may list the objects too, to count them before an
-/// operator goes (ours).
+/// Label on the ClusterRoles that grant read access to an API: the manager may list its objects too, to count
+/// them before an operator is removed (not upstream).
 pub const LABEL_AGGREGATE_TO_MANAGER: &str = "operators.coreos.com/aggregate-to-olm-manager";
 
-/// Annotation on InstallPlan: the operators that are installed along, as JSON (ours).
+/// Annotation on InstallPlan: the dependencies that it installs, as JSON (not upstream).
 pub const ANNOTATION_PLAN_ALONG: &str = "olm.planAlong";
-/// Annotation on a Subscription that a plan made: digest of its first plan, which was approved along with that one (ours).
+/// Annotation on a Subscription that a plan created: digest of its first plan, which was approved together
+/// with that one (not upstream).
 pub const ANNOTATION_APPROVED_PLAN: &str = "olm.approvedPlan";
-/// Annotation on a Subscription that a plan made: Subscriptions of the namespace whose operators have to run before its
-/// own is started, comma-joined (ours).
+/// Annotation on a Subscription that a plan created: Subscriptions of the namespace whose operators must run
+/// before its own starts, comma-joined (not upstream).
 pub const ANNOTATION_INSTALL_AFTER: &str = "olm.installAfter";
-/// Annotation on a Subscription: the ClusterServiceVersion that a rollback goes to; `spec.paused` holds from there on
-/// (ours).
+/// Annotation on a Subscription: the ClusterServiceVersion of a rollback; from there on `spec.paused` applies
+/// (not upstream).
 pub const ANNOTATION_ROLLBACK_TO: &str = "olm.rollbackTo";
-/// Annotation on InstallPlan: who approved it (ours; docs/lifecycle.md says where the API server vouches for it).
+/// Annotation on InstallPlan: its approver (not upstream; docs/lifecycle.md states where the API server
+/// vouches for it).
 pub const ANNOTATION_APPROVED_BY: &str = "olm.approvedBy";
-/// Annotation on InstallPlan: the groups of who approved it, one a line (ours; recorded by the API server, as they were then).
+/// Annotation on InstallPlan: the groups of its approver at that time, one per line (not upstream; recorded
+/// by the API server).
 pub const ANNOTATION_APPROVED_BY_GROUPS: &str = "olm.approvedByGroups";
-/// Annotation on Subscription, OperatorGroup, ClusterServiceVersion and InstallPolicy: the user who last changed what is asked for (ours; recorded by
-/// the API server, see docs/security.md). A ClusterServiceVersion of an approved plan has none.
+/// Annotation on Subscription, OperatorGroup, ClusterServiceVersion and InstallPolicy: the user who last
+/// changed the request (not upstream; recorded by the API server, see docs/security.md). A
+/// ClusterServiceVersion of an approved plan has none.
 pub const ANNOTATION_REQUESTED_BY: &str = "olm.requestedBy";
-/// Annotation beside [`ANNOTATION_REQUESTED_BY`]: the groups of that user, one a line (ours; recorded by the API server, as they were
-/// then).
+/// Annotation next to [`ANNOTATION_REQUESTED_BY`]: the groups of that user at that time, one per line (not
+/// upstream; recorded by the API server).
 pub const ANNOTATION_REQUESTED_BY_GROUPS: &str = "olm.requestedByGroups";
-/// Annotation on InstallPlan: digest of what is applied, by which a plan that was begun is recognised (ours; the manager alone writes
-/// it).
+/// Annotation on InstallPlan: digest of the applied content, which identifies a plan in progress (not
+/// upstream; only the manager writes it).
 pub const ANNOTATION_CONTENT_DIGEST: &str = "olm.contentDigest";
-/// Annotation on InstallPlan: the first of two approvals that an InstallPolicy asks for, as JSON (ours; the manager alone writes it).
+/// Annotation on InstallPlan: the first of two approvals that an InstallPolicy requires, as JSON (not
+/// upstream; only the manager writes it).
 pub const ANNOTATION_FIRST_APPROVAL: &str = "olm.firstApproval";
-/// Annotation on InstallPlan: the rights for which the plan waits for an approver who holds them (ours).
+/// Annotation on InstallPlan: the rights that its approver must hold (not upstream).
 pub const ANNOTATION_APPROVAL_NEEDED: &str = "olm.approvalNeeded";
 
-/// Environment variable that tells an operator the name of its OperatorCondition.
+/// Environment variable with the name of the operator's OperatorCondition.
 pub const ENV_OPERATOR_CONDITION_NAME: &str = "OPERATOR_CONDITION_NAME";
 
 /// Finalizer that cleans up the cluster-scoped objects of a CSV.
 pub const FINALIZER_CSV_CLEANUP: &str = "operators.coreos.com/csv-cleanup";
-/// Finalizer that applies `deletionPolicy` of a Subscription (ours).
+/// Finalizer that applies `deletionPolicy` of a Subscription (not upstream).
 pub const FINALIZER_SUBSCRIPTION_CLEANUP: &str = "operators.coreos.com/subscription-cleanup";
 
 /// Field manager of the manager.
@@ -112,17 +120,17 @@ pub const FIELD_MANAGER_CONSOLE: &str = "olm.console";
 /// Field manager of the command line.
 pub const FIELD_MANAGER_CLI: &str = "olm.cli";
 
-/// Subscription condition: a catalog it needs cannot be read.
+/// Subscription condition: a catalog that it requires is unreadable.
 pub const CONDITION_CATALOG_SOURCES_UNHEALTHY: &str = "CatalogSourcesUnhealthy";
-/// Subscription condition: no bundle can be chosen.
+/// Subscription condition: no bundle satisfies it.
 pub const CONDITION_RESOLUTION_FAILED: &str = "ResolutionFailed";
-/// Subscription condition: its InstallPlan is waiting or at work.
+/// Subscription condition: its InstallPlan is pending or in progress.
 pub const CONDITION_INSTALL_PLAN_PENDING: &str = "InstallPlanPending";
 /// Subscription condition: its InstallPlan failed.
 pub const CONDITION_INSTALL_PLAN_FAILED: &str = "InstallPlanFailed";
-/// Subscription condition: its InstallPlan is gone.
+/// Subscription condition: its InstallPlan does not exist.
 pub const CONDITION_INSTALL_PLAN_MISSING: &str = "InstallPlanMissing";
-/// Subscription condition: the bundle could not be read.
+/// Subscription condition: the bundle is unreadable.
 pub const CONDITION_BUNDLE_UNPACK_FAILED: &str = "BundleUnpackFailed";
 /// Subscription condition: package, channel or bundle is deprecated.
 pub const CONDITION_DEPRECATED: &str = "Deprecated";
@@ -132,35 +140,35 @@ pub const CONDITION_PACKAGE_DEPRECATED: &str = "PackageDeprecated";
 pub const CONDITION_CHANNEL_DEPRECATED: &str = "ChannelDeprecated";
 /// Subscription condition: the bundle is deprecated.
 pub const CONDITION_BUNDLE_DEPRECATED: &str = "BundleDeprecated";
-/// Subscription condition: it is deleted, and its `deletionPolicy` cannot be carried out (ours).
+/// Subscription condition: it is being deleted, and its `deletionPolicy` cannot be applied (not upstream).
 pub const CONDITION_DELETION_HELD: &str = "DeletionHeld";
-/// Condition of kstatus: all is as it should be.
+/// Condition of kstatus: the desired state is reached.
 pub const CONDITION_READY: &str = "Ready";
-/// Condition of kstatus, only there when true: it is on its way.
+/// Condition of kstatus, present only when true: reconciliation is in progress.
 pub const CONDITION_RECONCILING: &str = "Reconciling";
-/// Condition of kstatus, only there when true: it does not get on without somebody.
+/// Condition of kstatus, present only when true: progress requires an action of a user.
 pub const CONDITION_STALLED: &str = "Stalled";
-/// InstallPlan condition: the plan was made.
+/// InstallPlan condition: the plan was created.
 pub const CONDITION_RESOLVED: &str = "Resolved";
-/// InstallPlan condition: the plan was carried out.
+/// InstallPlan condition: the plan was applied.
 pub const CONDITION_INSTALLED: &str = "Installed";
-/// OperatorCondition: the operator may be replaced.
+/// OperatorCondition: the operator may be upgraded.
 pub const CONDITION_UPGRADEABLE: &str = "Upgradeable";
-/// OperatorGroup condition: the account that it names cannot be used.
+/// OperatorGroup condition: the specified ServiceAccount is unusable.
 pub const CONDITION_OPERATOR_GROUP_SERVICE_ACCOUNT: &str = "OperatorGroupServiceAccount";
-/// OperatorGroup condition: there are several in the namespace.
+/// OperatorGroup condition: the namespace has several.
 pub const CONDITION_MULTIPLE_OPERATOR_GROUPS: &str = "MultipleOperatorGroup";
-/// An OperatorGroup chooses more namespaces than an operator can be told (not upstream).
+/// OperatorGroup condition: it selects more namespaces than an operator can receive (not upstream).
 pub const CONDITION_TOO_MANY_NAMESPACES: &str = "TooManyNamespaces";
 
-/// The label key that marks components of a package: `operators.coreos.com/<package>.<namespace>`. Its name part is at
-/// most 63 characters, as the API server wants it; upstream cuts the same way.
+/// The label key for components of a package: `operators.coreos.com/<package>.<namespace>`. Its name part is
+/// truncated to 63 characters, the limit of the API server, in the same way as upstream.
 pub fn component_label(package: &str, namespace: &str) -> String {
     let name: String = format!("{package}.{namespace}").chars().take(63).collect();
     format!("{LABEL_COMPONENT_PREFIX}{}", name.trim_end_matches(['.', '-', '_']))
 }
 
-/// The labels that say which ClusterServiceVersion owns an object, and that it is managed.
+/// The labels of a managed object that is owned by a ClusterServiceVersion.
 pub fn owner_labels(csv: &str, namespace: &str) -> [(&'static str, String); 4] {
     [
         (LABEL_OWNER, csv.to_owned()),

@@ -1,8 +1,9 @@
-//! OLMConfig: cluster-wide switches of upstream. There is one, named `cluster`.
+//! OLMConfig: cluster-wide settings of upstream, in a single object named `cluster`.
 //!
-//! Both features are about parts that this product does not have. They are read and kept, so that manifests which set
-//! them apply and users can see that nothing came of it: the manager writes the condition `DisabledCopiedCSVs` as
-//! upstream does for "disabled", because there are no copied ClusterServiceVersions here.
+//! Both features concern parts that this product does not have. They are read and retained, so that manifests
+//! with them apply and users can see that they have no effect: the manager writes the condition
+//! `DisabledCopiedCSVs` as upstream does for "disabled", because there are no copied ClusterServiceVersions
+//! here.
 
 use kube::CustomResource;
 use schemars::JsonSchema;

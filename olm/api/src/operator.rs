@@ -1,4 +1,4 @@
-//! Operator: a summary of everything that belongs to one package in one namespace.
+//! Operator: a summary of the components of one package in one namespace.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::CustomResource;

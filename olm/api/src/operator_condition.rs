@@ -1,4 +1,4 @@
-//! OperatorCondition: how an operator talks back, above all `Upgradeable`.
+//! OperatorCondition: status that an operator reports to the manager, above all `Upgradeable`.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -52,8 +52,8 @@ pub struct OperatorConditionStatus {
 }
 
 impl OperatorCondition {
-    /// Whether the operator may be replaced by a newer version, else why not. An override of the administrator wins;
-    /// a condition that was written for an older generation does not count as a yes.
+    /// Whether the operator may be upgraded, else why not. An administrator's override takes precedence; a
+    /// condition for an older generation does not count as a yes.
     pub fn upgradeable(&self) -> Result<(), String> {
         let why = |c: &Condition| {
             let reason = c.reason.as_deref().unwrap_or("no reason given");

@@ -1,4 +1,4 @@
-//! OperatorGroup: which namespaces the operators of a namespace watch.
+//! OperatorGroup: the namespaces that the operators of its namespace watch.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};

@@ -1,4 +1,4 @@
-//! A value that several objects may share in memory.
+//! A value that several objects can share in memory.
 
 use std::{
     ops::{Deref, DerefMut},
@@ -7,13 +7,13 @@ use std::{
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A part of an object that many objects have alike: whoever keeps many of them keeps it once. It reads and writes like the
-/// value itself; a change makes a copy first.
+/// A part that is equal in many objects, so that a cache of them stores it once. It serializes like the value itself;
+/// a change makes a copy first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shared<T>(Arc<T>);
 
 impl<T> Shared<T> {
-    /// The value, to be compared and kept by address.
+    /// The shared value, for comparison and deduplication by address.
     #[must_use]
     pub fn arc(&self) -> &Arc<T> {
         &self.0

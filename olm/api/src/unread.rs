@@ -1,12 +1,12 @@
-//! A part of an object that stays text until somebody reads it.
+//! A part of an object that is parsed only on demand.
 
 use std::marker::PhantomData;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
-/// A value that is large and seldom read: what keeps many objects carries it along as the JSON that it came as. One that is the default of
-/// its type is left out. It comes from JSON alone.
+/// A large and rarely read value: a cache of many objects stores it as the JSON it was read from. The default of its
+/// type is omitted. It can be read from JSON only.
 #[derive(Clone, Debug)]
 pub struct Unread<T> {
     /// `None` is the default.
@@ -21,7 +21,7 @@ impl<T> Default for Unread<T> {
 }
 
 impl<T> Unread<T> {
-    /// Whether it is the default.
+    /// Whether the value is the default.
     #[must_use]
     pub fn is_default(&self) -> bool {
         self.text.is_none()
@@ -29,7 +29,7 @@ impl<T> Unread<T> {
 }
 
 impl<T: DeserializeOwned + Default> Unread<T> {
-    /// The value. What is not one counts as the default.
+    /// The parsed value. Invalid content is treated as the default.
     #[must_use]
     pub fn read(&self) -> T {
         let read = self.text.as_ref().and_then(|text| serde_json::from_str(text.get()).ok());
@@ -45,7 +45,8 @@ impl<T: Serialize + Default + PartialEq> From<T> for Unread<T> {
 }
 
 impl<T: DeserializeOwned + Default + PartialEq> PartialEq for Unread<T> {
-    /// The same text is the same value. Servers write the same value in several ways: of different texts the values count.
+    /// Equal texts are equal values. Servers serialize the same value in different ways, so different texts
+    /// are compared by value.
     fn eq(&self, other: &Self) -> bool {
         let [one, another] = [self, other].map(|part| part.text.as_deref().map(RawValue::get));
         one == another || self.read() == other.read()
@@ -90,14 +91,14 @@ mod tests {
         }
         let object: Object = serde_json::from_value(json!({ "list": [1, 2] })).unwrap();
         assert_eq!(object.list.read(), [1, 2]);
-        // written otherwise it is the same
+        // a different formatting is the same value
         assert_eq!(object, serde_json::from_str(r#"{ "list": [ 1, 2 ] }"#).unwrap());
         assert_eq!(object, Object { list: vec![1, 2].into() });
         assert_ne!(object, Object { list: vec![2, 1].into() });
         for nothing in ["{}", r#"{"list":null}"#, r#"{"list":[]}"#] {
             assert_eq!(serde_json::from_str::<Object>(nothing).unwrap(), Object { list: Vec::new().into() });
         }
-        // what is no such value is nothing to fall over
+        // invalid content is not an error
         assert!(serde_json::from_str::<Object>(r#"{"list":{"a":"b"}}"#).unwrap().list.read().is_empty());
     }
 }

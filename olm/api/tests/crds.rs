@@ -1,5 +1,5 @@
-//! Our CustomResourceDefinitions beside upstream's: what users apply there, they apply here.
-// the lints let `#[test]` functions panic, not the helpers they share
+//! Comparison of the CustomResourceDefinitions with upstream's: a manifest that applies there applies here.
+// the lints exempt `#[test]` functions, not their helpers
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +31,8 @@ fn yaml_files(dir: &Path, list: &mut Vec<PathBuf>) {
     }
 }
 
-/// The documents of a file, and the items of lists in it; those that are no YAML are left out (there are such files on purpose).
+/// The documents of a file, and the items of lists in it; invalid YAML is skipped (some files are invalid on
+/// purpose).
 fn documents(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap();
     let mut objects: Vec<Value> = serde_yaml::Deserializer::from_str(&text)
@@ -85,7 +86,7 @@ fn an_api_server_takes_them() {
 
 // ---- field by field ----
 
-/// Keywords that say nothing about which objects are valid.
+/// Keywords that do not affect validation.
 const NO_MATTER: &[&str] = &[
     "description",
     "properties",
@@ -96,10 +97,10 @@ const NO_MATTER: &[&str] = &[
     "nullable",
 ];
 
-/// What upstream's schema says and ours does not, as `<path>: <what>`.
+/// Constraints of upstream's schema that ours lacks, as `<path>: <what>`.
 fn compare(upstream: &Value, ours: &Value, path: &str, list: &mut Vec<String>) {
     if ours["x-kubernetes-preserve-unknown-fields"] == true && ours.get("properties").is_none() {
-        // one line for the whole of what is passed through
+        // one line for a whole subtree that is passed through
         if upstream["x-kubernetes-preserve-unknown-fields"] != true && upstream.get("properties").is_some() {
             list.push(format!("{path}: not looked into"));
         }
@@ -145,7 +146,7 @@ fn compare(upstream: &Value, ours: &Value, path: &str, list: &mut Vec<String>) {
                 .push(format!("{path}: {key} is {} and not {value}", ours.get(key).unwrap_or(&Value::Null))),
         }
     }
-    // stricter than upstream is what would refuse a manifest that works there
+    // a stricter rule than upstream's refuses a manifest that works there
     for key in [
         "required",
         "enum",
@@ -190,7 +191,8 @@ fn compare(upstream: &Value, ours: &Value, path: &str, list: &mut Vec<String>) {
     }
 }
 
-/// The list of differences, with a reason each: lines of the form "- `<difference>`: <reason>", where a difference may end in `*`.
+/// The list of differences with their reasons: lines of the form "- `<difference>`: <reason>", where a
+/// difference may end in `*`.
 fn reasons() -> Vec<String> {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/api-differences.md");
     let text = std::fs::read_to_string(file).unwrap();
@@ -281,7 +283,7 @@ fn compiled(crds: &[Value]) -> BTreeMap<(String, String), Schema> {
     out
 }
 
-/// What `kubectl apply --validate=strict` would say.
+/// The errors of `kubectl apply --validate=strict`.
 fn strict(schema: &Schema, object: &Value) -> BTreeSet<String> {
     let mut object = object.clone();
     let unknown = schema.prune(&mut object).into_iter().map(|path| format!("unknown field {path}"));
@@ -314,12 +316,12 @@ fn every_real_object_that_upstream_takes_we_take_strictly() {
                 count.0 += 1;
                 count.1 += u32::from(theirs.is_empty());
                 let place = || format!("{}: {kind} {}", file.display(), object["metadata"]["name"]);
-                // also of what upstream does not take strictly: nothing is wrong here alone
+                // also for objects that upstream refuses: they must have no additional errors here
                 let here_alone: Vec<&String> = mine.difference(&theirs).collect();
                 if !here_alone.is_empty() {
                     refused.push(format!("{}: {here_alone:?}", place()));
                 }
-                // OLM's Go types fill in what a bundle leaves out; a manifest is applied as it is
+                // OLM's Go types fill in missing fields of a bundle; a manifest is applied unchanged
                 let lacks: Vec<&String> = mine.iter().filter(|e| e.contains("Required value")).collect();
                 if folder == "bundles" && !lacks.is_empty() {
                     refused.push(format!("{}: {lacks:?}", place()));
@@ -333,7 +335,7 @@ fn every_real_object_that_upstream_takes_we_take_strictly() {
     for (kind, (all, good)) in &counts {
         println!("{kind}: {all} objects, {good} accepted by upstream's schema and by ours");
     }
-    // the known ones are inside of DeploymentSpecs, which are checked when they are rendered
+    // the known ones are inside DeploymentSpecs, which are validated when they are rendered
     println!("accepted by ours alone: {}\n{}", loose.len(), loose.join("\n"));
     assert!(counts["ClusterServiceVersion"].1 >= 190, "{counts:?}");
     assert!(refused.is_empty(), "{}", refused.join("\n"));

@@ -1,5 +1,5 @@
-//! Real manifests go through our types without losing what the types know.
-// the lints let `#[test]` functions panic, not the helpers they share
+//! Real manifests round-trip through the types without losing known fields.
+// the lints exempt `#[test]` functions, not their helpers
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::collections::BTreeSet;
@@ -34,7 +34,7 @@ fn yaml_files(dir: &Path, list: &mut Vec<PathBuf>) {
     }
 }
 
-/// The documents of a file; those that are no YAML are left out (there are such files on purpose).
+/// The documents of a file; invalid YAML is skipped (some files are invalid on purpose).
 fn documents(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap();
     serde_yaml::Deserializer::from_str(&text)
@@ -42,7 +42,8 @@ fn documents(path: &Path) -> Vec<Value> {
         .collect()
 }
 
-/// What `after` lost of `before`, as JSON pointers. Nothing, an empty text, an empty list and `false` are the same.
+/// The parts of `before` that `after` lost, as JSON pointers. Absent, an empty text, an empty list and
+/// `false` are equal.
 fn lost(before: &Value, after: &Value, path: &str, list: &mut Vec<String>) {
     let empty = |v: &Value| {
         v.is_null()
@@ -68,7 +69,7 @@ fn lost(before: &Value, after: &Value, path: &str, list: &mut Vec<String>) {
             }
         }
         (a, b) if a == b || (empty(a) && empty(b)) => {}
-        // times are written in one spelling
+        // times are compared in one format
         (Value::String(a), Value::String(b))
             if a.starts_with("20") && a.trim_end_matches('Z')[..19] == b[..19] => {}
         _ => list.push(path.to_owned()),
@@ -94,7 +95,7 @@ fn every_real_csv_survives() {
             count += 1;
             match round_trip::<ClusterServiceVersion>(object) {
                 Ok(list) => {
-                    // the position in lists does not matter for the report
+                    // the report ignores positions in lists
                     gone.extend(list.into_iter().map(|p| {
                         p.split('/')
                             .map(|s| if s.parse::<u32>().is_ok() { "N" } else { s })
@@ -109,15 +110,16 @@ fn every_real_csv_survives() {
     println!("{count} ClusterServiceVersions");
     assert!(count >= 200, "only {count} found under {}", dir.display());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    // what real authors write and upstream's types do not have either
+    // fields of real manifests that upstream's types do not have either
     let unknown: Vec<&String> =
         gone.iter().filter(|p| !NOT_IN_THE_API.iter().any(|k| p.starts_with(k))).collect();
     assert!(unknown.is_empty(), "{unknown:#?}");
 }
 
-/// Fields of real manifests that upstream's API does not have: slips of their authors, pruned by any API server.
+/// Fields of real manifests that upstream's API does not have: mistakes of their authors, pruned by any API
+/// server.
 const NOT_IN_THE_API: &[&str] = &[
-    // not operators.coreos.com/v1alpha1, but what came before it
+    // not operators.coreos.com/v1alpha1, but its predecessor
     "/apiVersion",
     "/spec/MinKubeVersion",
     "/spec/customresourcedefinitions/owned/N/group",
@@ -133,7 +135,7 @@ fn what_olm_v0_leaves_in_a_cluster_can_be_read() {
     let mut kinds = BTreeSet::new();
     for file in files {
         let mut objects = documents(&file);
-        // `kubectl get -o yaml` writes lists
+        // `kubectl get -o yaml` outputs lists
         let items: Vec<Value> =
             objects.iter().filter_map(|o| o["items"].as_array()).flatten().cloned().collect();
         objects.extend(items);
@@ -173,7 +175,7 @@ fn nulls_unknown_fields_and_unknown_words_are_read() {
     }))
     .unwrap();
     assert_eq!(sub.spec.channel, None);
-    // the careful reading of a word that is not known
+    // an unknown word has the safe meaning
     assert_eq!(sub.spec.install_plan_approval, olm_api::subscription::Approval::Manual);
     assert!(sub.status.unwrap().conditions.is_empty());
     let defaults: olm_api::SubscriptionSpec = serde_json::from_value(json!({})).unwrap();
@@ -272,7 +274,7 @@ fn crds_are_structural_and_small() {
         assert_eq!(value["spec"]["names"]["categories"], json!(["olm"]), "{name}");
         for version in value["spec"]["versions"].as_array().unwrap() {
             let schema = &version["schema"]["openAPIV3Schema"];
-            // A policy is only read.
+            // A policy has no status.
             let status = if schema["properties"]["status"].is_null() { Value::Null } else { json!({}) };
             assert_eq!(version["subresources"]["status"], status, "{name}");
             let mut errors = Vec::new();

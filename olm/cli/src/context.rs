@@ -1,5 +1,5 @@
-//! Which cluster: `--kubeconfig` and `--context`, then `KUBECONFIG`, then `~/.kube/config`, then the pod's own
-//! ServiceAccount, then a running dev cluster.
+//! Selection of the cluster: `--kubeconfig` and `--context`, then `KUBECONFIG`, then `~/.kube/config`, then
+//! the pod's ServiceAccount, then a running dev cluster.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::{
     exit::{Code, Failure},
 };
 
-/// Where `olm up` keeps its state unless told otherwise: `$XDG_DATA_HOME/olm`, else `~/.local/share/olm`.
+/// Default folder for the state of `olm up`: `$XDG_DATA_HOME/olm`, else `~/.local/share/olm`.
 pub fn default_data_dir() -> PathBuf {
     let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_else(|| "/root".into()));
     match std::env::var_os("XDG_DATA_HOME") {
@@ -22,7 +22,7 @@ pub fn default_data_dir() -> PathBuf {
     }
 }
 
-/// A client for the cluster that the flags and the environment name.
+/// A client for the cluster that the flags and the environment select.
 pub async fn connect(global: &Global) -> Result<Client, Failure> {
     olm_client::connect(config(global).await?).map_err(Failure::from)
 }

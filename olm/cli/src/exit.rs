@@ -1,4 +1,4 @@
-//! How the command ends: one code per cause, and a failure that says what to do next.
+//! Exit codes by cause, and failures with hints.
 
 use std::{fmt::Write as _, io::IsTerminal as _};
 
@@ -7,12 +7,12 @@ use crate::output::printable;
 /// Exit codes, stable and documented in `olm --help`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
-    /// Anything not named below.
+    /// Any other failure.
     Unexpected,
-    /// The answer of a command that checks or compares: not valid, or different. It is 1, as opm, operator-sdk and
-    /// diff have it.
+    /// Negative result of a command that validates or compares: invalid, or different. It is 1, like in opm,
+    /// operator-sdk and diff.
     No,
-    /// The command line is wrong.
+    /// Invalid command line.
     Usage,
     /// Package, catalog, channel, version or installation not found.
     NotFound,
@@ -20,13 +20,12 @@ pub enum Code {
     Refused,
     /// No version satisfies the request.
     Unresolvable,
-    /// It did not happen in time.
     Timeout,
-    /// The user may not do this.
+    /// The user lacks permission.
     Forbidden,
-    /// Waiting for approval.
+    /// The plan requires approval.
     NeedsApproval,
-    /// A command that checks or compares could not find out.
+    /// A command that validates or compares failed to determine the result.
     Unanswered,
     /// Interrupted from the keyboard.
     Interrupted,
@@ -43,14 +42,14 @@ impl Code {
             Self::Timeout => 6,
             Self::Forbidden => 7,
             Self::NeedsApproval => 8,
-            // 9 is left for bulk operations that are done in part.
+            // 9 is reserved for bulk operations that complete partially.
             Self::Unanswered => 10,
             Self::Interrupted => 130,
         }
     }
 }
 
-/// Shown at the end of `olm --help`.
+/// Part of `olm --help`.
 pub const HELP: &str = "\
 Exit codes:
   0 done, or nothing to do    5 no version satisfies the request
@@ -61,7 +60,7 @@ Exit codes:
   validate, diff, build --check and plan --exit-code exit with 1 for \"not valid\" or \"different\", and with 10 when
   the check itself failed";
 
-/// A command that failed: what happened, and what may help.
+/// A failed command: the error, and hints.
 #[derive(Debug)]
 pub struct Failure {
     pub code: Code,
@@ -74,12 +73,12 @@ impl Failure {
         Self { code, message: message.into(), hints: Vec::new() }
     }
 
-    /// The answer no, where the command has said all there is to say.
+    /// The negative result of a command that has already printed its output.
     pub fn no() -> Self {
         Self::new(Code::No, "")
     }
 
-    /// For commands whose exit code 1 is an answer: an unexpected error is told apart from it.
+    /// For commands with 1 as a result: unexpected errors get another code.
     #[must_use]
     pub fn unanswered(mut self) -> Self {
         if self.code == Code::Unexpected {
@@ -103,7 +102,7 @@ impl Failure {
             return String::new();
         }
         let (red, cyan, off) = if color { ("\x1b[31m", "\x1b[36m", "\x1b[0m") } else { ("", "", "") };
-        // Messages quote what strangers wrote.
+        // Messages contain untrusted text.
         let lines: Vec<String> = self.message.trim_end().lines().map(printable).collect();
         let mut out = format!("{red}error{off}: {}\n", lines.join("\n"));
         for hint in &self.hints {
@@ -120,7 +119,7 @@ impl From<anyhow::Error> for Failure {
 }
 
 impl From<&olm_catalog::Unknown> for Failure {
-    /// The error names the nearest.
+    /// The error lists similar names.
     fn from(unknown: &olm_catalog::Unknown) -> Self {
         Self::new(Code::NotFound, unknown.to_string())
     }

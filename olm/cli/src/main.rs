@@ -1,4 +1,4 @@
-//! The command `olm`: installs, upgrades and removes operators; `olm up` starts a cluster to do it in.
+//! The command `olm`: installs, upgrades and removes operators; `olm up` starts a dev cluster.
 
 mod args;
 mod commands;
@@ -18,12 +18,12 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser as _};
 use clap_complete::CompleteEnv;
 
-/// What a page of a list or a catalog needed for a moment goes back to the system soon; see `.cargo/config.toml`.
+/// Returns unused memory to the system soon; see `.cargo/config.toml`.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    // The node agent starts this very binary again as a pod's first process: that must come before anything else.
+    // The node agent starts this binary again as a pod's first process, which must run before anything else.
     #[cfg(feature = "devcluster")]
     olm_devcluster::node::maybe_run_helper();
 
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     }
     let args = args::Args::parse();
 
-    // A user namespace can only be entered while the process has one thread.
+    // A user namespace can only be entered while the process has a single thread.
     #[cfg(feature = "devcluster")]
     if matches!(args.command, args::Command::Up(_)) {
         olm_devcluster::node::enter_user_namespace_if_needed();
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     };
     let color = args.global.color.enabled_on_stderr();
     let result = runtime.block_on(commands::run(args));
-    // Blocking threads (standard input, DNS) must not hold up the exit.
+    // Blocking threads (standard input, DNS) must not delay the exit.
     runtime.shutdown_timeout(std::time::Duration::from_millis(200));
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -63,7 +63,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Answers a shell that wants to complete a line; whatever goes wrong there, nobody wants to read in the middle of it.
+/// Handles a shell's request for completion; errors are suppressed, as they would appear in the middle of the
+/// command line.
 fn completes() -> bool {
     let here = std::env::current_dir().ok();
     let done = CompleteEnv::with_factory(args::Args::command)
@@ -72,8 +73,8 @@ fn completes() -> bool {
     done.unwrap_or(true)
 }
 
-/// What is logged. The client library's own errors are told by whoever asked; and an answer that it cannot read it would log whole, were it
-/// a Secret.
+/// Log filter. Callers report errors of the client library; its own log would contain the full unparsable
+/// response, possibly a Secret.
 const fn logged(serving: bool, verbose: u8) -> &'static str {
     match (serving, verbose) {
         (true, 0) => "info,kube=warn,hyper=warn,kube_client::client=off",
@@ -85,7 +86,7 @@ const fn logged(serving: bool, verbose: u8) -> &'static str {
     }
 }
 
-/// Logs go to standard error; `OLM_LOG` chooses what (default: warnings, and the servers' own progress).
+/// Logs go to standard error; `OLM_LOG` sets the filter (default: warnings, and progress of servers).
 fn init_tracing(args: &args::Args) {
     use tracing_subscriber::{EnvFilter, fmt};
     let serving = args.command.is_server();
@@ -110,7 +111,7 @@ mod tests {
         for (serving, verbose) in [(true, 0), (true, 1), (false, 0), (false, 1), (false, 2)] {
             let filter = EnvFilter::new(super::logged(serving, verbose));
             tracing::subscriber::with_default(fmt().with_env_filter(filter).finish(), || {
-                // where the client library writes answers that it cannot read
+                // target of the client library's log of unparsable responses
                 assert!(!enabled!(target: "kube_client::client", Level::ERROR));
                 assert!(enabled!(target: "olm_manager::run", Level::ERROR));
             });

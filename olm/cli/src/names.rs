@@ -1,6 +1,6 @@
-//! The packages of the cluster's catalogs by name, for shell completion: kept in the user's cache folder by every command
-//! that reads the catalogs, and read anew when that was too long ago. Nothing here fails, prints, or takes long: a shell is
-//! waiting.
+//! Package names for shell completion: every command that reads the cluster's catalogs caches them in the
+//! user's cache folder, and completion refreshes an old cache. Errors are ignored and time is limited,
+//! because a shell is waiting.
 
 use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
@@ -18,34 +18,33 @@ use crate::{
     output::printable,
 };
 
-/// Older names are asked for again.
+/// Names older than this are fetched again.
 const FRESH: Duration = Duration::from_secs(600);
 
-/// Longer, and a person at a shell feels it.
+/// A longer delay is noticeable in a shell.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// A package.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Known {
     pub name: String,
-    /// What it is, for shells that show it.
+    /// A description for shells that show one.
     pub says: String,
 }
 
-/// The packages of the cluster that the command line names so far.
+/// The packages of the cluster that the partial command line selects.
 pub fn known() -> Vec<Known> {
     let global = global();
     let Some(path) = cache_file(&global) else { return Vec::new() };
     let age = std::fs::metadata(&path).and_then(|file| file.modified());
     let age = age.ok().and_then(|then| SystemTime::now().duration_since(then).ok());
     if age.is_none_or(|age| age > FRESH) {
-        // What is there is better than nothing where the cluster does not answer in time.
+        // Old names are better than none when the cluster does not answer in time.
         ask(&global);
     }
     read(&path)
 }
 
-/// Keeps the names of catalogs that were read anyway.
+/// Caches the names of catalogs that a command has read.
 pub fn keep(global: &Global, catalogs: &[LoadedCatalog]) {
     let Some(path) = cache_file(global) else { return };
     let summaries = catalogs.iter().flat_map(|catalog| catalog.catalog.summaries());
@@ -55,11 +54,11 @@ pub fn keep(global: &Global, catalogs: &[LoadedCatalog]) {
         .collect();
     names.sort_by(|a, b| a.name.cmp(&b.name));
     names.dedup_by(|a, b| a.name == b.name);
-    // Completion without the cache is slower, not wrong.
+    // Completion works without the cache, only slower.
     _ = write(&path, &names);
 }
 
-/// A name that a shell could take for something else is not offered to it.
+/// Names with special characters of shells are not offered.
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_'))
 }
@@ -73,13 +72,13 @@ fn read(path: &Path) -> Vec<Known> {
 fn write(path: &Path, names: &[Known]) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)?;
-    // Two shells may complete at a time.
+    // Concurrent completions write separate files.
     let partial = path.with_extension(format!("{}", std::process::id()));
     std::fs::write(&partial, serde_json::to_vec(names)?)?;
     std::fs::rename(&partial, path)
 }
 
-/// Asks the cluster, for as long as a shell may wait.
+/// Fetches the names from the cluster, within the time limit.
 fn ask(global: &Global) {
     _ = rustls::crypto::ring::default_provider().install_default();
     let Ok(runtime) = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()
@@ -98,7 +97,7 @@ fn ask(global: &Global) {
     runtime.shutdown_background();
 }
 
-/// `$XDG_CACHE_HOME/olm/names/HASH.json`: one for each cluster and user.
+/// `$XDG_CACHE_HOME/olm/names/HASH.json`, per cluster and user.
 fn cache_file(global: &Global) -> Option<PathBuf> {
     let var = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let root = match (var("XDG_CACHE_HOME"), var("HOME")) {
@@ -111,8 +110,8 @@ fn cache_file(global: &Global) -> Option<PathBuf> {
     Some(root.join("olm/names").join(format!("{:016x}.json", hasher.finish())))
 }
 
-/// The flags that choose a cluster, as far as they are on the line that is being completed (`olm -- olm show --context
-/// x et`).
+/// The flags that select a cluster, parsed from the longest valid prefix of the command line (`olm -- olm
+/// show --context x et`).
 fn global() -> Global {
     let words: Vec<_> = std::env::args_os().skip_while(|word| word != "--").skip(1).collect();
     for end in (1..=words.len()).rev() {

@@ -1,4 +1,4 @@
-//! Without a cluster: one catalog, and what the user supposes of a cluster.
+//! Offline mode: one catalog, and an assumed state of the cluster.
 
 use std::sync::Arc;
 
@@ -23,25 +23,25 @@ use crate::{
     source::{self, Named, OpenedBundle},
 };
 
-/// Where an operator is supposed to run, when nobody says.
+/// Default namespace of an assumed operator.
 const NAMESPACE: &str = "operators";
 
-/// What stands in for the namespace of a CatalogSource.
+/// Placeholder for the namespace of the CatalogSource.
 const NOWHERE: &str = "offline";
 
-/// A catalog, and what is supposed of a cluster.
+/// A catalog with the assumed state of a cluster.
 #[derive(Debug)]
 pub struct Offline {
-    /// Of one element: what the engine takes.
+    /// A single element, in the form that the engine takes.
     catalogs: [LoadedCatalog; 1],
     pub supposed: Supposed,
-    /// As the user named the catalog.
+    /// The catalog as named by the user.
     pub source: String,
 }
 
 impl Offline {
-    /// Reads the catalog that the flags name; `None` when they name none. Bundles that are supposed to be installed are
-    /// looked for in `package` first.
+    /// Reads the catalog of the flags; `None` without one. Bundles that are assumed to be installed are
+    /// looked up in `package` first.
     pub async fn open(
         namespace: Option<&str>,
         args: &OfflineArgs,
@@ -73,7 +73,6 @@ impl Offline {
         Ok(Some(offline))
     }
 
-    /// The catalog as the engine takes it.
     pub fn catalogs(&self) -> &[LoadedCatalog] {
         &self.catalogs
     }
@@ -83,12 +82,12 @@ impl Offline {
         catalog
     }
 
-    /// A package of it, or the error that names the nearest.
+    /// A package, or an error with similar names.
     pub fn package(&self, name: &str) -> Result<Arc<Package>, Failure> {
         catalog::package(&self.catalog().catalog, name)
     }
 
-    /// `PACKAGE@VERSION`, or the name of a bundle, in whatever package it is; of a bundle that left the catalog also
+    /// `PACKAGE@VERSION`, or the name of a bundle in any package; for a bundle that left the catalog also
     /// `BUNDLE@VERSION`.
     async fn find_bundle(&self, text: &str, first: &str) -> Result<BundleEntry, Failure> {
         let catalog = &self.catalog().catalog;
@@ -129,20 +128,20 @@ impl Offline {
         }
     }
 
-    /// The bundle of a package that is installed, where the catalog no longer has it.
+    /// The installed bundle of a package, if it is no longer in the catalog.
     pub fn removed(&self, package: &str) -> Option<&BundleEntry> {
         let known = self.package(package).ok()?;
         self.supposed.of_package(package).filter(|entry| !known.bundles.contains_key(&entry.name))
     }
 
-    /// The Subscription that `olm install` would make: it follows a channel that has what is installed, the default one
-    /// before others.
+    /// The Subscription that `olm install` would create, for a channel with the installed bundle, preferably
+    /// the default channel.
     pub fn subscription(&self, package: &str, channel: Option<&str>) -> Subscription {
         let known = self.package(package).ok();
         let followed = known.as_ref().map(|package| {
             let installed = self.supposed.of_package(&package.name);
             let removed = self.removed(&package.name);
-            // A bundle that left the catalog is in no channel: edges name it.
+            // A bundle that left the catalog is not in a channel, but edges name it.
             let has = |name: &str| {
                 let channel = package.channels.get(name);
                 match (installed, removed) {
@@ -168,12 +167,10 @@ impl Offline {
         subscription
     }
 
-    /// What a Subscription would get.
     pub async fn resolve(&self, subscription: &Subscription) -> Result<Resolved, Refusal> {
         self.supposed.resolve(&self.catalogs, subscription).await
     }
 
-    /// What it would change.
     pub async fn plan(&self, subscription: &Subscription) -> Result<Plan, Failure> {
         let resolved = self.resolve(subscription).await.map_err(refused)?;
         let package = self.package(&subscription.spec.name)?;
@@ -182,14 +179,14 @@ impl Offline {
         self.planned(subscription, &resolved, self.supposed.of_package(&package.name), to).await
     }
 
-    /// What going from what is installed to another version would change, whether or not a way leads there.
+    /// The plan from the installed version to another one, with or without an upgrade path.
     pub async fn compare(&self, subscription: &Subscription, to: &BundleEntry) -> Result<Plan, Failure> {
         let from = self.supposed.of_package(&to.package);
         let resolved = step(subscription, &self.catalog().reference, from, to);
         self.planned(subscription, &resolved, from, to).await
     }
 
-    /// What removing the installed version, or the newest where none is said to be installed, would do.
+    /// The plan to remove the installed version, or the newest one if none is assumed to be installed.
     pub async fn plan_uninstall(
         &self,
         subscription: &Subscription,
@@ -263,7 +260,7 @@ impl Offline {
         Failure::new(Code::NotFound, text)
     }
 
-    /// A bundle: its manifests inside the catalog, or those of its image, which is pulled.
+    /// Reads a bundle from the catalog, or pulls its image.
     async fn bundle(&self, entry: &BundleEntry) -> Result<Bundle, Failure> {
         if let Some(removed) = self.removed(&entry.package).filter(|removed| removed.name == entry.name) {
             return Err(self.unknown_objects(removed));
@@ -290,14 +287,14 @@ impl Offline {
     }
 }
 
-/// A refusal where there is no cluster: hints that would ask or change one are left out.
+/// A refusal without a cluster: hints that read or change one are omitted.
 pub fn refused(refusal: Refusal) -> Failure {
     let mut failure = wait::failure(refusal.into());
     failure.hints.retain(|hint| !hint.contains("kubectl "));
     failure
 }
 
-/// A bundle of a package by its version or its name, or the error that names the nearest.
+/// A bundle of a package by version or name, or an error with similar names.
 pub fn version_of<'a>(package: &'a Package, text: &str) -> Result<&'a BundleEntry, Failure> {
     let wanted = olm_version::parse_lenient(text).ok();
     let fits = |entry: &&BundleEntry| match (&entry.version, &wanted) {

@@ -1,4 +1,4 @@
-//! `-o table|json|yaml|name`: data on standard output, everything else on standard error.
+//! `-o table|json|yaml|name`: data on standard output, all other output on standard error.
 
 use std::io::{BufWriter, IsTerminal as _, Stdout, Write as _};
 
@@ -57,12 +57,12 @@ pub enum Documents {
     Yaml,
 }
 
-/// Standard output for what may be long: buffered, and closed quietly when nobody reads any more.
+/// Buffered standard output for long output; a closed pipe is not an error.
 #[derive(Debug)]
 pub struct Stream {
     out: BufWriter<Stdout>,
     closed: bool,
-    /// What programs get is exact; what eyes get does nothing to the terminal.
+    /// On a terminal control characters are escaped; other output is exact.
     terminal: bool,
 }
 
@@ -72,7 +72,7 @@ impl Stream {
         Self { terminal: out.is_terminal(), out: BufWriter::new(out), closed: false }
     }
 
-    /// Whether the reader has gone: what is written from now on is lost.
+    /// Whether the reader closed the pipe, so that further output is lost.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
@@ -117,7 +117,7 @@ impl Stream {
 }
 
 impl Report {
-    /// Data as JSON or YAML, or the text.
+    /// Prints data as JSON or YAML, or the text.
     pub fn print<T: Serialize>(self, item: &T, text: impl FnOnce() -> String) -> Result<(), Failure> {
         let mut out = Stream::new();
         match self {
@@ -147,17 +147,13 @@ impl Documents {
     }
 }
 
-/// Something that can be printed in every format.
+/// A list that can be printed in every format.
 pub struct Listing<'a, T> {
-    /// Column titles.
     pub header: &'a [&'a str],
-    /// The rows, as data.
     pub items: &'a [T],
-    /// A row's cells.
     pub row: fn(&T) -> Vec<String>,
-    /// A row's name.
     pub name: fn(&T) -> String,
-    /// What to say (on standard error) when there is nothing.
+    /// Message on standard error for an empty list.
     pub empty: &'a str,
 }
 
@@ -177,7 +173,7 @@ impl<T: Serialize> Listing<'_, T> {
     }
 }
 
-/// One object: table form is given by the caller.
+/// Prints one object; the caller provides the table.
 pub fn print_one<T: Serialize>(
     item: &T,
     format: Format,
@@ -192,8 +188,7 @@ pub fn print_one<T: Serialize>(
     }
 }
 
-/// Writes text and an end of line to standard output. When nobody reads any more (`olm list | head -1`) the command ends
-/// quietly.
+/// Prints a line to standard output. A closed pipe (`olm list | head -1`) is not an error.
 pub fn say(text: &str) -> Result<(), Failure> {
     let written = writeln!(std::io::stdout(), "{}", text.trim_end());
     match written {
@@ -210,7 +205,7 @@ fn to_yaml<T: Serialize + ?Sized>(value: &T) -> Result<String, Failure> {
     serde_yaml::to_string(value).map_err(|e| anyhow::Error::from(e).into())
 }
 
-/// A table like kubectl's: no borders, three spaces between columns, nothing cut off.
+/// A table like kubectl's: no borders, three spaces between columns, nothing truncated.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
@@ -226,13 +221,13 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     table.lines().map(|line| line.trim_end().to_string()).collect::<Vec<_>>().join("\n")
 }
 
-/// Text from catalogs must not move the cursor or hide what follows: control and direction marks are shown as `?`. It is one
-/// line then.
+/// Escapes untrusted text on one line: control characters and direction marks become `?`, so that it cannot
+/// move the cursor or hide text.
 pub fn printable(text: &str) -> String {
     inert(&text.replace(['\n', '\t'], " "))
 }
 
-/// The same with the lines as they are.
+/// The same with line breaks retained.
 fn inert(text: &str) -> String {
     text.chars()
         .map(|c| match c {

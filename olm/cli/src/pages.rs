@@ -1,32 +1,29 @@
-//! The page of every code that users meet: findings of a plan, reasons of the resolver, problems of catalogs and bundles.
+//! The page of every code in user-visible output: findings of a plan, reasons of the resolver, problems of
+//! catalogs and bundles.
 
 use serde::Serialize;
 
 /// Folder, code and text of the pages in `docs/`.
 const PAGES: &[(&str, &str, &str)] = include!(concat!(env!("OUT_DIR"), "/pages.rs"));
 
-/// Problems of catalogs and bundles have a line each in the tables of this page.
+/// Each problem of catalogs and bundles is a table row of this page.
 const CATALOGS: &str = include_str!("../../../docs/catalog-codes.md");
 
-/// Ailments of clusters have a line each in the table of this page.
+/// Each problem of a cluster is a table row of this page.
 const DOCTOR: &str = include_str!("../../../docs/doctor.md");
 
-/// Where a code comes from.
+/// The origin of a code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// The preflight of a plan.
     Finding,
-    /// The resolver.
     Reason,
-    /// A check of a catalog, a bundle or a build.
     Problem,
-    /// A check of a cluster.
     Ailment,
 }
 
 impl Kind {
-    /// What such codes are, as a heading.
+    /// Heading for codes of this kind.
     pub fn title(self) -> &'static str {
         match self {
             Self::Finding => "Findings of plans",
@@ -37,19 +34,18 @@ impl Kind {
     }
 }
 
-/// What there is to say about a code.
+/// The page of a code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Page {
     pub code: String,
     pub kind: Kind,
-    /// In one sentence.
+    /// One sentence.
     pub title: String,
-    /// Markdown.
     pub text: String,
 }
 
-/// Every page, by kind and code.
+/// All pages, by kind and code.
 pub fn all() -> Vec<Page> {
     let written = PAGES.iter().map(|(folder, code, text)| Page {
         code: (*code).to_owned(),
@@ -63,8 +59,8 @@ pub fn all() -> Vec<Page> {
     pages
 }
 
-/// The pages of a code, whatever its letters' case; a finding and a reason may share a word. Where there is none, the
-/// nearest codes.
+/// The pages of a code, case-insensitive; a finding and a reason can have the same code. Otherwise similar
+/// codes.
 pub fn find(code: &str) -> Result<Vec<Page>, Vec<String>> {
     let pages = all();
     let found: Vec<Page> =
@@ -75,14 +71,14 @@ pub fn find(code: &str) -> Result<Vec<Page>, Vec<String>> {
     Ok(found)
 }
 
-/// The first sentence: the first line that is neither a heading nor the severity.
+/// The first line that is neither a heading nor the severity.
 fn title(text: &str) -> String {
     let mut lines = text.lines().map(str::trim);
     let first = lines.find(|line| !line.is_empty() && !line.starts_with('#') && !line.starts_with("**"));
     first.unwrap_or_default().to_owned()
 }
 
-/// A row of a table of codes: code, meaning, fix.
+/// Parses a table row: code, meaning, fix.
 fn problem(line: &str) -> Option<Page> {
     let cells: Vec<&str> = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ").collect();
     let [code, meaning, fix] = cells.as_slice() else { return None };
@@ -93,7 +89,7 @@ fn problem(line: &str) -> Option<Page> {
     Some(short(code, Kind::Problem, meaning, "", fix))
 }
 
-/// A row of the table of ailments: code, severity, meaning, what to do.
+/// Parses a table row: code, severity, meaning, fix.
 fn ailment(line: &str) -> Option<Page> {
     let cells: Vec<&str> = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ").collect();
     let [code, severity, meaning, fix] = cells.as_slice() else { return None };
@@ -101,7 +97,7 @@ fn ailment(line: &str) -> Option<Page> {
     Some(short(code, Kind::Ailment, meaning, &format!("**Severity:** {severity}\n\n"), fix))
 }
 
-/// The page of a code that has a row.
+/// The page of a code with a table row.
 fn short(code: &str, kind: Kind, meaning: &str, severity: &str, fix: &str) -> Page {
     let title = format!("{}.", capital(meaning));
     let text = format!("# {code}\n\n{severity}{title}\n\n## What to do\n\n{}.\n", capital(fix));
@@ -126,7 +122,7 @@ mod tests {
         all().into_iter().filter(|page| page.kind == kind).map(|page| page.code).collect()
     }
 
-    /// Which page is missing, and which one has no code any more.
+    /// Checks for missing pages and for pages without a code.
     fn compare(folder: &str, kind: Kind, known: BTreeSet<String>) {
         let written = codes(kind);
         let missing: Vec<_> = known.difference(&written).map(|c| format!("docs/{folder}/{c}.md")).collect();
@@ -138,7 +134,7 @@ mod tests {
     #[test]
     fn every_reason_has_a_page_and_every_page_a_reason() {
         let resolver = olm_resolver::Code::ALL.iter().map(ToString::to_string);
-        // A catalog that may not be used is not shown to the resolver.
+        // The engine excludes inaccessible catalogs before the resolver runs.
         let engine = [olm_engine::CATALOG_OUT_OF_SIGHT.to_owned()];
         compare("reasons", Kind::Reason, resolver.chain(engine).collect());
     }
@@ -175,7 +171,7 @@ mod tests {
     #[test]
     fn a_code_is_found_in_any_case_and_a_wrong_one_answered_with_the_nearest() {
         assert_eq!(find("noupgradeedge").unwrap()[0].code, "NoUpgradeEdge");
-        // a word that the preflight and the resolver share has both pages
+        // a code of both the preflight and the resolver has two pages
         assert_eq!(find("KubernetesTooOld").unwrap().len(), 2);
         let problem = find("channel-several-heads").unwrap().remove(0);
         assert_eq!(problem.kind, Kind::Problem);

@@ -1,16 +1,15 @@
 //! Sentences and Markdown for terminals of 80 columns.
 
-/// The width that text is broken at. It is the same everywhere, so that what is piped into a file reads as it did on the
-/// screen.
+/// Line width. It is fixed, so that redirected output equals the output on a terminal.
 pub const COLUMNS: usize = 80;
 
-/// Words on as many lines as they need: the first begins with `first`, the others with `rest`.
+/// Wraps text: the first line begins with `first`, the others with `rest`.
 pub fn wrapped(first: &str, rest: &str, text: &str) -> String {
     olm_resolver::wrapped(first, rest, text, COLUMNS)
 }
 
-/// Our own Markdown as text: paragraphs and list items are broken at [`COLUMNS`], what is indented stays as it is, marks
-/// of emphasis go.
+/// Markdown of the product's documents as text: paragraphs and list items are wrapped at [`COLUMNS`],
+/// indented lines are unchanged, and emphasis is removed.
 pub fn markdown(text: &str) -> String {
     let mut out = String::new();
     let mut paragraph = String::new();

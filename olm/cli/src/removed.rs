@@ -1,9 +1,8 @@
-//! Installed bundles that the catalog no longer has: known by the edges that name them, or by how they are named.
+//! Installed bundles that left the catalog, identified by edges that name them or by their naming scheme.
 
 use olm_catalog::{BundleEntry, Channel, Package};
 use olm_version::Version;
 
-/// Whether an edge of the channel leads from the bundle.
 pub fn is_edge_source(channel: &Channel, bundle: &str) -> bool {
     let names = |name: &String| name == bundle;
     channel
@@ -12,18 +11,18 @@ pub fn is_edge_source(channel: &Channel, bundle: &str) -> bool {
         .any(|entry| entry.replaces.as_ref().is_some_and(names) || entry.skips.iter().any(names))
 }
 
-/// The search for a bundle that no package has, one package after the other.
+/// The search for a bundle in all packages.
 pub struct Search<'a> {
     name: &'a str,
     version: Option<Version>,
-    /// Of the package with an edge from it.
+    /// The entry for the package with an edge from the bundle.
     by_edge: Option<BundleEntry>,
-    /// Of the package whose bundles are named like it.
+    /// The entry for the package with a matching naming scheme.
     by_name: Option<BundleEntry>,
 }
 
 impl<'a> Search<'a> {
-    /// Without a version it is the one that the name ends in.
+    /// Without a version, the name's suffix is used.
     pub fn new(name: &'a str, version: Option<Version>) -> Self {
         let version = version.or_else(|| split_name(name).map(|(_, version)| version));
         Self { name, version, by_edge: None, by_name: None }
@@ -39,12 +38,12 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The bundle as far as it is known: an edge says more than its name.
+    /// The entry of the bundle; an edge is stronger evidence than the name.
     pub fn found(self) -> Option<BundleEntry> {
         self.by_edge.or(self.by_name)
     }
 
-    /// Without a version no skipRange leads from it, so that the name alone is of no use.
+    /// Requires a version: without one no skipRange applies to the bundle.
     fn is_named_like_one_of(&self, package: &Package) -> bool {
         let prefixes = package.bundles.keys().filter_map(|name| split_name(name)).map(|(prefix, _)| prefix);
         let mut prefixes = prefixes.chain([package.name.as_str()]);
@@ -64,7 +63,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The name of a bundle without its version, and the version: `etcdoperator` and `0.9.4` of `etcdoperator.v0.9.4`.
+/// Splits a bundle name: `etcdoperator` and `0.9.4` of `etcdoperator.v0.9.4`.
 fn split_name(name: &str) -> Option<(&str, Version)> {
     name.match_indices(['.', '-']).find_map(|(at, separator)| {
         let rest = &name[at + separator.len()..];

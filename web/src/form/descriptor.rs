@@ -1,6 +1,6 @@
-//! What `x-descriptors` say about a field. Unknown and misspelt ones say nothing.
+//! `x-descriptors` of a field. Unknown and misspelt ones are ignored.
 
-/// The part that a form or page can use.
+/// The part of the descriptors that forms and pages use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Descriptor {
     pub(crate) options: Vec<String>,
@@ -13,7 +13,7 @@ pub(crate) struct Descriptor {
     pub(crate) pod_statuses: bool,
     pub(crate) link: bool,
     pub(crate) conditions: bool,
-    /// The kind of object whose name it holds.
+    /// The kind of the object that the field names.
     pub(crate) refers_to: Option<String>,
 }
 

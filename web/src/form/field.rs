@@ -1,4 +1,4 @@
-//! Which fields a form has.
+//! Selection of the fields of a form.
 
 use olm_api::csv::SpecDescriptor;
 use serde_json::Value;
@@ -6,24 +6,22 @@ use serde_json::Value;
 use super::Descriptor;
 use crate::{dynamic::at_path, links::clean};
 
-/// Deeper than this, a sub-document is edited as YAML.
+/// Below this depth, a sub-document is edited as YAML.
 const DEPTH: usize = 4;
 
-/// One question.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Field {
-    /// JSON pointer into the object: name of the input, and place of errors.
+    /// JSON pointer into the object: name of the input, and position of errors.
     pub(crate) pointer: String,
     pub(crate) label: String,
     pub(crate) help: String,
     pub(crate) required: bool,
-    /// What the API server fills in when nothing is said.
+    /// Default of the API server.
     pub(crate) default: Option<Value>,
     pub(crate) widget: Widget,
     pub(crate) advanced: bool,
 }
 
-/// How it is asked.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Widget {
     Text {
@@ -39,22 +37,22 @@ pub(crate) enum Widget {
     Select(Vec<String>),
     /// Limits and requests of cpu and memory.
     Resources,
-    /// One text a line.
+    /// One item per line.
     List,
-    /// `key=value` a line.
+    /// One `key=value` per line.
     Map,
     Group(Vec<Field>),
-    /// Anything else: YAML.
+    /// YAML, for any other schema.
     Yaml,
 }
 
 impl Field {
-    /// The part of an `id` attribute that belongs to this field.
+    /// The part of an `id` attribute that is specific to this field.
     pub(crate) fn id(&self) -> String {
         id(&self.pointer)
     }
 
-    /// All questions below this one that have an answer of their own, itself included.
+    /// All fields with a value below this one, itself included.
     pub(crate) fn leaves(&self) -> Vec<&Self> {
         match &self.widget {
             Widget::Group(fields) => fields.iter().flat_map(Self::leaves).collect(),
@@ -68,7 +66,7 @@ pub(crate) fn id(pointer: &str) -> String {
     format!("f{}", pointer.chars().map(safe).collect::<String>())
 }
 
-/// The questions for `spec`, most important first; nothing when the schema says nothing about it.
+/// The fields of `spec`, most important first; empty without a schema for it.
 pub(crate) fn fields(schema: &Value, descriptors: &[SpecDescriptor], example: &Value) -> Vec<Field> {
     let Some(spec) = schema.pointer("/properties/spec") else { return Vec::new() };
     let descriptors: Vec<(String, &SpecDescriptor)> =
@@ -106,8 +104,8 @@ fn properties(
         let is_required = required.contains(&name.as_str());
         let sample = at_path(example, name);
         let widget = widget(schema, &pointer, &x, descriptors, sample.unwrap_or(&Value::Null), depth);
-        // What the example has is asked first. Of the rest, single fields that the author describes, but not whole groups:
-        // the shorter a form looks, the sooner it is filled in.
+        // Fields of the example are shown. Of the rest, single fields with a descriptor, but not groups: a
+        // short form is filled in faster.
         let is_group = matches!(&widget, Widget::Group(_) | Widget::Resources | Widget::Yaml);
         let shown = is_required || sample.is_some() || (descriptor.is_some() && !is_group);
         let field = Field {
@@ -119,7 +117,8 @@ fn properties(
             widget,
             pointer,
         };
-        // Required and described, required, described, the rest; then as the author has them, then by name.
+        // Order: required and described, required, described, the rest; then the author's order, then by
+        // name.
         let rank = (!is_required, said.is_none(), said.unwrap_or(usize::MAX), name.clone());
         ranked.push((rank, field));
     }
@@ -146,7 +145,7 @@ fn widget(
     match kind {
         "string" => {
             if let Some(options) = schema.get("enum").and_then(texts) {
-                // An author may offer less than is accepted.
+                // An author may offer fewer values than the schema accepts.
                 let offered =
                     !x.options.is_empty() && x.options.iter().all(|option| options.contains(option));
                 return Widget::Select(if offered { x.options.clone() } else { options });
@@ -183,7 +182,7 @@ fn widget(
     }
 }
 
-/// Resource requirements are known by their shape.
+/// Resource requirements are recognized by their shape.
 fn is_resources(schema: &Value) -> bool {
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return false };
     properties.contains_key("limits")
@@ -198,7 +197,7 @@ fn label(given: Option<&str>, name: &str) -> String {
     }
 }
 
-/// `storageClassName` becomes `Storage class name`; abbreviations stay.
+/// `storageClassName` becomes `Storage class name`; abbreviations are retained.
 pub(crate) fn in_words(name: &str) -> String {
     let chars: Vec<char> = name.chars().collect();
     let mut out = String::new();
@@ -230,7 +229,7 @@ fn help(given: Option<&str>, schema: &Value) -> String {
     }
 }
 
-/// A key as a part of a JSON pointer.
+/// A key, escaped for a JSON pointer.
 pub(crate) fn escape(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }

@@ -1,4 +1,4 @@
-//! Puts answers into the document.
+//! Writes submitted values into the document.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use serde_json::{Map, Number, Value};
 use super::field::{Field, Widget, escape};
 use crate::posted::Fields;
 
-/// What is wrong, by JSON pointer; the empty pointer is for the whole object.
+/// Errors by JSON pointer; the empty pointer stands for the whole object.
 pub(crate) type Problems = BTreeMap<String, String>;
 
-/// Puts the answers into the document. Fields that were not asked for stay as they are.
+/// Writes the submitted values into the document. Fields that the form does not contain are unchanged.
 pub(crate) fn read(fields: &[Field], answers: &Fields, document: &mut Value) -> Problems {
     let mut problems = Problems::new();
     for field in fields.iter().flat_map(Field::leaves) {
@@ -38,16 +38,16 @@ pub(crate) fn read(fields: &[Field], answers: &Fields, document: &mut Value) -> 
     problems
 }
 
-/// Inputs of resource requirements.
+/// Names of the inputs for resource requirements.
 pub(crate) fn resource_parts(pointer: &str) -> [String; 4] {
     ["requests/cpu", "requests/memory", "limits/cpu", "limits/memory"].map(|part| format!("{pointer}/{part}"))
 }
 
-/// What an answer does to a field: nothing, or set it, or take it away.
+/// The effect of a submitted value on a field: none, set, or remove.
 fn answer(field: &Field, raw: Option<&str>, old: Option<&Value>) -> Result<Option<Option<Value>>, String> {
     if field.widget == Widget::Switch {
         return Ok(match (raw, old) {
-            // A box without a tick is not sent.
+            // Browsers do not send an unchecked checkbox.
             (None, None) if field.default == Some(Value::Bool(true)) => Some(Some(Value::Bool(false))),
             (None, None) => None,
             (None, Some(_)) => Some(Some(Value::Bool(false))),
@@ -84,7 +84,7 @@ fn answer(field: &Field, raw: Option<&str>, old: Option<&Value>) -> Result<Optio
             Value::Object(map)
         }
         Widget::Yaml => parse_yaml(raw)?,
-        // Numbers that may be texts (int-or-string) were numbers before, if anything.
+        // An int-or-string value stays a number if it was one.
         Widget::Text { .. } if old.is_some_and(Value::is_number) => {
             text.parse::<i64>().map_or_else(|_| Value::from(text), Value::from)
         }
@@ -96,12 +96,12 @@ fn answer(field: &Field, raw: Option<&str>, old: Option<&Value>) -> Result<Optio
     Ok(Some(Some(value)))
 }
 
-/// YAML from a person, with the place of what is wrong.
+/// Parses YAML of a user; errors contain the position.
 pub(crate) fn parse_yaml(text: &str) -> Result<Value, String> {
     serde_yaml::from_str(text).map_err(|error| error.to_string())
 }
 
-/// Sets or removes a field; groups that become empty go with it.
+/// Sets or removes a field; groups that become empty are removed too.
 fn put(document: &mut Value, pointer: &str, value: Option<Value>) {
     let parts: Vec<String> =
         pointer.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~")).collect();
@@ -140,13 +140,14 @@ fn put_at(document: &mut Value, parts: &[String], value: Option<Value>) {
     }
 }
 
-/// The causes that the API server names, by the fields of the form. What belongs to no field is for the whole object.
+/// The causes that the API server reports, by field of the form. Causes without a field apply to the whole
+/// object.
 pub(crate) fn of_status(status: &kube::core::Status, fields: &[Field]) -> Problems {
     let known: Vec<&str> = fields.iter().flat_map(Field::leaves).map(|f| f.pointer.as_str()).collect();
     let mut problems = Problems::new();
     for cause in status.details.iter().flat_map(|details| &details.causes) {
         let pointer = pointer_of(&cause.field);
-        // The nearest question on the way up.
+        // The closest field that contains the position.
         let place = known
             .iter()
             .filter(|k| pointer == **k || pointer.strip_prefix(**k).is_some_and(|rest| rest.starts_with('/')))
@@ -168,7 +169,7 @@ pub(crate) fn of_status(status: &kube::core::Status, fields: &[Field]) -> Proble
     problems
 }
 
-/// What an API server says of a value, without what the form shows anyway: the value and the path.
+/// A message of the API server without the value and the path, which the form already shows.
 fn plainly(message: &str) -> String {
     let mut text = message;
     if let Some(rest) = text.strip_prefix("Invalid value: ") {
@@ -244,7 +245,7 @@ mod tests {
 
     #[test]
     fn answers_go_into_the_document_and_the_rest_stays() {
-        // given a document with something the form does not ask
+        // given a document with a field that the form does not contain
         let mut document =
             json!({"kind": "X", "spec": {"size": 1, "unknown": {"kept": [1]}, "pod": {"note": "old"}}});
         let fields = fields(&schema(), &[], &Value::Null);
@@ -272,7 +273,7 @@ mod tests {
                 "raw": {"deep": {"er": 1}},
             }})
         );
-        // and a box without a tick says no where yes is the default
+        // and an unchecked checkbox means no where yes is the default
         read(&fields, &Fields::default(), &mut document);
         assert_eq!(document["spec"]["on"], json!(false));
     }

@@ -1,4 +1,4 @@
-//! Draws the questions.
+//! Renders the fields.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -9,14 +9,14 @@ use super::{
 };
 use crate::{dynamic, links::clean, posted::Fields, view::glyph::Glyph};
 
-/// What the inputs show: what was typed, if anything was, else what the document has.
+/// Values of the inputs: what the user typed, else the value of the document.
 pub(crate) struct Values<'a> {
     pub(crate) document: &'a Value,
     pub(crate) typed: Option<&'a Fields>,
     pub(crate) problems: &'a Problems,
 }
 
-/// All questions, the less important ones folded away.
+/// Renders all fields, with the less important ones collapsed.
 pub(crate) fn show(
     fields: &[Field],
     document: &Value,
@@ -104,7 +104,7 @@ fn input(field: &Field, values: &Values<'_>) -> Markup {
                         option value="" { @match &hint { Some(hint) => { "Default (" (hint) ")" }, None => "Not set" } }
                     }
                     @for option in options { option value=(option) selected[*option == value] { (clean(option)) } }
-                    // A value that is not among the options is kept.
+                    // A value that is not among the options is retained.
                     @if !value.is_empty() && !options.contains(&value) { option value=(value) selected { (clean(&value)) } }
                 }
             }
@@ -190,6 +190,6 @@ fn limits(field: &Field) -> Option<String> {
         Widget::Number { max: Some(max), .. } => Some(format!("At most {max}.")),
         _ => None,
     };
-    // Unless the author says it, too.
+    // Unless the author's help already contains the limits.
     limits.filter(|limits| !field.help.contains(limits.trim_end_matches('.')))
 }

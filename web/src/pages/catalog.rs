@@ -1,4 +1,4 @@
-//! What there is to install.
+//! The packages that can be installed.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -28,7 +28,6 @@ pub(crate) struct CatalogQuery {
     q: String,
 }
 
-/// The page as JSON.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Model {
@@ -64,7 +63,7 @@ struct Tile {
     deprecated: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     icon: Option<String>,
-    /// Why it fits the search.
+    /// Why it matches the search.
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
     installed: Vec<Installed>,
@@ -83,10 +82,10 @@ pub(crate) async fn page(
 ) -> Response {
     let (snapshot, installed) =
         tokio::join!(app.catalogs.read(&caller.identity), olm_ops::list_installed(&caller.client, None));
-    // Who may not list what is installed may browse all the same.
+    // Users without the right to list installed operators can still browse.
     let model = model(&snapshot, query.q.trim(), installed.as_deref().unwrap_or_default());
     let body = view(&model, &snapshot);
-    // Catalogs that are just being read come by themselves.
+    // Reload until the manager has read the catalogs.
     let refresh = (model.sources.is_empty()).then_some(3);
     caller.answer(Page::new("Catalog", Section::Catalog, body).refresh(refresh), &model)
 }
@@ -106,7 +105,7 @@ fn model(snapshot: &Snapshot, query: &str, installed: &[Installed]) -> Model {
         };
         for (package, score, why) in hits {
             let Some(card) = source.card(&package) else { continue };
-            // The best catalog has the tile; the others are named on it.
+            // The first catalog provides the tile and lists the others on it.
             match tiles.get_mut(&package) {
                 Some(tile) => tile.also_in.push(source.display_name.clone()),
                 None => {
@@ -252,7 +251,7 @@ fn card(tile: &Tile) -> Markup {
                     @if let Some(first) = tile.installed.first() {
                         @let version = first.version.as_deref().unwrap_or_default();
                         @let (tone, glyph) = parts::look(&first.status);
-                        // The version is the one that is there; what waits for approval may be an older one.
+                        // The installed version; a plan that requires approval may be for another one.
                         @let text = match (first.status, version) {
                             (olm_ops::Status::Healthy, version) => format!("Installed {version}"),
                             (other, "") => other.word().to_owned(),

@@ -1,4 +1,4 @@
-//! One thing to say about updates: what it leads to, and then it is said.
+//! A change of the update settings: a preview of its effect, then a button to apply it.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::{
     },
 };
 
-/// `what`, with the version or the channel that it is about.
+/// Reads `what`, and the version or channel it applies to.
 fn read(fields: &Fields) -> Result<SettingChange, WebError> {
     let text = |name: &str| fields.text(name).map(str::to_owned);
     let versions = || text("version").into_iter().collect();
@@ -50,7 +50,7 @@ fn read(fields: &Fields) -> Result<SettingChange, WebError> {
     })
 }
 
-/// As fields of a form.
+/// The change as form fields.
 fn fields(change: &SettingChange) -> Vec<(&'static str, &str)> {
     match change {
         SettingChange::Skip(versions) => with("skip", "version", versions.first()),
@@ -73,7 +73,6 @@ fn with<'a>(
     [("what", what)].into_iter().chain(value).collect()
 }
 
-/// The label of the button.
 fn label(change: &SettingChange) -> String {
     match change {
         SettingChange::Skip(versions) => format!("Skip {}", versions.join(", ")),
@@ -87,7 +86,7 @@ fn label(change: &SettingChange) -> String {
     }
 }
 
-/// The same on the command line.
+/// The equivalent command line.
 fn command(change: &SettingChange, name: &str, namespace: &str) -> String {
     let said = match change {
         SettingChange::Skip(versions) => format!("skip {name} {}", versions.join(" ")),
@@ -102,7 +101,7 @@ fn command(change: &SettingChange, name: &str, namespace: &str) -> String {
     clean(&format!("olm {said} -n {namespace}"))
 }
 
-/// `GET /installed/{namespace}/{name}/change?what=...`: what it leads to.
+/// `GET /installed/{namespace}/{name}/change?what=...`: preview of the change.
 pub(crate) async fn page(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -150,7 +149,7 @@ async fn show(
     );
     let foreseen = match foreseen {
         Ok(foreseen) => foreseen,
-        // What was tried says more than what is there now.
+        // The error of the attempted change is more specific than the one of the current state.
         Err(error) => return cannot(caller, (namespace, target), failed.unwrap_or_else(|| error.into())),
     };
     let title = clean(&label(change));
@@ -196,13 +195,13 @@ fn view(
     }
 }
 
-/// What the Subscription will say, as a sentence. The name of a package stays as it is, also where one begins with it.
+/// The effect on the Subscription as a sentence. A leading package name is not capitalized.
 fn said(foreseen: &Foreseen) -> String {
     let text = clean(&foreseen.setting.text);
     if text.starts_with(&foreseen.setting.package) { format!("{text}.") } else { sentence(&text) }
 }
 
-/// What the controllers do then.
+/// The plan that results from the change.
 fn next(foreseen: &Foreseen) -> Markup {
     html! {
         @if foreseen.plan.is_some() || foreseen.problem.is_some() {
@@ -226,7 +225,7 @@ fn next(foreseen: &Foreseen) -> Markup {
     }
 }
 
-/// Whether the plan is carried out at once.
+/// Whether the plan runs immediately.
 fn when(foreseen: &Foreseen) -> Markup {
     let plan = foreseen.plan.as_ref().filter(|plan| plan.action != PlanAction::None);
     html! {

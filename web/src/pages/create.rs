@@ -1,4 +1,4 @@
-//! Creating an object: by a form or as YAML, two views of one document.
+//! Creates an object from a form or from YAML, two views of one document.
 
 use axum::{
     extract::{Path, Query},
@@ -38,25 +38,25 @@ pub(crate) struct CreateQuery {
     view: Option<String>,
 }
 
-/// What is known of the kind.
+/// The data of the kind.
 struct Known {
     kind: CustomKind,
     title: String,
     about: String,
     fields: Vec<Field>,
     example: Value,
-    /// A namespace in which it is looked after.
+    /// A namespace that the operator watches.
     home: Option<String>,
     namespaces: Vec<String>,
 }
 
-/// What the page shows.
+/// The state of the page.
 struct State<'a> {
     as_yaml: bool,
     document: Value,
-    /// The YAML as it was typed.
+    /// The YAML as the user typed it.
     text: Option<&'a str>,
-    /// The form as it was typed.
+    /// The form as the user filled it in.
     typed: Option<&'a Fields>,
     problems: Problems,
     failed: Option<WebError>,
@@ -106,13 +106,13 @@ impl Known {
     }
 }
 
-/// A namespace that an operator watches; `None` for one that watches all of them.
+/// A namespace that an operator watches; `None` for an operator that watches all of them.
 fn watched(csv: &ClusterServiceVersion) -> Option<String> {
     let targets = csv.metadata.annotations.as_ref()?.get(ANNOTATION_TARGET_NAMESPACES)?;
     targets.split(',').find(|namespace| !namespace.is_empty()).map(str::to_owned)
 }
 
-/// The example of this very kind and version, else of the kind.
+/// The example for the kind and version, else for the kind.
 fn example(text: &str, kind: &CustomKind) -> Option<Value> {
     let examples: Vec<Value> = serde_json::from_str(text).ok()?;
     let of_kind = |e: &&Value| e.get("kind").and_then(Value::as_str) == Some(&kind.resource.kind);
@@ -160,7 +160,7 @@ pub(crate) async fn page(
     Ok(answer(&caller, &known, &state))
 }
 
-/// `POST /instances/new/{crd}`: creates, or checks, or changes from form to YAML and back.
+/// `POST /instances/new/{crd}`: creates the object, validates it, or switches between form and YAML.
 pub(crate) async fn submit(Path(crd): Path<String>, posted: Posted) -> Result<Response, WebError> {
     let Posted { caller, fields } = posted;
     let ns = fields.text("/metadata/namespace").map(str::to_owned);
@@ -185,7 +185,7 @@ pub(crate) async fn submit(Path(crd): Path<String>, posted: Posted) -> Result<Re
         }
         state.text = Some(text);
     } else {
-        // What the form does not ask travels along in the document.
+        // The document carries the fields that the form does not contain.
         let base =
             fields.raw("document").and_then(|text| form::parse_yaml(text).ok()).filter(Value::is_object);
         state.document = base.unwrap_or_else(|| known.start(ns.as_deref()));
@@ -201,7 +201,7 @@ pub(crate) async fn submit(Path(crd): Path<String>, posted: Posted) -> Result<Re
         state.typed = Some(&fields);
     }
     match action {
-        // A document that cannot be read has to be mended where it is.
+        // An invalid document has to be corrected before the view changes.
         "to-yaml" | "to-form" if state.problems.is_empty() => {
             state.as_yaml = action == "to-yaml";
             state.text = None;
@@ -232,7 +232,7 @@ pub(crate) async fn submit(Path(crd): Path<String>, posted: Posted) -> Result<Re
             }
             Err(Failure::Invalid(status)) => {
                 state.problems = form::of_status(&status, &known.fields);
-                // A message without causes is for the whole object.
+                // A message without causes applies to the whole object.
                 if state.problems.is_empty() {
                     state.problems.insert(String::new(), status.message.clone());
                 }
@@ -273,7 +273,7 @@ async fn create(
     let body = serde_json::to_vec(&object).unwrap_or_default();
     let request =
         Request::new(path).create(&params, body).map_err(|e| e.to_string()).and_then(|mut request| {
-            // A misspelt field is an error, not something to drop without a word.
+            // Misspelt fields are errors and not silently dropped.
             let strict = format!("{}&fieldValidation=Strict", request.uri());
             *request.uri_mut() = strict.parse().map_err(|e| format!("{e}"))?;
             Ok(request)
@@ -317,7 +317,7 @@ fn view(title: &str, known: &Known, state: &State<'_>, csrf: &str) -> Markup {
         form.stack method="post" action=(action) novalidate[state.as_yaml] {
             (parts::csrf(csrf))
             input type="hidden" name="view" value=(if state.as_yaml { "yaml" } else { "form" });
-            // Enter in a field presses the first button of a form: this one.
+            // Enter in a field presses the first button of the form.
             button.visually-hidden name="action" value="create" tabindex="-1" aria-hidden="true" { "Create" }
             @if let Some(failed) = &state.failed { (parts::alert(&failed.what, &failed.why, failed.hint.as_deref())) }
             @if !state.problems.is_empty() { (summary(known, state)) }

@@ -1,4 +1,4 @@
-//! What is not as it should be on the cluster; the same checks as `olm doctor`.
+//! Problems of the cluster; the same checks as `olm doctor`.
 
 use axum::response::{IntoResponse, Redirect, Response};
 use http::StatusCode;
@@ -24,11 +24,11 @@ pub(crate) async fn page(caller: Caller) -> Result<Response, WebError> {
     Ok(caller.answer(Page::new("Doctor", Section::Doctor, body), &report))
 }
 
-/// `POST /doctor` with the UID of an object that nothing answers for: it is removed.
+/// `POST /doctor` with the UID of an orphaned object: removes it.
 pub(crate) async fn cure(posted: Posted) -> Result<Response, WebError> {
     let Posted { caller, fields } = posted;
     let uid = fields.text("uid").ok_or_else(|| WebError::bad_request("`uid` is missing"))?;
-    // Only what the checks find now: nobody removes anything else from here.
+    // Only objects that the checks find now can be removed.
     let report = doctor::examine(&caller.client, None).await;
     let found = report.ailments.iter().filter_map(|a| a.cure.as_ref()).find(|cure| cure.uid == uid);
     let cure = found.ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! Installing: a short form with the right defaults, and underneath what it will do.
+//! Installation: a short form with defaults, and a preview of the plan.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ use crate::{
     },
 };
 
-/// What was filled in.
+/// Submitted fields.
 struct Form {
     pick: Pick,
     namespace: String,
@@ -74,7 +74,7 @@ pub(crate) async fn page(
     show(&app, &caller, &source, &package, &Form::read(&fields), None).await
 }
 
-/// `POST /install/{source}/{package}`: does it.
+/// `POST /install/{source}/{package}`: installs the package.
 pub(crate) async fn submit(
     State(app): State<Arc<App>>,
     Path((source, package)): Path<(String, String)>,
@@ -100,7 +100,7 @@ pub(crate) async fn submit(
             Ok(Redirect::to(&to).into_response())
         }
         Err(error) if caller.wants_json || error.status == StatusCode::UNAUTHORIZED => Err(error),
-        // The form again, as it was filled in.
+        // Render the form again with the submitted values.
         Err(error) => show(&app, &caller, &source, &package, &form, Some(error)).await,
     }
 }
@@ -114,7 +114,7 @@ async fn request(found: &Found<'_>, form: &Form, caller: &Caller) -> InstallRequ
         package: found.package.name.clone(),
         catalog: Some(CatalogRef { namespace: namespace_of.to_owned(), name: name_of.to_owned() }),
         channel: Some(found.channel.name.clone()),
-        // An older version is a place to start from; where updates come by themselves it would not last a minute.
+        // An older version is a starting point; automatic approval would upgrade it within a minute.
         starting_csv: (!found.newest).then(|| found.bundle.name.clone()),
         manual: form.manual || !found.newest,
         create_namespace: !exists,
@@ -145,7 +145,7 @@ async fn show(
     failed: Option<WebError>,
 ) -> Result<Response, WebError> {
     let snapshot: Arc<Snapshot> = app.catalogs.read(&caller.identity).await;
-    // A version that the newly chosen channel does not have: the newest of that channel.
+    // The newly selected channel may lack the version: fall back to the newest of that channel.
     let whole = package::read(&snapshot, source, package).await?;
     let found = match Found::find(&snapshot, source, &whole, &form.pick) {
         Err(_) if form.pick.version.is_some() => {
@@ -187,7 +187,7 @@ async fn show(
     Ok(caller.answer(Page::new(&title, Section::Catalog, body).status(status), &model))
 }
 
-/// The same on the command line.
+/// The equivalent command line.
 fn command(request: &InstallRequest, found: &Found<'_>) -> String {
     let mut out = format!("olm install {} -n {}", request.package, request.namespace);
     if found.channel.name != found.package.default_channel {

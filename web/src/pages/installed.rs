@@ -1,4 +1,4 @@
-//! What is installed, worst first.
+//! Installed operators, worst status first.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// The page of an installed operator.
+/// URL of the page of an installed operator.
 pub(crate) fn href(one: &Installed) -> String {
     home(&one.namespace, &one.name)
 }
@@ -86,8 +86,8 @@ pub(crate) fn name(one: &Installed) -> String {
     clean(if one.display_name.is_empty() { &one.package } else { &one.display_name })
 }
 
-/// The page for something that cannot be done to an operator, with the reason and the way back to it. What is no refusal,
-/// and what programs ask for, is answered as any error.
+/// The page for a refused action on an operator, with the reason and a link back. Other errors, and errors
+/// for JSON clients, are returned as such.
 pub(crate) fn cannot(
     caller: &Caller,
     (namespace, target): (&str, &str),
@@ -113,7 +113,7 @@ pub(crate) fn cannot(
     Ok(caller.answer(page, &json!(null)))
 }
 
-/// From, and to where something is waiting or under way.
+/// The version, and the next one when an upgrade is pending or in progress.
 pub(crate) fn versions(one: &Installed) -> Markup {
     html! {
         @match (&one.version, &one.next) {
@@ -124,7 +124,7 @@ pub(crate) fn versions(one: &Installed) -> Markup {
     }
 }
 
-/// The button that approves exactly the plan that is shown.
+/// The button that approves exactly the displayed plan.
 pub(crate) fn approve(one: &Installed, csrf: &str, size: &str) -> Markup {
     html! {
         @if let (Some(plan), Some(digest)) = (&one.plan, &one.plan_digest) {

@@ -1,4 +1,4 @@
-//! One object of a custom kind: what the operator says about it, its conditions, events and YAML.
+//! An object of a custom kind: status fields that its operator describes, conditions, events and YAML.
 
 use std::sync::Arc;
 
@@ -25,7 +25,6 @@ use crate::{
     },
 };
 
-/// Everything the page shows.
 pub(crate) struct View {
     pub(crate) kind: CustomKind,
     namespace: Option<String>,
@@ -85,11 +84,11 @@ pub(crate) async fn page(
     };
     let title = format!("{name} · {kind}");
     let model = json!({ "object": view.object, "events": view.events.as_deref().unwrap_or_default() });
-    // What the operator does with it shows by reloading, where there is no script.
+    // Without JavaScript, the page reloads to show the progress of the operator.
     Ok(caller.answer(Page::new(&title, Section::Instances, body).refresh(Some(10)), &model))
 }
 
-/// The part of the page that changes.
+/// The live part of the page.
 pub(crate) fn render(view: &View) -> Markup {
     let state = dynamic::state_of(&view.object);
     let deleting = view.object.pointer("/metadata/deletionTimestamp").is_some();
@@ -222,10 +221,11 @@ fn show(value: &Value, x: &Descriptor) -> Markup {
     }
 }
 
-/// More columns than this are no table any more.
+/// Maximum number of columns of a table.
 const COLUMNS: usize = 6;
 
-/// The columns of a list of objects, the name first; none for what is no table: something else is in it, or more than words.
+/// The columns of a list of objects, the name first; `None` when the list is not suitable for a table: an
+/// item is not an object, or has nested values.
 fn columns(items: &[Value]) -> Option<Vec<&str>> {
     let mut columns: Vec<&str> = Vec::new();
     for item in items {

@@ -1,4 +1,4 @@
-//! Objects of the kinds that operators provide.
+//! Operands: objects of the kinds that operators provide.
 
 use axum::{extract::Path, response::Response};
 use futures::future::join_all;
@@ -29,7 +29,7 @@ struct KindRow {
     display_name: String,
     description: String,
     operator: String,
-    /// Absent when they may not be listed.
+    /// Absent when the user may not list them.
     count: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! Signing in and out.
+//! Sign-in and sign-out.
 
 use std::sync::Arc;
 
@@ -29,10 +29,10 @@ use crate::{
     view::{layout::Shell, parts},
 };
 
-/// A browser that has opened the sign-in page. The form sends it back, so that another site's page cannot sign a browser
-/// in as another user (login CSRF).
+/// Cookie of a browser that opened the sign-in page. The form sends its value back, so that another site's
+/// page cannot sign a browser in as another user (login CSRF).
 const BROWSER_COOKIE: &str = "olm_login";
-/// How long a sign-in page can be used, in seconds.
+/// Lifetime of an open sign-in page, in seconds.
 const BROWSER_SECONDS: u32 = 30 * 60;
 
 #[derive(Deserialize)]
@@ -41,7 +41,7 @@ pub(crate) struct LoginQuery {
     next: Option<String>,
 }
 
-/// `GET /login`: the form for a token; with a code, its user and a button. Does not sign in.
+/// `GET /login`: the form for a token; with a code, the user of the code and a button. Does not sign in.
 pub(crate) async fn form(
     State(app): State<Arc<App>>,
     from: ClientAddress,
@@ -85,7 +85,7 @@ pub(crate) async fn submit(
     };
     match signed_in {
         Ok((client, identity)) => {
-            // A new session each time: nobody can prepare one for somebody else.
+            // Every sign-in starts a new session, which prevents session fixation.
             if let Some(old) = session_cookie(&app, &headers) {
                 app.sessions.end(old);
             }
@@ -112,7 +112,7 @@ pub(crate) async fn submit(
     }
 }
 
-/// A form of the sign-in page is from the page that this browser has opened.
+/// Checks that the form belongs to a sign-in page that this browser opened.
 pub(super) fn check_browser(app: &App, headers: &HeaderMap, fields: &Fields) -> Result<(), WebError> {
     let name = cookie_name(is_secure(app, headers), BROWSER_COOKIE);
     let browser = cookie(headers, &name).filter(|value| !value.is_empty());
@@ -123,7 +123,7 @@ pub(super) fn check_browser(app: &App, headers: &HeaderMap, fields: &Fields) -> 
         .hint("reload the sign-in page; the console requires cookies"))
 }
 
-/// A code that is not valid counts as a failed attempt. One that is valid is never limited.
+/// An invalid code counts as a failed attempt. A valid one is never limited.
 fn bad_code(app: &App, from: ClientAddress) -> WebError {
     if app.failures.begin(from).is_none() {
         return too_many_failures();
@@ -137,13 +137,13 @@ fn bad_code(app: &App, from: ClientAddress) -> WebError {
     .hint("run `olm token` for a new link, with --data-dir if `olm up` was started with it")
 }
 
-/// What the sign-in page asks for.
+/// The content of the sign-in page.
 pub(super) enum Form<'a> {
     Token { problem: Option<&'a WebError> },
     Code { code: &'a str, user: &'a str, instead_of: Option<&'a str> },
 }
 
-/// The sign-in page for this browser, and the cookie that says that it is this browser.
+/// The sign-in page, and the cookie that identifies the browser.
 pub(super) fn open(
     app: &App,
     headers: &HeaderMap,
@@ -152,7 +152,7 @@ pub(super) fn open(
     next: &str,
 ) -> Response {
     let secure = is_secure(app, headers);
-    // Pages in several tabs share it.
+    // Tabs share the cookie.
     let known = cookie(headers, &cookie_name(secure, BROWSER_COOKIE)).filter(|value| is_random(value));
     let browser = known.map_or_else(random_text, str::to_owned);
     let hidden = html! {
@@ -206,7 +206,7 @@ fn code_form(hidden: &Markup, code: &str, user: &str, instead_of: Option<&str>) 
     }
 }
 
-/// The provider, if there is one, and a token.
+/// The provider, if configured, and a token.
 fn ways_in(hidden: &Markup, provider: Option<&str>, problem: Option<&WebError>) -> Markup {
     let refused_token = problem.is_some_and(|problem| problem.status == StatusCode::UNAUTHORIZED);
     html! {
@@ -273,8 +273,8 @@ pub(crate) async fn issue_code(
     Ok((StatusCode::CREATED, Json(json!({ "code": code, "expires": expires.to_string() }))).into_response())
 }
 
-/// `POST /logout`: here, and at the provider where the session began, if that can be asked. It works also when the session's
-/// token is not valid any more.
+/// `POST /logout`: ends the session, also at the provider where the session has one that supports it. Works with an
+/// expired token.
 pub(crate) async fn logout(
     State(app): State<Arc<App>>,
     headers: HeaderMap,
@@ -301,7 +301,7 @@ pub(crate) async fn logout(
     Ok(response)
 }
 
-/// The provider gives no more tokens for a session that has ended. The answer does not wait for that.
+/// Withdraws the refresh token at the provider, in the background so that the response does not wait.
 fn withdraw(app: Arc<App>, renewal: Arc<Renewal>) {
     tokio::spawn(async move {
         let (Some(token), Some(openid)) = (renewal.take_refresh_token().await, &app.openid) else { return };
@@ -316,7 +316,7 @@ pub(crate) async fn me(caller: Caller) -> Json<Identity> {
     Json(caller.identity)
 }
 
-/// `POST /theme`: remembered in a cookie, for signed-in people and others.
+/// `POST /theme`: stores the theme in a cookie, with or without a session.
 pub(crate) async fn theme(State(app): State<Arc<App>>, headers: HeaderMap, Body(fields): Body) -> Response {
     let theme = Theme::parse(fields.text("theme").unwrap_or_default());
     let next = local(fields.text("next").unwrap_or("/catalog"));

@@ -1,4 +1,4 @@
-//! Signing in at an OpenID Connect provider.
+//! Sign-in at an OpenID Connect provider.
 
 use std::sync::Arc;
 
@@ -25,10 +25,11 @@ use crate::{
     view::layout::Shell,
 };
 
-/// The browser in which a sign-in began. The provider's page leads back to ours, and only a lax cookie comes along.
+/// Cookie of the browser that started a sign-in. The provider redirects from another site, and browsers send
+/// only lax cookies then.
 const BROWSER_COOKIE: &str = "olm_oidc";
 
-/// `POST /oidc/login`: begins, and sends the browser to the provider.
+/// `POST /oidc/login`: starts a sign-in and redirects the browser to the provider.
 pub(crate) async fn begin(
     State(app): State<Arc<App>>,
     from: ClientAddress,
@@ -42,11 +43,11 @@ pub(crate) async fn begin(
     }
     let secure = is_secure(&app, &headers);
     let next = local(fields.text("next").unwrap_or("/catalog"));
-    // Several sign-ins may begin in one browser.
+    // Several sign-ins can be pending in one browser.
     let known = cookie(&headers, &cookie_name(secure, BROWSER_COOKIE)).filter(|value| is_random(value));
     let browser = known.map_or_else(random_text, str::to_owned);
     let replaces = session_cookie(&app, &headers).map(hash);
-    // The guard has let in hosts that are allowed alone.
+    // The guard has already checked the host.
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let origin = format!("{}://{host}", if secure { "https" } else { "http" });
     match openid.begin(&origin, &browser, from, next.clone(), replaces).await {
@@ -64,7 +65,7 @@ pub(crate) async fn begin(
     }
 }
 
-/// `GET /oidc/callback`: the provider's answer. Whatever is wrong is on the sign-in page.
+/// `GET /oidc/callback`: the response of the provider. Errors are shown on the sign-in page.
 pub(crate) async fn callback(
     State(app): State<Arc<App>>,
     from: ClientAddress,
@@ -106,7 +107,7 @@ pub(crate) async fn callback(
     }
 }
 
-/// Starts the session of an answer; returns the value for the cookie.
+/// Starts the session for a response; returns the value for the cookie.
 async fn finish(
     app: &App,
     openid: &OpenId,
@@ -161,7 +162,7 @@ fn openid(app: &App) -> Result<&OpenId, WebError> {
     })
 }
 
-/// A page that leads on at once, also to another site.
+/// A page that redirects immediately, also to another site.
 pub(super) fn leave(headers: &HeaderMap, title: &str, label: &str, to: &str) -> Response {
     let body = html! {
         div.login {

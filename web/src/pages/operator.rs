@@ -1,5 +1,4 @@
-//! One installed operator: how far it is, what it waits for, what can be made with it, what can be said about updates, what
-//! happened.
+//! An installed operator: progress, pending actions, operands, update settings and history.
 
 mod history;
 mod updates;
@@ -32,7 +31,7 @@ use crate::{
     },
 };
 
-/// Whether nothing more will happen by itself.
+/// Whether the state changes only after an action of a user.
 fn is_settled(view: &Overview) -> bool {
     match view.timeline.installed.status {
         Status::Healthy => view.timeline.steps.iter().all(|s| s.state == StepState::Done),
@@ -41,7 +40,7 @@ fn is_settled(view: &Overview) -> bool {
     }
 }
 
-/// What screen readers are told when it changes.
+/// The announcement for screen readers.
 pub(crate) fn say(view: &Overview) -> String {
     let status = view.timeline.installed.status.word();
     match view.timeline.steps.iter().find(|s| !matches!(s.state, StepState::Done | StepState::Pending)) {
@@ -72,7 +71,7 @@ pub(crate) async fn page(
     Ok(caller.answer(Page::new(&title, Section::Installed, body).refresh(refresh), &view))
 }
 
-/// `POST /installed/{namespace}/{name}/approve` with the plan and the digest that was looked at.
+/// `POST /installed/{namespace}/{name}/approve` with the plan and the digest that the user reviewed.
 pub(crate) async fn approve(
     Path((namespace, name)): Path<(String, String)>,
     posted: Posted,
@@ -98,7 +97,7 @@ pub(crate) async fn approve(
     Ok(Redirect::to(&format!("/installed/{}/{}", encode(&namespace), encode(&name))).into_response())
 }
 
-/// The part of the page that changes.
+/// The live part of the page.
 pub(crate) fn render(view: &Overview, snapshot: &Snapshot, csrf: &str) -> Markup {
     let one = &view.timeline.installed;
     let card = snapshot.card(one.catalog.as_deref(), &one.package);
@@ -167,7 +166,7 @@ fn create(view: &Overview) -> Markup {
     }
 }
 
-/// Where a new object is seen by its operator.
+/// A namespace for new objects that the operator watches.
 fn instance_namespace(one: &olm_ops::Installed) -> &str {
     match one.watches.as_slice() {
         [only] if !only.is_empty() => only,
@@ -180,7 +179,7 @@ fn instance_namespace(one: &olm_ops::Installed) -> &str {
 fn timeline(view: &Overview) -> Markup {
     let timeline = &view.timeline;
     let current = view.history.iter().find(|revision| revision.current);
-    // Who approved what is at work, else what is there.
+    // The approver of the current plan, else of the installed revision.
     let approval = view.approval.as_ref().or(current.map(|r| &r.approval).filter(|_| view.plan.is_none()));
     html! {
         section.panel #progress aria-labelledby="progress-h" {
@@ -272,7 +271,7 @@ fn facts(view: &Overview) -> Markup {
     }
 }
 
-/// The conditions of kstatus in a line: `yes`, or which of them holds and why.
+/// The kstatus conditions in one line: `yes`, or the condition that holds and its reason.
 fn ready(subscription: &Subscription) -> Option<String> {
     let conditions = &subscription.status.as_ref()?.conditions;
     let ready = condition::find(conditions, names::CONDITION_READY)?;
@@ -289,7 +288,7 @@ fn ready(subscription: &Subscription) -> Option<String> {
     }))
 }
 
-/// When its certificates are due to be renewed, where it has any.
+/// When its certificates are due for renewal, if it has any.
 fn certificates(csv: &ClusterServiceVersion) -> Option<String> {
     csv.status.as_ref()?.certs_rotate_at.as_ref().map(|due| due.0.to_string())
 }

@@ -1,4 +1,4 @@
-//! One package: what it is, in which versions, what it brings and what it may do.
+//! A package: description, versions, provided APIs and permissions.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(crate) struct Pick {
     pub(crate) version: Option<String>,
 }
 
-/// A package in a catalog, with the channel and bundle that are looked at.
+/// A package in a catalog, with the selected channel and bundle.
 pub(crate) struct Found<'a> {
     pub(crate) source: &'a Source,
     loaded: &'a LoadedCatalog,
@@ -46,7 +46,6 @@ pub(crate) struct Found<'a> {
     pub(crate) newest: bool,
 }
 
-/// Reads a package of a catalog.
 pub(crate) async fn read(snapshot: &Snapshot, source: &str, package: &str) -> Result<Arc<Package>, WebError> {
     let found = snapshot.source(source).ok_or_else(|| unknown_catalog(snapshot, source))?;
     let loaded = snapshot.loaded_of(found).ok_or_else(|| unknown_catalog(snapshot, source))?;
@@ -66,7 +65,7 @@ fn unknown_catalog(snapshot: &Snapshot, source: &str) -> WebError {
     unknown("catalog", source, snapshot.sources.iter().map(|s| s.id.clone()).collect())
 }
 
-/// The manager, or the disk, does not give what it should.
+/// The error for a manager or disk that fails to provide the catalog.
 pub(crate) fn catalog_unreadable(error: &ReadError) -> WebError {
     WebError::new(
         StatusCode::BAD_GATEWAY,
@@ -121,10 +120,10 @@ impl<'a> Found<'a> {
         bundles
     }
 
-    /// Where it is installed when nobody says where; the command line says the same.
+    /// The default namespace, the same as on the command line.
     pub(crate) fn default_namespace(&self) -> String {
         let name = olm_ops::suggested_namespace(std::slice::from_ref(self.loaded), &self.package.name);
-        // A package may have a name that no namespace can have.
+        // A package name may be invalid as a namespace name.
         if is_label(&name) { name } else { "operators".into() }
     }
 
@@ -151,14 +150,14 @@ struct Model {
     bundle: String,
     capability: String,
     channels: Vec<ChannelModel>,
-    /// The Markdown.
+    /// Markdown.
     description: String,
     install_modes: Vec<String>,
     min_kube_version: Option<String>,
     suggested_namespace: String,
     apis: Vec<Api>,
     required: Vec<String>,
-    /// Absent when the bundle's manifests are not in the catalog.
+    /// Absent when the catalog does not contain the bundle's manifests.
     permissions: Option<Vec<Right>>,
     images: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -280,7 +279,7 @@ fn model(
     }
 }
 
-/// Whether it can be the name of a namespace.
+/// Whether a text is a valid namespace name.
 pub(crate) fn is_label(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= 63
@@ -337,7 +336,7 @@ fn view(model: &Model, found: &Found<'_>) -> Markup {
             }
             div.actions {
                 @match model.installed.first() {
-                    // Once is what most want; it can be in another namespace as well.
+                    // Most packages are installed once, but another namespace is possible.
                     Some(first) => {
                         a.button href=(install) { "Install" span.visually-hidden { " again" } }
                         a.button.primary href=(super::installed::href(first)) { "View installed" }

@@ -1,4 +1,4 @@
-//! The whole of a plan that waits, with the button that approves it.
+//! A plan that requires approval in full, with the approve button.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ use crate::{
 struct Model {
     installed: Installed,
     plan: Plan,
-    /// Whether that is the plan that waits.
+    /// Whether the plan is the pending one.
     waits: bool,
     /// Why the user cannot approve it.
     #[serde(skip_serializing_if = "Option::is_none")]

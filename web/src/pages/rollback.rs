@@ -1,4 +1,4 @@
-//! Going back to an older version: the plan with its findings, and then it is asked for.
+//! Rollback to an older version: the plan with its findings, then the request.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::{
     },
 };
 
-/// `GET /installed/{namespace}/{name}/rollback?to=VERSION`: what it does.
+/// `GET /installed/{namespace}/{name}/rollback?to=VERSION`: preview of the rollback.
 pub(crate) async fn page(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -37,7 +37,7 @@ pub(crate) async fn page(
     show(&app, &caller, (&namespace, &target), fields.text("to"), None).await
 }
 
-/// `POST /installed/{namespace}/{name}/rollback` with the version and the digest of the plan that was looked at.
+/// `POST /installed/{namespace}/{name}/rollback` with the version and the digest of the reviewed plan.
 pub(crate) async fn submit(
     State(app): State<Arc<App>>,
     Path((namespace, target)): Path<(String, String)>,

@@ -1,4 +1,4 @@
-//! Taking an operator away, with what goes with it said beforehand.
+//! Uninstallation of an operator, with a preview of the deleted objects.
 
 use std::sync::Arc;
 
@@ -32,14 +32,14 @@ use crate::{
 #[serde(rename_all = "camelCase")]
 struct Model {
     installed: Installed,
-    /// What exists of the kinds it provides; absent when that cannot be listed.
+    /// Operands of the operator; absent when the user may not list them.
     #[serde(skip_serializing_if = "Option::is_none")]
     instances: Option<Vec<InstanceName>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
-    /// What each choice does: what is shown is what is done.
+    /// The plan of each choice: exactly the displayed plan is applied.
     plans: Plans,
-    /// The same where the operators that were installed for it go too; absent where that makes no difference.
+    /// The same with the deletion of its dependencies; absent where that makes no difference.
     #[serde(skip_serializing_if = "Option::is_none")]
     with_dependencies: Option<Plans>,
     /// Why the user cannot uninstall it.
@@ -56,7 +56,7 @@ impl Model {
         .map(|plans| plans.of(choice.level))
     }
 
-    /// Every choice that there is, with its plan.
+    /// Every available choice, with its plan.
     fn choices(&self) -> impl Iterator<Item = (Choice, &Plan)> {
         let both = [false, true];
         let all = both.into_iter().flat_map(|dependencies| {
@@ -65,7 +65,7 @@ impl Model {
         all.filter(|choice| self.offers(choice.level)).filter_map(|choice| Some((choice, self.plan(choice)?)))
     }
 
-    /// Where there are no objects, deleting them is no choice; where they cannot be listed, neither.
+    /// Deleting operands is not offered without operands, or when the user may not list them.
     fn offers(&self, level: Level) -> bool {
         match level {
             Level::Operator => true,
@@ -109,7 +109,7 @@ struct InstanceName {
     name: String,
 }
 
-/// How far to go.
+/// How much is deleted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
     Operator,
@@ -117,11 +117,12 @@ enum Level {
     Everything,
 }
 
-/// What was chosen.
+/// The selected options.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Choice {
     level: Level,
-    /// Whether the operators go too that were installed for it and that nothing else needs.
+    /// Whether to delete the operators that were installed as dependencies and that no other operator
+    /// requires.
     dependencies: bool,
 }
 
@@ -138,7 +139,7 @@ impl Choice {
         Some(Self { level, dependencies: fields.text("dependencies") == Some("delete") })
     }
 
-    /// The word for it in names of fields and classes.
+    /// The level in names of fields and classes.
     fn word(self) -> &'static str {
         match (self.level, self.dependencies) {
             (Level::Operator, false) => "operator",
@@ -159,7 +160,7 @@ impl Choice {
         }
     }
 
-    /// The digest of the plan that the page showed for this choice; whoever sends JSON may say just `digest`.
+    /// The digest of the plan that the page showed for this choice; JSON clients may send a single `digest`.
     fn reviewed(self, fields: &Fields) -> Option<String> {
         let shown = fields.text(&format!("digest-{}", self.word())).or_else(|| fields.text("digest"));
         shown.map(str::to_owned)
@@ -242,9 +243,9 @@ pub(crate) async fn submit(
     }
 }
 
-/// Why a choice is not carried out from here, and what to do: pure.
+/// Why a choice is refused, and what to do.
 fn refusal(model: &Model, choice: Choice, typed: &str) -> Option<(&'static str, &'static str)> {
-    // Where nothing was installed for it, keeping that and deleting it are the same.
+    // Without dependencies, keeping and deleting them is the same plan.
     let plan = model.plan(choice).unwrap_or_else(|| model.plans.of(choice.level));
     let deletes = choice.level != Level::Operator;
     if deletes && plan.operands.iter().any(|operand| operand.count.is_none()) {
@@ -306,7 +307,7 @@ fn view(model: &Model, choice: Choice, csrf: &str, failed: Option<&WebError>) ->
                 div.stack {
                     section.panel #plan aria-labelledby="plan-h" aria-live="polite" {
                         header { h2 #plan-h { "Plan" } }
-                        // Each choice has its plan here; the style sheet shows the one of what is chosen.
+                        // The page contains the plan of each choice; the style sheet shows the selected one.
                         div.body.stack { @for (shown, plan) in model.choices() { div.removal.{ "is-" (shown.word()) } { (removal(plan, shown.word(), &what_goes(shown))) } } }
                     }
                     @if !instances.is_empty() {
@@ -323,7 +324,7 @@ fn view(model: &Model, choice: Choice, csrf: &str, failed: Option<&WebError>) ->
     }
 }
 
-/// The choice in a few words.
+/// A short description of a choice.
 fn what_goes(choice: Choice) -> String {
     let what = match choice.level {
         Level::Operator => "The operator only",
@@ -367,7 +368,7 @@ fn levels(model: &Model, choice: Choice) -> Markup {
     }
 }
 
-/// What becomes of the operators that were installed for it. `plan` is one that deletes them.
+/// The dependencies of the operator and their fate. `plan` is one that deletes them.
 fn dependencies(plan: &Plan, choice: Choice) -> Markup {
     html! {
         fieldset.field {

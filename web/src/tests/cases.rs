@@ -1,5 +1,3 @@
-//! What the console does.
-
 use axum::body::Body;
 use http::{Request, StatusCode, header};
 
@@ -11,16 +9,16 @@ async fn a_login_code_works_once() {
     // given
     let router = console(&Fake::default(), vec![]);
     let code = new_code(&router).await;
-    // when it is used
+    // when it is redeemed
     let first = follow_link(&router, &format!("/login?code={code}")).await;
-    // then there is a session
+    // then a session starts
     assert_eq!((first.status, first.location()), (StatusCode::SEE_OTHER, "/catalog"));
     let cookie = first.headers[header::SET_COOKIE].to_str().unwrap();
     assert!(
         cookie.starts_with("olm_session=") && cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict"),
         "{cookie}"
     );
-    // and when it is used again, then not
+    // and when it is redeemed again, then it is rejected
     let second = send(&router, get(&format!("/login?code={code}")).body(Body::empty()).unwrap()).await;
     assert_eq!(second.status, StatusCode::FORBIDDEN);
     assert!(second.text.contains("olm token") && !second.headers.contains_key(header::SET_COOKIE));
@@ -270,14 +268,14 @@ async fn an_object_is_created_from_the_form() {
     let page = browser.get(&format!("{path}?ns=default")).await;
     assert!(page.text.contains("name=\"/spec/size\""), "{}", page.text);
     assert!(page.text.contains("value=\"default\""), "{}", page.text);
-    // where nobody said a namespace, it is one that the operator watches
+    // without an explicit namespace, it is one that the operator watches
     let csv = fake.paths().into_iter().find(|path| path.contains("/clusterserviceversions/")).unwrap();
     let mut watching = fake.get(&csv).unwrap();
     watching["metadata"]["annotations"]["olm.targetNamespaces"] = "etcd".into();
     fake.put(&csv, watching);
     let page = browser.get(path).await;
     assert!(page.text.contains("value=\"etcd\""), "{}", page.text);
-    // when it is wrong, then the error is at the field and what was typed is there
+    // when a value is invalid, then the error is at the field and the typed values are retained
     let wrong = [
         ("view", "form"),
         ("/metadata/name", "mine"),
@@ -291,7 +289,7 @@ async fn an_object_is_created_from_the_form() {
             && answer.text.contains("value=\"8\"")
             && answer.text.contains("value=\"mine\"")
     );
-    // when it is checked, then nothing is made
+    // when the form is validated, then nothing is created
     let right = [
         ("view", "form"),
         ("/metadata/name", "mine"),
@@ -303,7 +301,7 @@ async fn an_object_is_created_from_the_form() {
     assert!(browser.post(path, &check).await.text.contains("Validated by the API server"));
     let at = "/apis/etcd.database.coreos.com/v1beta2/namespaces/default/etcdclusters/mine";
     assert!(fake.get(at).is_none());
-    // when it is sent, then it is
+    // when it is submitted, then the object is created
     let done = browser.post(path, &right).await;
     assert_eq!(
         (done.status, done.location()),
@@ -312,7 +310,7 @@ async fn an_object_is_created_from_the_form() {
         done.text
     );
     assert_eq!(fake.get(at).unwrap()["spec"]["size"], 5);
-    // and a second one of that name is refused
+    // and a second object of that name is refused
     assert_eq!(browser.post(path, &right).await.status, StatusCode::CONFLICT);
 }
 
@@ -402,18 +400,18 @@ async fn an_uninstall_shows_its_plan_and_carries_out_no_other() {
         "{}",
         page.text
     );
-    // when one more object comes before the button is pressed
+    // when an object is created before the button is pressed
     let clusters = "/apis/etcd.database.coreos.com/v1beta2/namespaces/default/etcdclusters";
     let mut other = fake.get(&format!("{clusters}/example-etcd-cluster")).unwrap();
     other["metadata"]["name"] = "other".into();
     fake.put(&format!("{clusters}/other"), other);
     let fields = [("what", "instances"), ("confirm", "etcd"), ("digest-instances", digest)];
     let answer = browser.post(path, &fields).await;
-    // then nothing is done, and the page shows the plan of now
+    // then nothing is deleted, and the page shows the current plan
     assert_eq!(answer.status, StatusCode::CONFLICT, "{}", answer.text);
     assert!(answer.text.contains("The plan changed") && answer.text.contains("other"), "{}", answer.text);
     assert!(fake.get(&format!("{clusters}/example-etcd-cluster")).is_some());
-    // and that one is carried out
+    // and the current plan can be applied
     let digest = browser.json(path).await["plans"]["instances"]["digest"].as_str().unwrap().to_owned();
     let fields = [("what", "instances"), ("confirm", "etcd"), ("digest-instances", digest.as_str())];
     let done = browser.post(path, &fields).await;

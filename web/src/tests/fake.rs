@@ -1,4 +1,4 @@
-//! An API server for tests: objects in a map, no rules but those that the tests are about.
+//! An API server for tests: objects in a map, with only the rules that the tests need.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -23,22 +23,22 @@ use tower::ServiceExt as _;
 
 use crate::api_server::ApiServer;
 
-/// The token of ada.
+/// The token of user ada.
 pub(crate) const TOKEN: &str = "good-token";
 
 #[derive(Clone)]
 pub(crate) struct Fake {
     /// User by token.
     users: Arc<Mutex<HashMap<String, String>>>,
-    /// Whose ID tokens are accepted; their users are named after claim `sub`. Signatures are not what these tests are about.
+    /// Issuer of accepted ID tokens; their users are named after claim `sub`. Signatures are not validated.
     issuer: Arc<Mutex<Option<String>>>,
-    /// By which ID tokens expire, here and in the console.
+    /// Clock for the expiry of ID tokens, here and in the console.
     pub(crate) clock: Clock,
-    /// Tokens that were reviewed.
+    /// Number of reviewed tokens.
     reviews: Arc<AtomicUsize>,
     /// By path.
     objects: Arc<Mutex<BTreeMap<String, Value>>>,
-    /// Plurals that nobody may touch, when asked.
+    /// Resources for which access reviews are denied, by plural.
     denied: Arc<Mutex<Vec<String>>>,
 }
 
@@ -56,12 +56,11 @@ impl Default for Fake {
 }
 
 impl Fake {
-    /// Adds a user.
     pub(crate) fn user(&self, token: &str, name: &str) {
         self.users.lock().unwrap().insert(token.to_owned(), name.to_owned());
     }
 
-    /// Accepts the tokens of an issuer, until they expire.
+    /// Accepts the tokens of an issuer until they expire.
     pub(crate) fn trust(&self, issuer: Option<&str>) {
         *self.issuer.lock().unwrap() = issuer.map(str::to_owned);
     }
@@ -82,7 +81,7 @@ impl Fake {
         self.users.lock().unwrap().remove(token);
     }
 
-    /// How often the API server was asked whose token it is.
+    /// Number of token reviews.
     pub(crate) fn reviews(&self) -> usize {
         self.reviews.load(Ordering::Relaxed)
     }
@@ -110,12 +109,12 @@ impl Fake {
         self.objects.lock().unwrap().get(path).cloned()
     }
 
-    /// Who asks whether these may be touched is told no.
+    /// Denies access reviews for a resource.
     pub(crate) fn deny(&self, plural: &str) {
         self.denied.lock().unwrap().push(plural.to_owned());
     }
 
-    /// Everything may be touched again.
+    /// Allows all resources again.
     pub(crate) fn allow(&self) {
         self.denied.lock().unwrap().clear();
     }
@@ -162,7 +161,7 @@ async fn answer(
         });
         return (StatusCode::CREATED, Json(review)).into_response();
     }
-    // whoever has the token may do everything but what is denied
+    // every token has all rights except the denied ones
     let everything = match path.rsplit('/').next() {
         Some("selfsubjectaccessreviews") => Some(json!({ "allowed": true })),
         Some("selfsubjectrulesreviews") => Some(json!({
@@ -243,7 +242,7 @@ async fn answer(
     }
 }
 
-/// `/api/v1/namespaces/x/pods` is one, `/api/v1/namespaces/x` is not.
+/// `/api/v1/namespaces/x/pods` is a collection, `/api/v1/namespaces/x` is not.
 fn is_collection(path: &str) -> bool {
     rest(path).is_some_and(|(_, rest)| matches!(rest.as_slice(), [_] | ["namespaces", _, _]))
 }

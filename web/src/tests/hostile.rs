@@ -1,4 +1,4 @@
-//! Catalogs from people who mean no good.
+//! Malicious catalogs.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use olm_catalog::Catalog;
 
 const SCRIPT: &str = "<script>alert(1)</script>";
 
-/// A catalog with something nasty in every place that is shown.
+/// A catalog with malicious content in every displayed field.
 fn hostile() -> Catalog {
     let csv = json!({
         "annotations": {
@@ -68,7 +68,7 @@ async fn nothing_of_a_hostile_catalog_runs() {
         "/catalog/olm.community/%22%3E%3Cscript%3Ealert(1)",
     ] {
         let page = browser.get(path).await;
-        // then: text yes, elements and attributes no
+        // then the text is shown, without elements and attributes
         let lower = page.text.to_lowercase();
         assert!(!lower.contains("<script>alert"), "{path}: {}", page.text);
         assert!(!lower.contains("href=\"javascript") && !lower.contains("src=\"http"), "{path}");

@@ -1,4 +1,4 @@
-//! An OpenID Connect provider that does what a test asks of it, and the way of a browser through it.
+//! An OpenID Connect provider with configurable behaviour, and a browser that signs in at it.
 
 use std::{
     collections::HashMap,
@@ -34,7 +34,7 @@ use crate::{
 pub(super) const CLIENT: &str = "con sole";
 pub(super) const SECRET: &str = "s3cret/+:";
 
-/// How a part of the provider behaves.
+/// The behaviour of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mood {
     Well,
@@ -68,12 +68,12 @@ pub(super) struct Inner {
     pub(super) discovery: Mood,
     pub(super) keys: Mood,
     pub(super) tokens: Mood,
-    /// Laid over the discovery document.
+    /// Merged into the discovery document.
     pub(super) document: Value,
     pub(super) key: Key,
-    /// Answers of the token endpoint by code or refresh token; each works once.
+    /// Responses of the token endpoint by code or refresh token; each works once.
     pub(super) answers: HashMap<String, Value>,
-    /// The last request to the token endpoint, and its header.
+    /// The last request to the token endpoint, and its `Authorization` header.
     pub(super) asked: HashMap<String, String>,
     pub(super) authorization: String,
     pub(super) revoked: Vec<String>,
@@ -152,7 +152,7 @@ impl Issuer {
         change(&mut self.inner.lock().unwrap());
     }
 
-    /// What the token endpoint answers to a code or a refresh token.
+    /// Sets the response of the token endpoint to a code or a refresh token.
     pub(super) fn answer(&self, to: &str, answer: Value) {
         self.set(|inner| drop(inner.answers.insert(to.to_owned(), answer)));
     }
@@ -186,7 +186,7 @@ impl Issuer {
         }
     }
 
-    /// A console that signs in here, over a cluster that accepts the tokens.
+    /// A console that uses this provider, over a cluster that accepts its tokens.
     pub(super) fn console(&self, fake: &Fake) -> Router {
         self.console_with(fake, |_| {})
     }
@@ -270,7 +270,7 @@ async fn revoke(State(issuer): State<Issuer>, body: Bytes) -> StatusCode {
     StatusCode::OK
 }
 
-/// A sign-in that has begun: the cookies of its browser, and what the provider was sent.
+/// A pending sign-in: the cookies of its browser, and the parameters sent to the provider.
 pub(super) struct Begun {
     pub(super) cookie: String,
     pub(super) asked: HashMap<String, String>,
@@ -279,7 +279,7 @@ pub(super) struct Begun {
 
 /// Presses the button on the sign-in page.
 pub(super) async fn press(router: &Router, next: &str, session: &str) -> Answer {
-    // Another one than that of the session: a page that is signed in has no such button.
+    // Loaded without the session: the sign-in page of a signed-in browser has no button.
     let page = send(router, super::get("/login").body(Body::empty()).unwrap()).await;
     assert!(page.text.contains("Sign in with 127.0.0.1"), "{}", page.text);
     let body = form_urlencoded::Serializer::new(String::new())
@@ -302,7 +302,7 @@ pub(super) fn begun(page: &Answer) -> Begun {
     Begun { cookie: cookies(page).remove(0), asked, to }
 }
 
-/// Where a page leads at once.
+/// Target of the client-side redirect of a page.
 pub(super) fn onward(page: &Answer) -> String {
     let start = "http-equiv=\"refresh\" content=\"0;url=";
     let at = page.text.find(start).unwrap_or_else(|| panic!("it leads nowhere: {}", page.text)) + start.len();
@@ -314,7 +314,7 @@ impl Begun {
         &self.asked["nonce"]
     }
 
-    /// The provider sends the browser back.
+    /// The provider redirects the browser back.
     pub(super) async fn answer(&self, router: &Router, fields: &[(&str, &str)]) -> Answer {
         let query = form_urlencoded::Serializer::new(String::new())
             .append_pair("state", &self.asked["state"])
@@ -331,7 +331,7 @@ impl Begun {
     }
 }
 
-/// A sign-in as grace, to its end; the session's cookie.
+/// A complete sign-in as grace; returns the cookie of the session.
 pub(super) async fn sign_in(
     issuer: &Issuer,
     router: &Router,

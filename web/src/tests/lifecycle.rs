@@ -1,4 +1,4 @@
-//! What can be seen of and done to an installed operator.
+//! Pages and actions of an installed operator.
 
 use http::{Request, StatusCode, header};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ const BASE: &str = "/apis/operators.coreos.com/v1alpha1/namespaces/etcd";
 const HOME: &str = "/installed/etcd/etcd";
 
 impl Browser {
-    /// The cluster with etcd, changed before the console looks at it.
+    /// The cluster with etcd, after a change.
     async fn at(change: impl FnOnce(&Fake)) -> (Self, Fake) {
         let fake = scene();
         change(&fake);
@@ -30,7 +30,7 @@ impl Fake {
     }
 }
 
-/// The cluster with etcd, with two revisions, of which the newer is installed.
+/// The cluster with etcd and two revisions, the newer of which is installed.
 pub(super) fn scene() -> Fake {
     let fake = super::cluster();
     for (name, version, generation, approved_by) in
@@ -54,7 +54,7 @@ pub(super) fn scene() -> Fake {
     fake
 }
 
-/// An operator that was installed along with etcd, and that nothing else needs.
+/// An operator that was installed as a dependency of etcd, and that no other operator requires.
 pub(super) fn installed_along(fake: &Fake) {
     fake.put(&format!("{BASE}/subscriptions/helper"), json!({
         "apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
@@ -71,9 +71,9 @@ pub(super) fn installed_along(fake: &Fake) {
     }));
 }
 
-/// 0.11.0 is installed, after 0.10.1, which the catalog still has.
+/// 0.11.0 is installed, after 0.10.1, which is still in the catalog.
 pub(super) fn upgraded(fake: &Fake) {
-    // the older version watches one namespace alone
+    // the older version watches a single namespace
     fake.change("/apis/operators.coreos.com/v1/namespaces/etcd/operatorgroups/all", |group| {
         group["spec"] = json!({"targetNamespaces": ["etcd"]});
         group["status"] = json!({"namespaces": ["etcd"]});
@@ -94,7 +94,7 @@ pub(super) fn upgraded(fake: &Fake) {
     });
 }
 
-/// The text of a part of a page, a line for each piece.
+/// The text of a part of a page, one line per fragment.
 fn part(html: &str, id: &str) -> String {
     let at = html.find(&format!("id=\"{id}\"")).unwrap_or_else(|| panic!("no {id} in {html}"));
     let html = &html[html[..at].rfind('<').unwrap()..];
@@ -143,7 +143,8 @@ async fn what_is_said_already_is_offered_the_other_way_round() {
     insta::assert_snapshot!("updates_said", part(&browser.get(HOME).await.text, "updates"));
 }
 
-/// What is said, with which field; what the page says; what the Subscription says before and, where, after.
+/// The change and its fields; the text of the page; the spec of the Subscription before; the changed field
+/// and its value after.
 type Case = (&'static str, &'static [(&'static str, &'static str)], &'static str, Value, &'static str, Value);
 
 #[tokio::test]
@@ -191,17 +192,17 @@ async fn each_wish_is_shown_before_it_is_written_and_then_written() {
         let mut fields = vec![("what", what)];
         fields.extend(more);
         let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(&fields).finish();
-        // when it is looked at, then nothing is changed
+        // when it is previewed, then nothing changes
         let page = browser.get(&format!("{HOME}/change?{query}")).await;
         assert_eq!(page.status, StatusCode::OK, "{what}: {}", page.text);
         assert!(page.text.contains(text) && !page.text.contains(" disabled"), "{what}: {}", page.text);
         assert_eq!(fake.subscription(), was, "{what}");
-        // when it is sent, then it is said
+        // when it is submitted, then the Subscription changes
         let done = browser.post(&format!("{HOME}/change"), &fields).await;
         assert_eq!(done.status, StatusCode::SEE_OTHER, "{what}: {}", done.text);
         assert_eq!(done.location(), HOME);
         assert_eq!(fake.subscription().pointer(pointer).cloned().unwrap_or_default(), after, "{what}");
-        // and the second time there is nothing to press
+        // and afterwards the button is disabled
         let again = browser.get(&format!("{HOME}/change?{query}")).await;
         assert!(
             again.text.contains("No change: this setting is already in effect")
@@ -214,15 +215,15 @@ async fn each_wish_is_shown_before_it_is_written_and_then_written() {
 #[tokio::test]
 async fn what_follows_from_a_wish_is_the_plan_of_the_command_line() {
     let (browser, _) = Browser::at(|_| {}).await;
-    // a pause stops everything: there is no plan
+    // a pause stops everything, so no plan results
     let pause = browser.json(&format!("{HOME}/change?what=pause")).await;
     assert!(pause["plan"].is_null() && pause["problem"].is_null() && pause["changed"] == true);
-    // without 0.11.0 what is installed is the newest
+    // without 0.11.0 the installed version is the newest
     let skip = browser.json(&format!("{HOME}/change?what=skip&version=0.11.0")).await;
     assert_eq!(skip["plan"]["action"], "none", "{skip}");
     let resume = browser.json(&format!("{HOME}/change?what=resume")).await;
     assert_eq!((&resume["plan"]["to"], &resume["changed"]), (&json!("0.11.0"), &json!(false)), "{resume}");
-    // a channel that is none
+    // a channel that does not exist
     let none = browser.get(&format!("{HOME}/change?what=channel&channel=nowhere")).await;
     assert!(
         none.status == StatusCode::OK && none.text.contains("No plan: no version satisfies the constraints"),
@@ -265,20 +266,20 @@ async fn a_rollback_is_the_plan_that_was_looked_at_or_none() {
         page.text
     );
     assert_eq!(fake.subscription(), was);
-    // when another plan is sent, then nothing is done
+    // when the digest of another plan is sent, then nothing changes
     let other = browser.post(&path, &[("to", to), ("digest", "sha256:ffffffffffffffff")]).await;
     assert_eq!(other.status, StatusCode::CONFLICT, "{}", other.text);
     assert!(other.text.contains("The plan changed") && other.text.contains(&digest), "{}", other.text);
     assert_eq!(browser.post(&path, &[("to", to)]).await.status, StatusCode::BAD_REQUEST);
     assert_eq!(fake.subscription(), was);
-    // when it is that plan, then it is asked for
+    // when it is the digest of that plan, then the rollback is requested
     let done = browser.post(&path, &[("to", to), ("digest", &digest)]).await;
     assert_eq!((done.status, done.location()), (StatusCode::SEE_OTHER, HOME), "{}", done.text);
     let spec = &fake.subscription()["spec"];
     assert_eq!((&spec["version"], &spec["paused"]), (&json!("=0.10.1"), &json!(true)));
     let unknown = browser.get(&format!("{path}?to=7.7.7")).await;
     assert_eq!(unknown.status, StatusCode::NOT_FOUND);
-    // one that ran, and that the catalog has no more
+    // a revision that is no longer in the catalog
     let gone = browser.get(&format!("{path}?to=0.9.4")).await;
     assert_eq!(gone.status, StatusCode::CONFLICT);
     assert!(
@@ -341,20 +342,20 @@ async fn who_may_not_is_told_before_pressing() {
 async fn the_whole_plan_is_there_to_be_read_before_it_is_approved() {
     let (browser, fake) = Browser::at(|_| {}).await;
     let path = format!("{HOME}/plan");
-    // a plan that is not the one that waits cannot be approved from here
+    // a plan other than the pending one cannot be approved here
     let other = browser.get(&path).await;
     assert!(
         other.text.contains("The pending plan is out of date") && !other.text.contains("/approve\""),
         "{}",
         other.text
     );
-    // nor by somebody who may not
+    // nor by a user without the permission
     fake.deny("installplans");
     assert!(
         browser.get(&path).await.text.contains("Missing permission: patch installplans in namespace etcd")
     );
     fake.allow();
-    // and one that is can
+    // and the pending one can
     let digest = browser.json(&path).await["plan"]["digest"].as_str().unwrap().to_owned();
     fake.change(&format!("{BASE}/installplans/install-abc"), |plan| {
         plan["spec"]["planDigest"] = digest.clone().into()
@@ -387,7 +388,7 @@ async fn the_page_says_what_it_waits_for_and_what_to_do() {
     assert!(page.text.contains("no: Stalled (InstallPlanFailed)"), "{}", page.text);
 }
 
-/// A plan that does not get on, and a version that lacks a CRD.
+/// A plan without progress, and a version that lacks a CRD.
 pub(super) fn failing(fake: &Fake) {
     fake.change(&format!("{BASE}/subscriptions/etcd"), |s| {
         s["status"]["conditions"] = json!([
@@ -411,7 +412,7 @@ pub(super) fn failing(fake: &Fake) {
 async fn what_was_installed_along_goes_only_when_that_is_chosen() {
     let helper = format!("{BASE}/subscriptions/helper");
     for (choice, stays) in [("keep", true), ("delete", false)] {
-        // given an operator that was installed for it
+        // given an operator that was installed as a dependency
         let (browser, fake) = Browser::at(installed_along).await;
         let path = format!("{HOME}/uninstall");
         let model = browser.json(&path).await;
@@ -433,7 +434,7 @@ async fn what_was_installed_along_goes_only_when_that_is_chosen() {
         ];
         let done = browser.post(&path, &fields).await;
         assert_eq!(done.status, StatusCode::OK, "{}", done.text);
-        // then the other is there, or not, as was chosen
+        // then the dependency is deleted or retained, as selected
         assert_eq!(fake.get(&helper).is_some(), stays, "{choice}");
         assert!(fake.get(&format!("{BASE}/subscriptions/etcd")).is_none());
     }
@@ -461,7 +462,7 @@ async fn the_doctor_finds_and_removes_only_what_it_finds() {
     let page = browser.get("/doctor").await;
     assert!(page.text.contains("CopiedCsv") && page.text.contains("ManagerMissing"), "{}", page.text);
     assert!(browser.json("/doctor").await["ailments"].as_array().is_some_and(|list| !list.is_empty()));
-    // nothing but what it finds
+    // only objects that the checks find can be removed
     let other = browser.post("/doctor", &[("uid", "u1")]).await;
     assert_eq!(other.status, StatusCode::CONFLICT);
     assert!(fake.get(&format!("{BASE}/subscriptions/etcd")).is_some());

@@ -1,4 +1,4 @@
-//! Signing in at an OpenID Connect provider, and the attacks on it (T12, T15, T16).
+//! Sign-in at an OpenID Connect provider, and attacks on it (T12, T15, T16).
 
 use std::sync::atomic::Ordering;
 
@@ -25,9 +25,9 @@ use crate::openid::OpenId;
 async fn a_sign_in_at_the_provider_starts_a_session_with_its_token() {
     let (fake, issuer) = (Fake::default(), Issuer::start().await);
     let router = issuer.console(&fake);
-    // given a user who is signed in already
+    // given a signed-in user
     let ada = Browser::new(router.clone()).await;
-    // when the button is pressed, then the provider is asked with state, nonce and PKCE
+    // when the button is pressed, then the request to the provider has state, nonce and PKCE
     let page = press(&router, "/installed?x=1", &ada.cookie).await;
     let begun = begun(&page);
     let cookie = page.headers[header::SET_COOKIE].to_str().unwrap();
@@ -50,7 +50,7 @@ async fn a_sign_in_at_the_provider_starts_a_session_with_its_token() {
     let token = issuer.sign(&issuer.claims(begun.nonce()));
     issuer.answer("a-code", json!({ "token_type": "Bearer", "id_token": token }));
     let answer = begun.answer(&router, &[("code", "a-code")]).await;
-    // then the code was exchanged with the verifier and the client's secret
+    // then the code is exchanged with the verifier and the client's secret
     {
         let inner = issuer.inner.lock().unwrap();
         let hashed = digest::digest(&digest::SHA256, inner.asked["code_verifier"].as_bytes());
@@ -62,7 +62,7 @@ async fn a_sign_in_at_the_provider_starts_a_session_with_its_token() {
         let basic = STANDARD.encode(format!("{}:{}", encoded(CLIENT), encoded(SECRET)));
         assert_eq!(inner.authorization, format!("Basic {basic}"));
     }
-    // and a session runs with the token, which no page shows
+    // and a session starts with the token, which no page shows
     assert_eq!((answer.status, onward(&answer).as_str()), (StatusCode::OK, "/installed?x=1"));
     let set: Vec<&str> =
         answer.headers.get_all(header::SET_COOKIE).iter().map(|value| value.to_str().unwrap()).collect();
@@ -71,9 +71,9 @@ async fn a_sign_in_at_the_provider_starts_a_session_with_its_token() {
     assert!(!answer.text.contains(&token));
     let grace = Browser { cookie: session_of(&answer).unwrap(), csrf: String::new(), router: router.clone() };
     assert_eq!(grace.json("/me").await["name"], "grace");
-    // and the session before has ended
+    // and the previous session has ended
     assert_eq!(ada.get("/catalog").await.status, StatusCode::SEE_OTHER);
-    // and the same answer works no second time
+    // and the same response does not work again
     let again = begun.answer(&router, &[("code", "a-code")]).await;
     assert_eq!(again.status, StatusCode::FORBIDDEN);
     assert!(again.text.contains("Unknown sign-in") && session_of(&again).is_none());
@@ -88,7 +88,7 @@ async fn t16_an_answer_of_another_browser_or_site_does_not_sign_in() {
     let token = issuer.sign(&issuer.claims(attacker.nonce()));
     issuer.answer("code", json!({ "token_type": "Bearer", "id_token": token }));
     let query = format!("state={}&code=code", attacker.asked["state"]);
-    // when a victim is sent to its end: without a sign-in, with one of its own, and with an empty cookie
+    // when a victim opens its callback: without a sign-in, with one of the victim, and with an empty cookie
     let victim = begin(&router, "/catalog").await;
     for cookie in ["", "olm_oidc=", victim.cookie.as_str()] {
         let request = get(&format!("/oidc/callback?{query}")).header(header::COOKIE, cookie);
@@ -96,14 +96,14 @@ async fn t16_an_answer_of_another_browser_or_site_does_not_sign_in() {
         assert_eq!(answer.status, StatusCode::FORBIDDEN, "{cookie}");
         assert!(session_of(&answer).is_none() && answer.text.contains("Unknown sign-in"));
     }
-    // and no state, an empty one and a wrong one lead nowhere
+    // and a missing, an empty and a wrong state are rejected
     for query in ["code=code", "state=&code=code", "state=x&code=code", "", "%ff=%00", "state"] {
         assert_eq!(victim.go(&router, query).await.status, StatusCode::FORBIDDEN, "{query}");
     }
     assert_eq!(issuer.token_requests.load(Ordering::Relaxed), 0, "no code is sent before state fits");
-    // while the attacker's own browser is signed in
+    // while the attacker's own browser signs in
     assert_eq!(attacker.go(&router, &query).await.status, StatusCode::OK);
-    // and a sign-in begins by a form of the page that this browser has opened alone
+    // and a sign-in starts only from a form of the page that this browser opened
     let page = send(&router, get("/login").body(Body::empty()).unwrap()).await;
     let own = format!("browser={}", hidden(&page.text, "browser"));
     let bare = post("/oidc/login").body(Body::from(own.clone())).unwrap();
@@ -120,7 +120,7 @@ async fn t16_an_answer_of_another_browser_or_site_does_not_sign_in() {
 async fn t16_a_session_of_another_user_cannot_be_prepared() {
     let (fake, issuer) = (Fake::default(), Issuer::start().await);
     let router = issuer.console(&fake);
-    // The cookie of a session that does not exist is not the new session's.
+    // The cookie of a session that does not exist is not used for the new session.
     let begun = begun(&press(&router, "/catalog", &format!("olm_session={}", "a".repeat(64))).await);
     let token = issuer.sign(&issuer.claims(begun.nonce()));
     issuer.answer("code", json!({ "token_type": "Bearer", "id_token": token }));
@@ -198,7 +198,7 @@ async fn t16_tokens_that_are_not_for_this_sign_in_are_refused() {
         assert!(session_of(&answer).is_none() && !answer.text.contains(&token), "{why}");
     }
     assert_eq!(ada.json("/me").await["name"], "ada", "others stay signed in");
-    // The last two causes of a refetch came within seconds: the key set was fetched at most twice.
+    // The last two causes of a refetch occur within seconds: the key set is fetched at most twice.
     assert!(issuer.key_requests.load(Ordering::Relaxed) <= 2);
     assert_eq!(SignatureError::Mismatch.to_string(), "invalid signature");
 }
@@ -257,7 +257,7 @@ async fn a_provider_in_trouble_stops_the_sign_in_and_nothing_else() {
         issuer.set(|inner| inner.discovery = mood);
         let router = issuer.console(&fake);
         let ada = Browser::new(router.clone()).await;
-        // when ten people press the button at once
+        // when ten users press the button at once
         let pressed = futures::future::join_all((0..10).map(|_| press(&router, "/catalog", "")));
         for answer in pressed.await {
             assert_eq!(answer.status, StatusCode::BAD_GATEWAY, "{mood:?}");
@@ -270,10 +270,10 @@ async fn a_provider_in_trouble_stops_the_sign_in_and_nothing_else() {
                 answer.text.contains("Sign in with a token") && !answer.text.contains("internal secrets")
             );
         }
-        // then they wait for one request and not for ten, and others stay signed in
+        // then they share one request, and other users stay signed in
         assert_eq!(issuer.discovery_requests.load(Ordering::Relaxed), 1, "{mood:?}");
         assert_eq!(ada.json("/me").await["name"], "ada");
-        // and the same for the key set, and for the tokens
+        // and the same holds for the key set and for the tokens
         type Part = fn(&mut super::issuer::Inner, Mood);
         let parts: [(&str, Part); 2] = [
             ("the key set", |inner, mood| inner.keys = mood),
@@ -333,7 +333,7 @@ async fn keys_that_were_rotated_are_fetched() {
     let (fake, issuer) = (Fake::default(), Issuer::start().await);
     let router = issuer.console(&fake);
     assert!(session_of(&sign_in(&issuer, &router, json!({}), None).await).is_some());
-    // when the provider signs with a new key, of another id or of the same, some time later
+    // when the provider signs with a new key, with another id or the same, some time later
     fake.clock.advance(11);
     issuer.set(|inner| inner.key = Key::new("first"));
     assert!(session_of(&sign_in(&issuer, &router, json!({}), None).await).is_some());
@@ -357,7 +357,7 @@ async fn an_api_server_that_does_not_accept_the_issuer_is_named_with_its_flags()
         "{}",
         answer.text
     );
-    // and a token without the claim that names the user, or with an address that is not verified, is told apart
+    // and a token without the user name claim, or with an unverified address, has its own error
     let options = crate::openid::OpenIdOptions { username_claim: "email".into(), ..issuer.options() };
     let router = issuer.console_with(&fake, |app| app.openid = Some(OpenId::new(options).unwrap()));
     fake.trust(None);
@@ -370,7 +370,7 @@ async fn an_api_server_that_does_not_accept_the_issuer_is_named_with_its_flags()
     let unverified = json!({ "email": "g@b.example", "email_verified": false });
     let answer = sign_in(&issuer, &router, unverified, None).await;
     assert!(answer.text.contains("has not verified your email address"), "{}", answer.text);
-    // as is one that has expired within the tolerance of the console
+    // as has one that has expired within the tolerance of the console
     let answer = sign_in(&issuer, &router, json!({ "exp": now() - 5 }), None).await;
     assert!(
         answer.text.contains("synchronize the clocks") && session_of(&answer).is_none(),
@@ -393,12 +393,12 @@ async fn t15_one_client_does_not_use_up_the_sign_ins_of_others() {
         send(&router, request.unwrap()).await
     };
     let mine = begun(&press_from("192.0.2.1").await);
-    // when one client begins many
+    // when one client starts many sign-ins
     let mut refused = 0;
     for _ in 0..60 {
         refused += usize::from(press_from("192.0.2.2").await.status == StatusCode::TOO_MANY_REQUESTS);
     }
-    // then it is limited, and the other's goes on
+    // then it is limited, and another client's sign-in succeeds
     assert!(refused > 20, "{refused} of 60");
     let token = issuer.sign(&issuer.claims(mine.nonce()));
     issuer.answer("code", json!({ "token_type": "Bearer", "id_token": token }));

@@ -1,4 +1,4 @@
-//! Sessions that began at a provider: renewed, ended, signed out.
+//! Sessions of a provider: renewal, expiry and sign-out.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -11,7 +11,7 @@ use super::{
     issuer::{Issuer, Mood, onward, session_of, sign_in},
 };
 
-/// An answer with a token that is valid for ten minutes more than the first one.
+/// A response with a token that is valid for ten minutes longer than the first one.
 fn tokens(issuer: &Issuer, fake: &Fake, change: Value, refresh: Option<&str>) -> Value {
     let mut claims = issuer.claims("");
     claims["exp"] = (fake.clock.now() + 2 * i64::from(VALID)).into();
@@ -20,9 +20,9 @@ fn tokens(issuer: &Issuer, fake: &Fake, change: Value, refresh: Option<&str>) ->
     json!({ "token_type": "Bearer", "id_token": issuer.sign(&claims), "refresh_token": refresh })
 }
 
-/// For how many seconds the first ID token of a session is valid.
+/// Lifetime of the first ID token of a session, in seconds.
 const VALID: u16 = 600;
-/// How long after the sign-in the token is renewed, in seconds.
+/// Time from sign-in to renewal of the token, in seconds.
 const DUE: u16 = VALID - 60;
 
 async fn session(issuer: &Issuer, fake: &Fake, refresh: Option<&str>) -> Browser {
@@ -32,7 +32,7 @@ async fn session(issuer: &Issuer, fake: &Fake, refresh: Option<&str>) -> Browser
     Browser { cookie: session_of(&answer).expect("a session"), csrf: String::new(), router }
 }
 
-/// Waits for what the console does beside its answers.
+/// Polls for an effect of the console's background tasks.
 async fn until(condition: impl Fn() -> bool) {
     let met = async {
         while !condition() {
@@ -55,7 +55,7 @@ async fn a_session_outlives_its_token_where_there_is_a_refresh_token() {
     assert!(pages.iter().all(|page| page.status == StatusCode::OK), "{}", pages[0].text);
     assert_eq!(issuer.token_requests.load(Ordering::Relaxed), 2);
     assert_eq!(issuer.inner.lock().unwrap().asked["grant_type"], "refresh_token");
-    // and it holds with the API server, which does not accept the old token any more
+    // and the session is valid on the API server, which no longer accepts the old token
     assert_eq!(browser.json("/me").await["name"], "grace");
 }
 
@@ -65,13 +65,13 @@ async fn a_session_ends_with_its_token_where_nothing_renews_it() {
     for refresh in [None, Some("unknown-to-the-provider")] {
         let browser = session(&issuer, &fake, refresh).await;
         assert_eq!(browser.get("/installed").await.status, StatusCode::OK);
-        // when it is due and valid still
+        // when it is due but still valid
         fake.clock.advance(DUE);
         assert_eq!(browser.get("/installed").await.status, StatusCode::OK, "{refresh:?}");
         fake.clock.advance(VALID - DUE);
         let answer = browser.get("/installed").await;
         assert_eq!((answer.status, answer.location()), (StatusCode::SEE_OTHER, "/login?next=%2Finstalled"));
-        // and the sign-in page does not lead back to where it came from
+        // and the sign-in page does not redirect back
         assert_eq!(browser.get("/login").await.status, StatusCode::OK);
     }
 }
@@ -101,7 +101,7 @@ async fn a_provider_that_is_away_ends_no_session() {
     fake.clock.advance(DUE);
     assert_eq!(browser.get("/installed").await.status, StatusCode::OK);
     until(|| issuer.token_requests.load(Ordering::Relaxed) == 2).await;
-    // and when it has expired, then the page says so, at once
+    // and when it has expired, then the page reports the error immediately
     fake.clock.advance(VALID - DUE);
     let away = async || {
         let answer = browser.get("/installed").await;
@@ -114,7 +114,7 @@ async fn a_provider_that_is_away_ends_no_session() {
         assert_eq!(away().await, asked, "it is not asked again within seconds");
     }
     assert_eq!(ada.json("/me").await["name"], "ada", "others stay signed in");
-    // and when it is back, then the session goes on
+    // and when the provider is reachable again, then the session continues
     issuer.set(|inner| inner.tokens = Mood::Well);
     issuer.answer("refresh", tokens(&issuer, &fake, json!({}), None));
     fake.clock.advance(11);

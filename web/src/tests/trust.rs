@@ -1,4 +1,4 @@
-//! Attacks on the console that fail (T12, T15, T16 of the threat model).
+//! Failed attacks on the console (T12, T15, T16 of the threat model).
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -26,7 +26,7 @@ use super::{
 use crate::connections::{self, Limits};
 
 const EVE: &str = "token-of-eve";
-/// Nothing here takes that long; it ends a test that would never end.
+/// Longer than any of these tests takes; ends a test that hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A console on a socket.
@@ -49,7 +49,7 @@ async fn serve(router: Router, limits: Limits) -> Served {
 }
 
 impl Served {
-    /// A connection from an address of this machine: 127.0.0.LAST.
+    /// A connection from the local address 127.0.0.LAST.
     async fn connect(&self, last: u8) -> TcpStream {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind((Ipv4Addr::new(127, 0, 0, last), 0).into()).unwrap();
@@ -75,14 +75,14 @@ impl Served {
 
 async fn closed(stream: &mut TcpStream) {
     let mut rest = Vec::new();
-    // A reset is as good an end as any.
+    // A reset also counts as the end.
     let _ =
         tokio::time::timeout(PATIENCE, stream.read_to_end(&mut rest)).await.expect("the server closes it");
 }
 
 #[tokio::test]
 async fn t16_a_link_of_another_site_does_not_replace_the_session() {
-    // given a victim who is signed in, and a code of the attacker
+    // given a signed-in victim, and a login code of the attacker
     let fake = Fake::default();
     fake.user(EVE, "eve");
     let router = console(&fake, vec![]);
@@ -101,7 +101,7 @@ async fn t16_a_link_of_another_site_does_not_replace_the_session() {
     );
     assert!(!page.text.contains("http-equiv=\"refresh\""));
     assert_eq!(victim.json("/me").await["name"], "ada");
-    // and neither the attacker's own page nor the attacker's own browser can press the button
+    // and neither the attacker's page nor the attacker's browser can press the button
     let attacker = send(&router, get(&link).body(Body::empty()).unwrap()).await;
     let body = |browser: &str| format!("browser={browser}&code={}", hidden(&page.text, "code"));
     let browser = hidden(&attacker.text, "browser").to_owned();
@@ -121,7 +121,7 @@ async fn t16_a_link_of_another_site_does_not_replace_the_session() {
     let own = body(hidden(&page.text, "browser"));
     let answer = send(&router, elsewhere.body(Body::from(own)).unwrap()).await;
     assert_eq!(answer.status, StatusCode::FORBIDDEN);
-    // while who opened the link needs one click
+    // while a user who opens the link needs one click
     assert_eq!(follow_link(&router, &link).await.status, StatusCode::SEE_OTHER);
 }
 
@@ -158,13 +158,13 @@ async fn t15_failed_logins_of_one_client_do_not_lock_out_others() {
         );
         refused += [form.0, code.0].iter().filter(|status| **status == 429).count();
     }
-    // then it is limited, and costs the API server no more
+    // then it is limited, and causes no further requests to the API server
     assert!(refused > 60, "{refused} of 120 were refused");
     assert!(fake.reviews() < 60, "the API server was asked {} times", fake.reviews());
-    // and others sign in as ever
+    // and other clients can sign in
     let (status, answer) = served.send(3, "POST /login", &format!("browser=b&token={TOKEN}")).await;
     assert_eq!(status, 303, "{answer}");
-    // as does a valid code, also from that address
+    // as can a valid code, also from that address
     let (status, answer) = served.send(2, "POST /login", &format!("browser=b&code={code}")).await;
     assert_eq!(status, 303, "{answer}");
 }
@@ -188,7 +188,7 @@ async fn t15_bearer_tokens_that_are_not_known_are_limited_by_client() {
     assert_eq!(last, StatusCode::TOO_MANY_REQUESTS);
     assert!(fake.reviews() < 60, "the API server was asked {} times", fake.reviews());
     assert_eq!(ask("192.0.2.2", TOKEN).await, StatusCode::OK);
-    // valid tokens are not counted
+    // valid tokens do not count
     for _ in 0..60 {
         assert_eq!(ask("192.0.2.3", EVE).await, StatusCode::OK);
     }
@@ -206,14 +206,14 @@ async fn t15_one_user_does_not_take_all_live_streams() {
         let request = get("/api/v1/events?installed").header(header::COOKIE, &browser.cookie);
         router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
     };
-    // when one user opens more than a console can have
+    // when one user opens more streams than the console allows
     let mut streams = Vec::new();
     let mut refused = 0;
     for _ in 0..300 {
         let answer = open(&eve).await;
         if answer.status() == StatusCode::OK { streams.push(answer) } else { refused += 1 }
     }
-    // then there is a limit, and another user has pages that are live
+    // then they are limited, and another user still gets live pages
     assert!(streams.len() < 64 && refused > 200, "{} streams", streams.len());
     assert_eq!(open(&ada).await.status(), StatusCode::OK);
 }
@@ -222,15 +222,16 @@ async fn t15_one_user_does_not_take_all_live_streams() {
 async fn t15_half_sent_requests_do_not_keep_others_out() {
     let limits = Limits { waiting: 50, ..Limits::DEFAULT };
     let served = serve(console(&Fake::default(), vec![]), limits).await;
-    // given a client with more half-sent requests than may wait
+    // given a client with more incomplete requests than allowed
     let mut half = Vec::new();
     for _ in 0..200 {
         let mut stream = served.connect(2).await;
-        // The server may have closed it for the next one.
+        // The server may have closed it in favour of a newer one.
         let _ = stream.write_all(b"GET /login HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ").await;
         half.push(stream);
     }
-    // when another client comes, then it is answered, and the oldest of the first one's are closed
+    // when another client connects, then it gets a response, and the oldest connections of the first one are
+    // closed
     assert_eq!(served.send(3, "GET /login", "").await.0, 200);
     for stream in &mut half[..100] {
         closed(stream).await;
@@ -254,17 +255,17 @@ async fn t15_a_request_that_does_not_arrive_is_given_up() {
 
 #[tokio::test]
 async fn t15_an_answer_that_is_not_taken_is_given_up() {
-    // given an answer that is larger than all buffers on its way
+    // given a response that is larger than all buffers on its path
     let large = Router::new().route("/", axum::routing::get(|| async { vec![b'x'; 64 << 20] }));
     let limits = Limits { write: Duration::from_millis(200), ..Limits::DEFAULT };
     let served = serve(large, limits).await;
     let mut stream = served.connect(2).await;
     stream.write_all(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").await.unwrap();
-    // when the client does not read it, then the server closes the connection: an end without the whole answer
+    // when the client does not read it, then the server closes the connection before the end of the response
     stream.readable().await.unwrap();
     let end = async {
         loop {
-            // A connection that the other side has closed takes no more requests.
+            // A connection that the server has closed takes no more requests.
             if stream.write_all(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").await.is_err() {
                 return;
             }
@@ -274,7 +275,7 @@ async fn t15_an_answer_that_is_not_taken_is_given_up() {
     tokio::time::timeout(PATIENCE, end).await.expect("the server closes it");
 }
 
-/// A manager that serves the shipped catalog to ada alone; its address.
+/// A manager that serves the shipped catalog to ada only; returns its address.
 async fn manager() -> String {
     async fn answer(uri: Uri, headers: HeaderMap) -> Response {
         let token = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
@@ -321,7 +322,7 @@ async fn t12_a_catalog_is_shown_to_those_to_whom_the_manager_serves_it() {
     let at = catalog.find("/icons/").expect("an icon");
     let icon = &catalog[at..at + "/icons/".len() + 64];
     assert_eq!(ada.get(icon).await.status, StatusCode::OK);
-    // then it is not shown to that user, although the console has its content, and no address leads to it
+    // then that user does not see it, although the console has its content, and no URL exposes it
     let catalog = eve.get("/catalog").await.text;
     assert!(!catalog.contains(page) && !catalog.contains("Community operators"), "{catalog}");
     for path in [page, "/install/olm.community/etcd", icon] {
@@ -329,7 +330,7 @@ async fn t12_a_catalog_is_shown_to_those_to_whom_the_manager_serves_it() {
         assert_eq!(answer.status, StatusCode::NOT_FOUND, "{path}: {}", answer.text);
     }
     assert!(!eve.json("/catalog").await.to_string().contains("etcd"));
-    // and a bearer token is no way around it
+    // and a bearer token does not bypass the check
     let request = get("/catalog").header(header::AUTHORIZATION, format!("Bearer {EVE}"));
     let answer = send(&router, request.body(Body::empty()).unwrap()).await;
     assert!(answer.status == StatusCode::OK && !answer.text.contains(page));
@@ -339,12 +340,12 @@ async fn t12_a_catalog_is_shown_to_those_to_whom_the_manager_serves_it() {
 async fn t12_a_session_ends_with_its_account() {
     let fake = cluster();
     let catalogs = || vec![loaded("community", olm_catalog::shipped())];
-    // given a session whose token was looked at a moment ago
+    // given a session with a recently validated token
     let browser = Browser::new(console(&fake, catalogs())).await;
     let before = fake.reviews();
     browser.get("/catalog").await;
     assert_eq!(fake.reviews(), before, "not asked again within a minute");
-    // and one that is due
+    // and a session that is due for validation
     let router = console_with(&fake, catalogs(), |app| {
         assert!(app.revalidate <= Duration::from_secs(60));
         app.revalidate = Duration::ZERO;

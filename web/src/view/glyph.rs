@@ -1,8 +1,8 @@
-//! Small pictures that go with words.
+//! Icons next to words.
 
 use maud::{Markup, PreEscaped, html};
 
-/// The pictures. Each is decoration: the word beside it says the same.
+/// Each icon is decoration: the word next to it has the same meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Glyph {
     Check,

@@ -1,10 +1,10 @@
-//! The frame around every page.
+//! The frame of every page.
 
 use maud::{DOCTYPE, Markup, html};
 
 use crate::{assets, caller::Theme, session::Session};
 
-/// A part of the console, as the navigation has it.
+/// A section of the navigation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Section {
     Catalog,
@@ -13,7 +13,7 @@ pub(crate) enum Section {
     Doctor,
 }
 
-/// What the frame shows.
+/// The content of the frame.
 pub(crate) struct Shell<'a> {
     pub(crate) title: &'a str,
     pub(crate) section: Option<Section>,
@@ -21,8 +21,8 @@ pub(crate) struct Shell<'a> {
     pub(crate) user: Option<&'a Session>,
     pub(crate) path: &'a str,
     pub(crate) refresh: Option<u32>,
-    /// Where the browser goes at once. Unlike a redirect, that request comes from a page of ours and has the cookies for
-    /// such; and no `form-action` stands in its way to another site.
+    /// Target of an immediate client-side redirect. Unlike an HTTP redirect, that request is same-site and
+    /// carries strict cookies, and `form-action` does not block a target on another site.
     pub(crate) onward: Option<&'a str>,
 }
 
@@ -129,12 +129,12 @@ fn label(theme: Theme) -> &'static str {
     }
 }
 
-/// `system:serviceaccount:default:ada` is long, and all of it is in the menu.
+/// `system:serviceaccount:default:ada` is long; the menu shows it in full.
 fn short(name: &str) -> &str {
     name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split(':').nth(1)).unwrap_or(name)
 }
 
-/// The letter for somebody or something without a picture.
+/// Placeholder letter for a missing picture.
 pub(crate) fn initial(name: &str) -> String {
     let name = name.rsplit(':').next().unwrap_or(name);
     name.chars().find(|c| c.is_alphanumeric()).map_or_else(|| "?".into(), |c| c.to_uppercase().collect())

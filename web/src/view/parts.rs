@@ -1,4 +1,4 @@
-//! Chips, notes, empty states and the like.
+//! Chips, notes, empty states and similar components.
 
 use maud::{Markup, html};
 use olm_ops::Status;
@@ -6,7 +6,7 @@ use olm_ops::Status;
 use super::{glyph::Glyph, layout::initial};
 use crate::error::sentence;
 
-/// How something is meant. Never by colour alone: a glyph and a word go with it.
+/// The tone of a component. Never by colour alone: an icon and a word accompany it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     Good,
@@ -42,12 +42,12 @@ pub(crate) fn chip(tone: Tone, glyph: Glyph, text: &str) -> Markup {
     html! { span.chip.(tone.class()) { (glyph.draw()) (text) } }
 }
 
-/// A chip without a picture, for facts rather than states.
+/// A chip without an icon, for facts rather than states.
 pub(crate) fn tag(text: &str) -> Markup {
     html! { span.chip { (text) } }
 }
 
-/// The one status word of an operator.
+/// The status of an operator.
 pub(crate) fn status(status: &Status) -> Markup {
     let (tone, glyph) = look(status);
     chip(tone, glyph, status.word())
@@ -84,12 +84,12 @@ pub(crate) fn prose(text: &str) -> Markup {
     }
 }
 
-/// Why something is so. An explanation of several lines is drawn as a tree.
+/// An explanation; one of several lines is rendered as a tree.
 pub(crate) fn explained(why: &str) -> Markup {
     html! { @if why.contains('\n') { pre tabindex="0" { (why) } } @else { p { (prose(&sentence(why))) } } }
 }
 
-/// A note that screen readers speak at once.
+/// A note that screen readers announce at once.
 pub(crate) fn alert(title: &str, text: &str, hint: Option<&str>) -> Markup {
     html! {
         div.note.bad role="alert" tabindex="-1" data-error-summary="" {
@@ -116,7 +116,7 @@ pub(crate) fn empty(title: &str, text: &str, action: Option<(&str, &str)>) -> Ma
     }
 }
 
-/// An operator's picture, or its first letter.
+/// The icon of an operator, or its first letter.
 pub(crate) fn icon(hash: Option<&str>, name: &str, size: &str) -> Markup {
     let px = match size {
         "big" => 72,
@@ -142,17 +142,17 @@ pub(crate) fn crumbs(way: &[(&str, &str)], here: &str) -> Markup {
     }
 }
 
-/// The way here, and beside it whether the page is live.
+/// Breadcrumbs, with the state of the live connection.
 pub(crate) fn live_row(crumbs: &Markup) -> Markup {
     html! { div.live-row { (crumbs) div.chip #live hidden { span.live-text {} } } }
 }
 
-/// The form token.
+/// Hidden field with the CSRF token.
 pub(crate) fn csrf(token: &str) -> Markup {
     html! { input type="hidden" name="_csrf" value=(token); }
 }
 
-/// Text to take away.
+/// Text with a copy button.
 pub(crate) fn copyable(id: &str, label: &str, text: &str) -> Markup {
     html! {
         div.stack-s {
@@ -165,7 +165,7 @@ pub(crate) fn copyable(id: &str, label: &str, text: &str) -> Markup {
     }
 }
 
-/// Capability levels of the operator framework, as five dots with the word.
+/// Capability level of the Operator Framework, as five dots with the word.
 pub(crate) fn capability(word: &str) -> Markup {
     let level = level(word);
     html! {

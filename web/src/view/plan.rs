@@ -1,4 +1,4 @@
-//! A plan: what a change does.
+//! Rendering of a plan.
 
 use maud::{Markup, html};
 use olm_plan::{Cause, Level, Op, Plan, PlannedObject, Severity, SignatureVerdict};
@@ -66,7 +66,7 @@ pub(crate) fn show(plan: &Plan) -> Markup {
     }
 }
 
-/// What is said where no finding is: a plan that gives rights of level HIGH is not recommended by that.
+/// The text for a plan without findings; it does not recommend a plan that grants rights of level HIGH.
 fn no_findings(plan: &Plan) -> Markup {
     match plan.permissions.summary.get(&Level::High).copied().unwrap_or_default() {
         0 => parts::note(Tone::Good, &html! { "No findings." }),
@@ -105,7 +105,7 @@ fn findings(plan: &Plan) -> Markup {
     }
 }
 
-/// `id` tells the parts of several plans on one page apart.
+/// `id` distinguishes the parts of several plans on one page.
 fn permissions(plan: &Plan, id: &str) -> Markup {
     let mut added: Vec<_> = plan.permissions.added.iter().collect();
     added.sort_by(|a, b| (a.level, &a.scope, &a.rule).cmp(&(b.level, &b.scope, &b.rule)));
@@ -195,7 +195,7 @@ fn signatures(plan: &Plan) -> Markup {
     }
 }
 
-/// The operators that come along, each with what it may do and what is made for it: who approves the one approves all.
+/// The dependencies in the plan, each with its rights and objects: approving the plan approves all of them.
 fn along(plan: &Plan) -> Markup {
     html! {
         @for other in &plan.along {
@@ -212,7 +212,7 @@ fn along(plan: &Plan) -> Markup {
     }
 }
 
-/// What a removal takes away and what it leaves; `id` tells several on one page apart.
+/// Deleted and retained objects of a removal; `id` distinguishes several on one page.
 pub(crate) fn removal(plan: &Plan, id: &str, title: &str) -> Markup {
     let (.., deleted) = plan.counts();
     let kept = plan.objects.len() - deleted;
@@ -244,7 +244,7 @@ fn objects(plan: &Plan, id: &str) -> Markup {
     }
 }
 
-/// One object with what happens to it.
+/// One object with its change.
 fn line(object: &PlannedObject) -> Markup {
     html! {
         li {
@@ -273,7 +273,7 @@ fn line(object: &PlannedObject) -> Markup {
     }
 }
 
-/// Who made a difference, where it was not the new version.
+/// The author of a difference, unless it is the new version.
 fn cause(cause: Cause) -> Option<&'static str> {
     match cause {
         Cause::Change | Cause::Unknown => None,
@@ -282,7 +282,7 @@ fn cause(cause: Cause) -> Option<&'static str> {
     }
 }
 
-/// A value in a line.
+/// A value on one line.
 fn brief(value: &serde_json::Value) -> String {
     let text = match value {
         serde_json::Value::String(text) => text.clone(),

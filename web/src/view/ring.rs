@@ -1,4 +1,4 @@
-//! A ring of states, such as members that are ready and members that are not.
+//! A ring of states, such as ready and unready members.
 
 use std::f64::consts::PI;
 
@@ -11,14 +11,14 @@ use super::{
 };
 use crate::links::clean;
 
-/// One part of the ring.
+/// One segment of the ring.
 struct State {
     name: String,
     tone: Tone,
     members: Vec<String>,
 }
 
-/// Draws a `podStatuses` map (`{ready: [a, b], unready: [c]}`), with the names beside it.
+/// Renders a `podStatuses` map (`{ready: [a, b], unready: [c]}`) with the names next to it.
 pub(crate) fn show(value: &Value) -> Option<Markup> {
     let map = value.as_object()?;
     let mut states = Vec::new();

@@ -1,9 +1,9 @@
-//! Points in time: how long ago, and exactly.
+//! Points in time, relative and exact.
 
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-/// `3 min ago` or `in 2 d`, with the exact time behind it. What is no time is shown as it is.
+/// `3 min ago` or `in 2 d`, with the exact time in `datetime`. Text that is not a time is shown unchanged.
 pub(crate) fn ago(rfc3339: &str) -> Markup {
     match rfc3339.parse::<Timestamp>() {
         Ok(at) => html! { time.nowrap datetime=(at) { (distance(at, Timestamp::now())) } },
@@ -14,7 +14,7 @@ pub(crate) fn ago(rfc3339: &str) -> Markup {
 fn distance(at: Timestamp, now: Timestamp) -> String {
     let seconds = now.as_second() - at.as_second();
     let length = match seconds.abs() {
-        // Clocks differ a little.
+        // Tolerates clock skew.
         _ if (-5..=9).contains(&seconds) => return "just now".into(),
         s @ ..=59 => format!("{s} s"),
         s @ 60..=3599 => format!("{} min", s / 60),

@@ -1,4 +1,4 @@
-//! What the API server checks beyond the shape of the types. Upstream's constraints, and a few on fields of our own.
+//! Constraints that the types cannot express: upstream's, and a few on fields that upstream does not have.
 //!
 //! In a path, `N` stands for the elements of a list.
 
@@ -6,8 +6,8 @@ mod policy;
 
 use serde_json::{Value, json};
 
-/// Fields that must be there. Only of what users write: status is written by controllers that know their own types, and what is
-/// inside of a ClusterServiceVersion comes from bundles, of which real ones leave out what Go's types write as empty text.
+/// Required fields of user-written parts. Status is written by controllers with typed clients. The inside of
+/// a ClusterServiceVersion comes from bundles, and real ones omit what Go's types write as empty text.
 const REQUIRED: &[(&str, &str, &[&str])] = &[
     ("CatalogSource", "", &["spec"]),
     ("CatalogSource", "/spec", &["sourceType"]),
@@ -39,9 +39,9 @@ const REQUIRED: &[(&str, &str, &[&str])] = &[
     ("InstallPolicy", "/spec/approvals", &["high"]),
 ];
 
-/// Puts the tables into the schema of a kind.
+/// Applies the tables to the schema of a kind.
 pub(super) fn apply(kind: &str, schema: &mut Value) {
-    // kube's derive says that a spec is required; upstream lets some be absent
+    // kube's derive makes spec required; upstream allows some kinds without it
     if let Some(object) = schema.as_object_mut() {
         object.remove("required");
     }
@@ -53,7 +53,7 @@ pub(super) fn apply(kind: &str, schema: &mut Value) {
     }
 }
 
-/// Other keywords: words that are allowed, limits, defaults, rules in CEL.
+/// Other keywords: enumerations, limits, defaults, CEL rules.
 fn keywords(kind: &str) -> Vec<(String, Value)> {
     let list = match kind {
         "CatalogSource" => vec![(
@@ -62,7 +62,7 @@ fn keywords(kind: &str) -> Vec<(String, Value)> {
         )],
         "InstallPlan" => vec![("/spec/approval", json!({ "enum": ["Automatic", "Manual", ""] }))],
         "Subscription" => vec![
-            // templates write an empty text for "not said"
+            // templates write an empty text for an absent value
             ("/spec/installPlanApproval", json!({ "enum": ["Automatic", "Manual", ""] })),
             (
                 "/spec/deletionPolicy",
@@ -119,7 +119,7 @@ fn release() -> Value {
     })
 }
 
-/// The limits of Kubernetes' own condition type.
+/// The limits of the condition type of Kubernetes.
 fn condition(at: &str) -> Vec<(String, Value)> {
     let name = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
     vec![
@@ -142,7 +142,7 @@ pub(super) fn at<'a>(schema: &'a mut Value, path: &str) -> Option<&'a mut Value>
     })
 }
 
-/// A field of the tables that the types do not have is left alone; a test names it.
+/// Ignores a field of the tables that the types do not have; a test reports it.
 fn set(schema: &mut Value, path: &str, keywords: &Value) {
     let (Some(Value::Object(schema)), Some(keywords)) = (at(schema, path), keywords.as_object()) else {
         return;
@@ -152,7 +152,7 @@ fn set(schema: &mut Value, path: &str, keywords: &Value) {
     }
 }
 
-/// Paths of the tables that lead nowhere: always none.
+/// Paths of the tables without a field; a test requires that there are none.
 #[cfg(test)]
 pub(super) fn dangling(kind: &str, schema: &mut Value) -> Vec<String> {
     let required = REQUIRED.iter().filter(|(of, ..)| *of == kind).map(|(_, path, _)| (*path).to_owned());

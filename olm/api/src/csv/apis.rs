@@ -1,4 +1,4 @@
-//! APIs that an operator provides and needs, and its webhooks.
+//! APIs that an operator provides and requires, and its webhooks.
 
 use k8s_openapi::api::admissionregistration::v1::RuleWithOperations;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -70,7 +70,7 @@ pub struct CrdDescription {
 }
 
 impl CrdDescription {
-    /// The API group, the part of the name after the first dot.
+    /// The API group: the part of the name after the first dot.
     pub fn group(&self) -> &str {
         self.name.split_once('.').map_or("", |(_, group)| group)
     }
@@ -176,9 +176,9 @@ pub struct SpecDescriptor {
     pub value: Option<Value>,
 }
 
-/// How to show one field of a status.
+/// A descriptor of a status field.
 pub type StatusDescriptor = SpecDescriptor;
-/// What can be done with an object.
+/// A descriptor of an action on an object.
 pub type ActionDescriptor = SpecDescriptor;
 
 /// One webhook.

@@ -1,4 +1,4 @@
-//! How an operator runs: Deployments and permissions.
+//! Install strategy of an operator: Deployments and permissions.
 
 use std::collections::BTreeMap;
 

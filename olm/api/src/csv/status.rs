@@ -1,4 +1,4 @@
-//! What became of a ClusterServiceVersion.
+//! Status of a ClusterServiceVersion.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;

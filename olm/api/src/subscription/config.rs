@@ -1,4 +1,4 @@
-//! `spec.config`: what a user changes in the Deployments of an operator.
+//! `spec.config`: overrides for the Deployments of an operator.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Bundles: what operator authors do with them.
+//! Arguments of the bundle commands for operator authors.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Catalogs: checking, making, reading and serving them.
+//! Arguments of the commands that validate, build, read and serve catalogs.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -15,7 +15,7 @@ pub struct CatalogCommandArgs {
     pub command: CatalogCommand,
 }
 
-/// What a SOURCE can be; shown where one is taken.
+/// Formats of a SOURCE, for the help of commands that take one.
 const SOURCES: &str = "\
 A SOURCE is one of
   DIR                  a file-based catalog, a repository of bundles, a bundle, an OCI layout

@@ -1,10 +1,9 @@
-//! Names that a shell can complete.
+//! Values for shell completion.
 
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 
 use crate::{names, pages};
 
-/// Packages of the cluster's catalogs.
 pub fn packages() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let candidate =
@@ -13,7 +12,7 @@ pub fn packages() -> ArgValueCandidates {
     })
 }
 
-/// Codes that have a page.
+/// Codes with a page.
 pub fn codes() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let pages = pages::all().into_iter();

@@ -1,4 +1,4 @@
-//! The console in its pod.
+//! Arguments of the console in its pod.
 
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -81,7 +81,7 @@ pub struct OidcArgs {
 
 #[cfg(feature = "devcluster")]
 impl OidcArgs {
-    /// The flags that these came of, for another process.
+    /// The equivalent flags, for another process.
     pub fn to_flags(&self) -> Vec<String> {
         let (Some(issuer), Some(client_id)) = (&self.issuer, &self.client_id) else { return Vec::new() };
         let mut out = vec![

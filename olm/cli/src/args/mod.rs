@@ -92,7 +92,7 @@ impl Color {
     }
 }
 
-/// The variable by which a shell asks for completion, with its own name in it.
+/// The variable with which a shell requests completion; its value is the name of the shell.
 pub const COMPLETE: &str = "OLM_COMPLETE";
 
 /// Subcommands of `olm`.
@@ -181,12 +181,11 @@ pub enum Command {
 }
 
 impl Command {
-    /// Long-running servers log as JSON lines.
+    /// Whether the command is a long-running server, which logs JSON lines.
     pub fn is_server(&self) -> bool {
         matches!(self, Self::Manager(_) | Self::Console(_) | Self::Staticweb(_))
     }
 
-    /// How a server's log is written.
     pub fn log_format(&self) -> LogFormat {
         match self {
             Self::Manager(args) => args.log_format,
@@ -244,7 +243,7 @@ pub struct WaitArgs {
     pub timeout: Duration,
 }
 
-/// A version, or a range; kept as text, which the API has too.
+/// A version or a range, kept as text like in the API.
 fn version_or_range(text: &str) -> Result<String, String> {
     olm_resolver::VersionRequest::parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }

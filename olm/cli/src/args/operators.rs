@@ -1,4 +1,4 @@
-//! Finding, installing, upgrading and removing operators.
+//! Arguments of the commands that find, install, upgrade and remove operators.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `olm self`: the product itself on a cluster.
+//! Arguments of `olm self`: installation of the product.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -148,7 +148,7 @@ pub struct SelfManifestsArgs {
     pub kube_version: u32,
 }
 
-/// The minor version of a version of Kubernetes 1.
+/// The minor version of Kubernetes `1.N`.
 fn minor(text: &str) -> Result<u32, String> {
     let mut parts = text.strip_prefix('v').unwrap_or(text).split('.');
     match (parts.next(), parts.next().map(str::parse)) {

@@ -1,4 +1,4 @@
-//! Plans and reasons: what a change would do, and why a version is chosen or not.
+//! Arguments of the commands that preview plans and explain resolutions.
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use olm_version::Version;

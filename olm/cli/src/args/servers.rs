@@ -1,4 +1,4 @@
-//! The dev cluster, and what runs in pods.
+//! Arguments of the dev cluster and of the servers in pods.
 
 use std::{net::SocketAddr, path::PathBuf};
 

@@ -1,4 +1,4 @@
-//! What a user says about upgrades, and the way back.
+//! Arguments of the commands that change update settings or roll back.
 
 use clap::Args as ClapArgs;
 

@@ -1,4 +1,4 @@
-//! The catalogs that a command reads: the cluster's, or a directory.
+//! The catalogs of a command: the cluster's, or a directory.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use crate::{
     names,
 };
 
-/// Reads them. What is wrong with a directory's catalog is told on standard error; the rest of it counts.
+/// Reads the catalogs. Errors of a directory's catalog are printed to standard error; the valid part is
+/// returned.
 pub async fn read(global: &Global, args: &CatalogArgs) -> Result<Vec<LoadedCatalog>, Failure> {
     let catalogs = match &args.catalog_dir {
         Some(text) => {
@@ -53,7 +54,7 @@ pub fn is_named(reference: &CatalogRef, wanted: &str) -> bool {
     }
 }
 
-/// A package in the first catalog that has it.
+/// A package in the first catalog that contains it.
 pub async fn find<'a>(
     catalogs: &'a [LoadedCatalog],
     package: &str,
@@ -73,7 +74,7 @@ pub async fn find<'a>(
     })
 }
 
-/// The one catalog that is called so.
+/// The only catalog with the name.
 pub fn reference(catalogs: &[LoadedCatalog], wanted: &str) -> Result<CatalogRef, Failure> {
     let found: Vec<_> = catalogs.iter().filter(|c| is_named(&c.reference, wanted)).collect();
     match found.as_slice() {

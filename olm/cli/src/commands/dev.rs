@@ -1,4 +1,4 @@
-//! `olm dev`: what the dev cluster can run, faults in its pods, and the rights that are used there.
+//! `olm dev`: images of the dev cluster, faults in its pods, and the permissions used in it.
 
 mod fault;
 mod rights;
@@ -14,7 +14,8 @@ use crate::{
     output::Listing,
 };
 
-/// Our own images are this very program, and `etcd-operator` beside it; etcd is what the machine has.
+/// The product's images run this program and `etcd-operator` from the same folder; etcd is the one installed
+/// on the machine.
 pub fn images() -> ImageTable {
     let olm = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("olm"));
     let etcd_operator = olm.with_file_name("etcd-operator");
@@ -81,13 +82,13 @@ fn show_images(out: &OutputArgs) -> Result<(), Failure> {
     .print(out.output, !out.no_headers)
 }
 
-/// What another cluster than the dev cluster gets to hear.
+/// The failure on a cluster that is not the dev cluster.
 fn elsewhere(what: &str) -> Failure {
     Failure::new(Code::Refused, format!("not a dev cluster of `olm up`: {what} a dev cluster"))
         .hint("set --kubeconfig or KUBECONFIG to the kubeconfig that `olm up` printed")
 }
 
-/// The version of etcd to use when nobody asks for one: the newest on this machine.
+/// The default version of etcd: the newest on this machine.
 pub fn newest_etcd(images: &ImageTable) -> Option<String> {
     let versions = images.entries().into_iter().filter_map(|image| {
         let version = image.pattern.strip_prefix("*/etcd:v")?.to_string();

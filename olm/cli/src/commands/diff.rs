@@ -32,7 +32,7 @@ async fn plan(global: &Global, mut args: PackageDiffArgs) -> Result<Plan, Failur
         return Err(offline.unknown_objects(removed));
     }
     if let (Ground::Offline(offline), Some(to)) = (&subject.ground, &args.to) {
-        // Any two versions can be compared; whether a way leads there is for `olm why` to say.
+        // Any two versions can be compared; `olm why` checks for an upgrade path.
         let package = offline.package(&args.package)?;
         return offline.compare(&subject.subscription, version_of(&package, to)?).await;
     }
@@ -45,7 +45,7 @@ async fn plan(global: &Global, mut args: PackageDiffArgs) -> Result<Plan, Failur
     }
 }
 
-/// Each object with its fields, as a reader of patches knows them.
+/// Each object with its changed fields, in a format like a patch.
 fn text(plan: &Plan) -> String {
     let mut out = String::new();
     for object in plan.objects.iter().filter(|object| !matches!(object.op, Op::Unchanged | Op::Noop)) {
@@ -83,7 +83,7 @@ fn lines(field: &FieldDiff) -> String {
     out
 }
 
-/// A value on as many lines as it needs; a text with line breaks keeps them.
+/// A value on one or more lines; a multi-line text keeps its line breaks.
 fn shown(value: &Value) -> Vec<String> {
     match value {
         Value::String(text) if text.contains('\n') => text.lines().map(str::to_owned).collect(),

@@ -14,12 +14,12 @@ use crate::{
     prose::wrapped,
 };
 
-/// What was found, and what was done about it.
+/// The problems, and the removed objects.
 #[derive(Serialize)]
 struct Outcome<'a> {
     #[serde(flatten)]
     report: &'a Report,
-    /// Objects that were removed; absent without `--fix`.
+    /// Removed objects; absent without `--fix`.
     #[serde(skip_serializing_if = "Option::is_none")]
     removed: Option<Vec<String>>,
 }
@@ -40,7 +40,7 @@ pub async fn run(global: &Global, args: DoctorArgs) -> Result<(), Failure> {
     if report.is_ill() { Err(Failure::no()) } else { Ok(()) }
 }
 
-/// Removes what nothing answers for. Without `--yes` it only says what it would remove.
+/// Removes orphaned objects. Without `--yes` it only lists them.
 async fn fix(client: &kube::Client, report: &Report, yes: bool) -> Result<Vec<String>, Failure> {
     let curable: Vec<&Ailment> = report.ailments.iter().filter(|a| a.cure.is_some()).collect();
     if !yes {

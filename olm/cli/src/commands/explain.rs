@@ -44,7 +44,7 @@ fn list(pages: &[Page]) -> String {
 
 fn text(page: &Page) -> String {
     let text = prose::markdown(&page.text);
-    // The heading is the code; what kind of code it is, is said beside it.
+    // The heading is the code; its kind is added to it.
     let kind = match page.kind {
         Kind::Finding => "a finding of a plan",
         Kind::Reason => "a reason of the resolver",

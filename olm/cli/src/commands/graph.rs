@@ -1,4 +1,4 @@
-//! `olm graph`: the upgrades of a package, with what is installed and the way that an upgrade takes.
+//! `olm graph`: the upgrade graph of a package, with the installed version and the upgrade path.
 
 use olm_catalog::{Package, graph::Picture};
 use olm_engine::Refusal;
@@ -30,7 +30,7 @@ pub async fn run(global: &Global, args: PackageGraphArgs) -> Result<(), Failure>
     }
     let mut way = Vec::new();
     if let (Some(from), None) = (from, &args.channel) {
-        // The channel that is followed need not have it.
+        // The channel of the Subscription may not contain the bundle.
         subject.subscription.spec.channel = channel_with(&package, &subject, &from.name);
     }
     let start = from.map(|from| from.name.as_str()).or(subject.installed_csv());
@@ -49,7 +49,8 @@ pub async fn run(global: &Global, args: PackageGraphArgs) -> Result<(), Failure>
     catalog::draw(&picture, args.output)
 }
 
-/// The bundles of the way. Where nobody asked for one, none is no error: the graph is of interest all the same.
+/// The bundles of the upgrade path. Without an explicit start or target, a missing path is not an error: the
+/// graph is shown anyway.
 fn hops(from: &str, resolved: Result<Resolved, Refusal>, asked: bool) -> Result<Vec<String>, Refusal> {
     match resolved {
         Ok(resolved) => {
@@ -61,7 +62,8 @@ fn hops(from: &str, resolved: Result<Resolved, Refusal>, asked: bool) -> Result<
     }
 }
 
-/// The channel that is followed if it has the bundle, else the first one that has.
+/// The subscribed channel if it contains the bundle, else the default channel, else the first one that
+/// contains it.
 fn channel_with(package: &Package, subject: &Subject, bundle: &str) -> Option<String> {
     let has = |name: &str| {
         let channel = package.channels.get(name);

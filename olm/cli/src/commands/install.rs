@@ -22,7 +22,7 @@ pub async fn run(global: &Global, args: InstallArgs) -> Result<(), Failure> {
     if args.approval.is_none()
         && let Ok(existing) = olm_ops::find_installed(&client, Some(&request.namespace), &args.package).await
     {
-        // Asking again changes only what is asked for.
+        // A repeated request changes only what its flags name.
         request.manual = existing.approval == "Manual";
     }
 

@@ -1,4 +1,4 @@
-//! One command a file.
+//! One command per file.
 
 mod approve;
 mod bundle;
@@ -40,7 +40,8 @@ use crate::{
     output::say,
 };
 
-/// Runs the command. Servers and `olm up` stop in their own time when they are told to; any other command stops at once.
+/// Runs the command. Servers and `olm up` shut down gracefully on a signal; any other command stops
+/// immediately.
 pub async fn run(args: Args) -> Result<(), Failure> {
     if args.command.stops_by_itself() {
         return dispatch(args).await;
@@ -101,7 +102,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
     }
 }
 
-/// The script asks this very program at every completion, so that it knows the packages of the cluster.
+/// The script calls this program at every completion, because packages of the cluster are completed too.
 fn completion(shell: clap_complete::Shell) -> Result<(), Failure> {
     use clap_complete::env::Shells;
     let mut script = Vec::new();
@@ -119,7 +120,7 @@ pub async fn terminated() {
     let (Ok(mut interrupt), Ok(mut terminate)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
-        // Without handlers the signals end the process by themselves.
+        // Without handlers the default action of the signals ends the process.
         return std::future::pending().await;
     };
     tokio::select! {

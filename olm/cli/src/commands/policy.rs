@@ -43,7 +43,7 @@ async fn test(global: &Global, args: PolicyTestArgs) -> Result<(), Failure> {
     }
 }
 
-/// The policies of a file. Their fields are checked as the API server checks them, and unknown ones are an error.
+/// Reads the policies of a file. Fields are validated like on the API server, and unknown ones are an error.
 fn read(path: &Path) -> Result<Vec<InstallPolicy>, Failure> {
     let wrong = |text: String| Failure::new(Code::Usage, format!("{}: {text}", path.display()));
     let content =
@@ -92,7 +92,7 @@ fn policy(mut object: Value) -> Result<InstallPolicy, String> {
         return Err(of(errors.join("; ")));
     }
     let policy: InstallPolicy = serde_json::from_value(object).map_err(|error| of(error.to_string()))?;
-    // The API server cannot read keys and patterns.
+    // The API server does not validate keys and patterns.
     for (at, rule) in policy.spec.signatures.iter().flatten().enumerate() {
         rule.verifiers().map_err(|wrong| of(format!("spec.signatures[{at}].anyOf: {wrong}")))?;
     }

@@ -1,4 +1,4 @@
-//! What is being waited for, told as it changes; and a diagnosis when it does not come.
+//! Progress of a wait, with a diagnosis on timeout.
 
 use std::{
     fmt::Write as _,
@@ -11,14 +11,14 @@ use kube::{Api, Client, ResourceExt as _, api::ListParams};
 
 use crate::exit::{Code, Failure};
 
-/// What a probe sees.
+/// The result of a probe.
 pub enum Seen<T> {
     Ready(T),
-    /// Not yet; this is what is in the way.
+    /// Not ready yet, with the cause.
     Waiting(String),
 }
 
-/// Tells what happens on standard error: one line a step, one line for each change of what is being waited for.
+/// Prints progress to standard error: one line per step, and one line per change of the pending status.
 pub struct Progress {
     start: Instant,
     color: bool,
@@ -29,14 +29,14 @@ impl Progress {
         Self { start: Instant::now(), color }
     }
 
-    /// Something is done.
+    /// Reports a completed step.
     pub fn done(&self, what: &str) {
         let (green, off) = if self.color { ("\x1b[32m", "\x1b[0m") } else { ("", "") };
         eprintln!("{green}✔{off} {what} ({:.1}s)", self.start.elapsed().as_secs_f64());
     }
 
-    /// Waits until the probe sees it, and tells each change of what it waits for. When the time is over the failure says what
-    /// was seen last and how the pods and events of the namespace look.
+    /// Waits until the probe is ready, and prints each change of the status. On timeout the failure contains
+    /// the last status, and the pods and events of the namespace.
     pub async fn wait<T, F, Fut>(
         &self,
         client: &Client,
@@ -60,7 +60,7 @@ impl Progress {
                 Ok(Seen::Waiting(seen)) => seen,
                 Err(error) => error.to_string(),
             };
-            // What is there within half a second needs no line of its own.
+            // A step that completes within half a second prints no status.
             if seen != told && start.elapsed() > Duration::from_millis(500) {
                 eprintln!("… {what}: {seen}");
                 told.clone_from(&seen);
@@ -105,7 +105,7 @@ async fn diagnosis(client: &Client, namespace: &str) -> String {
     out
 }
 
-/// A pod's phase, and why a container of it waits.
+/// A pod's phase, and why a container of it is waiting.
 pub fn pod_state(pod: &Pod) -> String {
     let Some(status) = &pod.status else { return "unknown".into() };
     let waiting = status

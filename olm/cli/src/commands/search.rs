@@ -40,7 +40,7 @@ pub async fn run(global: &Global, args: SearchArgs) -> Result<(), Failure> {
             });
         }
     }
-    // Best first over all catalogs; equals by name, so that the order never depends on chance.
+    // Best match first across catalogs; ties are ordered by name, so that the order is deterministic.
     found.sort_by(|a, b| b.score.cmp(&a.score).then_with(|| a.package.cmp(&b.package)));
     Listing {
         header: &["PACKAGE", "DISPLAY", "VERSION", "CHANNEL", "CATALOG", "WHY"],

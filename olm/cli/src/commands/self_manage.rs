@@ -1,5 +1,5 @@
-//! `olm self`: the product itself on a cluster. Everything goes through the objects of `olm_ops::manifests`, which `olm up`
-//! applies as well.
+//! `olm self`: the installation of the product on a cluster. All subcommands use the objects of
+//! `olm_ops::manifests`, which `olm up` applies too.
 
 mod choose;
 mod install;
@@ -25,12 +25,12 @@ pub async fn run(global: &Global, args: SelfArgs) -> Result<(), Failure> {
     }
 }
 
-/// Where the product is to be.
+/// The namespace for the product.
 fn namespace(global: &Global) -> String {
     global.namespace.clone().unwrap_or_else(|| home().to_owned())
 }
 
-/// The installation that the command is about; one elsewhere than the flag says is not it.
+/// The installation of the cluster; one in a namespace other than the flag's does not match.
 async fn found(
     global: &Global,
     client: &kube::Client,

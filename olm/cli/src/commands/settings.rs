@@ -37,7 +37,7 @@ pub async fn set_channel(global: &Global, args: SetChannelArgs) -> Result<(), Fa
 
 async fn say(global: &Global, name: &str, change: &SettingChange, out: &OutputArgs) -> Result<(), Failure> {
     let client = context::connect(global).await?;
-    // Only what is newest now has to be looked up.
+    // Only this change needs the newest version from the catalogs.
     let catalogs = match change {
         SettingChange::Snooze => Fetcher::service_proxy(client.clone()).fetch().await.map_err(|e| {
             Failure::new(Code::Unexpected, e.to_string()).hint("check the manager: olm self status")

@@ -1,4 +1,4 @@
-//! `olm staticweb`: a small static file server, so that there is something to deploy.
+//! `olm staticweb`: a small static file server, as an example workload.
 
 use std::{
     net::SocketAddr,
@@ -83,7 +83,7 @@ async fn file(root: &Path, path: &str) -> Response<Body> {
     }
 }
 
-/// The file below `root` that a URL path names; `None` for anything that could lead elsewhere.
+/// The file below `root` for a URL path; `None` for a path that could lead outside of it.
 fn resolve(root: &Path, path: &str) -> Option<PathBuf> {
     if path.contains(['%', '\\', '\0']) {
         return None;

@@ -1,5 +1,5 @@
-//! What plan, why, graph and diff are asked about: a package as it is subscribed to, or as it would be; on the cluster, or
-//! in a catalog without one.
+//! The subject of plan, why, graph and diff: a package with its existing or assumed Subscription, on a
+//! cluster or in a catalog without a cluster.
 
 use std::sync::Arc;
 
@@ -24,41 +24,40 @@ use crate::{
     offline::{self, Offline},
 };
 
-/// What somebody wants to know.
+/// The arguments of such a command.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Query<'a> {
-    /// Package, or what is installed of it.
+    /// Package, or the name of the Subscription or ClusterServiceVersion.
     pub package: &'a str,
-    /// Instead of the channel that is followed.
+    /// Replaces the subscribed channel.
     pub channel: Option<&'a str>,
-    /// Instead of the pin or range that holds.
+    /// Replaces the pin or range of the Subscription.
     pub version: Option<&'a str>,
-    /// Whether to go there against the catalog's edges, also back.
+    /// Whether to ignore the catalog's upgrade edges, also for a downgrade.
     pub self_certified: bool,
 }
 
-/// Where it is judged.
+/// The source of the state.
 pub enum Ground {
     Cluster {
-        /// As the user.
+        /// With the identity of the user.
         client: Client,
         catalogs: Vec<LoadedCatalog>,
     },
-    /// In a catalog.
+    /// A catalog without a cluster.
     Offline(Box<Offline>),
 }
 
-/// What is asked about.
 pub struct Subject {
     pub ground: Ground,
-    /// The Subscription as it is, or as it would be, changed by the query.
+    /// The existing or assumed Subscription, changed by the query.
     pub subscription: Subscription,
-    /// What the cluster has of it.
+    /// The installed operator on the cluster.
     pub installed: Option<Installed>,
 }
 
 impl Subject {
-    /// Finds it. A package that is not installed counts as one that is about to be.
+    /// Finds the subject. A package that is not installed is treated as a new installation.
     pub async fn find(global: &Global, args: &OfflineArgs, query: Query<'_>) -> Result<Self, Failure> {
         let opened = Offline::open(global.namespace.as_deref(), args, query.package).await?;
         let mut subject = match opened {
@@ -119,7 +118,7 @@ impl Subject {
         Ok(Self { ground: Ground::Cluster { client, catalogs }, subscription, installed })
     }
 
-    /// What there is of it must be there, or the failure says that it is not.
+    /// Fails if the package is not installed.
     pub fn must_be_installed(&self) -> Result<(), Failure> {
         if self.installed_csv().is_some() {
             return Ok(());
@@ -132,7 +131,7 @@ impl Subject {
         })
     }
 
-    /// The ClusterServiceVersion that is there, or is supposed to be.
+    /// The installed ClusterServiceVersion, or the assumed one.
     pub fn installed_csv(&self) -> Option<&str> {
         match &self.ground {
             Ground::Cluster { .. } => self.installed.as_ref()?.csv.as_deref(),
@@ -142,7 +141,7 @@ impl Subject {
         }
     }
 
-    /// The catalog that it comes from.
+    /// The catalog of the Subscription.
     pub fn catalog(&self) -> Option<&LoadedCatalog> {
         let spec = &self.subscription.spec;
         match &self.ground {
@@ -154,7 +153,7 @@ impl Subject {
         }
     }
 
-    /// The package, or the error that names the nearest.
+    /// The package, or an error with similar names.
     pub async fn package(&self) -> Result<Arc<Package>, Failure> {
         let name = &self.subscription.spec.name;
         match &self.ground {
@@ -166,7 +165,6 @@ impl Subject {
         }
     }
 
-    /// What the Subscription gets.
     pub async fn resolve(&self) -> Result<Resolved, Refusal> {
         match &self.ground {
             Ground::Cluster { client, catalogs } => {
@@ -176,7 +174,7 @@ impl Subject {
         }
     }
 
-    /// A refusal with the hints that help here.
+    /// A refusal with the hints for a cluster, or without one.
     pub fn refused(&self, refusal: Refusal) -> Failure {
         match &self.ground {
             Ground::Cluster { .. } => wait::failure(refusal.into()),
@@ -184,7 +182,7 @@ impl Subject {
         }
     }
 
-    /// What that changes.
+    /// The plan of the Subscription.
     pub async fn plan(&self) -> Result<Plan, Failure> {
         match &self.ground {
             Ground::Cluster { client, catalogs } => {
@@ -195,7 +193,8 @@ impl Subject {
         }
     }
 
-    /// What that changes of what the installed version made, as the catalog has that version.
+    /// The plan compared with the manifests of the installed version in the catalog, instead of the live
+    /// objects.
     pub async fn plan_against_installed(&self) -> Result<Plan, Failure> {
         let (Some(catalog), Ground::Cluster { .. }) = (self.catalog(), &self.ground) else {
             return self.plan().await;
@@ -227,12 +226,12 @@ impl Subject {
             catalog,
             bundle: &bundle,
             previous: previous.as_ref(),
-            // What comes along is not compared: nothing of it is installed.
+            // Dependencies are not compared: none of them is installed.
             along: &[],
         }))
     }
 
-    /// What the Subscription would get if another version were installed.
+    /// Resolves the Subscription as if another version were installed.
     pub async fn resolve_from(&self, from: &BundleEntry) -> Result<Resolved, Refusal> {
         let catalogs = match &self.ground {
             Ground::Cluster { catalogs, .. } => catalogs.as_slice(),

@@ -33,11 +33,11 @@ pub async fn run(global: &Global, args: UninstallArgs) -> Result<(), Failure> {
     }
     let instances = plan.operands.iter().any(|operand| operand.count != Some(0));
     let loses_data = options.operands == Operands::Delete && instances || options.delete_crds;
-    // What stands in the way is told by the refusal below.
+    // A blocked plan is refused below, with its cause.
     if loses_data && !args.yes && !plan.is_blocked() {
         confirm(&plan, &args.name)?;
     }
-    // What was shown is what goes.
+    // Only the displayed plan may run.
     options.digest = Some(plan.digest);
     let removing = olm_ops::uninstall(&client, namespace, &args.name, &options);
     let report = tokio::time::timeout(args.timeout, removing)
@@ -54,7 +54,7 @@ pub async fn run(global: &Global, args: UninstallArgs) -> Result<(), Failure> {
     print_one(&report, args.out.output, &args.name, || text(&report))
 }
 
-/// Data would be lost: the name has to be typed.
+/// Data loss requires the user to type the name.
 fn confirm(plan: &Plan, name: &str) -> Result<(), Failure> {
     eprintln!("{}", plan_text(plan));
     if !std::io::stdin().is_terminal() {

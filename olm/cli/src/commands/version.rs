@@ -18,7 +18,7 @@ struct Version {
 }
 
 pub async fn run(global: &Global, out: OutputArgs) -> Result<(), Failure> {
-    // The cluster's version is told where there is a cluster; its absence is no error.
+    // The cluster's version is optional: without a cluster it is omitted.
     let kubernetes = async {
         let client = context::connect(global).await.ok()?;
         let asked = tokio::time::timeout(std::time::Duration::from_secs(3), client.apiserver_version());

@@ -1,4 +1,4 @@
-//! Waiting for an installation, telling each step; and the operations' errors as failures with exit codes.
+//! Waits for an installation with progress output; maps errors of operations to exit codes.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::{
     output::printable,
 };
 
-/// An operation's error, with the exit code of its class.
+/// A failure with the exit code of the error's class.
 pub fn failure(error: Error) -> Failure {
     let code = match error.kind() {
         Kind::Unexpected => Code::Unexpected,
@@ -29,7 +29,7 @@ pub fn failure(error: Error) -> Failure {
     }
 }
 
-/// Waits until it runs; `csv` is the version to wait for, where that is known.
+/// Waits until the operator runs; `csv` is the expected version, if known.
 pub async fn installed(
     client: &Client,
     namespace: &str,
@@ -41,7 +41,7 @@ pub async fn installed(
     olm_ops::wait_installed(client, namespace, target, &options, tell).await.map_err(failure)
 }
 
-/// One line on standard error for each change that there is something to say of.
+/// Prints one line to standard error for each change with a message.
 fn tell(progress: &Progress) {
     if progress.text.is_empty() {
         return;

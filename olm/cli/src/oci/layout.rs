@@ -1,4 +1,4 @@
-//! Writing a folder in the OCI layout: `oci-layout`, `index.json`, `blobs/sha256/…`.
+//! Writes a folder in the OCI layout: `oci-layout`, `index.json`, `blobs/sha256/…`.
 
 use std::{
     collections::BTreeMap,
@@ -13,45 +13,41 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-/// The annotation of `index.json` that names an image.
+/// The annotation of `index.json` with the name of an image.
 pub const NAME: &str = "org.opencontainers.image.ref.name";
-/// The label of a catalog image that says where its files are.
+/// The label of a catalog image with the path of its files.
 const CONFIGS: &str = "operators.operatorframework.io.index.configs.v1";
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 
-/// A layout cannot be written.
+/// Failure to write a layout.
 #[derive(Debug, thiserror::Error)]
 pub enum LayoutError {
-    /// A file.
     #[error("failed to {what} {}: {source}", path.display())]
     Io {
-        /// A verb.
+        /// Verb of the failed operation.
         what: &'static str,
-        /// The file.
         path: PathBuf,
-        /// Why.
         source: io::Error,
     },
-    /// The folder holds something else.
+    /// The folder contains other files.
     #[error("{} contains files and is not an OCI layout, expected a new or empty folder", path.display())]
     Other {
-        /// The folder.
+        /// Root folder of the layout.
         path: PathBuf,
     },
-    /// Its index is damaged.
+    /// The index is damaged.
     #[error("failed to read {}: {reason}; remove the folder and run the command again", path.display())]
     Index {
-        /// The file.
         path: PathBuf,
-        /// Why.
+        /// Parse or serialization error.
         reason: String,
     },
 }
 
-/// A blob that is named by its digest.
+/// A blob, identified by its digest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Descriptor {
@@ -59,12 +55,12 @@ pub struct Descriptor {
     pub media_type: String,
     /// `sha256:…`
     pub digest: String,
-    /// Bytes.
+    /// In bytes.
     pub size: u64,
-    /// Among them its name.
+    /// Annotations, among them the name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// Such as `platform`, kept as it is.
+    /// Other fields such as `platform`, retained unchanged.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
 }
@@ -78,7 +74,7 @@ struct Index {
     manifests: Vec<Descriptor>,
 }
 
-/// A folder in the OCI layout. An image is in it once its last file is written: the index.
+/// A folder in the OCI layout. The index is written last, so an image is complete once it is listed.
 #[derive(Debug)]
 pub struct Layout {
     root: PathBuf,
@@ -86,7 +82,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Opens a layout, which is made when there is none.
+    /// Opens a layout, or creates one.
     pub fn open(root: &Path) -> Result<Self, LayoutError> {
         let path = root.join("index.json");
         let index = match fs::read(&path) {
@@ -109,18 +105,17 @@ impl Layout {
         Ok(Self { root: root.to_owned(), index })
     }
 
-    /// Where a blob belongs. The digest must have been checked to be one.
+    /// Path of a blob. The caller must have validated the digest.
     pub fn path(&self, digest: &str) -> PathBuf {
         self.root.join("blobs").join(digest.replacen(':', "/", 1))
     }
 
-    /// The image of that name.
     #[cfg(test)]
     pub fn find(&self, name: &str) -> Option<&Descriptor> {
         self.index.manifests.iter().find(|entry| entry.annotations.get(NAME).is_some_and(|n| n == name))
     }
 
-    /// Writes a blob that is in memory.
+    /// Writes a blob from memory.
     pub fn put(&self, media_type: &str, bytes: &[u8]) -> Result<Descriptor, LayoutError> {
         let digest = format!("sha256:{}", hex(&Sha256::digest(bytes)));
         let path = self.path(&digest);
@@ -136,7 +131,7 @@ impl Layout {
         })
     }
 
-    /// Lists an image under a name, in place of the one that had it.
+    /// Lists an image under a name, replacing the one with that name.
     pub fn name(&mut self, name: &str, mut manifest: Descriptor) -> Result<(), LayoutError> {
         manifest.annotations = BTreeMap::from([(NAME.to_owned(), name.to_owned())]);
         self.index.manifests.retain(|entry| entry.annotations.get(NAME).is_none_or(|n| n != name));
@@ -148,13 +143,14 @@ impl Layout {
         write_whole(&path, &text)
     }
 
-    /// Writes a catalog as an image: `files` are below the image's folder `/configs`. The same files make the same image.
+    /// Writes a catalog as an image with `files` in its folder `/configs`. The same files result in the same
+    /// image.
     pub fn catalog(&mut self, name: &str, files: &Path) -> Result<Descriptor, LayoutError> {
         let partial = self.root.join("blobs/sha256").join(format!("layer.partial-{}", std::process::id()));
         let (layer, diff) = pack(files, &partial)?;
         let target = self.path(&layer.digest);
         fs::rename(&partial, &target).map_err(io("write", &target))?;
-        // An image of data runs anywhere; something has to stand here.
+        // A data image runs on any platform, but the field is required.
         let config = json!({
             "architecture": "amd64",
             "os": "linux",
@@ -174,8 +170,8 @@ impl Layout {
     }
 }
 
-/// Packs files into a gzipped tar archive below `configs/`, without times and owners; the digest of the archive and the
-/// one of what is in it.
+/// Packs files into a gzipped tar archive below `configs/`, without times and owners; returns the archive and
+/// the digest of its uncompressed content.
 fn pack(files: &Path, to: &Path) -> Result<(Descriptor, String), LayoutError> {
     let file = File::create(to).map_err(io("create", to))?;
     let gzip = GzBuilder::new().mtime(0).write(Hashing::new(file), Compression::default());
@@ -225,7 +221,7 @@ fn sorted(dir: &Path) -> Result<Vec<PathBuf>, LayoutError> {
     Ok(paths)
 }
 
-/// Never half of a file under its name.
+/// Atomic: a file with the name is always complete.
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), LayoutError> {
     let partial = path.with_extension(format!("partial-{}", std::process::id()));
     let write = || -> io::Result<()> {
@@ -242,7 +238,7 @@ fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LayoutError 
     move |source| LayoutError::Io { what, path, source }
 }
 
-/// Computes the digest of what is written through it.
+/// Computes the digest of the written data.
 struct Hashing<W> {
     inner: W,
     hasher: Sha256,
@@ -296,12 +292,12 @@ mod tests {
         let first = layout.catalog("localhost/catalog:latest", files.path()).unwrap();
         // when it is written again
         let second = layout.catalog("localhost/catalog:latest", files.path()).unwrap();
-        // then it is one image still, also for the next who opens the layout
+        // then there is still one image, also after the layout is opened again
         assert_eq!(first.digest, second.digest);
         let again = Layout::open(&root.path().join("new")).unwrap();
         assert_eq!(again.index.manifests.len(), 1);
         assert_eq!(again.find("localhost/catalog:latest").unwrap().digest, first.digest);
-        // and every blob is what its name says
+        // and every blob matches its digest
         for path in sorted(&root.path().join("new/blobs/sha256")).unwrap() {
             let name = path.file_name().unwrap().to_str().unwrap().to_owned();
             assert_eq!(digest_of(&path), format!("sha256:{name}"));

@@ -1,4 +1,4 @@
-//! Images in folders: writing a catalog as an image into an OCI layout. (Copying images is olm-catalog-sources' work.)
+//! Writes a catalog as an image into an OCI layout. (`olm-catalog-sources` copies images.)
 
 mod layout;
 

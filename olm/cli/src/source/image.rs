@@ -1,13 +1,13 @@
-//! Where the image of a bundle will be.
+//! Templates for the image references of bundles.
 
 use olm_bundle::Bundle;
 
 use crate::exit::{Code, Failure};
 
-/// What can be in braces.
+/// Placeholders.
 const KNOWN: [&str; 3] = ["package", "version", "name"];
 
-/// A template for image references; what would stay in braces is refused.
+/// Validates a template; unknown placeholders are an error.
 pub fn image_template(text: &str) -> Result<String, Failure> {
     let mut rest = text;
     while let Some((_, after)) = rest.split_once('{') {
@@ -24,9 +24,8 @@ pub fn image_template(text: &str) -> Result<String, Failure> {
     Ok(text.to_owned())
 }
 
-/// The reference that a template makes of a bundle.
 pub fn image_of(template: &str, bundle: &Bundle) -> String {
-    // A tag cannot hold the `+` of build metadata; `_` is what other tools write for it.
+    // A tag cannot contain the `+` of build metadata; other tools replace it with `_`.
     let version = bundle.version_text().unwrap_or_default().replace('+', "_");
     let package = bundle.package().unwrap_or_default();
     template.replace("{package}", package).replace("{version}", &version).replace("{name}", bundle.name())

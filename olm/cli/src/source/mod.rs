@@ -1,4 +1,4 @@
-//! What a user names as a catalog or a bundle: a path, an image, a URL or a server. Each becomes files on this machine.
+//! Sources of catalogs and bundles: a path, an image, a URL or a server. Each becomes local files.
 
 mod image;
 mod name;

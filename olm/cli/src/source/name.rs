@@ -1,4 +1,4 @@
-//! What a name means.
+//! Parses the name of a source.
 
 use std::{
     fs::File,
@@ -10,22 +10,21 @@ use olm_catalog_sources::Source;
 
 use crate::exit::{Code, Failure};
 
-/// What a user has named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Named {
-    /// A local folder that is no OCI layout.
+    /// A local folder that is not an OCI layout.
     Folder(PathBuf),
     /// A local file with documents.
     File(PathBuf),
     /// Documents on standard input.
     Stdin,
-    /// Anything that has to be fetched or unpacked.
+    /// A source that has to be fetched or unpacked.
     Source(Source),
 }
 
 impl Named {
-    /// Reads a name. Whether something is an image is decided by its host, so that a mistyped path is never looked for
-    /// in a registry of the world.
+    /// Parses a name. The host decides whether it is an image, so that a mistyped path is never looked up in
+    /// a public registry.
     pub fn parse(text: &str) -> Result<Self, Failure> {
         if text.is_empty() {
             return Err(Failure::new(Code::Usage, "the name of the source is empty"));
@@ -73,7 +72,7 @@ impl Named {
         Self::Folder(path)
     }
 
-    /// For people.
+    /// The name for messages.
     pub fn shown(&self) -> String {
         match self {
             Self::Folder(path) | Self::File(path) => path.display().to_string(),
@@ -116,7 +115,7 @@ fn absent(text: &str, error: &std::io::Error) -> Failure {
     failure
 }
 
-/// `HOST/PATH`, where the host shows that it is one: by a dot, by a port, or by being `localhost`.
+/// Whether the text is `HOST/PATH`, with a host that has a dot or a port, or is `localhost`.
 fn is_image(text: &str) -> bool {
     text.split_once('/').is_some_and(|(host, path)| {
         let host_like = host.contains(['.', ':']) || host == "localhost";
@@ -128,11 +127,10 @@ fn is_image(text: &str) -> bool {
     })
 }
 
-/// Whether a file is compressed or an archive.
 fn is_packed(path: &Path) -> bool {
     const GZIP: [u8; 2] = [0x1f, 0x8b];
     const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-    /// Where a tar header has its magic.
+    /// Offset of the magic in a tar header.
     const TAR: std::ops::Range<usize> = 257..262;
     let mut start = Vec::new();
     let read = File::open(path).and_then(|file| file.take(512).read_to_end(&mut start));

@@ -1,4 +1,4 @@
-//! Getting at the files of a source.
+//! Provides the files of a source.
 
 use std::{
     fs::File,
@@ -16,30 +16,30 @@ use tempfile::TempDir;
 use super::{Named, registry::failure};
 use crate::exit::{Code, Failure};
 
-/// A file-based catalog on this machine, wherever it came from. What had to be fetched or made is removed with it.
+/// A local file-based catalog from any source. Temporary files are removed with it.
 #[derive(Debug)]
 pub struct Opened {
-    /// What the user named.
+    /// The source as named by the user.
     pub origin: String,
     /// A file, or a folder of files.
     pub path: PathBuf,
-    /// What is wrong with what the catalog was made of.
+    /// Problems of the sources that the catalog was built from.
     problems: Vec<Problem>,
-    /// What is left out of the paths in problems.
+    /// Prefix to strip from the paths of problems.
     prefix: Option<PathBuf>,
-    /// What a registry or web server says it is.
+    /// The revision that a registry or web server reports.
     pub revision: Option<Revision>,
-    /// Where what was fetched or made is.
+    /// Temporary folders.
     _temporary: Vec<TempDir>,
 }
 
 impl Opened {
-    /// Fetches, unpacks and makes what there is to fetch, unpack and make. A bundle counts as a repository of one.
+    /// Fetches, unpacks or builds the catalog. A bundle is treated as a repository of one.
     pub async fn open(named: &Named, options: &Options) -> Result<Self, Failure> {
         let origin = named.shown();
         match named {
             Named::File(path) => {
-                // Found here, it is told plainly and with the right exit code.
+                // Checked here for a clear message and the right exit code.
                 File::open(path).map_err(|error| unreadable(path, &error))?;
                 Ok(Self::of(origin, path.clone()))
             }
@@ -60,7 +60,7 @@ impl Opened {
         }
     }
 
-    /// Reads a source that has to be fetched; `None` when it still is what it was.
+    /// Fetches a source; `None` if it is unchanged.
     pub async fn fetched(
         source: &Source,
         options: &Options,
@@ -87,7 +87,7 @@ impl Opened {
         Self { origin, path, problems: Vec::new(), prefix: None, revision: None, _temporary: Vec::new() }
     }
 
-    /// Bundles become a catalog, a package at a time, with their manifests inline.
+    /// Builds a catalog from bundles, one package at a time, with inline manifests.
     async fn made(mut self) -> Result<Self, Failure> {
         let from = self.path.clone();
         let made = blocking(move || -> Result<_, Failure> {
@@ -112,12 +112,12 @@ impl Opened {
         Ok(self)
     }
 
-    /// Only what is wrong with it, in little memory.
+    /// Reads only the problems, with little memory.
     pub async fn check(&self) -> Result<Catalog, Failure> {
         self.read(Catalog::check).await
     }
 
-    /// With its content in memory.
+    /// Reads the content into memory.
     pub async fn load(&self) -> Result<Catalog, Failure> {
         self.read(|path| if path.is_file() { Catalog::load_file(path) } else { Catalog::load_dir(path) })
             .await
@@ -133,7 +133,7 @@ impl Opened {
         Ok(catalog)
     }
 
-    /// A user knows nothing of folders that are made on the way.
+    /// Replaces the path of a temporary folder in a problem, which the user does not know.
     pub fn placed(&self, mut problem: Problem) -> Problem {
         let Some(prefix) = &self.prefix else { return problem };
         let path = Path::new(&problem.place.path);
@@ -148,12 +148,11 @@ impl Opened {
     }
 }
 
-/// The folder of a bundle, wherever it came from.
+/// The folder of a bundle from any source.
 #[derive(Debug)]
 pub struct OpenedBundle {
-    /// What the user named.
+    /// The source as named by the user.
     pub origin: String,
-    /// The folder.
     pub path: PathBuf,
     /// The image that it was pulled from.
     pub image: Option<String>,
@@ -161,7 +160,7 @@ pub struct OpenedBundle {
 }
 
 impl OpenedBundle {
-    /// Fetches and unpacks a bundle where it is not a folder.
+    /// Fetches and unpacks a bundle, unless it is a folder.
     pub async fn open(named: &Named, options: &Options) -> Result<Self, Failure> {
         let origin = named.shown();
         let source = match named {
@@ -189,13 +188,13 @@ impl OpenedBundle {
     }
 }
 
-/// Runs what reads many files aside, so that Ctrl-C is answered at once.
+/// Runs file operations on a blocking thread, so that Ctrl-C takes effect immediately.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| Failure::new(Code::Unexpected, format!("internal error: {error}")))
 }
 
-/// A build that did not come to be.
+/// The failure of a build.
 pub fn unread(error: &build::BuildError) -> Failure {
     let code = match error {
         build::BuildError::Problems(_) => Code::Refused,

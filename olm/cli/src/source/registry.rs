@@ -1,4 +1,4 @@
-//! How to reach registries and web servers: flags, and what `docker login` and `podman login` left.
+//! Access to registries and web servers: flags, and credentials of `docker login` and `podman login`.
 
 use std::path::Path;
 
@@ -9,7 +9,6 @@ use crate::{
     exit::{Code, Failure},
 };
 
-/// What the flags say.
 pub fn options(args: &RegistryArgs) -> Result<Options, Failure> {
     let mut options = Options {
         plain_http: args.plain_http.clone(),
@@ -32,7 +31,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
         .map_err(|error| Failure::new(Code::Usage, format!("failed to read {}: {error}", path.display())))
 }
 
-/// A source's error with the exit code of its class.
+/// A failure with the exit code of the error's class.
 pub fn failure(error: &SourceError) -> Failure {
     let code = match error {
         SourceError::Reference { .. } | SourceError::Options { .. } => Code::Usage,

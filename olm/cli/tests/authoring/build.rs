@@ -1,4 +1,4 @@
-//! Making catalogs.
+//! `olm catalog build`.
 
 use std::{fs, path::Path};
 
@@ -12,19 +12,19 @@ fn what_is_built_is_checked_by_meaning() {
     let out = dir.path().join("catalog");
     let (repository, text) = (repository.to_str().unwrap(), out.to_str().unwrap());
     let template = "--image-template=registry.example/{package}:v{version}";
-    // given a catalog that was built
+    // given a built catalog
     let built = olm(&["catalog", "build", repository, "-o", text, template]);
     assert_eq!(built.code, Some(0), "{}", built.err);
     let file = out.join("etcd/catalog.yaml");
     assert!(fs::read_to_string(&file).unwrap().contains("registry.example/etcd:v0.9.4"));
     assert_eq!(olm(&["catalog", "validate", text]).code, Some(0));
-    // when nothing changed, then the check is content, whatever the format, and building again writes nothing
+    // when nothing changed, then the check succeeds in either format, and a rebuild writes nothing
     let check = ["catalog", "build", repository, "-o", text, template, "--check"];
     assert_eq!(olm(&check).code, Some(0));
     assert_eq!(olm(&[&check as &[&str], &["--format", "json"]].concat()).code, Some(0));
     let again = olm(&["catalog", "build", repository, "-o", text, template]);
     assert!(again.err.contains("1 package, 0 written, 1 unchanged"), "{}", again.err);
-    // when somebody edits it, then the check says what differs
+    // when a file is edited, then the check reports the differences
     let edited = fs::read_to_string(&file)
         .unwrap()
         .replace("defaultChannel: singlenamespace-alpha", "defaultChannel: alpha");
@@ -36,7 +36,7 @@ fn what_is_built_is_checked_by_meaning() {
         "{}",
         checked.out
     );
-    // and building it as JSON leaves no second copy
+    // and a build as JSON replaces the YAML file
     let json = olm(&["catalog", "build", repository, "-o", text, template, "--format", "json"]);
     assert_eq!(json.code, Some(0), "{}", json.err);
     assert!(!file.exists() && out.join("etcd/catalog.json").exists());
@@ -69,10 +69,10 @@ fn a_wrong_bundle_makes_nothing_unless_it_may_be_left_out() {
     assert_eq!(refused.code, Some(4), "{}", refused.err);
     assert!(refused.err.contains("broken/1.0.0") && refused.err.contains("--keep-going"), "{}", refused.err);
     assert!(!at("out").exists());
-    // and nothing is left behind
+    // and no temporary file remains
     let left: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(left, ["repo"]);
-    // when it may be left out, then the rest is made
+    // when invalid bundles may be skipped, then the rest is built
     let made = olm(&["catalog", "build", &repo, "-o", &out, "--keep-going"]);
     assert_eq!(made.code, Some(0), "{}", made.err);
     assert!(at("out/etcd/catalog.yaml").exists() && !at("out/broken").exists());

@@ -1,4 +1,4 @@
-//! Checking and rendering bundles.
+//! `olm bundle validate` and `olm bundle render`.
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ fn a_bundle_is_judged_with_operator_sdks_exit_codes() {
     // warnings pass
     let ran = olm(&["bundle", "validate", path]);
     assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
-    // errors fail: that version uses what Kubernetes 1.22 does not serve any more
+    // errors fail: that version uses an API that Kubernetes 1.22 no longer serves
     let optional =
         ["--select-optional", "name=alpha-deprecated-apis", "--optional-values", "k8s-version=1.22"];
     let ran = olm(&[&["bundle", "validate", old] as &[&str], &optional].concat());
@@ -24,7 +24,7 @@ fn a_bundle_is_judged_with_operator_sdks_exit_codes() {
     let json = olm(&["bundle", "validate", path, "-o", "json-alpha1"]);
     let json: Value = serde_json::from_str(&json.out).unwrap();
     assert_eq!(json["passed"], true);
-    // a selector that is none
+    // an unknown selector
     let ran = olm(&["bundle", "validate", path, "--select-optional", "name=good-practises"]);
     assert!(ran.code == Some(2) && ran.err.contains("good-practices"), "{}", ran.err);
     assert_eq!(olm(&["bundle", "validate"]).code, Some(2));
@@ -52,21 +52,21 @@ fn what_is_no_bundle_is_told() {
 
 #[test]
 fn render_equals_opm_render_in_meaning() {
-    // given what opm printed for each bundle
+    // given opm's output for each bundle
     let (Some(bundles), Some(recorded)) = (data("bundles/operators"), data("recorded/opm/render-dev.jsonl"))
     else {
         return;
     };
     let recorded = std::fs::read_to_string(recorded).unwrap();
     let lines: Vec<Value> = recorded.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    // The library's own tests compare all; a few go through the program.
+    // The library's tests compare all bundles; a sample runs through the program.
     for line in lines.iter().filter(|line| line["blob"].is_object()).step_by(40) {
         let dir = bundles.join(line["dir"].as_str().unwrap());
         let image = line["blob"]["image"].as_str().unwrap();
         // when it is rendered
         let ran = olm(&["bundle", "render", dir.to_str().unwrap(), "--image-template", image]);
         let ours: Value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {}", ran.err));
-        // then it says the same
+        // then the output is the same
         for key in ["schema", "name", "package", "image", "properties"] {
             assert_eq!(ours[key], line["blob"][key], "{} {key}", line["dir"]);
         }

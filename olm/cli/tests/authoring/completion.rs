@@ -1,4 +1,4 @@
-//! What a shell asks while somebody types.
+//! Shell completion.
 
 use crate::program;
 
@@ -17,7 +17,7 @@ fn commands_are_completed_and_nothing_is_said_without_a_cluster() {
     let cache = tempfile::tempdir().unwrap();
     let found = complete(cache.path(), &["olm", "catalog", "va"]);
     assert_eq!(found.trim(), "validate");
-    // Nobody answers: no package, no error.
+    // Without a reachable cluster: no packages, and no error.
     let found = complete(cache.path(), &["olm", "show", ""]);
     assert!(!found.contains("error"), "{found}");
 }

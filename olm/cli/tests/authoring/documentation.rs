@@ -1,4 +1,4 @@
-//! docs/catalog-codes.md lists every code that a check can report, and none that is gone.
+//! docs/catalog-codes.md lists every code that a check can report, and no other.
 
 use std::{
     collections::BTreeSet,
@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What looks like a code and is none: names in manifests, annotations, suites.
+/// Strings that look like codes: names in manifests, annotations, suites.
 const NO_CODES: &[&str] = &[
     "alm-examples",
     "alpha-deprecated-apis",
@@ -52,7 +52,7 @@ fn is_code(text: &str) -> bool {
     parts_are_words && (named || WORDS.contains(&text))
 }
 
-/// The string literals of a source file's code.
+/// The string literals of a source file.
 fn literals(text: &str) -> Vec<String> {
     let code = text.split("#[cfg(test)]").next().unwrap_or_default();
     let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
@@ -70,12 +70,12 @@ fn every_code_is_in_the_table() {
     let defined: BTreeSet<String> =
         texts.flat_map(|text| literals(&text)).filter(|text| is_code(text)).collect();
     assert!(defined.len() > 100, "{defined:?}");
-    // when they are looked up
+    // when they are looked up in the page
     let page = fs::read_to_string(root().join("docs/catalog-codes.md")).unwrap();
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
     let listed: BTreeSet<String> =
         rows.filter(|(_, rest)| rest.matches(" | ").count() >= 1).map(|(code, _)| code.to_owned()).collect();
-    // then they are all there
+    // then all of them are listed
     let missing: Vec<&String> = defined.difference(&listed).collect();
     assert!(missing.is_empty(), "write into the tables of docs/catalog-codes.md: {missing:?}");
     let gone: Vec<&String> = listed.difference(&defined).collect();

@@ -1,10 +1,10 @@
-//! The examples of docs/plans.md are run, and say what stands there. `UPDATE=1` writes them anew.
+//! Runs the examples of docs/plans.md and compares their output. `UPDATE=1` updates the page.
 
 use std::{fs, path::Path};
 
 use crate::{program, without_digests};
 
-/// A command that is followed by this tells its exit code as well.
+/// Suffix of a command whose exit code is printed too.
 const TELL: &str = "; echo \"exit code $?\"";
 
 fn run(root: &Path, line: &str) -> String {
@@ -48,13 +48,13 @@ fn the_examples_of_the_page_are_what_the_program_says() {
     if std::env::var_os("UPDATE").is_some() {
         fs::write(&path, &anew).unwrap();
     }
-    // then it says what the page says, digests aside
+    // then the output equals that of the page, except for digests
     let page = fs::read_to_string(&path).unwrap();
     assert_eq!(without_digests(&anew), without_digests(&page), "UPDATE=1 writes docs/plans.md anew");
 }
 
-/// The commands in the code blocks of a document, in blocks of output (`text`) those after a prompt. Lines that continue are joined;
-/// comments, pipes and redirections end a command.
+/// The commands in the code blocks of a document; in output blocks (`text`), those after a prompt. Continued
+/// lines are joined; comments, pipes and redirections end a command.
 fn commands(page: &str) -> Vec<String> {
     let (mut found, mut code, mut output) = (Vec::new(), false, false);
     let page = page.replace("\\\n", " ");
@@ -73,7 +73,7 @@ fn commands(page: &str) -> Vec<String> {
     found
 }
 
-/// `--help` is read last: before it the command line refuses names, flags and values that it does not have.
+/// `--help` is parsed last: the parser rejects unknown names, flags and values before it.
 #[test]
 fn the_command_line_accepts_every_command_of_the_documents() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -1,4 +1,4 @@
-//! The pages of codes.
+//! `olm explain`.
 
 use serde_json::Value;
 

@@ -1,13 +1,13 @@
-//! What strangers write must not reach the terminal, and must not reach files outside.
+//! Untrusted text must not control the terminal or write files outside of the output.
 
 use crate::{CATALOG, folder, olm};
 
-/// Clears the screen, rings, sets the title, turns the direction of text.
+/// Clears the screen, rings the bell, sets the title, changes the text direction.
 const EVIL: &str = "x\\e[2J\\a\\e]0;owned\\a\\u202Etxt";
 
 #[test]
 fn names_from_catalogs_are_inert() {
-    // given names that a terminal would obey
+    // given names with control sequences
     let catalog = CATALOG
         .replace("name: stable\n", &format!("name: \"{EVIL}\"\n"))
         .replace("replaces: demo.v1.0.0", &format!("replaces: \"{EVIL}\""))
@@ -30,7 +30,7 @@ fn names_from_catalogs_are_inert() {
     ] {
         // when they are shown
         let ran = olm(args);
-        // then nothing of them is a command
+        // then the output contains no control sequence
         for text in [&ran.out, &ran.err] {
             let bad = text
                 .chars()
@@ -42,7 +42,7 @@ fn names_from_catalogs_are_inert() {
 
 #[test]
 fn a_bundle_cannot_write_outside_of_the_catalog() {
-    // given a repository whose bundle calls its package ../../evil
+    // given a repository whose bundle has the package name ../../evil
     let csv = "\
 apiVersion: operators.coreos.com/v1alpha1
 kind: ClusterServiceVersion
@@ -63,7 +63,7 @@ spec:
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     // when it is built
     let ran = olm(&["catalog", "build", &path("repo"), "-o", &path("deep/er/out"), "--keep-going"]);
-    // then nothing is written beside the folder
+    // then no file is written outside of the output folder
     for escaped in ["evil", "deep/evil", "deep/er/evil"] {
         assert!(!dir.path().join(escaped).exists(), "{escaped}: {} {}", ran.out, ran.err);
     }

@@ -1,4 +1,4 @@
-//! The authoring commands as users run them: the program itself, on real data and on bad input.
+//! The authoring commands as users run them: the program with real data and with invalid input.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a helper of a test may fail it
 
@@ -24,7 +24,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// What a run ended with.
+/// The result of a run.
 struct Ran {
     code: Option<i32>,
     out: String,
@@ -33,7 +33,7 @@ struct Ran {
 
 fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_olm"));
-    // Nothing of the machine's own user may matter.
+    // Independent of the environment of the user who runs the tests.
     command.env("HOME", "/nonexistent").env("NO_COLOR", "1");
     for name in ["KUBECONFIG", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "DOCKER_CONFIG", "REGISTRY_AUTH_FILE"] {
         command.env_remove(name);
@@ -50,7 +50,7 @@ fn olm_with<S: AsRef<OsStr>>(args: &[S], stdin: Option<&[u8]>) -> Ran {
     command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
-    // Whoever does not read its input closes it.
+    // A program that does not read its input closes it, which is not an error.
     _ = input.write_all(stdin.unwrap_or_default());
     drop(input);
     let output = child.wait_with_output().unwrap();
@@ -72,7 +72,7 @@ fn data(what: &str) -> Option<PathBuf> {
     None
 }
 
-/// A package in two versions, the way that most are.
+/// A package with two versions, in a typical form.
 const CATALOG: &str = "\
 schema: olm.package
 name: demo
@@ -103,7 +103,6 @@ properties:
 - {type: olm.package, value: {packageName: demo, version: 1.1.0}}
 ";
 
-/// A folder with files.
 fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -114,7 +113,7 @@ fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     dir
 }
 
-/// Without the digits of digests: they change with every word of what they are of, and say nothing to a reader.
+/// Replaces digests, which change with their content and are irrelevant here.
 fn without_digests(text: &str) -> String {
     let mut parts = text.split("sha256:");
     let mut out = parts.next().unwrap_or_default().to_owned();
@@ -125,7 +124,7 @@ fn without_digests(text: &str) -> String {
     out
 }
 
-/// What a run said, without what differs from run to run.
+/// The output of a run without the parts that differ between runs.
 fn told(ran: &Ran, dir: &Path) -> String {
     let text = format!("exit code {}\n--- out\n{}--- err\n{}", ran.code.unwrap_or(-1), ran.out, ran.err);
     let text = text.replace(&dir.display().to_string(), "DIR");

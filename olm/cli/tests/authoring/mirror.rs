@@ -1,4 +1,4 @@
-//! Mirroring, from a registry that this test runs.
+//! `olm catalog mirror`, from a registry in the test.
 
 use std::{
     collections::BTreeMap,
@@ -26,7 +26,7 @@ use crate::{CATALOG, folder, olm};
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
-/// Contents by path below `/v2/`, given out to who has a token.
+/// Contents by path below `/v2/`, served to clients with a token.
 #[derive(Default)]
 struct Contents {
     files: BTreeMap<String, (String, Vec<u8>)>,
@@ -45,7 +45,7 @@ impl Contents {
         json!({"mediaType": media_type, "digest": digest, "size": bytes.len()})
     }
 
-    /// An image for two platforms; its digest.
+    /// Adds an image for two platforms; returns its digest.
     fn image(&mut self, repository: &str, tag: &str) -> String {
         let manifests: Vec<Value> = ["amd64", "arm64"]
             .iter()
@@ -99,7 +99,7 @@ async fn answer(State(contents): State<Arc<Contents>>, request: Request) -> Resp
     }
 }
 
-/// Runs the registry in a thread of its own for as long as the test runs.
+/// Runs the registry in a thread for the duration of the test.
 fn serve(contents: Arc<Contents>) -> SocketAddr {
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -124,7 +124,7 @@ fn names(layout: &Path) -> Vec<String> {
 
 #[test]
 fn a_catalog_and_its_images_are_copied_as_they_are() {
-    // given a catalog whose images are in a registry that wants a token, one by digest
+    // given a catalog whose images are in a registry that requires a token, one of them by digest
     let mut contents = Contents::default();
     contents.image("demo", "v1.0.0");
     contents.image("demo", "v1.1.0");
@@ -156,13 +156,13 @@ fn a_catalog_and_its_images_are_copied_as_they_are() {
     let ran = mirror();
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let report: Value = serde_json::from_str(&ran.out).unwrap();
-    // then every image is listed, with what it is and its digest
+    // then every image is listed with its kind and digest
     let images = report["images"].as_array().unwrap();
     let kinds: Vec<&str> = images.iter().map(|image| image["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["catalog", "bundle", "bundle", "related"]);
     assert_eq!(images[3]["digest"], operator);
     assert_eq!(names(&layout).len(), 4);
-    // and every blob is what its name says, of every platform
+    // and every blob of every platform matches its digest
     let mut blobs = 0;
     for entry in std::fs::read_dir(layout.join("blobs/sha256")).unwrap() {
         let path = entry.unwrap().path();
@@ -172,21 +172,21 @@ fn a_catalog_and_its_images_are_copied_as_they_are() {
         );
         blobs += 1;
     }
-    // Two repositories with two configurations, two manifests and an index each, two layers that they share; and the
-    // catalog's three.
+    // Two repositories with two configurations, two manifests and an index each, two shared layers, and three
+    // blobs of the catalog.
     assert_eq!(blobs, 2 * 5 + 2 + 3);
-    // and the catalog in there is a catalog
+    // and the mirrored catalog can be read
     let read = olm(&["catalog", "list", "packages", &format!("{to}:localhost/catalog:latest"), "-o", "name"]);
     assert_eq!(read.out, "demo\n", "{}", read.err);
-    // and a cluster is told where they are
+    // and the mirror sets name the mirrored images
     let sets = std::fs::read_to_string(layout.join("mirror-sets.yaml")).unwrap();
     assert!(sets.contains("ImageDigestMirrorSet") && sets.contains("mirror.example/olm/operator"), "{sets}");
-    // when it is mirrored again, then no blob is
+    // when it is mirrored again, then no blob is copied
     let before = contents.asked.load(Ordering::Relaxed);
     assert_eq!(mirror().code, Some(0));
-    // An index and two manifests each, and the three places of signatures.
+    // An index and two manifests each, and three lookups of signatures.
     assert_eq!(contents.asked.load(Ordering::Relaxed) - before, 3 * (3 + 3));
-    // and another tool reads it
+    // and another tool can read it
     match Command::new("skopeo")
         .args([
             "inspect",
@@ -202,7 +202,7 @@ fn a_catalog_and_its_images_are_copied_as_they_are() {
 
 #[test]
 fn what_cannot_be_copied_is_named_and_the_rest_is() {
-    // given a registry that lacks an image, and has one that is not what its digest says
+    // given a registry that lacks one image and has another whose content does not match its digest
     let mut contents = Contents::default();
     contents.image("demo", "v1.0.0");
     let operator = contents.image("operator", "v1.0.0");
@@ -220,7 +220,7 @@ fn what_cannot_be_copied_is_named_and_the_rest_is() {
     let (source, to) = (source.to_str().unwrap(), format!("oci:{}", layout.display()));
     // when it is mirrored
     let ran = olm(&["catalog", "mirror", source, "--to", &to, "--plain-http", &registry]);
-    // then it fails, and says for which images and why
+    // then it fails with the affected images and their causes
     assert_eq!(ran.code, Some(1));
     assert!(
         ran.err.contains(&format!("the manifest of {registry}/demo:v1.1.0: not found; check the name")),
@@ -229,12 +229,12 @@ fn what_cannot_be_copied_is_named_and_the_rest_is() {
     );
     assert!(ran.err.contains("content has digest sha256:"), "{}", ran.err);
     assert!(ran.err.contains("failed to copy 2 images"), "{}", ran.err);
-    // and what could be copied is there
+    // and the other images are copied
     assert_eq!(names(&layout), [format!("{registry}/demo:v1.0.0"), "localhost/catalog:latest".to_owned()]);
     let left: Vec<_> =
         std::fs::read_dir(layout.join("blobs/sha256")).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| name.len() == 64), "{left:?}");
-    // when only the list is wanted, then that is no error
+    // when only the list is requested, then that is not an error
     let ran = olm(&["catalog", "mirror", source, "--to", &to, "--images", "list"]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert_eq!(ran.out.lines().count(), 4, "{}", ran.out);

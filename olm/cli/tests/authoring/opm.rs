@@ -1,4 +1,4 @@
-//! Compared with `opm validate` on its recorded cases.
+//! Comparison with `opm validate` on its recorded cases.
 
 use serde_json::Value;
 

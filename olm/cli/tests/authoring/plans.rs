@@ -1,10 +1,11 @@
-//! plan, why, graph and diff without a cluster: small catalogs, and real ones where they are at hand.
+//! plan, why, graph and diff without a cluster, with small catalogs and with real ones where available.
 
 use serde_json::Value;
 
 use crate::{Ran, data, folder, olm, told, without_digests};
 
-/// `demo` in three versions and a candidate; `needy`, which needs what nobody has; `old`, which nobody should use.
+/// `demo` with three versions and a candidate; `needy`, with a dependency that no package provides; `old`,
+/// which is deprecated.
 const CATALOG: &str = "\
 schema: olm.package
 name: demo
@@ -66,7 +67,7 @@ entries:
 - {reference: {schema: olm.package}, message: the package old is not maintained any more; use demo}
 ";
 
-/// An operator with a CRD, of which the second version changes an image and a right.
+/// An operator with a CRD; its second version changes an image and a permission.
 fn repository() -> tempfile::TempDir {
     let csv = |version: &str, replaces: &str, verbs: &str| {
         format!(
@@ -139,7 +140,7 @@ spec:
     ])
 }
 
-/// What is said fits on a terminal; commands and names that are copied are whole.
+/// The output fits a terminal; commands and names to copy are not broken.
 fn readable(ran: &Ran) {
     for line in ran.out.lines() {
         let command = ["kubectl ", "olm ", "plan sha256:"].iter().any(|c| line.trim_start().starts_with(c));
@@ -347,7 +348,7 @@ fn real_packages_have_readable_answers() {
         let args: Vec<&str> = line.split(' ').chain(["--catalog-dir", path]).collect();
         let ran = olm(&args);
         readable(&ran);
-        // what is wrong with other packages of the catalog is another command's business
+        // problems of other packages are not part of this test
         let ran = Ran { err: ran.err.lines().filter(|l| !l.starts_with("warning: ")).collect(), ..ran };
         all.push_str(&format!("$ olm {line}\n{}\n\n", without_digests(&told(&ran, root))));
     }
@@ -358,15 +359,15 @@ fn real_packages_have_readable_answers() {
 fn a_real_bundle_is_planned_without_a_cluster() {
     let Some(bundles) = data("bundles/operators/etcd") else { return };
     let path = bundles.to_str().unwrap();
-    // given the versions of the etcd operator as they were published
+    // given the published versions of the etcd operator
     let ran = olm(&["plan", "install", "etcd", "-n", "db", "--catalog-dir", path, "--kube-version", "1.33"]);
     readable(&ran);
-    // then its CRDs, rights and workload are in the plan
+    // then the plan contains its CRDs, permissions and workload
     assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
     for part in ["install etcd 0.9.4 in namespace db", "etcdclusters.etcd.database.coreos.com", "+ MED"] {
         assert!(ran.out.contains(part), "no {part:?} in {}", ran.out);
     }
-    // and an upgrade shows what it changes
+    // and the diff of an upgrade shows the changes
     let ran = olm(&["diff", "etcd", "--from", "0.9.2", "--to", "0.9.4", "--catalog-dir", path]);
     assert_eq!(ran.code, Some(1), "{}{}", ran.out, ran.err);
     assert!(ran.out.contains("Deployment operators/etcd-operator changed"), "{}", ran.out);
@@ -378,7 +379,7 @@ fn a_bundle_in_an_image_that_is_out_of_reach_is_named() {
     let dir = folder(&[("catalog.yaml", &text)]);
     let path = dir.path().to_str().unwrap();
     let ran = olm(&["plan", "install", "demo", "--catalog-dir", path, "--exit-code"]);
-    // not being able to tell is not the answer that something changes
+    // an undetermined result has an exit code other than that of a change
     assert_eq!(ran.code, Some(10), "{}{}", ran.out, ran.err);
     assert!(ran.err.contains("demo.v1.3.0") && ran.err.contains("olm why demo --catalog-dir"), "{}", ran.err);
 }

@@ -1,4 +1,4 @@
-//! Reading catalogs of every kind of source.
+//! Reading catalogs from every kind of source.
 
 use serde_json::Value;
 
@@ -17,13 +17,13 @@ fn a_verdict_names_places_and_ends_with_totals() {
         .replace("name: other\n", "name: other\nname: other\n");
     let dir = folder(&[("demo/catalog.yaml", CATALOG), ("other/catalog.yaml", &broken)]);
     let path = text(dir.path());
-    // when it is validated, then both are told
+    // when it is validated, then both are reported
     insta::assert_snapshot!("validate_text", told(&olm(&["catalog", "validate", &path]), dir.path()));
     insta::assert_snapshot!(
         "validate_json",
         told(&olm(&["catalog", "validate", &path, "-o", "json"]), dir.path())
     );
-    // and the sound one alone is valid
+    // and the valid one alone passes
     let sound = text(&dir.path().join("demo"));
     insta::assert_snapshot!("validate_valid", told(&olm(&["catalog", "validate", &sound]), dir.path()));
 }
@@ -77,11 +77,11 @@ fn every_form_of_a_catalog_is_the_same_catalog() {
     assert_eq!(expected.lines().count(), 4, "{expected}");
     for source in [text(&dir.path().join("demo")), text(&packed), text(&archive)] {
         let ran = olm(&["catalog", "render", &source]);
-        // then it is the same
+        // then the output is the same
         assert_eq!(ran.out, expected, "{source}: {}", ran.err);
     }
     assert_eq!(olm_with(&["catalog", "render", "-"], Some(CATALOG.as_bytes())).out, expected);
-    // and YAML says the same as JSON
+    // and YAML has the same content as JSON
     let yaml = olm(&["catalog", "render", &file, "-o", "yaml"]).out;
     assert_eq!(olm_with(&["catalog", "render", "-"], Some(yaml.as_bytes())).out, expected);
 }
@@ -131,7 +131,7 @@ fn what_is_not_there_is_told_with_the_next_step() {
         "/dev/null",
     ] {
         all.push_str(&format!("$ olm catalog list packages {source}\n"));
-        // The reason why nobody answers is the system's.
+        // The cause of the connection failure depends on the system.
         let ran = olm(&["catalog", "list", "packages", source]);
         if source.starts_with("http") {
             assert!(ran.code == Some(1) && ran.err.contains("127.0.0.1:1"), "{}", ran.err);
@@ -140,7 +140,7 @@ fn what_is_not_there_is_told_with_the_next_step() {
         }
     }
     insta::assert_snapshot!("absent", all);
-    // A check that could not be made is not one that failed.
+    // A check that could not run is different from one that failed.
     assert_eq!(olm(&["catalog", "validate", "http://127.0.0.1:1/catalog"]).code, Some(10));
 }
 
@@ -148,7 +148,7 @@ fn what_is_not_there_is_told_with_the_next_step() {
 fn nobody_has_to_read_to_the_end() {
     use std::{io::Read as _, process::Stdio};
     let Some(catalog) = data("catalogs/community-dev.json") else { return };
-    // given a reader that goes away
+    // given a reader that closes the pipe
     let mut command = crate::program();
     let mut child = command
         .args(["catalog", "render", catalog.to_str().unwrap()])
@@ -158,7 +158,7 @@ fn nobody_has_to_read_to_the_end() {
         .unwrap();
     let mut start = [0; 10];
     child.stdout.take().unwrap().read_exact(&mut start).unwrap();
-    // then the command ends quietly
+    // then the command ends without an error
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");

@@ -1,4 +1,4 @@
-//! Serving.
+//! `olm catalog serve`.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -23,7 +23,7 @@ struct Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Not killed: it removes what it wrote. Where it has ended already there is nobody to tell.
+        // Not killed, so that it removes its temporary files. It may have ended already.
         if let Ok(None) = self.child.try_wait() {
             self.signal(Signal::SIGTERM);
         }
@@ -34,7 +34,7 @@ impl Drop for Server {
 impl Server {
     fn start(source: &str, flags: &[&str]) -> Self {
         let mut command = program();
-        // Colours would have to be left out without it, too.
+        // Colours are absent in a log that is not a terminal even without `NO_COLOR`.
         command.env_remove("NO_COLOR");
         command
             .args(["catalog", "serve", source, "--address", "127.0.0.1:0", "--grpc", "127.0.0.1:0"])
@@ -87,14 +87,14 @@ fn what_is_served_is_read_again_on_a_hangup_and_ends_on_an_interrupt() {
     };
     insta::assert_snapshot!("serve_usage", ports(&server.usage));
     assert!(server.get("/catalogs/catalog/api/v1/packages").contains("\"demo\""));
-    // when the file changes and it is told
+    // when the file changes and the server receives SIGHUP
     std::fs::write(dir.path().join("catalog.yaml"), CATALOG.replace("demo", "renamed")).unwrap();
     server.signal(Signal::SIGHUP);
     let line = server.next_line();
     assert!(line.starts_with("reloaded: 1 package,"), "{line}");
-    // then the new one is served
+    // then the new catalog is served
     assert!(server.get("/catalogs/catalog/api/v1/packages").contains("\"renamed\""));
-    // when the source is gone, then what was read stays
+    // when the source is removed, then the last catalog remains
     std::fs::remove_file(dir.path().join("catalog.yaml")).unwrap();
     server.signal(Signal::SIGHUP);
     let mut err = BufReader::new(server.child.stderr.take().unwrap());
@@ -102,7 +102,7 @@ fn what_is_served_is_read_again_on_a_hangup_and_ends_on_an_interrupt() {
     err.read_line(&mut warning).unwrap();
     assert!(warning.contains("still serving the previous content"), "{warning}");
     assert!(server.get("/catalogs/catalog/api/v1/packages").contains("\"renamed\""));
-    // and it ends when it is told to
+    // and it ends on SIGINT
     server.signal(Signal::SIGINT);
     assert_eq!(server.child.wait().unwrap().code(), Some(0));
 }
@@ -118,7 +118,7 @@ fn a_changed_file_is_noticed_with_watch() {
     assert!(server.get("/catalogs/catalog/api/v1/all").contains("another"));
 }
 
-/// A registry of this test's own, stopped when it is dropped.
+/// A registry for this test, stopped on drop.
 struct Registry {
     process: Child,
     host: String,
@@ -156,7 +156,7 @@ impl Registry {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // It logs the port that it got.
+        // The registry logs the port that it listens on.
         let mut log = BufReader::new(process.stderr.take().unwrap()).lines().map_while(Result::ok);
         let port = log.find_map(|line| {
             let (_, rest) = line.split_once("listening on 127.0.0.1:")?;
@@ -166,7 +166,7 @@ impl Registry {
         Some(Self { process, host: format!("127.0.0.1:{}", port.unwrap()), folder })
     }
 
-    /// Pushes a catalog under a tag, in the place of what was there.
+    /// Pushes a catalog with a tag, replacing the previous one.
     fn push(&self, catalog: &str, tag: &str) {
         let (dir, layout) = (folder(&[("catalog.yaml", catalog)]), self.folder.path().join("layout"));
         _ = std::fs::remove_dir_all(&layout);
@@ -185,7 +185,7 @@ impl Registry {
 #[test]
 fn a_moved_tag_is_noticed_with_watch() {
     let Some(registry) = Registry::start("a_moved_tag_is_noticed_with_watch") else { return };
-    // given a catalog in a registry that is served
+    // given a served catalog of a registry
     registry.push(CATALOG, "catalog:v1");
     let source = format!("{}/catalog:v1", registry.host);
     let mut server =
@@ -198,11 +198,11 @@ fn a_moved_tag_is_noticed_with_watch() {
     });
     // when the tag is moved
     registry.push(&CATALOG.replace("demo", "another"), "catalog:v1");
-    // then the new catalog takes the place of the old one
+    // then the new catalog replaces the old one
     let line = server.next_line();
     assert!(line.starts_with("reloaded: 1 package,"), "{line}");
     assert!(server.get("/catalogs/catalog/api/v1/packages").contains("\"another\""));
-    // and a log that goes to a file has no colours
+    // and a log in a file has no colours
     server.signal(Signal::SIGTERM);
     let log = log.join().unwrap().unwrap();
     assert!(log.contains("DEBUG") && !log.contains('\x1b'), "{log:?}");

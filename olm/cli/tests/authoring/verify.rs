@@ -1,4 +1,4 @@
-//! T22: `olm catalog verify`, with signatures that cosign made.
+//! T22: `olm catalog verify`, with signatures of cosign.
 
 use std::{
     fs,
@@ -23,7 +23,7 @@ fn flag(name: &str) -> String {
     fixture(name).display().to_string()
 }
 
-/// An OCI layout with an image and these signatures of it; the name of the image.
+/// Writes an OCI layout of an image with these signatures; returns the name of the image.
 fn layout(root: &Path, signatures: &[&str]) -> String {
     let blobs = root.join("blobs/sha256");
     fs::create_dir_all(&blobs).unwrap();

@@ -1,4 +1,4 @@
-//! `olm why`: versions by cause, later hops, and installed bundles that left the catalog.
+//! `olm why`: rejected versions by cause, later hops, and installed bundles that left the catalog.
 
 use std::fmt::Write as _;
 
@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use crate::{Ran, data, folder, olm, without_digests};
 
-/// Package `demo` in four versions. 1.0.0 replaces 0.9.0 and 2.0.0 skips demo-early, which both left the catalog; the
-/// skipRange of 2.0.0 has no end.
+/// Package `demo` in four versions. 1.0.0 replaces 0.9.0 and 2.0.0 skips demo-early, which both left the
+/// catalog; the skipRange of 2.0.0 has no upper bound.
 fn catalog() -> tempfile::TempDir {
     let mut text = "schema: olm.package\nname: demo\ndefaultChannel: stable\n".to_owned();
     let entries = [
@@ -64,7 +64,7 @@ fn an_installed_bundle_that_left_the_catalog_is_known_by_its_edges() {
     ] {
         assert!(text.contains(part), "no {part:?} in {text}");
     }
-    // a name without a version: the edges that name it count
+    // a name without a version is identified by the edges that name it
     let text = flat(&why(&dir, "demo-early").out);
     for part in [
         "note: demo-early is not in the catalog and its version is unknown, so no skipRange covers it; set \
@@ -73,7 +73,7 @@ fn an_installed_bundle_that_left_the_catalog_is_known_by_its_edges() {
     ] {
         assert!(text.contains(part), "no {part:?} in {text}");
     }
-    // the graph has the path too
+    // the graph shows the path too
     let path = dir.path().to_str().unwrap();
     let graph = olm(&["graph", "demo", "--installed", "demo.v0.9.0", "--catalog-dir", path]);
     assert!(graph.out.contains("path: demo.v0.9.0 -> demo.v1.0.0 -> "), "{}{}", graph.out, graph.err);
@@ -87,7 +87,7 @@ fn an_installed_bundle_that_left_the_catalog_is_known_by_its_version() {
         assert!(text.contains("assuming version 1.5.0"), "{text}");
         assert!(text.contains("next: 2.0.0, its skipRange covers demo"), "{text}");
     }
-    // nothing leads from it
+    // a version without an upgrade edge
     let path = dir.path().to_str().unwrap();
     let json = olm(&["why", "demo", "--installed", "demo.v0.5.0", "--catalog-dir", path, "-o", "json"]);
     let json: Value = serde_json::from_str(&json.out).unwrap();
@@ -122,7 +122,7 @@ fn a_difference_from_what_left_the_catalog_is_unknown() {
     assert!(ran.err.contains("bundle demo.v0.9.0 is not in "), "{}", ran.err);
 }
 
-/// 79 versions that need one package that no catalog has; three versions that need three APIs.
+/// 79 versions require a package that is not in any catalog; three versions require three APIs.
 #[test]
 fn real_packages_name_each_cause_once() {
     for (catalog, package, code, line) in [
@@ -148,7 +148,7 @@ fn real_packages_name_each_cause_once() {
     }
 }
 
-/// docs/resolution.md shows what the program says about the real package.
+/// docs/resolution.md contains the output for the real package.
 #[test]
 fn the_debezium_case_is_what_the_page_says() {
     let Some(path) = data("catalogs/community-full.json.zst") else { return };

@@ -1,4 +1,4 @@
-//! What was installed before, and the way back.
+//! Revision history with rollback.
 
 use maud::{Markup, html};
 use olm_ops::{Approval, Installed, Overview, Revision};
@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// Every revision that is kept, newest first.
+/// Every stored revision, newest first.
 pub(super) fn show(view: &Overview) -> Markup {
     let one = &view.timeline.installed;
     html! {
@@ -47,7 +47,7 @@ fn row(one: &Installed, revision: &Revision) -> Markup {
     }
 }
 
-/// Who approved a plan, where anybody did.
+/// The approver of a plan, if recorded.
 pub(super) fn approved(approval: &Approval) -> Markup {
     let who = approval.who();
     html! {

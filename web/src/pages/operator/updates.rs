@@ -1,4 +1,4 @@
-//! What the user says about updates. Each choice leads to a page that shows what it does; nothing is changed from here.
+//! Update settings of an operator. Each choice links to a preview; this page changes nothing.
 
 use maud::{Markup, html};
 use olm_api::{Subscription, subscription::SubscriptionState};
@@ -10,13 +10,13 @@ use crate::{
     view::{glyph::Glyph, parts, parts::Tone},
 };
 
-/// One thing that can be said.
+/// A setting that can be changed.
 struct Choice {
     title: String,
-    /// What it means; why it cannot be said, where it cannot.
+    /// The effect, or why the choice is unavailable.
     text: String,
     button: String,
-    /// The query of the page that shows what it does; absent where it cannot be said.
+    /// Query of the preview page; absent when the choice is unavailable.
     query: Option<String>,
 }
 
@@ -30,13 +30,13 @@ impl Choice {
         }
     }
 
-    /// The same, which cannot be said now.
+    /// An unavailable choice.
     fn not_now(title: &str, why: &str, button: &str) -> Self {
         Self { title: title.into(), text: why.into(), button: button.into(), query: None }
     }
 }
 
-/// `channels` are those of the package, as its catalog has them.
+/// `channels` are those of the package in its catalog.
 pub(super) fn show(view: &Overview, channels: &[String]) -> Markup {
     let one = &view.timeline.installed;
     html! {
@@ -52,7 +52,7 @@ pub(super) fn show(view: &Overview, channels: &[String]) -> Markup {
     }
 }
 
-/// What holds already.
+/// Chips of the active settings.
 fn marks(subscription: &Subscription) -> Markup {
     let spec = &subscription.spec;
     html! {

@@ -1,4 +1,4 @@
-//! What an operator waits for, what of it needs the user, and what to do.
+//! Pending actions of an operator: what requires the user, and what to do.
 
 use maud::{Markup, html};
 use olm_ops::{Overview, Status, Wait};
@@ -11,7 +11,7 @@ use crate::{
     view::parts::{self, Tone},
 };
 
-/// A plan that waits for the user.
+/// A plan that requires approval.
 pub(super) fn approval(view: &Overview, csrf: &str) -> Markup {
     let one = &view.timeline.installed;
     let steps =
@@ -46,7 +46,7 @@ pub(super) fn approval(view: &Overview, csrf: &str) -> Markup {
     }
 }
 
-/// The operators that come along: who approves the plan approves them too.
+/// The dependencies of the plan: approving the plan approves them too.
 fn along(list: &[AlongRef]) -> Markup {
     html! {
         @if !list.is_empty() {
@@ -66,13 +66,13 @@ fn along(list: &[AlongRef]) -> Markup {
     }
 }
 
-/// As many digits of a digest as people compare.
+/// The first digits of a digest, enough for a comparison by eye.
 fn short(digest: &str) -> &str {
     let digits = digest.split_once(':').map_or(digest, |(_, digits)| digits);
     digits.get(..12).unwrap_or(digits)
 }
 
-/// What holds it up.
+/// The problems that block progress.
 pub(super) fn troubles(view: &Overview) -> Markup {
     let waits = &view.timeline.waits;
     let status = view.timeline.installed.status;
@@ -101,7 +101,7 @@ fn trouble(wait: &Wait, tone: Tone) -> Markup {
     }
 }
 
-/// Without a Subscription nothing keeps it up to date.
+/// Without a Subscription the operator gets no updates.
 pub(super) fn unmanaged(view: &Overview, source: Option<&str>) -> Markup {
     let one = &view.timeline.installed;
     html! {

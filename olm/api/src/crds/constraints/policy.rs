@@ -1,8 +1,8 @@
-//! InstallPolicy: a policy with a mistake in it is refused, because it would restrict less than its author believes.
+//! InstallPolicy: an invalid policy is refused, because it would restrict less than its author expects.
 
 use serde_json::{Value, json};
 
-/// Objects and lists of which an empty one or `null` has no meaning.
+/// Objects and lists for which an empty value or `null` has no meaning.
 const LISTS: [&str; 11] = [
     "/spec/allow",
     "/spec/allow/N/catalogs",
@@ -16,14 +16,14 @@ const LISTS: [&str; 11] = [
     "/spec/signatures/N/images",
     "/spec/signatures/N/anyOf",
 ];
-/// Lists that real roles have as well, empty.
+/// Lists that are empty in real roles too.
 const OPTIONAL_LISTS: [&str; 2] =
     ["/spec/deny/rights/N/resourceNames", "/spec/deny/rights/N/nonResourceURLs"];
-/// Longer lists would exceed the cost that the API server allows for the rules.
+/// Longer lists exceed the cost limit of the API server for CEL rules.
 const MOST: u32 = 64;
 
 const EXPRESSION: &str = "/spec/namespaceSelector/matchExpressions/N";
-/// The name of a label, with or without a prefix.
+/// A label key, with or without a prefix.
 const LABEL_KEY: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$";
 const LABEL_VALUE: &str = r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$";
 
@@ -117,7 +117,8 @@ fn right() -> Value {
     ] })
 }
 
-/// What can be seen of a requirement without a cryptographic library. A key or a pattern that cannot be read is the finding `PolicyDenies`.
+/// The constraints of a requirement that need no cryptographic library. An unreadable key or pattern results
+/// in the finding `PolicyDenies`.
 fn signatures() -> Vec<(&'static str, Value)> {
     let text = |longest: u32| json!({ "minLength": 1, "maxLength": longest, "nullable": false });
     let one = |value: &str, pattern: &str| {
@@ -151,7 +152,7 @@ fn signatures() -> Vec<(&'static str, Value)> {
     out
 }
 
-/// What a selector needs to be one.
+/// Constraints of a selector expression.
 fn expression() -> Value {
     json!({ "x-kubernetes-validations": [rule(
         "self.operator in ['In', 'NotIn'] ? has(self.values) && size(self.values) > 0 \

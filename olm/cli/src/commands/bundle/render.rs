@@ -23,7 +23,7 @@ pub async fn run(args: BundleRenderArgs) -> Result<(), Failure> {
     out.end()
 }
 
-/// Prints a bundle's document. What has no image and is to get none is inline.
+/// Prints a bundle's document. Without an image and a template for one, the manifests are inline.
 pub fn render_one(
     opened: &OpenedBundle,
     template: Option<&str>,
@@ -46,7 +46,7 @@ pub fn read(opened: &OpenedBundle) -> Result<Bundle, Failure> {
     Bundle::from_dir(&opened.path).map_err(|error| unreadable(&opened.origin, &error))
 }
 
-/// A bundle that is none.
+/// The failure for an invalid bundle.
 fn unreadable(origin: &str, error: &BundleError) -> Failure {
     let code = match error {
         BundleError::Layout { .. } => Code::NotFound,

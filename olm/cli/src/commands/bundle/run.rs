@@ -1,4 +1,4 @@
-//! `olm bundle run`: a bundle that is in no catalog yet, on the current cluster.
+//! `olm bundle run`: runs a bundle without a published catalog on the current cluster.
 
 mod config_map;
 
@@ -26,10 +26,11 @@ use crate::{
     source::{self, Named, OpenedBundle},
 };
 
-/// What somebody tries out is chosen only where it is asked for: never for a dependency, never by `olm install`.
+/// Lowest priority: the bundle is only selected on explicit request, never as a dependency or by `olm
+/// install`.
 const PRIORITY: i32 = -1000;
 
-/// How often the manager is asked whether it has read the catalog.
+/// Interval of polling the manager for the catalog.
 const LOOK: Duration = Duration::from_millis(500);
 
 pub async fn run(global: &Global, args: BundleRunArgs) -> Result<(), Failure> {
@@ -98,14 +99,14 @@ pub async fn run(global: &Global, args: BundleRunArgs) -> Result<(), Failure> {
     crate::output::say(&format!("{} runs in namespace {namespace}", printable(bundle.name())))
 }
 
-/// Run with what is installed already: nothing to do, unless it is something else under the same name.
+/// Repeated run of an installed bundle: no change, or an error if another bundle has the same name.
 async fn again(
     maps: &Api<ConfigMap>,
     name: &str,
     data: &std::collections::BTreeMap<String, String>,
     bundle: &Bundle,
 ) -> Result<(), Failure> {
-    // What it replaced when it was installed is no difference.
+    // `replaces` depends on the previous version, not on the bundle.
     let shape = |data: &std::collections::BTreeMap<String, String>| {
         let csvs = data.get("clusterServiceVersions").map(String::as_str).unwrap_or_default();
         let mut csvs: serde_json::Value = serde_json::from_str(csvs).unwrap_or_default();
@@ -125,7 +126,7 @@ async fn again(
     ))
 }
 
-/// What is installed of the package in the namespace; refused when it is from another catalog.
+/// The installed version of the package in the namespace; an error if it is from another catalog.
 async fn installed(
     client: &Client,
     namespace: &str,
@@ -150,17 +151,17 @@ fn suggested_namespace(bundle: &Bundle, package: &str) -> String {
     suggested.filter(|name| is_label(name)).unwrap_or(package).to_owned()
 }
 
-/// What strangers write becomes the name of an object only when it can be one.
+/// Whether an untrusted text is valid in the name of an object.
 fn is_label(name: &str) -> bool {
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    // `bundle-run-` goes before it.
+    // Leaves room for the prefix `bundle-run-`.
     (1..=52).contains(&name.len())
         && name.bytes().all(plain)
         && !name.starts_with('-')
         && !name.ends_with('-')
 }
 
-/// The namespaces that `--install-mode` asks for; all are no namespace.
+/// The target namespaces of `--install-mode`; an empty list means all.
 fn targets(bundle: &Bundle, mode: Option<&Mode>, namespace: &str) -> Result<Option<Vec<String>>, Failure> {
     let Some(mode) = mode else { return Ok(None) };
     let targets = match mode {
@@ -187,7 +188,7 @@ async fn ensure_namespace(client: &Client, name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The namespace's one OperatorGroup must say what was asked for; it is made where there is none.
+/// Creates the OperatorGroup of the namespace, or checks that the existing one has the requested targets.
 async fn ensure_group(client: &Client, namespace: &str, mut targets: Vec<String>) -> Result<(), Failure> {
     let api = Api::<OperatorGroup>::namespaced(client.clone(), namespace);
     let groups = api.list(&ListParams::default()).await?.items;
@@ -229,7 +230,7 @@ where
     Ok(())
 }
 
-/// The catalog goes when the Subscription goes: `olm uninstall` leaves nothing behind.
+/// Makes the Subscription the owner of the catalog, so that `olm uninstall` removes both.
 async fn owned(
     client: &Client,
     maps: &Api<ConfigMap>,
@@ -248,7 +249,7 @@ async fn owned(
     Ok(())
 }
 
-/// Waits until the manager serves this very bundle.
+/// Waits until the manager serves exactly this bundle.
 async fn served(
     client: &Client,
     sources: &Api<CatalogSource>,

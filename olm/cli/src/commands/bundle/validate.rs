@@ -28,7 +28,7 @@ struct Verdict<'a> {
     findings: &'a [Finding],
 }
 
-/// As operator-sdk prints it with `-o json-alpha1`.
+/// The output of operator-sdk with `-o json-alpha1`.
 #[derive(Serialize)]
 struct Alpha1 {
     passed: bool,
@@ -50,7 +50,7 @@ pub async fn run(args: BundleValidateArgs) -> Result<(), Failure> {
     let opened = OpenedBundle::open(&Named::parse(text)?, &source::options(&args.registry)?).await?;
     let path = opened.path.clone();
     let mut checked = blocking(move || check_dir(&path, &options)).await?;
-    // A user knows nothing of the folder that an image was unpacked into.
+    // Paths are relative for an image: the user does not know the folder it was unpacked into.
     if opened.path.display().to_string() != opened.origin {
         let prefix = format!("{}/", opened.path.display());
         for place in checked.findings.iter_mut().filter_map(|finding| finding.place.as_mut()) {
@@ -76,7 +76,7 @@ fn options(args: &BundleValidateArgs) -> Result<Options, Failure> {
     Ok(options)
 }
 
-/// Upstream's file of allowed categories: `{"categories": ["Database", ...]}`.
+/// Categories in upstream's format: `{"categories": ["Database", ...]}`.
 fn categories(file: &str) -> Result<Vec<String>, Failure> {
     #[derive(serde::Deserialize)]
     struct Categories {

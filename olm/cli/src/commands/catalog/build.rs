@@ -25,7 +25,7 @@ use crate::{
     source::{self, Named, OpenedBundle, blocking, unread},
 };
 
-/// Bundles of a template that are pulled at a time.
+/// Number of concurrent pulls of bundles of a template.
 const PULLS: usize = 4;
 
 pub async fn run(args: BuildArgs) -> Result<(), Failure> {
@@ -51,7 +51,7 @@ fn format(format: Documents) -> Format {
     }
 }
 
-/// Makes the catalog in a folder of its own, so that nothing is half done where something is wrong.
+/// Builds the catalog in a temporary folder, so that an error leaves no partial result.
 async fn make(args: &BuildArgs) -> Result<TempDir, Failure> {
     let folder = beside(args.output.as_deref().filter(|_| !args.check))?;
     if let Some(file) = &args.template {
@@ -94,7 +94,7 @@ async fn make(args: &BuildArgs) -> Result<TempDir, Failure> {
     Ok(folder)
 }
 
-/// On the same file system as what is to be written, so that files can be moved there.
+/// A temporary folder on the file system of the output, so that files can be moved there.
 fn beside(output: Option<&Path>) -> Result<TempDir, Failure> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".olm-build-");
@@ -104,7 +104,7 @@ fn beside(output: Option<&Path>) -> Result<TempDir, Failure> {
     builder.tempdir_in(parent).map_err(failed("create a folder in", parent))
 }
 
-/// To standard error: standard output has the catalog.
+/// Prints to standard error: standard output is for the catalog.
 fn tell(problems: &[Problem], warnings: bool) {
     let (errors, rest): (Vec<&Problem>, Vec<&Problem>) =
         problems.iter().partition(|problem| problem.severity == Severity::Error);
@@ -139,7 +139,7 @@ async fn of_template(file: &Path, args: &BuildArgs) -> Result<Vec<BuiltPackage>,
     Ok(packages(template::render(&text, &resolver).map_err(refused)?))
 }
 
-/// A bundle that a template names: a folder that is there, else an image.
+/// A bundle of a template: an existing folder, else an image.
 async fn resolve(reference: &str, options: &olm_catalog_sources::Options) -> Result<Resolved, Failure> {
     let is_folder = Path::new(reference).is_dir();
     let named = if is_folder {
@@ -153,7 +153,7 @@ async fn resolve(reference: &str, options: &olm_catalog_sources::Options) -> Res
     Ok(Resolved::of(&bundle, if is_folder { "" } else { reference }))
 }
 
-/// The name becomes a folder's.
+/// Checks a package name before it becomes the name of a folder.
 fn safe(package: &str) -> Result<(), Failure> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     if package.bytes().all(plain) && !package.starts_with('.') && !package.is_empty() {
@@ -163,7 +163,7 @@ fn safe(package: &str) -> Result<(), Failure> {
         .hint("use lower-case letters, digits and `-`"))
 }
 
-/// The documents of a template by package, in the order in which they come.
+/// The documents of a template by package, in their original order.
 fn packages(documents: Vec<Value>) -> Vec<BuiltPackage> {
     let mut packages: Vec<BuiltPackage> = Vec::new();
     for document in documents {
@@ -177,7 +177,7 @@ fn packages(documents: Vec<Value>) -> Vec<BuiltPackage> {
     packages
 }
 
-/// The files of a folder that was made, by name.
+/// The files of the built catalog, by name.
 fn files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let list = |dir: &Path| -> Result<Vec<PathBuf>, Failure> {
         let entries = fs::read_dir(dir).and_then(Iterator::collect::<io::Result<Vec<_>>>);
@@ -209,7 +209,7 @@ fn print(made: &Path) -> Result<(), Failure> {
     out.end()
 }
 
-/// Compares by meaning: file names, order and formatting do not count.
+/// Compares the content: file names, order and formatting are ignored.
 fn check(made: &Path, dir: &Path) -> Result<(), Failure> {
     if !dir.is_dir() {
         return Err(Failure::new(Code::No, format!("{} does not exist", dir.display()))
@@ -224,7 +224,7 @@ fn check(made: &Path, dir: &Path) -> Result<(), Failure> {
         .hint("run the command without --check to update it"))
 }
 
-/// Moves what was made to where it belongs, file by file; what is the same is not touched.
+/// Moves the built files to the output; unchanged files are not touched.
 fn publish(made: &Path, dir: &Path) -> Result<(), Failure> {
     fs::create_dir_all(dir).map_err(failed("create", dir))?;
     let mut packages = BTreeSet::new();
@@ -241,7 +241,7 @@ fn publish(made: &Path, dir: &Path) -> Result<(), Failure> {
         fs::create_dir_all(folder).map_err(failed("create", folder))?;
         fs::rename(&from, &to).map_err(failed("write", &to))?;
         written += 1;
-        // The same package in the other format would be there twice.
+        // A leftover file in the other format would duplicate the package.
         for name in ["catalog.yaml", "catalog.json"] {
             let other = folder.join(name);
             if other != to && other.is_file() {

@@ -14,13 +14,12 @@ use crate::{
     source::{self, Named, Opened},
 };
 
-/// What changed, with totals.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Difference<'a> {
     old: &'a str,
     new: &'a str,
-    /// Whether documents differ; some of those that are no part of a package are in no change.
+    /// Whether any document differs; documents outside of packages are not part of `changes`.
     different: bool,
     added: usize,
     removed: usize,
@@ -39,7 +38,7 @@ pub async fn run(args: DiffArgs) -> Result<(), Failure> {
     if print(&old, &new, args.output)? { Err(Failure::no()) } else { Ok(()) }
 }
 
-/// Prints what changed; whether anything did.
+/// Prints the changes; returns whether there are any.
 pub fn print(old: &Catalog, new: &Catalog, format: Report) -> Result<bool, Failure> {
     let changes = diff(old, new).map_err(|error| Failure::new(Code::Unexpected, error.to_string()))?;
     let different = !changes.is_empty() || old.digest != new.digest;

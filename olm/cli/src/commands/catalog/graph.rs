@@ -19,7 +19,6 @@ pub async fn run(args: GraphArgs) -> Result<(), Failure> {
     draw(&picture, args.output)
 }
 
-/// Prints a picture.
 pub fn draw(picture: &Picture, drawing: Drawing) -> Result<(), Failure> {
     let drawn = picture.write(match drawing {
         Drawing::Text => Format::Text,
@@ -29,7 +28,7 @@ pub fn draw(picture: &Picture, drawing: Drawing) -> Result<(), Failure> {
     });
     let mut out = Stream::new();
     for line in drawn.lines() {
-        // Escaped for its format already; what turns the direction of text is not.
+        // The text is escaped for its format, but may contain direction marks.
         out.line(&printable(line))?;
     }
     out.end()

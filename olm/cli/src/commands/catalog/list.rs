@@ -126,7 +126,7 @@ pub async fn run(args: CatalogListArgs) -> Result<(), Failure> {
     }
 }
 
-/// What there is to list of each package; one package is in memory at a time.
+/// The items of each package, with one package in memory at a time.
 fn each<T>(
     catalog: &Catalog,
     summaries: &[&Summary],

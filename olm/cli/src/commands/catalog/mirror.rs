@@ -20,20 +20,20 @@ use crate::{
 };
 use select::Selection;
 
-/// Images that are copied at a time.
+/// Number of concurrent copies.
 const COPIES: usize = 3;
 
-/// What the catalog is called in the layout where its source has no name of an image.
+/// Name of the catalog in the layout when its source has no image name.
 const NAME: &str = "localhost/catalog:latest";
 
-/// What an image is for; a bundle's image may be an operator's as well.
+/// The role of an image; a bundle's image may also be an operator's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Kind {
     Catalog,
-    /// A bundle, which is read at every install.
+    /// A bundle, read at every install.
     Bundle,
-    /// What operators run.
+    /// An image that operators run.
     Related,
 }
 
@@ -42,12 +42,12 @@ enum Kind {
 struct Image {
     image: String,
     kind: Kind,
-    /// That need it.
+    /// Packages that require the image.
     packages: Vec<String>,
-    /// Of what was copied.
+    /// Digest of the copy.
     #[serde(skip_serializing_if = "Option::is_none")]
     digest: Option<String>,
-    /// The tags below which its signatures are in the layout.
+    /// Tags of its signatures in the layout.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     signatures: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,7 +62,7 @@ struct Mirrored<'a> {
     digest: &'a str,
     packages: Vec<&'a str>,
     copied: usize,
-    /// How many of them have a signature.
+    /// Number of copied images with a signature.
     signed: usize,
     bytes: u64,
     images: &'a [Image],
@@ -153,12 +153,12 @@ fn print(mirrored: &Mirrored<'_>, args: &MirrorArgs) -> Result<(), Failure> {
         .hint("run the command again to copy the missing images, or list all images with --images=list"))
 }
 
-/// The packages as files, one document a line.
+/// Writes one file per package, with one document per line.
 fn write(catalog: &Catalog, selection: &Selection, to: &Path) -> Result<(), Failure> {
     let failed = |path: &Path, error: &dyn std::fmt::Display| {
         Failure::new(Code::Unexpected, format!("failed to write {}: {error}", path.display()))
     };
-    // Documents of no package have a name that no package may have.
+    // Documents outside of packages have the empty name, which no package can have.
     for package in selection.packages.keys().map(String::as_str).chain([""]) {
         let mut text = Vec::new();
         let filter = Filter { package: Some(package.to_owned()), ..Filter::default() };
@@ -217,7 +217,7 @@ fn images(selection: &Selection) -> Vec<Image> {
     images
 }
 
-/// Copies every image with its signatures; what cannot be is noted with its reason, and the others are copied all the same.
+/// Copies every image with its signatures; a failure is recorded with its cause and does not stop the others.
 async fn copy(args: &MirrorArgs, images: &mut [Image]) -> Result<u64, Failure> {
     let options = options(&args.registry)?;
     let jobs = images.iter_mut().map(|image| async {
@@ -236,7 +236,7 @@ async fn copy(args: &MirrorArgs, images: &mut [Image]) -> Result<u64, Failure> {
                 image.digest = Some(digest);
                 bytes
             }
-            // What failed is told at the end, where it is not overlooked.
+            // Failures are reported at the end, where they are visible.
             Err(error) => {
                 image.error = Some(error.to_string());
                 0

@@ -38,11 +38,11 @@ pub async fn run(args: CatalogCommandArgs) -> Result<(), Failure> {
     }
 }
 
-/// Problems that are told on the side; whoever wants all of them validates.
+/// Maximum number of errors printed as warnings; `olm catalog validate` lists all.
 const MOST_TOLD: usize = 10;
 
-/// Reads a catalog with its content. What is left out of it, of one package or at all, is told on standard error; the rest
-/// of it counts.
+/// Reads a catalog with its content. Errors of the package, or of all packages, are printed to standard
+/// error; the valid part is returned.
 pub async fn load(text: &str, registry: &RegistryArgs, package: Option<&str>) -> Result<Catalog, Failure> {
     let opened = Opened::open(&Named::parse(text)?, &source::options(registry)?).await?;
     let catalog = opened.load().await?;
@@ -54,7 +54,7 @@ pub async fn load(text: &str, registry: &RegistryArgs, package: Option<&str>) ->
     Ok(catalog)
 }
 
-/// Tells the first errors.
+/// Prints the first errors.
 pub fn tell(catalog: &Catalog, package: Option<&str>) {
     let concerns = |problem: &&Problem| {
         let of = problem.package.as_deref();
@@ -69,7 +69,7 @@ pub fn tell(catalog: &Catalog, package: Option<&str>) {
     }
 }
 
-/// A package, or the error that names the nearest.
+/// A package, or an error with similar names.
 pub fn package(catalog: &Catalog, name: &str) -> Result<Arc<Package>, Failure> {
     let read = catalog.package(name).map_err(|error| Failure::new(Code::Unexpected, error.to_string()))?;
     read.ok_or_else(|| Failure::from(&catalog.nearest_package(name)))

@@ -36,7 +36,7 @@ async fn render(
     }
     let opened = match Opened::open(named, options).await {
         Ok(opened) => opened,
-        // An image tells only when it is read what it is.
+        // The type of an image is only known after it is read.
         Err(failure) if failure.message.contains("it is a bundle, not a catalog") => {
             let opened = OpenedBundle::open(named, options).await?;
             return bundle::render_one(&opened, None, false, format, out);
@@ -48,7 +48,7 @@ async fn render(
     documents(&catalog, &Filter::default(), format, out)
 }
 
-/// A folder that is one bundle is printed as its document alone, without a package and channels around it.
+/// Whether a folder is a bundle; it is rendered without a package and channels.
 fn is_bundle(named: &Named) -> bool {
     matches!(named, Named::Folder(path) if matches!(Layout::detect(path), Ok(Layout::Bundle(_))))
 }

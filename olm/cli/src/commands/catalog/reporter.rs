@@ -9,10 +9,9 @@ use olm_catalog::build::Progress;
 
 use crate::output::count;
 
-/// Between two lines, and before the first one: a short build needs none.
+/// Interval of progress lines, and delay of the first one: a short build prints none.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// Prints a line every few seconds.
 pub struct Reporter {
     start: Instant,
     last: Mutex<Instant>,

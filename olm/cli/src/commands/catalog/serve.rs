@@ -25,7 +25,7 @@ use crate::{
     source::{self, Named, Opened, blocking},
 };
 
-/// How often the names and times of local files are compared with `--watch`.
+/// Polling interval for names and times of local files with `--watch`.
 const LOCAL_INTERVAL: Duration = Duration::from_secs(1);
 
 pub async fn run(args: ServeArgs) -> Result<(), Failure> {
@@ -48,7 +48,7 @@ pub async fn run(args: ServeArgs) -> Result<(), Failure> {
     let wanted = Addresses { http: Some(args.address), grpc: Some(args.grpc) };
     let server = Server::bind(Arc::clone(&catalog), &args.name, wanted).await.map_err(refused)?;
     let bound = server.addresses();
-    // Before anybody is told that the signal does something: until then it would end the program.
+    // Installed before the usage message mentions the signal, which by default ends the program.
     let mut hangups = signal(SignalKind::hangup())?;
     say(&usage(&catalog, &args.name, bound))?;
     let current = server.current();
@@ -104,7 +104,7 @@ SIGHUP reloads the source, Ctrl-C stops the server"
     )
 }
 
-/// A server that runs.
+/// A running server.
 struct Serving {
     task: JoinHandle<Result<(), ServeError>>,
     stop: watch::Sender<bool>,
@@ -132,17 +132,17 @@ impl Serving {
     }
 }
 
-/// Reads the source into a store of its own, so that memory holds an index alone and an unchanged package is not read
+/// Reads the source into a store, so that memory holds only an index and unchanged packages are not read
 /// again.
 struct Reader {
     named: Named,
     options: Options,
-    /// Between two requests for the digest of a tag, or for an `ETag`.
+    /// Interval of requests for the digest of a tag or for an `ETag`.
     interval: Duration,
     store: Store,
-    /// What the source was when it was read last.
+    /// State of the source at the last read.
     seen: Seen,
-    /// Holds the store and what belongs to it.
+    /// Holds the store and temporary files.
     folder: TempDir,
 }
 
@@ -165,9 +165,9 @@ impl Reader {
         Ok(Self { named, options, interval: args.interval, store, seen: Seen::default(), folder })
     }
 
-    /// The catalog, where it is another than before.
+    /// The catalog, if it has changed.
     async fn read(&mut self) -> Result<Option<Arc<Catalog>>, Failure> {
-        // Also where reading fails: the same files would fail again.
+        // Recorded even if reading fails: the same files would fail again.
         self.seen.files = self.files().await?;
         let opened = Opened::open(&self.named, &self.options).await?;
         self.take(opened).await
@@ -189,7 +189,7 @@ impl Reader {
         Ok(Some(catalog))
     }
 
-    /// Waits until the source is another, and reads it.
+    /// Waits until the source has changed, and reads it.
     async fn changed(&mut self) -> Result<Option<Arc<Catalog>>, Failure> {
         if let Named::Source(wanted) = &self.named
             && self.seen.files.is_none()
@@ -209,7 +209,7 @@ impl Reader {
         loop {
             tokio::time::sleep(LOCAL_INTERVAL).await;
             let now = self.files().await?;
-            // Whoever is writing gets the time to end.
+            // Wait for a pending write to finish.
             if now != self.seen.files && before.as_ref() == Some(&now) {
                 return self.read().await;
             }
@@ -217,7 +217,7 @@ impl Reader {
         }
     }
 
-    /// Names, sizes and times of the source's files, where it has local ones.
+    /// Names, sizes and times of the source's files; `None` for a remote source.
     async fn files(&self) -> Result<Option<Vec<FileState>>, Failure> {
         use olm_catalog_sources::Source;
         let path = match &self.named {
@@ -236,10 +236,10 @@ impl Reader {
     }
 }
 
-/// Folders nested deeper than this are a loop of links.
+/// A deeper nesting is a loop of links.
 const DEEPEST: usize = 32;
 
-/// What cannot be listed is told when it is read.
+/// Errors are ignored here: reading the source reports them.
 fn list(path: &Path, files: &mut Vec<FileState>, depth: usize) {
     let Ok(metadata) = std::fs::metadata(path) else { return };
     if !metadata.is_dir() {
@@ -256,7 +256,7 @@ fn refresh(store: &Store, origin: &str, path: &Path, link: &Path) -> Result<Arc<
     let dir = if path.is_dir() {
         path.to_owned()
     } else {
-        // The store reads folders: one with this file alone.
+        // The store reads folders, so a single file is linked into one.
         _ = std::fs::remove_dir_all(link);
         let name = path.file_name().unwrap_or_default();
         let whole =

@@ -15,15 +15,15 @@ use crate::{
     source::{self, Named, Opened},
 };
 
-/// What was found, with totals.
+/// The result, with totals.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Verdict<'a> {
     source: &'a str,
-    /// Left out where a check does without it.
+    /// Empty if the check does not compute it.
     #[serde(skip_serializing_if = "str::is_empty")]
     digest: &'a str,
-    /// Whether the command ends with 0.
+    /// Whether the command exits with 0.
     valid: bool,
     packages: usize,
     channels: usize,
@@ -45,7 +45,7 @@ pub async fn run(args: ValidateArgs) -> Result<(), Failure> {
     if verdict.valid { Ok(()) } else { Err(Failure::no()) }
 }
 
-/// By file, then by package, so that what belongs together stands together.
+/// Sorts by file, then by package, to group related problems.
 fn key(problem: &Problem) -> (&str, Option<&str>, usize, usize, &str) {
     let place = &problem.place;
     (&place.path, problem.package.as_deref(), place.line, place.column, &problem.code)
@@ -105,7 +105,7 @@ fn print(verdict: &Verdict<'_>, format: Report) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `catalog.yaml:3:5: error: channel a, entry b: text; fix [code]`, as editors and people read it.
+/// `catalog.yaml:3:5: error: channel a, entry b: text; fix [code]`, a format that editors parse.
 pub fn problem_line(problem: &Problem) -> String {
     let place = &problem.place;
     let mut line = place.path.clone();
@@ -154,9 +154,9 @@ properties:
     fn warnings_fail_only_where_they_are_to_fail() {
         // given a catalog with a warning
         let catalog = catalog(&SOUND.replace("name: a\n", "name: a\nname: a\n"));
-        // when it is judged
+        // when it is validated
         let lenient = Verdict::of(&catalog, false, Duration::ZERO);
-        // then only a strict judge refuses it
+        // then only strict validation rejects it
         assert!(lenient.valid && lenient.warnings == 1, "{:?}", catalog.problems);
         assert!(!Verdict::of(&catalog, true, Duration::ZERO).valid);
         insta::assert_snapshot!(lenient.summary(), @"catalog.yaml: valid: 1 package, 1 channel, 1 bundle; no errors, 1 warning");

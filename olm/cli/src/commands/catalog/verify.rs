@@ -13,18 +13,17 @@ use crate::{
     source::{self, Named},
 };
 
-/// The answer.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Verdict<'a> {
     image: &'a str,
-    /// Whether the command ends with 0.
+    /// Whether the command exits with 0.
     verified: bool,
     #[serde(flatten)]
     signature: Option<&'a Verified>,
     #[serde(flatten)]
     refused: Option<&'a NotVerified>,
-    /// What could not be read.
+    /// Errors while reading signatures.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     problems: &'a [String],
 }
@@ -64,7 +63,7 @@ pub async fn run(args: VerifyArgs) -> Result<(), Failure> {
     }
 }
 
-/// What the flags ask for.
+/// The requirement of the flags.
 fn requirement(args: &VerifyArgs) -> Result<Requirement, Failure> {
     let identity = Identity {
         issuer: args.certificate_oidc_issuer.clone(),
@@ -124,7 +123,7 @@ fn told_refused(found: &FoundSignatures, refused: &NotVerified) -> Failure {
             let _ = write!(message, "\n  {}", shown(refusal));
         }
     }
-    // Where a part of them could not be read, the answer may be another one.
+    // With unreadable signatures the result is not certain.
     let code = match refused.reason {
         Reason::NotSigned if !found.problems.is_empty() => Code::Unanswered,
         _ => Code::No,

@@ -1,4 +1,4 @@
-//! `olm dev fault`: faults in pods of the dev cluster, and nowhere else.
+//! `olm dev fault`: injects faults into pods of the dev cluster only.
 
 use olm_devcluster::fault::{CutFrom, Done, Fault, Faults, Kind, Undo};
 use serde::Serialize;
@@ -110,7 +110,7 @@ async fn list(faults: &Faults, out: &OutputArgs) -> Result<(), Failure> {
     .print(out.output, !out.no_headers)
 }
 
-/// No Kubernetes but the dev cluster knows the path.
+/// The path exists only in the dev cluster.
 fn refused(error: kube::Error) -> Failure {
     match error {
         kube::Error::Api(status) if status.code == 404 && !status.message.contains("is not on node") => {

@@ -1,4 +1,4 @@
-//! `olm dev rights`: what a ServiceAccount asked the dev cluster for.
+//! `olm dev rights`: the permissions that a ServiceAccount used in the dev cluster.
 
 use olm_devcluster::rights::{Rights, Used};
 

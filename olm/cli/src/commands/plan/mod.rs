@@ -1,4 +1,4 @@
-//! `olm plan`: what a change would do.
+//! `olm plan`: previews a change.
 
 mod text;
 
@@ -32,7 +32,7 @@ pub async fn run(global: &Global, args: PlanCommandArgs) -> Result<(), Failure> 
         PlanCommand::Rollback(args) => change(global, &args, Change::Rollback).await,
         PlanCommand::Uninstall(args) => uninstall(global, &args).await,
     };
-    // 1 is an answer then.
+    // With `--exit-code`, 1 is a result and not an error.
     if exit_code { done.map_err(Failure::unanswered) } else { done }
 }
 
@@ -62,7 +62,7 @@ async fn change(global: &Global, args: &PlanChangeArgs, change: Change) -> Resul
     finish(&plan, &args.out)
 }
 
-/// The version that the installed one replaces.
+/// The installed version's predecessor.
 fn previous(package: &Package, installed: Option<&str>) -> Result<String, Failure> {
     let entries = package.channels.values().flat_map(|channel| &channel.entries);
     let mut replaced =
@@ -101,8 +101,8 @@ async fn uninstall(global: &Global, args: &PlanUninstallArgs) -> Result<(), Fail
     finish(&plan, &args.out)
 }
 
-/// Prints the plan, and ends as it says: 4 where it must not be carried out, with `--exit-code` 1 where it would change
-/// anything.
+/// Prints the plan. Exits with 4 if the plan is blocked and, with `--exit-code`, with 1 if it contains
+/// changes.
 fn finish(plan: &Plan, out: &PlanOutputArgs) -> Result<(), Failure> {
     out.output.print(plan, || plan_text(plan))?;
     if plan.is_blocked() {
@@ -111,7 +111,6 @@ fn finish(plan: &Plan, out: &PlanOutputArgs) -> Result<(), Failure> {
     if out.exit_code && changes(plan) { Err(Failure::no()) } else { Ok(()) }
 }
 
-/// Whether anything would be different.
 pub fn changes(plan: &Plan) -> bool {
     plan.objects.iter().any(|object| !matches!(object.op, Op::Unchanged | Op::Noop))
 }

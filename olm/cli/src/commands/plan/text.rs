@@ -1,4 +1,4 @@
-//! A plan as people read it.
+//! A plan as text.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use crate::{
     prose::wrapped,
 };
 
-/// Rights that are listed one by one, beside those that are risky: these are all listed.
+/// Maximum number of permissions without risk that are listed; risky ones are always listed.
 const LOW_RIGHTS: usize = 10;
 
-/// What changes, what was found, what the operator may do.
+/// Changes, findings and permissions of the operator.
 pub fn plan_text(plan: &Plan) -> String {
     let mut out = format!("plan {}\n", plan.digest);
     out += &wrapped("", "  ", &printable(&title(plan)));
@@ -93,7 +93,7 @@ fn findings(findings: &[Finding], high: usize) -> String {
             Severity::Warn => '⚠',
             Severity::Info => '·',
         };
-        // Most texts name what they are about.
+        // Most texts contain their subject.
         let about = if finding.text.contains(&finding.subject) || finding.subject.is_empty() {
             String::new()
         } else {
@@ -153,7 +153,7 @@ fn permissions(plan: &Plan) -> String {
     out
 }
 
-/// The images that the plan runs; those that the operator may run later are counted.
+/// The images that the plan runs, and the number of those that the operator may run later.
 fn images(plan: &Plan) -> String {
     let (runs, later): (Vec<_>, Vec<_>) = plan.images.iter().partition(|image| image.runs);
     if plan.images.is_empty() {

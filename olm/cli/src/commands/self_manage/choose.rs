@@ -1,4 +1,4 @@
-//! From flags to the choices of an installation: what is given replaces what was chosen before.
+//! Installation options from flags: a flag replaces the recorded option.
 
 use clap::Parser as _;
 use olm_ops::manifests::ManifestOptions;
@@ -10,13 +10,13 @@ use crate::{
     exit::{Code, Failure},
 };
 
-/// The choices, over those that were made before.
+/// Merges flags into the recorded options.
 pub(super) fn choose(mut options: ManifestOptions, args: &ChosenArgs) -> Result<ManifestOptions, Failure> {
     let wants_console = args.console.unwrap_or(options.console_image.is_some());
     if let Some(image) = &args.image {
         options.image.clone_from(image);
     }
-    // Both are one program.
+    // Both Deployments run the same image.
     options.console_image = wants_console.then(|| options.image.clone());
     if let Some(policy) = args.image_pull_policy {
         options.image_pull_policy = match policy {
@@ -35,7 +35,7 @@ pub(super) fn choose(mut options: ManifestOptions, args: &ChosenArgs) -> Result<
         }
     }
     if !args.console_arg.is_empty() {
-        // An empty one alone removes all.
+        // A single empty argument removes all.
         options.console_args = args.console_arg.iter().filter(|text| !text.is_empty()).cloned().collect();
         check_console(&options.console_args)?;
     }
@@ -74,7 +74,7 @@ pub(super) fn choose(mut options: ManifestOptions, args: &ChosenArgs) -> Result<
     Ok(options)
 }
 
-/// A console that does not start for an argument would be found out later.
+/// Rejects invalid arguments early, as the console would fail to start with them.
 fn check_console(arguments: &[String]) -> Result<(), Failure> {
     let line = ["olm", "console"].into_iter().chain(arguments.iter().map(String::as_str));
     Args::try_parse_from(line).map(drop).map_err(|error| {
@@ -103,7 +103,7 @@ mod tests {
     fn what_is_not_said_stays_as_it_was_chosen() {
         // given
         let before = ManifestOptions { replicas: 3, console_image: None, ..ManifestOptions::default() };
-        // when only the image and a limit are said
+        // when only the image and a limit are set
         let after = choose(
             before.clone(),
             &chosen(&["--image", "registry.example/olm:2", "--limits", "memory=1Gi,cpu=2"]),

@@ -1,5 +1,5 @@
-//! `olm self install` and `olm self upgrade`: the same road. The one begins with the defaults, the other with what was
-//! chosen before; an installation that is there is brought to what is wanted either way.
+//! `olm self install` and `olm self upgrade` share one implementation: one starts from the defaults, the
+//! other from the recorded options. Both update an existing installation.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,6 @@ use crate::{
     exit::{Code, Failure},
 };
 
-/// Which of the two commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Task {
     Install,
@@ -63,7 +62,7 @@ pub(super) async fn run(global: &Global, args: SelfInstallArgs, task: Task) -> R
     Ok(())
 }
 
-/// What there is to choose over: an upgrade's image is that of this program, the rest is kept.
+/// The base options: an upgrade uses the image of this program and retains the rest.
 fn start(global: &Global, before: Option<&installation::Installation>) -> Result<ManifestOptions, Failure> {
     let defaults = ManifestOptions::default();
     match before {
@@ -84,7 +83,7 @@ fn start(global: &Global, before: Option<&installation::Installation>) -> Result
                 ));
             };
             let same = before.version.as_deref() == Some(VERSION);
-            // An image of the site's own registry is not ours to guess: it is said, or it stays.
+            // A custom image, for example of a private registry, is retained unless the flag changes it.
             let image =
                 if same || !is_default(&options.image) { options.image.clone() } else { defaults.image };
             Ok(ManifestOptions { image, ..options })
@@ -92,7 +91,7 @@ fn start(global: &Global, before: Option<&installation::Installation>) -> Result
     }
 }
 
-/// Whether the image is the default of any version.
+/// Whether the image is the default one of any version.
 fn is_default(image: &str) -> bool {
     let name = |image: &str| image.rsplit_once(':').map(|(name, _)| name.to_owned());
     name(image) == name(&ManifestOptions::default().image)
@@ -114,13 +113,13 @@ async fn ready(
     let (start, namespace) = (Instant::now(), options.namespace.as_str());
     let console = options.console_image.is_some().then_some(olm_engine::site::CONSOLE);
     for name in [olm_engine::site::MANAGER].into_iter().chain(console) {
-        // In whole seconds, as it was said and will be told.
+        // In whole seconds, as in the flag and in messages.
         let left = timeout.saturating_sub(Duration::from_secs(start.elapsed().as_secs()));
         progress
             .wait(client, namespace, &format!("{name} is ready"), left, || async {
                 let all = match installation::workloads(client, namespace).await {
                     Ok(all) => all,
-                    // The API server may be away for a moment; what it says last is told.
+                    // The API server may be unreachable for a moment; a timeout reports its last error.
                     Err(error) => return Ok(Seen::Waiting(error.to_string())),
                 };
                 Ok(seen(&all, namespace, name))
@@ -130,7 +129,7 @@ async fn ready(
     Ok(())
 }
 
-/// How one of the Deployments stands. One that somebody deleted meanwhile is not ready.
+/// The state of a Deployment. A Deployment that was deleted in the meantime is not ready.
 fn seen(all: &[installation::Workload], namespace: &str, name: &str) -> Seen<()> {
     match all.iter().find(|workload| workload.name == name) {
         Some(workload) if workload.ready => Seen::Ready(()),

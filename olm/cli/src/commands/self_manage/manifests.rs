@@ -36,7 +36,7 @@ pub(super) fn run(global: &Global, args: &SelfManifestsArgs) -> Result<(), Failu
     Ok(())
 }
 
-/// What was left out because a newer or an older Kubernetes has something else in its place.
+/// A note on objects that were omitted because another version of Kubernetes has a replacement.
 fn left_out(objects: &[Value], minor: u32) -> Option<String> {
     let missing = objects.iter().filter(|object| !served(object).contains(&minor));
     let kinds: BTreeSet<&str> = missing.filter_map(|object| object["kind"].as_str()).collect();
@@ -49,7 +49,7 @@ fn left_out(objects: &[Value], minor: u32) -> Option<String> {
     })
 }
 
-/// Into a folder that is empty or not there: nothing of the user's is written over.
+/// Writes a chart into an empty or new folder, so that no file of the user is overwritten.
 fn chart(dir: &Path) -> Result<(), Failure> {
     let failed = |path: &Path, error: &std::io::Error| {
         Failure::new(Code::Unexpected, format!("failed to write {}: {error}", path.display()))
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(kinds(35), kinds(30));
         let mutating = ["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"];
         assert_eq!(kinds(36), validating.into_iter().chain(mutating).collect());
-        // and that is said
+        // and the omission is reported
         assert_eq!(
             left_out(&all, 30).unwrap(),
             "omitted for Kubernetes 1.30: MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding; set \

@@ -1,4 +1,4 @@
-//! `olm self status`: what is on the cluster, and how it stands.
+//! `olm self status`: components of the installation and their state.
 
 use std::fmt::Write as _;
 
@@ -17,20 +17,19 @@ use crate::{
     output::{print_one, table},
 };
 
-/// The answer.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Status {
     namespace: String,
     version: Option<String>,
-    /// The pod that leads.
+    /// The pod that holds the leader lease.
     leader: Option<String>,
     ready: bool,
     workloads: Vec<installation::Workload>,
     objects: usize,
-    /// Objects that the installation should have and has not.
+    /// Objects of the installation that do not exist.
     missing: Vec<String>,
-    /// An OLM of another kind that runs beside it.
+    /// Another OLM on the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     rival: Option<olm_ops::Rival>,
 }
@@ -59,7 +58,7 @@ pub(super) async fn run(global: &Global, out: OutputArgs) -> Result<(), Failure>
     print_one(&status, out.output, &status.namespace, || text(&status))
 }
 
-/// What should be there and is not. The Namespace is: everything is in it.
+/// The expected objects that do not exist. The Namespace exists, as it contains the rest.
 fn missing(wanted: &[serde_json::Value], there: &[installation::Object]) -> Vec<String> {
     let text = |value: &serde_json::Value| value.as_str().map(str::to_owned);
     let object = |o: &serde_json::Value| installation::Object {
@@ -67,7 +66,7 @@ fn missing(wanted: &[serde_json::Value], there: &[installation::Object]) -> Vec<
         namespace: text(&o["metadata"]["namespace"]),
         name: text(&o["metadata"]["name"]).unwrap_or_default(),
     };
-    // Catalogs of the site do not carry the label by which the rest is found.
+    // Catalogs of the site lack the label that selects the other objects.
     let ours = |o: &&serde_json::Value| {
         o["kind"] != "Namespace" && o["metadata"]["labels"]["app.kubernetes.io/part-of"] == "olm"
     };

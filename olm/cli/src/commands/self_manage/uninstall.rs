@@ -1,4 +1,5 @@
-//! `olm self uninstall`: what runs first, what it ran with after it, CustomResourceDefinitions only when that is said.
+//! `olm self uninstall`: deletes workloads first, then their dependencies, and CustomResourceDefinitions only
+//! on request.
 
 use std::{
     collections::BTreeMap,
@@ -19,21 +20,21 @@ use crate::{
     output::{count, print_one},
 };
 
-/// How often it is looked whether something is gone.
+/// Interval of polling for deleted objects.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What goes, or went.
+/// The objects to delete, or deleted.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
     namespace: String,
-    /// Whether it is only said and not done.
+    /// Whether nothing is deleted.
     dry_run: bool,
     removed: Vec<Object>,
     kept: Vec<Object>,
-    /// Objects of the API that users made, by kind.
+    /// User-created objects of the API, by kind.
     users: BTreeMap<&'static str, usize>,
-    /// Why the namespace stays; it went when there is nothing here.
+    /// Objects that prevent the deletion of the namespace; it is deleted when there are none.
     namespace_kept: Vec<String>,
 }
 
@@ -75,7 +76,8 @@ pub(super) async fn run(global: &Global, args: SelfUninstallArgs) -> Result<(), 
     print_one(&report, args.out.output, &name, || text(&report))
 }
 
-/// Deletes in order: what managers answer before them, and they before the rights that they work with.
+/// Deletes in order: APIServices and Deployments first, so that managers stop before their permissions are
+/// removed.
 async fn remove(client: &Client, report: &Report, limit: Duration) -> Result<(), Failure> {
     let start = Instant::now();
     let (running, rest): (Vec<&Object>, Vec<&Object>) =
@@ -100,7 +102,7 @@ async fn remove(client: &Client, report: &Report, limit: Duration) -> Result<(),
     Ok(())
 }
 
-/// Deletes the namespace when nothing of others is in it; says what keeps it otherwise.
+/// Deletes the namespace unless it contains other objects; returns those.
 async fn leave(client: &Client, report: &Report) -> Result<Vec<String>, Failure> {
     let others = installation::others(client, &report.namespace, &report.removed).await.map_err(failure)?;
     if others.is_empty() && !report.dry_run {
@@ -109,7 +111,7 @@ async fn leave(client: &Client, report: &Report) -> Result<Vec<String>, Failure>
     Ok(others.iter().map(ToString::to_string).collect())
 }
 
-/// Operators would be left with nobody to look after them: the namespace has to be typed.
+/// The installed operators would no longer be managed, so the user has to type the namespace.
 fn confirm(report: &Report) -> Result<(), Failure> {
     eprint!(
         "{}",

@@ -1,4 +1,4 @@
-//! The way from the host's 127.0.0.1 to the console, and one-time login links.
+//! Access to the console from 127.0.0.1 of the host, and one-time login links.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 
 use crate::exit::{Code, Failure};
 
-/// Where the console answers on this host.
+/// Address of the console on this host.
 pub struct ConsoleAccess {
     base: String,
     _forward: Option<tokio::task::AbortHandle>,
@@ -44,7 +44,7 @@ impl ConsoleAccess {
                 tokio::spawn(async move {
                     match backend.dial(service).await {
                         Ok(mut outbound) => {
-                            // Either side may end it; there is nobody to tell.
+                            // Either side may close the connection, which is not an error.
                             let _ = tokio::io::copy_bidirectional(&mut inbound, &mut outbound).await;
                         }
                         Err(error) => tracing::debug!(%error, "the console does not respond"),
@@ -55,17 +55,16 @@ impl ConsoleAccess {
         Ok(Self { base: format!("http://{local}"), _forward: Some(forward.abort_handle()) })
     }
 
-    /// The console answers here by itself.
+    /// A console that listens on this host without forwarding.
     pub fn at(url: String) -> Self {
         Self { base: url.trim_end_matches('/').to_string(), _forward: None }
     }
 
-    /// Base URL.
     pub fn url(&self) -> String {
         self.base.clone()
     }
 
-    /// A link that logs in the bearer of the token, once.
+    /// A one-time link that signs in the user of the token.
     pub async fn login_link(&self, token: &str) -> Result<String, Failure> {
         #[derive(Deserialize)]
         struct Answer {
@@ -76,7 +75,7 @@ impl ConsoleAccess {
         };
         let uri = self.base.parse().map_err(|e: http::uri::InvalidUri| failed(e.to_string()))?;
         let mut config = kube::Config::new(uri);
-        // Plain HTTP: works where no certificate authorities are installed.
+        // Plain HTTP: works without installed certificate authorities.
         config.root_cert = Some(Vec::new());
         let client = kube::Client::try_from(config).map_err(|e| failed(e.to_string()))?;
         let request = Request::post("/api/v1/login-codes")

@@ -1,4 +1,4 @@
-//! `olm up --demo`: the whole road once, with everything real.
+//! `olm up --demo`: an end-to-end run with real components.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ const NAMESPACE: &str = "etcd";
 const CLUSTER: &str = "example-etcd-cluster";
 const SIZE: i64 = 3;
 
-/// Installs the etcd operator, creates a cluster of three, writes and reads a key.
+/// Installs the etcd operator, creates a cluster of three members, writes and reads a key.
 pub async fn run(progress: &Progress, client: &Client, etcd_version: &str) -> Result<(), Failure> {
     let catalogs = Fetcher::service_proxy(client.clone())
         .fetch()
@@ -95,7 +95,7 @@ fn etcd_clusters(client: &Client) -> Api<DynamicObject> {
     Api::namespaced_with(client.clone(), NAMESPACE, &ApiResource::from_gvk(&gvk))
 }
 
-/// The example that the installed bundle carries, with the etcd that this machine has.
+/// The example of the installed bundle, with the version of etcd on this machine.
 async fn example(client: &Client, etcd_version: &str) -> Result<Value, Failure> {
     let csvs: Api<olm_api::ClusterServiceVersion> = Api::namespaced(client.clone(), NAMESPACE);
     let examples = csvs
@@ -115,7 +115,7 @@ async fn example(client: &Client, etcd_version: &str) -> Result<Value, Failure> 
     Ok(object)
 }
 
-/// Runs etcdctl in a member's container; what it prints.
+/// Runs etcdctl in a member's container; returns its output.
 async fn etcdctl(pods: &Api<Pod>, pod: &str, args: &[&str]) -> Result<String, Failure> {
     let command = std::iter::once("etcdctl").chain(args.iter().copied());
     let mut process = pods.exec(pod, command, &AttachParams::default().stdin(false)).await?;
@@ -146,7 +146,7 @@ async fn etcdctl(pods: &Api<Pod>, pod: &str, args: &[&str]) -> Result<String, Fa
     ))
 }
 
-/// What `kubectl get pods -n etcd` prints.
+/// The output of `kubectl get pods -n etcd`.
 async fn pod_table(pods: &Api<Pod>) -> Result<String, Failure> {
     let now = jiff::Timestamp::now();
     let rows: Vec<Vec<String>> = pods

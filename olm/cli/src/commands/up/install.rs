@@ -1,4 +1,4 @@
-//! Puts the manager and the console into the dev cluster, with the very manifests that a real cluster gets.
+//! Installs the manager and the console into the dev cluster, with the same manifests as on a real cluster.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Applies the manifests, in their order; CRDs are waited for before what needs them.
+/// Applies the manifests in order; waits for CRDs before the objects that need them.
 pub async fn apply(
     client: &Client,
     catalogs: &[(String, PathBuf)],
@@ -50,8 +50,8 @@ fn directory_catalog(name: &str, dir: &std::path::Path) -> Value {
     })
 }
 
-/// The manager reads directories in its own file system: the host's are mounted there. Its namespace takes no pods with
-/// hostPath (Pod Security level restricted), so each directory is a PersistentVolume.
+/// Mounts the host's catalog directories into the manager's pod. Its namespace forbids hostPath (Pod Security
+/// level restricted), so each directory is a PersistentVolume.
 fn mount_directories(objects: &mut Vec<Value>, catalogs: &[(String, PathBuf)]) {
     let home = olm_engine::site::home();
     let mut made = Vec::new();
@@ -61,7 +61,7 @@ fn mount_directories(objects: &mut Vec<Value>, catalogs: &[(String, PathBuf)]) {
     let Some(manager) = manager else { return };
     let pod = &mut manager["spec"]["template"]["spec"];
     for (name, dir) in catalogs {
-        // The source of a volume is fixed: another directory is another volume.
+        // The source of a volume is immutable: another directory needs another volume.
         let hash = Sha256::digest(dir.as_os_str().as_encoded_bytes());
         let claim = format!("catalog-{name}-{:02x}{:02x}{:02x}{:02x}", hash[0], hash[1], hash[2], hash[3]);
         let (capacity, modes) = (json!({"storage": "1Gi"}), ["ReadOnlyMany"]);
@@ -101,7 +101,7 @@ fn push(object: &mut Value, list: &str, item: Value) {
     }
 }
 
-/// Waits until a Deployment of ours is available.
+/// Waits until a Deployment of the product is available.
 pub async fn available(progress: &Progress, client: &Client, name: &str) -> Result<(), Failure> {
     let namespace = olm_engine::site::home();
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
@@ -114,7 +114,7 @@ pub async fn available(progress: &Progress, client: &Client, name: &str) -> Resu
             let available = deployment.status.as_ref().and_then(|s| s.available_replicas).unwrap_or(0);
             let list = pods.list(&ListParams::default()).await?;
             let mine: Vec<&Pod> = list.iter().filter(|p| p.name_any().starts_with(name)).collect();
-            // The Deployment's status may be from before a restart; a pod that is ready is ready now.
+            // The Deployment's status may predate a restart; the readiness of a pod is current.
             if current && available > 0 && mine.iter().any(|pod| is_ready(pod)) {
                 return Ok(Seen::Ready(()));
             }
@@ -153,7 +153,7 @@ mod tests {
         let volumes = pod["volumes"].as_array().unwrap();
         let name = &claim["metadata"]["name"];
         assert!(volumes.iter().any(|v| v["persistentVolumeClaim"]["claimName"] == *name), "{volumes:?}");
-        // its namespace takes no other
+        // the namespace forbids other volume types
         assert!(volumes.iter().all(|v| v["hostPath"].is_null()));
         let mounts = pod["containers"][0]["volumeMounts"].as_array().unwrap();
         assert!(mounts.iter().any(|m| m["mountPath"] == "/catalogs/mine" && m["readOnly"] == true));

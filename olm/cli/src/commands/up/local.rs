@@ -1,5 +1,5 @@
-//! Where no pods can run (no root and no user namespaces): the manager and the console as plain processes of this machine,
-//! under the same ServiceAccounts and the same RBAC as their pods would have.
+//! Without root and user namespaces no pods can run: the manager and the console run as processes of this
+//! machine, with the ServiceAccounts and the RBAC of their pods.
 
 use std::{net::SocketAddr, path::Path, process::Stdio, time::Duration};
 
@@ -17,7 +17,7 @@ use tokio::{
 
 use crate::exit::{Code, Failure};
 
-/// How long after its end a process is started again.
+/// Delay before a process is restarted.
 const RESTART: Duration = Duration::from_secs(1);
 
 /// Without pods, registries and catalog servers run on this machine.
@@ -93,7 +93,7 @@ pub async fn start(
     Ok((Processes(processes), format!("http://{console}")))
 }
 
-/// Starts a process again whenever it ends, as the Deployment of a pod would. Never returns.
+/// Restarts a process whenever it ends, like the Deployment of a pod. Never returns.
 async fn keep_running(name: &str, mut command: Command, mut child: Child) {
     loop {
         match child.wait().await {
@@ -126,7 +126,7 @@ async fn token(client: &Client, service_account: &str) -> Result<String, Failure
         .ok_or_else(|| Failure::new(Code::Unexpected, "the API server returned no token"))
 }
 
-/// This address if it is free, with a port if it has none; the process that gets it listens at once.
+/// The address if it is free, with a free port if it has none. The process has to listen on it immediately.
 async fn free_address(wanted: SocketAddr) -> Result<SocketAddr, Failure> {
     let listener = tokio::net::TcpListener::bind(wanted)
         .await

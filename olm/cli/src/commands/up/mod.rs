@@ -19,7 +19,7 @@ use crate::{
 };
 use access::ConsoleAccess;
 
-/// What a running `olm up` tells other commands: `DATA/state.json`.
+/// State of a running `olm up` for other commands: `DATA/state.json`.
 #[derive(Debug, Serialize, Deserialize)]
 struct State {
     pid: u32,
@@ -60,7 +60,7 @@ pub async fn run(global: &Global, args: UpArgs) -> Result<(), Failure> {
     result
 }
 
-/// Everything after the API is up; ends only by an error.
+/// The part after the API server is ready; returns only on an error.
 async fn serve(
     args: &UpArgs,
     data_dir: &Path,
@@ -69,7 +69,7 @@ async fn serve(
 ) -> Result<(), Failure> {
     let kubeconfig = data_dir.join("kubeconfig");
     write_private(&kubeconfig, cluster.kubeconfig().as_bytes())?;
-    // From here on everything goes through the front door, as a user's commands do.
+    // From here on every request uses the API like a user's command.
     let global = Global { kubeconfig: Some(kubeconfig.clone()), ..Global::default() };
     let client = context::connect(&global).await?;
 
@@ -78,7 +78,7 @@ async fn serve(
         oidc::check_for_pods(&args.oidc)?;
     }
     install::apply(&client, &args.catalog, args.package_manifests, &arguments).await?;
-    // Held for as long as the cluster runs: processes that stand in for pods where there can be none.
+    // Processes that replace pods where none can run; kept until the cluster stops.
     let mut stand_ins = None;
     let console = match cluster.pods_unavailable() {
         None => {
@@ -132,7 +132,7 @@ async fn serve(
     Ok(())
 }
 
-/// Ctrl-C, SIGTERM, or the end of standard input where that was asked for.
+/// Ctrl-C, SIGTERM, or the end of standard input if requested.
 async fn stopped(until_stdin_closes: bool) {
     let closed = async {
         if until_stdin_closes {
@@ -148,7 +148,7 @@ async fn stopped(until_stdin_closes: bool) {
     }
 }
 
-/// Why the cluster did not start, in one line, and what to do.
+/// Why the cluster did not start, in one line, with a hint.
 fn refused(error: StartError) -> Failure {
     let hint = error.hint();
     let failure = Failure::new(Code::Unexpected, error.to_string());
@@ -158,13 +158,13 @@ fn refused(error: StartError) -> Failure {
     }
 }
 
-/// Readable by the user alone: it holds credentials.
+/// Restricted to the user: the file contains credentials.
 fn write_private(path: &Path, content: &[u8]) -> Result<(), Failure> {
     olm_devcluster::private::write(path, content)
         .map_err(|e| Failure::new(Code::Unexpected, format!("failed to write {}: {e}", path.display())))
 }
 
-/// `olm token`: another login link for the console of a running dev cluster.
+/// `olm token`: a new login link for the console of a running dev cluster.
 pub async fn token(args: TokenArgs) -> Result<(), Failure> {
     let data_dir: PathBuf = args.data_dir.unwrap_or_else(context::default_data_dir);
     let not_running = || {

@@ -1,4 +1,4 @@
-//! The dev cluster's API server accepts the ID tokens of a provider, as kube-apiserver does with the flags of the same names.
+//! ID tokens on the dev cluster's API server, with the flags and semantics of kube-apiserver.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,13 +17,13 @@ struct Tokens {
     args: OidcArgs,
 }
 
-/// Knows the users of the provider that the options name.
+/// Authenticates the users of the configured provider.
 pub(super) fn authenticator(args: &OidcArgs) -> Result<Option<Arc<dyn TokenAuthenticator>>, Failure> {
     let (Some(issuer), Some(client_id)) = (&args.issuer, &args.client_id) else { return Ok(None) };
     let settings = Settings {
         issuer: issuer.clone(),
         client_id: client_id.clone(),
-        // An API server checks tokens alone.
+        // An API server only validates tokens.
         client_secret_file: None,
         scopes: Vec::new(),
         ca_file: args.ca_file.clone(),
@@ -34,7 +34,7 @@ pub(super) fn authenticator(args: &OidcArgs) -> Result<Option<Arc<dyn TokenAuthe
     Ok(Some(Arc::new(Tokens { provider, args: args.clone() })))
 }
 
-/// The console's pod does not have files of this machine.
+/// The console's pod has no access to files of this machine.
 pub(super) fn check_for_pods(args: &OidcArgs) -> Result<(), Failure> {
     if args.client_secret_file.is_none() && args.ca_file.is_none() {
         return Ok(());
@@ -48,7 +48,7 @@ pub(super) fn check_for_pods(args: &OidcArgs) -> Result<(), Failure> {
 impl TokenAuthenticator for Tokens {
     async fn authenticate(&self, token: &str) -> Option<Identity> {
         match self.provider.check(token, None).await {
-            // Unlike a client, an API server knows no tolerance.
+            // Unlike a client, an API server tolerates no clock skew.
             Ok(claims) if claims.exp > self.provider.clock().now() => identity(&claims, &self.args),
             Ok(_) => None,
             Err(error) => {
@@ -59,7 +59,7 @@ impl TokenAuthenticator for Tokens {
     }
 }
 
-/// Name and groups, as kube-apiserver takes them from the claims.
+/// Name and groups, derived from the claims like in kube-apiserver.
 fn identity(claims: &Claims, args: &OidcArgs) -> Option<Identity> {
     let claim = args.username_claim.as_str();
     if claim == "email"

@@ -1,4 +1,4 @@
-//! `olm why`: why this version, why none newer, why nothing happens, why it cannot be had.
+//! `olm why`: explains the selected version, the rejected ones, and a blocked upgrade.
 
 mod text;
 
@@ -25,22 +25,22 @@ struct Answer {
     api_version: &'static str,
     package: String,
     namespace: String,
-    /// The catalog as `namespace/name`, and the digest of its content.
+    /// The catalog as `namespace/name`, with the digest of its content.
     catalog: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     catalog_digest: Option<String>,
-    /// The ClusterServiceVersion that is there, or is supposed to be.
+    /// The installed ClusterServiceVersion, or the assumed one.
     #[serde(skip_serializing_if = "Option::is_none")]
     installed: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
-    /// Whether that is only supposed: there was no cluster to ask.
+    /// Whether it is only assumed, without a cluster.
     supposed: bool,
-    /// Whether the catalog no longer has what is supposed to be installed.
+    /// Whether the catalog no longer contains the assumed version.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     not_in_catalog: bool,
     constraints: Constraints,
-    /// The catalog as it was named on the command line.
+    /// The catalog as named on the command line.
     #[serde(skip)]
     source: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,7 +51,7 @@ struct Answer {
     explanation: Option<Box<Explanation>>,
 }
 
-/// What the Subscription says about which version it may be.
+/// The fields of the Subscription that limit the selection.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Constraints {
@@ -68,18 +68,18 @@ struct Constraints {
     paused: bool,
 }
 
-/// How it stands on the cluster.
+/// The state on the cluster.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct State {
     status: String,
     reason: String,
-    /// The InstallPlan that waits or is at work.
+    /// The pending or running InstallPlan.
     #[serde(skip_serializing_if = "Option::is_none")]
     plan: Option<String>,
-    /// Whether it waits for somebody.
+    /// Whether it requires approval.
     waiting: bool,
-    /// Since when the plan is there, in RFC 3339.
+    /// Creation time of the plan, in RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<String>,
 }
@@ -99,7 +99,7 @@ pub async fn run(global: &Global, args: WhyArgs) -> Result<(), Failure> {
         Err(refusal) => {
             let text = refusal.to_string();
             let mut failure = wait::failure(refusal.into());
-            // The Subscription says the same already.
+            // The Subscription already contains the same text.
             if subject.installed.as_ref().is_some_and(|installed| installed.reason.contains(&text)) {
                 failure = Failure::new(failure.code, "");
             }
@@ -107,7 +107,7 @@ pub async fn run(global: &Global, args: WhyArgs) -> Result<(), Failure> {
             (None, None)
         }
     };
-    // What the Subscription says of it is more than there is to say without one.
+    // The reason of an existing Subscription has more detail than the failure.
     let told = subject.installed.as_ref().is_some_and(|installed| !installed.reason.is_empty());
     if let Some(failure) = refused.take_if(|_| !told) {
         return Err(failure);
@@ -175,7 +175,7 @@ async fn answer(
 async fn state(subject: &Subject, installed: &Installed) -> State {
     let mut since = None;
     if let (Some(plan), Ground::Cluster { client, .. }) = (&installed.plan, &subject.ground) {
-        // Since when is worth a look, and not worth a failure.
+        // The time is optional, so an error is ignored.
         let plan = Api::<InstallPlan>::namespaced(client.clone(), &installed.namespace).get(plan).await;
         since = plan.ok().and_then(|plan| plan.creation_timestamp()).map(|time| time.0.to_string());
     }

@@ -1,4 +1,4 @@
-//! The answer as people read it.
+//! The answer as text.
 
 use std::fmt::Write as _;
 
@@ -12,15 +12,15 @@ use crate::{
     prose::{COLUMNS, wrapped},
 };
 
-/// Causes that are listed; `-o json` has all.
+/// Maximum number of listed causes; `-o json` has all.
 const SHOWN: usize = 12;
 
-/// Digits of a digest that tell catalogs apart.
+/// Digits of a catalog's digest that are shown.
 const DIGITS: usize = 12;
 
 pub fn text(answer: &Answer) -> String {
     if let Some(explanation) = answer.explanation.as_ref().filter(|e| e.code == Code::UnknownPackage) {
-        // There is nothing else to say about what does not exist.
+        // The other lines need an existing package.
         return refused(answer, explanation);
     }
     let mut out = wrapped("", "  ", &printable(&title(answer)));
@@ -41,7 +41,7 @@ pub fn text(answer: &Answer) -> String {
     out
 }
 
-/// What is there, and what it follows.
+/// The installed version, its channel and catalog.
 fn title(answer: &Answer) -> String {
     let Answer { package, namespace, .. } = answer;
     let version = answer.version.as_ref().or(answer.installed.as_ref());
@@ -78,7 +78,7 @@ fn not_in_catalog(installed: &str, version: Option<&str>) -> String {
     }
 }
 
-/// Why nothing happens, or what does.
+/// The current state, or why the upgrade is blocked.
 fn standing(answer: &Answer, state: &State) -> String {
     let mut text = state.status.clone();
     if !state.reason.is_empty() {
@@ -134,7 +134,7 @@ fn chosen(answer: &Answer, resolved: &Resolved) -> String {
     out
 }
 
-/// What is newer, or was allowed, by cause. Those that only lost to a newer one are counted.
+/// Rejected versions by cause. Versions that are only lower in the channel order are counted.
 fn not_chosen(answer: &Answer, rejected: &[Rejected]) -> String {
     let (older, others): (Vec<&Rejected>, Vec<&Rejected>) =
         rejected.iter().partition(|rejected| rejected.code == Code::Older);
@@ -175,8 +175,8 @@ fn not_chosen(answer: &Answer, rejected: &[Rejected]) -> String {
     out
 }
 
-/// The command that helps. One that changes a Subscription helps only where there is one, and none helps that asks a
-/// cluster which nobody has named.
+/// The command that helps, else the text. A command that patches a Subscription needs an existing one, and
+/// without a cluster only commands with an offline form are shown.
 fn remedy(answer: &Answer, fix: &Fix, indent: &str) -> String {
     let command = match &answer.source {
         Some(source) if fix.command.starts_with("olm show ") => {

@@ -1,4 +1,4 @@
-//! A catalog of one bundle in a ConfigMap: what OLM reads without any image or server.
+//! A catalog of one bundle in a ConfigMap, which OLM reads without an image or a server.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use crate::exit::{Code, Failure};
 
 pub const CHANNEL: &str = "bundle-run";
 
-/// A ConfigMap holds 1 MiB; some of it is for its metadata.
+/// A ConfigMap is limited to 1 MiB including its metadata.
 const LARGEST: usize = 1_000_000;
 
-/// The data of the ConfigMap. `replaces` is what is installed.
+/// The data of the ConfigMap. `replaces` is the installed version.
 ///
-/// The format has room for a ClusterServiceVersion and the CustomResourceDefinitions that it owns. A bundle that needs
-/// more would install in part, so it is refused.
+/// The format contains only a ClusterServiceVersion and the CustomResourceDefinitions that it owns. A bundle
+/// with other objects is refused, because it would be installed incompletely.
 pub fn data(
     bundle: &Bundle,
     package: &str,
@@ -46,7 +46,7 @@ pub fn data(
         "defaultChannel": CHANNEL,
         "channels": [{"name": CHANNEL, "currentCSV": bundle.name()}],
     }]);
-    // JSON is YAML.
+    // JSON is valid YAML.
     let data = BTreeMap::from([
         ("packages".to_owned(), packages.to_string()),
         ("clusterServiceVersions".to_owned(), json!([csv]).to_string()),

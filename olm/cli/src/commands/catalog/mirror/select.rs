@@ -1,4 +1,4 @@
-//! Which packages, channels and bundles are mirrored.
+//! Selection of the packages, channels and bundles to mirror.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,16 +13,15 @@ use crate::{
     exit::{Code, Failure},
 };
 
-/// What is chosen of a catalog.
 #[derive(Debug, Default)]
 pub struct Selection {
     /// By name.
     pub packages: BTreeMap<String, Chosen>,
-    /// What a person should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-/// What is chosen of a package.
+/// The selected part of a package.
 #[derive(Debug)]
 pub struct Chosen {
     package: Arc<Package>,
@@ -31,8 +30,8 @@ pub struct Chosen {
 }
 
 impl Selection {
-    /// Packages by name (all where none is named) with the packages that they require; of each the channels that are
-    /// named (all where none is) and always the default channel, without which it is no package.
+    /// Selects packages by name (all without a name) and the packages that they require; of each, the named
+    /// channels (all without a name) and always the default channel, which a valid package needs.
     pub fn of(catalog: &Catalog, packages: &[String], channels: &[String]) -> Result<Self, Failure> {
         let mut selection = Self::default();
         let mut wanted: Vec<String> = packages.to_vec();
@@ -78,7 +77,7 @@ impl Selection {
         Ok(selection)
     }
 
-    /// Who provides an API is open, so it is told and not chosen.
+    /// An API can have several providers, so a missing one is reported instead of selected.
     fn note_apis(&mut self) {
         let bundles = || self.packages.values().flat_map(Chosen::bundles);
         let provided: BTreeSet<_> = bundles().flat_map(BundleEntry::provided_gvks).collect();
@@ -94,7 +93,7 @@ impl Selection {
         self.notes.extend(notes);
     }
 
-    /// Whether a document is mirrored; what it says of things that are not is taken out.
+    /// Whether a document is mirrored; references to items that are not mirrored are removed from it.
     pub fn keeps(&self, package: &str, document: &mut Value) -> bool {
         let Some(chosen) = self.packages.get(package) else { return true };
         let text =
@@ -137,7 +136,7 @@ impl Chosen {
         self.bundles.iter().filter_map(|name| self.package.bundles.get(name))
     }
 
-    /// The packages that its bundles require, each with one that does.
+    /// The packages that the bundles require, each with one bundle that requires it.
     fn requirements(&self) -> BTreeMap<String, String> {
         let required = self.bundles().flat_map(|bundle| {
             bundle
@@ -171,12 +170,12 @@ mod tests {
     #[test]
     fn what_is_required_comes_along_and_what_is_not_chosen_stays() {
         let catalog = Catalog::from_bytes("test", CATALOG.as_bytes());
-        // when one package is chosen
+        // when one package is selected
         let selection = Selection::of(&catalog, &["a".into()], &["stable".into()]).unwrap();
-        // then the one it requires comes with it
+        // then the package that it requires is selected too
         assert_eq!(selection.packages.keys().collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(selection.notes, ["package b is also mirrored, because a.v1 requires it"]);
-        // and nothing of the other channel
+        // and documents of the other channel are not retained
         let kept = |document: Value| selection.keeps("a", &mut document.clone());
         assert!(kept(serde_json::json!({"schema": "olm.channel", "name": "stable"})));
         assert!(!kept(serde_json::json!({"schema": "olm.channel", "name": "beta"})));

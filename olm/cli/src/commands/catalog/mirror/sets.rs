@@ -1,4 +1,4 @@
-//! Where a cluster finds mirrored images: an ImageDigestMirrorSet and an ImageTagMirrorSet.
+//! ImageDigestMirrorSet and ImageTagMirrorSet for the mirrored images.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::exit::Failure;
 
-/// The two objects as YAML: each repository is expected under its own path below `registry`.
+/// The two objects as YAML: each repository is expected under the same path below `registry`.
 pub fn write<'a>(registry: &str, images: impl Iterator<Item = &'a str>) -> Result<String, Failure> {
     let registry = registry.trim_end_matches('/');
     let (mut digests, mut tags) = (BTreeSet::new(), BTreeSet::new());
@@ -18,7 +18,7 @@ pub fn write<'a>(registry: &str, images: impl Iterator<Item = &'a str>) -> Resul
     }
     let mirrors = |names: &BTreeSet<&str>| -> Vec<Value> {
         let mirror = |name: &&str| {
-            // The host is what is replaced.
+            // Only the host is replaced.
             let path =
                 name.split_once('/').filter(|(host, _)| host.contains(['.', ':']) || *host == "localhost");
             let path = path.map_or(*name, |(_, path)| path);
