@@ -31,7 +31,7 @@ fn metadata() -> Value {
 /// The crates of the workspace: each may use those before it.
 const LAYERS: &[&str] = &[
     "olm-version",
-    "olm-crd",
+    "olm-kube-schema",
     "olm-constraint",
     "olm-signatures",
     "olm-client",
@@ -52,6 +52,7 @@ const LAYERS: &[&str] = &[
     "etcd-operator",
     "olm",
     "olm-tests",
+    "olm-bench",
     "olm-testing",
 ];
 
@@ -72,7 +73,7 @@ const ONLY: &[(&str, &[&str])] = &[
         ],
     ),
     // a Kubernetes of its own
-    ("olm-devcluster", &["olm-crd"]),
+    ("olm-devcluster", &["olm-kube-schema"]),
     // what any operator can use
     ("etcd-operator", &["olm-api", "olm-client"]),
 ];
@@ -80,7 +81,7 @@ const ONLY: &[(&str, &[&str])] = &[
 /// Crates with pure decisions: no runtime, no client, in their normal dependencies.
 const PURE: &[(&str, &[&str])] = &[
     ("olm-version", &["tokio", "kube", "axum", "reqwest"]),
-    ("olm-crd", &["tokio", "kube", "axum", "reqwest"]),
+    ("olm-kube-schema", &["tokio", "kube", "axum", "reqwest"]),
     ("olm-constraint", &["tokio", "kube", "axum", "reqwest"]),
     ("olm-resolver", &["tokio", "kube", "axum", "reqwest"]),
     ("olm-bundle", &["tokio", "axum", "reqwest"]),

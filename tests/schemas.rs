@@ -1,9 +1,9 @@
-//! The CRD schemas of the etcd operator, validated with `olm-crd`. They are tested here because `operators/*`
+//! The CRD schemas of the etcd operator, validated with `olm-kube-schema`. They are tested here because `operators/*`
 //! use nothing of this workspace that other operator authors could not use.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use croner::parser::{CronParser, Seconds, Year};
-use olm_crd::schema::Schema;
+use olm_kube_schema::schema::Schema;
 use serde_json::{Value, json};
 
 use etcd_operator::crd::{backup, crd, restore};
@@ -211,8 +211,8 @@ fn schedules_that_the_operator_reads_pass_the_schema() {
 fn definitions_are_accepted_by_an_api_server() {
     for definition in [crd(), backup::crd(), restore::crd()] {
         let mut value = serde_json::to_value(definition).unwrap();
-        olm_crd::definition::set_defaults(&mut value);
-        assert_eq!(olm_crd::definition::check(&value), []);
+        olm_kube_schema::definition::set_defaults(&mut value);
+        assert_eq!(olm_kube_schema::definition::check(&value), []);
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use olm_api::crds;
-use olm_crd::schema::Schema;
+use olm_kube_schema::schema::Schema;
 use serde_json::Value;
 
 fn shared(path: &str) -> Option<PathBuf> {
@@ -79,7 +79,8 @@ fn the_files_are_what_the_types_say() {
 #[test]
 fn an_api_server_takes_them() {
     for crd in ours() {
-        let errors: Vec<String> = olm_crd::definition::check(&crd).iter().map(ToString::to_string).collect();
+        let errors: Vec<String> =
+            olm_kube_schema::definition::check(&crd).iter().map(ToString::to_string).collect();
         assert!(errors.is_empty(), "{}: {errors:#?}", kind(&crd));
     }
 }

@@ -1,6 +1,6 @@
 //! Names allowed in Kubernetes.
 
-pub(crate) use olm_crd::names::is_dns_subdomain;
+pub(crate) use olm_kube_schema::names::is_dns_subdomain;
 
 /// Whether a text can be the value of a label.
 pub(super) fn is_label_value(text: &str) -> bool {

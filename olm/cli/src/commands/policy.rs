@@ -79,7 +79,7 @@ fn policy(mut object: Value) -> Result<InstallPolicy, String> {
     let crd = olm_api::crds().into_iter().find(|crd| crd.spec.names.kind == "InstallPolicy");
     let crd = crd
         .and_then(|crd| serde_json::to_value(crd).ok())
-        .and_then(|crd| olm_crd::definition::parse(&crd).ok());
+        .and_then(|crd| olm_kube_schema::definition::parse(&crd).ok());
     let crd = crd.ok_or("failed to parse the schema of InstallPolicies")?;
     let schema = &crd.storage().schema;
     let of = |text: String| format!("InstallPolicy {name}: {text}");

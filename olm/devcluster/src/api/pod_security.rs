@@ -3,7 +3,7 @@
 //! As in Kubernetes: `enforce` refuses pods, `warn` warns about pods and workloads, `audit` is validated and
 //! has no effect, because there is no audit log. The texts of single violations are our own.
 
-use olm_crd::pod_security::{LABEL, Level, pinned_minor, violations};
+use olm_kube_schema::pod_security::{LABEL, Level, pinned_minor, violations};
 use serde_json::Value;
 
 use super::{

@@ -126,7 +126,7 @@ fn size(value: Option<&Value>, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn amount(value: &Value) -> Option<olm_crd::quantity::Quantity> {
+fn amount(value: &Value) -> Option<olm_kube_schema::quantity::Quantity> {
     match value {
         Value::String(text) => text.parse().ok(),
         Value::Number(number) => number.to_string().parse().ok(),

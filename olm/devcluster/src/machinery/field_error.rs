@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-pub use olm_crd::field_error::{ErrorKind, FieldError};
+pub use olm_kube_schema::field_error::{ErrorKind, FieldError};
 
 /// `Kind.group`, or only `Kind` in the core group: the type in messages.
 fn qualified(group: &str, kind: &str) -> String {

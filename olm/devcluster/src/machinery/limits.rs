@@ -1,6 +1,6 @@
 //! LimitRanges: defaults for the containers of a pod, and amounts outside of the limits.
 
-use olm_crd::quantity::Quantity;
+use olm_kube_schema::quantity::Quantity;
 use serde_json::{Map, Value};
 
 use super::quota::{Amounts, pod_amounts};

@@ -4,7 +4,7 @@
 //! result.
 //!
 //! * [`field_error`]: field errors and their `Status` objects, in Kubernetes' wording
-//! * [`schema`]: structural schemas (those of `olm-crd`)
+//! * [`schema`]: structural schemas (those of `olm-kube-schema`)
 //! * [`crd`]: CustomResourceDefinition objects: validation, names, versions, status
 //! * [`layout`]: which lists are maps or sets, for built-in and custom types
 //! * [`patch`]: JSON patch, merge patch, strategic merge patch
@@ -21,4 +21,4 @@ pub mod patch;
 pub mod quota;
 pub mod ssa;
 
-pub use olm_crd::schema;
+pub use olm_kube_schema::schema;

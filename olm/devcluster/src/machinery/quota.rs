@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use olm_crd::quantity::Quantity;
+use olm_kube_schema::quantity::Quantity;
 use serde_json::Value;
 
 /// Amounts by quota resource name, such as `pods` or `requests.cpu`.

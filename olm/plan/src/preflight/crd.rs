@@ -1,7 +1,7 @@
 //! Effects of new CustomResourceDefinitions on existing objects and their users.
 
-use olm_crd::change::{Change, ChangeCode, Severity as Harm};
-use olm_crd::live::{LiveReport, ObjectReport};
+use olm_kube_schema::change::{Change, ChangeCode, Severity as Harm};
+use olm_kube_schema::live::{LiveReport, ObjectReport};
 use serde_json::Value;
 
 use super::json::{list, some_of, text};
@@ -134,7 +134,7 @@ fn harmful(live: &Value, new: &Value, same_versions: bool) -> Vec<Change> {
     if untouched(live, new, same_versions) {
         return Vec::new();
     }
-    let mut changes = olm_crd::compare(live, new);
+    let mut changes = olm_kube_schema::compare(live, new);
     changes.retain(|c| c.severity != Harm::Safe && !TOLD.contains(&c.code));
     changes
 }
@@ -174,7 +174,7 @@ fn schema(context: &Context<'_>, reference: &ObjectRef, live: &Value, new: &Valu
             None => format!("{}: {}", c.path, c.text),
         })
         .collect();
-    let found = fact.known().map(|objects| olm_crd::check_objects(new, &objects.items));
+    let found = fact.known().map(|objects| olm_kube_schema::check_objects(new, &objects.items));
     if !breaking.is_empty() {
         report.push(breaking_change(context, reference, &breaking, fact, found.as_ref()));
     }

@@ -3,7 +3,7 @@
 //! Exemptions configured in the API server (users, namespaces, runtime classes) are not visible to clients;
 //! neither are other admission plug-ins.
 
-use olm_crd::pod_security::{LABEL, Level, pinned_minor, violations};
+use olm_kube_schema::pod_security::{LABEL, Level, pinned_minor, violations};
 
 use super::json::label;
 use super::pod::{self, Pods};

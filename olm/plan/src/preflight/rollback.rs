@@ -49,7 +49,7 @@ fn reasons(context: &Context<'_>) -> Vec<String> {
             reasons.push(format!("{} has objects stored in version {}", reference.name, gone.join(", ")));
         }
         if let Some(Fact::Known(objects)) = context.input.facts.custom_objects.get(&reference.name) {
-            let report = olm_crd::check_objects(new, &objects.items);
+            let report = olm_kube_schema::check_objects(new, &objects.items);
             if report.failing > 0 {
                 reasons.push(format!(
                     "{} objects of {} are not valid in its schema",

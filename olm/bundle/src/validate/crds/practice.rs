@@ -26,7 +26,7 @@ pub(super) fn check(crd: &Crd<'_>, findings: &mut Of<'_>) {
 
 /// Keywords without effect.
 fn keywords(schema: &Value, field: &str, findings: &mut Of<'_>) {
-    for field in olm_crd::schema::unknown_keywords(schema, field) {
+    for field in olm_kube_schema::schema::unknown_keywords(schema, field) {
         let text = "API servers do not know the keyword: they drop it, or refuse it where they are asked to be strict";
         findings.warn("crd-schema-keyword", field, text, "correct its name, or remove it");
     }

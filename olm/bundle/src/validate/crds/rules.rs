@@ -1,12 +1,12 @@
 //! Rules of the API server.
 
-use olm_crd::{ErrorKind, FieldError};
+use olm_kube_schema::{ErrorKind, FieldError};
 
 use super::super::finding::Of;
 use super::Crd;
 
 pub(super) fn check(crd: &Crd<'_>, findings: &mut Of<'_>) {
-    for error in olm_crd::definition::check(crd.raw) {
+    for error in olm_kube_schema::definition::check(crd.raw) {
         let code = code(&error);
         let fix = fix(code, &error, crd);
         let text = error.body();

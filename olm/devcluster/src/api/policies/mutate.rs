@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use olm_crd::{Expression, Values};
+use olm_kube_schema::{Expression, Values};
 use serde_json::Value;
 
 use super::{

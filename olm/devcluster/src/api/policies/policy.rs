@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use olm_crd::{Expression, Named, Wanted};
+use olm_kube_schema::{Expression, Named, Wanted};
 use serde_json::Value;
 
 use crate::api::{

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use olm_crd::{Expression, Named, Wanted};
+use olm_kube_schema::{Expression, Named, Wanted};
 use serde_json::{Value, json};
 
 use super::policy::{condition_variables, variables};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use olm_crd::Values;
+use olm_kube_schema::Values;
 use serde_json::Value;
 
 use super::{

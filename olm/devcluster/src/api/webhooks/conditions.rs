@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use olm_crd::{Expression, Named, Values, Wanted};
+use olm_kube_schema::{Expression, Named, Values, Wanted};
 use serde_json::Value;
 
 use super::{AdmissionRequest, review};

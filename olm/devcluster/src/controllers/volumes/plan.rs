@@ -10,7 +10,7 @@ use k8s_openapi::{
     apimachinery::pkg::api::resource,
 };
 use kube::{ResourceExt, core::Selector};
-use olm_crd::quantity::Quantity;
+use olm_kube_schema::quantity::Quantity;
 
 use crate::{PROVISIONER, controllers::claim::matches};
 

@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 
-use olm_crd::{Severity, check_objects, compare, schema::Schema};
+use olm_kube_schema::{Severity, check_objects, compare, schema::Schema};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 

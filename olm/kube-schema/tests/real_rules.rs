@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use olm_crd::schema::Schema;
+use olm_kube_schema::schema::Schema;
 use serde::Deserialize;
 use serde_json::Value;
 

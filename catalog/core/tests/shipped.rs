@@ -16,8 +16,9 @@ use olm_catalog::{Catalog, Package, Severity};
 const HEADER: &str =
     "# Made of bundles/; do not edit. `UPDATE=1 cargo test -p olm-catalog --test shipped` writes it anew.\n";
 
+/// The folder `catalog`.
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
 fn built() -> Built {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use olm_crd::{ChangeCode, LiveReport, Severity, check_objects, compare};
+use olm_kube_schema::{ChangeCode, LiveReport, Severity, check_objects, compare};
 use semver::Version;
 use serde::Deserialize;
 use serde_json::Value;

@@ -10,7 +10,6 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use olm_tests::{Cluster, DevCluster, etcd, processes};
 
-#[path = "../bench/mod.rs"]
 mod parts;
 
 use parts::{Row, report};

@@ -3,7 +3,7 @@
 //! Kubernetes 1.36.2.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use olm_crd::definition::{parse, set_defaults};
+use olm_kube_schema::definition::{parse, set_defaults};
 use serde_json::{Value, json};
 
 /// Path of the first version's schema in a definition; the recorded errors begin with `schema`.

@@ -1,6 +1,6 @@
 //! No definition or object causes a panic, and an unchanged definition has no findings.
 
-use olm_crd::{check_objects, compare, definition};
+use olm_kube_schema::{check_objects, compare, definition};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 /// A file or directory of it; prints a message where it is missing.
 pub fn data(what: &str) -> Option<PathBuf> {
     let root = std::env::var_os("OLM_SHARED_DATA")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"), PathBuf::from);
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"), PathBuf::from);
     let path = root.join(what);
     if path.exists() {
         return Some(path);

@@ -49,7 +49,7 @@ struct Package {
 
 fn index() -> Option<BTreeMap<String, Package>> {
     let data = std::env::var_os("OLM_SHARED_DATA")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"), PathBuf::from);
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"), PathBuf::from);
     let path = data.join("catalogs/community-full.json.zst");
     if !path.exists() {
         println!("skipped: {} is not there (set OLM_SHARED_DATA)", path.display());

@@ -7,7 +7,7 @@ use crate::model::Catalog;
 /// The image reference of the shipped catalog in a CatalogSource.
 pub const SHIPPED_IMAGE: &str = "localhost/olm/catalog:0.1.0";
 
-const ETCD: &str = include_str!("../data/etcd/catalog.yaml");
+const ETCD: &str = include_str!("../../data/etcd/catalog.yaml");
 
 /// The built-in catalog: package `etcd`.
 #[must_use]
