@@ -1,8 +1,8 @@
-//! Working with the rights of a ServiceAccount instead of one's own: `OperatorGroup.spec.serviceAccountName`.
+//! Requests with the rights of a ServiceAccount: `OperatorGroup.spec.serviceAccountName`.
 //!
-//! Requests are made in the name of the account (`Impersonate-User`), which needs the right `impersonate` on ServiceAccounts.
-//! Upstream takes a token of the account; impersonation gives the same rights, has nothing that expires or leaks, and
-//! the API server's audit log names both the account and the manager.
+//! Requests impersonate the account (`Impersonate-User`), which needs the verb `impersonate` on
+//! ServiceAccounts. Upstream uses a token of the account. Impersonation grants the same rights, has no token
+//! that expires or leaks, and the audit log of the API server names both the account and the manager.
 
 use http::HeaderValue;
 use k8s_openapi::api::core::v1::ServiceAccount;
@@ -15,7 +15,7 @@ use crate::resources::short;
 
 const IMPERSONATE: &str = "impersonate-user";
 
-/// The account of an OperatorGroup cannot be used.
+/// The ServiceAccount of an OperatorGroup is unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum AccountError {
     #[error(
@@ -33,14 +33,14 @@ pub enum AccountError {
 }
 
 impl AccountError {
-    /// Whether only the user can mend it, as opposed to an API server that did not answer.
+    /// Whether only the user can fix the error, as opposed to an API server that did not answer.
     pub fn is_users(&self) -> bool {
         !matches!(self, Self::Unread { .. })
     }
 }
 
-/// Who carries out the plans of a namespace with these OperatorGroups, where that is not the manager: the account that the group
-/// names, with a client in its name.
+/// The ServiceAccount that applies the plans of a namespace with these OperatorGroups, with a client that
+/// impersonates it. `None` when the manager applies them.
 pub async fn installer(
     groups: &[serde_json::Value],
     client: &Client,
@@ -50,7 +50,7 @@ pub async fn installer(
     Ok(named(groups).map(|who| (who, acting_as(client.clone(), user))))
 }
 
-/// The account that the first of these OperatorGroups names.
+/// The ServiceAccount that the first of these OperatorGroups names.
 pub fn named(groups: &[serde_json::Value]) -> Option<Who> {
     let text = |pointer: &str| groups.first()?.pointer(pointer)?.as_str().map(str::to_owned);
     Some(Who::ServiceAccount {
@@ -59,7 +59,7 @@ pub fn named(groups: &[serde_json::Value]) -> Option<Who> {
     })
 }
 
-/// The account of a group as a user of the API; `None` when the group names none.
+/// The ServiceAccount of a group as a user of the API; `None` when the group names none.
 pub async fn account(
     group: Option<&OperatorGroup>,
     client: &Client,
@@ -82,7 +82,7 @@ pub async fn account(
     }
 }
 
-/// The same connection, in the name of somebody else.
+/// The same connection, impersonating another user.
 pub fn acting_as(client: Client, user: HeaderValue) -> Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |mut request: http::Request<kube::client::Body>| {
@@ -133,7 +133,7 @@ mod tests {
 
     #[tokio::test]
     async fn requests_are_made_in_the_name_of_the_account() {
-        // given an API server that writes down who asks
+        // given an API server that records the impersonated user
         let seen = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&seen);
         let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
@@ -145,11 +145,11 @@ mod tests {
             async move { Ok::<_, std::io::Error>(http::Response::new(body)) }
         });
         let client = Client::new(service, "default");
-        // when the account is looked for, and then used
+        // when the account is read and then used
         let user = account(Some(&group("robot")), &client).await.unwrap().unwrap();
         let acting = acting_as(client, user);
         Api::<ServiceAccount>::namespaced(acting, "db").get("robot").await.unwrap();
-        // then only the second request is in its name
+        // then only the second request impersonates it
         assert_eq!(*seen.lock().unwrap(), [None, Some("system:serviceaccount:db:robot".to_owned())]);
     }
 }

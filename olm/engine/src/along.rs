@@ -1,4 +1,4 @@
-//! The change to what was chosen, with the operators that are installed along.
+//! The change to the chosen bundle, with the operators that are installed along with it.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -19,7 +19,7 @@ use crate::{
     targets::{self, Targets},
 };
 
-/// Works out the change to a choice and to all that comes along with it.
+/// Computes the change to a choice and to the operators that are installed along with it.
 pub(super) async fn build_change(
     resources: &Resources,
     catalogs: &[LoadedCatalog],
@@ -55,7 +55,7 @@ pub(super) async fn build_change(
     Ok(change)
 }
 
-/// The change of a plan that was begun: what it brings along is what it was begun with.
+/// The change of a plan in progress: the operators installed along with it are those it started with.
 pub(super) async fn carry_on(
     resources: &Resources,
     catalogs: &[LoadedCatalog],
@@ -73,7 +73,7 @@ pub(super) async fn carry_on(
     Ok(Change { plan, along, ..change })
 }
 
-/// The change that the Subscription of an operator that comes along will make.
+/// The change that the Subscription of an operator installed along with the plan will make.
 async fn second(
     resources: &Resources,
     snapshot: &Snapshot,
@@ -95,7 +95,7 @@ async fn second(
         })?;
     let resolved = wanted.resolved.clone();
     let mut change = build::build(resources, &subscription, snapshot, loaded, place, resolved).await?;
-    // It comes before that is looked for.
+    // The first plan makes the namespace, so the check for it does not apply.
     change.plan.findings.retain(|f| f.code != FindingCode::NamespaceMissing);
     Ok(Along::new(wanted, change.plan))
 }
@@ -109,7 +109,8 @@ fn group_to_be(namespace: &str, targets: &Targets) -> OperatorGroup {
     group
 }
 
-/// The operators that an InstallPlan records as installed along with it. Its digests prove that they are those approved.
+/// The operators that an InstallPlan records as installed along with it. Their digests prove that they are
+/// the approved ones.
 pub fn recorded_along(plan: &InstallPlan) -> Vec<AlongRef> {
     let text = plan.annotations().get(names::ANNOTATION_PLAN_ALONG);
     text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()

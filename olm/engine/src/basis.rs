@@ -1,4 +1,4 @@
-//! What a decision is made on, in a few bytes: where it is the same, the decision is.
+//! The inputs of a decision as a short hash: an equal basis means an equal decision.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -11,7 +11,7 @@ use olm_plan::Policies;
 
 use crate::{Snapshot, catalogs::LoadedCatalog};
 
-/// What a decision about a Subscription is made on.
+/// The inputs of a decision about a Subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Basis {
     pub objects: u64,
@@ -19,7 +19,7 @@ pub struct Basis {
 }
 
 impl Basis {
-    /// The versions of the objects of the namespace, and of all catalogs that may be used there.
+    /// The versions of the objects of the namespace, and of all catalogs visible from it.
     pub fn of(subscription: &Subscription, snapshot: &Snapshot, catalogs: &[LoadedCatalog]) -> Self {
         let mut objects = DefaultHasher::new();
         versions(&snapshot.csvs, &mut objects);
@@ -28,7 +28,7 @@ impl Basis {
         snapshot.kubernetes.hash(&mut objects);
         let policies = snapshot.policies.known().into_iter().flat_map(Policies::iter);
         versions(&policies.map(Arc::clone).collect::<Vec<_>>(), &mut objects);
-        // Subscriptions are looked at for what they ask for; what became of it is in the versions of the rest.
+        // Only the spec of Subscriptions is an input; their results are in the versions of the other objects.
         for other in &snapshot.subscriptions {
             let meta = &other.metadata;
             (&meta.name, &meta.uid, meta.generation, &meta.annotations).hash(&mut objects);
@@ -41,7 +41,7 @@ impl Basis {
         Self { objects: objects.finish(), catalogs: whole.finish() }
     }
 
-    /// With more objects.
+    /// The basis with more objects.
     pub fn and<K: Resource>(self, objects: &[Arc<K>]) -> Self {
         let mut hasher = DefaultHasher::new();
         self.objects.hash(&mut hasher);

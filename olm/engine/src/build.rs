@@ -1,4 +1,4 @@
-//! From a choice to its plan: the bundle is read, rendered, and compared with what is there.
+//! From a choice to its plan: reads the bundle, renders it and compares it with the live objects.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -21,14 +21,13 @@ use crate::{
     targets::Targets,
 };
 
-/// A bundle that was chosen, with where it comes from.
+/// A chosen bundle and its origin.
 pub(super) struct Loaded<'a> {
     source: &'a LoadedCatalog,
     package: Arc<Package>,
     pub(super) bundle: Bundle,
 }
 
-/// Reads the bundle of a choice.
 pub(super) async fn load<'a>(
     catalogs: &'a [LoadedCatalog],
     resolved: &Resolved,
@@ -43,16 +42,15 @@ pub(super) async fn load<'a>(
     Ok(Loaded { source, package, bundle })
 }
 
-/// Where the operator is put.
 pub(super) struct Place<'a> {
     pub(super) targets: &'a Targets,
-    /// The OperatorGroups of the namespace, those included that another plan makes first.
+    /// The OperatorGroups of the namespace, including one that another plan makes first.
     pub(super) groups: &'a [Arc<OperatorGroup>],
-    /// Whether another plan comes first, and makes the namespace where there is none.
+    /// Whether another plan runs first and makes a missing namespace.
     pub(super) second: bool,
 }
 
-/// The CRDs that the namespace's other operators own.
+/// The CRDs that other operators of the namespace own.
 fn owned_by_others(snapshot: &Snapshot, resolved: &Resolved) -> BTreeSet<String> {
     let of_this = |name: &str| {
         resolved.chosen.name == name || resolved.from.as_ref().is_some_and(|from| from.name == name)
@@ -65,7 +63,7 @@ fn owned_by_others(snapshot: &Snapshot, resolved: &Resolved) -> BTreeSet<String>
     others.flat_map(|csv| csv.spec.owned_crds()).map(|crd| crd.name.clone()).collect()
 }
 
-/// The change to what was chosen, and to nothing beside it.
+/// The change to the chosen bundle alone.
 pub(super) async fn build(
     resources: &Resources,
     subscription: &Subscription,

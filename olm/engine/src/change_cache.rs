@@ -1,4 +1,4 @@
-//! Changes that were worked out a moment ago, for whoever carries them out: to work one out is some thirty reads.
+//! Recently computed changes, kept until they are applied: computing one takes about thirty reads.
 
 use std::{
     collections::VecDeque,
@@ -8,10 +8,10 @@ use std::{
 
 use crate::{Basis, Change};
 
-/// How long a change is good for. What else is on the cluster (rights, quotas, objects of the same names) is not in its basis, and may
-/// change like this between any look and any write.
+/// How long a change stays valid. Other inputs (rights, quotas, objects of the same names) are not in its
+/// basis, and may change in that time between any read and any write.
 const GOOD_FOR: Duration = Duration::from_secs(5);
-/// How many are kept: a change has its bundle with it. As many as controllers work on at a time.
+/// Maximum number of cached changes, as many as controllers run concurrently: each holds its bundle.
 const MOST: usize = 8;
 
 /// Changes by the digests of their plans.
@@ -37,7 +37,7 @@ impl ChangeCache {
         all.push_back(CachedChange { namespace, digest, basis, change, at: Instant::now() });
     }
 
-    /// The change of that digest, where it was worked out on the same basis, and just now. It is for one.
+    /// Removes and returns the change of a digest, if it was computed recently and on the same basis.
     pub fn take(&self, namespace: &str, digest: &str, basis: Basis) -> Option<Arc<Change>> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = all.iter().position(|kept| kept.namespace == namespace && kept.digest == digest)?;

@@ -1,4 +1,4 @@
-//! The channel that a Subscription followed before: a pure function.
+//! The channel that a Subscription followed before. Pure.
 
 use std::borrow::Borrow;
 
@@ -7,8 +7,9 @@ use olm_api::Subscription;
 use olm_catalog::Package;
 use olm_resolver::Resolved;
 
-/// The channel before the one that was chosen from, where it was another. The Subscription on the cluster says it, when
-/// the one at hand is a wish still; else the installed bundle does, when it is not in the channel that is followed now.
+/// The channel that was followed before the chosen one, if it was another. It comes from the Subscription on
+/// the cluster when the given one is not applied yet; otherwise from the installed bundle, when that is not
+/// in the current channel.
 pub(super) fn before(
     subscription: &Subscription,
     on_cluster: &[impl Borrow<Subscription>],
@@ -92,7 +93,7 @@ mod tests {
         assert_eq!(found(Some("stable"), &live, Some("p.v1"), "stable"), None);
         // without a channel it is the default one
         assert_eq!(found(Some("fast"), &[following(None)], Some("p.v1"), "fast").as_deref(), Some("stable"));
-        // nothing was installed: nothing changes
+        // nothing was installed: no change of channel
         assert_eq!(found(Some("fast"), &live, None, "fast"), None);
     }
 
@@ -103,7 +104,7 @@ mod tests {
         assert_eq!(found(Some("fast"), &live, Some("p.v1"), "fast").as_deref(), Some("stable"));
         assert_eq!(found(Some("fast"), &live, Some("p.v0"), "fast").as_deref(), Some("old"));
         assert_eq!(found(Some("fast"), &live, Some("p.v2"), "fast"), None);
-        // the catalog may have forgotten it
+        // the catalog may have dropped it
         assert_eq!(found(Some("fast"), &live, Some("gone"), "fast"), None);
     }
 }

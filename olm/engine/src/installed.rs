@@ -1,7 +1,7 @@
-//! Which ClusterServiceVersion is the one that a Subscription has installed: a pure function.
+//! The ClusterServiceVersion that a Subscription has installed. Pure.
 //!
-//! Upstream binds the two by name in a status field, and many a user was stuck with a pair that had come apart. Here
-//! any sign will do: the status, the component label, or a name that the package has in the catalog.
+//! Upstream binds the two by name in a status field, and users got stuck when the pair diverged. Here any of
+//! these is enough: the status, the component label, or a name that the package has in the catalog.
 
 use std::borrow::Borrow;
 
@@ -32,12 +32,12 @@ pub fn installed<'a, C: Borrow<ClusterServiceVersion>>(
     let candidates: Vec<&ClusterServiceVersion> = csvs.iter().map(Borrow::borrow).filter(ours).collect();
     let replaced = |name: &str| candidates.iter().any(|c| c.spec.replaces.as_deref() == Some(name));
     let leaves = candidates.iter().filter(|c| !replaced(&c.name_any()));
-    // Several leaves are a broken state; the newest version is the one that runs.
+    // Several leaves are a broken state; the newest version is the running one.
     leaves.max_by_key(|c| (version(c), c.name_any())).copied()
 }
 
-/// A version of the Subscription's package that is on its way out, when nothing else of it is left: deleted, and held by a
-/// finalizer.
+/// A version of the Subscription's package that is deleted and held by a finalizer, when no other version of
+/// it is left.
 pub fn leaving<'a>(
     subscription: &Subscription,
     csvs: &'a [ClusterServiceVersion],
@@ -56,7 +56,6 @@ pub fn version(csv: &ClusterServiceVersion) -> Option<Version> {
     csv.spec.version.as_deref().and_then(|text| olm_version::parse_lenient(text).ok())
 }
 
-/// As the resolver refers to it.
 pub fn reference(csv: &ClusterServiceVersion) -> InstalledRef {
     InstalledRef { name: csv.name_any(), version: version(csv) }
 }

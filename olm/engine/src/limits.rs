@@ -1,38 +1,37 @@
-//! How large what the manager writes may get: no object of more than 900 KB. Pure.
+//! Bounds of the objects that the manager writes: none is larger than 900 KB. Pure.
 //!
-//! | what may grow | its bound |
+//! | content | bound |
 //! |---|---|
-//! | what a bundle brings | finding `ObjectTooLarge`; a ClusterServiceVersion leaves room for its annotations and status ([`olm_plan::MOST_BYTES`]) |
-//! | `olm.targetNamespaces`, OperatorGroup `status.namespaces` | [`TARGETS`]: more are none, condition `TooManyNamespaces` |
-//! | ClusterServiceVersion `status.requirementStatus` | [`REQUIREMENTS`], what is not met first |
+//! | objects of a bundle | finding `ObjectTooLarge`; a ClusterServiceVersion leaves room for its annotations and status ([`olm_plan::MOST_BYTES`]) |
+//! | `olm.targetNamespaces`, OperatorGroup `status.namespaces` | [`TARGETS`]; beyond it none are written, condition `TooManyNamespaces` |
+//! | ClusterServiceVersion `status.requirementStatus` | [`REQUIREMENTS`], unmet ones first |
 //! | conditions | a fixed number of types; of a ClusterServiceVersion 20 phases; texts of [`TEXT`] |
 //! | InstallPlan `status.plan`, annotations | 1,000 steps without manifests; 128 KiB of digests |
-//! | Operator `status.components.refs` | [`COMPONENTS`]; `remainingItemCount` says how many more there are |
+//! | Operator `status.components.refs` | [`COMPONENTS`]; `remainingItemCount` counts the rest |
 //! | Subscription | one catalog, one plan, a fixed number of conditions |
 //! | events | [`NOTE`] |
-//! | revisions | InstallPlans, five and three of a Subscription; nothing else is kept of them |
+//! | revisions | InstallPlans, five and three of a Subscription; no other objects |
 //!
-//! What gets around all of that is stopped at the edge ([`check`]).
+//! Every write is also checked before it is sent ([`check`]).
 
 use serde::Serialize;
 
-/// A message of a condition or of a status has at most this many bytes.
+/// Maximum bytes of a message of a condition or of a status.
 pub const TEXT: usize = 2_000;
 
-/// The API server takes notes of events of 1,024 bytes.
+/// The API server accepts notes of events of at most 1,024 bytes.
 pub const NOTE: usize = 1_000;
 
-/// Names of target namespaces, with commas between them, have at most this many bytes: operators read them from a variable of their
-/// environment, and Linux starts no process with a longer one than 128 KiB.
+/// Maximum bytes of the names of target namespaces, joined by commas: operators read them from an environment
+/// variable, and Linux starts no process with one longer than 128 KiB.
 pub const TARGETS: usize = 120_000;
 
-/// `status.requirementStatus` of a version has about as many bytes at most.
+/// Approximate maximum bytes of `status.requirementStatus` of a version.
 pub const REQUIREMENTS: usize = 60_000;
 
-/// `status.components.refs` of an Operator has about as many bytes at most.
+/// Approximate maximum bytes of `status.components.refs` of an Operator.
 pub const COMPONENTS: usize = 400_000;
 
-/// An object is not written.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "refused to write {} KB to {path}, expected at most {} KB",
@@ -43,7 +42,7 @@ pub struct TooLarge {
     bytes: u64,
 }
 
-/// Whether a request of this size may be sent.
+/// Refuses a request that is too large.
 pub fn check(path: &str, bytes: u64) -> Result<(), TooLarge> {
     if usize::try_from(bytes).is_ok_and(|bytes| bytes <= olm_plan::MOST_BYTES) {
         return Ok(());
@@ -51,7 +50,7 @@ pub fn check(path: &str, bytes: u64) -> Result<(), TooLarge> {
     Err(TooLarge { path: path.to_owned(), bytes })
 }
 
-/// Cuts a text to at most `max` bytes, at a character, and says so.
+/// Cuts a text to at most `max` bytes at a character boundary, and marks the cut.
 pub fn truncate(text: &str, max: usize) -> String {
     const MORE: char = '…';
     if text.len() <= max {
@@ -62,7 +61,7 @@ pub fn truncate(text: &str, max: usize) -> String {
     out
 }
 
-/// The first of a list that have at most `max` bytes as JSON, and how many more there are.
+/// The longest prefix of a list with at most `max` bytes as JSON, and the number of the omitted items.
 pub fn within<T: Serialize>(mut list: Vec<T>, max: usize) -> (Vec<T>, usize) {
     let mut bytes = 0;
     let kept = list
@@ -77,7 +76,7 @@ pub fn within<T: Serialize>(mut list: Vec<T>, max: usize) -> (Vec<T>, usize) {
     (list, more)
 }
 
-/// Whether target namespaces can be told to an operator.
+/// Whether the target namespaces fit into an environment variable of the operator.
 pub fn fit(namespaces: &[String]) -> bool {
     namespaces.iter().map(|name| name.len() + 1).sum::<usize>() <= TARGETS
 }

@@ -1,7 +1,7 @@
-//! The engine without a cluster: a catalog, and what the caller supposes of the cluster.
+//! The engine without a cluster: a catalog, and the caller's assumptions about the cluster.
 //!
-//! Universe, resolution, namespaces to watch, rendering and plan are those of the engine itself; only what it would read
-//! from a cluster is supposed here. Nothing is known of the rest, so no finding speaks of it.
+//! Universe, resolution, target namespaces, rendering and plan are those of the engine; only the reads from a
+//! cluster are replaced. Everything else is unknown, so it yields no findings.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -20,36 +20,33 @@ use olm_resolver::{
 
 use crate::{Refusal, catalogs::LoadedCatalog, request, targets};
 
-/// What is supposed of a cluster: this and nothing else is there.
+/// The assumed cluster: it contains this and nothing else.
 #[derive(Debug, Clone, Default)]
 pub struct Supposed {
-    /// Where the operator runs.
     pub namespace: String,
     /// Version of Kubernetes; an unknown one rejects nothing.
     pub kubernetes: Option<Version>,
-    /// Bundles that are installed, in that namespace.
+    /// Bundles that are installed in that namespace.
     pub installed: Vec<BundleEntry>,
 }
 
-/// A bundle that was chosen, with what it is planned from.
+/// A chosen bundle with the inputs of its plan.
 #[derive(Debug, Clone, Copy)]
 pub struct Draft<'a> {
     /// The Subscription as it would be.
     pub subscription: &'a Subscription,
-    /// What was chosen.
     pub resolved: &'a Resolved,
-    /// The catalog that it was chosen from.
+    /// The catalog of the chosen bundle.
     pub catalog: &'a LoadedCatalog,
-    /// The bundle that was chosen.
     pub bundle: &'a Bundle,
-    /// The bundle that is installed.
+    /// The installed bundle.
     pub previous: Option<&'a Bundle>,
     /// Operators that are installed along with it, and their bundles.
     pub along: &'a [(Wanted, Bundle)],
 }
 
 impl Supposed {
-    /// The bundle of a package that is installed.
+    /// The installed bundle of a package.
     #[must_use]
     pub fn of_package(&self, package: &str) -> Option<&BundleEntry> {
         self.installed.iter().find(|entry| entry.package == package)
@@ -73,7 +70,7 @@ impl Supposed {
         Facts { kubernetes: self.kubernetes.clone(), installed: installed.collect(), ..Facts::default() }
     }
 
-    /// What a Subscription would get.
+    /// The version that a Subscription would get.
     ///
     /// # Errors
     /// As [`super::preview`].
@@ -92,7 +89,7 @@ impl Supposed {
             .map_err(|explanation| Refusal::Unresolvable(Box::new(Arc::unwrap_or_clone(explanation))))
     }
 
-    /// What the change would do. What the installed version made is what is there.
+    /// Previews the change. The objects of the installed version count as the live ones.
     #[must_use]
     pub fn plan(&self, draft: &Draft<'_>) -> Plan {
         let there = draft.previous.map(|previous| self.after(draft, previous)).unwrap_or_default();
@@ -100,7 +97,7 @@ impl Supposed {
         if draft.along.is_empty() {
             return plan;
         }
-        // They find the namespace and the group that the first plan makes.
+        // The namespace and the group of the first plan exist by then.
         let mut there = there;
         let made = plan.phases().into_iter().flat_map(|phase| phase.objects);
         let around = |kind: &str| matches!(kind, "Namespace" | "OperatorGroup");
@@ -119,7 +116,7 @@ impl Supposed {
         plan.with_along(draft.along.iter().map(one).collect(), approval, &BTreeSet::new())
     }
 
-    /// What removing the installed bundle would do; how many objects of its kinds there are is not known.
+    /// Previews the removal of the installed bundle; the number of objects of its kinds is unknown.
     #[must_use]
     pub fn plan_uninstall(&self, draft: &Draft<'_>, policy: DeletionPolicy) -> Plan {
         let there = self.after(draft, draft.bundle);
@@ -144,7 +141,7 @@ impl Supposed {
             rendered: rendered.as_ref().ok(),
             operands: &operands,
             instances: &[],
-            // The namespace has no other operator, so the plan that made it is the only one that needed it.
+            // The namespace has no other operator, so only the plan that made the group needed it.
             operator_group: group.map(|(reference, _)| reference.name.as_str()),
             dependencies: &[],
             unreadable: &BTreeSet::new(),
@@ -190,14 +187,14 @@ impl Supposed {
         let facts = unknown(&input, there);
         let mut plan = make_plan(&PlanInput { facts: &facts, ..input }, there);
         for finding in plan.findings.iter_mut().filter(|f| f.code == FindingCode::NotChecked) {
-            // There is nothing to ask it with.
+            // Without a cluster, the command of the fix does not apply.
             finding.fix = None;
         }
         plan
     }
 }
 
-/// That nothing is known of what the plan would have to know.
+/// Marks everything that the plan reads from a cluster as unknown.
 fn unknown(input: &PlanInput<'_>, there: &Live) -> ClusterFacts {
     const WHY: &str = "no cluster connection";
     let mut facts = input.facts.clone();
@@ -209,7 +206,7 @@ fn unknown(input: &PlanInput<'_>, there: &Live) -> ClusterFacts {
     facts
 }
 
-/// The step from one bundle to another, whatever the catalog's edges say: for comparing two versions.
+/// The step from one bundle to another, regardless of the catalog's edges: for comparing two versions.
 #[must_use]
 pub fn step(
     subscription: &Subscription,
@@ -243,7 +240,7 @@ pub fn step(
     }
 }
 
-/// The choice that installs a bundle where nothing is.
+/// The choice that installs a bundle where none is installed.
 fn going_to(subscription: &str, like: &ChosenBundle, bundle: &Bundle) -> Resolved {
     Resolved {
         subscription: subscription.to_owned(),

@@ -1,4 +1,4 @@
-//! Who owns what a plan makes: references for garbage collection where it reaches, labels where it does not.
+//! Ownership of the objects of a plan: owner references where garbage collection applies, labels elsewhere.
 
 mod orphans;
 mod shared;
@@ -38,12 +38,12 @@ impl Owner {
     }
 }
 
-/// Makes the owner own a manifest.
+/// Sets the owner of a manifest.
 ///
-/// Objects in the owner's namespace get an owner reference. Applied by server-side apply with one field manager, the
-/// reference to an older version goes away in the same write: an object of the same name in the next version is
-/// handed over, and the deletion of the old version never takes it along. Objects elsewhere get labels, by which the
-/// finalizer of the ClusterServiceVersion finds them.
+/// Objects in the owner's namespace get an owner reference. Server-side apply with one field manager removes
+/// the reference to an older version in the same write: an object of the same name in the next version
+/// changes its owner, and the deletion of the old version does not delete it. Objects elsewhere get labels,
+/// by which the finalizer of the ClusterServiceVersion finds them.
 pub fn own(manifest: &mut Value, owner: &Owner) {
     let Some(metadata) = manifest.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     let labels = metadata.entry("labels").or_insert_with(|| json!({}));
@@ -89,15 +89,15 @@ pub fn selector_of(owner: &OwnerKey) -> String {
     )
 }
 
-/// Kinds that own objects out of reach of garbage collection.
+/// Kinds of owners whose objects garbage collection may not reach.
 pub const CSV: &str = "ClusterServiceVersion";
 pub const GROUP: &str = "OperatorGroup";
 
 /// Group, version, kind and plural.
 pub type OwnedKind = (&'static str, &'static str, &'static str, &'static str);
 
-/// Kinds that are looked through for an owner's labels, in the order in which they are deleted: first what the API server asks on
-/// other requests, then bindings, then the roles that they bind.
+/// Kinds that are searched for an owner's labels, in the order of deletion: first what the API server calls
+/// on other requests, then bindings, then the roles that they bind.
 pub const OWNED_KINDS: &[OwnedKind] = &[
     (
         "admissionregistration.k8s.io",
@@ -127,7 +127,8 @@ impl OwnerKey {
         Self { kind: kind.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() }
     }
 
-    /// The owner that an object's labels name, all three of them; fewer are not by us or by OLM.
+    /// The owner that an object's labels name, all three of them; an object with fewer was made neither by
+    /// this manager nor by OLM.
     pub fn of(metadata: &ObjectMeta) -> Option<Self> {
         let labels = metadata.labels.as_ref()?;
         let label = |key: &str| labels.get(key).map(String::as_str).filter(|value| !value.is_empty());
@@ -139,14 +140,15 @@ impl OwnerKey {
     }
 }
 
-/// Whether an object is out of reach of garbage collection: it is cluster-wide, or in another namespace than its owner.
-/// What is beside its owner is left to its owner reference: the next version may have taken it over.
+/// Whether an object is out of reach of garbage collection: it is cluster-wide, or in another namespace than
+/// its owner. An object in the owner's namespace is left to its owner reference: the next version may have
+/// adopted it.
 pub fn out_of_reach(metadata: &ObjectMeta, owner: &OwnerKey) -> bool {
     metadata.namespace.as_ref() != Some(&owner.namespace)
 }
 
-/// Whether nobody is left who would take an object away: what its labels name as its owner is not there. Owners of kinds that are
-/// not ours say nothing. Pure.
+/// Whether an object is orphaned: the owner that its labels name does not exist. Owners of other kinds are
+/// ignored. Pure.
 pub fn is_orphan(metadata: &ObjectMeta, alive: &BTreeSet<OwnerKey>) -> bool {
     OwnerKey::of(metadata).is_some_and(|owner| {
         [CSV, GROUP].contains(&owner.kind.as_str())
@@ -155,7 +157,7 @@ pub fn is_orphan(metadata: &ObjectMeta, alive: &BTreeSet<OwnerKey>) -> bool {
     })
 }
 
-/// One object that labels say is owned.
+/// An object with owner labels.
 #[derive(Debug, Clone)]
 pub struct Owned {
     pub resource: ApiResource,
@@ -163,7 +165,6 @@ pub struct Owned {
 }
 
 impl Owned {
-    /// Its endpoint.
     pub fn api(&self, client: &Client) -> Api<PartialObjectMeta<DynamicObject>> {
         match &self.metadata.namespace {
             Some(namespace) => Api::namespaced_with(client.clone(), namespace, &self.resource),
@@ -182,11 +183,11 @@ impl std::fmt::Display for Owned {
     }
 }
 
-/// So many objects are read at a time: what is not kept of them is given back before the next are read.
+/// Objects per page: memory of a page is released before the next one is read.
 const PAGE: u32 = 500;
 
-/// The metadata of all objects at an address that a selector finds, read into what the caller wants to know of them, a page at
-/// a time; `each` is handed one after the other.
+/// Reads the metadata of all objects at an address that a selector finds, page by page, deserialised into
+/// what the caller needs; `each` is called for one after the other.
 pub async fn each_listed<T: DeserializeOwned + Clone>(
     client: &Client,
     url: &str,
@@ -220,13 +221,13 @@ pub async fn each_metadata<K: Resource + Clone>(
     each_listed(&client, api.resource_url(), selector, |item: Item| each(item.metadata)).await
 }
 
-/// What a label selector finds of the kinds that owners are out of reach of, in the order in which it is deleted. A kind that the
-/// cluster does not have, or that the caller may not list, has nothing of the caller's.
+/// Objects that a label selector finds, of the kinds in [`OWNED_KINDS`], in the order of deletion. A kind
+/// that the cluster does not have, or that the caller may not list, yields none.
 pub async fn labelled(client: &Client, selector: &str) -> Result<Vec<Owned>, kube::Error> {
     labelled_if(client, OWNED_KINDS, selector, |_| true).await
 }
 
-/// Those of some kinds that are wanted.
+/// Objects of some kinds that pass a filter.
 pub async fn labelled_if(
     client: &Client,
     kinds: &[OwnedKind],

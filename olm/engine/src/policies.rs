@@ -1,4 +1,4 @@
-//! InstallPolicies for a decision.
+//! Reads the InstallPolicies of a decision.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use olm_resolver::{CatalogRef, Package};
 
 use crate::resources::short;
 
-/// The policies that hold in a namespace, as the cluster has them. A caller who may not read them gets none.
+/// The policies that apply in a namespace. A caller who may not read them gets none.
 pub async fn read(client: &Client, namespace: &str) -> Fact<Policies> {
     match list(client).await {
         Fact::Known(all) => among(client, all, namespace).await,
@@ -19,7 +19,6 @@ pub async fn read(client: &Client, namespace: &str) -> Fact<Policies> {
     }
 }
 
-/// All policies of the cluster.
 pub async fn list(client: &Client) -> Fact<Vec<Arc<InstallPolicy>>> {
     match Api::<InstallPolicy>::all(client.clone()).list(&ListParams::default()).await {
         Ok(list) => Fact::Known(list.items.into_iter().map(Arc::new).collect()),
@@ -32,7 +31,7 @@ pub async fn list(client: &Client) -> Fact<Vec<Arc<InstallPolicy>>> {
     }
 }
 
-/// Those of the policies that hold in a namespace.
+/// The policies that apply in a namespace.
 pub async fn among(client: &Client, all: Vec<Arc<InstallPolicy>>, namespace: &str) -> Fact<Policies> {
     if all.is_empty() {
         return Fact::Known(Policies::default());
@@ -44,7 +43,8 @@ pub async fn among(client: &Client, all: Vec<Arc<InstallPolicy>>, namespace: &st
     }
 }
 
-/// The channel of a bundle whose Subscription names none: the first that policies allow, the default one before others.
+/// The channel of a bundle whose Subscription names none: the first one that policies allow, with the default
+/// channel preferred.
 pub(super) fn channel_of(
     package: &Package,
     bundle: &str,

@@ -1,4 +1,5 @@
-//! Packages as the resolver sees them, kept by the digest of their catalog: preparing one takes longer than resolving it.
+//! Packages as the resolver sees them, cached by the digest of their catalog: preparing one takes longer than
+//! resolving it.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -11,7 +12,7 @@ use olm_resolver::Package;
 
 use crate::{catalogs::LoadedCatalog, refusal::Refusal, request::read};
 
-/// How many bundles are kept, over all packages: a few kilobytes each.
+/// Maximum number of cached bundles over all packages: a few kilobytes each.
 const MOST_BUNDLES: usize = 2_000;
 
 /// Digest of the catalog, and name of the package.
@@ -43,7 +44,7 @@ impl PackageCache {
     }
 }
 
-/// What tells one edition of a package from another. The same in all catalogs: nothing of where it comes from is in it.
+/// A hash of the content of a package without its origin: equal in all catalogs.
 fn print(package: &Package) -> u64 {
     let mut hasher = DefaultHasher::new();
     let whole = (&package.name, &package.default_channel, &package.deprecated);
@@ -51,7 +52,7 @@ fn print(package: &Package) -> u64 {
     hasher.finish()
 }
 
-/// The print of a package that was [`prepared`] a moment ago; `None` where it is not kept any more.
+/// The hash of a package that was recently [`prepared`]; `None` where it is no longer cached.
 pub(super) fn edition(catalog: &LoadedCatalog, name: &str) -> Option<u64> {
     let key = (catalog.catalog.digest.clone(), name.to_owned());
     KEPT.lock().unwrap_or_else(PoisonError::into_inner).packages.get(&key).map(|(_, print)| *print)
@@ -66,7 +67,7 @@ pub async fn prepared(catalog: &LoadedCatalog, name: &str) -> Result<Option<Arc<
     let Some(package) = read(catalog, name).await? else { return Ok(None) };
     let package = Arc::new(prepare(&package));
     let mut all = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-    // another one may have been as fast
+    // A concurrent call may have added it.
     if !all.packages.contains_key(&key) {
         all.insert(key, package.clone());
     }

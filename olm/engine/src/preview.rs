@@ -1,7 +1,8 @@
 //! The change that a Subscription leads to: request, snapshot, resolution, rendered objects, plan.
 //!
-//! The command line, the console and the controllers call [`preview`] or [`evaluate`]; the plan that they return is what is
-//! applied. The deciding parts are pure ([`olm_resolver`], [`olm_bundle`], [`olm_plan`], [`installed`], [`targets`]).
+//! The command line and the console call [`preview`], the controllers [`evaluate`], or [`choose`] and
+//! [`build_change`]; the returned plan is what is applied. The decisions are pure ([`olm_resolver`],
+//! [`olm_bundle`], [`olm_plan`], [`installed`], [`crate::targets`]).
 
 use std::{
     collections::BTreeMap,
@@ -24,34 +25,33 @@ use crate::{
     snapshot,
 };
 
-/// What the engine says about a Subscription.
+/// The result of evaluating a Subscription.
 pub enum Outcome {
-    /// A change, worked out. Boxed because it is by far the larger one.
+    /// Boxed because it is by far the larger variant.
     Change(Box<Change>),
-    /// What is installed is what is wanted.
+    /// The installed version is the requested one.
     UpToDate(Box<Resolved>),
 }
 
-/// A change with what is needed to carry it out.
+/// A change with the inputs needed to apply it.
 pub struct Change {
     pub plan: Plan,
     pub resolved: Resolved,
-    /// The ClusterServiceVersion that goes.
+    /// The ClusterServiceVersion that is removed.
     pub replaces: Option<String>,
-    /// The operators that are installed along.
+    /// The operators that are installed along with it.
     pub along: Vec<AlongRef>,
-    /// What is installed.
     pub bundle: Bundle,
 }
 
-/// Works out what a Subscription (one that exists, or one that is about to be created) would change.
+/// Computes what a Subscription (an existing one, or one that is about to be created) would change.
 ///
-/// When nothing needs to change, the plan has [`olm_plan::PlanAction::None`] and no objects. Objects that the caller
-/// may not read count as absent in the diff; the digest does not depend on them.
+/// When nothing needs to change, the plan has [`olm_plan::PlanAction::None`] and no objects. Objects that the
+/// caller may not read count as absent in the diff; the digest does not depend on them.
 ///
 /// # Errors
-/// [`Refusal`] when no version can be chosen or its bundle cannot be read. A plan that a finding blocks is not an
-/// error: it is returned with its findings.
+/// [`Refusal`] when no version can be chosen or its bundle is unreadable. A plan that a finding blocks is not
+/// an error: it is returned with its findings.
 pub async fn preview(
     client: &Client,
     catalogs: &[LoadedCatalog],
@@ -61,7 +61,7 @@ pub async fn preview(
     preview_under(client, catalogs, subscription, policies).await
 }
 
-/// The same under other InstallPolicies than those of the cluster.
+/// As [`preview`], under other InstallPolicies than those of the cluster.
 pub async fn preview_under(
     client: &Client,
     catalogs: &[LoadedCatalog],
@@ -77,8 +77,8 @@ pub async fn preview_under(
     match evaluate(&resources, catalogs, subscription, &snapshot).await? {
         Outcome::Change(change) => Ok(change.plan),
         Outcome::UpToDate(resolved) => {
-            // The installed bundle is rendered all the same: its rights and its place in the catalog are of interest,
-            // and whoever shows a plan needs no second case.
+            // The installed bundle is rendered even without a change: its rights and its place in the catalog
+            // are shown, and callers that show a plan need no second case.
             let change =
                 along::build_change(&resources, catalogs, subscription, &snapshot, *resolved).await?;
             Ok(change.plan)
@@ -86,7 +86,7 @@ pub async fn preview_under(
     }
 }
 
-/// What a Subscription would get, without what that changes.
+/// The version that a Subscription would get, without the change.
 ///
 /// # Errors
 /// [`Refusal`] when no version can be chosen.
@@ -105,7 +105,7 @@ pub async fn explain(
     choose(&resources, &visibility.among(catalogs), subscription, &snapshot).await
 }
 
-/// That the catalog which a Subscription names may be used in its namespace.
+/// Checks that the catalog which a Subscription names may be used in its namespace.
 pub fn in_sight(subscription: &Subscription, visibility: &CatalogVisibility<'_>) -> Result<(), Refusal> {
     let spec = &subscription.spec;
     visibility
@@ -113,7 +113,7 @@ pub fn in_sight(subscription: &Subscription, visibility: &CatalogVisibility<'_>)
         .map_or(Ok(()), |(text, fix)| Err(Refusal::CatalogOutOfSight { text, fix }))
 }
 
-/// What a Subscription would change, given a snapshot.
+/// The change of a Subscription, given a snapshot.
 pub async fn evaluate(
     resources: &Resources,
     catalogs: &[LoadedCatalog],
@@ -124,7 +124,7 @@ pub async fn evaluate(
     build_change(resources, catalogs, subscription, snapshot, resolved).await
 }
 
-/// What a choice would change.
+/// The change of a choice.
 pub async fn build_change(
     resources: &Resources,
     catalogs: &[LoadedCatalog],
@@ -139,8 +139,8 @@ pub async fn build_change(
     Ok(Outcome::Change(Box::new(change)))
 }
 
-/// The change to a bundle that is already decided upon: for carrying on where a plan was interrupted. `along` is what its
-/// InstallPlan remembers of the operators that are installed along.
+/// The change to a bundle that is already chosen: to resume an interrupted plan. `along` is what its
+/// InstallPlan records of the operators that are installed along with it.
 pub async fn change_to(
     resources: &Resources,
     catalogs: &[LoadedCatalog],
@@ -167,7 +167,7 @@ pub async fn change_to(
         name: bundle.to_owned(),
         version: entry.version.clone(),
     };
-    // What was installed before: the new ClusterServiceVersion may be there already.
+    // The version before: the new ClusterServiceVersion may exist already.
     let installed = snapshot.installed_before(subscription, Some(&package), bundle);
     let resolved = Resolved {
         subscription: request::id(subscription),
@@ -201,8 +201,8 @@ pub async fn choose(
         .map_err(|explanation| Refusal::Unresolvable(Box::new(Arc::unwrap_or_clone(explanation))))
 }
 
-/// A digest of what of the catalogs a decision about a Subscription is made on; `None` where that cannot be read. Of a catalog that
-/// comes in a new edition most packages are as they were.
+/// A digest of the catalog content that a decision about a Subscription reads; `None` where it is unreadable.
+/// A new edition of a catalog leaves most packages unchanged.
 pub async fn extent(
     catalogs: &[LoadedCatalog],
     subscription: &Subscription,
@@ -222,8 +222,8 @@ pub async fn extent(
     Some(extent.finish())
 }
 
-/// What the namespace's other Subscriptions ask for: one that needs the same things has a say. What is wrong with one
-/// of them is not this one's concern; its operator then counts as one that stays.
+/// The requests of the namespace's other Subscriptions, since those with the same dependencies constrain the
+/// choice. An invalid one is not an error of this Subscription; its operator then counts as one that stays.
 async fn others(
     catalogs: &[LoadedCatalog],
     subscription: &Subscription,
@@ -239,7 +239,7 @@ async fn others(
     requests
 }
 
-/// The catalog that a Subscription names, or what is wrong with that name.
+/// The catalog that a Subscription names, or why that name is invalid.
 pub fn source_of<'a>(
     catalogs: &'a [LoadedCatalog],
     subscription: &Subscription,
@@ -257,19 +257,20 @@ pub fn source_of<'a>(
     })
 }
 
-/// A ClusterServiceVersion of the cluster as a bundle: enough to render what it runs.
+/// A ClusterServiceVersion of the cluster as a bundle: enough to render its workload.
 pub fn bundle_of(csv: &ClusterServiceVersion) -> Bundle {
     let csv = described(csv);
     let mut raw = serde_json::to_value(&csv).unwrap_or_default();
-    // Every annotation of the ClusterServiceVersion becomes one of its pods; those that tools and admission policies add on the
-    // cluster are not the author's and would roll the Deployment out for nothing.
+    // Every annotation of the ClusterServiceVersion is copied to its pods. Annotations that tools and
+    // admission policies add on the cluster are not the author's and would roll the Deployment out without
+    // need.
     if let Some(annotations) = raw.pointer_mut("/metadata/annotations").and_then(|a| a.as_object_mut()) {
         let recorded = [names::ANNOTATION_REQUESTED_BY, names::ANNOTATION_REQUESTED_BY_GROUPS];
         annotations
             .retain(|key, _| !key.starts_with("kubectl.kubernetes.io/") && !recorded.contains(&key.as_str()));
     }
-    // Its CRDs are on the cluster already; a bundle without them counts as broken, so their names stand in. A CRD is
-    // listed once for each of its versions.
+    // Its CRDs are on the cluster already; a bundle without them counts as broken, so stubs with their names
+    // are added. A CRD is listed once for each of its versions.
     let mut crds: BTreeMap<&str, serde_json::Value> = BTreeMap::new();
     for crd in csv.spec.owned_crds() {
         let stand_in = crds.entry(&crd.name).or_insert_with(|| {
@@ -288,7 +289,7 @@ pub fn bundle_of(csv: &ClusterServiceVersion) -> Bundle {
     Bundle::from_installed(csv, raw, crds)
 }
 
-/// A version with all its annotations where they belong, and nothing of what became of it.
+/// A version with all its annotations in place, and without status.
 pub fn described(csv: &ClusterServiceVersion) -> ClusterServiceVersion {
     let (metadata, spec) = (csv.metadata.clone(), csv.spec.clone());
     let mut csv = ClusterServiceVersion { metadata, spec, status: None };

@@ -1,5 +1,3 @@
-//! Why there is no plan.
-
 use std::time::Duration;
 
 use olm_resolver::Explanation;
@@ -9,10 +7,9 @@ use crate::{
     resources::ResourceError,
 };
 
-/// The code of a catalog that is there and may not be used in the namespace.
+/// The code of a catalog that exists and may not be used in the namespace.
 pub const CATALOG_OUT_OF_SIGHT: &str = "CatalogOutOfSight";
 
-/// Why there is no plan.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     /// No version satisfies the request, or it names something that does not exist.
@@ -23,47 +20,30 @@ pub enum Refusal {
     UnknownCatalog {
         /// `namespace/name`.
         catalog: String,
-        /// Nearest names that exist.
         nearest: Vec<String>,
     },
-    /// Namespaces use catalogs of their own, and those of the product's.
+    /// Namespaces use catalogs of their own, and those of the product's namespace.
     #[error("{text}; {fix}")]
     CatalogOutOfSight {
-        /// Which, from where, and why.
+        /// The catalog, the namespace, and the reason.
         text: String,
-        /// What to do.
         fix: String,
     },
-    /// A package of the catalog cannot be read.
+    /// A package of the catalog is unreadable.
     #[error("failed to read catalog {catalog}: {text}")]
     CatalogUnreadable {
         /// `namespace/name`.
         catalog: String,
-        /// Why.
         text: String,
     },
-    /// A field of the Subscription cannot be read.
+    /// A field of the Subscription is invalid.
     #[error("Subscription spec.{field}: {text}")]
-    Field {
-        field: &'static str,
-        /// What is wrong with it.
-        text: String,
-    },
-    /// The bundle cannot be read.
+    Field { field: &'static str, text: String },
     #[error("failed to read bundle {bundle}: {text}")]
-    Bundle {
-        bundle: String,
-        /// What is wrong.
-        text: String,
-    },
-    /// The bundle's image cannot be read.
+    Bundle { bundle: String, text: String },
     #[error("failed to read bundle {bundle}: {source}; retrying")]
-    BundleImage {
-        bundle: String,
-        /// What is wrong.
-        source: BundleImageError,
-    },
-    /// The bundle was chosen, and is not in the catalog any more.
+    BundleImage { bundle: String, source: BundleImageError },
+    /// The bundle was chosen, and is no longer in the catalog.
     #[error("bundle {bundle} is no longer in catalog {catalog}")]
     BundleGone {
         bundle: String,
@@ -75,14 +55,11 @@ pub enum Refusal {
     Resource(#[from] ResourceError),
     /// A bug.
     #[error("internal error: {text}")]
-    Internal {
-        /// What is wrong.
-        text: String,
-    },
+    Internal { text: String },
 }
 
 impl Refusal {
-    /// A stable word for the cause, as conditions and events carry it.
+    /// A stable word for the cause, for conditions and events.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
@@ -110,7 +87,7 @@ impl Refusal {
         }
     }
 
-    /// When to look again, although nothing of the cluster has changed: what is refused is told meanwhile.
+    /// When to retry although nothing of the cluster has changed; the refusal is reported meanwhile.
     pub fn retry(&self) -> Option<Duration> {
         match self {
             Self::BundleImage { source, .. } => Some(source.retry),
@@ -118,7 +95,7 @@ impl Refusal {
         }
     }
 
-    /// Whether trying again may help with nothing changed: the cluster did not answer.
+    /// Whether a retry without any change may succeed: the cluster did not answer.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Resource(_) | Self::Internal { .. } | Self::CatalogUnreadable { .. })
     }

@@ -1,4 +1,4 @@
-//! From a Subscription to what the resolver is asked.
+//! From a Subscription to the input of the resolver.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +19,6 @@ pub(super) fn namespace(subscription: &Subscription) -> String {
     subscription.namespace().unwrap_or_default()
 }
 
-/// `namespace/name` of the Subscription.
 pub(super) fn id(subscription: &Subscription) -> String {
     format!("{}/{}", namespace(subscription), subscription.name_any())
 }
@@ -51,8 +50,8 @@ pub(super) fn request(
     })
 }
 
-/// What the resolver may choose from: the wanted packages, and whatever their bundles and theirs may need. All other
-/// packages stay on the disk, unless a bundle asks for something that any bundle may have.
+/// The candidates of the resolver: the requested packages, and all that their bundles may transitively need.
+/// Other packages stay on disk, unless a bundle requires what any bundle may have.
 pub(super) async fn universe(catalogs: &[LoadedCatalog], requests: &[Request]) -> Result<Universe, Refusal> {
     let mut chosen: Vec<Catalog> = catalogs
         .iter()
@@ -74,7 +73,7 @@ pub(super) async fn universe(catalogs: &[LoadedCatalog], requests: &[Request]) -
             content.packages.insert(name.clone(), package);
         }
     }
-    // For a name that is wrong, the right ones are of interest.
+    // For a misspelt name, the existing names are suggested.
     for (catalog, content) in catalogs.iter().zip(&mut chosen) {
         let wrong = |request: &Request| {
             request.catalog == catalog.reference && !content.packages.contains_key(&request.package)
@@ -100,7 +99,6 @@ fn providers<'a>(catalog: &'a LoadedCatalog, api: &'a Gvk) -> impl Iterator<Item
     catalog.catalog.summaries().filter(provides).map(|summary| summary.name.clone())
 }
 
-/// A package of a catalog.
 pub async fn read(
     catalog: &LoadedCatalog,
     package: &str,

@@ -1,4 +1,4 @@
-//! From a manifest to the endpoint that takes it, and the few generic things done with any object.
+//! From a manifest to its endpoint, and generic operations on objects of any kind.
 
 use std::{
     borrow::Cow,
@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::undeclared;
 
-/// Kinds whose endpoint is known without asking: what bundles usually bring. `true` is namespaced.
+/// Kinds whose endpoint needs no discovery: those of most bundles. `true` is namespaced.
 const KNOWN: &[(&str, &str, &str, bool)] = &[
     ("", "Namespace", "namespaces", false),
     ("", "ServiceAccount", "serviceaccounts", true),
@@ -43,38 +43,24 @@ const KNOWN: &[(&str, &str, &str, bool)] = &[
     ("operators.coreos.com", "CatalogSource", "catalogsources", true),
 ];
 
-/// An object cannot be reached.
+/// An object is unreachable.
 #[derive(Debug, thiserror::Error)]
 pub enum ResourceError {
-    /// The manifest does not say what it is.
+    /// The manifest lacks its type or name.
     #[error("failed to parse a manifest: `{0}` is missing")]
     Malformed(&'static str),
     /// The cluster has no such kind.
     #[error("kind `{kind}` of `{api_version}` is not served by the cluster")]
-    UnknownKind {
-        /// `apiVersion` of the manifest.
-        api_version: String,
-        /// `kind` of the manifest.
-        kind: String,
-    },
-    /// A CustomResourceDefinition is not served.
+    UnknownKind { api_version: String, kind: String },
     #[error("failed to establish CustomResourceDefinition {name}: {text}")]
-    NotEstablished {
-        name: String,
-        /// Why not.
-        text: String,
-    },
-    /// There is more than the one that there can be.
+    NotEstablished { name: String, text: String },
+    /// There are several objects of which only one may exist.
     #[error("failed to choose between {what} in namespaces {}, expected one", namespaces.join(", "))]
-    Several {
-        /// What there are several of.
-        what: &'static str,
-        namespaces: Vec<String>,
-    },
-    /// The API server said no, or did not answer.
+    Several { what: &'static str, namespaces: Vec<String> },
+    /// The API server refused the request, or did not answer.
     #[error("failed to {verb} {object}: {}", short(.source))]
     Api {
-        /// What was being done.
+        /// The verb of the request.
         verb: &'static str,
         /// `Kind namespace/name`.
         object: String,
@@ -83,13 +69,13 @@ pub enum ResourceError {
 }
 
 impl ResourceError {
-    /// Whether what it is about, or its namespace, is not there.
+    /// Whether the object or its namespace does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Api { source, .. } if is_missing(source))
     }
 
-    /// Whether the API server understood the request and will not have it like this: invalid, or not allowed by an admission
-    /// plug-in. Asking again changes nothing until somebody changes something.
+    /// Whether the API server understood the request and rejects it: invalid, or denied by an admission
+    /// plug-in. A retry fails until the object or the cluster changes.
     pub fn is_refused(&self) -> bool {
         let Self::Api { source, .. } = self else {
             return matches!(self, Self::Malformed(_) | Self::UnknownKind { .. });
@@ -97,14 +83,14 @@ impl ResourceError {
         matches!(&**source, kube::Error::Api(s) if matches!(s.code, 400 | 403 | 422))
     }
 
-    /// Whether the API server refused it for want of a right.
+    /// Whether the API server refused the request for lack of a right.
     #[must_use]
     pub fn is_forbidden(&self) -> bool {
         matches!(self, Self::Api { source, .. } if matches!(&**source, kube::Error::Api(s) if s.is_forbidden()))
     }
 }
 
-/// The server's own words where there are some: the `Display` of `kube::Error` repeats the whole status.
+/// The server's own message where there is one: the `Display` of `kube::Error` repeats the whole status.
 pub fn short(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
@@ -112,33 +98,33 @@ pub fn short(error: &kube::Error) -> String {
     }
 }
 
-/// Knows where objects of any kind live.
+/// Locates objects of any kind.
 #[derive(Clone)]
 pub struct Resources {
     client: Client,
     discovered: Arc<RwLock<HashMap<GroupVersionKind, (ApiResource, bool)>>>,
-    /// Kinds that the cluster did not have, and when it said so.
+    /// Kinds that the cluster did not serve, and when discovery reported it.
     missing: Arc<RwLock<HashMap<GroupVersionKind, Instant>>>,
-    /// The version of the cluster, and when it was asked for.
+    /// The version of the cluster, and when it was read.
     version: Arc<tokio::sync::Mutex<Option<(Instant, String)>>>,
 }
 
-/// How long a kind that is missing is not asked for again. Whoever makes kinds, or sees them made, calls
-/// [`Resources::forget_missing`]; this is for those that come otherwise, by an APIService.
+/// How long a missing kind is not looked up again. Code that makes kinds, or sees them made, calls
+/// [`Resources::forget_missing`]; this covers kinds of other origin, such as an APIService.
 const MISSING: Duration = Duration::from_secs(10);
 
-/// How long the version of the cluster is believed: clusters are upgraded now and then.
+/// How long the version of the cluster is cached: clusters are upgraded rarely.
 const VERSION: Duration = Duration::from_secs(600);
 
-/// How often fields that the API server does not know are taken out of an object: it names those of one level of nested lists at
-/// a time.
+/// How often fields that the API server does not know are removed from an object: it names those of one level
+/// of nested lists at a time.
 const UNDECLARED_ROUNDS: usize = 8;
 
-/// An object that was to be made.
+/// The result of creating an object.
 #[derive(Debug)]
 pub enum Created {
     New(Value),
-    /// One of that name is there.
+    /// An object of that name exists.
     There(Value),
 }
 
@@ -147,7 +133,7 @@ impl Resources {
         Self { client, discovered: Arc::default(), missing: Arc::default(), version: Arc::default() }
     }
 
-    /// The same knowledge of the cluster, with the rights of another client.
+    /// The same cached discovery, with the rights of another client.
     pub fn acting_with(&self, client: Client) -> Self {
         Self { client, ..self.clone() }
     }
@@ -191,9 +177,9 @@ impl Resources {
         }
     }
 
-    /// The version of the cluster. The git version: vendors write `33+` into the minor one.
+    /// The git version of the cluster: vendors write `33+` into the minor one.
     pub async fn kubernetes(&self) -> Result<String, ResourceError> {
-        // Held while asking: of many who want to know one asks.
+        // Held during the request: concurrent callers share one.
         let mut kept = self.version.lock().await;
         if let Some((_, version)) = kept.as_ref().filter(|(asked, _)| asked.elapsed() < VERSION) {
             return Ok(version.clone());
@@ -208,7 +194,7 @@ impl Resources {
         Ok(version.git_version)
     }
 
-    /// Kinds that were missing may be there now.
+    /// Missing kinds may be served now.
     pub fn forget_missing(&self) {
         self.missing.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -222,7 +208,7 @@ impl Resources {
         })
     }
 
-    /// The object as it is now; `None` when it, or its kind, does not exist.
+    /// The live object; `None` when it, or its kind, does not exist.
     pub async fn get(&self, id: &Id) -> Result<Option<Value>, ResourceError> {
         let api = match self.api(id).await {
             Ok(api) => api,
@@ -233,17 +219,17 @@ impl Resources {
         Ok(found.and_then(|object| serde_json::to_value(object).ok()))
     }
 
-    /// Server-side apply with force: what is in `manifest` is ours, what is not there is left alone.
+    /// Server-side apply with force: fields in `manifest` are owned, others are left alone.
     pub async fn apply(&self, manifest: &Value) -> Result<Value, ResourceError> {
         self.apply_as(manifest, FIELD_MANAGER).await
     }
 
-    /// As [`Self::apply`], under another name.
+    /// As [`Self::apply`], with another field manager.
     pub async fn apply_as(&self, manifest: &Value, field_manager: &str) -> Result<Value, ResourceError> {
         self.patch(manifest, field_manager).await.map(|(applied, _)| applied)
     }
 
-    /// As [`Self::apply`], with what the API server remarks (HTTP warnings).
+    /// As [`Self::apply`], with the warnings of the API server (HTTP `Warning` headers).
     pub async fn apply_told(&self, manifest: &Value) -> Result<(Value, Vec<String>), ResourceError> {
         self.patch(manifest, FIELD_MANAGER).await
     }
@@ -265,7 +251,7 @@ impl Resources {
             let Some(paths) = stripped else {
                 return answer.map(|(applied, warnings)| (applied, [left_out, warnings].concat()));
             };
-            // In the words in which the API server warns whoever creates such an object.
+            // In the words of the API server's warning for such an object on create.
             left_out.extend(paths.iter().map(|path| format!("unknown field \"{path}\"")));
         }
         let (applied, warnings) = self.send_apply(&id, &known, field_manager).await?;
@@ -283,7 +269,7 @@ impl Resources {
         let request = kube::core::Request::new(api.resource_url())
             .patch(&id.name, &params, &Patch::Apply(manifest))
             .map_err(|error| id.failed("apply")(kube::Error::BuildRequest(error)))?;
-        // The typed call does not give the headers.
+        // The typed call does not return the headers.
         let answer =
             self.client.send(request.map(kube::client::Body::from)).await.map_err(id.failed("apply"))?;
         let (head, body) = answer.into_parts();
@@ -298,7 +284,7 @@ impl Resources {
         Ok((applied, warnings))
     }
 
-    /// Merges fields into an object that is there.
+    /// Merges fields into an existing object.
     pub async fn merge(
         &self,
         object: &Value,
@@ -312,7 +298,7 @@ impl Resources {
         Ok(serde_json::to_value(patched).unwrap_or_default())
     }
 
-    /// Makes an object, where there is none of that name.
+    /// Creates an object unless one of that name exists.
     pub async fn create(&self, manifest: &Value) -> Result<Created, ResourceError> {
         let id = Id::of(manifest)?;
         let api = self.api(&id).await?;
@@ -330,7 +316,7 @@ impl Resources {
     }
 }
 
-/// The server's refusal, as the client's own calls give it.
+/// The server's refusal as the error of the client's own calls.
 fn refused(code: u16, body: &[u8]) -> kube::Error {
     let status = serde_json::from_slice::<kube::core::Status>(body).unwrap_or_else(|_| {
         let text: String = String::from_utf8_lossy(body).chars().take(200).collect();
@@ -339,7 +325,7 @@ fn refused(code: u16, body: &[u8]) -> kube::Error {
     kube::Error::Api(Box::new(status))
 }
 
-/// The text of a `Warning` header: `299 - "text"`, perhaps with a date behind.
+/// The text of a `Warning` header: `299 - "text"`, optionally followed by a date.
 fn warning(header: &str) -> Option<String> {
     let (_, rest) = header.split_once('"')?;
     let mut text = String::new();
@@ -366,7 +352,7 @@ fn unknown(gvk: &GroupVersionKind) -> ResourceError {
     ResourceError::UnknownKind { api_version: gvk.api_version(), kind: gvk.kind.clone() }
 }
 
-/// Which object a manifest is about.
+/// The object that a manifest describes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Id {
     pub gvk: GroupVersionKind,
@@ -454,7 +440,7 @@ mod tests {
         }
         let once = asked();
         assert!(once > 0);
-        // whoever makes kinds says so
+        // code that makes kinds clears the cache
         resources.forget_missing();
         assert!(resources.clone().lookup(&gvk).await.is_err());
         assert_eq!(asked(), 2 * once);

@@ -1,22 +1,22 @@
-//! Names of an installation of olm, and the namespace that it is in.
+//! Names of an installation of olm, and its namespace.
 
 use std::sync::LazyLock;
 
-/// The namespace of the product, unless told otherwise. Catalogs in it are visible from every namespace.
+/// The default namespace of the product. Catalogs in it are visible from every namespace.
 pub const NAMESPACE: &str = "olm";
 /// Name of the manager's Deployment, Service and ServiceAccount.
 pub const MANAGER: &str = "olm-manager";
 /// Name of the console's Deployment, Service and ServiceAccount.
 pub const CONSOLE: &str = "olm-console";
-/// The ClusterRole by which the manager may read pull secrets; it is bound in its own namespace, and by an administrator
-/// wherever else catalogs with pull secrets are.
+/// The ClusterRole by which the manager may read pull secrets. It is bound in the manager's own namespace; an
+/// administrator binds it in other namespaces whose catalogs have pull secrets.
 pub const PULL_SECRETS_ROLE: &str = "olm-pull-secrets";
-/// Port on which the manager and the console speak HTTP.
+/// Port on which the manager and the console serve HTTP.
 pub const HTTP_PORT: u16 = 8080;
-/// Names the namespace of the product to every program of ours that is told it; the pods are.
+/// Environment variable with the product's namespace; the pods set it.
 pub const NAMESPACE_VARIABLE: &str = "OLM_NAMESPACE";
 
-/// The namespace in which this process takes the product to be: `OLM_NAMESPACE`, else [`NAMESPACE`].
+/// The product's namespace as configured for this process: `OLM_NAMESPACE`, else [`NAMESPACE`].
 #[must_use]
 pub fn home() -> &'static str {
     static HOME: LazyLock<String> = LazyLock::new(|| {
@@ -25,7 +25,7 @@ pub fn home() -> &'static str {
     &HOME
 }
 
-/// The name by which the API server knows the manager.
+/// The manager's user name at the API server.
 #[must_use]
 pub fn manager_user(namespace: &str) -> String {
     format!("system:serviceaccount:{namespace}:{MANAGER}")

@@ -1,4 +1,4 @@
-//! What the engine reads from the cluster: the objects of one namespace, single objects by name, and nothing else.
+//! What the engine reads from the cluster: the objects of one namespace, and single objects by name.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -22,14 +22,13 @@ use crate::{
     surroundings::Asker,
 };
 
-/// The largest number of packages whose needs are looked up on the cluster; beyond it, only those of the packages that
-/// are asked for: a bundle that asks for what any bundle may have brings whole catalogs in.
+/// Maximum number of packages whose dependencies are looked up on the cluster; beyond it, only those of the
+/// requested packages: a bundle that requires what any bundle may have adds whole catalogs.
 const ASKING: usize = 100;
 
-/// Single reads at a time.
 const READS: usize = 16;
 
-/// The Subscription's namespace as it is now.
+/// The current state of the Subscription's namespace.
 #[derive(Default)]
 pub struct Snapshot {
     pub csvs: Vec<Arc<ClusterServiceVersion>>,
@@ -37,10 +36,10 @@ pub struct Snapshot {
     pub conditions: Vec<Arc<OperatorCondition>>,
     pub subscriptions: Vec<Arc<Subscription>>,
     pub kubernetes: Option<Version>,
-    /// The InstallPolicies that hold in the namespace.
+    /// The InstallPolicies that apply in the namespace.
     pub policies: Fact<Policies>,
     pub(super) asker: Asker,
-    /// What the resolver is told of the versions; the same for all Subscriptions of the namespace.
+    /// The installed versions as the resolver's input; equal for all Subscriptions of the namespace.
     pub(super) installed: OnceLock<Vec<Installed>>,
 }
 
@@ -53,16 +52,16 @@ pub struct Watched {
     pub policies: Policies,
 }
 
-/// So many namespaces are decided about at a time, or a few more.
+/// Approximate number of namespaces that are evaluated concurrently.
 const SHARED: usize = 4;
 
-/// The snapshots that were taken last. The Subscriptions of a namespace are decided about one after the other, and mostly nothing
-/// happens in between.
+/// The most recent snapshots. The Subscriptions of a namespace are evaluated one after the other, mostly
+/// without a change in between.
 #[derive(Default)]
 pub struct Snapshots(Mutex<VecDeque<Arc<Snapshot>>>);
 
 impl Snapshots {
-    /// The one that was taken before, where nothing is different.
+    /// The previous snapshot, where it is equal to the new one.
     pub fn share(&self, new: Snapshot) -> Arc<Snapshot> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(same) = last.iter().find(|known| known.is_same(&new)) {
@@ -76,7 +75,7 @@ impl Snapshots {
 }
 
 impl Snapshot {
-    /// Of the very same objects.
+    /// Whether both are of the same objects, by pointer.
     fn is_same(&self, other: &Self) -> bool {
         fn same<K>(one: &[Arc<K>], other: &[Arc<K>]) -> bool {
             one.len() == other.len() && one.iter().zip(other).all(|(a, b)| Arc::ptr_eq(a, b))
@@ -89,7 +88,7 @@ impl Snapshot {
             && self.policies == other.policies
     }
 
-    /// The operators that are installed, as the resolver knows them.
+    /// The installed operators as the resolver's input.
     fn installed_facts(&self) -> &[Installed] {
         self.installed.get_or_init(|| {
             let stays = |csv: &&Arc<ClusterServiceVersion>| {
@@ -99,7 +98,7 @@ impl Snapshot {
         })
     }
 
-    /// Of objects that the caller watches. They may lag behind the cluster.
+    /// From objects that the caller watches. They may lag behind the cluster.
     pub async fn watched(resources: &Resources, objects: Watched) -> Self {
         let Watched { csvs, groups, conditions, subscriptions, policies } = objects;
         Self {
@@ -114,10 +113,10 @@ impl Snapshot {
         }
     }
 
-    /// As the cluster has it.
+    /// From the cluster.
     pub async fn read(resources: &Resources, namespace: &str) -> Result<Self, ResourceError> {
         let everything = ListParams::default();
-        // Copies that OLM v0 left are of other namespaces.
+        // Copies that OLM v0 left belong to other namespaces.
         let originals = ListParams::default().labels(&format!("!{}", names::LABEL_COPIED_FROM));
         let (csvs, groups, conditions, subscriptions, kubernetes) = tokio::join!(
             list::<ClusterServiceVersion>(resources, namespace, &originals),
@@ -138,17 +137,17 @@ impl Snapshot {
         })
     }
 
-    /// The same with the policies that hold in the namespace.
+    /// The snapshot with the policies that apply in the namespace.
     pub fn held_to(self, policies: Fact<Policies>) -> Self {
         Self { policies, ..self }
     }
 
-    /// The same, read by somebody who wants to know what a plan would do, and does not carry it out.
+    /// Marks the snapshot as read for a preview by a user, who does not apply the plan.
     pub fn asked_by_user(self) -> Self {
         Self { asker: Asker::User, ..self }
     }
 
-    /// What the Subscription has installed.
+    /// The version that the Subscription has installed.
     pub fn installed(
         &self,
         subscription: &Subscription,
@@ -159,7 +158,7 @@ impl Snapshot {
         })
     }
 
-    /// What was installed before `bundle`, which may be there already.
+    /// The version that was installed before `bundle`, which may exist already.
     pub(super) fn installed_before(
         &self,
         subscription: &Subscription,
@@ -177,7 +176,7 @@ impl Snapshot {
         self.csvs.iter().find(named).map(AsRef::as_ref)
     }
 
-    /// What an operator says about being replaced; `Ok` when it says nothing.
+    /// The operator's `Upgradeable` condition; `Ok` when it reports none.
     pub fn upgradeable(&self, csv: &str) -> Result<(), String> {
         let condition = self.conditions.iter().find(|c| c.metadata.name.as_deref() == Some(csv));
         condition.map_or(Ok(()), |condition| condition.upgradeable())
@@ -185,7 +184,7 @@ impl Snapshot {
 }
 
 async fn kubernetes(resources: &Resources) -> Option<Version> {
-    // An unknown version rejects nothing; whoever may not ask still gets a plan.
+    // An unknown version rejects nothing; a caller without the right to read it still gets a plan.
     let mut version = olm_version::parse_lenient(&resources.kubernetes().await.ok()?).ok()?;
     version.pre = Default::default();
     Some(version)
@@ -211,7 +210,7 @@ where
     Ok(list.items.into_iter().map(Arc::new).collect())
 }
 
-/// What the resolver must know: operators of the namespace, and of the served APIs those that are needed.
+/// The resolver's facts: operators of the namespace, and which of the required APIs are served.
 pub(super) async fn facts(
     resources: &Resources,
     universe: &Universe,
@@ -245,20 +244,20 @@ pub(super) async fn facts(
     })
 }
 
-/// Whether another version takes its place. It is on its way out, even where that one does not come up: it stands in
-/// nobody's way, or a failed version could never be mended by a newer one.
+/// Whether another version replaces it. A replaced version is on its way out, even where the new one fails:
+/// it must not block a newer one that fixes the failure.
 fn is_replaced(csv: &ClusterServiceVersion, all: &[Arc<ClusterServiceVersion>]) -> bool {
     let name = csv.metadata.name.as_ref();
     let replaces = |other: &&Arc<ClusterServiceVersion>| {
         other.metadata.deletion_timestamp.is_none()
             && other.spec.replaces.as_ref() == name
-            // of two that replace each other none is the old one
+            // of two that replace each other, neither is the old one
             && csv.spec.replaces.as_ref() != other.metadata.name.as_ref()
     };
     all.iter().any(|other| replaces(&other))
 }
 
-/// The version of OpenShift, where the cluster is one and says so.
+/// The version of OpenShift, where the cluster reports one.
 async fn openshift(resources: &Resources) -> Result<Option<Version>, ResourceError> {
     let id = Id::new("config.openshift.io/v1", "ClusterVersion", None, "version");
     match resources.get(&id).await {
@@ -291,7 +290,8 @@ fn fact(csv: &ClusterServiceVersion, subscriptions: &[Arc<Subscription>]) -> Ins
     installed
 }
 
-/// Of a version what is asked of one that is installed. All of it, as JSON, would be most of the work of a decision.
+/// The properties of an installed version that the resolver reads. Serialising all of it would be most of the
+/// work of a decision.
 fn described(csv: &ClusterServiceVersion) -> Value {
     let crds = |list: &[CrdDescription]| -> Vec<Value> {
         list.iter().map(|c| json!({ "name": c.name, "version": c.version, "kind": c.kind })).collect()
@@ -324,8 +324,8 @@ pub fn package_of(csv: &ClusterServiceVersion) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// The live state of objects, and those that the caller may not read. These count as absent: the plan's digest does not
-/// depend on what is there.
+/// The live state of objects, and those that the caller may not read. These count as absent: the plan's
+/// digest does not depend on live state.
 pub async fn look(
     resources: &Resources,
     wanted: Vec<ObjectRef>,
@@ -394,7 +394,7 @@ mod tests {
         let first = snapshots.share(taken(&all));
         assert_eq!(first.installed_facts().len(), 2);
         assert!(Arc::ptr_eq(&first, &snapshots.share(taken(&all))));
-        // the same words, and another object
+        // equal content in another object
         let changed = [Arc::clone(&all[0]), csv("b.v1", None)];
         let second = snapshots.share(taken(&changed));
         assert!(!Arc::ptr_eq(&first, &second));

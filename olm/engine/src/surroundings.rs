@@ -1,7 +1,8 @@
-//! What of a cluster matters for a plan beside its objects: rights, quota, webhooks, objects of changing kinds.
+//! The facts of a cluster that a plan needs besides its objects: rights, quota, webhooks, objects of changing
+//! kinds.
 //!
-//! Asked for as the plan needs it, one list a kind and everything at once. What may not be read is not known, and the
-//! plan says so; it is never an error.
+//! They are read as the plan needs them, one list per kind and all concurrently. What the caller may not read
+//! is unknown and reported in the plan; it is never an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,26 +35,26 @@ use crate::{
     site::home,
 };
 
-/// Single reads at a time.
 const READS: usize = 8;
-/// Custom resources of one page.
+/// Custom resources per page.
 const PAGE: u32 = 500;
-/// Custom resources that are looked at. More than that take long to hold and to check; the plan says what is left out.
+/// Maximum number of custom resources that are checked: more take too much memory and time; the plan reports
+/// how many are left out.
 const MOST_OBJECTS: usize = 5_000;
-/// Nothing can have this name, so nothing is bound there: rights in it are those in the whole cluster.
+/// No namespace can have this name, so nothing is bound there: rights in it are those in the whole cluster.
 const NOWHERE: &str = "no.namespace";
 
 /// Whose client reads the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Asker {
-    /// The manager, which carries plans out.
+    /// The manager, which applies plans.
     #[default]
     Installer,
-    /// Somebody who wants to know, or wants something.
+    /// A user who requests or previews a plan.
     User,
 }
 
-/// What can be asked before the live objects are known, so that both are read at once.
+/// Facts that do not depend on the live objects, so that both are read concurrently.
 pub(super) async fn ahead(resources: &Resources, asker: Asker, input: &PlanInput<'_>) -> ClusterFacts {
     let client = resources.client();
     let needed = FactsNeeded::of(input);
@@ -82,7 +83,7 @@ pub(super) async fn ahead(resources: &Resources, asker: Asker, input: &PlanInput
     facts
 }
 
-/// What only the live objects tell to be of interest. Nothing, as a rule.
+/// Facts that only the live objects make relevant. Usually none.
 pub(super) async fn behind(client: &Client, facts: &mut ClusterFacts, input: &PlanInput<'_>, live: &Live) {
     let services =
         facts.webhooks.known().map(|known| services_needed(input, live, known)).unwrap_or_default();
@@ -102,7 +103,7 @@ pub(super) async fn behind(client: &Client, facts: &mut ClusterFacts, input: &Pl
     facts.ready_services = services;
 }
 
-/// The rights of whoever carries the plan out, and of whoever asks for it.
+/// The rights of the installer and of the caller.
 async fn rights(client: &Client, asker: Asker, input: &PlanInput<'_>) -> (Fact<Principal>, Fact<Principal>) {
     let manager = Who::ServiceAccount { namespace: home().to_owned(), name: MANAGER.to_owned() };
     match asker {
@@ -129,7 +130,7 @@ async fn rights(client: &Client, asker: Asker, input: &PlanInput<'_>) -> (Fact<P
                     let access = Access::unknown().with_cluster(rules);
                     Fact::Known(Principal { who: manager, access, exact: false })
                 }
-                // It is not on this cluster by its manifests, so nobody knows who it is.
+                // The manager's manifests are not on this cluster, so its user is unknown.
                 (None, Ok(None)) => Fact::NotAsked,
                 (None, Err(error)) => unknown("get", &format!("ClusterRole {MANAGER}"), &error),
             };
@@ -139,7 +140,8 @@ async fn rights(client: &Client, asker: Asker, input: &PlanInput<'_>) -> (Fact<P
     }
 }
 
-/// The asker's own rights: in the whole cluster, and in those namespaces where that does not suffice, or that are asked for.
+/// The caller's own rights: in the whole cluster, and in those namespaces where these do not suffice, or that
+/// are requested.
 async fn own_rights(client: &Client, input: &PlanInput<'_>, also: Option<&str>) -> Fact<Access> {
     let mut access = match rules(client, NOWHERE).await {
         Fact::Known(rules) => Access::unknown().with_cluster(rules),
@@ -164,7 +166,7 @@ async fn own_rights(client: &Client, input: &PlanInput<'_>, also: Option<&str>) 
     Fact::Known(access)
 }
 
-/// What the client may do in a namespace, in the API server's own words.
+/// The client's rules in a namespace as the API server reports them.
 async fn rules(client: &Client, namespace: &str) -> Fact<Vec<Rule>> {
     let review = SelfSubjectRulesReview {
         spec: SelfSubjectRulesReviewSpec { namespace: Some(namespace.to_owned()) },
@@ -195,7 +197,7 @@ async fn bindings(client: &Client, namespace: &str) -> (Fact<Vec<Value>>, BTreeM
         } else {
             get(Api::<Role>::namespaced(client.clone(), namespace), &name.name).await
         };
-        // A binding to a role that is not there binds nothing.
+        // A binding to a role that does not exist grants nothing.
         (name, known(role, |role| role.unwrap_or(Value::Null)))
     };
     let roles = stream::iter(names).map(read).buffer_unordered(READS).collect().await;
@@ -225,7 +227,7 @@ async fn classes(client: &Client, names: &BTreeSet<String>) -> BTreeMap<String, 
     stream::iter(names.clone()).map(exists).buffer_unordered(READS).collect().await
 }
 
-/// Those of the APIs that the cluster serves. One that cannot be asked about counts as missing: that is a warning.
+/// The APIs that the cluster serves. One whose lookup fails counts as missing: that is a warning.
 async fn served(resources: &Resources, apis: &[Gvk]) -> Vec<Gvk> {
     let serves = |gvk: &Gvk| {
         let (gvk, id) = (gvk.clone(), GroupVersionKind::gvk(&gvk.group, &gvk.version, &gvk.kind));
@@ -238,7 +240,7 @@ async fn served(resources: &Resources, apis: &[Gvk]) -> Vec<Gvk> {
         .await
 }
 
-/// All objects of a kind, as many as are looked at.
+/// The objects of a kind, up to the limit.
 async fn custom_objects(client: &Client, kind: &KindNeeded) -> Fact<CustomObjects> {
     let gvk = GroupVersionKind::gvk(&kind.gvk.group, &kind.gvk.version, &kind.gvk.kind);
     let api = Api::<DynamicObject>::all_with(
@@ -256,7 +258,7 @@ async fn custom_objects(client: &Client, kind: &KindNeeded) -> Fact<CustomObject
         };
         objects.items.extend(page.items.into_iter().map(|object| {
             let mut object = json!(object);
-            // A list may leave out what all its items are.
+            // A list may omit the type of its items.
             object["apiVersion"] = gvk.api_version().into();
             object["kind"] = kind.gvk.kind.clone().into();
             object
@@ -273,7 +275,7 @@ async fn custom_objects(client: &Client, kind: &KindNeeded) -> Fact<CustomObject
     }
 }
 
-/// Whether a Service has an endpoint that is ready.
+/// Whether a Service has a ready endpoint.
 async fn answers(client: &Client, namespace: &str, name: &str) -> Fact<bool> {
     let api = Api::<EndpointSlice>::namespaced(client.clone(), namespace);
     let params = ListParams::default().labels(&format!("kubernetes.io/service-name={name}"));
@@ -320,7 +322,7 @@ where
     }
 }
 
-/// The object with its kind, which items of lists do not have.
+/// The object with its type, which items of lists do not have.
 fn typed<K: Resource<DynamicType = ()> + Serialize>(object: &K) -> Value {
     let mut value = json!(object);
     value["apiVersion"] = K::api_version(&()).as_ref().into();

@@ -1,4 +1,4 @@
-//! Which namespaces an operator will watch: a pure function of the OperatorGroups.
+//! The namespaces that an operator will watch, from the OperatorGroups. Pure.
 
 use std::borrow::Borrow;
 
@@ -9,19 +9,20 @@ use olm_plan::OPERATOR_GROUP_NAME;
 
 use crate::limits::fit;
 
-/// The namespaces to watch and the group that says so.
+/// The namespaces to watch and the OperatorGroup that selects them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Targets {
-    /// Name of the OperatorGroup: the one that is there, or the one that the plan makes.
+    /// Name of the OperatorGroup: the existing one, or the one that the plan makes.
     pub group: String,
     /// Sorted; `[""]` is all namespaces.
     pub namespaces: Vec<String>,
 }
 
 impl Targets {
-    /// The bundle as it is installed for them; `config` is that of the Subscription.
+    /// The bundle as it is installed for these namespaces; `config` is that of the Subscription.
     ///
-    /// To the renderer, no namespaces mean all. A group whose selector matches none (yet) must never come to that.
+    /// To the renderer, no namespaces mean all. A group whose selector matches none (yet) must not be
+    /// rendered that way.
     pub fn render(
         &self,
         namespace: &str,
@@ -62,9 +63,11 @@ pub fn targets<G: Borrow<OperatorGroup>>(namespace: &str, bundle: &Bundle, group
     common(namespace, &[bundle], groups)
 }
 
-/// What the namespace's group says; without one, the operators' own namespace if all the bundles can do that, else all.
+/// The namespaces of the OperatorGroup; without one, the operators' own namespace if all the bundles support
+/// that, else all.
 ///
-/// Several groups are a finding that blocks the plan; the first by name stands in so that the rest can be shown.
+/// Several groups are a finding that blocks the plan; the first by name is used so that the rest of the plan
+/// can be shown.
 pub fn common<G: Borrow<OperatorGroup>>(namespace: &str, bundles: &[&Bundle], groups: &[G]) -> Targets {
     match groups.iter().map(Borrow::borrow).min_by_key(|group| group.name_any()) {
         Some(group) => Targets { group: group.name_any(), namespaces: of_group(group) },
@@ -78,7 +81,8 @@ pub fn common<G: Borrow<OperatorGroup>>(namespace: &str, bundles: &[&Bundle], gr
     }
 }
 
-/// The namespaces of a group. A selector is evaluated by the group's controller; its answer is in the status.
+/// The namespaces of a group. The group's controller evaluates a selector and writes the result into the
+/// status.
 pub fn of_group(group: &OperatorGroup) -> Vec<String> {
     let mut out = if !group.spec.target_namespaces.is_empty() {
         group.spec.target_namespaces.clone()
@@ -89,7 +93,7 @@ pub fn of_group(group: &OperatorGroup) -> Vec<String> {
     };
     out.sort();
     out.dedup();
-    // The group's condition says that they are too many.
+    // The group's condition reports the excess.
     if fit(&out) { out } else { Vec::new() }
 }
 
@@ -111,7 +115,7 @@ mod tests {
         let targets = |modes: &[&str]| targets::<OperatorGroup>("db", &bundle(modes), &[]).namespaces;
         assert_eq!(targets(&["OwnNamespace", "AllNamespaces"]), ["db"]);
         assert_eq!(targets(&["AllNamespaces"]), [""]);
-        // neither: the render refuses it and says what the bundle can do
+        // neither: the renderer refuses it and names the supported modes
         assert_eq!(targets(&["SingleNamespace"]), ["db"]);
     }
 

@@ -1,16 +1,16 @@
-//! What an API server refuses to apply because its schema does not have it.
+//! Fields that an API server refuses to apply because its schema does not have them.
 //!
-//! Whoever *creates* an object gets unknown fields dropped, with a warning; bundles with such fields (a misspelt key, a newer API
-//! than the cluster's) have always installed. Server-side apply refuses the whole object instead (500, "failed to create typed
-//! patch object"). Here the same fields are dropped and told.
+//! A *create* drops unknown fields with a warning; bundles with such fields (a misspelt key, a newer API than
+//! the cluster's) have always installed. Server-side apply refuses the whole object instead (500, "failed to
+//! create typed patch object"). Here the same fields are dropped and reported.
 
 use serde_json::{Deserializer, Value};
 
 const REFUSAL: &str = "failed to create typed patch object (";
 const UNDECLARED: &str = ": field not declared in schema";
 
-/// Takes the fields that a refusal names out of an object and returns their paths; `None`, and nothing taken, when it is about
-/// anything else as well. The API server does not name all of them at once.
+/// Removes the fields that a refusal names from an object and returns their paths; `None`, and nothing
+/// removed, when the refusal has any other cause as well. The API server does not name all of them at once.
 pub fn strip(refusal: &str, object: &mut Value) -> Option<Vec<String>> {
     let (_, causes) = refusal.strip_prefix(REFUSAL)?.split_once("): ")?;
     let causes = causes.strip_prefix("errors:").unwrap_or(causes);
@@ -24,14 +24,15 @@ pub fn strip(refusal: &str, object: &mut Value) -> Option<Vec<String>> {
     Some(paths.into_iter().map(|path| path.trim_start_matches('.').to_owned()).collect())
 }
 
-/// Removes what is at a path as the API server writes it: `.spec.containers[name="a"].ports[0].foo`. Whether it was there.
+/// Removes the value at a path as the API server writes it: `.spec.containers[name="a"].ports[0].foo`.
+/// Returns whether it was there.
 fn remove(object: &mut Value, path: &str) -> bool {
     let mut at = object;
     let mut rest = path;
     loop {
         if let Some(named) = rest.strip_prefix('.') {
             let Some(fields) = at.as_object_mut() else { return false };
-            // Names may have dots in them, which are not marked: what is there decides.
+            // Names may contain dots, which are not escaped: the object decides.
             let fits = |name: &&String| {
                 let behind = named.strip_prefix(name.as_str());
                 behind.is_some_and(|behind| behind.is_empty() || behind.starts_with(['.', '[']))
@@ -57,7 +58,6 @@ fn remove(object: &mut Value, path: &str) -> bool {
     }
 }
 
-/// Which element of a list.
 enum Element<'a> {
     At(usize),
     With(Vec<(&'a str, Value)>),
@@ -67,7 +67,7 @@ impl Element<'_> {
     fn is(&self, index: usize, item: &Value) -> bool {
         match self {
             Self::At(at) => *at == index,
-            // A key that is not there has its default.
+            // A missing key has its default.
             Self::With(keys) => {
                 keys.iter().all(|(name, value)| item.get(*name).is_none_or(|there| there == value))
             }
@@ -75,7 +75,7 @@ impl Element<'_> {
     }
 }
 
-/// Reads `3]...` or `name="a",port=1]...`; and what is behind.
+/// Parses `3]...` or `name="a",port=1]...`, and returns the rest.
 fn element(text: &str) -> Option<(Element<'_>, &str)> {
     if let Some((index, behind)) = text.split_once(']')
         && let Ok(index) = index.parse()
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn the_fields_that_are_named_are_taken_out() {
-        // given what Kubernetes 1.36 says, in its words
+        // given the messages of Kubernetes 1.36
         let refusal = "failed to create typed patch object (x/d; apps/v1, Kind=Deployment): errors:\n  \
             .metadata.strange: field not declared in schema\n  \
             .spec.foo.bar: field not declared in schema\n  \

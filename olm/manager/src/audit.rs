@@ -1,5 +1,5 @@
-//! The audit log: what was done, and in whose name. Lines of the log with the target `olm::audit`, as docs/security.md lists them;
-//! what the console does for its users is in the log of the console.
+//! The audit log: each action and its authority. Lines of the log with the target `olm::audit`, as
+//! docs/security.md lists them; actions of the console for its users are in the console's log.
 
 use kube::{Api, ResourceExt};
 use olm_api::{InstallPlan, install_plan::Step, names};
@@ -9,14 +9,15 @@ use crate::context::Ctx;
 
 const TARGET: &str = "olm::audit";
 
-/// The Subscription's controller made a plan in the name of the Subscription's author.
+/// The Subscription's controller made a plan on behalf of the Subscription's author.
 pub(crate) fn planned(plan: &InstallPlan, author: Option<&Authority>, waits_for: Option<&str>) {
     let About { namespace, plan, versions, digest } = about(plan);
     let (user, groups) = who(author);
     tracing::info!(target: TARGET, action = "plan", namespace, plan, versions, digest, user, groups, waits_for);
 }
 
-/// The first change of an approved plan is about to be made. `authority` is the user whose rights were proved.
+/// The first change of an approved plan is about to be made. `authority` is the user whose rights were
+/// verified.
 pub(crate) async fn begins(plan: &InstallPlan, authority: Option<&Authority>, ctx: &Ctx) {
     let program = program(plan, ctx).await;
     let approved_by = plan.annotations().get(names::ANNOTATION_APPROVED_BY);
@@ -25,7 +26,7 @@ pub(crate) async fn begins(plan: &InstallPlan, authority: Option<&Authority>, ct
     tracing::info!(target: TARGET, action = "apply", namespace, plan, versions, digest, approved_by, program, user, groups);
 }
 
-/// An object of a plan was written, or found to be as it should be.
+/// An object of a plan was written, or found to be up to date.
 pub(crate) fn applied(plan: &InstallPlan, steps: &[Step]) {
     let About { namespace, plan, versions, digest } = about(plan);
     for Step { resource, status, .. } in steps {
@@ -34,7 +35,6 @@ pub(crate) fn applied(plan: &InstallPlan, steps: &[Step]) {
     }
 }
 
-/// An approval did not count.
 pub(crate) fn taken_back(plan: &InstallPlan, why: &str) {
     let approved_by = plan.annotations().get(names::ANNOTATION_APPROVED_BY);
     let About { namespace, plan, versions, digest } = about(plan);
@@ -61,7 +61,7 @@ fn who(authority: Option<&Authority>) -> (Option<&str>, Option<String>) {
     (authority.map(Authority::user), authority.map(|authority| authority.groups().join(" ")))
 }
 
-/// The program that approved, as it named itself. A plan that the manager approved needed no other approval.
+/// The client that approved, as it identified itself. A plan that the manager approved has none.
 async fn program(plan: &InstallPlan, ctx: &Ctx) -> Option<String> {
     if ctx
         .authorities
@@ -71,7 +71,7 @@ async fn program(plan: &InstallPlan, ctx: &Ctx) -> Option<String> {
     {
         return None;
     }
-    // The fields of managers are not kept in memory.
+    // The stores do not keep managed fields.
     let api = Api::<InstallPlan>::namespaced(ctx.client.clone(), &plan.namespace()?);
     olm_ops::approval(&api.get(&plan.name_any()).await.ok()?).with
 }

@@ -1,4 +1,4 @@
-//! How long to wait after the n-th failure of one object: 1 s, doubled up to 5 min, forgotten on success.
+//! The back-off after the n-th failure of one object: 1 s, doubled up to 5 min, reset on success.
 
 use std::{
     collections::HashMap,
@@ -9,14 +9,14 @@ use std::{
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// Failures in a row, by object. Retries go on for ever: no error is terminal, only its reporting changes.
+/// Consecutive failures by object. Retries never end: no error is terminal, only its reporting changes.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     failures: Mutex<HashMap<String, u32>>,
 }
 
 impl Backoff {
-    /// Counts a failure of `key` and says how long to wait before the next attempt.
+    /// Counts a failure of `key` and returns the delay before the next attempt.
     pub(crate) fn failed(&self, key: &str) -> Duration {
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         let count = failures.entry(key.to_owned()).or_insert(0);
@@ -25,12 +25,12 @@ impl Backoff {
         wait
     }
 
-    /// Objects whose last attempt failed.
+    /// Number of objects whose last attempt failed.
     pub(crate) fn failing(&self) -> usize {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Forgets the failures of `key`.
+    /// Resets the failures of `key`.
     pub(crate) fn succeeded(&self, key: &str) {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }

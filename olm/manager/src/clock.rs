@@ -1,11 +1,11 @@
-//! The time by which the lease is held. In tests it is simulated: minutes pass at once, and always in the same way.
+//! The clock of the lease. In tests it is simulated: minutes pass at once and deterministically.
 
 use std::time::{Duration, Instant};
 
 #[cfg(test)]
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The clock of the process, which only runs forward.
+/// The monotonic clock of the process.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Clock {
     #[cfg(test)]
@@ -29,7 +29,7 @@ impl Clock {
         tokio::time::sleep_until(at.into()).await;
     }
 
-    /// What the future gives; `None` when it takes longer.
+    /// The output of the future; `None` at the time limit.
     pub(crate) async fn within<T>(&self, limit: Duration, future: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
@@ -39,7 +39,7 @@ impl Clock {
     }
 }
 
-/// Time that passes when a test says so.
+/// Time that a test advances.
 #[cfg(test)]
 #[derive(Debug)]
 pub(crate) struct Simulated {
@@ -70,7 +70,7 @@ impl Simulated {
 
 #[cfg(test)]
 impl Clock {
-    /// How finely time passes.
+    /// Step of the simulated time.
     const STEP: Duration = Duration::from_millis(100);
 
     pub(crate) fn simulated() -> Self {
@@ -79,7 +79,8 @@ impl Clock {
         Self { simulated: Some(Arc::new(simulated)) }
     }
 
-    /// Lets time pass, and everything that waits for it happen. In a runtime of one thread nothing is left to do after that.
+    /// Advances the time and runs everything that waits for it. In a single-threaded runtime all tasks are
+    /// idle afterwards.
     pub(crate) async fn pass(&self, time: Duration) {
         let end = self.now() + time;
         settle().await;
@@ -94,7 +95,7 @@ impl Clock {
     }
 }
 
-/// Lets every task run until all of them wait for something: the longest chain of tasks that wake each other has fewer links.
+/// Runs every task until all of them wait: the longest chain of tasks that wake each other has fewer links.
 #[cfg(test)]
 pub(crate) async fn settle() {
     for _ in 0..64 {

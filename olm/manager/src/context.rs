@@ -1,4 +1,4 @@
-//! What every controller works with, and the loop they all run in.
+//! The shared context of all controllers, and their reconcile loop.
 
 use std::{fmt::Debug, sync::Arc, time::Instant};
 
@@ -39,16 +39,16 @@ use crate::{
     stores::Stores,
 };
 
-/// Reconciliations of one kind at a time.
+/// Concurrent reconciliations per kind.
 const CONCURRENCY: usize = 8;
-/// So long those wait for the others that could begin without them.
+/// How long controllers that could start wait for the others.
 const TOGETHER: std::time::Duration = std::time::Duration::from_secs(10);
-/// By how much sooner than after a failure it is tried again after a conflict.
+/// Divisor of the back-off after a conflict.
 const CONFLICT: u32 = 20;
-/// Watches report every change; this is for what a watch may have missed.
+/// Watches report every change; this covers missed ones.
 pub(crate) const SAFETY_NET: std::time::Duration = std::time::Duration::from_secs(600);
 
-/// What every controller works with.
+/// The shared context of all controllers.
 #[derive(Clone)]
 pub(crate) struct Ctx {
     pub(crate) client: Client,
@@ -66,16 +66,16 @@ pub(crate) struct Ctx {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) stores: Arc<Stores>,
     pub(crate) change_cache: Arc<ChangeCache>,
-    /// What ClusterServiceVersions are made of and need.
+    /// The parts and requirements of ClusterServiceVersions.
     pub(crate) parts: Arc<csv::Parts>,
     pub(crate) health: Arc<Health>,
     pub(crate) fence: Arc<Fence>,
     pub(crate) standby: Arc<Standby>,
-    /// The manager's namespace: catalogs in it are visible from everywhere.
+    /// The manager's namespace: catalogs in it are visible from every namespace.
     pub(crate) namespace: String,
 }
 
-/// A reconciliation did not get to its end; it is tried again.
+/// A reconciliation failed; it is retried.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("failed to {what}: {}", short(.source))]
@@ -88,10 +88,10 @@ pub(crate) enum Error {
     Account(Box<AccountError>),
     #[error("failed to read the bundle {name}: {text}")]
     Bundle { name: String, text: String },
-    /// It was written, and does not come to what it is for.
+    /// The object was written, and does not become ready.
     #[error("{object} {text}")]
     NotReady { object: String, text: String },
-    /// The user in whose name it would be done lacks the rights.
+    /// The authority lacks the rights.
     #[error("{0}")]
     NotPermitted(String),
     #[error("failed to serve the webhook or the aggregated API: {0}")]
@@ -104,7 +104,7 @@ impl Error {
         move |source| Self::Kube { what, source: Box::new(source) }
     }
 
-    /// Somebody else was faster; the next look at the object will be right.
+    /// A concurrent write won; the next reconciliation reads its result.
     fn is_conflict(&self) -> bool {
         let source = match self {
             Self::Kube { source, .. } | Self::Resource(ResourceError::Api { source, .. }) => source,
@@ -121,7 +121,7 @@ impl From<AccountError> for Error {
 }
 
 impl Ctx {
-    /// Access with the permissions that a plan of the group's namespace is applied with: the manager's own, or those of the
+    /// Access with the permissions for plans of the group's namespace: the manager's own, or those of the
     /// ServiceAccount that the group names.
     pub(crate) async fn resources_for(
         &self,
@@ -164,13 +164,13 @@ impl Ctx {
         })
     }
 
-    /// Whether this replica may write. Those that do not lead read catalogs, to be warm, and keep quiet about them.
+    /// Whether this replica may write. Followers load catalogs, to be ready, and do not report them.
     pub(crate) fn leads(&self) -> bool {
-        // Beside another OLM nobody of ours writes.
+        // While another OLM runs, no replica writes.
         self.fence.leads() && self.standby.reason().is_none()
     }
 
-    /// Tells `kubectl describe` about it. Best effort: an event that is lost must not stop the work.
+    /// Records an event. Best effort: a lost event must not stop the reconciliation.
     pub(crate) async fn event<K>(&self, object: &K, warning: bool, reason: &str, note: &str)
     where
         K: Resource<DynamicType = ()>,
@@ -190,17 +190,17 @@ impl Ctx {
         }
     }
 
-    /// Returns when the cluster has been seen once. Whoever decides about a namespace reads all of it, and what one controller has opened
-    /// the others find: they begin together, so those that ask for no parts of versions wait for them too. Should parts not come, then
-    /// not for long.
+    /// Returns when the cluster has been read once. A decision about a namespace reads all of it, and the
+    /// controllers share opened namespaces: they start together, so those that need no parts of versions wait
+    /// for them too, at most [`TOGETHER`].
     pub(crate) async fn seen(&self) {
         self.stores.synced().await;
         let _ = tokio::time::timeout(TOGETHER, self.parts.filled()).await;
     }
 
-    /// Writes a status, but only when it says something new: a write would wake every watcher.
+    /// Writes a changed status; an unchanged one is not written, since a write would wake every watcher.
     ///
-    /// A merge patch of the whole status: fields that are gone must be named as null, so they are.
+    /// The merge patch names removed fields as null.
     pub(crate) async fn write_status<K, S>(&self, object: &K, old: Option<&S>, new: &S) -> Result<bool, Error>
     where
         K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
@@ -213,7 +213,7 @@ impl Ctx {
         self.status(object, old, new, None).await
     }
 
-    /// The same, where it holds only for the object as it was looked at.
+    /// As [`Self::write_status`], conditional on the version of the object that was read.
     pub(crate) async fn promise_status<K, S>(
         &self,
         object: &K,
@@ -283,7 +283,7 @@ fn merge_patch(old: &serde_json::Value, new: &serde_json::Value) -> serde_json::
     patch.into()
 }
 
-/// Runs a controller until shutdown. Errors are logged, counted and tried again with back-off, for ever.
+/// Runs a controller until shutdown. Errors are logged, counted and retried with back-off, without limit.
 pub(crate) async fn drive<K, F, Fut>(
     name: &'static str,
     controller: Controller<K>,
@@ -303,7 +303,7 @@ pub(crate) async fn drive<K, F, Fut>(
             let started = Instant::now();
             let key = format!("{name}/{reference}");
             let _running = ctx.health.begin(key.clone());
-            // One id for all lines of one reconciliation, in the logs of all parts.
+            // One id for all log lines of one reconciliation, from all modules.
             let span = tracing::info_span!(
                 "reconcile",
                 controller = name,
@@ -327,7 +327,7 @@ pub(crate) async fn drive<K, F, Fut>(
                 }
                 Err(error) => {
                     let wait = ctx.backoff.failed(&key);
-                    // What somebody else wrote is heard of in a moment.
+                    // The conflicting change arrives by the watch in a moment.
                     let wait = if error.is_conflict() { wait / CONFLICT } else { wait };
                     if error.is_conflict() {
                         tracing::debug!(controller = name, object = %reference, %error, "retrying");

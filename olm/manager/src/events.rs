@@ -1,7 +1,7 @@
-//! Reasons of events, which other programs may rely on. `docs/monitoring.md` has the same table; a test holds the two together, and
-//! another looks that nothing else is told.
+//! Reasons of events, which other programs may rely on. `docs/monitoring.md` has the same table; one test
+//! compares the two, and another verifies that no other reason is emitted.
 
-/// What is told about a kind of object.
+/// An event reason of a kind of object.
 pub(crate) struct Reason {
     pub(crate) kind: &'static str,
     pub(crate) reason: &'static str,
@@ -17,7 +17,7 @@ const fn warning(kind: &'static str, reason: &'static str, says: &'static str) -
     Reason { kind, reason, warning: true, says }
 }
 
-/// All of them. Where the words are upstream's, so is the meaning.
+/// All reasons. Where the names are upstream's, so is the meaning.
 pub(crate) const REASONS: &[Reason] = &[
     warning("CatalogSource", "SpecInvalidError", "The spec is not valid."),
     warning(
@@ -189,7 +189,7 @@ pub(crate) const REASONS: &[Reason] = &[
 mod tests {
     use super::*;
 
-    /// Text in quotes that stands where an event's reason stands, in all sources of controllers.
+    /// String literals in the position of an event's reason, in all sources of controllers.
     fn emitted() -> Vec<(std::path::PathBuf, String)> {
         let mut out = Vec::new();
         let mut folders = vec![std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];

@@ -1,8 +1,8 @@
 //! Whether this replica may write: only while it is certain that no other one does.
 //!
-//! A lease that is renewed is certain for a time that is counted from *before* the renewal was sent, by a clock that only
-//! ever runs forward and that goes on while the machine sleeps. Another replica takes over later than that, however its
-//! clocks and ours are set.
+//! A renewed lease is certain for a time that is counted from *before* the renewal was sent, by a monotonic
+//! clock that continues while the machine sleeps. Another replica takes over later than that, independent of
+//! the clock settings of both machines.
 
 use std::time::{Duration, Instant};
 
@@ -10,25 +10,25 @@ use tokio::sync::watch;
 
 use crate::clock::Clock;
 
-/// Up to when writes are certain to be ours alone.
+/// How long writes are certain to be exclusive.
 #[derive(Debug, Clone, Copy)]
 enum State {
-    /// Never held, or over.
+    /// Never held, or expired.
     Closed,
-    /// Nobody else can be there: there is no election.
+    /// Exclusive without an election.
     Open,
     Until {
         deadline: Instant,
-        /// The same by the clock that counts sleep: what it showed at the start, and for how long it is good.
+        /// The same by the clock that counts sleep: its value at the start, and the validity.
         awake: Option<(Duration, Duration)>,
     },
 }
 
-/// Shared by the elector, which opens and closes it, and the client, which asks it before every write.
+/// Shared by the elector, which opens and closes it, and the client, which checks it before every write.
 #[derive(Debug)]
 pub(crate) struct Fence {
     state: watch::Sender<State>,
-    /// Whether another replica was seen to lead.
+    /// Whether another replica was observed to lead.
     follows: watch::Sender<bool>,
     clock: Clock,
 }
@@ -60,30 +60,29 @@ impl Fence {
         Moment { at: self.clock.now(), boot: since_boot() }
     }
 
-    /// For good: there is no election.
+    /// Permanently: there is no election.
     pub(crate) fn open(&self) {
         self.state.send_replace(State::Open);
     }
 
-    /// For this long from the moment at which the lease was asked for.
+    /// For this long from the moment at which the lease was requested.
     pub(crate) fn extend(&self, asked: Moment, valid: Duration) {
         let awake = asked.boot.map(|boot| (boot, valid));
         self.state.send_replace(State::Until { deadline: asked.at + valid, awake });
     }
 
-    /// Another replica leads.
     pub(crate) fn follow(&self) {
         self.follows.send_replace(true);
     }
 
-    /// Returns when another replica was seen to lead.
+    /// Returns when another replica was observed to lead.
     pub(crate) async fn follows(&self) {
         let mut follows = self.follows.subscribe();
         // The sender lives as long as `self`.
         let _ = follows.wait_for(|follows| *follows).await;
     }
 
-    /// From now on, whatever was promised before.
+    /// From now on, whatever was valid before.
     pub(crate) fn close(&self) {
         self.state.send_replace(State::Closed);
     }
@@ -102,7 +101,7 @@ impl Fence {
         }
     }
 
-    /// Returns when this replica may not write any more; at once when it may not now.
+    /// Returns when this replica may no longer write; at once when it may not now.
     pub(crate) async fn lost(&self) {
         let mut changes = self.state.subscribe();
         loop {
@@ -118,7 +117,7 @@ impl Fence {
                 }
             };
             tokio::select! {
-                // A renewal that came in time counts, however late it is noticed.
+                // A renewal in time counts, however late it is observed.
                 biased;
                 // The sender lives as long as `self`.
                 _ = changes.changed() => {}
@@ -127,7 +126,7 @@ impl Fence {
         }
     }
 
-    /// Tells every time the right to write begins.
+    /// Yields every time the right to write begins.
     pub(crate) fn begins(&self) -> impl futures::Stream<Item = ()> + Send + use<> {
         let changes = tokio_stream::wrappers::WatchStream::new(self.state.subscribe());
         let mut led = false;
@@ -140,7 +139,7 @@ impl Fence {
     }
 }
 
-/// Time since the machine was started, the time that it slept included; hundredths of a second are all it tells.
+/// Time since the boot of the machine, sleep included, in hundredths of a second.
 fn since_boot() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/uptime").ok()?;
     Duration::try_from_secs_f64(text.split_whitespace().next()?.parse().ok()?).ok()
@@ -165,7 +164,7 @@ mod tests {
         clock.pass(VALID - Duration::from_millis(100)).await;
         assert!(fence.leads());
 
-        // then it is over by itself, not when somebody looks
+        // then it expires without an access
         clock.pass(Duration::from_millis(100)).await;
         assert!(!fence.leads());
         fence.lost().await;

@@ -1,4 +1,4 @@
-//! The controllers' way to the API server: fenced, limited in time, and counted.
+//! The controllers' client for the API server: fenced, limited in time, and counted.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,11 +12,11 @@ use crate::{fence::Fence, metrics::Metrics};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// No request but a watch takes this long; an API server that hangs must not hang a reconciliation for ever. kube-apiserver
-/// itself gives up after a minute.
+/// Time limit of every request but watches, so that a hanging API server does not block a reconciliation
+/// forever. kube-apiserver itself times out after a minute.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Another replica may lead: nothing was sent, or its answer was not waited for.
+/// Another replica may lead: the request was not sent, or its response was not awaited.
 #[derive(Debug, thiserror::Error)]
 #[error("this replica does not hold the lease and may not write")]
 pub(crate) struct Fenced;
@@ -77,7 +77,7 @@ async fn send(
     answer
 }
 
-/// What is done, as far as it matters here. Reviews are created and change nothing.
+/// The verb for the fence and the metrics. Reviews are created and change nothing.
 fn verb(request: &Request<Body>) -> &'static str {
     match *request.method() {
         Method::GET | Method::HEAD | Method::OPTIONS => {
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use crate::clock::Clock;
 
-    /// A server that answers each request once it is told to, and counts them.
+    /// A server that answers each request on a permit, and counts the requests.
     fn server(answers: Arc<tokio::sync::Semaphore>, asked: Arc<AtomicUsize>) -> Client {
         let service = tower::service_fn(move |_: Request<Body>| {
             let (answers, asked) = (Arc::clone(&answers), Arc::clone(&asked));
@@ -140,7 +140,7 @@ mod tests {
         }
         assert_eq!(asked.load(Ordering::SeqCst), 1);
 
-        // when it leads and the server takes longer than the lease is good for
+        // when it leads and the server takes longer than the lease is valid
         fence.extend(fence.moment(), Duration::from_secs(10));
         let write =
             tokio::spawn(async move { client.send(request("PATCH", "/api/v1/namespaces/a/pods/b")).await });
@@ -148,7 +148,7 @@ mod tests {
         assert!(!write.is_finished());
         clock.pass(Duration::from_millis(100)).await;
 
-        // then the answer is not waited for
+        // then the response is not awaited
         assert!(write.is_finished());
         let error = write.await.unwrap().unwrap_err();
         assert!(said(&error).contains("does not hold the lease"), "{error}");

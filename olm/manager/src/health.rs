@@ -1,4 +1,4 @@
-//! Whether the loops still turn: what liveness is about, and nothing else is.
+//! Liveness: detects reconcile loops that are stuck.
 
 use std::{
     collections::HashMap,
@@ -9,18 +9,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A reconciliation makes a few dozen requests of a minute at the most each, nearly always of milliseconds; one that takes this
-/// long has stopped, and only a restart helps. An API server that is away makes reconciliations fail, not hang.
+/// A reconciliation makes a few dozen requests of at most a minute each, nearly always of milliseconds; one
+/// that takes this long is stuck, and only a restart helps. An unreachable API server makes reconciliations
+/// fail, not hang.
 const STUCK: Duration = Duration::from_secs(15 * 60);
 
-/// Reconciliations that are being done.
+/// Running reconciliations.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     running: Mutex<HashMap<u64, (String, Instant)>>,
     next: AtomicU64,
 }
 
-/// One of them, until it is dropped.
+/// A running reconciliation, until it is dropped.
 pub(crate) struct Running {
     health: Arc<Health>,
     id: u64,
@@ -40,7 +41,7 @@ impl Health {
         Running { health: Arc::clone(self), id }
     }
 
-    /// What has stopped by now, and for how long it has been at it.
+    /// A stuck reconciliation, and for how long it has been running.
     pub(crate) fn stuck(&self, now: Instant) -> Option<(String, Duration)> {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let (what, since) = running.values().min_by_key(|(_, since)| *since)?;

@@ -1,5 +1,5 @@
-//! The manager's HTTP port: probes, metrics, and the catalogs it has loaded. Probes are open to everyone; all else needs a
-//! bearer token and a right ([`guard`]).
+//! The manager's HTTP port: probes, metrics, and the loaded catalogs. Probes are open to everyone; all else
+//! needs a bearer token and a right ([`guard`]).
 
 mod guard;
 mod listener;
@@ -25,14 +25,15 @@ use tokio::sync::Semaphore;
 
 use crate::{context::Ctx, metrics::Seen, reviews::User};
 
-/// Bundles that are handed out at a time: each may wait for a registry. Whoever comes on top is sent away at once.
+/// Concurrent bundle requests: each may wait for a registry. Further ones are refused at once.
 const BUNDLES: usize = 16;
 
-/// What the port answers from.
+/// The state that the port serves.
 #[derive(Clone)]
 pub(crate) struct Serving {
     pub(crate) ctx: Arc<Ctx>,
-    /// Whether every CatalogSource that there was at the start has been looked at, and what the controllers watch was seen.
+    /// Whether every CatalogSource present at the start was read once, and the controllers' watches are
+    /// synced.
     pub(crate) ready: Arc<AtomicBool>,
 }
 
@@ -49,7 +50,7 @@ pub(crate) fn router(serving: Serving) -> Router {
     });
     let signatures = get(move |state, path, query| signatures(state, path, query, Arc::clone(&slots)));
     let catalogs = Router::new()
-        // The names are those that the other routes below /catalogs have at the same place.
+        // The parameter names match those of the other routes below /catalogs.
         .route("/catalogs/{first}/{second}/api/v1/bundles/{package}/{bundle}", bundles)
         .route("/catalogs/{first}/{second}/api/v1/signatures/{package}/{bundle}", signatures)
         .with_state(serving.clone())
@@ -71,7 +72,8 @@ pub(crate) fn router(serving: Serving) -> Router {
         .merge(guarded)
 }
 
-/// Alive is a process whose loops turn. Anything else, such as an API server that is away, a restart would not help.
+/// A process with running loops is alive. Other failures, such as an unreachable API server, are not fixed by
+/// a restart.
 async fn healthz(State(serving): State<Serving>) -> Response {
     match serving.ctx.health.stuck(std::time::Instant::now()) {
         None => "ok\n".into_response(),
@@ -82,7 +84,7 @@ async fn healthz(State(serving): State<Serving>) -> Response {
     }
 }
 
-/// Ready is who can answer. Leading has nothing to do with it: the others have the catalogs as well.
+/// Ready means able to serve. Followers are ready too: they have loaded the catalogs.
 async fn readyz(State(serving): State<Serving>) -> Response {
     if !serving.ready.load(Ordering::Relaxed) {
         return (StatusCode::SERVICE_UNAVAILABLE, "loading catalogs\n").into_response();
@@ -116,7 +118,7 @@ async fn index(State(serving): State<Serving>, Extension(user): Extension<User>)
     }
 }
 
-/// A bundle of a catalog that is named in a path: namespace and name of the catalog, package, bundle.
+/// Parameters of a bundle's path: namespace and name of the catalog, package, bundle.
 type BundlePath = Path<(String, String, String, String)>;
 
 fn not_found(what: &str) -> Response {
@@ -149,7 +151,7 @@ fn busy() -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, retry, "too many concurrent requests\n").into_response()
 }
 
-/// The document of a bundle with its manifests inside: for those who may not pull its image themselves.
+/// The document of a bundle with its manifests inside, for clients that may not pull its image.
 async fn bundle(State(serving): State<Serving>, path: BundlePath, slots: Arc<Semaphore>) -> Response {
     let Ok(_slot) = slots.try_acquire() else { return busy() };
     let (loaded, entry) = match entry(&serving, path).await {
@@ -172,7 +174,8 @@ struct ImageQuery {
     image: String,
 }
 
-/// The signatures of an image of the catalog or of the bundle, unverified: for clients without credentials for the registry.
+/// The signatures of an image of the catalog or of the bundle, unverified: for clients without credentials
+/// for the registry.
 async fn signatures(
     State(serving): State<Serving>,
     path: BundlePath,

@@ -1,8 +1,9 @@
-//! One replica leads: a `coordination.k8s.io` Lease, in the way of client-go.
+//! Leader election with a `coordination.k8s.io` Lease, as in client-go.
 //!
-//! A holder is judged dead by *our* clock only: the lease is taken over when its record has not changed for as
-//! long as it promises to be renewed, measured from when we first saw that record. Wall clocks are written for people and
-//! never read. The lease is released on shutdown and the others watch it, so a rolling update hands over at once.
+//! The death of a holder is judged by *our* clock only: the lease is taken over when its record has not
+//! changed for its whole duration, measured from our first observation of that record. Wall clocks are
+//! written for information and never read. The lease is released on shutdown and the others watch it, so a
+//! rolling update hands over at once.
 
 use std::{
     pin::pin,
@@ -26,13 +27,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{clock::Clock, fence::Fence};
 
-/// How long a lease is valid after its last renewal.
+/// Validity of a lease after its last renewal.
 const DURATION: Duration = Duration::from_secs(15);
-/// A holder that could not renew for this long stops writing, well before anyone else may start.
+/// A holder that fails to renew for this long stops writing, well before another replica may start.
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-/// A third of the validity: idle cost is one small write every five seconds.
+/// A third of the validity: the idle cost is one small write every five seconds.
 const RENEW: Duration = Duration::from_secs(5);
-/// Time between two attempts when one failed, and how long one may take.
+/// Delay between attempts after a failure, and time limit of one.
 const RETRY: Duration = Duration::from_secs(2);
 
 /// The lease of one replica.
@@ -43,7 +44,7 @@ pub(crate) struct Elector {
     fence: Arc<Fence>,
 }
 
-/// What a look at the lease says to do.
+/// The action for an observed lease.
 #[derive(Debug, PartialEq, Eq)]
 enum Decision {
     Create,
@@ -52,7 +53,7 @@ enum Decision {
     Wait,
 }
 
-/// The lease as last seen, and when it was first seen like that.
+/// The observed lease, and when that state was first observed.
 struct Observed {
     lease: Option<Lease>,
     since: Instant,
@@ -76,7 +77,7 @@ impl Observed {
         self.lease = lease;
     }
 
-    /// When the lease may be taken if nothing changes; soon when nothing is known.
+    /// When the lease may be taken without a change; soon when its state is unknown.
     fn expires(&self) -> Instant {
         match self.record() {
             Some(record) if record.holder_identity.is_some() => self.since + valid(record),
@@ -85,11 +86,11 @@ impl Observed {
     }
 }
 
-/// A lease that was taken: what the API server has of it.
+/// A lease that was taken, as stored by the API server.
 pub(crate) struct Held(Lease);
 
 impl Elector {
-    /// The client must not be behind the fence: it is the elector that opens it.
+    /// The client must not be behind the fence: the elector opens it.
     pub(crate) fn new(
         client: Client,
         namespace: &str,
@@ -118,7 +119,7 @@ impl Elector {
             }
             let mut free = false;
             while !free {
-                // Also after a failure it is not tried again and again.
+                // The minimum delay also applies after failures.
                 let next = observed.expires().max(clock.now() + RETRY / 2);
                 tokio::select! {
                     () = shutdown.cancelled() => return None,
@@ -129,7 +130,7 @@ impl Elector {
                             free = self.decide(&observed) != Decision::Wait;
                         }
                         Some(Ok(watcher::Event::Delete(_))) => free = true,
-                        // Without the watch the timer above is all there is.
+                        // Without the watch, the timer above triggers the attempts.
                         Some(Ok(watcher::Event::Init | watcher::Event::InitDone) | Err(_)) | None => {}
                     }
                 }
@@ -137,8 +138,8 @@ impl Elector {
         }
     }
 
-    /// Keeps the lease until shutdown (then releases it and returns `true`) or until it is lost (`false`): the fence is
-    /// closed then.
+    /// Keeps the lease until shutdown (then releases it and returns `true`) or until it is lost (`false`):
+    /// the fence is closed then.
     pub(crate) async fn hold(&self, held: Held, shutdown: &CancellationToken) -> bool {
         let clock = self.fence.clock();
         let mut lease = held.0;
@@ -198,11 +199,11 @@ impl Elector {
         Ok(held.map(Held))
     }
 
-    /// Renews what is held; `None` when it is another's by now.
+    /// Renews the lease; `None` when another replica holds it.
     async fn renew(&self, lease: &Lease) -> Result<Option<Lease>, kube::Error> {
         match ours(self.write(lease.clone()).await) {
             Ok(Some(lease)) => return Ok(Some(lease)),
-            // It changed since: perhaps by a renewal of ours whose answer did not arrive.
+            // It changed since: perhaps by a renewal of ours whose response was lost.
             Ok(None) => {}
             Err(kube::Error::Api(status)) if status.is_not_found() => return ours(self.create().await),
             Err(error) => return Err(error),
@@ -223,7 +224,7 @@ impl Elector {
         self.api.create(&PostParams::default(), &lease).await
     }
 
-    /// The resourceVersion that was read goes back: of two that try, the server lets one through.
+    /// Conditional on the resourceVersion: of two concurrent writes, the server accepts one.
     async fn write(&self, mut lease: Lease) -> Result<Lease, kube::Error> {
         lease.spec = Some(self.record(lease.spec.as_ref()));
         self.api.replace(&self.name, &PostParams::default(), &lease).await
@@ -243,7 +244,7 @@ impl Elector {
         }
     }
 
-    /// Gives the lease back. Best effort: if it fails, the next leader waits for the lease to run out.
+    /// Releases the lease. Best effort: if it fails, the next leader waits for its expiry.
     async fn release(&self, mut lease: Lease) {
         self.fence.close();
         let released = |lease: &mut Lease| {
@@ -258,7 +259,7 @@ impl Elector {
             if written.is_some() {
                 return Ok(());
             }
-            // A renewal of ours whose answer did not arrive, or another's.
+            // A renewal of ours whose response was lost, or another replica's.
             let Some(mut current) = self.api.get_opt(&self.name).await? else { return Ok(()) };
             let holder = current.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
             if holder == Some(&self.identity) {
@@ -275,7 +276,7 @@ impl Elector {
     }
 }
 
-/// What was written; `None` when somebody else was faster.
+/// The written lease; `None` on a conflict.
 fn ours(written: Result<Lease, kube::Error>) -> Result<Option<Lease>, kube::Error> {
     match written {
         Ok(lease) => Ok(Some(lease)),
@@ -284,7 +285,7 @@ fn ours(written: Result<Lease, kube::Error>) -> Result<Option<Lease>, kube::Erro
     }
 }
 
-/// How long a record promises to be renewed. One that does not say so is good for as long as ours.
+/// The duration of a record. One without a duration is valid for as long as ours.
 fn valid(record: &LeaseSpec) -> Duration {
     let seconds = record.lease_duration_seconds.and_then(|s| u64::try_from(s).ok());
     seconds.map_or(DURATION, Duration::from_secs)

@@ -1,4 +1,5 @@
-//! The manager: the controllers of `operators.coreos.com`, and the port that serves catalogs, metrics and webhooks.
+//! The manager: the controllers of `operators.coreos.com`, and the ports for catalogs, metrics, webhooks and
+//! the PackageManifests API. Engine and operations are crates of their own (`olm-engine`, `olm-ops`).
 
 mod adoption;
 mod audit;

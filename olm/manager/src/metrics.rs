@@ -1,6 +1,6 @@
-//! What the manager counts and sees, as Prometheus text. Labels carry names of objects and words of closed sets, never a
-//! user's free text; what is said of an object goes when the object goes, because it is read from what the
-//! controllers know of the cluster at that moment.
+//! The manager's counters and gauges as Prometheus text. Labels carry names of objects and values of closed
+//! sets, never a user's free text. Series of an object disappear with the object, because they are read from
+//! the stores at each scrape.
 
 mod families;
 mod page;
@@ -46,12 +46,12 @@ struct Count {
     time: Duration,
 }
 
-/// What else a page is made of.
+/// Further inputs of a page.
 pub(crate) struct Seen<'a> {
     pub(crate) catalogs: &'a CatalogStore,
     pub(crate) stores: &'a Stores,
     pub(crate) leading: bool,
-    /// Objects that are tried again.
+    /// Number of objects that are being retried.
     pub(crate) retrying: usize,
     pub(crate) now: Timestamp,
 }
@@ -73,12 +73,12 @@ impl Metrics {
         add(&self.reconciles, (controller, result), took);
     }
 
-    /// One finished look at a catalog's source. `result` is `ok` or the code of the failure.
+    /// One finished read of a catalog's source. `result` is `ok` or the code of the failure.
     pub(crate) fn fetched(&self, result: &'static str, took: Duration) {
         add(&self.fetches, result, took);
     }
 
-    /// One question to the engine. `outcome` is upstream's `succeeded` or `failed`.
+    /// One resolution. `outcome` is upstream's `succeeded` or `failed`.
     pub(crate) fn resolved(&self, outcome: &'static str, took: Duration) {
         add(&self.resolutions, outcome, took);
     }
@@ -88,7 +88,7 @@ impl Metrics {
         *lock(&self.requests).entry((verb, code)).or_default() += 1;
     }
 
-    /// What the API server remarked on a write.
+    /// Warnings of the API server about a write.
     pub(crate) fn warned(&self, warnings: usize) {
         self.warnings.fetch_add(warnings as u64, Ordering::Relaxed);
     }
@@ -98,7 +98,7 @@ impl Metrics {
         self.warnings.load(Ordering::Relaxed)
     }
 
-    /// A version gives way to a newer one.
+    /// A version is replaced by a newer one.
     pub(crate) fn upgraded(&self) {
         self.upgrades.fetch_add(1, Ordering::Relaxed);
     }
@@ -108,7 +108,7 @@ impl Metrics {
         lock(&self.syncs).count(subscription);
     }
 
-    /// When the certificate of an operator's Deployment runs out, in Unix time; `None` forgets it.
+    /// When the certificate of an operator's Deployment expires, in Unix time; `None` removes the series.
     pub(crate) fn certificate_expires(&self, namespace: &str, deployment: &str, at: Option<i64>) {
         let key = (namespace.to_owned(), deployment.to_owned());
         let mut certificates = lock(&self.certificates);
@@ -212,7 +212,7 @@ impl Metrics {
     }
 }
 
-/// Conditions of a Subscription that are true when something is wrong.
+/// Conditions of a Subscription that are true on a problem.
 pub(crate) const TROUBLES: [&str; 5] = [
     names::CONDITION_CATALOG_SOURCES_UNHEALTHY,
     names::CONDITION_RESOLUTION_FAILED,
@@ -248,7 +248,7 @@ fn catalogs(page: &mut Page, seen: &Seen<'_>) {
 
 type Gauge = (&'static str, fn(&Entry, Timestamp) -> Option<f64>);
 
-/// What is said of every CatalogSource; of what is not known, nothing.
+/// Gauges of every CatalogSource; unknown values have no series.
 const GAUGES: [Gauge; 7] = [
     ("catalogsource_ready", |entry, _| {
         Some(f64::from(u8::from(entry.loaded.is_some() && entry.problem.is_none())))

@@ -1,7 +1,8 @@
-//! Authentication and authorization of requests to the manager, delegated to the API server by TokenReview and
-//! SubjectAccessReview. The catalogs' port and the PackageManifests API use the same code.
+//! Authentication and authorization of requests to the manager, delegated to the API server by TokenReview
+//! and SubjectAccessReview. The catalogs' port and the PackageManifests API use the same code.
 //!
-//! Answers are cached for [`TTL`], as aggregated API servers and kube-rbac-proxy do. Failed reviews are not cached.
+//! Answers are cached for [`TTL`], as in aggregated API servers and kube-rbac-proxy. Failed reviews are not
+//! cached.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -20,17 +21,17 @@ use kube::{Api, Client, api::PostParams};
 use olm_engine::{catalogs::CatalogRef, site::MANAGER};
 use sha2::{Digest as _, Sha256};
 
-/// The default of `k8s.io/apiserver` for delegated authentication and authorization. A deleted account or a revoked role
-/// takes effect after this time at the latest.
+/// The default of `k8s.io/apiserver` for delegated authentication and authorization. A deleted account or a
+/// revoked role takes effect after this time at the latest.
 const TTL: Duration = Duration::from_secs(10);
 /// Cached answers of each kind. When the cache is full, the oldest answer is dropped.
 const MOST_CACHED: usize = 1024;
-/// Longer tokens are not sent to the API server: its own limit for all headers is 1 MiB, real tokens have 1 to 4 KiB.
+/// Longer tokens are not sent to the API server: its own limit for all headers is 1 MiB, real tokens have 1 to
+/// 4 KiB.
 const LONGEST_TOKEN: usize = 16 << 10;
 /// Kubernetes' servers authorize every request of its members without a review.
 const MASTERS: &str = "system:masters";
 
-/// An authenticated user.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct User {
     pub(crate) name: String,
@@ -71,7 +72,6 @@ impl Act {
     }
 }
 
-/// Why a request is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// The token is not valid.
@@ -96,7 +96,8 @@ impl Reviews {
         Self { client, users: Mutex::default(), rights: Mutex::default() }
     }
 
-    /// The user of a bearer token. Tokens for the API server and tokens with the audience `olm-manager` are accepted.
+    /// The user of a bearer token. Tokens for the API server and tokens with the audience `olm-manager` are
+    /// accepted.
     ///
     /// # Errors
     /// [`Refusal`]
@@ -128,7 +129,8 @@ impl Reviews {
             .await
             .map_err(|error| Refusal::Unknown(format!("failed to review the token: {error}")))?;
         let status = review.status.unwrap_or_default();
-        // An authenticator that does not know audiences answers without them: such a token is not bound to this server.
+        // An authenticator without support for audiences returns none: such a token is not bound to this
+        // server.
         let bound = audiences.is_none_or(|wanted| {
             status.audiences.unwrap_or_default().iter().any(|audience| wanted.contains(audience))
         });
@@ -172,7 +174,7 @@ impl Reviews {
 }
 
 impl Reviews {
-    /// Those of some catalogs that a user may read, in the same order.
+    /// The catalogs that a user may read, in the same order.
     ///
     /// # Errors
     /// [`Refusal::Unknown`]

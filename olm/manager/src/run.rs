@@ -28,27 +28,26 @@ use crate::{
     secure,
 };
 
-/// How a manager runs.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Its own namespace: the lease is there, and catalogs there are visible from everywhere.
+    /// Its own namespace: it contains the lease, and catalogs in it are visible from every namespace.
     pub namespace: String,
-    /// Where it serves probes, metrics and catalogs; `None` serves nothing.
+    /// Address of probes, metrics and catalogs; `None` serves nothing.
     pub listen: Option<SocketAddr>,
     /// Its name among replicas: the pod's name.
     pub identity: String,
-    /// Whether it waits for the lease before it does anything; without, it must be the only one.
+    /// Whether to wait for the lease before starting the controllers; without, it must be the only replica.
     pub leader_election: bool,
-    /// Where it keeps catalogs over restarts; `None` is a fresh folder that goes with the process.
+    /// Cache folder of catalogs that survives restarts; `None` is a temporary folder.
     pub cache_dir: Option<PathBuf>,
-    /// How registries are reached.
     pub registries: Registries,
-    /// Where the API server calls it: the webhook that records requests, and PackageManifests; `None` serves neither.
+    /// Address for the API server: the webhook that records requests, and PackageManifests; `None` serves
+    /// neither.
     pub secure_listen: Option<SocketAddr>,
 }
 
 impl Options {
-    /// As the shipped Deployment runs it.
+    /// The options of the shipped Deployment.
     #[must_use]
     pub fn new(identity: impl Into<String>) -> Self {
         Self {
@@ -63,34 +62,31 @@ impl Options {
     }
 }
 
-/// The manager stopped, and not because it was asked to.
+/// The manager stopped without a shutdown request.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Catalogs cannot be kept.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// The port cannot be had.
     #[error("failed to listen on {address}: {source}")]
     Listen { address: SocketAddr, source: std::io::Error },
-    /// Serving ended.
     #[error("failed to serve HTTP: {0}")]
     Serve(std::io::Error),
-    /// Another replica leads now; only a restart makes sure that nothing of the old state is acted on.
+    /// Another replica leads now; only a restart discards all of the old state.
     #[error("lost the lease {0}; another replica leads")]
     LeaseLost(String),
-    /// A controller ended by itself.
+    /// A controller ended unexpectedly.
     #[error("controllers stopped unexpectedly")]
     Stopped,
 }
 
-/// Runs all controllers until `shutdown`. On shutdown, reconciliations that run are finished, within [`STOP`], and the lease is
-/// released.
+/// Runs all controllers until `shutdown`. On shutdown, running reconciliations are finished, within [`STOP`],
+/// and the lease is released.
 ///
-/// Replicas that do not lead read the catalogs all the same: they serve them, and take over warm.
+/// Followers load and serve the catalogs as well, so that they take over without a delay.
 ///
 /// # Errors
-/// [`Error`] when the cache or the port cannot be had, the lease is lost or a controller ends. The process should then exit: whoever
-/// supervises it starts it again, and it carries on from what is on the cluster.
+/// [`Error`] when the cache or the port is unavailable, the lease is lost or a controller ends. The process
+/// should then exit: its supervisor restarts it, and it resumes from the state of the cluster.
 pub async fn run(client: Client, options: Options, shutdown: CancellationToken) -> Result<(), Error> {
     let client = olm_client::with_statuses(client);
     let ctx = Arc::new(Ctx::new(client.clone(), &options)?);
@@ -100,7 +96,7 @@ pub async fn run(client: Client, options: Options, shutdown: CancellationToken) 
     let http = serve(options.listen, serving.clone(), stop.clone()).await?;
     let catalogs = tokio::spawn(controllers::catalog_source::run(Arc::clone(&ctx), stop.clone()));
     let ready = tokio::spawn(ready(Arc::clone(&ctx), serving.ready, stop.clone()));
-    // However this ends, nothing of it goes on: in a test the process lives on.
+    // All tasks are aborted on return: in a test the process continues.
     let _tasks = [AbortOnDrop(catalogs.abort_handle()), AbortOnDrop(ready.abort_handle())];
     let secure = secure(options.secure_listen, Arc::clone(&ctx), stop.clone());
     let lead = lead(client, options, ctx, stop.clone());
@@ -173,13 +169,13 @@ async fn serve(
     })
 }
 
-/// How long reconciliations that run may take to end. A rolling update hands over within two seconds, this included; what is
-/// cut off is carried on by the next leader, as after any crash.
+/// Time limit for running reconciliations on shutdown. A rolling update hands over within two seconds, this
+/// included; the next leader resumes interrupted ones, as after any crash.
 const STOP: Duration = Duration::from_millis(1_500);
 
 async fn lead(client: Client, options: Options, ctx: Arc<Ctx>, stop: CancellationToken) -> Result<(), Error> {
     let fence = Arc::clone(&ctx.fence);
-    // Not by the client of the controllers: that one cannot write before the lease is held.
+    // Not the controllers' client: that one cannot write before the lease is held.
     let elector = Elector::new(client, &options.namespace, MANAGER, &options.identity, Arc::clone(&fence));
     let held = if options.leader_election {
         let Some(held) = elector.acquire(&stop).await else { return Ok(()) };
@@ -188,7 +184,7 @@ async fn lead(client: Client, options: Options, ctx: Arc<Ctx>, stop: Cancellatio
         fence.open();
         None
     };
-    // The lease is given back only when the last write is done.
+    // The lease is released only after the last write.
     let (work, released) = (CancellationToken::new(), CancellationToken::new());
     let mut controllers = tokio::spawn(adoption::guarded(ctx, work.clone(), controllers));
     let _abort = AbortOnDrop(controllers.abort_handle());
@@ -221,7 +217,7 @@ async fn controllers(ctx: Arc<Ctx>, stop: CancellationToken) {
     use controllers::{
         csv, install_plan, olm_config, operator, operator_condition, operator_group, orphans, subscription,
     };
-    // A task each: none waits while another reads or decides. They go with this.
+    // One task per feed, so that none waits while another reads or decides. They are aborted on return.
     let mut tasks = JoinSet::new();
     for feed in ctx.stores.feeds(&ctx.client).into_iter().chain(ctx.parts.feeds(&ctx.client)) {
         let stop = stop.clone();
@@ -242,19 +238,20 @@ async fn controllers(ctx: Arc<Ctx>, stop: CancellationToken) {
     tasks.spawn(olm_config::run(ctx, stop));
     while let Some(ended) = tasks.join_next().await {
         if let Err(error) = ended {
-            // One that panicked: without it the others would do half of the work. The process ends, and is started anew.
+            // A controller panicked: without it, the others would do half of the work. The process ends and
+            // is restarted.
             tracing::error!(%error, "a controller stopped");
             return;
         }
     }
 }
 
-/// How long being ready waits for the first looks at catalogs. Who asks right after the start finds what is quickly
-/// there; a registry that hangs keeps nobody from the rest.
+/// How long readiness waits for the first reads of catalogs. Most are quick; a registry that hangs does not
+/// keep the replica unready.
 const FIRST_LOOKS: Duration = Duration::from_secs(10);
 
-/// Ready is when every CatalogSource that there is has been looked at, or is taking its time, and a leader's controllers know
-/// what is on the cluster.
+/// Ready means that every existing CatalogSource was read or has exceeded [`FIRST_LOOKS`], and that a
+/// leader's controllers have read the cluster.
 async fn ready(ctx: Arc<Ctx>, ready: Arc<AtomicBool>, stop: CancellationToken) {
     let mut changes = ctx.catalogs.changes();
     let started = Instant::now();
@@ -276,9 +273,9 @@ async fn ready(ctx: Arc<Ctx>, ready: Arc<AtomicBool>, stop: CancellationToken) {
     }
     tokio::select! {
         () = ctx.stores.synced() => {}
-        // Beside another OLM it does nothing, and that is as it should be.
+        // On standby for another OLM it is ready without controllers.
         () = ctx.standby.begun() => {}
-        // Whoever waits for the lease has no controllers, and is ready to take over.
+        // A follower has no controllers, and is ready to take over.
         () = ctx.fence.follows() => {}
     }
     ready.store(true, Ordering::Relaxed);

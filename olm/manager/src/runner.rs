@@ -1,7 +1,7 @@
-//! Runs a controller: which objects are looked at when, and how many at a time.
+//! The work queue of a controller: which objects are reconciled when, and how many concurrently.
 //!
-//! kube's own keeps each object twice more beside the store, under names of several strings each; of ten thousand that is tens of
-//! megabytes. Here an object is one short text until it is its turn.
+//! kube's own keeps each object twice in addition to the store, under keys of several strings each; for ten
+//! thousand objects that is tens of megabytes. Here an object is one short string until it is reconciled.
 
 mod agenda;
 #[cfg(test)]
@@ -24,51 +24,51 @@ use tokio_util::sync::CancellationToken;
 
 use agenda::Agenda;
 
-/// `NAMESPACE/NAME` of an object; nothing before the slash where it is in no namespace. Neither has a slash in it.
+/// `NAMESPACE/NAME` of an object; no namespace for a cluster-wide one. Neither part contains a slash.
 pub(crate) type Key = Arc<str>;
 
 pub(crate) fn key(namespace: &str, name: &str) -> Key {
     format!("{namespace}/{name}").into()
 }
 
-/// What to do about an object that was looked at.
+/// When to reconcile an object again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Action(Option<Duration>);
 
 impl Action {
-    /// Look again after this time, if nothing wakes it before.
+    /// Reconcile again after this time, unless an event wakes it before.
     pub(crate) fn requeue(after: Duration) -> Self {
         Self(Some(after))
     }
 
-    /// Look again when something wakes it.
+    /// Reconcile again on the next event.
     pub(crate) fn await_change() -> Self {
         Self(None)
     }
 }
 
-/// Where a controller finds its objects.
+/// The source of a controller's objects.
 pub(crate) trait Objects<K>: Send + Sync {
     fn find(&self, namespace: &str, name: &str) -> Option<Arc<K>>;
 
     fn keys(&self) -> Vec<Key>;
 }
 
-/// What is to be looked at.
+/// The objects to reconcile.
 enum Wake {
     One(Key),
     All,
 }
 
-/// The objects of a kind, and what wakes them. An object is looked at by one at a time; what wakes it meanwhile has it looked at
-/// once more.
+/// The objects of a kind, and their triggers. An object is reconciled by one task at a time; a trigger
+/// meanwhile causes one more run.
 pub(crate) struct Controller<K> {
     objects: Arc<dyn Objects<K>>,
     wakes: SelectAll<BoxStream<'static, Wake>>,
 }
 
 impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Controller<K> {
-    /// Of these objects, which `changed` tells of.
+    /// A controller of these objects; `changed` yields the changed ones.
     pub(crate) fn new(
         objects: Arc<dyn Objects<K>>,
         changed: impl Stream<Item = Key> + Send + 'static,
@@ -76,7 +76,7 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Controller<K> {
         Self { objects, wakes: stream::select_all([changed.map(Wake::One).boxed()]) }
     }
 
-    /// Has those looked at that the stream names.
+    /// Reconciles the objects of the stream.
     pub(crate) fn reconcile_on(mut self, wakes: impl Stream<Item = ObjectRef<K>> + Send + 'static) -> Self {
         let one = |object: ObjectRef<K>| {
             Wake::One(key(object.namespace.as_deref().unwrap_or_default(), &object.name))
@@ -85,14 +85,14 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Controller<K> {
         self
     }
 
-    /// Has all of them looked at whenever the stream says so.
+    /// Reconciles all objects on each item of the stream.
     pub(crate) fn reconcile_all_on(mut self, wakes: impl Stream<Item = ()> + Send + 'static) -> Self {
         self.wakes.push(wakes.map(|()| Wake::All).boxed());
         self
     }
 
-    /// Looks at objects, so many at a time, until it is to stop; then those that are being looked at come to their end. Each look is a
-    /// task of its own: of what there is to work out, no processor waits for another.
+    /// Reconciles objects, at most `at_once` concurrently, until shutdown; then running reconciliations are
+    /// finished. Each runs in its own task, so that computations use all processors.
     pub(crate) async fn run<F, Fut>(mut self, at_once: usize, shutdown: CancellationToken, look: F)
     where
         F: Fn(Arc<K>) -> Fut + Send + Sync + 'static,
@@ -111,7 +111,7 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Controller<K> {
                     let (namespace, name) = key.split_once('/').unwrap_or(("", &key));
                     let action = match objects.find(namespace, name) {
                         Some(object) => look(object).await,
-                        // It is gone.
+                        // The object is gone.
                         None => Action::await_change(),
                     };
                     (key, action)
@@ -129,7 +129,7 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Controller<K> {
                     }
                     Err(error) => match error.try_into_panic() {
                         Ok(panic) => std::panic::resume_unwind(panic),
-                        // The runtime ends, and all that it runs.
+                        // The runtime is shutting down.
                         Err(_) => return,
                     },
                 },
@@ -139,7 +139,7 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Controller<K> {
                 },
                 Some(()) = OptionFuture::from(due) => agenda.due(Instant::now()),
                 () = shutdown.cancelled(), if !shutdown.is_cancelled() => {}
-                // Nothing is running and nothing can wake anything any more.
+                // Nothing is running and no trigger is left.
                 else => return,
             }
         }

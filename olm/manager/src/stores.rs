@@ -1,8 +1,8 @@
-//! What the controllers know of the cluster at this moment: one watch a kind, for all of them.
+//! The controllers' view of the cluster: one watch per kind, shared by all of them.
 //!
-//! Decisions are made on what is here. It may be older than the cluster, for a moment: so whatever is written says which state it
-//! was decided on (server-side apply, creation under a name that follows from the decision, a resourceVersion), and whatever
-//! cannot be taken back is decided on a live read.
+//! Decisions are made on this state, which may lag behind the cluster. So every write is conditional on the
+//! state that it was decided on (server-side apply, creation under a name derived from the decision, a
+//! resourceVersion), and what cannot be undone is decided on a live read.
 
 mod cached;
 mod compress;
@@ -33,21 +33,24 @@ pub(crate) type Version = ClusterServiceVersion;
 /// Key of the InstallPlans that are not over.
 pub(crate) const OPEN_PLANS: &str = "open";
 
-/// ClusterServiceVersions of one page of a list: they are large, and a page is held whole, and as it came, until it is read.
+/// Page size for ClusterServiceVersions: they are large, and a page is held in memory as received until it is
+/// read.
 const VERSIONS: u32 = 100;
-/// Other objects of one page.
+/// Page size for other objects.
 const PAGE: u32 = 250;
 
 /// The objects that decisions are made on.
 pub(crate) struct Stores {
     pub(crate) subscriptions: Kind<Subscription>,
-    /// Without what only a plan at work is asked for. Those that are not over have the key [`OPEN_PLANS`].
+    /// Without the fields that only a plan in progress needs. Those that are not over have the key
+    /// [`OPEN_PLANS`].
     pub(crate) plans: Kind<InstallPlan>,
-    /// Without the copies that OLM v0 left in other namespaces, and without what nobody reads ([`described`] has all annotations). Keyed by the CRDs and APIServices that they own or need.
+    /// Without the copies that OLM v0 left in other namespaces, and without unused fields ([`described`] has
+    /// all annotations). Keyed by the CRDs and APIServices that they own or need.
     pub(crate) versions: Kind<Version>,
     pub(crate) groups: Kind<OperatorGroup>,
     pub(crate) conditions: Kind<OperatorCondition>,
-    /// Keyed by the labels that say to which OperatorGroups and Operators they belong.
+    /// Keyed by the labels of their OperatorGroups and Operators.
     pub(crate) namespaces: Kind<PartialObjectMeta<Namespace>>,
     pub(crate) policies: Kind<InstallPolicy>,
 }
@@ -83,7 +86,8 @@ impl Default for Stores {
 }
 
 impl Stores {
-    /// What keeps each of them current, for as long as it is polled. To read a page of a list is work of its own: each is for a task.
+    /// The watches that keep the stores current while they are polled. Reading a page of a list takes time:
+    /// each belongs in its own task.
     pub(crate) fn feeds(self: &Arc<Self>, client: &Client) -> [BoxFuture<'static, ()>; 7] {
         fn feed<K: Cached>(
             stores: &Arc<Stores>,
@@ -106,12 +110,12 @@ impl Stores {
         ]
     }
 
-    /// Takes in the answer to a write; of kinds that are not kept, nothing.
+    /// Stores the response of a write; kinds without a store are ignored.
     pub(crate) fn wrote<K: Any>(&self, object: K) {
         fn of<K: Cached>(kind: &Kind<K>, object: Box<dyn Any>) -> Result<(), Box<dyn Any>> {
             object.downcast::<K>().map(|object| kind.wrote(*object))
         }
-        // An error hands the object back: it is of another kind.
+        // An error returns the object: it is of another kind.
         let _ = of(&self.subscriptions, Box::new(object))
             .or_else(|object| of(&self.plans, object))
             .or_else(|object| of(&self.versions, object))
@@ -120,7 +124,7 @@ impl Stores {
             .or_else(|object| of(&self.namespaces, object));
     }
 
-    /// Returns when all of them have seen the cluster once.
+    /// Returns when all stores have read the cluster once.
     pub(crate) async fn synced(&self) {
         tokio::join!(
             self.subscriptions.filled(),
@@ -145,7 +149,7 @@ impl Stores {
         Snapshot::watched(resources, objects).await
     }
 
-    /// The policies that hold in a namespace.
+    /// The policies that apply in a namespace.
     pub(crate) fn policies_in(&self, namespace: &str) -> Policies {
         let all = self.policies.all();
         if all.is_empty() {
@@ -156,7 +160,7 @@ impl Stores {
     }
 }
 
-/// Whether a plan was carried out, or cannot be.
+/// Whether a plan was applied, or never will be.
 pub(crate) fn is_over(plan: &InstallPlan) -> bool {
     let phase = plan.status.as_ref().map(|status| status.phase);
     matches!(phase, Some(InstallPlanPhase::Complete | InstallPlanPhase::Failed))

@@ -1,4 +1,4 @@
-//! Approving plans, and upgrading by it.
+//! Approval of plans, and upgrades by approval.
 
 use std::time::Duration;
 
@@ -20,59 +20,54 @@ use crate::{
 };
 use olm_engine::catalogs::LoadedCatalog;
 
-/// The code with which a plan is refused that is not the one that was reviewed.
+/// The refusal code when the plan differs from the reviewed one.
 pub const PLAN_CHANGED: &str = "plan-changed";
 
-/// How long the manager may take to make a plan for a new Subscription, or for another version.
+/// Time limit for the manager to make a plan for a new Subscription, or for another version.
 const PLANNING: Duration = Duration::from_secs(10);
-/// Between two looks whether there is one.
+/// Poll interval.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// A plan that is approved now.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Approved {
-    /// Namespace of the InstallPlan.
     pub namespace: String,
-    /// Name of the InstallPlan.
     pub plan: String,
     pub package: String,
-    /// The ClusterServiceVersion that it brings.
+    /// The ClusterServiceVersion that the plan installs.
     pub csv: String,
     pub digest: String,
     /// What the plan does, in one line.
     pub summary: String,
-    /// Whether it was approved before.
+    /// Whether it was approved before this call.
     pub already: bool,
 }
 
-/// What an upgrade did.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase", tag = "result")]
 pub enum Upgraded {
-    /// The plan that waited is approved.
     Approved(Approved),
-    /// A plan is being carried out already.
+    /// A plan is being applied already.
     InProgress {
-        /// The InstallPlan.
         plan: String,
-        /// The ClusterServiceVersion that it brings.
+        /// The ClusterServiceVersion that the plan installs.
         csv: String,
     },
-    /// There is nothing newer.
+    /// No newer version is available.
     Latest {
-        /// The version that is installed.
         version: String,
     },
 }
 
-/// Approves a plan by its name, or the waiting plan of a Subscription or package; that of one that is new is waited for.
+/// Approves a plan by its name, or the pending plan of a Subscription or package. For a new Subscription, the
+/// call waits until its plan exists.
 ///
-/// With a `digest`, exactly that content is approved; approving twice is fine.
+/// With a `digest`, exactly that content is approved. Approving an approved plan is no error.
 ///
 /// # Errors
-/// [`Error::NotFound`] when no plan waits; [`Error::Refused`] with code `plan-changed` when the digest is not the
-/// plan's, or somebody changed the plan at the same moment.
+/// [`Error::NotFound`] when no plan is pending; [`Error::Refused`] with code `plan-changed` when the digest
+/// is not the plan's, or when the plan changed concurrently.
 pub async fn approve(
     client: &Client,
     namespace: Option<&str>,
@@ -101,7 +96,7 @@ pub async fn approve(
     approve_plan(client, &world, &plan, digest).await
 }
 
-/// Whether it is a Subscription for which the manager has chosen nothing yet.
+/// Whether it is a Subscription for which the manager has chosen no version yet.
 fn is_being_planned(world: &World, target: &str) -> bool {
     let new = |view: View| view.plan.is_none() && view.csv.is_none() && view.status().0 == Status::Installing;
     world.find(target).is_ok_and(new)
@@ -109,7 +104,7 @@ fn is_being_planned(world: &World, target: &str) -> bool {
 
 fn waiting_plan(world: &World, target: &str, digest: Option<&str>) -> Result<InstallPlan, Error> {
     if target.starts_with("install-") {
-        // It was reviewed under that name, and is gone: another plan took its place.
+        // The reviewed plan is gone: another plan replaced it.
         let names: Vec<String> =
             world.plans.iter().filter(|p| !p.spec.approved).map(ResourceExt::name_any).collect();
         return Err(match digest {
@@ -155,7 +150,7 @@ async fn approve_plan(
                 names::ANNOTATION_APPROVED_BY_GROUPS: groups.join("\n"),
             });
         }
-        // Only the plan that was read: the precondition makes approving one content of it.
+        // The precondition binds the approval to the plan that was read.
         let mut exactly = patch.clone();
         exactly["metadata"]["resourceVersion"] = serde_json::json!(plan.resource_version());
         let params =
@@ -164,7 +159,8 @@ async fn approve_plan(
         match api.patch(&name, &params, &Patch::Merge(&exactly)).await {
             Ok(_) => {}
             Err(kube::Error::Api(status)) if status.is_conflict() => {
-                // Its status moved, or somebody else approved: what counts is whether it is still the same plan.
+                // Its status changed, or another caller approved it: the approval holds if the plan is still
+                // the same.
                 let now = api
                     .get(&name)
                     .await
@@ -198,8 +194,9 @@ async fn approve_plan(
     })
 }
 
-/// The user and the groups as whom the API server knows the caller; `None` where it does not say. What is written from it is a claim; the
-/// admission policies of [`crate::authority::policies`] refuse every other.
+/// The user and the groups as which the API server authenticates the caller; `None` where it does not report
+/// them. A value written from it is a claim; the admission policies of [`crate::authority::policies`] refuse
+/// any other.
 async fn whoami(client: &Client) -> Option<(String, Vec<String>)> {
     let api = Api::<SelfSubjectReview>::all(client.clone());
     let review = api.create(&PostParams::default(), &SelfSubjectReview::default()).await.ok()?;
@@ -207,7 +204,7 @@ async fn whoami(client: &Client) -> Option<(String, Vec<String>)> {
     Some((user.username?, user.groups.unwrap_or_default()))
 }
 
-/// A digest, with or without its algorithm, in full or as the first twelve digits or more.
+/// Compares a digest with or without its algorithm, in full or by the first twelve or more digits.
 pub(super) fn same_digest(reviewed: &str, has: &str) -> bool {
     let bare = |text: &str| text.trim().trim_start_matches("sha256:").to_ascii_lowercase();
     let (reviewed, has) = (bare(reviewed), bare(has));
@@ -222,11 +219,12 @@ pub(super) fn changed(plan: &str, how: &str) -> Error {
     }
 }
 
-/// Brings an installed operator to the next version: approves the plan that waits for it. A pin (`spec.version`) is moved
-/// to `to`, because that is what asking for another version means.
+/// Upgrades an installed operator to the next version by approving its pending plan. A pin (`spec.version`)
+/// is moved to `to`, because a request for another version implies that.
 ///
 /// # Errors
-/// As [`approve`]; [`Error::Refused`] when `to` is not the version that waits, or when a pin holds it where it is.
+/// As [`approve`]; [`Error::Refused`] when `to` is not the pending version, or when a pin holds the operator
+/// at its version.
 pub async fn upgrade(
     client: &Client,
     namespace: Option<&str>,
@@ -284,8 +282,8 @@ pub async fn upgrade(
     approve_plan(client, &world, plan, None).await.map(Upgraded::Approved)
 }
 
-/// What the controllers do next for an installed operator: where a plan waits it is that plan, unless something changed
-/// since it was made, which the digest tells.
+/// Previews the next action of the controllers for an installed operator: the pending plan if there is one,
+/// unless its inputs changed since, which the digest reveals.
 ///
 /// # Errors
 /// [`Error::NotFound`]; [`Error::Refused`] for an operator without a Subscription; [`Error::Unresolvable`],
@@ -303,8 +301,8 @@ pub async fn preview_upgrade(
     Ok(olm_engine::preview(client, catalogs, &subscription).await?)
 }
 
-/// What is there once the manager has seen the new pin: a plan for that version or, when it cannot be reached, none
-/// after [`PLANNING`].
+/// The state once the manager has processed the new pin: a plan for that version or, when it is unreachable,
+/// none after [`PLANNING`].
 async fn planned(
     client: &Client,
     namespace: Option<&str>,
@@ -341,7 +339,7 @@ mod tests {
         assert!(!same_digest("fff456789abc", full));
     }
 
-    /// An API server with one plan that waits. It knows no way to change it: whoever tries gets a 404.
+    /// An API server with one pending plan. It serves no PATCH: an attempt gets a 404.
     fn cluster(digest: &str) -> Client {
         let list =
             |items: Vec<Value>| json!({ "apiVersion": "v1", "kind": "List", "metadata": {}, "items": items });
@@ -395,7 +393,7 @@ mod tests {
         assert!(text.contains("reviewed sha256:bbbb") && text.contains("now sha256:aaaa"), "{text}");
         // one that was superseded since
         assert_eq!(refused("install-b", "sha256:bbbbbbbbbbbbbbbb").await.0, PLAN_CHANGED);
-        // and one that goes away at that very moment
+        // and one that is deleted concurrently
         let (code, text) = refused("install-a", "sha256:aaaaaaaaaaaaaaaa").await;
         assert_eq!((code.as_str(), text.contains("superseded")), (PLAN_CHANGED, true), "{text}");
     }

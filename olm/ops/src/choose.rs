@@ -1,4 +1,4 @@
-//! Choices that are made for a user who makes none.
+//! Default choices for omitted options.
 
 use kube::{
     Api, Client,
@@ -9,8 +9,8 @@ use olm_api::{Subscription, names};
 use crate::error::Error;
 use olm_engine::catalogs::LoadedCatalog;
 
-/// The namespace for a package when nobody names one: what its newest version suggests
-/// (`operatorframework.io/suggested-namespace`), else the package's own name.
+/// The default namespace of a package: the one that its newest version suggests
+/// (`operatorframework.io/suggested-namespace`), else the package's name.
 #[must_use]
 pub fn suggested_namespace(catalogs: &[LoadedCatalog], package: &str) -> String {
     let summary = catalogs.iter().find_map(|c| c.catalog.summary(package));
@@ -20,7 +20,7 @@ pub fn suggested_namespace(catalogs: &[LoadedCatalog], package: &str) -> String 
         .unwrap_or_else(|| package.to_owned())
 }
 
-/// Text from a catalog is not trusted to be a name.
+/// Text from a catalog is untrusted.
 fn is_dns_label(text: &str) -> bool {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     !text.is_empty()
@@ -30,7 +30,7 @@ fn is_dns_label(text: &str) -> bool {
         && !text.ends_with('-')
 }
 
-/// Changes fields of a Subscription's spec, and no others.
+/// Patches fields of a Subscription's spec, and no others.
 pub(super) async fn patch_spec(
     client: &Client,
     namespace: &str,
@@ -40,7 +40,7 @@ pub(super) async fn patch_spec(
     patch_subscription(client, namespace, name, &serde_json::json!({ "spec": spec })).await
 }
 
-/// Changes what a merge patch names of a Subscription.
+/// Applies a merge patch to a Subscription.
 pub(super) async fn patch_subscription(
     client: &Client,
     namespace: &str,

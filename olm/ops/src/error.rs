@@ -1,4 +1,4 @@
-//! Why an operation did not happen, in the classes that callers act on.
+//! Errors of operations, in the classes that callers act on.
 
 use std::fmt;
 
@@ -10,24 +10,21 @@ use crate::Diagnosis;
 /// The class of an [`Error`]; each has one exit code on the command line and one HTTP status in the console.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Something that should not happen: a bug, a broken connection.
+    /// An internal error: a bug, a broken connection.
     Unexpected,
-    /// A package, channel, version, catalog or install that does not exist.
+    /// A package, channel, version, catalog or installation that does not exist.
     NotFound,
     /// Refused by a preflight check or by policy.
     Refused,
-    /// No version satisfies what was asked for.
     Unresolvable,
-    /// It was started, and is not finished in the time given.
+    /// The operation was started and did not finish within the timeout.
     Timeout,
-    /// The caller lacks a right.
     Forbidden,
-    /// Nothing more happens until somebody approves.
+    /// The plan requires an approval first.
     AwaitingApproval,
 }
 
 impl Kind {
-    /// The exit code of the command line.
     #[must_use]
     pub fn exit_code(self) -> u8 {
         match self {
@@ -55,69 +52,58 @@ impl Kind {
     }
 }
 
-/// An operation did not happen.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What was named does not exist.
+    /// The named object does not exist.
     #[error("{what} `{name}` not found{}", within.as_deref().map(|w| format!(" in {w}")).unwrap_or_default())]
     NotFound {
         /// `package`, `channel`, `version`, `catalog`, `install`, `plan`, `namespace`.
         what: &'static str,
-        /// The name that was asked for.
         name: String,
-        /// Where it was looked for, in words.
+        /// The scope of the search, in words.
         within: Option<String>,
-        /// The nearest names that exist.
         nearest: Vec<String>,
     },
-    /// A check or a policy says no.
+    /// A check or a policy refuses the operation.
     #[error("{text}")]
     Refused {
         /// Stable code, for example `plan-changed`, `OperandsPresent`.
         code: String,
         /// What is refused, on which object, why.
         text: String,
-        /// What to do next.
         fix: Option<String>,
     },
-    /// No version satisfies the request.
     #[error("{0}")]
     Unresolvable(Box<Explanation>),
-    /// Not finished in time; the work goes on in the cluster.
+    /// Not finished in time; the controllers continue.
     #[error("{0}")]
     Timeout(Box<Diagnosis>),
-    /// The caller lacks a right.
     #[error("{text}")]
     Forbidden {
-        /// The API server's words.
+        /// The API server's message.
         text: String,
     },
-    /// The plan waits for approval.
     #[error("plan `{namespace}/{plan}` is waiting for approval: {summary}")]
     AwaitingApproval {
-        /// Namespace of the InstallPlan.
         namespace: String,
-        /// Name of the InstallPlan.
         plan: String,
         /// The package, for the command that approves.
         package: String,
         /// What it would do, in one line.
         summary: String,
     },
-    /// Talking to the API server failed.
+    /// A request to the API server failed.
     #[error("failed to {what}: {source}")]
     Kube {
-        /// What was being done.
+        /// The operation.
         what: String,
         source: Box<kube::Error>,
     },
-    /// Anything else that went wrong.
     #[error("{0}")]
     Other(String),
 }
 
 impl Error {
-    /// The class of this error.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
@@ -132,7 +118,7 @@ impl Error {
         }
     }
 
-    /// Whether the plan is not the one that was reviewed.
+    /// Whether the plan differs from the reviewed one.
     #[must_use]
     pub fn is_plan_changed(&self) -> bool {
         matches!(self, Self::Refused { code, .. } if code == super::PLAN_CHANGED)
@@ -175,8 +161,8 @@ impl Error {
     }
 }
 
-/// How an administrator gives the right that is missing, read from the API server's words. Admission plugins refuse in words of their
-/// own: what they miss cannot be given so.
+/// The command by which an administrator grants the missing right, parsed from the API server's message.
+/// Refusals of admission plugins have other messages, and no such grant resolves them.
 fn missing_right(text: &str) -> Option<String> {
     let (_, rest) = text.split_once("User \"")?;
     let (user, rest) = rest.split_once("\" cannot ")?;
@@ -185,7 +171,7 @@ fn missing_right(text: &str) -> Option<String> {
     let (group, rest) = rest.split_once('"')?;
     let namespace = rest.strip_prefix(" in the namespace \"").and_then(|rest| rest.split_once('"'));
     let namespace = namespace.map(|(namespace, _)| namespace);
-    // It becomes a command: only words that a shell takes as they are.
+    // The text becomes part of a command: only characters without a meaning to the shell are accepted.
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._:@/".contains(c);
     let mut words = [user, verb, resource, group].into_iter().chain(namespace);
     if !words.all(|word| word.chars().all(plain)) {
@@ -250,7 +236,7 @@ mod tests {
         );
         let everywhere = hint(&format!("{words} at the cluster scope")).unwrap_or_default();
         assert!(everywhere.contains("create clusterrolebinding get-pods-log --clusterrole=get-pods-log"));
-        // nobody's name runs a command
+        // a name cannot run a command
         let hostile = words.replace("ada", "`rm`");
         assert_eq!(hint(&hostile).as_deref(), Some("ask an administrator for this permission"));
         assert_eq!(hint("admission webhook \"x\" denied the request"), None);

@@ -1,4 +1,4 @@
-//! Installing a package: the namespace if asked for, and a Subscription. The rest is the controllers' work.
+//! Installation of a package: the namespace on request, and a Subscription. The controllers do the rest.
 
 use std::sync::Arc;
 
@@ -23,7 +23,6 @@ use olm_engine::{
 #[serde(rename_all = "camelCase", default)]
 pub struct InstallRequest {
     pub package: String,
-    /// Where the operator runs.
     pub namespace: String,
     /// Name of the Subscription; the package's name when absent.
     pub name: Option<String>,
@@ -33,7 +32,7 @@ pub struct InstallRequest {
     pub channel: Option<String>,
     /// A version or a range to stay in.
     pub version: Option<String>,
-    /// The version to begin with, by name of its ClusterServiceVersion.
+    /// The first version to install, by name of its ClusterServiceVersion.
     pub starting_csv: Option<String>,
     /// Whether plans wait for approval.
     pub manual: bool,
@@ -43,31 +42,28 @@ pub struct InstallRequest {
     pub config: Option<Value>,
 }
 
-/// What an install did.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InstallResult {
-    /// Namespace of the Subscription.
     pub namespace: String,
-    /// Name of the Subscription.
     pub subscription: String,
     pub package: String,
-    /// What was created, as `Kind name`.
+    /// Created objects, as `Kind name`.
     pub created: Vec<String>,
-    /// Whether anything was created or changed; `false` when all was as asked for already.
+    /// Whether an object was created or changed; `false` when the request was satisfied already.
     pub changed: bool,
-    /// What the controllers will do; its digest is the InstallPlan's.
+    /// The plan that the controllers will apply; its digest is the InstallPlan's.
     pub plan: Plan,
 }
 
 impl InstallRequest {
-    /// With all defaults: newest version of the default channel, kept up to date.
+    /// A request with all defaults: newest version of the default channel, kept up to date.
     #[must_use]
     pub fn new(package: impl Into<String>, namespace: impl Into<String>) -> Self {
         Self { package: package.into(), namespace: namespace.into(), ..Self::default() }
     }
 
-    /// The Subscription that says so.
+    /// The Subscription of this request.
     #[must_use]
     pub fn subscription(&self, catalog: &CatalogRef) -> Subscription {
         let spec = SubscriptionSpec {
@@ -89,8 +85,8 @@ impl InstallRequest {
         subscription
     }
 
-    /// The catalog to install from: the one asked for, else the best that has the package and that the namespace may use as its
-    /// OperatorGroups are.
+    /// The catalog to install from: the requested one, else the best one that has the package and is visible
+    /// from the namespace with its OperatorGroups.
     ///
     /// # Errors
     /// [`Error::NotFound`] with the nearest names.
@@ -112,8 +108,8 @@ impl InstallRequest {
                 nearest,
             });
         }
-        // Catalogs come best first. One that is out of sight cannot be used; where only such a one has the package, the refusal that
-        // follows names it.
+        // Catalogs come best first. One that is not visible from the namespace is unusable; where only such a
+        // catalog has the package, the later refusal names it.
         let with = |c: &&LoadedCatalog| c.catalog.summary(&self.package).is_some();
         let visibility = CatalogVisibility::of(&self.namespace, home(), groups);
         let visible = |c: &&LoadedCatalog| visibility.reaches(&c.reference.namespace);
@@ -135,7 +131,7 @@ impl InstallRequest {
     }
 }
 
-/// What an install would do. A plan that a finding blocks is returned, not refused: it is there to be read.
+/// Previews an install. A plan that a finding blocks is returned instead of refused, so that it can be shown.
 ///
 /// # Errors
 /// [`Error::NotFound`], [`Error::Unresolvable`], [`Error::Forbidden`] and the like.
@@ -148,11 +144,11 @@ pub async fn preview_install(
     olm_engine::preview(client, catalogs, &subscription).await.map_err(Into::into)
 }
 
-/// Installs a package. Asking again for what is there already changes nothing.
+/// Installs a package. A repeated request changes nothing.
 ///
 /// # Errors
-/// As [`preview_install`]; [`Error::Refused`] when a finding blocks the plan, when the namespace does not exist, or
-/// when the package has a Subscription in the namespace that says something else.
+/// As [`preview_install`]; [`Error::Refused`] when a finding blocks the plan, when the namespace does not
+/// exist, or when the package has a Subscription in the namespace with other settings.
 pub async fn install(
     client: &Client,
     catalogs: &[LoadedCatalog],
@@ -181,11 +177,11 @@ pub async fn install(
     })
 }
 
-/// The Subscription as it should be: under the name that the package's Subscription has already, where there is one.
+/// The requested Subscription, under the name of the package's existing Subscription where there is one.
 ///
 /// # Errors
-/// [`Error::NotFound`] with the nearest names; [`Error::Refused`] when the package has a Subscription of another name;
-/// [`Error::Forbidden`].
+/// [`Error::NotFound`] with the nearest names; [`Error::Refused`] when the package has a Subscription of
+/// another name; [`Error::Forbidden`].
 pub async fn wanted(
     client: &Client,
     catalogs: &[LoadedCatalog],
@@ -204,7 +200,7 @@ pub async fn wanted(
         request.catalog = Some(CatalogRef::new(&existing.spec.source_namespace, &existing.spec.source));
     }
     let groups = match request.catalog {
-        // It was chosen.
+        // A requested catalog is used as it is.
         Some(_) => Vec::new(),
         None => groups(client, &request.namespace).await?,
     };
@@ -212,8 +208,8 @@ pub async fn wanted(
     if let Some(channel) = &request.channel {
         has_channel(catalogs, &catalog, &request.package, channel)?;
     } else {
-        // Written down, so that the installation keeps following it when the catalog's default moves on. A Subscription
-        // without a channel means all channels, as upstream, and is left as it is.
+        // The channel is stored, so that the installation keeps following it when the catalog's default
+        // changes. A Subscription without a channel means all channels, as upstream, and is left unchanged.
         request.channel = match &existing {
             Some(existing) => existing.spec.channel.clone(),
             None => default_channel(catalogs, &catalog, &request.package),
@@ -241,8 +237,8 @@ pub async fn wanted(
     Ok(subscription)
 }
 
-/// The OperatorGroups of a namespace, which may shut catalogs out. Whoever may not look installs as if there were none: the plan is
-/// made with the same groups and says what is in the way.
+/// The OperatorGroups of a namespace, which may exclude catalogs. A caller who may not list them installs as
+/// if there were none: the plan is made with the live groups and reports conflicts.
 async fn groups(client: &Client, namespace: &str) -> Result<Vec<Arc<OperatorGroup>>, Error> {
     match list(client, Some(namespace)).await {
         Ok(groups) => Ok(groups.into_iter().map(Arc::new).collect()),
@@ -251,7 +247,7 @@ async fn groups(client: &Client, namespace: &str) -> Result<Vec<Arc<OperatorGrou
     }
 }
 
-/// A typing error is answered before anything is made.
+/// Rejects a misspelt channel before any write.
 fn has_channel(
     catalogs: &[LoadedCatalog],
     catalog: &CatalogRef,
@@ -288,7 +284,7 @@ async fn ensure_namespace(
     match api.get_opt(name).await {
         Ok(Some(_)) => return Ok(()),
         Ok(None) => {}
-        // Whoever may not look at namespaces may still be allowed to work in one.
+        // A caller without the right to read namespaces may still have rights in this one.
         Err(kube::Error::Api(status)) if status.is_forbidden() && !request.create_namespace => return Ok(()),
         Err(error) => return Err(Error::kube(format!("get namespace {name}"))(error)),
     }
@@ -308,7 +304,7 @@ async fn ensure_namespace(
     Ok(())
 }
 
-/// Creates the Subscription, or makes the one that is there say what is asked for; `true` when that was a change.
+/// Creates the Subscription or updates the existing one; `true` when that was a change.
 async fn subscribe(
     client: &Client,
     mut subscription: Subscription,
@@ -330,18 +326,18 @@ async fn subscribe(
         created.push(format!("Subscription {name}"));
         return Ok(true);
     };
-    // Only what was asked for: settings that somebody made elsewhere stay.
+    // Only the requested fields: settings from other sources stay.
     let mut patch = serde_json::to_value(&subscription.spec).unwrap_or_default();
     let before = serde_json::to_value(&existing.spec).unwrap_or_default();
     if let Some(patch) = patch.as_object_mut() {
         patch.retain(|key, value| before.get(key) != Some(value));
-        // Automatic is written as absence.
+        // Automatic is stored as absence.
         if existing.spec.install_plan_approval != subscription.spec.install_plan_approval {
             let approval = subscription.spec.install_plan_approval.as_str();
             patch.insert("installPlanApproval".into(), approval.into());
         }
     }
-    // Somebody asks for it by name: from now on it is not there for others alone.
+    // A user requests it by name: it is no longer only a dependency of others.
     let along = existing.annotations().contains_key(names::ANNOTATION_REQUIRED_BY);
     if !along && patch.as_object().is_none_or(serde_json::Map::is_empty) {
         return Ok(false);
@@ -376,7 +372,7 @@ mod tests {
         assert_eq!(chosen(&[catalog("theirs"), catalog("mine")]).as_deref(), Some("mine"));
         assert_eq!(chosen(&[catalog("theirs")]).as_deref(), Some("theirs"));
         assert_eq!(chosen(&[]), None);
-        // a group may shut out those of everybody
+        // a group may exclude the catalogs of the product's namespace
         let mut group = OperatorGroup::new("g", olm_api::OperatorGroupSpec::default());
         group.annotations_mut().insert(names::ANNOTATION_EXCLUDE_GLOBAL.into(), "true".into());
         let all = [catalog(home()), catalog("mine")];

@@ -1,5 +1,3 @@
-//! The custom resources of an operator.
-
 use kube::{
     Api, Client, ResourceExt,
     api::{ApiResource, DynamicObject, ListParams},
@@ -15,7 +13,6 @@ use crate::{
     list::{Installed, World},
 };
 
-/// One custom resource of an operator.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Instance {
@@ -27,15 +24,15 @@ pub struct Instance {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     pub name: String,
-    /// When it was created, in RFC 3339.
+    /// Creation time, in RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
-    /// What it says about itself: `status.phase`, `status.state`, or its newest condition; empty when nothing.
+    /// The reported state: `status.phase`, `status.state`, or its newest condition; empty when there is none.
     pub state: String,
     pub object: Value,
 }
 
-/// The custom resources that an installed operator looks after, in the namespaces that it watches.
+/// The custom resources that an installed operator manages, in the namespaces that it watches.
 ///
 /// # Errors
 /// [`Error::NotFound`], [`Error::Forbidden`].
@@ -48,8 +45,9 @@ pub async fn list_instances(client: &Client, namespace: &str, target: &str) -> R
     }
 }
 
-/// Those of an operator's kinds that it looks after: another installation of the same operator may serve the others, in
-/// namespaces of its own. Without an OperatorGroup nobody knows, and only the operator's own namespace is taken for its.
+/// The custom resources of an operator's kinds that it manages: another installation of the same operator may
+/// serve the others, in its own namespaces. Without an OperatorGroup the watched namespaces are unknown,
+/// and only the operator's own namespace counts.
 pub(super) fn in_its_care<I: std::borrow::Borrow<Instance>>(
     mut instances: Vec<I>,
     operator: &Installed,
@@ -71,7 +69,7 @@ fn watched(operator: &Installed) -> Vec<String> {
 /// The custom resources of the CRDs that a version owns, in all namespaces.
 ///
 /// # Errors
-/// [`Error::Forbidden`] when a kind may not be listed: a count that leaves some out would be a lie.
+/// [`Error::Forbidden`] when a kind may not be listed: an incomplete count would mislead.
 pub async fn list_instances_of(client: &Client, csv: &ClusterServiceVersion) -> Result<Vec<Instance>, Error> {
     let mut out = Vec::new();
     for crd in csv.spec.owned_crds() {
@@ -81,7 +79,7 @@ pub async fn list_instances_of(client: &Client, csv: &ClusterServiceVersion) -> 
     Ok(out)
 }
 
-/// The same kind by kind; `None` for a kind that the caller may not list.
+/// As [`list_instances_of`], by CRD; `None` for a kind that the caller may not list.
 pub(super) async fn list_by_crd(
     client: &Client,
     csv: &ClusterServiceVersion,
@@ -93,7 +91,7 @@ pub(super) async fn list_by_crd(
     Ok(out)
 }
 
-/// Those of one CRD; `None` when the caller may not list them.
+/// The custom resources of one CRD; `None` when the caller may not list them.
 pub(super) async fn list_of_crd(
     client: &Client,
     crd: &CrdDescription,
@@ -105,8 +103,8 @@ pub(super) async fn list_of_crd(
     }
 }
 
-/// The custom resources of one CRD in the namespaces that an operator watches; `None` when the caller may not list them there, or
-/// it watches all.
+/// The custom resources of one CRD in the namespaces that an operator watches; `None` when the caller may not
+/// list them there, or the operator watches all namespaces.
 pub(super) async fn list_watched(
     client: &Client,
     crd: &CrdDescription,
@@ -122,7 +120,7 @@ pub(super) async fn list_watched(
         let api = Api::<DynamicObject>::namespaced_with(client.clone(), namespace, &resource);
         match api.list(&ListParams::default()).await {
             Ok(list) => out.extend(list.items.into_iter().map(|object| instance(&resource, object))),
-            // A kind without namespaces is not found in one.
+            // A namespaced request for a cluster-wide kind is "not found".
             Err(kube::Error::Api(status)) if status.is_forbidden() || status.is_not_found() => {
                 return Ok(None);
             }
@@ -138,7 +136,7 @@ async fn list_of(client: &Client, crd: &CrdDescription) -> Result<Vec<Instance>,
     let list = Api::<DynamicObject>::all_with(client.clone(), &resource).list(&ListParams::default()).await;
     let list = match list {
         Ok(list) => list,
-        // The CRD is gone, and with it everything of its kind.
+        // The CRD is gone, and with it all objects of its kind.
         Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(Vec::new()),
         Err(error) => return Err(Error::kube(format!("list {plural} in all namespaces"))(error)),
     };
@@ -168,7 +166,7 @@ fn instance(resource: &ApiResource, object: DynamicObject) -> Instance {
     }
 }
 
-/// What an object says about itself, whatever convention its author followed.
+/// The state that an object reports, for the common conventions.
 fn state(data: &Value) -> String {
     for pointer in ["/status/phase", "/status/state"] {
         if let Some(text) = data.pointer(pointer).and_then(Value::as_str).filter(|t| !t.is_empty()) {

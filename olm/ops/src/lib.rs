@@ -1,5 +1,5 @@
-//! The operations that the console and the command line share: install, approve, upgrade, roll back, uninstall, list,
-//! diagnose.
+//! Operations shared by the console and the command line: install, approve, upgrade, roll back, uninstall,
+//! list, diagnose.
 //!
 //! Every function uses the caller's client and permissions, and is idempotent.
 //!

@@ -1,5 +1,3 @@
-//! What is installed.
-
 use std::fmt::Debug;
 
 use kube::{Api, Client, Resource, ResourceExt, api::ListParams, core::NamespaceResourceScope};
@@ -15,28 +13,25 @@ use crate::{
 };
 use olm_engine::{installed, targets};
 
-/// One installed operator, or one that is on its way.
+/// One installed operator, or one that is being installed.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Installed {
-    /// Namespace of the operator.
     pub namespace: String,
     /// Name of the Subscription; of the ClusterServiceVersion where there is none.
     pub name: String,
     pub package: String,
-    /// For people.
     pub display_name: String,
-    /// One word.
     pub status: Status,
-    /// Why that word; empty when all is well.
+    /// The cause of the status; empty when healthy.
     pub reason: String,
     /// The version on the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Its ClusterServiceVersion.
+    /// Name of its ClusterServiceVersion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub csv: Option<String>,
-    /// The version that a plan waits with or is bringing.
+    /// The version of the pending or current plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
     /// The channel; absent is the default channel.
@@ -47,20 +42,20 @@ pub struct Installed {
     pub catalog: Option<String>,
     /// `Automatic` or `Manual`.
     pub approval: String,
-    /// The InstallPlan that waits or is at work.
+    /// The pending or current InstallPlan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
-    /// Its digest, which is what is approved.
+    /// Digest of the plan, to which an approval applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan_digest: Option<String>,
     /// Namespaces that it watches; one empty string is all.
     pub watches: Vec<String>,
-    /// When it was asked for, in RFC 3339.
+    /// When it was requested, in RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
 }
 
-/// Everything that is installed in a namespace, or in all of them; worst first, then by namespace and name.
+/// All operators of a namespace, or of all namespaces; worst first, then by namespace and name.
 ///
 /// # Errors
 /// [`Error::Forbidden`] when Subscriptions or ClusterServiceVersions may not be listed.
@@ -74,7 +69,8 @@ pub async fn list_installed(client: &Client, namespace: Option<&str>) -> Result<
 /// One installed operator by its package, its Subscription or its ClusterServiceVersion.
 ///
 /// # Errors
-/// [`Error::NotFound`] with the nearest names; [`Error::Refused`] when the name fits several namespaces.
+/// [`Error::NotFound`] with the nearest names; [`Error::Refused`] when the name matches in several
+/// namespaces.
 pub async fn find_installed(
     client: &Client,
     namespace: Option<&str>,
@@ -84,7 +80,7 @@ pub async fn find_installed(
     world.find(target).map(|view| world.describe(&view))
 }
 
-/// The objects that all of this is read from.
+/// The objects that these lists are derived from.
 pub(super) struct World {
     pub(super) namespace: Option<String>,
     pub(super) subscriptions: Vec<Subscription>,

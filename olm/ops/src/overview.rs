@@ -1,4 +1,4 @@
-//! All that a page about one installed operator shows, from one look at the cluster.
+//! All data of a page about one installed operator, from one read of the cluster.
 
 use kube::Client;
 use olm_api::{ClusterServiceVersion, InstallPlan, Subscription};
@@ -12,19 +12,17 @@ use crate::{
     timeline::{Timeline, timeline_of},
 };
 
-/// All that is known of one installed operator.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Overview {
-    /// How far it is.
     #[serde(flatten)]
     pub timeline: Timeline,
-    /// What was installed before, newest first.
+    /// The revision history, newest first.
     pub history: Vec<Revision>,
-    /// What the plan that waits or is at work brings along.
+    /// The operators that the pending or current plan installs along with it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub along: Vec<AlongRef>,
-    /// Who approved the plan that is at work.
+    /// The approval of the current plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approval>,
     #[serde(skip)]
@@ -32,12 +30,12 @@ pub struct Overview {
     /// The newest version on the cluster.
     #[serde(skip)]
     pub csv: Option<ClusterServiceVersion>,
-    /// The plan that waits or is at work.
+    /// The pending or current plan.
     #[serde(skip)]
     pub plan: Option<InstallPlan>,
 }
 
-/// All that is known of the operator of a package, Subscription or ClusterServiceVersion.
+/// The overview of the operator of a package, Subscription or ClusterServiceVersion.
 ///
 /// Deployments, pods and events that the caller may not read are left out.
 ///

@@ -1,4 +1,4 @@
-//! What InstallPolicies would change, before they are applied.
+//! Previews the effect of InstallPolicies.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,18 +17,18 @@ use serde::Serialize;
 use crate::{Error, list::World, status::View};
 use olm_engine::{bundle_of, catalogs::LoadedCatalog, policies, targets::targets};
 
-/// Plans that are made at a time.
+/// Plans that are made concurrently.
 const PLANS: usize = 4;
 
-/// What policies would change.
+/// The effect of policies.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyTest {
     /// The policies that were tested.
     pub policies: Vec<TestedPolicy>,
-    /// What is installed and what is requested, refused ones first.
+    /// Installed and requested versions, refused ones first.
     pub effects: Vec<Effect>,
-    /// What could not be looked at.
+    /// What was not checked.
     pub not_checked: Vec<String>,
 }
 
@@ -38,60 +38,58 @@ pub struct TestedPolicy {
     pub name: String,
     /// Whether a policy of that name exists.
     pub replaces: bool,
-    /// How many namespaces it selects now, where that is known.
+    /// Number of namespaces that it selects now, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespaces: Option<usize>,
 }
 
-/// What becomes of an operator.
+/// The effect on an operator.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Effect {
     pub namespace: String,
     /// Name of the Subscription; of the ClusterServiceVersion where there is none.
     pub name: String,
-    /// What is judged.
     pub what: Subject,
     /// The bundle, where one was chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bundle: Option<String>,
     pub result: Verdict,
-    /// Why.
     pub reasons: Vec<String>,
 }
 
-/// What is judged.
+/// The version that a verdict applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Subject {
-    /// The installed version. A policy leaves it alone and refuses its upgrades.
+    /// The installed version. A policy does not affect it and refuses its upgrades.
     Installed,
     /// The next version, or the first one.
     Requested,
 }
 
-/// What policies say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Verdict {
     /// It would be refused.
     Denied,
     /// It would wait for a second approver.
     SecondApprover,
-    /// It would be as now.
+    /// No change.
     Allowed,
 }
 
 impl PolicyTest {
-    /// Whether the policies would change something.
+    /// Whether the policies would change the result.
     #[must_use]
     pub fn is_felt(&self) -> bool {
         self.effects.iter().any(|effect| effect.result != Verdict::Allowed)
     }
 }
 
-/// Judges what is installed and requested by the policies of the cluster, with `new` among them or in place of those of their names.
+/// Tests installed and requested versions against the policies of the cluster, with `new` added, or in place
+/// of those of the same name.
 ///
 /// # Errors
-/// When neither all namespaces nor the caller's own can be read.
+/// When neither all namespaces nor the caller's own are readable.
 pub async fn test_policies(
     client: &Client,
     namespace: Option<&str>,
@@ -195,7 +193,7 @@ fn tested(policy: &InstallPolicy, existing: &[Arc<InstallPolicy>], labels: Optio
     }
 }
 
-/// What would be said of the installed version if it were requested now.
+/// The verdict on the installed version if it were requested now.
 async fn installed(
     view: &View,
     csv: &ClusterServiceVersion,
@@ -253,7 +251,7 @@ async fn installed(
     })
 }
 
-/// What policies say of the signatures of an installed version.
+/// The policies' findings about the signatures of an installed version.
 async fn signatures_of(
     csv: &str,
     package: &str,
@@ -272,13 +270,13 @@ async fn signatures_of(
     }
 }
 
-/// Why it is not known whether an image is signed.
+/// Why it is unknown whether an image is signed.
 fn unknown_signature(findings: &[Finding]) -> Option<&str> {
     let unknown = findings.iter().find(|finding| finding.code == FindingCode::SignatureUnknown);
     unknown.map(|finding| finding.text.as_str())
 }
 
-/// What would be said of what a Subscription gets next; why that cannot be said.
+/// The verdict on the next version of a Subscription, or why it is unknown.
 async fn request(
     client: &Client,
     catalogs: &[LoadedCatalog],

@@ -1,4 +1,4 @@
-//! What was installed before, and the way back to it.
+//! Revision history and rollback.
 
 use jiff::Timestamp;
 use kube::{Client, ResourceExt};
@@ -20,43 +20,40 @@ use crate::{
 };
 use olm_engine::catalogs::LoadedCatalog;
 
-/// A plan that was carried out.
+/// A plan that was applied.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Revision {
-    /// Its InstallPlan.
     pub plan: String,
-    /// The ClusterServiceVersion that it brought.
+    /// The ClusterServiceVersion that it installed.
     pub csv: String,
     pub version: String,
-    /// The catalog that it came from, as `namespace/name`.
+    /// Its catalog, as `namespace/name`.
     pub catalog: String,
-    /// What was approved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// What it did, in one line.
     pub summary: String,
-    /// When it was done, in RFC 3339.
+    /// When it was applied, in RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// Who approved it, and when.
     pub approval: Approval,
-    /// Whether that is what is installed.
+    /// Whether it is the installed version.
     pub current: bool,
-    /// Whether it is older than what is installed.
+    /// Whether it is older than the installed version.
     pub older: bool,
 }
 
-/// What is on record of an approval.
+/// The record of an approval.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Approval {
     /// `Automatic`, `Manual`.
     pub policy: String,
-    /// The user, as the annotation says; docs/lifecycle.md says where the API server vouches for it.
+    /// The user from the annotation; docs/lifecycle.md describes where the API server guarantees it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// The program, as it called itself to the API server.
+    /// The client, as it identified itself to the API server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub with: Option<String>,
     /// When, by the API server's clock, in RFC 3339.
@@ -65,7 +62,7 @@ pub struct Approval {
 }
 
 impl Approval {
-    /// The user where one is on record, else the program.
+    /// The user if recorded, else the client.
     #[must_use]
     pub fn who(&self) -> String {
         match (&self.by, &self.with) {
@@ -77,24 +74,19 @@ impl Approval {
     }
 }
 
-/// A rollback that was asked for.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RolledBack {
-    /// Namespace of the Subscription.
     pub namespace: String,
-    /// Name of the Subscription.
     pub subscription: String,
     pub package: String,
-    /// The version that was there.
     pub from: String,
-    /// The version that it goes back to.
+    /// The version to roll back to.
     pub to: String,
     /// Its ClusterServiceVersion.
     pub csv: String,
-    /// Whether the Subscription says something new.
     pub changed: bool,
-    /// What the controllers will do.
+    /// The plan that the controllers will apply.
     pub plan: Plan,
 }
 
@@ -156,7 +148,7 @@ fn revision(plan: &InstallPlan) -> Revision {
     }
 }
 
-/// Who approved: the annotation, and what the API server itself keeps of who wrote the field.
+/// The approver: from the annotation, and from the field's managed fields, which the API server maintains.
 pub fn approval(plan: &InstallPlan) -> Approval {
     let managers = plan.metadata.managed_fields.iter().flatten();
     let wrote = |entry: &&k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry| {
@@ -173,15 +165,15 @@ pub fn approval(plan: &InstallPlan) -> Approval {
     }
 }
 
-/// Goes back to an older version: pins it, lets it go against the catalog's edges, and pauses it there. The plan is looked
-/// at first, and what would lose data is refused, as is any other plan than the one that was `reviewed`, where a digest of
-/// one is given.
+/// Rolls back to an older version: pins it, permits the change against the catalog's edges, and pauses the
+/// operator there. The plan is checked first: one that would lose data is refused, and so is one that differs
+/// from the `reviewed` digest, if given.
 ///
-/// Without a version it is the newest revision that is older than what is installed, else what the installed version
-/// replaces in the catalog.
+/// Without a version the target is the newest revision older than the installed version, else the version
+/// that the installed one replaces in the catalog.
 ///
 /// # Errors
-/// [`Error::NotFound`]; [`Error::Refused`] with the code of the finding that stands in the way, or `plan-changed`;
+/// [`Error::NotFound`]; [`Error::Refused`] with the code of the blocking finding, or `plan-changed`;
 /// [`Error::Unresolvable`].
 pub async fn rollback(
     client: &Client,
@@ -197,7 +189,7 @@ pub async fn rollback(
         return Err(changed(&format!("to roll back to {}", back.csv), &how));
     }
     let blocks = || back.plan.findings.iter().filter(|f| f.severity == Severity::Block);
-    // Others say what else is wrong with that version; this one, that there is no way back.
+    // Other findings name further problems of that version; this one states that no rollback is possible.
     let impossible = blocks().find(|f| f.code == FindingCode::RollbackImpossible);
     if let Some(finding) = impossible.or_else(|| blocks().next()) {
         return Err(Error::Refused {
@@ -221,7 +213,8 @@ pub async fn rollback(
     Ok(back)
 }
 
-/// What [`rollback`] would do. A plan that a finding blocks is returned, not refused: it is there to be read.
+/// Previews [`rollback`]. A plan that a finding blocks is returned instead of refused, so that it can be
+/// shown.
 ///
 /// # Errors
 /// As [`rollback`].
@@ -235,7 +228,7 @@ pub async fn preview_rollback(
     way(client, catalogs, namespace, target, to).await.map(|way| way.back)
 }
 
-/// The way back: the Subscription as it is, and as it would be.
+/// A rollback: the live Subscription, and the changed one.
 struct Way {
     subscription: Subscription,
     wanted: Subscription,
@@ -298,10 +291,10 @@ async fn way(
     Ok(Way { subscription, wanted, back })
 }
 
-/// The Subscription as it says that it goes back.
+/// The Subscription with the fields of a rollback.
 fn gone_back(subscription: &Subscription, version: &Version, csv: &str) -> Subscription {
     let mut wanted = subscription.clone();
-    // Build metadata does not count, and may not be in a range.
+    // Build metadata does not count, and is not allowed in a range.
     let bare = Version { build: Default::default(), ..version.clone() };
     wanted.spec.version = Some(format!("={bare}"));
     wanted.spec.upgrade_constraint_policy = Some(UpgradeConstraintPolicy::SelfCertified);
@@ -326,7 +319,7 @@ async fn package(
     })
 }
 
-/// The bundle to go back to: pure.
+/// The bundle to roll back to. Pure.
 fn goal(
     package: &olm_catalog::Package,
     revisions: &[Revision],
@@ -343,7 +336,7 @@ fn goal(
     }
     let older = |name: &str| match (version(name), version(installed)) {
         (Some(a), Some(b)) => olm_version::precedence(a, b).is_lt(),
-        // What the catalog has forgotten is told as that.
+        // A version that the catalog has dropped is reported as such.
         _ => true,
     };
     let before = revisions.iter().map(|r| r.csv.as_str()).find(|csv| *csv != installed && older(csv));
@@ -375,7 +368,7 @@ fn no_goal(package: &olm_catalog::Package, target: &str, to: Option<&str>) -> Er
     }
 }
 
-/// Since when a revision is there, for people.
+/// The time of a revision, for display.
 impl Revision {
     #[must_use]
     pub fn done(&self) -> Option<Timestamp> {

@@ -1,4 +1,4 @@
-//! Whether another OLM runs on the cluster.
+//! Detects another OLM on the cluster.
 
 use std::fmt;
 
@@ -13,13 +13,13 @@ use serde_json::Value;
 
 use crate::Error;
 
-/// The label by which OLM v0's Deployments say what they are, and its words for those that change operators.
+/// The label of OLM v0's Deployments that change operators.
 pub const RIVAL_SELECTOR: &str = "app in (olm-operator,catalog-operator)";
-/// OLM v0's aggregated API, and the Service that answers it. Ours has the same name and another Service.
+/// OLM v0's aggregated API, and its Service. Ours has the same name and another Service.
 const API_SERVICE: &str = "v1.packages.operators.coreos.com";
 const API_SERVER: &str = "packageserver-service";
 
-/// An OLM that runs: two that look after the same objects undo each other's work without end.
+/// Another running OLM: two managers of the same objects revert each other's changes endlessly.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rival {
@@ -31,7 +31,7 @@ pub struct Rival {
 }
 
 impl Rival {
-    /// What it is that runs there: a pure function of what can be seen.
+    /// Identifies the other OLM. Pure.
     fn of(deployments: &[Deployment], api_service: Option<&Value>) -> Option<Self> {
         let mut running: Vec<String> = deployments
             .iter()
@@ -74,7 +74,7 @@ impl fmt::Display for Rival {
     }
 }
 
-/// One that crashes over and over acts in between.
+/// A crash-looping one acts between crashes.
 fn has_pods(deployment: &Deployment) -> bool {
     let wanted = deployment.spec.replicas.unwrap_or(1);
     let status = deployment.status.as_ref();
@@ -89,7 +89,7 @@ fn answers(api_service: &Value) -> bool {
     text("/spec/service/name") == Some(API_SERVER) && available
 }
 
-/// Looks for another OLM that runs: `olm` is not put beside it, and a manager of ours idles while it does.
+/// Looks for another running OLM: `olm` is not installed next to it, and the manager is idle while it runs.
 ///
 /// # Errors
 /// [`Error::Forbidden`] when Deployments may not be listed in all namespaces.
@@ -102,7 +102,7 @@ pub async fn rival(client: &Client) -> Result<Option<Rival>, Error> {
     let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
     let found = match api.get_opt(API_SERVICE).await {
         Ok(found) => found.and_then(|object| serde_json::to_value(object).ok()),
-        // Whoever may not look, or has no aggregation, sees the Deployments all the same.
+        // Without the right, or without aggregation, the Deployments alone decide.
         Err(kube::Error::Api(status)) if status.is_forbidden() || status.is_not_found() => None,
         Err(error) => return Err(Error::kube(format!("get APIService {API_SERVICE}"))(error)),
     };

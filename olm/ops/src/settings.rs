@@ -1,4 +1,4 @@
-//! What a user says about upgrades of an installed operator: fields of its Subscription, and nothing else.
+//! Upgrade settings of an installed operator: fields of its Subscription.
 
 use kube::{
     Api, Client, ResourceExt,
@@ -15,58 +15,55 @@ use crate::{
 };
 use olm_engine::catalogs::LoadedCatalog;
 
-/// How often a change is made again over what somebody else wrote at the same moment.
+/// Attempts to write a change when concurrent writes conflict.
 const ATTEMPTS: usize = 3;
 
-/// What a Subscription says now.
+/// The setting after the change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Setting {
-    /// Namespace of the Subscription.
     pub namespace: String,
-    /// Name of the Subscription.
     pub subscription: String,
     pub package: String,
-    /// Whether that is new.
     pub changed: bool,
-    /// What it says, in words.
     pub text: String,
 }
 
-/// One thing to say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SettingChange {
-    /// Never install these versions (`spec.skipVersions`); the one that is offered when none is named.
+    /// Never install these versions (`spec.skipVersions`); the available one when none is named.
     Skip(Vec<String>),
-    /// They may be installed again.
+    /// Allow these versions again.
     Unskip(Vec<String>),
-    /// Offer no upgrade until something newer can be reached than now (`spec.snooze`).
+    /// Hide the available upgrade until a newer one appears (`spec.snooze`).
     Snooze,
-    /// Offer upgrades again.
+    /// Show upgrades again.
     Unsnooze,
-    /// Change nothing any more (`spec.paused`).
+    /// Pause the operator (`spec.paused`).
     Pause,
-    /// Go on.
+    /// Resume the operator.
     Resume,
-    /// Take the pin and the leave to go against the catalog's edges away (`spec.version`, `spec.upgradeConstraintPolicy`).
+    /// Remove the pin and the permission to leave the catalog's edges (`spec.version`,
+    /// `spec.upgradeConstraintPolicy`).
     Unpin,
-    /// Follow another channel (`spec.channel`). Whether there is a way from the installed version is for the resolver to
-    /// say: in the plan that follows, or in the Subscription's conditions.
+    /// Follow another channel (`spec.channel`). Whether an upgrade path from the installed version exists is
+    /// decided by the resolver: in the next plan, or in the Subscription's conditions.
     Channel(String),
 }
 
-/// What to write, and what it means.
+/// The patch of a change, and its message.
 struct Wanted {
-    /// A merge patch; `None` when it is said already.
+    /// A merge patch; `None` when the Subscription has the setting already.
     patch: Option<Value>,
     text: String,
 }
 
-/// Says it. Catalogs are needed to snooze, and for nothing else.
+/// Applies a change. Catalogs are needed for `Snooze` only.
 ///
 /// # Errors
-/// [`Error::NotFound`]; [`Error::Refused`] for an operator without a Subscription, and when nothing is offered that could be
-/// skipped or snoozed; [`Error::Unresolvable`] when nobody can say what is newest; [`Error::Forbidden`].
+/// [`Error::NotFound`]; [`Error::Refused`] for an operator without a Subscription, and when there is no
+/// available upgrade to skip or snooze; [`Error::Unresolvable`] when the newest version is unknown;
+/// [`Error::Forbidden`].
 pub async fn set(
     client: &Client,
     catalogs: &[LoadedCatalog],
@@ -91,24 +88,23 @@ pub async fn set(
     }
 }
 
-/// Effect of a change.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Foreseen {
-    /// What the Subscription will say.
+    /// The setting of the Subscription after the change.
     #[serde(flatten)]
     pub setting: Setting,
-    /// What the controllers would do next; absent for a change that pauses them.
+    /// The next plan of the controllers; absent for a change that pauses them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<Plan>,
-    /// Why there is no plan where there should be one.
+    /// Why a plan is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// Whether nothing of the plan is done, because the Subscription is paused.
+    /// Whether the plan is not applied because the Subscription is paused.
     pub paused: bool,
 }
 
-/// What [`set`] would lead to. It changes nothing.
+/// Previews [`set`]. Read-only.
 ///
 /// # Errors
 /// As [`set`]. That no version can be chosen afterwards is no error.
@@ -138,7 +134,7 @@ pub async fn preview_set(
     Ok(Foreseen { setting: setting(installed, changed, text), plan, problem, paused: after.spec.paused })
 }
 
-/// A Subscription as a merge patch leaves it.
+/// A Subscription after a merge patch.
 fn patched(subscription: &Subscription, patch: &Value) -> Result<Subscription, Error> {
     let read =
         |error: serde_json::Error| Error::Other(format!("failed to parse the changed Subscription: {error}"));
@@ -147,7 +143,7 @@ fn patched(subscription: &Subscription, patch: &Value) -> Result<Subscription, E
     serde_json::from_value(value).map_err(read)
 }
 
-/// The patch of a change to a Subscription, and its message: pure.
+/// The patch of a change to a Subscription, and its message. Pure.
 fn wanted(
     change: &SettingChange,
     subscription: &Subscription,
@@ -221,7 +217,7 @@ fn unpin(subscription: &Subscription, installed: &Installed, target: &str) -> Wa
     Wanted { patch, text: format!("{} follows its channel{but}", installed.package) }
 }
 
-/// Without a `newest` upgrades are offered again.
+/// Without a `newest`, upgrades are shown again.
 fn snooze(subscription: &Subscription, installed: &Installed, newest: Option<&str>) -> Wanted {
     let before = subscription.spec.snooze.as_ref().map(|snooze| snooze.newest.as_str());
     let text = match newest {
@@ -244,7 +240,7 @@ fn follow(subscription: &Subscription, installed: &Installed, channel: &str) -> 
     Wanted { patch, text: format!("{} follows channel {channel}", installed.package) }
 }
 
-/// The newest bundle that can be reached, for a change that records it.
+/// The newest reachable bundle, for a change that records it.
 async fn newest(
     client: &Client,
     catalogs: &[LoadedCatalog],
@@ -279,7 +275,7 @@ pub(super) fn unmanaged(target: &str, package: &str) -> Error {
     }
 }
 
-/// A Subscription as it is: what somebody else writes at the same moment is not written over.
+/// The live Subscription, as the base of a change that fails on concurrent writes.
 async fn look(
     client: &Client,
     namespace: Option<&str>,
@@ -306,7 +302,7 @@ fn is_conflict(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_conflict())
 }
 
-/// Writes a merge patch over exactly the Subscription that was read.
+/// Writes a merge patch, on condition that the Subscription is unchanged since it was read.
 pub(super) async fn write(
     client: &Client,
     subscription: &Subscription,

@@ -1,4 +1,4 @@
-//! One status word for an installed operator: a pure function of its objects.
+//! One status word for an installed operator. Pure.
 
 use kube::ResourceExt;
 use olm_api::{
@@ -7,35 +7,34 @@ use olm_api::{
 };
 use serde::{Deserialize, Serialize};
 
-/// One word, worst first: lists are sorted by it.
+/// Worst first: lists are sorted by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Status {
-    /// It cannot be installed, or its installation failed.
+    /// It is not installable, or its installation failed.
     Failed,
     /// It is installed, and its workload is not available, or it blocks its own update.
     Degraded,
-    /// A plan waits for somebody.
+    /// A plan waits for approval.
     NeedsApproval,
     /// It cannot be kept up to date.
     CannotUpdate,
-    /// It is on its way out.
+    /// Its removal is in progress.
     Uninstalling,
-    /// The first version is on its way in.
+    /// The first version is being installed.
     Installing,
-    /// Another version is on its way in.
+    /// Another version is being installed.
     Updating,
-    /// Nothing is changed, on request.
+    /// Paused on request.
     Paused,
-    /// A newer version can be reached.
+    /// A newer version is reachable.
     UpdateAvailable,
     /// It runs without a Subscription and gets no updates.
     Unmanaged,
-    /// All is well.
     Healthy,
 }
 
 impl Status {
-    /// As people read it.
+    /// The word for display.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -66,9 +65,9 @@ pub(super) struct View {
     pub(super) subscription: Option<Subscription>,
     /// The newest version on the cluster.
     pub(super) csv: Option<ClusterServiceVersion>,
-    /// The version that it is replacing.
+    /// The version that it replaces.
     pub(super) old: Option<ClusterServiceVersion>,
-    /// The plan that waits or is at work.
+    /// The pending or current plan.
     pub(super) plan: Option<InstallPlan>,
 }
 
@@ -166,7 +165,7 @@ impl View {
     }
 }
 
-/// Reason and message of a condition that holds.
+/// Reason and message of a condition that is true.
 pub(super) fn condition_of(subscription: &Subscription, type_: &str) -> Option<(String, String)> {
     let conditions = &subscription.status.as_ref()?.conditions;
     let found = condition::find(conditions, type_).filter(|c| c.is_true())?;
@@ -257,11 +256,11 @@ mod tests {
         subscription.spec.paused = true;
         assert_eq!(paused.status().0, Status::Paused);
 
-        // when it is to go back
+        // when it is rolled back
         let back = (names::ANNOTATION_ROLLBACK_TO.to_owned(), "etcd.v0".to_owned());
         paused.subscription.as_mut().unwrap().annotations_mut().extend([back]);
 
-        // then somebody has to say yes
+        // then the plan needs an approval
         assert_eq!(paused.status().0, Status::NeedsApproval);
     }
 

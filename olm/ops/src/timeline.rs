@@ -1,4 +1,4 @@
-//! How far an installation is, step by step, and what holds it up.
+//! Progress of an installation by step, and what blocks it.
 
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -20,64 +20,56 @@ use crate::{
     waits::{Wait, waits},
 };
 
-/// Events that are shown.
+/// Maximum number of events that are shown.
 const EVENTS: usize = 20;
 
-/// How far an installation is.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Timeline {
-    /// The operator.
     pub installed: Installed,
-    /// Steps in order.
     pub steps: Vec<Step>,
-    /// What it waits for or fails at, what comes first holding up what follows; empty when it waits for nothing, or only for
-    /// an approval.
+    /// What it waits for or fails at, causes before consequences; empty when it waits for nothing, or only
+    /// for an approval.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<Wait>,
-    /// What happened lately to its objects, oldest first.
+    /// Recent events of its objects, oldest first.
     pub events: Vec<EventLine>,
 }
 
-/// One step of an installation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
     /// `resolved`, `plan`, `crds`, `rbac`, `rollout`, `healthy`.
     pub id: &'static str,
-    /// For people.
     pub title: &'static str,
-    /// How far it is.
     pub state: StepState,
     /// When it was done, in RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// What was done, what is being waited for, or what went wrong.
+    /// The result, the pending condition, or the error.
     pub text: String,
-    /// The object that holds it up, as `Kind namespace/name`.
+    /// The blocking object, as `Kind namespace/name`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<String>,
 }
 
-/// How far a step is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum StepState {
-    /// Its turn has not come.
+    /// An earlier step is not done.
     Pending,
-    /// At work.
     Running,
-    /// Somebody has to do something.
+    /// A user has to act.
     Waiting,
     Done,
-    /// It went wrong; it is tried again.
+    /// It failed; it is retried.
     Failed,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventLine {
-    /// When it was last seen, in RFC 3339.
+    /// When it was last observed, in RFC 3339.
     pub time: String,
     /// `Normal` or `Warning`.
     #[serde(rename = "type")]
@@ -86,7 +78,6 @@ pub struct EventLine {
     pub reason: String,
     /// `Kind name`.
     pub object: String,
-    /// For people.
     pub message: String,
 }
 
@@ -98,7 +89,7 @@ impl Timeline {
     }
 }
 
-/// How far the installation of a package, Subscription or ClusterServiceVersion is.
+/// The progress of the installation of a package, Subscription or ClusterServiceVersion.
 ///
 /// Deployments, pods and events that the caller may not read are left out.
 ///
@@ -110,7 +101,7 @@ pub async fn timeline(client: &Client, namespace: &str, target: &str) -> Result<
     Ok(timeline_of(client, &world, &view).await)
 }
 
-/// The same of an operator that was found already.
+/// The timeline of an operator that was found already.
 pub(super) async fn timeline_of(client: &Client, world: &World, view: &View) -> Timeline {
     let installed = world.describe(view);
     let workload = Workload::read(client, &installed.namespace, view).await;
@@ -129,7 +120,7 @@ pub(super) async fn timeline_of(client: &Client, world: &World, view: &View) -> 
     Timeline { installed, steps, waits, events }
 }
 
-/// What runs, as far as the caller may see it.
+/// Deployments and pods, as far as the caller may read them.
 #[derive(Default)]
 struct Workload {
     deployments: Vec<Deployment>,
@@ -160,13 +151,13 @@ impl Workload {
         out
     }
 
-    /// Replicas that are ready, and that are wanted.
+    /// Ready and desired replicas.
     fn replicas(&self) -> (i32, i32) {
         let count = self.deployments.iter().map(replicas);
         count.fold((0, 0), |(ready, wanted), (r, w)| (ready + r, wanted + w))
     }
 
-    /// The pod that holds the rollout up, and why.
+    /// The pod that blocks the rollout, and why.
     fn blocking(&self) -> Option<(String, String)> {
         self.pods.iter().find_map(|pod| {
             let place = format!("Pod {}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
@@ -216,7 +207,7 @@ impl Workload {
     }
 }
 
-/// Why a pod is not ready: what its containers say, else what the pod says.
+/// Why a pod is not ready: from its containers, else from the pod.
 fn pod_trouble(pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref()?;
     let conditions = status.conditions.as_deref().unwrap_or_default();
@@ -247,7 +238,7 @@ fn pod_trouble(pod: &Pod) -> Option<String> {
     Some(format!("phase {}", status.phase.as_deref().unwrap_or("unknown")))
 }
 
-/// The steps: pure. `last` is the plan that brought what is installed.
+/// The steps. Pure. `last` is the plan that installed the current version.
 fn steps(view: &View, last: Option<&olm_api::InstallPlan>, workload: &Workload) -> Vec<Step> {
     let step = |id, title, state, at: Option<Timestamp>, text: String| Step {
         id,
@@ -260,7 +251,7 @@ fn steps(view: &View, last: Option<&olm_api::InstallPlan>, workload: &Workload) 
     let plan = view.plan.as_ref().or(last);
     let plan_status = plan.and_then(|p| p.status.clone()).unwrap_or_default();
     let csv_status = view.csv.as_ref().and_then(|c| c.status.clone()).unwrap_or_default();
-    // Of an update under way the steps are those of the new version: the old one is not part of them.
+    // The steps of an update in progress are those of the new version: the old one is not part of them.
     let target = plan.and_then(|p| p.spec.cluster_service_version_names.first().cloned());
     let arrived = view.csv.as_ref().filter(|c| target.is_none() || Some(c.name_any()) == target);
     let by_hand = view.subscription.is_none() || plan.is_none() && arrived.is_some();
@@ -379,7 +370,7 @@ fn steps(view: &View, last: Option<&olm_api::InstallPlan>, workload: &Workload) 
     out
 }
 
-/// Ready and wanted replicas of the newest template.
+/// Ready and desired replicas of the newest template.
 fn replicas(deployment: &Deployment) -> (i32, i32) {
     let wanted = deployment.spec.replicas.unwrap_or(1);
     let status = deployment.status.as_ref();

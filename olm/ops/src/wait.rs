@@ -1,4 +1,4 @@
-//! Waiting for an installation, and a diagnosis when the time is up.
+//! Waits for an installation, with a diagnosis at the timeout.
 
 use std::{
     fmt,
@@ -21,26 +21,22 @@ use crate::{
     timeline::{EventLine, Step, StepState, Timeline, timeline},
 };
 
-/// What to wait for, and how long.
 #[derive(Debug, Clone)]
 pub struct WaitOptions {
-    /// How long.
     pub timeout: Duration,
-    /// The ClusterServiceVersion to wait for; any that runs will do when absent.
+    /// The ClusterServiceVersion to wait for; any running one when absent.
     pub csv: Option<String>,
 }
 
-/// Something moved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Progress {
     /// The step, as in [`super::Step::id`].
     pub step: &'static str,
-    /// How far it is.
     pub state: StepState,
-    /// What is being waited for.
+    /// What is pending.
     pub text: String,
-    /// Since the waiting began.
+    /// Since the start of the wait.
     #[serde(skip)]
     pub elapsed: Duration,
 }
@@ -49,23 +45,20 @@ pub struct Progress {
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Diagnosis {
-    /// What was waited for.
+    /// The package that was waited for.
     pub package: String,
     pub namespace: String,
-    /// How long, in words.
+    /// The elapsed time, in words.
     pub after: String,
     /// The step that is not done.
     pub step: String,
-    /// What it says.
     pub text: String,
-    /// The object that holds it up.
+    /// The blocking object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<String>,
-    /// The last warnings.
     pub warnings: Vec<EventLine>,
     /// Whether an older version still serves.
     pub old_serves: bool,
-    /// What to do next.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
@@ -88,10 +81,10 @@ impl fmt::Display for Diagnosis {
     }
 }
 
-/// Waits until an installation runs, and calls `progress` at every change on the way.
+/// Waits until an installation runs, and calls `progress` at every change.
 ///
 /// # Errors
-/// [`Error::Timeout`] with a diagnosis; [`Error::AwaitingApproval`] when somebody has to approve first;
+/// [`Error::Timeout`] with a diagnosis; [`Error::AwaitingApproval`] when an approval is required first;
 /// [`Error::NotFound`] when there is no such installation; [`Error::Refused`] when no version can be chosen.
 pub async fn wait_installed(
     client: &Client,
@@ -121,7 +114,7 @@ pub async fn wait_installed(
         if let Some(result) = verdict(&now, options.csv.as_deref()) {
             return result.map(|()| now.installed);
         }
-        // Pods and events are not watched: a look every second is enough for what is only shown.
+        // Pods and events are only displayed, so they are polled every second instead of watched.
         let next = async {
             tokio::select! {
                 _ = changes.next() => {}
@@ -147,7 +140,7 @@ fn changes(client: &Client, namespace: &str) -> impl futures::Stream<Item = ()> 
     stream::select_all(streams)
 }
 
-/// Whether the waiting is over: pure.
+/// The result, once the wait is over. Pure.
 fn verdict(now: &Timeline, csv: Option<&str>) -> Option<Result<(), Error>> {
     let installed = &now.installed;
     let arrived = csv.is_none_or(|csv| installed.csv.as_deref() == Some(csv));
@@ -156,7 +149,7 @@ fn verdict(now: &Timeline, csv: Option<&str>) -> Option<Result<(), Error>> {
             Some(Ok(()))
         }
         Status::Paused if arrived && installed.csv.is_some() => Some(Ok(())),
-        // What waits is the next one already: it is planned when the one before runs.
+        // The pending plan is the next version's: it is planned once the one before runs.
         Status::NeedsApproval if csv.is_some() && arrived && !is_for(&now.steps, csv) => Some(Ok(())),
         Status::NeedsApproval => Some(Err(Error::AwaitingApproval {
             namespace: installed.namespace.clone(),
@@ -164,7 +157,7 @@ fn verdict(now: &Timeline, csv: Option<&str>) -> Option<Result<(), Error>> {
             package: installed.package.clone(),
             summary: installed.reason.clone(),
         })),
-        // Nothing that only time could change.
+        // A failure that does not resolve with time.
         Status::Failed if installed.csv.is_none() && installed.plan.is_none() => Some(Err(Error::Refused {
             code: "ResolutionFailed".into(),
             text: format!("failed to install {}: {}", installed.package, installed.reason),
@@ -174,7 +167,7 @@ fn verdict(now: &Timeline, csv: Option<&str>) -> Option<Result<(), Error>> {
     }
 }
 
-/// Whether the plan that these steps are of brings this version.
+/// Whether these steps belong to the plan of this version.
 fn is_for(steps: &[Step], csv: Option<&str>) -> bool {
     steps.iter().any(|step| step.id == "resolved" && Some(step.text.as_str()) == csv)
 }
@@ -236,9 +229,9 @@ mod tests {
 
     #[test]
     fn an_upgrade_that_waits_for_approval_does_not_hide_that_the_version_before_it_runs() {
-        // given the version that is waited for, and the next one planned in the same moment
+        // given the awaited version, and the next one planned at the same moment
         assert!(matches!(verdict(&waits_with(Some("etcd.v1"), "etcd.v2"), Some("etcd.v1")), Some(Ok(()))));
-        // but what somebody has to approve first is said
+        // but a required approval is reported
         for (csv, next, wanted) in [
             (None, "etcd.v1", Some("etcd.v1")),
             (Some("etcd.v1"), "etcd.v2", Some("etcd.v2")),

@@ -1,4 +1,4 @@
-//! What an operator waits for or fails at, said by its own objects, with what to do about it: pure.
+//! What an operator waits for or fails at, from its own objects, with the fix. Pure.
 
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
@@ -15,25 +15,25 @@ use serde::Serialize;
 use crate::{status::View, uninstall};
 use olm_engine::CATALOG_OUT_OF_SIGHT;
 
-/// One thing that an operator waits for or fails at.
+/// One condition that an operator waits for or fails at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Wait {
-    /// The object that says so or that is missing, as `Kind namespace/name`.
+    /// The object that reports it or that is missing, as `Kind namespace/name`.
     pub object: String,
     /// A stable word.
     pub reason: String,
-    /// What is missing or went wrong.
+    /// What is missing or failed.
     pub text: String,
-    /// What to do about it; absent where it is tried again and nothing else helps.
+    /// How to fix it; absent where a retry is the only remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
 }
 
-/// A version that comes up is not said to wait for anything before this: most are up by then.
+/// A starting version reports no waits before this: most are ready by then.
 const COMING_UP: SignedDuration = SignedDuration::from_secs(10);
 
-/// What an operator waits for; what comes first holds up what follows. `pod` is one that does not come up, and why.
+/// What an operator waits for, causes before consequences. `pod` is one that fails to start, and why.
 pub(super) fn waits(view: &View, pod: Option<(String, String)>, now: Timestamp) -> Vec<Wait> {
     let mut out = Vec::new();
     if let Some(subscription) = &view.subscription {
@@ -56,7 +56,7 @@ pub(super) fn waits(view: &View, pod: Option<(String, String)>, now: Timestamp) 
     out
 }
 
-/// A deletion that cannot be carried out.
+/// A deletion that is held.
 pub(super) fn held(subscription: &Subscription) -> Option<Wait> {
     subscription.metadata.deletion_timestamp.as_ref()?;
     let held = holds(subscription, names::CONDITION_DELETION_HELD)?;
@@ -68,7 +68,7 @@ pub(super) fn held(subscription: &Subscription) -> Option<Wait> {
 pub(super) fn unresolved(subscription: &Subscription) -> Option<Wait> {
     let object = named("Subscription", subscription);
     let unhealthy = holds(subscription, names::CONDITION_CATALOG_SOURCES_UNHEALTHY);
-    // Nothing is asked of a catalog then: what it said before is not what is in the way. The message ends with what to do.
+    // The catalog is not used then: its earlier problems are not the cause. The message ends with the fix.
     if let Some(hidden) = unhealthy.filter(|c| c.reason.as_deref() == Some(CATALOG_OUT_OF_SIGHT)) {
         let message = hidden.message.as_deref().unwrap_or_default();
         let (text, fix) = message.rsplit_once("; ").unwrap_or((message, "set spec.sourceNamespace"));
@@ -85,7 +85,7 @@ pub(super) fn unresolved(subscription: &Subscription) -> Option<Wait> {
     Some(of_condition(object, unhealthy, Some(fix)))
 }
 
-/// The requirements of a version that are not met.
+/// The unmet requirements of a version.
 pub(super) fn unmet(csv: &ClusterServiceVersion) -> impl Iterator<Item = RequirementStatus> + use<> {
     let met = [RequirementState::Present, RequirementState::DeploymentFound];
     let all = csv.status.as_ref().map(|status| status.requirement_status.read()).unwrap_or_default();
@@ -94,7 +94,7 @@ pub(super) fn unmet(csv: &ClusterServiceVersion) -> impl Iterator<Item = Require
 
 const NOT_UPGRADEABLE: &str = "OperatorConditionNotUpgradeable";
 
-/// The operator asks not to be replaced.
+/// The operator reports that it is not upgradeable.
 fn not_upgradeable(subscription: &Subscription) -> Option<Wait> {
     let pending = holds(subscription, names::CONDITION_INSTALL_PLAN_PENDING)
         .filter(|c| c.reason.as_deref() == Some(NOT_UPGRADEABLE))?;
@@ -111,7 +111,7 @@ fn let_it(subscription: &Subscription) -> String {
     )
 }
 
-/// A plan that was approved and does not get on.
+/// An approved plan without progress.
 fn stuck(plan: &InstallPlan, subscription: &Subscription) -> Option<Wait> {
     let status = plan.status.as_ref()?;
     if !plan.spec.approved || status.phase == InstallPlanPhase::Complete {
@@ -155,7 +155,7 @@ fn requirement(requirement: &RequirementStatus, csv: &ClusterServiceVersion) -> 
     }
 }
 
-/// A version that does not run says why.
+/// The reason of a version that does not run.
 fn phase(csv: &ClusterServiceVersion) -> Option<Wait> {
     let status = csv.status.as_ref()?;
     let text = status.message.clone().filter(|message| !message.is_empty())?;
@@ -198,19 +198,19 @@ fn named<K: kube::Resource>(kind: &str, object: &K) -> String {
     format!("{kind} {}/{}", object.namespace().unwrap_or_default(), object.name_any())
 }
 
-/// As the commands of `olm` take it.
+/// Name and namespace as arguments of `olm` commands.
 fn place(subscription: &Subscription) -> String {
     format!("{} -n {}", subscription.name_any(), subscription.namespace().unwrap_or_default())
 }
 
-/// `Kind namespace/name` as a command that tells more of it.
+/// The command that describes an object given as `Kind namespace/name`.
 fn describe(object: &str) -> String {
     let (kind, place) = object.split_once(' ').unwrap_or((object, ""));
     let (namespace, name) = place.split_once('/').unwrap_or(("", place));
     format!("run `kubectl describe {} {name} -n {namespace}`", kind.to_lowercase())
 }
 
-/// What a user can do about it. Upstream's words stay in `requirementStatus`.
+/// How a user can fix it. Upstream's texts stay in `requirementStatus`.
 pub fn requirement_fix(requirement: &RequirementStatus) -> &'static str {
     match (requirement.kind.as_str(), requirement.status) {
         ("CustomResourceDefinition", RequirementState::NotPresent) => "install the operator that provides it",

@@ -1,4 +1,5 @@
-//! What one CatalogSource may use to reach its registry: its pull secrets, and the settings of the site.
+//! What one CatalogSource may use to reach its registry: its pull secrets and the registry settings of the
+//! site.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
@@ -10,7 +11,7 @@ use crate::site::PULL_SECRETS_ROLE;
 /// The keys of Secrets of types `kubernetes.io/dockerconfigjson` and `kubernetes.io/dockercfg`.
 const DOCUMENTS: [&str; 2] = [".dockerconfigjson", ".dockercfg"];
 
-/// Reads credentials when they are needed: they are kept nowhere.
+/// Reads credentials on demand; they are never stored.
 #[derive(Clone)]
 pub struct Access {
     client: Client,
@@ -25,15 +26,15 @@ impl std::fmt::Debug for Access {
     }
 }
 
-/// Options with what to say about them when they are not enough.
+/// Options for a fetch, with the problems that may explain its failure.
 pub struct Granted {
     pub options: Options,
-    /// Pull secrets that could not be used.
+    /// Pull secrets that are unusable.
     pub missing: Vec<String>,
 }
 
 impl Granted {
-    /// Adds to an error what may well be its cause.
+    /// Appends the likely cause to an error.
     pub fn explain(&self, error: &str) -> String {
         std::iter::once(error).chain(self.missing.iter().map(String::as_str)).collect::<Vec<_>>().join("; ")
     }
@@ -46,10 +47,10 @@ impl Access {
 
     /// The options for a fetch now.
     ///
-    /// As with the kubelet, a pull secret that cannot be used is no error as long as the registry does without it.
+    /// As with the kubelet, an unusable pull secret is no error as long as the registry does not require it.
     ///
     /// # Errors
-    /// When the settings of the site cannot be read.
+    /// When the registry settings of the site are unreadable.
     pub async fn options(&self) -> Result<Granted, String> {
         let mut granted = Granted { options: self.registries.options()?, missing: Vec::new() };
         let api = Api::<Secret>::namespaced(self.client.clone(), &self.namespace);

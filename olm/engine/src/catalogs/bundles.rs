@@ -1,12 +1,12 @@
-//! Bundles that are images: pulled once, kept as documents of a catalog, and handed on.
+//! Bundles that are images: pulled once, cached as documents of a catalog, and served.
 //!
 //! ```text
-//! refs/HASH        which document an image is, for one CatalogSource: what one may pull is not for all others
+//! refs/HASH        the document of an image, per CatalogSource: pull rights are not shared
 //! documents/HASH   the documents, by the digest of their bytes
-//! work/            what is being pulled
+//! work/            pulls in progress
 //! ```
 //!
-//! What was used longest ago goes first when there is too much.
+//! The least recently used documents are evicted first.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -25,39 +25,39 @@ use tokio::{sync::Semaphore, time::Instant};
 
 use super::{CatalogRef, access::Access, document, hex};
 
-/// Pulls at a time. Bundles are small; more would only crowd out what else the manager does.
+/// Concurrent pulls. Bundles are small; more pulls would only slow the manager's other work.
 const PULLS: usize = 4;
-/// How long whoever needs a bundle waits for it. The pull goes on, and the next look finds it.
+/// How long a caller waits for a bundle. The pull continues, and the next read finds the result.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// A pull that takes longer is given up.
+/// Time limit of a pull.
 const DEADLINE: Duration = Duration::from_secs(300);
-/// How long an image that is named by a tag alone is taken for what it was.
+/// How long the document of an image named by a tag alone is used before the tag is read again.
 const TAG_KEPT: Duration = Duration::from_secs(15 * 60);
 /// After a failure, doubled with each further one up to [`LONGEST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_secs(5);
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
-/// All documents together. The largest real bundle has 7 MB, the usual one 50 kB.
+/// All documents together. The largest real bundle has 7 MB, a typical one 50 kB.
 const MOST_BYTES: u64 = 256 << 20;
-/// A bundle has at most a few megabytes; its image may have an operating system below it.
+/// A bundle has at most a few megabytes; its image may contain an operating system.
 const UNPACKED_BYTES: u64 = 64 << 20;
 const DOWNLOAD_BYTES: u64 = 1 << 30;
-/// Images whose failures are remembered.
+/// Maximum number of images whose failures are cached.
 const FAILURES: usize = 1000;
 
-/// A bundle's image cannot be read.
+/// The image of a bundle is unreadable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("failed to read its image {image}: {text}")]
 pub struct BundleImageError {
     pub image: String,
     /// A stable word for the cause.
     pub code: &'static str,
-    /// What is wrong, and what to do.
+    /// The problem and its fix.
     pub text: String,
-    /// When trying again may help.
+    /// When a retry may succeed.
     pub retry: Duration,
 }
 
-/// [`BundleImageError::code`]s. The first may be over by itself, the others want something done.
+/// Values of [`BundleImageError::code`]. The first may be temporary, the others require a fix.
 const UNREACHABLE: &str = "BundleImageUnreachable";
 const PULLING: &str = "BundleImagePulling";
 const DENIED: &str = "BundleImageDenied";
@@ -80,7 +80,7 @@ impl BundleImageError {
         Self::new(image, code, text)
     }
 
-    /// As another process told it.
+    /// As another process reported it.
     pub(super) fn told(image: &str, code: &str, text: &str) -> Self {
         let known = [UNREACHABLE, PULLING, DENIED, NOT_FOUND].into_iter().find(|known| *known == code);
         Self::new(image, known.unwrap_or(INVALID), text)
@@ -113,7 +113,7 @@ pub struct BundleImages {
     folder: PathBuf,
     most_bytes: u64,
     slots: Semaphore,
-    /// One for all who need the same image.
+    /// Shared by all callers that need the same image.
     pulls: Mutex<HashMap<String, Pull>>,
     failures: Mutex<HashMap<String, Failed>>,
     /// Held while files are added and removed.
@@ -154,7 +154,7 @@ impl BundleImages {
     }
 
     fn bounded(folder: PathBuf, most_bytes: u64) -> Arc<Self> {
-        // What a killed process was pulling.
+        // Unfinished pulls of a killed process.
         let _ = fs::remove_dir_all(folder.join("work"));
         Arc::new(Self {
             folder,
@@ -166,8 +166,8 @@ impl BundleImages {
         })
     }
 
-    /// The bundle's document: the one that is kept, or pulled now. Whoever asks for the same at the same time shares
-    /// the pull; after a failure nobody's asking makes a pull before its time.
+    /// The bundle's document, cached or pulled now. Concurrent callers share one pull. After a failure, no
+    /// call starts a pull before the retry time.
     pub async fn document(
         self: &Arc<Self>,
         wanted: &Wanted,
@@ -189,7 +189,7 @@ impl BundleImages {
             },
         };
         match (result, kept) {
-            // A registry that is away does not take away what was there.
+            // While the registry is unreachable, the cached document stays in use.
             (Err(error), Some(kept)) if error.code != INVALID => Ok(kept.document),
             (result, _) => result,
         }
@@ -203,7 +203,7 @@ impl BundleImages {
         let (images, access, wanted, name) =
             (Arc::clone(self), access.clone(), wanted.clone(), name.to_owned());
         let image = wanted.image.clone();
-        // In a task of its own: it goes on when nobody has the patience any more.
+        // In a task of its own, so that the pull continues after the caller has timed out.
         let task = tokio::spawn({
             let name = name.clone();
             async move {
@@ -233,7 +233,7 @@ impl BundleImages {
             let folder = self.folder.display();
             failed(UNREACHABLE, format!("failed to write cache {folder}: {error}"))
         };
-        // Never closed.
+        // The semaphore is never closed.
         let _slot = self.slots.acquire().await.map_err(|error| failed(UNREACHABLE, error.to_string()))?;
         let granted = access.options().await.map_err(|error| failed(UNREACHABLE, error))?;
         let work = self.folder.join("work");
@@ -267,7 +267,7 @@ impl BundleImages {
         let read =
             read.await.map_err(|error| failed(INVALID, format!("the read was interrupted: {error}")))?;
         let document = read.map_err(|text| failed(INVALID, text))?;
-        // A bundle that cannot be kept can still be used.
+        // A bundle that fails to be cached is still usable.
         if let Err(error) = self.keep(name, wanted, &document) {
             tracing::warn!(image, %error, "failed to cache a bundle");
         }
@@ -309,18 +309,18 @@ impl BundleImages {
         let _guard = lock(&self.files);
         let path = self.reference(name);
         let reference: Reference = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
-        // It names a file: nothing but what `keep` wrote may be taken for one.
+        // The value names a file: only what `keep` wrote is accepted.
         if !reference.document.bytes().all(|b| b.is_ascii_hexdigit()) {
             return None;
         }
         let document = fs::read(self.kept_document(&reference.document)).ok()?;
         if hex(&Sha256::digest(&document)) != reference.document {
-            // Damaged on the disk: pulled again.
+            // Damaged on disk: it is pulled again.
             let _ = fs::remove_file(&path);
             let _ = fs::remove_file(self.kept_document(&reference.document));
             return None;
         }
-        // For what goes first when there is too much.
+        // The modification time orders the eviction.
         if let Ok(file) = fs::File::options().append(true).open(&path) {
             let _ = file.set_modified(SystemTime::now());
         }
@@ -341,7 +341,8 @@ impl BundleImages {
         self.make_room()
     }
 
-    /// Removes what was used longest ago until the rest is within bounds, and documents that nothing names.
+    /// Evicts the least recently used documents until the rest is within bounds, and documents without a
+    /// reference.
     fn make_room(&self) -> io::Result<()> {
         let mut references = Vec::new();
         for entry in fs::read_dir(self.folder.join("refs"))?.flatten() {
@@ -365,7 +366,7 @@ impl BundleImages {
             } else {
                 sizes.get(document).copied().unwrap_or_default()
             };
-            // The newest one stays whatever its size.
+            // The newest document stays whatever its size.
             if total > 0 && total + size > self.most_bytes {
                 fs::remove_file(path)?;
                 continue;
@@ -380,7 +381,7 @@ impl BundleImages {
     }
 }
 
-/// As a whole or not at all.
+/// Atomic: through a temporary file and a rename.
 fn write(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     io::Write::write_all(&mut file, bytes)?;

@@ -1,9 +1,9 @@
-//! The manager's folder: catalogs, bundles of images, and what both were made of.
+//! The manager's folder: catalogs, bundles of images, and records of their sources.
 //!
 //! ```text
 //! store/           the catalogs ([`olm_catalog::Store`])
-//! sources/KEY.json what a CatalogSource's catalog was made of, so that a restart serves and polls on from there
-//! work/KEY         what is being fetched; worthless after a restart
+//! sources/KEY.json the source of a CatalogSource's catalog, so that a restart serves it and continues to poll
+//! work/KEY         fetches in progress; removed at a restart
 //! bundles/         bundles of images
 //! ```
 
@@ -21,15 +21,13 @@ use sha2::{Digest, Sha256};
 
 use super::Key;
 
-/// The folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    /// Made or opened it cannot be.
+    /// It failed to be created or opened.
     #[error("failed to {what} {path}: {source}; set --cache-dir to a writable folder")]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// The folder.
         path: PathBuf,
         source: io::Error,
     },
@@ -37,40 +35,39 @@ pub enum CacheError {
     Store(#[from] StoreError),
 }
 
-/// What a catalog was made of.
+/// The source that a catalog was made of.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     pub namespace: String,
     pub name: String,
-    /// Of the CatalogSource: one that was deleted and made again under the same name is another one.
+    /// UID of the CatalogSource: one that was deleted and recreated under the same name is another one.
     pub uid: String,
-    /// Of the part of the spec that says where the content is.
+    /// Hash of the part of the spec that locates the content.
     pub identity: String,
     pub revision: Option<Revision>,
     pub resolved: Option<String>,
     pub last_success: Option<Timestamp>,
-    /// Who signed it, where that is required.
+    /// The signer, where a signature is required.
     #[serde(default)]
     pub signer: Option<String>,
-    /// What of the source could not be made part of the catalog.
+    /// Parts of the source that are not in the catalog.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// Of the files that were read.
+    /// Size of the files that were read.
     #[serde(default)]
     pub bytes: u64,
 }
 
-/// The folder.
 #[derive(Debug)]
 pub struct Cache {
     root: PathBuf,
     store: Store,
-    /// Removed at the end, when nobody named a folder.
+    /// Removed on drop, when no folder was configured.
     _temporary: Option<tempfile::TempDir>,
 }
 
 impl Cache {
-    /// Opens the folder, or a fresh one that goes with this process.
+    /// Opens the folder, or a temporary one that is removed with this process.
     pub fn open(root: Option<&Path>) -> Result<Self, CacheError> {
         let io = |what, path: &Path| {
             let path = path.to_owned();
@@ -85,7 +82,7 @@ impl Cache {
         };
         let root = root.or(temporary.as_ref().map(tempfile::TempDir::path)).unwrap_or(Path::new("."));
         let store = Store::open(&root.join("store"))?;
-        // Under the store's lock: nobody else is at work here.
+        // The store's lock is held, so no other process uses the folder.
         let work = root.join("work");
         match fs::remove_dir_all(&work) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io("empty", &work)(error)),
@@ -106,7 +103,8 @@ impl Cache {
         self.root.join("bundles")
     }
 
-    /// Where a CatalogSource's content is fetched to. Each run has its own: the one before it may still be ending.
+    /// Where a CatalogSource's content is fetched to. Each run has its own folder: the previous run may
+    /// still be ending.
     pub fn work(&self, key: &Key, run: u64) -> PathBuf {
         self.root.join("work").join(format!("{}-{run}", file_name(key)))
     }
@@ -115,19 +113,19 @@ impl Cache {
         self.read(&self.path(key)).filter(|record| (&record.namespace, &record.name) == (&key.0, &key.1))
     }
 
-    /// One that is damaged counts as none: the content is fetched again.
+    /// A damaged record counts as absent: the content is fetched again.
     fn read(&self, path: &Path) -> Option<Record> {
         serde_json::from_slice(&fs::read(path).ok()?).ok()
     }
 
-    /// Every CatalogSource that there is something of.
+    /// Every CatalogSource that has a record.
     pub fn keys(&self) -> Vec<Key> {
         let Ok(entries) = fs::read_dir(self.root.join("sources")) else { return Vec::new() };
         let records = entries.flatten().filter_map(|entry| self.read(&entry.path()));
         records.map(|record| (record.namespace, record.name)).collect()
     }
 
-    /// Written as a whole or not at all.
+    /// Written atomically.
     pub fn write(&self, record: &Record) -> io::Result<()> {
         let key = (record.namespace.clone(), record.name.clone());
         let mut file = tempfile::NamedTempFile::new_in(self.root.join("work"))?;
@@ -136,7 +134,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Forgets a CatalogSource and its catalog.
+    /// Removes the record of a CatalogSource and its catalog.
     pub fn remove(&self, key: &Key) {
         let path = self.path(key);
         let removed = match fs::remove_file(&path) {
@@ -158,13 +156,13 @@ pub fn store_key((namespace, name): &Key) -> String {
     format!("{namespace}/{name}")
 }
 
-/// Namespaces have no dots, so that no two CatalogSources share a file. Long names are cut to what file systems take.
+/// Namespaces have no dots, so no two CatalogSources share a file. Long names are cut to the limit of file
+/// systems.
 fn file_name(key: &Key) -> String {
     let name = format!("{}.{}", key.0, key.1);
     if name.len() <= 128 { name } else { hex(&Sha256::digest(name.as_bytes())) }
 }
 
-/// A cache for tests.
 #[cfg(test)]
 pub fn temporary() -> std::sync::Arc<Cache> {
     std::sync::Arc::new(Cache::open(None).expect("a temporary folder"))
@@ -187,12 +185,12 @@ mod tests {
             let cache = Cache::open(Some(folder.path())).unwrap();
             cache.write(&record).unwrap();
             fs::create_dir(cache.work(&key(), 1)).unwrap();
-            // and the folder in use: nobody else may have it
+            // and the folder is in use: a second open is refused
             assert!(matches!(Cache::open(Some(folder.path())), Err(CacheError::Store(_))));
         }
         // when it is opened again
         let cache = Cache::open(Some(folder.path())).unwrap();
-        // then the record is there, and what was being fetched is not
+        // then the record is there, and the unfinished fetch is not
         assert_eq!(cache.record(&key()), Some(record));
         assert_eq!(cache.keys(), [key()]);
         assert!(!cache.work(&key(), 1).exists());

@@ -1,16 +1,17 @@
-//! A bundle with its manifests inside, as one document of a catalog: how bundles of images are kept and handed on.
+//! A bundle with its manifests inside, as one document of a catalog: the format in which bundles of images
+//! are cached and served.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use olm_bundle::{Bundle, Manifests, render_fbc_with};
 use serde_json::Value;
 
-/// Where a bundle says which package it is of.
+/// The property that names the package of a bundle.
 const PACKAGE: &str = "operators.operatorframework.io.bundle.package.v1";
 
 /// The `olm.bundle` document of a bundle as its catalog names it.
 ///
 /// # Errors
-/// When the image holds another bundle than the catalog says.
+/// When the image contains another bundle than the catalog names.
 pub fn of(bundle: &Bundle, name: &str, package: &str, image: &str) -> Result<Vec<u8>, String> {
     if bundle.name() != name {
         return Err(format!("unexpected bundle {}, expected {name}", bundle.name()));

@@ -1,4 +1,4 @@
-//! Reading the catalogs that the manager serves, for those outside it: the console and the command line.
+//! Reads the catalogs that the manager serves, for processes outside it: the console and the command line.
 
 use std::{
     collections::HashMap,
@@ -18,55 +18,45 @@ use super::{
 };
 use crate::{site::HTTP_PORT, site::MANAGER, site::home};
 
-/// The served catalogs cannot be read.
+/// The served catalogs are unreadable.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// The base URL is none.
+    /// The base URL is invalid.
     #[error("failed to read catalogs from `{url}`: {text}")]
-    Url {
-        url: String,
-        /// What is wrong with it.
-        text: String,
-    },
-    /// Nothing answers.
+    Url { url: String, text: String },
+    /// No connection.
     #[error("failed to read catalogs from {from}: {source}")]
     Unreachable {
-        /// Where they are served.
+        /// Where the catalogs are served.
         from: String,
         source: Box<kube::Error>,
     },
-    /// Something answers, but not with what was asked for.
+    /// An unexpected status, perhaps from another server.
     #[error("failed to read catalogs from {from}: HTTP {status}{text}")]
     Status {
-        /// The URL.
         from: String,
-        /// HTTP status.
         status: u16,
         /// The start of the body.
         text: String,
     },
-    /// The answer is not what a manager of this version says.
+    /// The response does not match a manager of this version.
     #[error("failed to read catalogs from {from}: {text}")]
-    Malformed {
-        /// The URL.
-        from: String,
-        /// What is wrong.
-        text: String,
-    },
+    Malformed { from: String, text: String },
 }
 
-/// The manager's certificate is self-signed, so TLS protects what is sent and does not prove who the server is, as with the API
-/// server's own proxy. No certificate authority is needed then; an image from scratch has none.
+/// The manager's certificate is self-signed, so TLS encrypts the traffic and does not authenticate the
+/// server, as with the API server's own proxy. No certificate authority is needed then; an image from scratch
+/// has none.
 fn unverified(mut config: Config) -> Config {
     config.root_cert = Some(Vec::new());
     config.accept_invalid_certs = true;
     config
 }
 
-/// How long a token for the manager is valid: the shortest that the API server issues.
+/// How long a token for the manager is valid: the minimum that the API server issues.
 const TOKEN_SECONDS: i64 = 600;
 
-/// Reads the indexes of served catalogs, and each only once: by ETag, the second time is one small request.
+/// Reads the indexes of served catalogs and caches them by ETag: a second read is one small request.
 #[derive(Clone)]
 pub struct Fetcher {
     server: Server,
@@ -90,18 +80,19 @@ pub(super) struct Server {
     credentials: Credentials,
 }
 
-/// In whose name catalogs are read.
+/// The credentials with which catalogs are read.
 #[derive(Clone)]
 enum Credentials {
     None,
     Bearer(HeaderValue),
-    /// The client's own token. A client without one, such as one with a certificate, gets a token of the manager's
-    /// ServiceAccount that is valid at the manager alone; the API server issues it to those who may have any.
+    /// The client's own token. A client without one, such as one with a certificate, gets a token of the
+    /// manager's ServiceAccount that is valid at the manager alone; the API server issues it to users who may
+    /// create tokens.
     Client(Arc<Mutex<Option<HeaderValue>>>),
 }
 
 impl Fetcher {
-    /// Straight from the manager's HTTP port, for those inside the cluster network.
+    /// Directly from the manager's HTTP port, for callers inside the cluster network.
     ///
     /// # Errors
     /// When the URL is malformed.
@@ -113,19 +104,20 @@ impl Fetcher {
         Ok(Self::new(client, String::new(), url.trim_end_matches('/').to_owned(), Credentials::None))
     }
 
-    /// The same in the name of a user, whose bearer token this is. What was read in the name of others is not read again; whether
-    /// this user may read it is always asked.
+    /// The same fetcher for the user of a bearer token. Content cached for other users is shared; whether
+    /// this user may read it is always checked.
     ///
     /// # Errors
-    /// When the token cannot be in a header.
+    /// When the token is not a valid header value.
     pub fn as_user(&self, token: &str) -> Result<Self, FetchError> {
         let mut fetcher = self.clone();
         fetcher.server.credentials = Credentials::Bearer(bearer(token, &self.server.from)?);
         Ok(fetcher)
     }
 
-    /// Through the API server's service proxy, for those outside; needs `get` on `services/proxy` in namespace
-    /// `olm`. Catalogs are read in the name of the client's user; the client must be one of [`olm_client::connect`].
+    /// Through the API server's service proxy, for callers outside the cluster; needs `get` on
+    /// `services/proxy` in namespace `olm`. Catalogs are read with the client's user; the client must be one
+    /// of [`olm_client::connect`].
     #[must_use]
     pub fn service_proxy(client: Client) -> Self {
         let namespace = home();
@@ -138,12 +130,12 @@ impl Fetcher {
         Self { server: Server { client, prefix, from, credentials }, cache: Arc::default() }
     }
 
-    /// All catalogs that are being served, best first: by priority, then by name.
+    /// All served catalogs, best first: by priority, then by name.
     ///
     /// A catalog that disappears between the index and its content is left out.
     ///
     /// # Errors
-    /// [`FetchError`] when the manager cannot be reached or does not answer as it should.
+    /// [`FetchError`] when the manager is unreachable or its response is invalid.
     pub async fn fetch(&self) -> Result<Vec<LoadedCatalog>, FetchError> {
         let index = self.index().await?;
         let mut out = Vec::with_capacity(index.len());
@@ -164,7 +156,7 @@ impl Fetcher {
         Ok(out)
     }
 
-    /// What is being served and in which state, without the content.
+    /// The served catalogs and their state, without the content.
     ///
     /// # Errors
     /// As [`Self::fetch`].
@@ -174,7 +166,7 @@ impl Fetcher {
         serde_json::from_slice(&body).map_err(|e| self.server.malformed("/catalogs", &e))
     }
 
-    /// Whether the manager answers and has loaded its catalogs.
+    /// Checks that the manager answers and has loaded its catalogs.
     ///
     /// # Errors
     /// As [`Self::fetch`].
@@ -194,7 +186,7 @@ impl Fetcher {
         };
         match (status, cached) {
             (StatusCode::NOT_MODIFIED, Some(cached)) => return Ok(read(cached)),
-            // Gone since the list was read, or no longer readable for this user.
+            // Removed since the list was read, or no longer readable for this user.
             (StatusCode::NOT_FOUND | StatusCode::FORBIDDEN, _) => return Ok(None),
             _ => self.server.expect_ok(&path, status, &body)?,
         }
@@ -287,7 +279,7 @@ impl Server {
             return Ok(());
         }
         let text = String::from_utf8_lossy(&body[..body.len().min(300)]);
-        // Of a Kubernetes Status only the message is for people.
+        // Only the message of a Kubernetes Status is human-readable.
         let message = serde_json::from_slice::<serde_json::Value>(body)
             .ok()
             .and_then(|v| v.get("message").and_then(|m| m.as_str()).map(str::to_owned));

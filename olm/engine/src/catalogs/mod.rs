@@ -1,4 +1,4 @@
-//! Catalogs in memory: what is loaded, in which order it counts, and how others read it.
+//! Catalogs in memory: loading, order of preference, and reading them from other processes.
 
 mod access;
 mod bundles;
@@ -38,40 +38,35 @@ pub use visibility::CatalogVisibility;
 /// Namespace and name of a CatalogSource.
 pub type Key = (String, String);
 
-/// A catalog with what its CatalogSource says about it.
+/// A catalog with the settings of its CatalogSource.
 #[derive(Debug, Clone)]
 pub struct LoadedCatalog {
-    /// The CatalogSource.
     pub reference: CatalogRef,
-    /// For people.
     pub display_name: String,
-    /// For people.
     pub publisher: String,
     /// Higher is preferred where several catalogs could provide a dependency.
     pub priority: i32,
-    /// What is in it: to list and to search. [`Self::package`] reads a package.
+    /// The index, for lists and searches. [`Self::package`] reads a package.
     pub catalog: Arc<Catalog>,
-    /// The image that it was read from.
+    /// The image that the catalog was read from.
     pub image: Option<CatalogImage>,
     /// Where its packages and bundles are read.
     pub home: Home,
 }
 
-/// The image that a catalog was read from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CatalogImage {
     /// The image, by digest.
     pub reference: String,
-    /// Who signed it, where `spec.signedBy` of the CatalogSource requires a signature.
+    /// The signer, where `spec.signedBy` of the CatalogSource requires a signature.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub signer: Option<String>,
 }
 
-/// Where the packages and bundles of a catalog are read.
 #[derive(Debug, Clone)]
 pub enum Home {
-    /// From the catalog itself; bundles that are images are out of reach.
+    /// From the catalog itself; bundles that are images are unavailable.
     Here,
     /// The manager's own: packages from its store, bundles that are images from their registries.
     Own(Arc<Own>),
@@ -79,7 +74,7 @@ pub enum Home {
     Remote(Arc<Remote>),
 }
 
-/// A package or a bundle cannot be read.
+/// A package or a bundle is unreadable.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// From this process's own store.
@@ -88,16 +83,16 @@ pub enum ReadError {
     /// From the manager.
     #[error(transparent)]
     Fetch(#[from] FetchError),
-    /// The bundle's image.
+    /// From the bundle's image.
     #[error(transparent)]
     Image(#[from] BundleImageError),
-    /// The bundle is not what a bundle should be.
+    /// The bundle is invalid.
     #[error("{0}")]
     Bundle(String),
 }
 
 impl LoadedCatalog {
-    /// A catalog that this process has.
+    /// A catalog of this process, without a source for bundles that are images.
     #[must_use]
     pub fn new(reference: CatalogRef, catalog: Arc<Catalog>) -> Self {
         let display_name = reference.name.clone();
@@ -112,7 +107,7 @@ impl LoadedCatalog {
         }
     }
 
-    /// A package of it; `None` when it has none of that name.
+    /// A package of the catalog; `None` when it has none of that name.
     ///
     /// # Errors
     /// [`ReadError`]
@@ -130,7 +125,8 @@ impl LoadedCatalog {
         }
     }
 
-    /// The bundle of an entry of one of its packages: the manifests inside the catalog, or those of its image.
+    /// The bundle of an entry of one of its packages: from the manifests inside the catalog, or from the
+    /// bundle's image.
     ///
     /// # Errors
     /// [`ReadError`]
@@ -160,7 +156,7 @@ impl LoadedCatalog {
     /// The signatures of an image that the catalog or one of its bundles names by digest.
     ///
     /// # Errors
-    /// Why they cannot be read.
+    /// Why they are unreadable.
     pub async fn signatures(&self, entry: &BundleEntry, image: &str) -> Result<FoundSignatures, String> {
         match &self.home {
             Home::Remote(remote) => remote.signatures(entry, image).await,
@@ -171,10 +167,10 @@ impl LoadedCatalog {
         }
     }
 
-    /// Whether an image is the catalog's, or one that a bundle of it names.
+    /// Whether an image is the catalog's, or one that the bundle names.
     ///
     /// # Errors
-    /// [`ReadError`], where the bundle cannot be read.
+    /// [`ReadError`] when the bundle is unreadable.
     pub async fn names_image(&self, entry: &BundleEntry, image: &str) -> Result<bool, ReadError> {
         let of_catalog = self.image.as_ref().is_some_and(|own| own.reference == image);
         if of_catalog || entry.image.as_deref() == Some(image) {
@@ -185,10 +181,6 @@ impl LoadedCatalog {
             || bundle.objects.iter().any(|object| names_image(object, image)))
     }
 
-    /// The icon of a package.
-    ///
-    /// # Errors
-    /// [`ReadError`]
     pub async fn icon(&self, package: &str) -> Result<Option<Icon>, ReadError> {
         match &self.home {
             Home::Remote(remote) => Ok(remote.icon(package).await?),
@@ -203,13 +195,9 @@ impl LoadedCatalog {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IndexEntry {
-    /// Namespace of the CatalogSource.
     pub namespace: String,
-    /// Name of the CatalogSource.
     pub name: String,
-    /// For people.
     pub display_name: String,
-    /// For people.
     pub publisher: String,
     /// Higher is preferred.
     pub priority: i32,
@@ -218,23 +206,21 @@ pub struct IndexEntry {
     /// The image that it was read from.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub image: Option<CatalogImage>,
-    /// How many packages it has.
     pub packages: usize,
-    /// How many problems were found in it.
+    /// Number of problems found in the catalog.
     pub problems: usize,
-    /// Why the content could not be refreshed; empty when it is current.
+    /// Why the content failed to refresh; empty when it is current.
     pub stale: String,
 }
 
 impl IndexEntry {
-    /// The CatalogSource.
     #[must_use]
     pub fn reference(&self) -> CatalogRef {
         CatalogRef { namespace: self.namespace.clone(), name: self.name.clone() }
     }
 }
 
-/// Best first: by priority, then by namespace and name, so that the order never depends on chance.
+/// Best first: by priority, then by namespace and name, so that the order is deterministic.
 fn sort(catalogs: &mut [LoadedCatalog]) {
     catalogs.sort_by(|a, b| {
         let key = |c: &LoadedCatalog| (c.reference.namespace.clone(), c.reference.name.clone());

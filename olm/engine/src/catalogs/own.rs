@@ -1,4 +1,4 @@
-//! What stands behind the manager's own catalogs.
+//! Sources of the packages and bundles of the manager's own catalogs.
 
 use std::{
     collections::BTreeSet,
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::{Access, BundleImageError, BundleImages, CatalogRef, Key, SignatureCache, bundles::Wanted};
 
-/// What stands behind one of the manager's own catalogs.
+/// The sources of one of the manager's own catalogs.
 #[derive(Debug)]
 pub struct Own {
     pub catalog: CatalogRef,
@@ -22,7 +22,7 @@ pub struct Own {
 }
 
 impl Own {
-    /// Its content on the disk is damaged: the source has it whole.
+    /// Its content on disk is damaged, so it is read again from the source.
     pub(super) fn damaged(&self) {
         self.refresh.ask(&self.catalog);
     }
@@ -46,7 +46,7 @@ impl Own {
     }
 }
 
-/// CatalogSources that are to be looked at out of turn.
+/// CatalogSources to read out of turn.
 #[derive(Debug, Default)]
 pub struct Refresh {
     damaged: Mutex<BTreeSet<Key>>,
@@ -54,7 +54,7 @@ pub struct Refresh {
 }
 
 impl Refresh {
-    /// Has the content of a catalog read again, whether its source has changed or not.
+    /// Requests that the content of a catalog is read again, whether its source has changed or not.
     fn ask(&self, catalog: &CatalogRef) {
         let key = (catalog.namespace.clone(), catalog.name.clone());
         if self.damaged.lock().unwrap_or_else(PoisonError::into_inner).insert(key) {
@@ -63,17 +63,17 @@ impl Refresh {
         }
     }
 
-    /// Whether it was asked for; it is seen to then.
+    /// Whether a read was requested; clears the request.
     pub fn take(&self, key: &Key) -> bool {
         self.damaged.lock().unwrap_or_else(PoisonError::into_inner).remove(key)
     }
 
-    /// Has all of them looked at.
+    /// Wakes the controller for all CatalogSources.
     pub fn wake(&self) {
         self.wake.send_modify(|n| *n += 1);
     }
 
-    /// Says when to look.
+    /// Notifies when CatalogSources are to be read.
     pub fn wakes(&self) -> watch::Receiver<u64> {
         self.wake.subscribe()
     }

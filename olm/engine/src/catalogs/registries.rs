@@ -1,7 +1,8 @@
-//! How the site reaches registries: mirrors, authorities, registries without TLS, and which servers catalogs may name.
+//! How the site reaches registries: mirrors, certificate authorities, registries without TLS, and the servers
+//! that catalogs may name.
 //!
-//! In a cluster both files come from ConfigMap `olm-registries`, so they are read anew for every fetch: a change of the
-//! ConfigMap needs no restart.
+//! In a cluster both files come from ConfigMap `olm-registries`, so they are read for every fetch: a change
+//! of the ConfigMap needs no restart.
 
 use std::{
     fs, io,
@@ -12,12 +13,13 @@ use std::{
 use olm_catalog_sources::{Egress, Mirror, Options, Policy};
 use serde::Deserialize;
 
-/// Where the settings are; what is not there counts as empty.
+/// Where the settings are; a missing file counts as empty.
 #[derive(Debug, Clone, Default)]
 pub struct Registries {
     /// A YAML file with `mirrors`, `plainHttp`, `skipTlsVerify`, `tokenHosts` and `egress`.
     pub file: Option<PathBuf>,
-    /// A folder whose files `*.crt` and `*.pem` are certificate authorities to trust beside the system's.
+    /// A folder whose files `*.crt` and `*.pem` are certificate authorities to trust in addition to the
+    /// system's.
     pub authorities: Option<PathBuf>,
 }
 
@@ -45,10 +47,10 @@ struct MirrorEntry {
 }
 
 impl Registries {
-    /// The settings as they are now, without credentials.
+    /// The current settings, without credentials.
     ///
     /// # Errors
-    /// What is wrong with which file.
+    /// The file and what is wrong with it.
     pub fn options(&self) -> Result<Options, String> {
         let file = match &self.file {
             Some(path) => read_file(path)?,
@@ -73,7 +75,7 @@ impl Registries {
     }
 }
 
-/// What the API server is called in a pod.
+/// Names of the API server in a pod.
 fn api_server() -> Vec<String> {
     let address = std::env::var("KUBERNETES_SERVICE_HOST").ok().filter(|host| !host.is_empty());
     address.into_iter().flat_map(|address| [address, "kubernetes.default.svc".to_owned()]).collect()

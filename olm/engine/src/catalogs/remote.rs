@@ -12,23 +12,23 @@ use super::{
     fetch::{FetchError, Server},
 };
 
-/// Packages that are kept: who looks at one looks at it again, at its dependencies, and at little else.
+/// Number of cached packages: a caller reads one package repeatedly, its dependencies, and few others.
 const KEPT: usize = 16;
 
-/// Why the manager does not hand out a bundle, or signatures.
+/// Why the manager does not return a bundle or signatures.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct NoBundle {
     pub code: String,
     pub message: String,
 }
 
-/// The packages of one content that were read last, newest behind.
+/// The packages of one content that were read last, newest at the end.
 pub(super) type Recent = Arc<Mutex<Vec<Arc<Package>>>>;
 
-/// The packages of one content of one catalog, read in the name of one user.
+/// The packages of one content of one catalog, read with the credentials of one user.
 pub struct Remote {
     server: Server,
-    /// Up to `/api/v1`.
+    /// The URL up to `/api/v1`.
     base: String,
     recent: Recent,
 }
@@ -58,7 +58,7 @@ impl Remote {
         }
         let path = format!("{}/packages/{name}", self.base);
         let (status, _, body) = self.server.get(&path, None).await?;
-        // The catalog went while its index was being looked at.
+        // The catalog was removed after its index was read.
         if status == StatusCode::NOT_FOUND {
             return Ok(None);
         }
@@ -124,7 +124,7 @@ fn refusal(status: StatusCode, body: &[u8]) -> Option<NoBundle> {
     (status == StatusCode::BAD_GATEWAY).then(|| serde_json::from_slice(body).ok()).flatten()
 }
 
-/// A name from a catalog as one segment of a path. Catalogs are written by strangers, and a name must not lead elsewhere:
+/// A name from a catalog as one path segment. Catalogs are untrusted, and a name must not change the path:
 /// the request carries the user's identity.
 fn segment(name: &str) -> String {
     let plain = |b: u8| {

@@ -1,5 +1,5 @@
-//! Signatures of the images of a catalog and its bundles, downloaded with the credentials of the CatalogSource and cached. Callers
-//! verify them.
+//! Signatures of the images of a catalog and its bundles, downloaded with the credentials of the
+//! CatalogSource and cached. Callers verify them.
 
 use std::{
     collections::HashMap,
@@ -13,7 +13,6 @@ use tokio::time::Instant;
 
 use super::{Access, CatalogRef};
 
-/// Time limit of one lookup.
 const DEADLINE: Duration = Duration::from_secs(15);
 /// How long signatures are cached. A verified signature of a digest stays valid.
 const TTL: Duration = Duration::from_secs(10 * 60);
@@ -56,10 +55,10 @@ impl std::fmt::Debug for SignatureCache {
 }
 
 impl SignatureCache {
-    /// The signatures of an image that is named by digest. While the registry fails, cached signatures stay in use.
+    /// The signatures of an image named by digest. While the registry fails, cached signatures stay in use.
     ///
     /// # Errors
-    /// Why they cannot be downloaded.
+    /// Why the download failed.
     pub async fn find(
         &self,
         catalog: &CatalogRef,
@@ -104,7 +103,8 @@ async fn look_up(image: &str, access: &Access) -> Result<FoundSignatures, String
     found.map_err(|error| granted.explain(&error.to_string()))
 }
 
-/// Whether a manifest names an image, in a container or in a volume. The manager looks up the images of its catalogs' bundles only.
+/// Whether a manifest names an image, in a container or in a volume. The manager looks up the images of its
+/// catalogs' bundles only.
 pub fn names_image(manifest: &Value, image: &str) -> bool {
     match manifest {
         Value::Object(fields) => fields.iter().any(|(field, value)| {
@@ -167,19 +167,19 @@ mod tests {
         // given an image without signatures
         assert!(cache.find(&catalog(), &reference, &access).await.unwrap().signatures.is_empty());
         registry.sign_catalog(&key);
-        // when it is asked for at once, then the registry is not asked
+        // when they are read again at once, then the registry gets no request
         let asked = registry.asked("cat/");
         assert!(cache.find(&catalog(), &reference, &access).await.unwrap().signatures.is_empty());
         assert_eq!(registry.asked("cat/"), asked);
-        // when it is asked for later, then they are found
+        // when they are read later, then they are found
         let outdated = || cache.entries().values_mut().for_each(|cached| cached.until = Instant::now());
         outdated();
         assert_eq!(cache.find(&catalog(), &reference, &access).await.unwrap().signatures.len(), 1);
-        // when the registry refuses, then they are still known
+        // when the registry refuses, then the cached ones are used
         registry.mood(Mood::Denies);
         outdated();
         assert_eq!(cache.find(&catalog(), &reference, &access).await.unwrap().signatures.len(), 1);
-        // and for another catalog they are not
+        // and another catalog does not get them
         let other = CatalogRef::new("team", "cat");
         assert!(cache.find(&other, &reference, &access).await.is_err());
     }

@@ -11,25 +11,24 @@ use tokio::sync::watch;
 
 use super::{CatalogVisibility, IndexEntry, Key, LoadedCatalog};
 
-/// What is known of one CatalogSource after it was looked at.
+/// The state of one CatalogSource after its last read.
 #[derive(Debug, Clone, Default)]
 pub struct Entry {
     /// The last good content; `None` when there never was any.
     pub loaded: Option<LoadedCatalog>,
-    /// Why the last look brought no content.
     pub problem: Option<Problem>,
     /// When the source was last read or found unchanged.
     pub last_success: Option<Timestamp>,
-    /// Of the files that were read.
+    /// Size of the files that were read.
     pub bytes: u64,
 }
 
-/// Why a CatalogSource cannot be read.
+/// Why a CatalogSource is unreadable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// As upstream has it in `status.reason`.
+    /// Upstream's value for `status.reason`.
     pub reason: &'static str,
-    /// The cause in particular, as the condition has it.
+    /// The specific cause, for the condition.
     pub code: &'static str,
     pub message: String,
 }
@@ -65,8 +64,8 @@ impl CatalogStore {
         self.get(namespace, name)?.loaded.map(|loaded| loaded.catalog)
     }
 
-    /// Replaces what is known of a CatalogSource; whoever listens hears of it only when the content, the priority
-    /// or its health changed.
+    /// Replaces the state of a CatalogSource. Watchers are notified only when the content, the priority or
+    /// its health changed.
     pub fn put(&self, namespace: &str, name: &str, entry: Entry) {
         let key = (namespace.to_owned(), name.to_owned());
         let mark = |entry: &Entry| {
@@ -82,12 +81,10 @@ impl CatalogStore {
         }
     }
 
-    /// Every CatalogSource that something is known of.
     pub fn keys(&self) -> Vec<Key> {
         self.entries.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
 
-    /// Everything that is known.
     pub fn all(&self) -> BTreeMap<Key, Entry> {
         self.entries.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -101,7 +98,7 @@ impl CatalogStore {
         }
     }
 
-    /// Says when content changed.
+    /// Notifies when content changes.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }

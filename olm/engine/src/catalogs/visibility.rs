@@ -1,4 +1,5 @@
-//! Which catalogs a namespace may use: its own and, unless its OperatorGroup shuts them out, those of the product's namespace. Pure.
+//! The catalogs that a namespace may use: its own and, unless its OperatorGroup excludes them, those of the
+//! product's namespace. Pure.
 
 use std::sync::Arc;
 
@@ -7,13 +8,12 @@ use olm_api::{OperatorGroup, names};
 
 use super::LoadedCatalog;
 
-/// What a namespace sees.
+/// The catalogs visible from a namespace.
 #[derive(Debug, Clone, Copy)]
 pub struct CatalogVisibility<'a> {
     namespace: &'a str,
-    /// The product's namespace.
     global: &'a str,
-    /// Its OperatorGroup says that catalogs of the product's namespace are not for it.
+    /// The OperatorGroup excludes catalogs of the product's namespace.
     alone: bool,
 }
 
@@ -30,12 +30,12 @@ impl<'a> CatalogVisibility<'a> {
         namespace == self.namespace || namespace == self.global && !self.alone
     }
 
-    /// Those of the catalogs that may be used, in the same order.
+    /// The catalogs that may be used, in the same order.
     pub fn among(&self, catalogs: &[LoadedCatalog]) -> Vec<LoadedCatalog> {
         catalogs.iter().filter(|catalog| self.reaches(&catalog.reference.namespace)).cloned().collect()
     }
 
-    /// Why a catalog cannot be used, and what to do.
+    /// Why a catalog is not usable, and the fix.
     pub fn refuses(&self, namespace: &str, name: &str) -> Option<(String, String)> {
         let (own, global) = (self.namespace, self.global);
         if self.reaches(namespace) {
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(["ns", "olm", "web"].map(|namespace| visibility.reaches(namespace)), [true, false, false]);
         assert!(visibility.refuses("olm", "c").unwrap().0.ends_with(names::ANNOTATION_EXCLUDE_GLOBAL));
         assert_eq!(visibility.refuses("web", "c").unwrap().1, "set spec.sourceNamespace to ns");
-        // the product's namespace sees its own
+        // the product's namespace may use its own
         assert!(CatalogVisibility::of("olm", "olm", &groups).reaches("olm"));
         assert!(CatalogVisibility::of("ns", "olm", &group("false")).reaches("olm"));
     }

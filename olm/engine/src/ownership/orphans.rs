@@ -1,4 +1,4 @@
-//! Objects whose owner is gone and that garbage collection does not reach.
+//! Orphaned objects that garbage collection does not reach.
 
 use std::{collections::BTreeSet, fmt::Debug};
 
@@ -9,20 +9,20 @@ use serde::de::DeserializeOwned;
 
 use super::{CSV, GROUP, OWNED_KINDS, Owned, OwnedKind, OwnerKey, each_metadata, is_orphan, labelled_if};
 
-/// Everything that labels say is owned by what is not there. The objects are listed before their owners: an owner that
-/// was made in between counts.
+/// All objects whose labels name an owner that does not exist. The objects are listed before their owners, so
+/// that an owner made in between counts.
 pub async fn orphans(client: &Client) -> Result<Vec<Owned>, kube::Error> {
     orphans_of(OWNED_KINDS, client, |_| true).await
 }
 
-/// Those of some kinds, of owners that may be gone.
+/// Orphaned objects of some kinds, of owners that may be gone.
 pub async fn orphans_of(
     kinds: &[OwnedKind],
     client: &Client,
     may_be_gone: impl Fn(&OwnerKey) -> bool,
 ) -> Result<Vec<Owned>, kube::Error> {
     let selector = format!("{},{}", names::LABEL_OWNER, names::LABEL_OWNER_KIND);
-    // With nobody alive: whatever could be one.
+    // An empty set of owners: finds every candidate.
     let nobody = BTreeSet::new();
     let wanted = |metadata: &ObjectMeta| {
         is_orphan(metadata, &nobody) && OwnerKey::of(metadata).is_some_and(|owner| may_be_gone(&owner))

@@ -1,8 +1,9 @@
-//! What one package has in common with itself in another namespace.
+//! Cluster-wide objects that installations of one package in several namespaces share.
 //!
-//! A bundle names its own cluster-wide objects (a ClusterRole for readers of metrics, a PriorityClass), and so they are the same object
-//! wherever the package is installed. Each installation has its component label on it, and the one that applied it last owns it. When
-//! that one goes, the object passes to another that is still there; the last one takes it along.
+//! A bundle names its own cluster-wide objects (a ClusterRole for readers of metrics, a PriorityClass), so
+//! they are the same object wherever the package is installed. Each installation adds its component label,
+//! and the one that applied the object last owns it. When that one is removed, the object passes to a
+//! remaining installation; the last one deletes it.
 
 use kube::{
     Api, Client, ResourceExt,
@@ -14,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Owned, OwnerKey, labelled};
 
-/// What became of an object whose owner is going or gone.
+/// The result for an object whose owner is being removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Released {
     /// It is deleted, or was gone already.
@@ -23,8 +24,8 @@ pub enum Released {
     Passed(OwnerKey),
 }
 
-/// The component labels of an object, those of its owner's namespace and those of the same packages in others, with these
-/// namespaces. Only cluster-wide objects are shared. Pure.
+/// The component labels of an object: those of its owner's namespace, and those of the same packages in other
+/// namespaces with these namespaces. Only cluster-wide objects are shared. Pure.
 fn components(metadata: &ObjectMeta) -> (Vec<String>, Vec<(String, String)>) {
     let none = (Vec::new(), Vec::new());
     let Some(owner) = OwnerKey::of(metadata).filter(|_| metadata.namespace.is_none()) else { return none };
@@ -40,7 +41,7 @@ fn components(metadata: &ObjectMeta) -> (Vec<String>, Vec<(String, String)>) {
     (own.into_iter().map(|(key, ..)| key).collect(), shared)
 }
 
-/// The version that an object passes to: of the first namespace that still has one, the newest.
+/// The version that an object passes to: the newest one of the first namespace that still has one.
 async fn heir(shared: &[(String, String)], client: &Client) -> Result<Option<OwnerKey>, kube::Error> {
     for (label, namespace) in shared {
         let api = Api::<ClusterServiceVersion>::namespaced(client.clone(), namespace);
@@ -58,8 +59,8 @@ async fn heir(shared: &[(String, String)], client: &Client) -> Result<Option<Own
     Ok(None)
 }
 
-/// Deletes an object whose owner is going or gone, or passes it on. It is the very object that was looked at: one that was changed in
-/// the meantime may have another owner, and is a conflict.
+/// Deletes an object whose owner is being removed, or passes it on. The write is bound to the observed
+/// object: one that changed in the meantime may have another owner, and is a conflict.
 pub async fn release(object: &Owned, client: &Client) -> Result<Released, kube::Error> {
     let name = object.metadata.name.clone().unwrap_or_default();
     let api = object.api(client);
@@ -86,8 +87,9 @@ pub async fn release(object: &Owned, client: &Client) -> Result<Released, kube::
     }
 }
 
-/// Takes the component labels of a version that goes off what another namespace's installation owns, unless another version of the
-/// package stays in the namespace: nobody is to be told that it is needed here.
+/// Removes the component labels of a deleted version from objects that another namespace's installation owns,
+/// unless another version of the package stays in the namespace: the labels would mark the objects as needed
+/// here.
 pub async fn leave(csv: &ClusterServiceVersion, client: &Client) -> Result<(), kube::Error> {
     let namespace = csv.namespace().unwrap_or_default();
     let end = format!(".{namespace}");

@@ -1,5 +1,3 @@
-//! Who owns what.
-
 mod deletions;
 
 use kube::api::ObjectMeta;

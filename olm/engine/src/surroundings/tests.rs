@@ -7,10 +7,10 @@ use olm_resolver::{Action, CatalogRef, ChosenBundle, Resolved};
 
 use super::*;
 
-/// What an API server says to a request, by its verb and a part of its path.
+/// The responses of an API server by verb and part of the path.
 type Answers = Vec<(&'static str, &'static str, u16, Value)>;
 
-/// An API server that gives these answers and serves nothing else, and what it was asked.
+/// An API server that gives these responses and serves nothing else, with a log of its requests.
 fn server(answers: Answers) -> (Resources, Arc<Mutex<Vec<String>>>) {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&asked);
@@ -150,7 +150,7 @@ async fn somebody_who_asks_is_told_of_their_rights_and_of_the_managers() {
     // when there is no such namespace
     let mut facts = ahead(&resources, Asker::User, &case.input()).await;
     behind(resources.client(), &mut facts, &case.input(), &Live::new()).await;
-    // then the rights in it and in the whole cluster are asked for
+    // then the rights in it and in the whole cluster are read
     assert_eq!(asked(&log).len(), 6, "{:#?}", asked(&log));
     assert_eq!(asked(&log).iter().filter(|line| line.contains(REVIEWS)).count(), 2);
     let plan = make_plan(&PlanInput { facts: &facts, ..case.input() }, &Live::new());
@@ -185,7 +185,7 @@ fn the_manager_has_the_rights_that_plans_and_their_checks_need() {
     }
     let may = access.allows("get", "scheduling.k8s.io", "priorityclasses", None, None, None);
     assert_eq!(may, Some(true));
-    // and write and hand out what the shipped operator needs, without looking into namespaces
+    // and write and grant what the shipped operator needs, without access to namespaces
     let mut case = Case::new();
     assert!(namespaces_to_ask(&case.input(), &access).is_empty());
     let who = Who::ServiceAccount { namespace: home().to_owned(), name: MANAGER.to_owned() };
@@ -207,7 +207,7 @@ async fn what_may_not_be_read_is_not_known_and_no_error() {
     assert_eq!(facts.installer.why_unknown(), Some("no permission to create SelfSubjectRulesReview"));
     assert_eq!(facts.quotas.why_unknown(), Some("no permission to list resourcequotas in namespace ns"));
     assert_eq!(facts.webhooks.why_unknown(), Some("no permission to list validatingwebhookconfigurations"));
-    // and rights that are not all listed are not known either
+    // and rights that are not all listed are unknown
     let mut partly = rules(&["get"]);
     partly["status"]["incomplete"] = json!(true);
     partly["status"]["evaluationError"] = json!("webhook authorizer does not support user rule resolution");
@@ -249,7 +249,7 @@ async fn roles_in_the_namespace_are_read_when_the_operator_can_do_harm() {
     ]);
     // when
     let facts = ahead(&resources, Asker::Installer, &case.input()).await;
-    // then whoever has that role is told of
+    // then the plan names the subjects with that role
     let plan = make_plan(&PlanInput { facts: &facts, ..case.input() }, &with_namespace());
     let trap = plan.findings.iter().find(|f| f.code == FindingCode::NamespaceTrap);
     assert!(trap.is_some_and(|f| f.text.contains("Group dev can create pods")), "{:#?}", plan.findings);
@@ -277,12 +277,12 @@ async fn objects_of_a_kind_that_changes_are_listed_page_by_page() {
     // when
     let mut facts = ClusterFacts::default();
     behind(resources.client(), &mut facts, &case.input(), &live).await;
-    // then both pages are there, with what a list leaves out
+    // then both pages are there, with the types that a list leaves out
     let name = crd["metadata"]["name"].as_str().expect("a name");
     let objects = facts.custom_objects[name].known().expect("they may be listed");
     assert_eq!((objects.items.len(), objects.more), (2, false), "{:#?}", asked(&log));
     assert_eq!(objects.items[0]["kind"], crd["spec"]["names"]["kind"]);
-    // and nothing is listed for one that stays as it is
+    // and nothing is listed for one that does not change
     live.insert(ObjectRef::of(&crd).expect("a reference"), crd.clone());
     let (resources, log) = server(vec![]);
     behind(resources.client(), &mut facts, &case.input(), &live).await;

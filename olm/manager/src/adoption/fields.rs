@@ -1,30 +1,31 @@
-//! Who owns which fields of an object that OLM v0 wrote: pure.
+//! Field ownership of objects that OLM v0 wrote. Pure.
 //!
-//! OLM v0 updates objects; a field that it set belongs to it for ever, and would stay behind when the next version of an operator
-//! does not have it any more. So its entries become ours: the next apply of a whole manifest removes what is not in it.
+//! OLM v0 updates objects; a field that it set keeps OLM as its owner, and would remain when the next version
+//! of an operator no longer has it. So its entries are renamed to ours: the next apply of a whole manifest
+//! removes what is not in it.
 //!
-//! One thing stays: annotations of pod templates. Some that OLM put there may not be in our manifest, and to take one away is to
-//! restart the operator. They stay with the old name, and nobody changes them.
+//! Annotations of pod templates are the exception. Our manifest may lack some that OLM added, and removing
+//! one restarts the operator. They stay under OLM's name, unchanged.
 
 use serde_json::{Map, Value, json};
 
 use super::LEGACY_MANAGERS;
 
-/// What keeps its owner.
+/// The fields that keep their owner.
 const KEPT: [&str; 4] = ["f:spec", "f:template", "f:metadata", "f:annotations"];
 
-/// The entries of an object as they are to be, or `None` when nothing of them is OLM's.
+/// The new entries of an object, or `None` when OLM owns none of them.
 pub(super) fn taken_over(entries: &[Value], ours: &str) -> Option<Vec<Value>> {
     let theirs = |entry: &Value| {
         let manager = entry["manager"].as_str().unwrap_or_default();
-        // Status is written by its subresource, which stays with whoever writes it.
+        // Status is written by its subresource and keeps its owner.
         LEGACY_MANAGERS.contains(&manager) && entry["subresource"].as_str().unwrap_or_default().is_empty()
     };
     let version = entries.iter().find(|entry| theirs(entry))?["apiVersion"].clone();
     let mine = |entry: &Value| {
         entry["manager"] == ours && entry["operation"] == "Apply" && entry["subresource"].is_null()
     };
-    // Fields of two versions of an API do not mix.
+    // Field sets of different API versions are not merged.
     let foreign = |entry: &Value| (theirs(entry) || mine(entry)) && entry["apiVersion"] != version;
     if entries.iter().any(foreign) {
         return None;
@@ -72,7 +73,7 @@ fn split(mut fields: Map<String, Value>, path: &[&str]) -> (Map<String, Value>, 
     (kept, fields)
 }
 
-/// The union of two sets of fields. It is as deep as JSON that the API server sent, which has a limit.
+/// The union of two field sets. The recursion is bounded by the depth limit of the API server's JSON.
 fn merge(into: &mut Map<String, Value>, from: &Map<String, Value>) {
     for (key, value) in from {
         match (into.get_mut(key), value) {
@@ -94,7 +95,7 @@ mod tests {
 
     #[test]
     fn what_olm_updated_becomes_ours_but_for_the_annotations_of_pods() {
-        // given a Deployment that OLM wrote, whose status and revision others write
+        // given a Deployment that OLM wrote, with status and revision by other managers
         let template = json!({ "f:metadata": { "f:annotations": { "f:capabilities": {} }, "f:labels": { "f:app": {} } },
                                "f:spec": { "f:containers": {} } });
         let status = json!({ "manager": "olm", "operation": "Update", "apiVersion": "apps/v1", "subresource": "status",
@@ -126,7 +127,7 @@ mod tests {
                 ),
             ]
         );
-        // and a second time there is nothing to do
+        // and a second run changes nothing
         assert_eq!(taken_over(&taken, "ours"), None);
     }
 
@@ -144,7 +145,7 @@ mod tests {
     fn what_others_wrote_is_nobodys_business() {
         assert_eq!(taken_over(&[entry("kubectl", "Update", json!({ "f:a": {} }))], "ours"), None);
         assert_eq!(taken_over(&[], "ours"), None);
-        // nor are fields of another version of the API mixed in
+        // and fields of another API version are not merged
         let mut old = entry("olm", "Update", json!({ "f:a": {} }));
         old["apiVersion"] = "apps/v1beta1".into();
         let mine = entry("ours", "Apply", json!({ "f:b": {} }));

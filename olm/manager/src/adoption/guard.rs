@@ -1,4 +1,4 @@
-//! Controllers run while no other OLM does.
+//! Runs the controllers only while no other OLM runs.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,14 +24,13 @@ use olm_engine::{
 
 use crate::context::Ctx;
 
-/// When to look again while another OLM runs, whether a watch told something or not: its API service is not watched.
+/// Poll interval while another OLM runs, in addition to the watch: its APIService is not watched.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
-/// When to try again what failed.
+/// Retry interval after a failure.
 const RETRY: Duration = Duration::from_secs(2);
-/// Reason of the event.
 const REASON: &str = "OtherOLMRunning";
 
-/// Why the manager does nothing, if it does nothing.
+/// Why the manager is on standby, if it is.
 #[derive(Debug)]
 pub(crate) struct Standby(watch::Sender<Option<String>>);
 
@@ -42,18 +41,18 @@ impl Default for Standby {
 }
 
 impl Standby {
-    /// What it waits for; `None` when it works.
+    /// The reason of the standby; `None` while the controllers run.
     pub(crate) fn reason(&self) -> Option<String> {
         self.0.borrow().clone()
     }
 
-    /// Returns when it does nothing; at once when that is so now.
+    /// Returns when the manager is on standby; at once if it is already.
     pub(crate) async fn begun(&self) {
-        // The sender is `self`: it is there.
+        // The sender is `self`, so it is not dropped.
         let _ = self.0.subscribe().wait_for(Option::is_some).await;
     }
 
-    /// Returns whether that is news.
+    /// Returns whether the reason changed.
     fn set(&self, reason: Option<String>) -> bool {
         self.0.send_if_modified(|current| {
             let news = *current != reason;
@@ -63,8 +62,9 @@ impl Standby {
     }
 }
 
-/// Runs the controllers until `stop`, but for the times in which another OLM runs: then they are stopped, what they do is finished
-/// first, and the manager waits until it is alone. Whenever it begins, what OLM v0 left is taken over before anything looks at it.
+/// Runs the controllers until `stop`, except while another OLM runs: then they are stopped after finishing
+/// their current reconciliations, and the manager waits for the other OLM to stop. Before every start of the
+/// controllers, the objects that OLM v0 left are adopted.
 pub(crate) async fn guarded<F, Fut>(ctx: Arc<Ctx>, stop: CancellationToken, controllers: F)
 where
     F: Fn(Arc<Ctx>, CancellationToken) -> Fut,
@@ -93,7 +93,7 @@ where
     }
 }
 
-/// Waits until no other OLM runs; `false` when it is time to stop.
+/// Waits until no other OLM runs; `false` on shutdown.
 async fn alone(ctx: &Ctx, changes: &mut (impl Stream<Item = ()> + Unpin), stop: &CancellationToken) -> bool {
     loop {
         match rival(&ctx.client).await {
@@ -104,7 +104,7 @@ async fn alone(ctx: &Ctx, changes: &mut (impl Stream<Item = ()> + Unpin), stop: 
                 return true;
             }
             Ok(Some(rival)) => tell(ctx, &rival).await,
-            // To look is a right that its manifests give it; without it, nobody can say.
+            // Its manifests grant the right to list Deployments; without it, another OLM is undetectable.
             Err(error @ olm_ops::Error::Forbidden { .. }) => {
                 tracing::warn!(%error, "failed to check for another OLM");
                 return true;
@@ -120,7 +120,7 @@ async fn alone(ctx: &Ctx, changes: &mut (impl Stream<Item = ()> + Unpin), stop: 
     }
 }
 
-/// Tries to take over what OLM v0 left until it succeeds; `false` when it is time to stop.
+/// Retries the adoption of OLM v0's objects until it succeeds; `false` on shutdown.
 async fn taken_over(ctx: &Ctx, stop: &CancellationToken) -> bool {
     loop {
         match take_over(ctx).await {
@@ -134,7 +134,7 @@ async fn taken_over(ctx: &Ctx, stop: &CancellationToken) -> bool {
     }
 }
 
-/// Whether one runs now. What cannot be seen for a moment changes nothing: the watch tells again.
+/// Whether another OLM runs. A temporary read error changes nothing: the watch triggers another check.
 async fn look(ctx: &Ctx) -> Option<Rival> {
     rival(&ctx.client).await.unwrap_or_else(|error| {
         tracing::debug!(%error, "failed to check for another OLM");
@@ -142,7 +142,7 @@ async fn look(ctx: &Ctx) -> Option<Rival> {
     })
 }
 
-/// In the log, as an event on the manager's Deployment, and for whoever asks whether it is ready.
+/// Reports in the log, as an event on the manager's Deployment, and in the readiness probe.
 async fn tell(ctx: &Ctx, rival: &Rival) {
     let text = format!("{rival}. This manager stays idle until it is stopped: {}", rival.fix());
     if !ctx.standby.set(Some(text.clone())) {

@@ -1,10 +1,9 @@
-//! Taking over from OLM v0: in place, and never beside one that runs.
+//! Adoption of OLM v0's objects: in place, and never while it runs.
 //!
-//! * [`guard`]: controllers run only while none does
-//! * [`take_over`]: what it left becomes ours: rights under our names, then those under its names away, then the fields that
-//!   it owned
-//! * [`traces`]: on which Deployments it left fields of its own
-//! * [`fields`]: `metadata.managedFields` from its names to ours: pure
+//! * [`guard`]: runs the controllers only while no other OLM runs
+//! * [`take_over`]: adoption: roles and bindings under our names, then removal of OLM's, then its fields
+//! * [`traces`]: finds Deployments with fields of OLM
+//! * [`fields`]: renames the managers in `metadata.managedFields`; pure
 
 mod fields;
 mod guard;

@@ -1,13 +1,14 @@
-//! What OLM v0 installed becomes ours, in place.
+//! Adopts what OLM v0 installed, in place.
 //!
-//! Its ClusterServiceVersions, Subscriptions, InstallPlans and OperatorGroups are read as they are. What differs is how its
-//! objects are named and who owns their fields:
+//! Its ClusterServiceVersions, Subscriptions, InstallPlans and OperatorGroups are used as they are. What
+//! differs is the names of its objects and the owner of their fields:
 //!
-//! * roles and bindings get our names, and those of OLM go when ours are there: the operator has its rights all the time
+//! * roles and bindings are created under our names before OLM's are deleted, so that the operator keeps its
+//!   rights
 //! * fields that OLM set become ours ([`super::fields`])
 //!
-//! Nothing is noted down: what is still OLM's shows in the objects, so a manager that is killed anywhere goes on, and one that
-//! starts where nothing is left to do asks for two lists and changes nothing.
+//! No progress is stored: the objects show what is still OLM's. An interrupted manager resumes, and a start
+//! with nothing to adopt makes two list requests and no write.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,17 +31,16 @@ use olm_engine::{
 
 use crate::context::{Ctx, Error};
 
-/// Label that OLM v0 puts on the roles and bindings that it makes, and we do not.
+/// Label that OLM v0 sets on its roles and bindings, and that we do not set.
 const MADE_BY_OLM: &str = "olm.permissions.hash";
 
-/// What of a version is OLM's still.
+/// The remains of OLM on a version.
 #[derive(Debug, Default)]
 struct Left {
     /// Roles and bindings.
     rights: Vec<Owned>,
 }
 
-/// Takes over everything that there is.
 pub(super) async fn take_over(ctx: &Ctx) -> Result<(), Error> {
     let found = found(ctx).await?;
     if found.is_empty() {
@@ -50,7 +50,7 @@ pub(super) async fn take_over(ctx: &Ctx) -> Result<(), Error> {
     for (owner, left) in found {
         let api = Api::<ClusterServiceVersion>::namespaced(ctx.client.clone(), &owner.namespace);
         let what = format!("get ClusterServiceVersion {}/{}", owner.namespace, owner.name);
-        // What belongs to a version that is gone is an orphan, and not taken over.
+        // Objects of a deleted version are orphaned and not adopted.
         let Some(csv) = api.get_opt(&owner.name).await.map_err(Error::kube(what))? else { continue };
         if csv.metadata.deletion_timestamp.is_some() || csv.labels().contains_key(names::LABEL_COPIED_FROM) {
             continue;
@@ -60,7 +60,7 @@ pub(super) async fn take_over(ctx: &Ctx) -> Result<(), Error> {
     Ok(())
 }
 
-/// The versions that OLM has traces of itself on: its roles, or Deployments whose fields are its own.
+/// The versions with traces of OLM: its roles, or Deployments with its fields.
 async fn found(ctx: &Ctx) -> Result<BTreeMap<OwnerKey, Left>, Error> {
     let mut out: BTreeMap<OwnerKey, Left> = BTreeMap::new();
     let selector = format!("{MADE_BY_OLM},{}=ClusterServiceVersion", names::LABEL_OWNER_KIND);
@@ -80,7 +80,7 @@ fn moved(metadata: &Value) -> Option<Vec<Value>> {
     taken_over(metadata["managedFields"].as_array()?, names::FIELD_MANAGER)
 }
 
-/// Takes one version over. New rights first: between two calls the operator has both, never none.
+/// Adopts one version. New rights first: between two requests the operator has both.
 async fn version(csv: &ClusterServiceVersion, left: Left, ctx: &Ctx) -> Result<(), Error> {
     let namespace = csv.namespace().unwrap_or_default();
     let name = csv.name_any();
@@ -93,7 +93,7 @@ async fn version(csv: &ClusterServiceVersion, left: Left, ctx: &Ctx) -> Result<(
     let config = subscriptions.iter().find(|s| Some(&s.spec.name) == package.as_ref());
     let objects = match objects(csv, &groups.items, config.and_then(|s| s.spec.config.as_ref())) {
         Ok(objects) => objects,
-        // Its controller says so on the version; OLM's roles stay, for they are all that it has.
+        // Its controller reports that on the version; OLM's roles stay, since the version has no others.
         Err(error) => {
             tracing::warn!(csv = name, namespace, %error, "not adopted: failed to render the bundle");
             return Ok(());
@@ -124,7 +124,7 @@ async fn version(csv: &ClusterServiceVersion, left: Left, ctx: &Ctx) -> Result<(
     }
     let mut ids: Vec<Id> = Vec::new();
     for (phase, object) in &objects {
-        // Rights are applied whole just now; what is not there yet has no fields.
+        // Rights were just applied whole; missing objects have no fields.
         if *phase != Phase::Rbac {
             ids.push(Id::of(object)?);
         }
@@ -145,7 +145,7 @@ async fn version(csv: &ClusterServiceVersion, left: Left, ctx: &Ctx) -> Result<(
     Ok(())
 }
 
-/// What the version is made of, as we would install it.
+/// The objects of the version as we would install them.
 fn objects(
     csv: &ClusterServiceVersion,
     groups: &[OperatorGroup],
@@ -158,7 +158,7 @@ fn objects(
     Ok(rendered.objects().map(|(phase, object)| (phase, object.clone())).collect())
 }
 
-/// Gives us the fields that OLM has of an object that its labels say is the version's.
+/// Moves OLM's fields of an object of the version to us.
 async fn move_fields(
     id: &Id,
     csv: &str,
@@ -174,7 +174,7 @@ async fn move_fields(
     let Some(entries) = moved(&live["metadata"]).filter(|_| ours) else { return Ok(()) };
     let patch = json!({ "metadata": {
         "managedFields": entries,
-        // Only over the entries that were read.
+        // Conditional on the entries that were read.
         "resourceVersion": live["metadata"]["resourceVersion"],
     } });
     let (resource, namespaced) = ctx.resources.lookup(&id.gvk).await?;

@@ -1,5 +1,5 @@
-//! Where OLM v0 left traces of itself on Deployments. Every start looks through all that belong to a version, and where there are
-//! thousands almost none has any: of what their writers own no more is read than the writers' names.
+//! Finds traces of OLM v0 on Deployments. Every start reads all Deployments of versions, perhaps thousands
+//! and almost all without traces, so only the names of the field managers are deserialised, not their fields.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use serde_json::{Value, value::RawValue};
 use super::{LEGACY_MANAGERS, fields::taken_over};
 use olm_engine::ownership::{OwnerKey, each_listed};
 
-/// An object as far as it says whose it is and who wrote it.
+/// The owner and the field managers of an object.
 #[derive(Deserialize, Clone)]
 struct Trace {
     metadata: TraceMetadata,
@@ -36,7 +36,7 @@ impl Trace {
         OwnerKey::of(&ObjectMeta { labels: self.metadata.labels, ..ObjectMeta::default() })
     }
 
-    /// Whether fields of the object would change their owner.
+    /// Whether the adoption would change the owner of fields.
     fn is_legacy(&self) -> bool {
         let Some(fields) = &self.metadata.managed_fields else { return false };
         let writers: Vec<Writer> = serde_json::from_str(fields.get()).unwrap_or_default();
@@ -49,7 +49,7 @@ impl Trace {
     }
 }
 
-/// The versions whose Deployments have fields that are OLM's.
+/// The versions whose Deployments have fields of OLM.
 pub(super) async fn deployments(client: &Client) -> Result<BTreeSet<OwnerKey>, kube::Error> {
     let ours = format!("{}=ClusterServiceVersion", names::LABEL_OWNER_KIND);
     let mut out = BTreeSet::new();
@@ -85,8 +85,8 @@ mod tests {
 
     #[tokio::test]
     async fn pages_are_read_to_the_end_for_what_olm_wrote() {
-        // given pages of what nobody wrote and what others wrote, of the status alone and what OLM wrote, and one without a list, as
-        // Kubernetes answers where there is nothing
+        // given pages of objects without managers, with other managers, with OLM's status alone and with
+        // OLM's fields, and one page without items, as Kubernetes returns for an empty list
         let pages = [
             json!([deployment("none", Value::Null), deployment("ours", json!([entry("kubectl", "")]))]),
             json!([

@@ -1,7 +1,8 @@
-//! In whose name the manager changes the cluster, and whether they may.
+//! The authority of the manager's changes, and the check of its rights.
 //!
-//! The API server records who requests and who approves ([`olm_ops::authority`]). Before the manager applies anything, it proves with
-//! SubjectAccessReviews that this user holds every right that is used or granted ([`review`]).
+//! The API server records requesters and approvers ([`olm_ops::authority`]). Before the manager applies a
+//! change, it proves with SubjectAccessReviews that this user holds every right that is used or granted
+//! ([`review`]).
 
 mod review;
 pub(crate) mod second;
@@ -16,23 +17,23 @@ use tokio::sync::OnceCell;
 
 use crate::{context::Error, stores::Stores};
 
-/// In whose name something is applied.
+/// The recorded authority of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Named {
     By(Authority),
-    /// There is no record: the object is older than the policies.
+    /// Without a record: the object is older than the policies.
     NoRecord,
 }
 
-/// The verdict on what is demanded.
+/// The verdict on the demanded rights.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Permission {
     Granted,
-    /// Another approver is needed; why.
+    /// Another approver is needed, and why.
     Waits(String),
 }
 
-/// Knows in whose name things are applied, and asks whether they may.
+/// Determines authorities and reviews their rights.
 pub(crate) struct Authorities {
     client: Client,
     own: OnceCell<String>,
@@ -43,12 +44,13 @@ impl Authorities {
         Self { client, own: OnceCell::new() }
     }
 
-    /// The user who asked for what an object says.
+    /// The user who requested the content of an object.
     pub(crate) fn of_request(object: &impl ResourceExt) -> Named {
         Authority::requested(object).map_or(Named::NoRecord, Named::By)
     }
 
-    /// The user who approved a plan. One that the manager approved is applied in the name of the author of its Subscription.
+    /// The user who approved a plan. A plan that the manager approved is applied on behalf of the author of
+    /// its Subscription.
     pub(crate) async fn of_plan(
         &self,
         plan: &InstallPlan,
@@ -63,8 +65,9 @@ impl Authorities {
         }
     }
 
-    /// Whether a plan may be applied in the name of a user. Where the OperatorGroup names an account, that account is the authority: the API
-    /// server checks its rights with every write. Who names an account must be able to use it.
+    /// Whether a plan may be applied on behalf of a user. Where the OperatorGroup names a ServiceAccount,
+    /// that is the authority: the API server checks its rights with every write. The user who names an
+    /// account must have the right to use it.
     ///
     /// `lenders` are the authors of InstallPolicies that lend their rights to the plan.
     pub(crate) async fn permits_plan(
@@ -89,7 +92,7 @@ impl Authorities {
         }
     }
 
-    /// Whether a lender holds what a requester lacks.
+    /// Whether a lender holds the rights that a requester lacks.
     async fn lent(
         &self,
         mut why: String,
@@ -114,7 +117,8 @@ impl Authorities {
         Ok(Permission::Waits(why))
     }
 
-    /// Whether what a user wrote may be applied with the rights that an OperatorGroup gives: those of its account, or the user's own.
+    /// Whether content that a user wrote may be applied with the rights of an OperatorGroup: those of its
+    /// account, or the user's own.
     pub(crate) async fn permits_author(
         &self,
         author: Authority,
@@ -128,7 +132,7 @@ impl Authorities {
         }
     }
 
-    /// Whether a user may work with the rights of the account that an OperatorGroup names.
+    /// Whether a user may use the rights of the account that an OperatorGroup names.
     async fn may_use(
         &self,
         author: &Authority,
@@ -152,12 +156,11 @@ impl Authorities {
         )))
     }
 
-    /// Whether a user is the manager.
     pub(crate) async fn is_own(&self, user: &str) -> Result<bool, Error> {
         Ok(user == self.own_name().await?)
     }
 
-    /// The user as whom the manager is known to the API server.
+    /// The manager's user name at the API server.
     pub(crate) async fn own_name(&self) -> Result<&String, Error> {
         self.own
             .get_or_try_init(|| async {
@@ -170,7 +173,7 @@ impl Authorities {
             .await
     }
 
-    /// Whether what is demanded may be applied in the name of a user. `what` names the object that asks for it.
+    /// Whether a user holds the demanded rights. `what` names the object that demands them.
     pub(crate) async fn permits(
         &self,
         named: &Named,
@@ -201,7 +204,7 @@ pub(crate) struct Lender {
 }
 
 impl Lender {
-    /// Those who lend their rights to a plan.
+    /// The authors who lend their rights to a plan.
     pub(crate) fn of(plan: &Plan, stores: &Stores) -> Vec<Self> {
         let lender = |policy: &String| {
             let found = stores.policies.get("", policy)?;
@@ -211,7 +214,7 @@ impl Lender {
     }
 }
 
-/// The object that asks for a change.
+/// The object that requests a change.
 pub(crate) struct Asking<'a> {
     pub(crate) kind: &'a str,
     pub(crate) namespace: &'a str,

@@ -1,4 +1,4 @@
-//! SubjectAccessReviews for what a plan demands.
+//! SubjectAccessReviews for the rights that a plan demands.
 
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::{
@@ -14,12 +14,11 @@ use serde_json::json;
 use crate::context::Error;
 use olm_ops::authority::Authority;
 
-/// Members of this group may do everything; Kubernetes' own authorizers are not asked about them.
+/// Members of this group may do everything; Kubernetes' own authorizers do not evaluate them.
 const MASTERS: &str = "system:masters";
-/// Reviews at a time.
 const REVIEWS: usize = 16;
 
-/// The rights that a user lacks for what is demanded.
+/// The demanded rights that a user lacks.
 pub(super) async fn missing(
     client: &Client,
     authority: &Authority,
@@ -34,7 +33,7 @@ pub(super) async fn missing(
         let requests = match demands.verdict(&answers) {
             Verdict::Covered => return Ok(Vec::new()),
             Verdict::Lacking(_) if !resolved && demands.grants.iter().any(|grant| grant.rules.is_none()) => {
-                // Only now does it matter what the roles that are bound allow.
+                // Only here the content of the bound roles is needed.
                 resolve(client, &mut demands.grants).await?;
                 resolved = true;
                 continue;
@@ -63,7 +62,7 @@ pub(super) async fn any<const N: usize>(
     Ok(answers.into_iter().any(|(_, allowed)| allowed))
 }
 
-/// Reads the roles that are bound and are not part of the plan.
+/// Reads the bound roles that are not part of the plan.
 async fn resolve(client: &Client, grants: &mut [Grant]) -> Result<(), Error> {
     for grant in grants.iter_mut().filter(|grant| grant.rules.is_none()) {
         let (name, failed) = (&grant.role.name, format!("get {}", grant.role));

@@ -1,7 +1,8 @@
-//! The second of two approvals that an InstallPolicy asks for.
+//! The second of two approvals that an InstallPolicy requires.
 //!
-//! The first is recorded in an annotation that the manager alone can write, with the digest of what was approved, and `spec.approved`
-//! is taken back. Another user gives the second. A plan of another content is another InstallPlan, on which neither counts.
+//! The first is recorded in an annotation that only the manager can write, with the approved digest, and
+//! `spec.approved` is reset. Another user gives the second. A plan with other content is another InstallPlan,
+//! to which neither applies.
 
 use kube::ResourceExt;
 use olm_api::{InstallPlan, names};
@@ -16,16 +17,14 @@ use crate::{
 
 use super::Named;
 
-/// The first approval of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FirstApproval {
     pub(crate) user: String,
-    /// Digest of the plan that was approved.
     pub(crate) digest: String,
 }
 
 impl FirstApproval {
-    /// The one that is recorded on a plan, where it is of its content.
+    /// The recorded approval of a plan, if it applies to its content.
     fn of(plan: &InstallPlan) -> Option<Self> {
         let text = plan.annotations().get(names::ANNOTATION_FIRST_APPROVAL)?;
         let first: Self = serde_json::from_str(text).ok()?;
@@ -41,13 +40,13 @@ impl FirstApproval {
 /// A second approval is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Missing {
-    /// Why, and of whom there is a first one.
+    /// Why, and who gave the first one.
     pub(crate) why: String,
-    /// The first one, where the user is known.
+    /// The first approval, where the user is known.
     pub(crate) first: Option<FirstApproval>,
 }
 
-/// What is missing of the approvals that a plan needs, beside that of a user. `plan` is the InstallPlan where there is one already.
+/// The missing approvals of a plan besides that of a user. `plan` is the InstallPlan if it exists.
 pub(crate) async fn missing(
     by: &Named,
     plan: Option<&InstallPlan>,
@@ -56,7 +55,7 @@ pub(crate) async fn missing(
 ) -> Result<Option<Missing>, Error> {
     let asks = |code: &FindingCode| *code == FindingCode::SecondApproverNeeded;
     let Some(finding) = change.findings.iter().find(|finding| asks(&finding.code)) else { return Ok(None) };
-    // A plan that was begun has fewer objects to delete than the one that was approved.
+    // A plan in progress has fewer objects to delete than the approved one.
     let digest = plan.and_then(|plan| plan.spec.plan_digest.as_ref()).unwrap_or(&change.digest);
     if comes_along(digest, &change.namespace, ctx).await? {
         return Ok(None);
@@ -75,7 +74,7 @@ pub(crate) async fn missing(
     Ok(Some(Missing { why, first: Some(first) }))
 }
 
-/// Whether a plan was approved by two users along with the one that brings it, which is at work.
+/// Whether two users approved a plan together with the plan that installs it, which is being applied.
 async fn comes_along(digest: &str, namespace: &str, ctx: &Ctx) -> Result<bool, Error> {
     let manager = ctx.authorities.own_name().await?;
     let brings = |plan: &InstallPlan| {
@@ -116,10 +115,10 @@ mod tests {
         assert!(two(&plan("sha256:a", Some(("jane", "sha256:a")), "joe")));
         // the same user twice
         assert!(!two(&plan("sha256:a", Some(("jane", "sha256:a")), "jane")));
-        // another content
+        // other content
         assert!(!two(&plan("sha256:b", Some(("jane", "sha256:a")), "joe")));
         assert!(!two(&plan("sha256:a", None, "joe")));
-        // the manager approves in the name of others
+        // the manager approves on behalf of others
         assert!(!two(&plan("sha256:a", Some(("jane", "sha256:a")), "manager")));
         let mut broken = plan("sha256:a", None, "joe");
         broken.annotations_mut().insert(names::ANNOTATION_FIRST_APPROVAL.into(), "jane".into());

@@ -1,5 +1,6 @@
-//! The webhook by which API servers without MutatingAdmissionPolicies (Kubernetes before 1.36) have requests and approvals recorded. It
-//! does what the [`policies`] do; the API server refuses requests while no manager answers, so that none goes unrecorded.
+//! The webhook that records requests and approvals for API servers without MutatingAdmissionPolicies
+//! (Kubernetes before 1.36). It is equivalent to the [`policies`]; the API server refuses requests while no
+//! manager answers, so that none is unrecorded.
 
 use axum::Json;
 use kube::core::{
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 
 use olm_ops::authority::policies::{CONTENT, DECISIONS};
 
-/// Answers a review of the API server, in which the manager is known as `manager`.
+/// Answers an admission review; `manager` is the manager's user name.
 pub(crate) async fn answer(
     Json(review): Json<AdmissionReview<DynamicObject>>,
     manager: String,
@@ -43,10 +44,9 @@ fn refused(response: AdmissionResponse, why: String) -> AdmissionResponse {
     response
 }
 
-/// The annotations to write.
 type Record = [(&'static str, String); 2];
 
-/// What the policies would do with a request: record, let pass, or refuse for a reason. Pure.
+/// The decision of the policies on a request: record, pass, or refuse with a reason. Pure.
 fn decide(request: &AdmissionRequest<DynamicObject>, manager: &str) -> Result<Option<Record>, String> {
     let Some(now) = &request.object else { return Ok(None) };
     let (before, user) =
@@ -92,7 +92,7 @@ fn spec(object: &DynamicObject) -> &Value {
     &object.data["spec"]
 }
 
-/// An annotation; empty where there is none.
+/// An annotation; empty when absent.
 fn annotation<'a>(object: Option<&'a DynamicObject>, key: &str) -> &'a str {
     let annotations = object.and_then(|object| object.metadata.annotations.as_ref());
     annotations.and_then(|annotations| annotations.get(key)).map(String::as_str).unwrap_or_default()
@@ -102,7 +102,7 @@ fn annotation<'a>(object: Option<&'a DynamicObject>, key: &str) -> &'a str {
 fn steps(request: &AdmissionRequest<DynamicObject>, record: Record) -> Value {
     let has_any = request.object.as_ref().is_some_and(|object| object.metadata.annotations.is_some());
     let map = (!has_any).then(|| json!({ "op": "add", "path": "/metadata/annotations", "value": {} }));
-    // The keys have neither `~` nor `/`.
+    // The keys contain neither `~` nor `/`.
     let annotations = record.map(
         |(key, value)| json!({ "op": "add", "path": format!("/metadata/annotations/{key}"), "value": value }),
     );
@@ -113,7 +113,7 @@ fn steps(request: &AdmissionRequest<DynamicObject>, record: Record) -> Value {
 mod tests {
     use super::*;
 
-    /// That it decides as the policies do is a scenario; this is what no client can send.
+    /// A scenario compares its decisions with the policies'; this covers input that no client can send.
     #[test]
     fn t21_a_group_with_a_line_break_is_not_two_groups() {
         let request = json!({

@@ -1,4 +1,5 @@
-//! What a Secret holds, read with care: anybody who may write in its namespace may have put anything there.
+//! The content of a certificate Secret. It is untrusted: every user with write access to the namespace can
+//! change it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,13 +23,14 @@ use super::{BACKDATE_SECONDS, MOST_AUTHORITIES, RENEW_BEFORE_DAYS, VALIDITY_DAYS
 /// Certificate and key in use; the names are those of `kubernetes.io/tls`.
 const CERTIFICATE: &str = "tls.crt";
 const KEY: &str = "tls.key";
-/// The authorities that whoever calls has to trust; upstream's name.
+/// The authorities that callers must trust; upstream's name.
 const AUTHORITIES: &str = "olmCAKey";
-/// Certificate and key that come next. Volumes of operators name the keys that they mount, so nobody sees these.
+/// The next certificate and key. Volumes of operators list the keys that they mount, so these stay invisible
+/// to them.
 const NEXT_CERTIFICATE: &str = "next.crt";
 const NEXT_KEY: &str = "next.key";
 
-/// A certificate that signs others.
+/// A CA certificate.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Authority {
     der: CertificateDer<'static>,
@@ -49,17 +51,17 @@ impl Authority {
         }
         let validity = certificate.validity();
         let (start, end) = (validity.not_before.timestamp(), validity.not_after.timestamp());
-        // One that is valid for longer is not of our making, and would be trusted for ever.
+        // One with a longer validity is not ours, and would be trusted for too long.
         if end.saturating_sub(start) > VALIDITY_DAYS * 86_400 + 2 * BACKDATE_SECONDS {
             return Err(format!("it is valid for more than {VALIDITY_DAYS} days"));
         }
         Ok(Self { not_after: end, der })
     }
 
-    /// Those of a text of PEM, without repetition. What is none is left out.
+    /// The authorities in a PEM text, without duplicates. Invalid ones are left out.
     pub(crate) fn all(pem: &[u8]) -> Vec<Self> {
         let mut list: Vec<Self> = Vec::new();
-        // Bounded: nobody's bundle makes us parse for long.
+        // Bounded, so that a large bundle does not cost much parsing.
         for der in CertificateDer::pem_slice_iter(pem).take(4 * MOST_AUTHORITIES) {
             let Ok(der) = der else { break };
             match Self::read(der) {
@@ -71,7 +73,7 @@ impl Authority {
         list
     }
 
-    /// When it ends, in seconds since 1970.
+    /// Its expiry, in seconds since 1970.
     pub(super) fn end(&self) -> i64 {
         self.not_after
     }
@@ -87,13 +89,13 @@ impl Authority {
         format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
     }
 
-    /// In hex, as upstream's annotation has it.
+    /// In hex, as in upstream's annotation.
     fn hash(&self) -> String {
         Sha256::digest(self.pem()).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
-/// The authorities as fields of the API hold them.
+/// The authorities in the format of API fields.
 pub(super) fn bundle(authorities: &[Authority]) -> String {
     authorities.iter().map(Authority::pem).collect()
 }
@@ -108,7 +110,7 @@ pub(crate) struct Pair {
     not_after: i64,
 }
 
-/// Never with the key.
+/// Never prints the key.
 impl fmt::Debug for Pair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Pair({}..{})", self.not_before, self.not_after)
@@ -122,7 +124,7 @@ impl PartialEq for Pair {
 }
 
 impl Pair {
-    /// Reads a certificate and the key that belongs to it.
+    /// Parses a certificate and its key.
     pub(super) fn read(certificate: &str, key: &str) -> Result<Self, String> {
         let der = CertificateDer::from_pem_slice(certificate.as_bytes())
             .map_err(|error| format!("{CERTIFICATE} is not a valid certificate: {error}"))?;
@@ -150,13 +152,13 @@ impl Pair {
         self.not_after.saturating_sub(RENEW_BEFORE_DAYS * 86_400)
     }
 
-    /// Whether a client that trusts these authorities would take it for a server of that name now; the same check as
-    /// of any TLS client.
+    /// Verifies that a client with these trusted authorities accepts the certificate for that server name
+    /// now; the same check as of any TLS client.
     pub(super) fn verify(&self, trusted: &[Authority], name: &str, now: Timestamp) -> Result<(), String> {
         let provider: Arc<CryptoProvider> = ring::default_provider().into();
         let mut roots = RootCertStore::empty();
         for authority in trusted {
-            // What is no anchor verifies nothing.
+            // An invalid trust anchor verifies nothing.
             let _ = roots.add(authority.der.clone());
         }
         let verifier = WebPkiServerVerifier::builder_with_provider(roots.into(), provider)
@@ -179,23 +181,22 @@ impl Pair {
     }
 }
 
-/// The content of a Secret.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Held {
-    /// What the pods show.
+    /// The pair that the pods serve.
     pub(super) serving: Option<Pair>,
-    /// What they will show next.
+    /// The pair that they serve next.
     pub(super) coming: Option<Pair>,
-    /// Whom to trust.
+    /// The authorities to trust.
     pub(super) authorities: Vec<Authority>,
-    /// What is wrong with the certificate in use, if something is.
+    /// The problem of the certificate in use, if any.
     pub(super) fault: Option<String>,
-    /// Whether something is there that does not belong there.
+    /// Whether it contains keys that do not belong there.
     pub(super) litter: bool,
 }
 
 impl Held {
-    /// Reads the data of a Secret, which is in base64. There is no content that it fails on.
+    /// Parses the base64 data of a Secret. No content makes it fail.
     pub(crate) fn read(data: &BTreeMap<String, String>, names: &[String], now: Timestamp) -> Self {
         let decode = |key: &str| -> Option<Vec<u8>> { STANDARD.decode(data.get(key)?).ok() };
         let text = |key: &str| decode(key).and_then(|bytes| String::from_utf8(bytes).ok());
@@ -204,7 +205,7 @@ impl Held {
             let part = |name: &str| text(name).ok_or_else(|| format!("{name} is missing"));
             let pair = Pair::read(&part(certificate)?, &part(key)?)?;
             for name in names {
-                // Upstream's certificates lack the long name, which no API server asks for.
+                // Upstream's certificates lack the long name, which no API server uses.
                 if !name.ends_with(".svc.cluster.local") {
                     pair.verify(&authorities, name, now)
                         .map_err(|error| format!("{certificate} is not valid for {name}: {error}"))?;
@@ -221,7 +222,7 @@ impl Held {
         Self { serving, coming, authorities, fault, litter }
     }
 
-    /// What belongs into the Secret.
+    /// The data to store in the Secret.
     pub(crate) fn data(&self) -> BTreeMap<&'static str, String> {
         let mut data = BTreeMap::new();
         let mut put = |key, value: &str| drop(data.insert(key, STANDARD.encode(value)));
@@ -237,12 +238,13 @@ impl Held {
         data
     }
 
-    /// The authorities in the form of the API's `caBundle`.
+    /// The authorities in the format of the API's `caBundle`.
     pub(crate) fn ca_bundle(&self) -> String {
         STANDARD.encode(bundle(&self.authorities))
     }
 
-    /// Names the authority of the certificate in use: it changes with the certificate. Upstream's annotation `olmcahash`.
+    /// The hash of the authority of the certificate in use: it changes with the certificate. Upstream's
+    /// annotation `olmcahash`.
     pub(crate) fn ca_hash(&self) -> Option<String> {
         Some(self.serving.as_ref()?.signed_by(&self.authorities)?.hash())
     }
@@ -254,7 +256,7 @@ impl Held {
         Some(self.serving.as_ref()?.certified())
     }
 
-    /// When the certificate in use was made, when it will be renewed, and when it ends; in seconds since 1970.
+    /// Creation, renewal and expiry of the certificate in use, in seconds since 1970.
     pub(crate) fn dates(&self) -> Option<(i64, i64, i64)> {
         self.serving.as_ref().map(|pair| (pair.made(), pair.renew_at(), pair.not_after))
     }

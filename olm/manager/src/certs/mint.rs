@@ -1,4 +1,4 @@
-//! Making an authority and a certificate.
+//! Creation of an authority and a certificate.
 
 use jiff::{SignedDuration, Timestamp};
 use rcgen::{
@@ -10,7 +10,7 @@ use x509_parser::time::ASN1Time;
 use super::held::{Authority, Pair};
 use super::{BACKDATE_SECONDS, VALIDITY_DAYS};
 
-/// No certificate can be made.
+/// The certificate failed to be created.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to create a certificate for {name}: {text}")]
 pub(crate) struct MintError {
@@ -18,8 +18,8 @@ pub(crate) struct MintError {
     text: String,
 }
 
-/// A new authority and a certificate that it signed for the names of a Service. The authority's key is gone when this
-/// returns.
+/// A new authority and a certificate that it signed for the names of a Service. The authority's key is
+/// dropped on return.
 pub(crate) fn mint(names: &[String], now: Timestamp) -> Result<(Authority, Pair), MintError> {
     let name = names.first().cloned().unwrap_or_default();
     let failed = |text: String| MintError { name: name.clone(), text };
@@ -34,7 +34,7 @@ pub(crate) fn mint(names: &[String], now: Timestamp) -> Result<(Authority, Pair)
     };
 
     let mut params = CertificateParams::default();
-    // Two authorities of one Service are told apart by their names, as some clients do not look at keys.
+    // The names distinguish two authorities of one Service, as some clients do not compare keys.
     params.distinguished_name = named(&format!("olm {name} {}", start.as_second()));
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
@@ -57,12 +57,12 @@ pub(crate) fn mint(names: &[String], now: Timestamp) -> Result<(Authority, Pair)
     Ok((authority, pair))
 }
 
-/// Common names are not longer.
+/// Maximum length of a common name.
 const LONGEST_COMMON_NAME: usize = 64;
 
 fn named(name: &str) -> DistinguishedName {
     let mut out = DistinguishedName::new();
-    // From the end: that is where two of one Service differ.
+    // Cut from the start: the names of one Service differ at the end.
     let surplus = name.len().saturating_sub(LONGEST_COMMON_NAME);
     out.push(DnType::CommonName, name.get(surplus..).unwrap_or(name));
     out

@@ -1,16 +1,18 @@
-//! Certificates of what the API server calls in operators: made, read, and renewed without anybody noticing.
+//! Certificates of the endpoints that the API server calls in operators: creation, validation and renewal
+//! without downtime.
 //!
-//! Each certificate is signed by an authority of its own, whose key is thrown away at once: nobody can sign anything with
-//! it later, and a new certificate always comes with a new authority. So renewing is a hand-over between two authorities:
+//! Each certificate is signed by its own authority, whose key is dropped at once: nothing can be signed
+//! with it later, and a new certificate always has a new authority. So a renewal is a transition between two
+//! authorities:
 //!
-//! 1. [`Step::Prepare`]: a new authority and certificate are made and kept in the Secret beside those in use;
-//! 2. [`Step::Publish`]: whoever calls learns to trust both authorities;
-//! 3. [`Step::Switch`]: the new certificate takes the old one's place in the Secret, and the pods pick it up;
-//! 4. [`Step::Drop`]: the old authority goes once it has expired. Until then a pod that still shows the old
-//!    certificate is trusted, however late it reads the new one.
+//! 1. [`Step::Prepare`]: a new authority and certificate are stored in the Secret next to those in use;
+//! 2. [`Step::Publish`]: the callers' configurations trust both authorities;
+//! 3. [`Step::Switch`]: the new certificate replaces the old one in the Secret, and the pods read it;
+//! 4. [`Step::Drop`]: the old authority is removed once it has expired. Until then a pod that still serves
+//!    the old certificate is trusted, however late it reads the new one.
 //!
-//! [`next`] says from what is there which step is due, so a process that is killed between two of them, or within one,
-//! carries on where it stands. Nothing here talks to a cluster.
+//! [`next`] derives the due step from the current state, so a process that is killed between two steps, or
+//! within one, resumes. This module has no client.
 
 mod held;
 mod mint;
@@ -20,18 +22,18 @@ pub(crate) use held::{Authority, Held, Pair};
 pub(crate) use mint::mint;
 pub(crate) use rotation::{Certificates, Step, next};
 
-/// How long certificates and their authorities are valid: two years, as upstream.
+/// Validity of certificates and their authorities: two years, as upstream.
 pub(crate) const VALIDITY_DAYS: i64 = 730;
-/// How long before its end a certificate is renewed: so long that a manager may be away for weeks, and that a pod that
-/// reads its certificate only when it starts is likely to have started again.
+/// How long before its expiry a certificate is renewed: long enough for a manager that is down for weeks, and
+/// for a pod that reads its certificate only at its start to be restarted.
 pub(crate) const RENEW_BEFORE_DAYS: i64 = 60;
-/// Clocks of machines differ by less; a certificate is valid that long before it was made.
+/// Maximum clock skew between machines; certificates are backdated by it.
 pub(crate) const BACKDATE_SECONDS: i64 = 300;
-/// How long after a new authority was made its certificate comes into use: servers hear of a change of what they trust
-/// within seconds.
+/// Delay between the publication of a new authority and the use of its certificate: servers reload their
+/// trust within seconds.
 pub(crate) const SETTLE_SECONDS: i64 = 300;
-/// Authorities that are published together at the most. Two are enough for a hand-over; more come of Secrets that
-/// somebody destroyed again and again.
+/// Maximum number of authorities that are published together. Two are enough for a renewal; more result from
+/// a Secret that is destroyed repeatedly.
 pub(crate) const MOST_AUTHORITIES: usize = 8;
 
 #[cfg(test)]

@@ -1,43 +1,40 @@
-//! Which step is due, and what it makes of the content of a Secret: pure.
+//! The due step, and its effect on the content of a Secret. Pure.
 
 use jiff::Timestamp;
 
 use super::held::{Authority, Held, Pair};
 use super::{MOST_AUTHORITIES, SETTLE_SECONDS};
 
-/// Where an endpoint's certificates stand.
+/// The state of an endpoint's certificates.
 #[derive(Clone, Debug)]
 pub(crate) struct Certificates<'a> {
-    /// What the Secret holds.
     pub(crate) held: &'a Held,
-    /// Whom each of those that call trusts, as far as they are there.
+    /// The authorities that each caller's configuration trusts, for those that exist.
     pub(crate) published: &'a [Vec<Authority>],
 }
 
-/// What to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// There is no certificate to serve with: make one and use it at once. The text says what is wrong.
+    /// There is no usable certificate: make one and use it at once. The text describes the problem.
     Replace(String),
-    /// Make a new authority and certificate, beside those in use.
+    /// Make a new authority and certificate next to those in use.
     Prepare,
-    /// Tell those that call whom to trust.
+    /// Publish the authorities to the callers' configurations.
     Publish,
-    /// Use the new certificate.
     Switch,
-    /// Forget authorities that have expired, and what does not belong into the Secret.
+    /// Remove expired authorities and foreign keys from the Secret.
     Drop,
-    /// Nothing; look again at that time (seconds since 1970).
+    /// No step is due until that time (seconds since 1970).
     Wait(i64),
 }
 
-/// The step that is due.
+/// The due step.
 ///
-/// Nothing is remembered between steps but in the Secret and in what is published, so it does not matter who took the last
-/// one, or whether it came to its end. At any time a certificate that is shown, or was shown since the last switch, is
-/// trusted by all that were told of its authority:
-/// a certificate comes into use only after everybody trusts its authority, and an authority goes only when what
-/// it signed has expired with it.
+/// The only state between steps is the Secret and the published authorities, so it does not matter which
+/// process took the last step, or whether it completed. At any time a certificate that a pod serves, or has
+/// served since the last switch, is trusted by all callers that received its authority: a certificate is used
+/// only after every caller trusts its authority, and an authority is removed only when the certificates that
+/// it signed have expired with it.
 pub(crate) fn next(certificates: &Certificates<'_>, now: Timestamp) -> Step {
     let Certificates { held, published } = certificates;
     let Some(serving) = &held.serving else {
@@ -61,13 +58,14 @@ pub(crate) fn next(certificates: &Certificates<'_>, now: Timestamp) -> Step {
     Step::Wait(ends.chain([serving.renew_at()]).min().unwrap_or_else(|| serving.renew_at()))
 }
 
-/// Whether both trust the same.
+/// Whether both contain the same authorities.
 fn same(one: &[Authority], other: &[Authority]) -> bool {
     one.len() == other.len() && one.iter().all(|authority| other.contains(authority))
 }
 
 impl Held {
-    /// After [`Step::Replace`]. Pods may still show what was there before, so those that are trusted stay trusted.
+    /// After [`Step::Replace`]. Pods may still serve the previous certificate, so trusted authorities stay
+    /// trusted.
     pub(crate) fn replaced(
         &self,
         (authority, pair): (Authority, Pair),
@@ -98,7 +96,7 @@ impl Held {
     }
 }
 
-/// Each once, without those that have expired; of too many, the newest.
+/// Without duplicates and expired ones; of too many, the newest.
 fn trusted(
     before: impl Iterator<Item = Authority>,
     new: Option<Authority>,

@@ -26,7 +26,7 @@ fn fresh(now: Timestamp) -> Held {
     Held::default().replaced(made(now), &[], now)
 }
 
-/// What comes back when the content is read from the Secret again.
+/// The content after it was stored in the Secret and read again.
 fn stored(held: &Held, now: Timestamp) -> Held {
     read(&held.data(), now)
 }
@@ -55,7 +55,7 @@ fn a_certificate_is_for_the_service_and_for_two_years() {
     assert!(serving.verify(&held.authorities, "other.ns.svc", now).is_err());
     assert!(serving.verify(&held.authorities, &names()[0], now + days(731)).is_err());
     assert!(serving.verify(&[made_authority(now)], &names()[0], now).is_err());
-    // and what is stored is what is read
+    // and the stored content equals the one that is read
     assert_eq!(stored(&held, now), held);
     assert_eq!(held.ca_hash().unwrap().len(), 64);
 }
@@ -90,27 +90,27 @@ fn whatever_is_in_the_secret_is_replaced_or_used_and_never_fails() {
     assert!(why(with(&[("tls.crt", Some("aGFsbG8="))])).contains("tls.crt is not a valid certificate"));
     assert!(why(with(&[("tls.key", Some("aGFsbG8="))])).contains("tls.key is not a valid key"));
     assert!(why(with(&[("tls.key", Some(&other["tls.key"]))])).contains("does not match tls.crt"));
-    // signed by somebody whom nobody trusts
+    // signed by an authority that is not trusted
     assert!(why(with(&[("olmCAKey", Some(&other["olmCAKey"]))])).contains("is not valid for op-service.ns"));
     assert!(why(with(&[("olmCAKey", None)])).contains("is not valid for"));
-    // a certificate to come that is none is taken out
+    // an invalid next certificate is removed
     assert_eq!(with(&[("next.crt", Some("aGFsbG8="))]), Step::Drop);
     assert_eq!(due(&read(&BTreeMap::new(), now), &[], now), Step::Replace("tls.crt is missing".to_owned()));
-    // one of another Service does not do
+    // one of another Service is not accepted
     let foreign = mint(&["x.ns".to_owned(), "x.ns.svc".to_owned()], now).unwrap();
     let foreign = Held::default().replaced(foreign, &[], now);
     assert!(matches!(due(&stored(&foreign, now), &[], now), Step::Replace(_)));
 }
 
-/// A hand-over, step by step: what is due, when, and what is held afterwards.
+/// A renewal step by step: what is due, when, and the content afterwards.
 #[test]
 fn renewing_is_a_hand_over_in_steps() {
     let now = start();
     let first = fresh(now);
     let old = vec![first.authorities.clone()];
-    // a certificate is left alone until it is due
+    // a certificate is unchanged until it is due
     assert_eq!(due(&first, &old, now), Step::Wait((now + days(670)).as_second()));
-    // somebody who trusts nobody, or somebody else, is told
+    // a caller that trusts no authority, or another one, gets the bundle
     assert_eq!(due(&first, &[vec![]], now), Step::Publish);
     assert_eq!(due(&first, &[vec![made_authority(now)]], now), Step::Publish);
     assert_eq!(due(&first, &old, now + days(670)), Step::Prepare);
@@ -125,14 +125,14 @@ fn renewing_is_a_hand_over_in_steps() {
     assert_eq!(due(&prepared, &both, later), Step::Wait(settled));
     let settled = Timestamp::from_second(settled).unwrap();
     assert_eq!(due(&prepared, &both, settled), Step::Switch);
-    // with nobody who calls yet, nobody has to be told
+    // without callers, no publication is needed
     assert_eq!(due(&prepared, &[], settled), Step::Switch);
 
     let switched = stored(&prepared.switched(), settled);
     assert_ne!(switched.serving, first.serving);
     assert_ne!(switched.ca_hash(), first.ca_hash());
     assert_eq!(switched.coming, None);
-    // the old authority stays until it ends by itself
+    // the old authority stays until it expires
     let end = (now + days(730)).as_second();
     assert_eq!(due(&switched, &both, settled), Step::Wait(end));
     let end = Timestamp::from_second(end).unwrap();
@@ -157,12 +157,12 @@ fn those_who_are_trusted_stay_trusted_when_the_secret_is_lost() {
     let now = start();
     let before = fresh(now);
     let published = vec![before.authorities.clone()];
-    // the Secret is gone, and with it the certificate; pods show it still
+    // the Secret is gone, and with it the certificate; pods still serve it
     let after = Held::default().replaced(made(now), &published, now);
     let shown = before.serving.as_ref().unwrap();
     shown.verify(&after.authorities, &names()[1], now).unwrap();
     after.serving.as_ref().unwrap().verify(&after.authorities, &names()[1], now).unwrap();
-    // again and again: their number has a limit
+    // repeatedly: their number has a limit
     let mut held = after;
     for _ in 0..2 * MOST_AUTHORITIES {
         held = Held::default().replaced(made(now), std::slice::from_ref(&held.authorities), now);
@@ -188,21 +188,21 @@ fn no_authority_for_ever_and_no_other_certificate_is_taken_in() {
 struct World {
     now: Timestamp,
     secret: Held,
-    /// Whom each of two callers trusts.
+    /// The authorities that each of two callers trusts.
     published: Vec<Vec<Authority>>,
-    /// What each pod shows; it reads the Secret when it likes.
+    /// The certificate that each pod serves; it reads the Secret at any time.
     pods: Vec<Pair>,
 }
 
 #[derive(Debug, Clone)]
 enum Event {
-    /// Time goes by; hours.
+    /// Time passes, in hours.
     Later(i64),
-    /// The manager looks, and dies after so many writes.
+    /// The manager reconciles, and dies after this many writes.
     Manager(usize),
     /// A pod reads its files.
     Pod(usize),
-    /// Somebody takes what a caller trusts away, or what is to come.
+    /// A user removes a caller's trusted authorities, or the next certificate.
     Vandal(bool),
 }
 
@@ -224,7 +224,7 @@ impl World {
         Self { now, published: vec![secret.authorities.clone(); 2], pods: vec![pod.clone(), pod], secret }
     }
 
-    /// One look of the manager, as the controller does it; each write may be the last.
+    /// One reconciliation of the manager, as in the controller; each write may be the last.
     fn manager(&mut self, writes: usize) {
         let mut left = writes;
         let mut write = || left.checked_sub(1).map(|fewer| left = fewer).is_some();
@@ -256,14 +256,14 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// As long as the manager looks often enough, every certificate that a pod shows and that has not ended is trusted by
-    /// every caller that nobody tampered with: at any time, wherever the manager died. If it did not, then as soon as a
-    /// caller has been told.
+    /// While the manager runs often enough, every unexpired certificate that a pod serves is trusted at any
+    /// time by every caller without outside changes, wherever the manager died. Otherwise it is trusted as
+    /// soon as the caller is updated.
     #[test]
     fn what_is_shown_is_trusted_at_any_time(events in events()) {
         let mut world = World::new();
-        // Callers whom nobody could have told in time: somebody tampered with them, or the certificate in use ended before
-        // anybody looked, and the manager died between replacing it and telling them.
+        // Callers that could not be updated in time: they were changed by others, or the certificate in use
+        // expired before the manager ran, and it died between replacing it and publishing.
         let mut untold = [false; 2];
         for event in events {
             match event {
@@ -284,7 +284,8 @@ proptest! {
                 }
                 Event::Vandal(false) => world.secret.coming = None,
             }
-            // nobody looked for so long that what pods show has ended: then there is nothing to trust
+            // the manager was down for so long that the served certificates expired: then there is nothing to
+            // trust
             for pod in &world.pods {
                 for (trusted, _) in world.published.iter().zip(untold).filter(|(_, untold)| !untold) {
                     let trusts = pod.verify(trusted, &names()[1], world.now);
@@ -292,7 +293,7 @@ proptest! {
                 }
             }
         }
-        // and left alone, it comes to rest
+        // and without events, it settles
         for _ in 0..6 {
             world.manager(3);
             world.now += SignedDuration::from_secs(SETTLE_SECONDS);

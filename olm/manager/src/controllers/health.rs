@@ -1,21 +1,20 @@
-//! The conditions by which tools that know nothing of ours see health (kstatus: Argo CD, Flux, `kubectl wait`): pure.
+//! The conditions by which generic tools determine health (kstatus: Argo CD, Flux, `kubectl wait`). Pure.
 
 use jiff::Timestamp;
 use olm_api::{Condition, condition, names};
 use olm_engine::limits::truncate;
 
-/// How an object stands.
+/// The health of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Health {
-    /// As it should be.
     Ready,
-    /// On its way, or waiting: why, in a word and in words.
+    /// In progress or waiting: reason and message.
     Working(String, String),
-    /// It does not get on without somebody: why, in a word and in words.
+    /// Blocked until a user acts: reason and message.
     Stalled(String, String),
 }
 
-/// Sets `Ready`, and `Reconciling` or `Stalled` where one of them holds.
+/// Sets `Ready`, and `Reconciling` or `Stalled` where one of them is true.
 pub(crate) fn conditions(
     conditions: &mut Vec<Condition>,
     health: &Health,
@@ -32,8 +31,8 @@ pub(crate) fn conditions(
     trouble(conditions, health, generation, now);
 }
 
-/// Sets `Reconciling` or `Stalled` where one of them holds, and leaves `Ready` to the caller. As kstatus has it, these two
-/// are only there when they are true.
+/// Sets `Reconciling` or `Stalled` where one of them is true, and leaves `Ready` to the caller. As in
+/// kstatus, these two exist only while they are true.
 pub(crate) fn trouble(
     conditions: &mut Vec<Condition>,
     health: &Health,

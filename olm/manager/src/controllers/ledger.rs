@@ -1,7 +1,7 @@
-//! Objects of which little matters: a few words of each are kept in memory, and not the objects.
+//! Caches a few fields of objects instead of the objects.
 //!
-//! There are tens of thousands of roles, accounts and Deployments on a cluster with many operators. What a decision asks of them is
-//! a few bytes each; whole objects, as kube's stores keep them, are fifty times that.
+//! A cluster with many operators has tens of thousands of roles, accounts and Deployments. A decision needs a
+//! few bytes of each; whole objects, as in kube's stores, are fifty times that.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
@@ -19,24 +19,24 @@ use olm_engine::ownership::{OwnerKey, out_of_reach};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
-/// Deletions that are remembered, so that the answer to a write that was under way meanwhile brings nothing back. Far more than
-/// there are writes at a time.
+/// Number of recent deletions that are kept, so that the late response of a concurrent write does not restore
+/// a deleted object. Far more than there are concurrent writes.
 const REMEMBERED: usize = 1_024;
 
-/// An object that is new, or gone, or of which something that matters changed.
+/// An object that is new or deleted, or whose relevant fields changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Touched {
     pub(crate) namespace: String,
     pub(crate) name: String,
-    /// Whom its labels name as its owner.
+    /// The owner that its labels name.
     pub(crate) owner: Option<OwnerKey>,
-    /// It is not there any more.
+    /// It was deleted.
     pub(crate) gone: bool,
     /// Operators whose component label it has.
     pub(crate) components: Vec<String>,
 }
 
-/// What is known of the objects of a kind.
+/// The cached fields of the objects of a kind.
 #[derive(Debug)]
 pub(crate) struct Ledger<V> {
     book: Mutex<Book<V>>,
@@ -53,11 +53,11 @@ type Spaces<V> = HashMap<Box<str>, BTreeMap<Box<str>, Entry<V>>>;
 
 #[derive(Debug)]
 struct Book<V> {
-    /// By namespace; cluster-wide objects are in that without a name.
+    /// By namespace; cluster-wide objects are in the one without a name.
     spaces: Spaces<V>,
     gone: VecDeque<(String, String, u64)>,
     listeners: Vec<mpsc::UnboundedSender<Touched>>,
-    /// Owners out of reach of garbage collection, of what was there at the start.
+    /// Owners out of reach of garbage collection, from the first list.
     far: BTreeSet<OwnerKey>,
 }
 
@@ -84,7 +84,7 @@ impl<V> Book<V> {
 }
 
 impl<V: Clone + PartialEq> Ledger<V> {
-    /// Follows a watch to its end; `read` takes from each object what is kept.
+    /// Follows a watch to its end; `read` extracts the cached fields of each object.
     pub(crate) async fn follow<K: Resource<DynamicType = ()> + Send>(
         &self,
         events: impl Stream<Item = watcher::Result<Event<K>>> + Send,
@@ -113,14 +113,14 @@ impl<V: Clone + PartialEq> Ledger<V> {
         }
     }
 
-    /// A whole list takes the place of what was known.
+    /// Replaces the known objects by a complete list.
     fn listed(&self, list: Spaces<V>, far: BTreeSet<OwnerKey>) {
         let mut book = self.book();
         if !*self.filled.borrow() {
             book.far = far;
         }
         let before = std::mem::replace(&mut book.spaces, list);
-        // What is there when the manager starts is looked at anyway.
+        // Objects that exist at the start of the manager are reconciled anyway.
         if self.filled.send_replace(true) {
             let mut news = Vec::new();
             for (namespace, name, entry) in flat(&before) {
@@ -138,7 +138,7 @@ impl<V: Clone + PartialEq> Ledger<V> {
         }
     }
 
-    /// Takes in an object, from a watch or as the answer to a write of ours; the later state stays.
+    /// Stores an object from a watch or from the response of a write; the later state stays.
     pub(crate) fn put(&self, metadata: &ObjectMeta, value: V) {
         let (namespace, name) = place(metadata);
         let version = version(metadata);
@@ -164,7 +164,7 @@ impl<V: Clone + PartialEq> Ledger<V> {
         if book.gone.len() > REMEMBERED {
             book.gone.pop_front();
         }
-        // Another of that name was made meanwhile.
+        // It was recreated under the same name meanwhile.
         if book.get(namespace, name).is_some_and(|kept| kept.version > version) {
             return;
         }
@@ -177,35 +177,34 @@ impl<V: Clone + PartialEq> Ledger<V> {
         book.tell(&Touched { gone: true, ..touched(metadata) });
     }
 
-    /// What is known of one; `None` when it is not there, or not heard of yet. Cluster-wide objects are in the namespace
-    /// without a name.
+    /// The cached fields of one object; `None` when it does not exist or is not known yet. Cluster-wide
+    /// objects are in the namespace without a name.
     pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<V> {
         self.book().get(namespace, name).map(|entry| entry.value.clone())
     }
 
-    /// Those of a namespace, by name.
+    /// The objects of a namespace, by name.
     pub(crate) fn within(&self, namespace: &str) -> Vec<(String, V)> {
         let book = self.book();
         let space = book.spaces.get(namespace).into_iter().flatten();
         space.map(|(name, entry)| (name.to_string(), entry.value.clone())).collect()
     }
 
-    /// Everything that happens to them from now on. Of what a list shows to have changed while the watch was interrupted the
-    /// owner is not known.
+    /// All changes from now on. For changes found by a list after an interrupted watch, the owner is unknown.
     pub(crate) fn touched(&self) -> impl Stream<Item = Touched> + Send + 'static + use<V> {
         let (listener, touched) = mpsc::unbounded_channel();
         self.book().listeners.push(listener);
         UnboundedReceiverStream::new(touched)
     }
 
-    /// The owners out of reach of garbage collection that labels named when the cluster was seen first. To be asked for once.
+    /// The owners out of reach of garbage collection that labels named in the first list. Available once.
     pub(crate) fn far_owners(&self) -> BTreeSet<OwnerKey> {
         std::mem::take(&mut self.book().far)
     }
 
-    /// Returns when the cluster has been seen once.
+    /// Returns when the cluster has been read once.
     pub(crate) async fn filled(&self) {
-        // The sender is `self`: it is there.
+        // The sender is `self`, so it is not dropped.
         let _ = self.filled.subscribe().wait_for(|filled| *filled).await;
     }
 
@@ -224,7 +223,7 @@ fn place(metadata: &ObjectMeta) -> (&str, &str) {
     (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
 }
 
-/// Versions of resources can be compared, since the API promises so.
+/// The API guarantees that resource versions are comparable.
 fn version(metadata: &ObjectMeta) -> u64 {
     metadata.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The controllers. Each is a pipeline `dereference → decide (pure) → apply → update_status`.
+//! The controllers. Each is a pipeline observe → decide (pure) → apply → report.
 
 pub(crate) mod catalog_source;
 pub(crate) mod csv;

@@ -1,5 +1,5 @@
-//! OLMConfig: says of upstream's switches what became of them. They are about copied ClusterServiceVersions, which there are
-//! none of here, and a package server that polls, which there is none of either.
+//! OLMConfig: reports the effect of upstream's switches. They control copied ClusterServiceVersions and a
+//! package server that polls; this manager has neither.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
 
 async fn reconcile(config: Arc<OLMConfig>, ctx: Arc<Ctx>) -> Result<Action, Error> {
     let new = status(&config, Timestamp::now());
-    // Upstream's singleton; others mean nothing.
+    // Upstream's singleton; others have no effect.
     if config.name_any() == "cluster" && config.status.as_ref() != Some(&new) {
         let api = Api::<OLMConfig>::all(ctx.client.clone());
         let patch = json!({ "status": new });

@@ -1,8 +1,9 @@
-//! Operator: what belongs to one package in one namespace, summed up in one object for the whole cluster to see.
+//! Operator: a cluster-wide summary of the objects of one package in one namespace.
 //!
-//! The object `<package>.<namespace>` is made with a Subscription, and goes when nothing but CustomResourceDefinitions is
-//! left of its components. It is written when a version has come to rest, not at each step of an installation; and read
-//! anew only when what the controllers know of its components is not what it says.
+//! The object `<package>.<namespace>` is made with a Subscription, and deleted when only
+//! CustomResourceDefinitions are left of its components. It is written when a version has settled, not at
+//! each step of an installation, and its components are read again only when the controllers' caches differ
+//! from its status.
 
 mod summary;
 
@@ -42,8 +43,8 @@ use crate::{
     stores::{Cached, Kind, is_over},
 };
 
-/// Kinds of components that are asked for, and whether they are in the namespace of the operator. What else belongs to an operator is
-/// known without asking. Secrets are not among them: the manager reads none.
+/// Kinds of components that are listed from the API server, and whether they are in the namespace of the
+/// operator. The other kinds come from the stores. Secrets are not included: the manager reads none.
 const KINDS: &[(&str, &str, &str, &str, bool)] = &[
     ("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", false),
     ("apps", "v1", "Deployment", "deployments", true),
@@ -57,10 +58,10 @@ const KINDS: &[(&str, &str, &str, &str, bool)] = &[
     ("apiregistration.k8s.io", "v1", "APIService", "apiservices", false),
 ];
 
-/// Operators of one page of a list: each lists everything that belongs to it.
+/// Page size of a list of Operators: each lists all of its components.
 const PAGE: u32 = 100;
 
-/// Operators that are to be read anew whatever they say.
+/// Operators to be read again whatever their status.
 type Doubtful = Arc<Mutex<BTreeSet<String>>>;
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
@@ -104,7 +105,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
                 stream::iter(references(changed))
             }
         }));
-    // The object is made with the Subscription that wants the operator.
+    // The object is made with the Subscription that requests the operator.
     let makers = stores.subscriptions.controller();
     let known = async { tokio::join!(stores.synced(), ctx.parts.filled(), operators.filled()) };
     let made = Arc::clone(&operators);
@@ -135,7 +136,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     }
 }
 
-/// To which Operators objects of a kind belong.
+/// The Operators of each object of a kind.
 #[derive(Default)]
 struct Members(Mutex<HashMap<String, Vec<String>>>);
 
@@ -144,7 +145,7 @@ impl Members {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(all);
     }
 
-    /// Takes in to which one belongs now, and tells which it did not before, or does no longer.
+    /// Stores the current Operators of an object, and returns those that were added or removed.
     fn changed(&self, object: &str, now: Vec<String>) -> Vec<String> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = all.remove(object).unwrap_or_default();
@@ -162,8 +163,8 @@ fn gone(touched: &super::ledger::Touched) -> std::future::Ready<bool> {
     std::future::ready(touched.gone)
 }
 
-/// All Operators of the namespace of an object. Its labels may name another Operator than before, or none, and the object may be
-/// gone: each Operator compares its status with its components.
+/// All Operators of the namespace of an object. Its labels may name another Operator than before, or none,
+/// and the object may be gone: each Operator compares its status with its components.
 fn of_its_namespace<K: Cached>(
     operators: &Arc<Kind<Summary>>,
 ) -> impl Fn(&K) -> Vec<ObjectRef<Summary>> + Send + 'static + use<K> {
@@ -175,14 +176,14 @@ fn references(names: impl IntoIterator<Item = String>) -> Vec<ObjectRef<Summary>
     names.into_iter().map(|name| ObjectRef::new(&name)).collect()
 }
 
-/// Names are those of the component label, so that either leads to the other.
+/// The names are the keys of the component label, so that each can be derived from the other.
 fn name_for(subscription: &Subscription) -> String {
     let label =
         names::component_label(&subscription.spec.name, &subscription.namespace().unwrap_or_default());
     label.trim_start_matches(names::LABEL_COMPONENT_PREFIX).to_owned()
 }
 
-/// Whether a version has come to a phase in which it may stay.
+/// Whether a version is in a settled phase.
 fn at_rest(csv: &ClusterServiceVersion) -> bool {
     csv.status.as_ref().is_some_and(|s| matches!(s.phase, CsvPhase::Succeeded | CsvPhase::Failed))
 }
@@ -194,7 +195,7 @@ async fn make(
 ) -> Result<Action, Error> {
     let installed = subscription.status.as_ref().is_some_and(|s| s.installed_csv.is_some());
     let name = name_for(&subscription);
-    // Before there is anything to sum up, there is no summary.
+    // Before an operator has components, there is no summary.
     if subscription.metadata.deletion_timestamp.is_none() && installed && !operators.has("", &name) {
         let operator = json!({
             "apiVersion": "operators.coreos.com/v1", "kind": "Operator", "metadata": { "name": name }, "spec": {}
@@ -212,11 +213,11 @@ async fn reconcile(operator: Arc<Summary>, ctx: Arc<Ctx>, doubtful: Doubtful) ->
         return Ok(Action::await_change());
     }
     let name = operator.name_any();
-    // Names of packages have dots, names of namespaces have none.
+    // Names of packages may contain dots, names of namespaces do not.
     let Some((package, namespace)) = name.rsplit_once('.') else { return Ok(Action::await_change()) };
     let key = names::component_label(package, namespace);
     let known = known(&key, &name, namespace, &ctx);
-    // Written when a version has come to rest; then it is heard of again.
+    // Written when a version has settled; then an event arrives.
     let moving = |component: &RichReference| {
         let conditions = &component.conditions;
         let csv = component.kind.as_deref() == Some("ClusterServiceVersion");
@@ -247,11 +248,11 @@ async fn reconcile(operator: Arc<Summary>, ctx: Arc<Ctx>, doubtful: Doubtful) ->
         let written = api.patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch)).await;
         written.map_err(Error::kube(format!("write the status of Operator {name}")))?;
     }
-    // What is left of an operator that is gone goes by and by, and not all of it is heard of.
+    // The remains of a removed operator disappear gradually, not all with an event.
     Ok(if lives { Action::await_change() } else { Action::requeue(SAFETY_NET) })
 }
 
-/// What belongs to the operator, of the kinds by which it is seen whether its status is as it should be.
+/// The components of the kinds that the stores contain; the status is compared with them.
 fn known(key: &str, operator: &str, namespace: &str, ctx: &Ctx) -> Vec<RichReference> {
     let mut refs = Vec::new();
     for csv in ctx.stores.versions.in_namespace(namespace) {
@@ -286,7 +287,8 @@ fn at_work(plan: &InstallPlan) -> bool {
     plan.spec.approved && !is_over(plan) && plan.metadata.deletion_timestamp.is_none()
 }
 
-/// Whether an operator with this component is more than leftovers. Leftovers are also of kinds that are not watched.
+/// Whether an operator with this component is more than leftovers. Leftovers are also of kinds that are not
+/// watched.
 fn keeps_alive(component: &RichReference) -> bool {
     let kind = component.kind.as_deref();
     kind.is_some_and(|kind| ["ClusterServiceVersion", "Subscription", "Namespace"].contains(&kind))
@@ -302,7 +304,7 @@ fn reference<K: Resource<DynamicType = ()>>(metadata: &ObjectMeta) -> RichRefere
     }
 }
 
-/// Everything of the other kinds that carries the label, by its metadata.
+/// All objects of the other kinds with the label, by their metadata.
 async fn asked(key: &str, namespace: &str, ctx: &Ctx) -> Result<Vec<RichReference>, Error> {
     let params = ListParams::default().labels(key);
     let mut refs = Vec::new();
@@ -316,7 +318,7 @@ async fn asked(key: &str, namespace: &str, ctx: &Ctx) -> Result<Vec<RichReferenc
         };
         let list = match api.list_metadata(&params).await {
             Ok(list) => list,
-            // A cluster without the kind, or an administrator who took the right away.
+            // A cluster without the kind, or an administrator revoked the right.
             Err(kube::Error::Api(status)) if status.is_not_found() || status.is_forbidden() => continue,
             Err(error) => return Err(Error::kube(format!("list {plural} of {key}"))(error)),
         };
@@ -331,7 +333,7 @@ async fn asked(key: &str, namespace: &str, ctx: &Ctx) -> Result<Vec<RichReferenc
     Ok(refs)
 }
 
-/// Pure. The phase of a version as a condition: upstream's form of it.
+/// The phase of a version as a condition, in upstream's form. Pure.
 fn phase(csv: &ClusterServiceVersion) -> Option<Condition> {
     let status = csv.status.as_ref()?;
     let mut condition = Condition::new(
@@ -345,8 +347,8 @@ fn phase(csv: &ClusterServiceVersion) -> Option<Condition> {
     Some(condition)
 }
 
-/// Pure. As many as an object has room for, in a fixed order, and how many there are more. Those that are compared come first when not
-/// all of them fit, so that it is known what they are compared with.
+/// As many components as the object has room for, in a fixed order, and the number of the omitted ones.
+/// Compared kinds come first, so that the comparison stays defined when not all fit. Pure.
 fn bounded(refs: Vec<RichReference>) -> (Vec<RichReference>, usize) {
     let sorted: BTreeMap<_, _> =
         refs.into_iter().map(|r| ((r.kind.clone(), r.namespace.clone(), r.name.clone()), r)).collect();
@@ -357,7 +359,7 @@ fn bounded(refs: Vec<RichReference>) -> (Vec<RichReference>, usize) {
     within(refs, COMPONENTS)
 }
 
-/// Pure. The same components are the same status.
+/// Equal components give an equal status. Pure.
 fn status(key: &str, refs: Vec<RichReference>) -> OperatorStatus {
     let (refs, more) = bounded(refs);
     let exists = LabelSelectorRequirement {
@@ -426,7 +428,7 @@ mod tests {
             let left = components.remaining_item_count.unwrap();
             assert_eq!(components.refs.len() + usize::try_from(left).unwrap(), refs.len());
             assert!(serde_json::to_vec(&components).unwrap().len() < COMPONENTS + 1_000);
-            // it is not written again for what has no room
+            // it is not written again for components without room
             assert_eq!(digest(&components.refs), digest(&bounded(known).0));
         }
     }

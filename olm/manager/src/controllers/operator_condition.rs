@@ -1,4 +1,5 @@
-//! OperatorCondition: what the operator says in its spec is taken over into the status, where others read it.
+//! OperatorCondition: copies the conditions in the spec, which the operator writes, to the status, where
+//! others read them.
 //!
 //! The object itself, and the operator's right to write it, are made with the operator's Deployments.
 
@@ -35,7 +36,7 @@ fn status(object: &OperatorCondition, now: Timestamp) -> OperatorConditionStatus
         said.observed_generation = object.metadata.generation;
         condition::set(&mut conditions, said, now);
     }
-    // What says nothing is not written about.
+    // An object without conditions gets no status.
     let observed_generation = object.metadata.generation.filter(|_| !conditions.is_empty());
     OperatorConditionStatus { observed_generation, conditions }
 }

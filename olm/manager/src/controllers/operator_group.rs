@@ -1,5 +1,5 @@
-//! OperatorGroup: which namespaces it means and whether it can be used, into its status; which APIs its members provide,
-//! into its annotation and ClusterRoles; its targets, as labels on namespaces.
+//! OperatorGroup: its namespaces and validity, in its status; the APIs of its members, in its annotation and
+//! ClusterRoles; its targets, as labels on namespaces.
 
 mod members;
 mod namespaces;
@@ -25,7 +25,7 @@ use crate::{
 pub(crate) use members::{forget_member, provides};
 use status::Account;
 
-/// ServiceAccounts are not watched; one that is missing is looked for.
+/// ServiceAccounts are not watched; a missing one is polled.
 const MISSING_ACCOUNT: Duration = Duration::from_secs(30);
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
@@ -33,14 +33,14 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     let controller = stores
         .groups
         .controller()
-        // Another group in the namespace makes both wrong; when it goes, the other is right again.
+        // A second group in the namespace invalidates both; when it is deleted, the other is valid again.
         .reconcile_on(stores.groups.wakes({
             let stores = Arc::clone(&stores);
             move |group: &OperatorGroup| {
                 references(stores.groups.in_namespace(&group.namespace().unwrap_or_default()))
             }
         }))
-        // Only groups for which the namespace is news are woken.
+        // Wakes only the groups that a change of the namespace affects.
         .reconcile_on(stores.namespaces.wakes({
             let stores = Arc::clone(&stores);
             move |namespace: &PartialObjectMeta<Namespace>| {
@@ -49,7 +49,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
                 references(groups)
             }
         }))
-        // Somebody changed one of a group's roles, or deleted it.
+        // One of a group's roles was changed or deleted.
         .reconcile_on(ctx.parts.owned().filter_map(|touched| {
             let owner = touched.owner.filter(|owner| owner.kind == "OperatorGroup");
             ready(owner.map(|owner| ObjectRef::new(&owner.name).within(&owner.namespace)))
@@ -112,7 +112,7 @@ async fn reconcile(group: Arc<OperatorGroup>, ctx: Arc<Ctx>) -> Result<Action, E
     Ok(again)
 }
 
-/// The selector of a group that goes by it.
+/// The selector of a group that has one.
 fn selector(group: &OperatorGroup) -> Option<Result<Selector, String>> {
     if !group.spec.target_namespaces.is_empty() || group.spec.is_global() {
         return None;

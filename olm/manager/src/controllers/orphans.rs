@@ -1,9 +1,9 @@
-//! What is left of an owner that is gone and that garbage collection does not reach.
+//! Deletes orphaned objects that garbage collection does not reach.
 //!
-//! A ClusterServiceVersion has a finalizer for that; this is for everything that gets around it: a finalizer that was taken away by hand,
-//! a namespace that was removed by force, what was written while the version went, and OperatorGroups, which have none. The manager
-//! looks at everything when it starts; from then on for what is left of those that go otherwise than by the finalizer, and
-//! for the owner of whatever comes without one.
+//! A ClusterServiceVersion has a finalizer for that; this covers everything else: a finalizer that was
+//! removed manually, a namespace that was force-deleted, objects written during the deletion of the version,
+//! and OperatorGroups, which have no finalizer. The manager checks all objects at its start; afterwards those
+//! of owners that were deleted without the finalizer, and the owner of every new object without one.
 
 use std::{collections::BTreeSet, fmt::Debug, sync::Arc, time::Duration};
 
@@ -21,24 +21,24 @@ use crate::context::{Ctx, Error};
 /// The API group of roles and bindings.
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// Owners that go together (a namespace) are looked after together.
+/// Owners that are deleted together (a namespace) are handled together.
 const GATHER: Duration = Duration::from_millis(500);
-/// When to try again what failed.
+/// Retry interval after a failure.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// What to look for.
+/// The scope of a search.
 #[derive(Debug, Default)]
 enum Search {
-    /// Whatever has lost its owner, in a cluster that has just been seen.
+    /// All orphaned objects, after the first list of the cluster.
     #[default]
     AtStart,
-    /// What is left of these.
+    /// The remaining objects of these owners.
     After(BTreeSet<OwnerKey>),
 }
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     let mut gone = gone(&ctx);
-    // The first look is for what went while nobody watched.
+    // The first search covers deletions while the manager was down.
     let seen = async { tokio::join!(ctx.stores.synced(), ctx.parts.filled()) };
     tokio::select! {
         () = shutdown.cancelled() => return,
@@ -67,7 +67,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     }
 }
 
-/// Tells of owners that are gone, and may have left something.
+/// Yields deleted owners that may have left objects.
 fn gone(ctx: &Ctx) -> stream::BoxStream<'static, OwnerKey> {
     let (stores, parts) = (Arc::clone(&ctx.stores), Arc::clone(&ctx.parts));
     let versions = ctx.stores.versions.wakes(move |csv: &ClusterServiceVersion| {
@@ -81,7 +81,7 @@ fn gone(ctx: &Ctx) -> stream::BoxStream<'static, OwnerKey> {
         (!there).then(|| ObjectRef::<OperatorGroup>::from_obj(group))
     });
     let stores = Arc::clone(&ctx.stores);
-    // What is made or changed after its version went.
+    // Objects that are created or changed after the deletion of their version.
     let late = ctx.parts.owned().filter_map(move |touched| {
         let owner = touched.owner.filter(|owner| !touched.gone && owner.kind == CSV);
         let late = owner.filter(|owner| !stores.versions.has(&owner.namespace, &owner.name));
@@ -101,8 +101,8 @@ fn gone(ctx: &Ctx) -> stream::BoxStream<'static, OwnerKey> {
     .boxed()
 }
 
-/// Deletes what nobody answers for any more. `far` is whom roles and bindings named as an owner at the start: they are the many, and
-/// are not read again for that.
+/// Deletes orphaned objects. `far` are the owners that roles and bindings named at the start: these kinds
+/// have the most objects, and are not listed again for that.
 async fn sweep(look: &Search, far: &BTreeSet<OwnerKey>, ctx: &Ctx) -> Result<(), Error> {
     let found = match look {
         Search::AtStart if far.iter().all(|owner| is_there(owner, ctx)) => {
@@ -110,7 +110,7 @@ async fn sweep(look: &Search, far: &BTreeSet<OwnerKey>, ctx: &Ctx) -> Result<(),
             orphans_of(&few, &ctx.client, |owner| !is_there(owner, ctx)).await
         }
         Search::AtStart => orphans(&ctx.client).await,
-        // Several are looked for at once, as everything is.
+        // One search of everything covers several owners.
         Search::After(owners) if owners.len() > 1 => orphans(&ctx.client).await,
         Search::After(owners) => match owners.first() {
             Some(owner) => left_of(owner, &ctx.client).await,
@@ -129,7 +129,7 @@ async fn sweep(look: &Search, far: &BTreeSet<OwnerKey>, ctx: &Ctx) -> Result<(),
     Ok(())
 }
 
-/// Whether an owner is there, as far as the stores know; of kinds that are not ours nothing is known.
+/// Whether an owner exists according to the stores; `true` for other kinds.
 fn is_there(owner: &OwnerKey, ctx: &Ctx) -> bool {
     match owner.kind.as_str() {
         CSV => ctx.stores.versions.has(&owner.namespace, &owner.name),
@@ -138,7 +138,7 @@ fn is_there(owner: &OwnerKey, ctx: &Ctx) -> bool {
     }
 }
 
-/// What is left of one owner; nothing, when it is there.
+/// The remaining objects of one owner; none when it exists.
 async fn left_of(owner: &OwnerKey, client: &Client) -> Result<Vec<Owned>, kube::Error> {
     let mut owned = labelled(client, &selector_of(owner)).await?;
     if owned.is_empty() {

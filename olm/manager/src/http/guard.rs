@@ -1,4 +1,4 @@
-//! Who may read what the port serves: catalogs need `get` on the CatalogSource, metrics need `get` on the path.
+//! Authorization of reads: catalogs need `get` on the CatalogSource, metrics need `get` on the path.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -17,7 +17,7 @@ use crate::{
     reviews::{Act, Refusal, User},
 };
 
-/// In front of everything that only authenticated users read; adds the [`User`] to the request.
+/// Middleware of everything that only authenticated users may read; adds the [`User`] to the request.
 pub(super) async fn authenticated(State(ctx): State<Arc<Ctx>>, mut request: Request, next: Next) -> Response {
     let token = match token(&request) {
         Ok(token) => token.to_owned(),
@@ -33,7 +33,7 @@ pub(super) async fn authenticated(State(ctx): State<Arc<Ctx>>, mut request: Requ
 }
 
 fn token(request: &Request) -> Result<&str, Box<Response>> {
-    // Without the address of the peer nothing is known of the connection.
+    // Without the address of the peer, the connection counts as not private.
     let private = request.extensions().get::<ConnectInfo<Peer>>().is_some_and(|peer| peer.0.is_private());
     let token = bearer(request.headers()).ok_or_else(|| Box::new(refused(Refusal::Unauthorized)))?;
     if !private {
@@ -44,14 +44,14 @@ fn token(request: &Request) -> Result<&str, Box<Response>> {
     Ok(token)
 }
 
-/// The API server removes `Authorization` from what it proxies; such requests have the token in a header of ours.
+/// The API server removes `Authorization` from proxied requests; these carry the token in a header of ours.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::AUTHORIZATION).or_else(|| headers.get(FORWARDED_AUTHORIZATION))?;
     let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// In front of the routes of one catalog, after [`authenticated`].
+/// Middleware of the routes of one catalog, after [`authenticated`].
 pub(super) async fn catalog(State(ctx): State<Arc<Ctx>>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let Some((namespace, name)) = named(&ctx, &mut parts).await else {
@@ -61,7 +61,8 @@ pub(super) async fn catalog(State(ctx): State<Arc<Ctx>>, request: Request, next:
     allowed(&ctx, Act::catalog(&namespace, &name), request, next).await
 }
 
-/// The catalog as the routes read it from the path: `{first}/{second}`, or `{first}` in the manager's namespace.
+/// The catalog as the routes read it from the path: `{first}/{second}`, or `{first}` in the manager's
+/// namespace.
 async fn named(ctx: &Ctx, parts: &mut Parts) -> Option<(String, String)> {
     let Path(mut names) = Path::<HashMap<String, String>>::from_request_parts(parts, &()).await.ok()?;
     let first = names.remove("first")?;
@@ -71,7 +72,7 @@ async fn named(ctx: &Ctx, parts: &mut Parts) -> Option<(String, String)> {
     })
 }
 
-/// In front of the metrics, after [`authenticated`].
+/// Middleware of the metrics, after [`authenticated`].
 pub(super) async fn metrics(State(ctx): State<Arc<Ctx>>, request: Request, next: Next) -> Response {
     let act = Act::Path(request.uri().path().to_owned());
     allowed(&ctx, act, request, next).await

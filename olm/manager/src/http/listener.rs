@@ -1,8 +1,9 @@
-//! One port for TLS and plain HTTP: a connection that starts with a TLS handshake record is TLS. Probes of the kubelet are
-//! plain; whatever needs a token is refused on plain connections from other machines.
+//! One port for TLS and plain HTTP: a connection that starts with a TLS handshake record is TLS. Probes of
+//! the kubelet are plain; requests with a token are refused on plain connections from other machines.
 //!
-//! The certificate is self-signed and made at the start, as kube-rbac-proxy and controller-runtime do: the API server's
-//! service proxy does not verify certificates of Services, and neither does Prometheus by default.
+//! The certificate is self-signed and made at the start, as in kube-rbac-proxy and controller-runtime: the
+//! API server's service proxy does not verify certificates of Services, and neither does Prometheus by
+//! default.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -27,9 +28,9 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::certs::mint;
 
-/// A client must start its request or its TLS handshake within this time.
+/// Time limit for a client to start its request or its TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Connections that have not sent anything yet.
+/// Maximum number of connections that have not sent anything yet.
 const STARTING: usize = 256;
 /// The first byte of a TLS handshake record (RFC 8446, 5.1). No HTTP method starts with it.
 const TLS_HANDSHAKE: u8 = 22;
@@ -42,7 +43,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Whether others cannot read what is sent: TLS, or a connection within this machine.
+    /// Whether others cannot read the traffic: TLS, or a connection within this machine.
     pub(crate) fn is_private(self) -> bool {
         self.tls || self.address.ip().to_canonical().is_loopback()
     }
@@ -67,7 +68,7 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    /// Takes over a port. It is released when this is dropped.
+    /// Takes over a port, which is released on drop.
     ///
     /// # Errors
     /// When no certificate can be made, or the port has no address.
@@ -87,7 +88,7 @@ impl Listener for Connections {
     async fn accept(&mut self) -> (Stream, Peer) {
         match self.ready.recv().await {
             Some(connection) => connection,
-            // The task ends only with this.
+            // The task ends only on drop.
             None => std::future::pending().await,
         }
     }

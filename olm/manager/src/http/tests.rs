@@ -58,8 +58,8 @@ async fn world() -> World {
     World { router, registry, _folder: folder }
 }
 
-/// An API server whose tokens are names of users: `admin` may do anything, `ann` reads catalogs of namespace olm, and
-/// `prometheus` reads metrics.
+/// An API server whose tokens are names of users: `admin` may do anything, `ann` reads catalogs of namespace
+/// olm, and `prometheus` reads metrics.
 fn reviewer() -> kube::Client {
     let service = tower::service_fn(|request: Request<kube::client::Body>| async move {
         let body = request.into_body().collect_bytes().await?;
@@ -139,7 +139,7 @@ async fn t11_a_private_catalog_is_read_only_with_a_right_on_its_catalogsource() 
     }
     assert_eq!(get_as(&world, "ann", "/catalogs/olm/shipped/api/v1/all").await.0, 200);
     assert_eq!(get_as(&world, "ann", "/catalogs/shipped/api/v1/all").await.0, 200);
-    // Whether a catalog exists is not shown either.
+    // The existence of a catalog is not revealed either.
     assert_eq!(get_as(&world, "ann", "/catalogs/team/none/api/v1/all").await.0, 403);
 }
 
@@ -192,7 +192,7 @@ async fn t11_one_port_takes_tls_and_plain_connections() {
     let service = world.router.clone().into_make_service_with_connect_info::<Peer>();
     let connections = Connections::new(listener, "olm").unwrap();
     let server = tokio::spawn(async move { axum::serve(connections, service).await });
-    // A client that never sends anything keeps no other out.
+    // A silent client does not block others.
     let _silent = tokio::net::TcpStream::connect(address).await.unwrap();
     let mut plain = tokio::net::TcpStream::connect(address).await.unwrap();
     plain.write_all(b"GET /healthz HTTP/1.0\r\n\r\n").await.unwrap();
@@ -240,7 +240,7 @@ async fn a_bundle_that_cannot_be_pulled_says_why_with_a_code() {
 async fn t22_signatures_of_a_bundles_images_are_handed_out_and_of_no_others() {
     let world = world().await;
     let path = "/catalogs/olm/images/api/v1/signatures/etcd/etcdoperator.v0.10.1";
-    // given an image that the bundle does not name, then its registry is not asked
+    // given an image that the bundle does not name, then its registry gets no request
     let other = format!("{path}?image=127.0.0.1:1/other@sha256:{}", "0".repeat(64));
     assert_eq!(get(&world, &other).await.0, 404);
     assert_eq!(get(&world, path).await.0, 400);
@@ -250,7 +250,7 @@ async fn t22_signatures_of_a_bundles_images_are_handed_out_and_of_no_others() {
     assert_eq!(status, 200);
     let found: FoundSignatures = serde_json::from_slice(&found).unwrap();
     assert!(found.signatures.is_empty() && found.problems.is_empty(), "{found:?}");
-    // given the operator's, whose registry does not answer, then the reason is said
+    // given the operator's, whose registry does not answer, then the reason is reported
     let (status, body) = get(&world, &format!("{path}?image={}", operator_image())).await;
     let no: NoBundle = serde_json::from_slice(&body).unwrap();
     assert_eq!((status, no.code.as_str()), (502, "SignaturesUnreadable"), "{}", no.message);
@@ -266,7 +266,7 @@ async fn what_no_catalog_names_is_never_pulled() {
     ] {
         assert_eq!(get(&world, &format!("/catalogs/{path}")).await.0, 404, "{path}");
     }
-    // What is in the catalog is read there.
+    // A bundle inside the catalog is not served here.
     let inline = "/catalogs/olm/shipped/api/v1/bundles/etcd/etcdoperator.v0.10.1";
     assert_eq!(get(&world, inline).await.0, 404);
     assert_eq!(world.registry.asked(""), 0);

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use super::*;
 use crate::clock::settle;
 
-/// An API server that has one Lease. It refuses what was written over something newer, as the real one does, and can be away.
+/// An API server with one Lease. It refuses conflicting writes, as the real one does, and can be unreachable.
 #[derive(Clone, Default)]
 struct Server(Arc<Content>);
 
@@ -37,7 +37,7 @@ impl Server {
         Client::new(service, "default")
     }
 
-    /// As a network that loses every packet: nobody gets an answer, and nothing is done.
+    /// As a network that loses every packet: no response arrives, and no request is processed.
     fn go_away(&self) {
         *lock(&self.0.away) = true;
     }
@@ -58,7 +58,7 @@ impl Server {
         let method = request.method().clone();
         let watch = request.uri().query().is_some_and(|q| q.contains("watch=true"));
         if watch {
-            // What changed since is told; then the watch ends and is made anew.
+            // Changes so far are sent; then the watch ends and is restarted.
             self.0.changed.notified().await;
             let lease = lock(&self.0.lease).clone();
             let event = json!({ "type": "MODIFIED", "object": lease });
@@ -112,7 +112,7 @@ impl Server {
     }
 }
 
-/// A replica: acquires, holds, and says so by its fence.
+/// A replica: acquires, holds, and reports by its fence.
 struct Replica {
     fence: Arc<Fence>,
     stop: CancellationToken,
@@ -133,7 +133,7 @@ impl Replica {
         Self { fence, stop, task }
     }
 
-    /// Lets time pass until it leads, and says how long that took.
+    /// Lets time pass until it leads, and returns how long that took.
     async fn leads(&self, clock: &Clock) -> Duration {
         let start = clock.now();
         settle().await;
@@ -155,7 +155,7 @@ async fn one_of_two_leads_and_a_released_lease_is_taken_at_once() {
     clock.pass(Duration::from_secs(60)).await;
     assert!(first.fence.leads() && !second.fence.leads());
 
-    // when the first is told to stop
+    // when the first is stopped
     first.stop.cancel();
 
     // then the second leads within two seconds, and the first stopped before
@@ -189,7 +189,7 @@ async fn while_the_api_server_is_away_nobody_writes_and_after_it_one_does() {
     let second = Replica::start(&server, &clock, "b");
     clock.pass(Duration::from_secs(30)).await;
 
-    // when it is away for a minute
+    // when it is unreachable for a minute
     server.go_away();
     let mut led = Duration::ZERO;
     let start = clock.now();
@@ -204,7 +204,7 @@ async fn while_the_api_server_is_away_nobody_writes_and_after_it_one_does() {
     assert!(led <= RENEW_DEADLINE, "{led:?}");
     assert!(!first.task.await.unwrap(), "it says that it lost the lease");
 
-    // when it is back
+    // when it is reachable again
     server.come_back();
     let took = second.leads(&clock).await;
     assert!(took <= DURATION + RETRY, "{took:?}");
@@ -213,7 +213,7 @@ async fn while_the_api_server_is_away_nobody_writes_and_after_it_one_does() {
 
 #[tokio::test]
 async fn at_no_time_do_two_lead_however_often_the_server_goes_away() {
-    // given two replicas that others take the place of whenever they lose, and a server that is away for odd times
+    // given two replicas that are replaced whenever they lose, and a server that is unreachable for odd times
     let (server, clock) = (Server::default(), Clock::simulated());
     let mut replicas = [Replica::start(&server, &clock, "a"), Replica::start(&server, &clock, "b")];
     let mut changes = 0;
@@ -244,7 +244,7 @@ async fn at_no_time_do_two_lead_however_often_the_server_goes_away() {
 
 #[tokio::test]
 async fn a_clock_that_is_wrong_by_days_changes_nothing() {
-    // given a lease whose times are of another age
+    // given a lease with timestamps of the distant past or future
     let (server, clock) = (Server::default(), Clock::simulated());
     *lock(&server.0.lease) = Some(json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
@@ -255,7 +255,7 @@ async fn a_clock_that_is_wrong_by_days_changes_nothing() {
     let start = clock.now();
     let replica = Replica::start(&server, &clock, "a");
     replica.leads(&clock).await;
-    // then its holder had its whole time, counted from when it was seen
+    // then its holder had its whole time, counted from the first observation
     assert!(
         (clock.now() - start) >= DURATION && (clock.now() - start) <= DURATION + RETRY,
         "{:?}",
@@ -291,7 +291,7 @@ fn our_own_lease_is_renewed_even_after_a_restart() {
 fn anothers_lease_is_taken_only_when_it_stood_still_for_its_whole_validity() {
     assert_eq!(decide("a", true, Some(&held_by("b")), Duration::from_secs(14)), Decision::Wait);
     assert_eq!(decide("a", true, Some(&held_by("b")), Duration::from_secs(15)), Decision::Write);
-    // A holder that does not say for how long has as long as we would.
+    // A holder without a duration has as long as we would.
     let silent = LeaseSpec { lease_duration_seconds: None, ..held_by("b") };
     assert_eq!(decide("a", true, Some(&silent), Duration::from_secs(1)), Decision::Wait);
 }

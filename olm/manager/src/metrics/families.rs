@@ -1,6 +1,5 @@
-//! Every metric there is. `docs/monitoring.md` has the same table; a test holds the two together.
+//! All metrics. `docs/monitoring.md` has the same table; a test compares the two.
 
-/// What a metric is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Family {
     pub(crate) name: &'static str,
@@ -18,8 +17,8 @@ const fn family(
     Family { name, kind, labels, help }
 }
 
-/// In the order in which they are printed. Those without the prefix `olm_`, and `olm_resolution_duration_seconds`, are
-/// upstream's.
+/// In the order in which they are printed. Those without the prefix `olm_`, and
+/// `olm_resolution_duration_seconds`, are upstream's.
 pub(crate) const FAMILIES: &[Family] = &[
     family("olm_leading", "gauge", &[], "Whether this replica is the leader."),
     family(

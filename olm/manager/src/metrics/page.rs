@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::families::FAMILIES;
 
-/// Series of one family, at the most: what a scrape of 1,000 namespaces with 10 operators each needs, and no more than
-/// Prometheus takes without a thought.
+/// Maximum number of series per family: enough for 1,000 namespaces with 10 operators each, and uncritical
+/// for Prometheus.
 const MOST_SERIES: usize = 20_000;
 
 /// A page under construction. Families come in the order of the table.
@@ -19,13 +19,13 @@ impl Page {
         Self { out: String::new(), left_out: Vec::new() }
     }
 
-    /// The series of a family: values by the values of its labels. A family that the table does not have is not printed; a
-    /// test holds that there is none.
+    /// The series of a family: values by the values of its labels. A family that is not in the table is not
+    /// printed; a test verifies that there is none.
     pub(super) fn family(&mut self, name: &str, series: impl IntoIterator<Item = (Vec<String>, f64)>) {
         self.parts(name, series.into_iter().map(|(labels, value)| ("", labels, value)));
     }
 
-    /// As [`Self::family`], with what follows the name: `_sum` and `_count` of a summary.
+    /// As [`Self::family`], with a name suffix: `_sum` and `_count` of a summary.
     pub(super) fn parts(
         &mut self,
         name: &str,
@@ -63,7 +63,7 @@ impl Page {
     }
 }
 
-/// As the text format has it: backslash, quote and line feed, and nothing else.
+/// Escapes backslash, quote and line feed, as the text format requires.
 fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

@@ -1,5 +1,5 @@
-//! How often each Subscription was looked at. There are ten thousand of them on a large cluster, and of the same operator they say the
-//! same.
+//! Reconciliations per Subscription. A large cluster has ten thousand of them, and the labels of one
+//! operator's are equal, so they are shared.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,18 +11,18 @@ use olm_api::Subscription;
 
 use crate::runner::{Key, key};
 
-/// What is installed, the channel, the package, and who approves.
+/// Installed version, channel, package, and approval strategy.
 type Said = Arc<[String; 4]>;
 
 #[derive(Debug, Default)]
 pub(super) struct Syncs {
-    /// What a Subscription said when it was last counted, and how often it was since.
+    /// The labels of a Subscription at its last count, and the count since.
     counts: BTreeMap<Key, (Said, u64)>,
     said: BTreeSet<Said>,
 }
 
 impl Syncs {
-    /// Counts one. The count begins anew when the Subscription says something else, as upstream's does.
+    /// Counts one. The count restarts when the labels change, as upstream's does.
     pub(super) fn count(&mut self, subscription: &Subscription) {
         let (namespace, name) = (subscription.namespace().unwrap_or_default(), subscription.name_any());
         let status = subscription.status.as_ref();
@@ -48,7 +48,7 @@ impl Syncs {
         count.1 += 1;
     }
 
-    /// Forgets those that are gone, so that the list does not grow for ever.
+    /// Removes deleted Subscriptions, so that the list does not grow without bound.
     pub(super) fn retain(&mut self, is_there: impl Fn(&str, &str) -> bool) {
         self.counts
             .retain(|key, _| key.split_once('/').is_some_and(|(namespace, name)| is_there(namespace, name)));

@@ -1,4 +1,4 @@
-//! Pages as Prometheus reads them.
+//! Pages as Prometheus parses them.
 
 use serde_json::{Value, json};
 
@@ -76,7 +76,7 @@ fn counters_are_rendered_as_prometheus_text() {
 
 #[test]
 fn what_is_said_of_an_object_goes_with_it() {
-    // given an installation that is to be upgraded and cannot, with a version that does not run
+    // given an installation with a blocked upgrade and a version that does not run
     let subscription = json!({
         "metadata": { "name": "etcd", "namespace": "a" },
         "spec": { "name": "etcd", "source": "community", "sourceNamespace": "olm", "channel": "alpha", "installPlanApproval": "Manual" },
@@ -101,7 +101,7 @@ fn what_is_said_of_an_object_goes_with_it() {
     metrics.synced(&typed);
     metrics.synced(&typed);
 
-    // then each is said once
+    // then each has one series
     let page = render(&metrics, &CatalogStore::default(), &stores);
     has(
         &page,
@@ -127,7 +127,7 @@ fn what_is_said_of_an_object_goes_with_it() {
     assert!(lock(&metrics.syncs).is_empty());
 }
 
-/// The table of the documentation, from the one in the code.
+/// The documentation's table, generated from the one in the code.
 fn table() -> String {
     let rows = FAMILIES.iter().map(|family| {
         let labels = if family.labels.is_empty() {

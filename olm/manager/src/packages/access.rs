@@ -1,8 +1,8 @@
-//! The user that the API server speaks for.
+//! The user of a request that the API server forwards.
 //!
-//! Requests come through the API server, which says in headers whom it speaks for and proves with its certificate that it is
-//! the one to say so: the ConfigMap `kube-system/extension-apiserver-authentication` names authority, names and headers. Whoever
-//! comes without that certificate is nobody.
+//! The API server names the user in headers and proves its identity with its certificate: the ConfigMap
+//! `kube-system/extension-apiserver-authentication` names authority, names and headers. A connection without
+//! that certificate is anonymous.
 
 use std::collections::BTreeMap;
 
@@ -15,19 +15,20 @@ use x509_parser::parse_x509_certificate;
 
 use crate::reviews::User;
 
-/// Whom Kubernetes' servers count among those who are somebody, whether the front proxy says so or not: the API server's own
-/// requests (for discovery and OpenAPI) name a user alone, and see nothing without it.
+/// The group of every authenticated user, with or without the front proxy naming it: the API server's own
+/// requests (for discovery and OpenAPI) carry a user alone, and have no rights without it.
 const AUTHENTICATED: &str = "system:authenticated";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 const ANONYMOUS: &str = "system:anonymous";
-/// Authorities that are read of a ConfigMap at the most; an API server has one, and two while it is renewed.
+/// Maximum number of authorities that are read from a ConfigMap; an API server has one, and two during a
+/// renewal.
 const MOST_AUTHORITIES: usize = 32;
 
-/// How the API server is recognised, and where it says whom it speaks for.
+/// How the API server authenticates, and which headers name the user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Front {
     authorities: Vec<CertificateDer<'static>>,
-    /// Common names; none means any.
+    /// Common names; empty means any.
     names: Vec<String>,
     user: Vec<String>,
     uid: Vec<String>,
@@ -36,7 +37,7 @@ pub(crate) struct Front {
 }
 
 impl Front {
-    /// Reads the data of the ConfigMap.
+    /// Parses the data of the ConfigMap.
     ///
     /// # Errors
     /// What is missing or wrong in it.
@@ -69,17 +70,17 @@ impl Front {
         }
     }
 
-    /// Who may have signed the API server's certificate.
+    /// The authorities that may have signed the API server's certificate.
     pub(crate) fn roots(&self) -> RootCertStore {
         let mut roots = RootCertStore::empty();
         for authority in &self.authorities {
-            // What is no anchor recognises nobody.
+            // An invalid trust anchor authenticates nothing.
             let _ = roots.add(authority.clone());
         }
         roots
     }
 
-    /// Whom a request is made for. The certificate is one that [`Self::roots`] verified.
+    /// The user of a request. The certificate was verified against [`Self::roots`].
     pub(crate) fn user(&self, certificate: Option<&CertificateDer<'_>>, headers: &HeaderMap) -> Option<User> {
         let (_, certificate) = parse_x509_certificate(certificate?).ok()?;
         let mut common = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());
@@ -90,7 +91,7 @@ impl Front {
             let values = names.iter().flat_map(|name| headers.get_all(name));
             values.filter_map(|v| v.to_str().ok()).map(str::to_owned).collect()
         };
-        // As Kubernetes' servers read them: the first header that says something.
+        // As in Kubernetes' servers: the first non-empty header.
         let first = |names: &[String]| all(names).into_iter().find(|value| !value.is_empty());
         let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for prefix in self.extra.iter().map(|prefix| prefix.to_ascii_lowercase()) {
@@ -106,7 +107,7 @@ impl Front {
     }
 }
 
-/// The groups of somebody whom the front proxy names with these.
+/// The groups of a user whom the front proxy names with these groups.
 fn groups(user: &str, mut named: Vec<String>) -> Vec<String> {
     let said = named.iter().any(|group| group == AUTHENTICATED || group == UNAUTHENTICATED);
     if user != ANONYMOUS && !said {
@@ -115,7 +116,7 @@ fn groups(user: &str, mut named: Vec<String>) -> Vec<String> {
     named
 }
 
-/// Keys of extras are in headers, which cannot have every character.
+/// Keys of extras are in header names, which do not allow every character.
 fn unescaped(key: &str) -> String {
     let (mut out, mut rest) = (Vec::with_capacity(key.len()), key.as_bytes());
     while let Some((byte, after)) = rest.split_first() {

@@ -1,4 +1,4 @@
-//! The answer to a request.
+//! Responses to requests.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -29,10 +29,10 @@ use crate::{
     secure::Caller,
 };
 
-/// Answers that read catalogs at a time; each has one package in memory. Whoever comes on top waits.
+/// Concurrent responses that read catalogs; each holds one package in memory. Further ones wait.
 const READERS: usize = 4;
 
-/// A package without an icon has this one.
+/// The icon of packages without one.
 const NO_ICON: &str = r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64"><rect x="8" y="8" width="48" height="48" rx="8" fill="none" stroke="#888" stroke-width="4"/><path d="M8 24h48M24 24v32" stroke="#888" stroke-width="4"/></svg>"##;
 
 struct Answers {
@@ -40,13 +40,13 @@ struct Answers {
     readers: Arc<Semaphore>,
 }
 
-/// Answers everything; the connection adds who the [`Caller`] is.
+/// The router of the API; the connection adds the [`Caller`].
 pub(crate) fn router(ctx: Arc<Ctx>) -> Router {
     let api = Arc::new(Answers { ctx, readers: Arc::new(Semaphore::new(READERS)) });
     Router::new().fallback(answer).with_state(api)
 }
 
-/// What a path leads to.
+/// The target of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Target<'a> {
     Health,
@@ -202,7 +202,7 @@ impl Answers {
         )
     }
 
-    /// The picture itself; it changes with the version that the package offers, which whoever asks names by `resourceVersion`.
+    /// The picture. It changes with the offered version, which clients name by `resourceVersion`.
     async fn icon(
         &self,
         user: &User,
@@ -237,8 +237,8 @@ impl Answers {
         response
     }
 
-    /// The catalogs that a namespace sees and the user may read, its own before those of the whole cluster; without a
-    /// namespace, all that the user may read.
+    /// The catalogs that are visible from a namespace and that the user may read, its own before the global
+    /// ones; without a namespace, all that the user may read.
     async fn catalogs(&self, user: &User, namespace: Option<&str>) -> Result<Vec<Catalog>, Refusal> {
         let ctx = &self.ctx;
         let seen: Vec<LoadedCatalog> = match namespace {
@@ -250,13 +250,13 @@ impl Answers {
         let mut sources = self.sources(namespace).await.map_err(Refusal::Unknown)?;
         let source = |loaded: LoadedCatalog| {
             let key = (loaded.reference.namespace.clone(), loaded.reference.name.clone());
-            // One that is just being deleted is still there to be read.
+            // A catalog that is being deleted is still readable.
             Catalog { source: sources.remove(&key).unwrap_or_default(), loaded }
         };
         Ok(loaded.into_iter().map(source).collect())
     }
 
-    /// What CatalogSources say of themselves.
+    /// The settings of CatalogSources.
     async fn sources(&self, namespace: Option<&str>) -> Result<BTreeMap<Key, Source>, String> {
         let scopes = match namespace {
             None => vec![None],
@@ -281,7 +281,7 @@ impl Answers {
     }
 }
 
-/// What the API consists of.
+/// The discovery documents of the API.
 fn look(path: &str) -> Value {
     let version = json!({ "groupVersion": api_version(), "version": VERSION });
     let group = json!({ "name": GROUP, "versions": [version], "preferredVersion": version });
@@ -300,7 +300,7 @@ fn look(path: &str) -> Value {
                 { "name": format!("{RESOURCE}/icon"), "singularName": "", "namespaced": true, "kind": KIND, "verbs": ["get"] },
             ],
         }),
-        // No schema is published: nobody writes these objects.
+        // No schema is published: the objects are read-only.
         ["openapi", "v3"] => json!({ "paths": {} }),
         ["openapi", "v2"] => {
             json!({ "swagger": "2.0", "info": { "title": GROUP, "version": VERSION }, "paths": {} })

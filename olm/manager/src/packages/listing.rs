@@ -1,4 +1,4 @@
-//! Many manifests, as they are read: one package is in memory at a time, whoever asks for how much.
+//! Streams manifests: one package is in memory at a time, whatever the size of the request.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ use super::{
 };
 use olm_engine::catalogs::LoadedCatalog;
 
-/// A catalog, with what its CatalogSource says.
+/// A catalog with the settings of its CatalogSource.
 pub(super) struct Catalog {
     pub(super) loaded: LoadedCatalog,
     pub(super) source: Source,
@@ -24,9 +24,9 @@ pub(super) struct Catalog {
 
 struct Listing {
     catalogs: VecDeque<Catalog>,
-    /// Packages of the first catalog that are still to come.
+    /// Packages of the first catalog that are still to be read.
     names: VecDeque<String>,
-    /// The namespace that asks; `None` is all of them.
+    /// The namespace of the request; `None` is all of them.
     namespace: Option<String>,
     wanted: Wanted,
     form: Form,
@@ -85,7 +85,7 @@ async fn next(mut listing: Listing) -> Option<(Result<Bytes, std::convert::Infal
 }
 
 impl Listing {
-    /// Those of the first catalog that can be meant.
+    /// The packages of the first catalog that the selector may match.
     fn packages(&self) -> VecDeque<String> {
         let names = self.catalogs.front().into_iter().flat_map(|catalog| catalog.loaded.catalog.summaries());
         names.filter(|summary| self.wanted.may_be(&summary.name)).map(|s| s.name.clone()).collect()
@@ -112,7 +112,7 @@ impl Listing {
     }
 }
 
-/// A manifest. As upstream, one that cannot be read is left out: the others are of use without it.
+/// A manifest. As upstream, an unreadable one is left out, so that the others are usable.
 pub(super) async fn read(catalog: &Catalog, name: &str, namespace: Option<&str>) -> Option<Value> {
     let Catalog { loaded, source } = catalog;
     let namespace = namespace.unwrap_or(&loaded.reference.namespace);
@@ -130,7 +130,7 @@ fn labels(manifest: &Value) -> std::collections::BTreeMap<String, String> {
     labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }
 
-/// Where the first package of that name is.
+/// The first package of that name.
 pub(super) async fn find(catalogs: Vec<Catalog>, name: &str, namespace: &str) -> Option<(Catalog, Value)> {
     for catalog in catalogs {
         if catalog.loaded.catalog.summary(name).is_some()

@@ -1,4 +1,4 @@
-//! A PackageManifest of a package of a catalog: pure. Fields and labels are those of OLM v0's packageserver.
+//! A PackageManifest of a package of a catalog. Pure. Fields and labels are those of OLM v0's packageserver.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::{KIND, api_version};
 use olm_engine::catalogs::LoadedCatalog;
 
-/// What a CatalogSource says that its content does not.
+/// Settings of a CatalogSource that its content does not have.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Source {
     pub(super) labels: BTreeMap<String, String>,
@@ -17,13 +17,13 @@ pub(super) struct Source {
 }
 
 const SUPPORTED: &str = "supported";
-/// What a version that says nothing about it runs on.
+/// The platform of a version that declares none.
 const DEFAULT_PLATFORM: [(&str, &str); 2] = [
     ("operatorframework.io/os", "operatorframework.io/os.linux"),
     ("operatorframework.io/arch", "operatorframework.io/arch.amd64"),
 ];
 
-/// The manifest as a namespace sees it. `None` for a package from which nothing can be installed.
+/// The manifest for a namespace. `None` for a package without an installable version.
 pub(super) fn manifest(
     loaded: &LoadedCatalog,
     source: &Source,
@@ -73,8 +73,8 @@ pub(super) fn manifest(
     Some(manifest.into())
 }
 
-/// Those of the CatalogSource, of where it is, of who makes the operator, and of its newest version, the later over the
-/// earlier.
+/// Labels of the CatalogSource, of its location, of the operator's provider, and of its newest version; later
+/// ones override earlier ones.
 fn labels(loaded: &LoadedCatalog, source: &Source, csv: &CsvMetadata) -> BTreeMap<String, String> {
     let mut labels = source.labels.clone();
     let mut put = |key: &str, value: &str| drop(labels.insert(key.to_owned(), value.to_owned()));
@@ -102,7 +102,7 @@ fn channel(package: &Package, channel: &Channel, head: &BundleEntry, csv: &CsvMe
     out
 }
 
-/// Newest first; versions that their author took back are not listed.
+/// Newest first; versions that their author withdrew are not listed.
 fn entries(package: &Package, channel: &Channel) -> Vec<Value> {
     let bundles = channel.entries.iter().filter_map(|entry| package.bundles.get(&entry.name));
     let mut bundles: Vec<&BundleEntry> = bundles.filter(|b| b.property("olm.deprecated").is_none()).collect();
@@ -118,7 +118,7 @@ fn entries(package: &Package, channel: &Channel) -> Vec<Value> {
     bundles.into_iter().map(entry).collect()
 }
 
-/// What the newest version says of itself, but for its icon, which is there to be asked for alone.
+/// The metadata of the newest version without its icon, which has its own path.
 fn description(head: &BundleEntry, csv: &CsvMetadata) -> Value {
     let mut out = Map::new();
     let mut put = |key: &str, value: Value| {

@@ -1,11 +1,13 @@
-//! What catalogs offer, as PackageManifests: the API `packages.operators.coreos.com/v1` of OLM v0's packageserver, for tools that
-//! read catalogs by it. Off unless an installation asks for it: an aggregated API that is down keeps namespaces from going.
+//! Catalogs as PackageManifests: the API `packages.operators.coreos.com/v1` of OLM v0's packageserver, for
+//! tools that read catalogs by it. Off by default: an aggregated API that is down blocks the deletion of
+//! namespaces.
 //!
-//! Nothing is kept: each answer is made of the catalogs' own store, one package at a time.
+//! Nothing is cached: each response is read from the catalogs' own store, one package at a time.
 //!
-//! * [`manifest`]: a PackageManifest of a package: pure; [`table`]: its row for kubectl; [`selector`]: which ones a query means
-//! * [`answers`]: the answer to a request; [`listing`]: many manifests, as they are read
-//! * [`access`]: who asks, as the API server says; and whether they may
+//! * [`manifest`]: a PackageManifest of a package; pure. [`table`]: its row for kubectl. [`selector`]:
+//!   selectors of a query
+//! * [`answers`]: responses to requests; [`listing`]: streams of manifests
+//! * [`access`]: the user that the API server names, and its rights
 
 mod access;
 mod answers;
@@ -21,7 +23,6 @@ pub(crate) use answers::router;
 use olm_ops::manifests::packages::{GROUP, VERSION};
 
 const RESOURCE: &str = "packagemanifests";
-/// Kind of its objects.
 const KIND: &str = "PackageManifest";
 
 fn api_version() -> String {

@@ -1,10 +1,9 @@
-//! Which manifests a query means: `labelSelector` and `fieldSelector`.
+//! The selectors of a query: `labelSelector` and `fieldSelector`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube::core::{Expression, Selector, SelectorExt};
 
-/// What a query asks for.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Wanted {
     labels: Selector,
@@ -12,10 +11,10 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// Reads both selectors.
+    /// Parses both selectors.
     ///
     /// # Errors
-    /// What is wrong with one, for whoever wrote it.
+    /// What is wrong with one, for the client.
     pub(super) fn read(labels: &str, fields: &str) -> Result<Self, String> {
         let name = match fields.split_once('=').map(|(key, value)| (key, value.trim_start_matches('='))) {
             None if fields.is_empty() => None,
@@ -29,12 +28,12 @@ impl Wanted {
         Ok(Self { labels: label_selector(labels)?, name })
     }
 
-    /// Whether a package of this name can be meant: what need not be read is not read.
+    /// Whether a package of this name may match, so that others are not read.
     pub(super) fn may_be(&self, name: &str) -> bool {
         self.name.as_deref().is_none_or(|wanted| wanted == name)
     }
 
-    /// Whether a manifest with these labels is meant.
+    /// Whether a manifest with these labels matches.
     pub(super) fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.labels.selects_all() || self.labels.matches(labels)
     }
@@ -73,7 +72,7 @@ fn label_selector(text: &str) -> Result<Selector, String> {
     Ok(selector)
 }
 
-/// The requirements of a selector: commas within parentheses part values.
+/// The requirements of a selector: commas within parentheses separate values.
 fn parts(text: &str) -> impl Iterator<Item = &str> {
     let mut inside = false;
     let split = text.split(move |c| {

@@ -1,19 +1,19 @@
-//! A PackageManifest as kubectl shows it, and the other forms of an answer.
+//! A PackageManifest as a table row for kubectl, and the other response formats.
 
 use http::{HeaderMap, header};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// In which form an answer was asked for.
+/// The requested format of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Whole,
     Metadata,
-    /// What rows carry besides their cells.
+    /// The content of rows besides their cells.
     Table(Rows),
 }
 
-/// What rows of a table carry besides their cells.
+/// The content of rows of a table besides their cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rows {
     None,
@@ -22,7 +22,7 @@ pub(super) enum Rows {
 }
 
 impl Form {
-    /// The first form of `Accept` that can be had; `None` when none can.
+    /// The first supported format of `Accept`; `None` when none is.
     pub(super) fn of(headers: &HeaderMap, include_object: &str) -> Option<Self> {
         let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("*/*");
         accept.split(',').find_map(|clause| {
@@ -44,12 +44,12 @@ impl Form {
     }
 }
 
-/// The object without all but its metadata.
+/// The object reduced to its metadata.
 pub(super) fn metadata(manifest: &Value) -> Value {
     json!({ "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": manifest["metadata"] })
 }
 
-/// What a table begins with; its rows follow.
+/// The head of a table; its rows follow.
 pub(super) fn columns() -> Value {
     let column = |name: &str, format: &str, description: &str| json!({ "name": name, "type": "string", "format": format, "description": description, "priority": 0 });
     json!([
@@ -59,7 +59,6 @@ pub(super) fn columns() -> Value {
     ])
 }
 
-/// A row of a table.
 pub(super) fn row(manifest: &Value, rows: Rows, now: Timestamp) -> Value {
     let created = manifest["metadata"]["creationTimestamp"].as_str().and_then(|text| text.parse().ok());
     let age = created.map_or_else(|| "<unknown>".to_owned(), |created| age(created, now));
@@ -74,12 +73,12 @@ pub(super) fn row(manifest: &Value, rows: Rows, now: Timestamp) -> Value {
     row
 }
 
-/// As kubectl writes ages: two units as long as the second one says something.
+/// Formats ages as kubectl does: two units, unless the first one is large.
 fn age(since: Timestamp, now: Timestamp) -> String {
     const UNITS: [(&str, i64); 5] = [("y", 31_536_000), ("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
-    /// From how many on a unit stands alone.
+    /// Minimum count at which a unit stands alone.
     const ALONE: [i64; 5] = [8, 8, 8, 10, 0];
-    /// From how many on a unit is used at all.
+    /// Minimum count at which a unit is used.
     const LEAST: [i64; 5] = [2, 2, 3, 2, 0];
     let seconds = now.as_second().saturating_sub(since.as_second()).max(0);
     let used = (0..UNITS.len()).find(|i| seconds / UNITS[*i].1 >= LEAST[*i]).unwrap_or(UNITS.len() - 1);

@@ -1,4 +1,4 @@
-//! The API as its callers see it, without TLS: the certificate is what the handshake would have found.
+//! The API as its callers use it, without TLS: the certificate is passed as the handshake would.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{context::Ctx, secure::Caller};
 
 const ALL: &str = "/apis/packages.operators.coreos.com/v1/packagemanifests";
 
-/// Two channels with three versions, one of which was taken back; what people are shown is in the catalog.
+/// Two channels with three versions, one of which was withdrawn; the displayed metadata is in the catalog.
 fn catalog() -> Arc<Catalog> {
     let bundle = |version: &str, more: Vec<Value>| {
         let mut properties = vec![
@@ -81,8 +81,8 @@ fn front() -> Front {
     Front::read(&data.map(|(key, value)| (key.to_owned(), value)).into()).unwrap()
 }
 
-/// A manager with a global catalog and one of a namespace. The API server allows `ann` everything, and `bob` all but the
-/// catalogs of namespace team.
+/// A manager with a global catalog and one of a namespace. The API server allows `ann` everything, and `bob`
+/// all but the catalogs of namespace team.
 fn world() -> Router {
     let server = tower::service_fn(|request: Request<kube::client::Body>| async move {
         let path = request.uri().path().to_owned();
@@ -134,7 +134,7 @@ async fn ask(caller: Caller, path: &str, headers: &[(&str, &str)]) -> (u16, http
     (code, headers, axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap().to_vec())
 }
 
-/// As the API server asks for `ann`.
+/// As the API server requests for `ann`.
 async fn get(path: &str, accept: &str) -> (u16, Value) {
     get_as("ann", path, accept).await
 }
@@ -227,7 +227,7 @@ async fn a_namespace_sees_its_own_catalogs_and_the_global_ones() {
     assert_eq!(of(&scoped("team")).await, [pair("team", "own"), pair("team", "community")]);
     assert_eq!(of(&scoped("other")).await, [pair("other", "community")]);
     assert_eq!(of(ALL).await, [pair("olm", "community"), pair("team", "own")]);
-    // and what it selects
+    // and its selectors
     let selected = |query: &str| format!("{ALL}?{query}");
     assert_eq!(of(&selected("labelSelector=catalog%3Down")).await, [pair("team", "own")]);
     assert_eq!(of(&selected("labelSelector=tier%20in%20(gold,x),catalog")).await, [pair("olm", "community")]);
@@ -249,7 +249,7 @@ async fn t11_packages_of_catalogs_that_the_user_may_not_read_are_left_out() {
         assert_eq!(catalogs("bob", path).await, [json!("community")], "{path}");
         assert_eq!(catalogs("ann", path).await.len(), 2, "{path}");
     }
-    // The package of the same name is that of the catalog that he may read.
+    // The package of the same name comes from the catalog that he may read.
     let (code, one) = get_as("bob", &format!("{scoped}/etcd"), "application/json").await;
     assert_eq!((code, &one["status"]["catalogSource"]), (200, &json!("community")));
 }
@@ -285,7 +285,7 @@ async fn the_icon_is_a_picture() {
 #[tokio::test]
 async fn only_the_api_server_may_say_who_asks_and_only_who_may_is_answered() {
     let user = [("x-remote-user", "ann"), ("x-remote-group", "system:masters")];
-    // Without its certificate, or with one of another name, nobody is anybody.
+    // Without its certificate, or with one of another name, the request is anonymous.
     for certificate in [None, Some(certificate("somebody"))] {
         let (code, _, body) = ask(Caller::new(front(), certificate), ALL, &user).await;
         assert_eq!(code, 401, "{}", String::from_utf8_lossy(&body));
@@ -300,7 +300,7 @@ async fn only_the_api_server_may_say_who_asks_and_only_who_may_is_answered() {
     assert_eq!(status["message"], message);
     let masters = [("x-remote-user", "eve"), ("x-remote-group", "system:masters")];
     assert_eq!(ask(front_proxy(), ALL, &masters).await.0, 200);
-    // Probes are nobody, and need not be anybody.
+    // Probes are anonymous and allowed.
     assert_eq!(ask(Caller::new(front(), None), "/healthz", &[]).await.0, 200);
 }
 

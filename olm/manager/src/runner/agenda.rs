@@ -1,4 +1,4 @@
-//! What is to be looked at, and when: pure.
+//! The objects to reconcile, and when. Pure.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -8,11 +8,11 @@ use std::{
 
 use super::Key;
 
-/// Objects by what is to become of them. Of those that nothing is to be done about nothing is known.
+/// Objects by their state. Idle objects have no entry.
 #[derive(Debug, Default)]
 pub(super) struct Agenda {
     states: HashMap<Key, State>,
-    /// Those whose turn it is, in the order in which it came.
+    /// Objects that are due, in order.
     ready: VecDeque<Key>,
     later: BTreeSet<(Instant, Key)>,
 }
@@ -22,12 +22,12 @@ enum State {
     Later(Instant),
     Ready,
     Running,
-    /// It is being looked at, and something happened since.
+    /// It is being reconciled, and was woken since.
     RunningAndWoken,
 }
 
 impl Agenda {
-    /// Something happened: it is to be looked at now.
+    /// The object is due now.
     pub(super) fn wake(&mut self, key: Key) {
         match self.states.get_mut(&key) {
             Some(State::Ready | State::RunningAndWoken) => {}
@@ -46,14 +46,15 @@ impl Agenda {
         }
     }
 
-    /// The next one, which is being looked at from now on.
+    /// The next object, which counts as running from now on.
     pub(super) fn take(&mut self) -> Option<Key> {
         let key = self.ready.pop_front()?;
         self.states.insert(Arc::clone(&key), State::Running);
         Some(key)
     }
 
-    /// It was looked at, and is to be again at that time. One that was woken meanwhile is at once: what comes of that counts.
+    /// The reconciliation ended; `again` is its next time. An object that was woken meanwhile is due at once,
+    /// and the result of that run counts.
     pub(super) fn done(&mut self, key: &Key, again: Option<Instant>) {
         let woken = self.states.remove(key) == Some(State::RunningAndWoken);
         if woken {
@@ -64,12 +65,12 @@ impl Agenda {
         }
     }
 
-    /// When the next one is due.
+    /// When the next object is due.
     pub(super) fn next(&self) -> Option<Instant> {
         self.later.first().map(|(at, _)| *at)
     }
 
-    /// It is the turn of those that are due.
+    /// Moves objects whose time has come to the due ones.
     pub(super) fn due(&mut self, now: Instant) {
         while self.next().is_some_and(|at| at <= now)
             && let Some((_, key)) = self.later.pop_first()
@@ -101,7 +102,7 @@ mod tests {
             agenda.wake(key(name));
         }
         assert_eq!(taken(&mut agenda), ["ns/a", "ns/b", "ns/c"]);
-        // what happens while it is looked at is looked at afterwards, once, and sooner than it wants
+        // a trigger during a reconciliation causes one more, before the requested time
         let hour = Instant::now() + Duration::from_secs(3_600);
         agenda.wake(key("a"));
         agenda.wake(key("a"));
@@ -135,7 +136,7 @@ mod tests {
         agenda.due(at(40));
         assert_eq!(taken(&mut agenda), ["ns/a"]);
         agenda.done(&key("a"), None);
-        // of what nothing is to be done about nothing stays
+        // idle objects have no entry
         assert!(agenda.states.is_empty() && agenda.ready.is_empty() && agenda.later.is_empty());
     }
 }

@@ -42,7 +42,7 @@ fn name(object: &Subscription) -> String {
     object.metadata.name.clone().unwrap()
 }
 
-/// A controller of these objects, with what wakes one of them and what wakes all.
+/// A controller of these objects, with triggers for one object and for all.
 fn controller(
     store: &Arc<TestStore>,
 ) -> (Controller<Subscription>, mpsc::UnboundedSender<Key>, mpsc::UnboundedSender<()>) {
@@ -76,7 +76,7 @@ async fn no_more_than_so_many_are_looked_at_at_a_time_and_none_by_two() {
                     running.push(name.clone());
                     running.len()
                 };
-                // woken while it is looked at
+                // woken while it is reconciled
                 one.send(key("ns", &name)).unwrap();
                 tokio::task::yield_now().await;
                 running.lock().unwrap().retain(|other| *other != name);
@@ -86,7 +86,7 @@ async fn no_more_than_so_many_are_looked_at_at_a_time_and_none_by_two() {
         }
     };
     let run = tokio::spawn(controller.run(3, stop.clone(), look));
-    // each again and again
+    // each repeatedly
     let looks: Vec<(String, usize)> = looks.by_ref().take(60).collect().await;
     stop.cancel();
     run.await.unwrap();
@@ -109,7 +109,7 @@ async fn an_object_is_looked_at_again_when_its_time_has_come() {
     }));
     let looks: Vec<String> = UnboundedReceiverStream::new(looks).take(3).collect().await;
     assert_eq!(looks, ["a", "a", "a"]);
-    // one that is gone is not
+    // a deleted object is not
     store.all().clear();
     stop.cancel();
     run.await.unwrap();
@@ -140,7 +140,7 @@ async fn what_is_under_way_comes_to_its_end_and_nothing_new_is_begun() {
     };
     let run = tokio::spawn(controller.run(2, stop.clone(), look));
     assert_eq!(begins.next().await.as_deref(), Some("a"));
-    // when it is to stop, and something happens
+    // when it is stopped, and a trigger arrives
     stop.cancel();
     all.send(()).unwrap();
     tokio::task::yield_now().await;

@@ -1,7 +1,9 @@
-//! The serving certificate, its CA bundle in what calls the manager, and how the API server authenticates.
+//! The serving certificate, its CA bundle in the configurations that call the manager, and how the API server
+//! authenticates.
 //!
-//! The certificate is in a Secret that all replicas read, and is renewed as those of operators' webhooks are (see [`crate::certs`]): the
-//! replica that leads writes it, and publishes its authority in the APIService and the webhook configuration.
+//! The certificate is in a Secret that all replicas read, and is renewed as those of operators' webhooks are
+//! (see [`crate::certs`]): the leader writes it, and publishes its authority in the APIService and the
+//! webhook configuration.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -42,22 +44,21 @@ use crate::{
     packages::Front,
 };
 
-/// How often it looks, where nothing is due before.
+/// Check interval when no step is due before.
 const LOOK: Duration = Duration::from_secs(60);
-/// How soon it looks again when there is no certificate yet, or something went wrong.
+/// Check interval without a certificate, or after an error.
 const SOON: Duration = Duration::from_secs(2);
-/// Strangers make it look again no more often than that.
+/// Minimum interval of checks caused by unknown clients.
 const STRANGERS: Duration = Duration::from_secs(5);
-/// The Secret with the certificate.
 const SECRET: &str = "olm-manager-cert";
-/// Where the API server says how it is recognised.
+/// Where the API server publishes how it authenticates.
 const FRONT: (&str, &str) = ("kube-system", "extension-apiserver-authentication");
 
 pub(super) struct Keeper {
     ctx: Arc<Ctx>,
     sender: watch::Sender<Option<Arc<Settings>>>,
     stranger: Arc<Notify>,
-    /// What the settings were made of.
+    /// The inputs of the current settings.
     seen: Option<(Held, Front)>,
 }
 
@@ -70,7 +71,7 @@ impl Keeper {
         Current { settings: self.sender.subscribe(), stranger: Arc::clone(&self.stranger) }
     }
 
-    /// Looks after both until `stop`.
+    /// Maintains both until `stop`.
     pub(super) async fn run(mut self, stop: &CancellationToken) {
         let mut told = String::new();
         loop {
@@ -102,7 +103,7 @@ impl Keeper {
         }
     }
 
-    /// Takes the steps that are due; says when to look again.
+    /// Takes the due steps; returns when to check again.
     async fn look(&mut self) -> Result<Duration, Error> {
         let callers = Callers::read(&self.ctx).await?;
         if callers.services().next().is_none() {
@@ -126,7 +127,7 @@ impl Keeper {
         let ctx = &self.ctx;
         let names = names(&ctx.namespace);
         let secrets = Api::<Secret>::namespaced(ctx.client.clone(), &ctx.namespace);
-        // Each step is one of a few, and none comes twice.
+        // The number of steps is small, and none repeats.
         for _ in 0..8 {
             let secret =
                 secrets.get_opt(SECRET).await.map_err(Error::kube(format!("get Secret {SECRET}")))?;
@@ -161,7 +162,7 @@ impl Keeper {
         Err(Error::Secure(format!("Secret {SECRET} differs from the written content")))
     }
 
-    /// Over the Secret that was read. It goes with the Services by which the manager is called.
+    /// Conditional on the Secret that was read. It is owned by the Services by which the manager is called.
     async fn write(&self, held: &Held, old: Option<&Secret>, callers: &Callers) -> Result<(), Error> {
         let ctx = &self.ctx;
         let api = Api::<Service>::namespaced(ctx.client.clone(), &ctx.namespace);
@@ -265,7 +266,7 @@ fn api<K: Resource<Scope = ClusterResourceScope, DynamicType = ()>>(ctx: &Ctx) -
     Api::all(ctx.client.clone())
 }
 
-/// The names of the Services, by which the API server asks.
+/// The names of the Services, which the API server verifies.
 fn names(namespace: &str) -> Vec<String> {
     [PACKAGES, REQUESTS]
         .iter()
@@ -278,7 +279,7 @@ fn encoded(secret: Option<&Secret>) -> BTreeMap<String, String> {
     data.map(|(key, value)| (key.clone(), BASE64_STANDARD.encode(&value.0))).collect()
 }
 
-/// Probes come without a certificate; who has one must have that of the API server.
+/// Probes have no certificate; a client with one must present that of the API server.
 fn settings(held: &Held, front: &Front) -> Result<Settings, String> {
     let provider = Arc::new(ring::default_provider());
     let (chain, key) = held.certified().ok_or("the Secret contains no certificate")??;

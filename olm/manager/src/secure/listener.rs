@@ -1,4 +1,4 @@
-//! Connections: TLS, and by whom they are made.
+//! TLS connections and their callers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,28 +19,28 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{packages::Front, reviews::User};
 
-/// How long a client may take to introduce itself.
+/// Time limit of the TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long answers that are under way are waited for when the manager stops.
+/// How long responses in progress are awaited on shutdown.
 const DRAIN: Duration = Duration::from_millis(500);
-/// Connections at a time. The API servers of a cluster make a few and keep them.
+/// Maximum number of connections. The API servers of a cluster open a few and reuse them.
 const CONNECTIONS: usize = 64;
 
-/// What a connection is made with.
+/// TLS settings of a connection.
 pub(super) struct Settings {
     pub(super) tls: Arc<ServerConfig>,
     pub(super) front: Arc<Front>,
 }
 
-/// What is known of connections to come; nothing before there is a certificate.
+/// The settings of new connections; empty before there is a certificate.
 #[derive(Clone)]
 pub(super) struct Current {
     pub(super) settings: watch::Receiver<Option<Arc<Settings>>>,
-    /// Rung when somebody was not recognised: what others are recognised by may be old.
+    /// Notified when a client was not authenticated: the known authorities may be outdated.
     pub(super) stranger: Arc<Notify>,
 }
 
-/// Who made a connection.
+/// The client of a connection.
 #[derive(Clone)]
 pub(crate) struct Caller {
     front: Arc<Front>,
@@ -49,7 +49,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Whom it speaks for.
+    /// The user of its request.
     pub(crate) fn user(&self, headers: &HeaderMap) -> Option<User> {
         let user = self.front.user(self.certificate.as_ref(), headers);
         if user.is_none() {
@@ -80,7 +80,7 @@ pub(super) async fn serve(listener: TcpListener, current: Current, router: Route
                 }
             },
         };
-        // A caller that comes too early, or one too many, tries again.
+        // A caller that is too early, or beyond the limit, retries.
         let Some(settings) = current.settings.borrow().clone() else { continue };
         let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else { continue };
         let (router, watcher, stop) = (router.clone(), graceful.watcher(), stop.clone());

@@ -1,7 +1,8 @@
-//! What the API server calls: the webhook that records requests, and the aggregated API of PackageManifests. Served only while the
-//! cluster has one of them.
+//! The endpoints for the API server: the webhook that records requests, and the aggregated API of
+//! PackageManifests. Served only while the cluster has one of them.
 //!
-//! * [`keeper`] renews the serving certificate, publishes its CA bundle, and reads how the API server authenticates
+//! * [`keeper`] renews the serving certificate, publishes its CA bundle, and reads how the API server
+//!   authenticates
 //! * [`listener`] accepts connections
 
 mod keeper;
@@ -24,17 +25,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{authority::webhook, context::Ctx, packages, run::Error};
 
-/// The longest review in bytes: it has the object twice, and the API server takes 3 MiB for one.
+/// Maximum bytes of a review: it contains the object twice, and the API server accepts 3 MiB for one.
 const LONGEST_REVIEW: usize = 8 << 20;
-/// Reviews that are in memory at a time; others wait.
+/// Reviews that are in memory concurrently; others wait.
 const REVIEWS: usize = 4;
-/// Time for one review, its body included. API servers send it at once: a client that is slower does not block the others.
+/// Time limit of one review, its body included. API servers send it at once: a slower client does not block
+/// the others.
 const REVIEW: Duration = Duration::from_secs(3);
 
 /// Serves until `stop`. All replicas do: the leader creates the certificate.
 ///
 /// # Errors
-/// When the address cannot be had.
+/// When the address is unavailable.
 pub(crate) async fn run(ctx: Arc<Ctx>, address: SocketAddr, stop: CancellationToken) -> Result<(), Error> {
     let listen = |source| Error::Listen { address, source };
     let listener = tokio::net::TcpListener::bind(address).await.map_err(listen)?;

@@ -1,7 +1,7 @@
-//! How objects lie in memory while nobody looks at them.
+//! The compact representation of objects in memory.
 //!
-//! Ten thousand versions of operators are ten specifications and ten thousand times who they are and how they stand. A specification is
-//! kept once for all that have the same; the rest is packed text. Whoever asks for an object gets it whole.
+//! Ten thousand versions of operators have as many specs, metadata and statuses. Equal specs are stored once;
+//! the rest is compressed text. A read returns the whole object.
 
 use std::fmt::Debug;
 
@@ -18,36 +18,36 @@ use serde::{Serialize, de::DeserializeOwned};
 pub(crate) trait Cached:
     Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
 {
-    /// What many of them have alike.
+    /// The part that many objects share.
     type Spec: Clone + PartialEq + Send + Sync + 'static;
-    /// What is asked of all of them at a time, so that none is opened for it.
+    /// Fields that are read of all objects at a time, so that none is decompressed for it.
     type Brief: Send + Sync + 'static;
 
-    /// Its two parts: what many have alike with a text that is the same for the same, and a text of the rest. `None` for what
-    /// is kept as it is.
+    /// Splits an object into its shared part, with a key that is equal for equal parts, and a text of the
+    /// rest. `None` for kinds that are stored as they are.
     fn apart(&self) -> Option<Parts<'_, Self::Spec>>;
 
-    /// An object of its parts.
+    /// Rebuilds an object from its parts.
     fn together(spec: &Self::Spec, rest: &[u8]) -> Option<Self>;
 
     fn brief(&self) -> Self::Brief;
 
-    /// The namespace that whoever looks at one of this place looks through. All are looked at once when the manager starts, in this
-    /// order: the controllers come by the same namespaces at about the same time.
+    /// The namespace that reconciliations of this object read. At the start of the manager all objects are
+    /// reconciled in this order, so that the controllers read the same namespaces at about the same time.
     fn near<'a>(namespace: &'a str, _name: &'a str) -> &'a str {
         namespace
     }
 }
 
-/// An object, taken apart.
+/// A split object.
 pub(crate) struct Parts<'a, S> {
-    /// The same for the same specification.
+    /// Equal for equal specs.
     pub(crate) key: Vec<u8>,
     pub(crate) spec: &'a S,
     pub(crate) rest: Vec<u8>,
 }
 
-/// Kinds of which there are few, or all of which are looked at often: as they are.
+/// Kinds with few objects, or whose objects are all read often: stored as they are.
 macro_rules! cached_whole {
     ($($kind:ty),*) => {$(
         impl Cached for $kind {
@@ -69,7 +69,7 @@ macro_rules! cached_whole {
 
 cached_whole!(OperatorGroup, PartialObjectMeta<Namespace>, CatalogSource, OLMConfig, InstallPolicy);
 
-/// Kinds with metadata, a specification and a status.
+/// Kinds with metadata, a spec and a status.
 macro_rules! cached_in_parts {
     ($kind:ident, $spec:ty, $key:expr, $brief:ty, $brief_of:expr) => {
         impl Cached for $kind {
@@ -104,7 +104,7 @@ cached_in_parts!(OperatorCondition, OperatorConditionSpec, |spec| text(spec), ()
 cached_in_parts!(
     ClusterServiceVersion,
     ClusterServiceVersionSpec,
-    // What was put aside is no part of the text of the specification.
+    // The separated annotations are not part of the text of the spec.
     |spec| text(&(spec, &spec.aside)),
     VersionBrief,
     VersionBrief::of
@@ -118,12 +118,12 @@ fn phase_of_plan(plan: &InstallPlan) -> InstallPlanPhase {
     plan.status.as_ref().map(|status| status.phase).unwrap_or_default()
 }
 
-/// How a Subscription stands.
+/// The state of a Subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SubscriptionBrief {
-    /// Conditions that hold and are trouble, with their reasons.
+    /// Problem conditions that are true, with their reasons.
     pub(crate) troubles: Box<[(&'static str, Box<str>)]>,
-    /// What is installed, and what is wanted instead.
+    /// The installed version, and its replacement.
     pub(crate) upgrade: Option<Box<(String, String)>>,
 }
 
@@ -141,7 +141,7 @@ impl SubscriptionBrief {
     }
 }
 
-/// How a version of an operator stands.
+/// The state of a version of an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct VersionBrief {
     pub(crate) version: Box<str>,

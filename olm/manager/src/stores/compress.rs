@@ -1,30 +1,31 @@
-//! Texts that are much alike, each in few bytes: what it has in common with one that was seen before is not kept again.
+//! Compression of similar texts with a shared dictionary: parts in common with an earlier text are not stored
+//! again.
 
 use lz4_flex::block::{compress_with_dict, decompress_with_dict};
 
-/// How much is learnt. A text is looked through for all of it when it is packed: this much takes some ten microseconds.
+/// Size of the dictionary. Packing a text searches all of it, which takes some ten microseconds.
 const LEARNT: usize = 12 << 10;
-/// A text that becomes less than a third of its size is like one that is known, and teaches nothing.
+/// A text that compresses to less than a third is similar to a known one, and is not added to the dictionary.
 const ALIKE: usize = 3;
 
-/// Texts as others resemble them.
+/// A dictionary of typical texts.
 #[derive(Debug, Default)]
 pub(super) struct Compressor {
-    /// Only ever longer: what was packed is opened with as much of it as there was then.
+    /// Append-only: a packed text is opened with the length of the dictionary at that time.
     learnt: Vec<u8>,
 }
 
-/// A text of a [`Compressor`].
+/// A text packed by a [`Compressor`].
 #[derive(Debug)]
 pub(super) struct Packed {
     bytes: Box<[u8]>,
     size: u32,
-    /// How much was learnt before.
+    /// Length of the dictionary when it was packed.
     learnt: u32,
 }
 
 impl Compressor {
-    /// `None` for what is too large.
+    /// `None` for a text that is too large.
     pub(super) fn pack(&mut self, text: &[u8]) -> Option<Packed> {
         let (size, learnt) = (u32::try_from(text.len()).ok()?, u32::try_from(self.learnt.len()).ok()?);
         let bytes = compress_with_dict(text, &self.learnt).into_boxed_slice();
@@ -35,7 +36,7 @@ impl Compressor {
         Some(Packed { bytes, size, learnt })
     }
 
-    /// Only what was packed here is opened: it is as large as it was. `None` for the text of another.
+    /// Opens a text that was packed here, to its original size. `None` for the text of another compressor.
     pub(super) fn open(&self, packed: &Packed) -> Option<Vec<u8>> {
         let learnt = self.learnt.get(..usize::try_from(packed.learnt).ok()?)?;
         decompress_with_dict(&packed.bytes, usize::try_from(packed.size).ok()?, learnt).ok()

@@ -1,4 +1,4 @@
-//! All objects of one kind, as one watch tells them to everybody.
+//! All objects of one kind, from one watch that all controllers share.
 
 use std::{
     collections::VecDeque,
@@ -23,31 +23,32 @@ use super::{
 };
 use crate::runner::{Controller, Key, Objects, key};
 
-/// Deletions that are remembered, so that the answer to a write that was under way meanwhile brings nothing back. Far more than
-/// there are writes at a time.
+/// Number of recent deletions that are kept, so that the late response of a concurrent write does not restore
+/// a deleted object. Far more than there are concurrent writes.
 const REMEMBERED: usize = 1_024;
 
-/// The objects of a kind. There are two ways in: the watch, and the answers to our own writes ([`Self::wrote`]); of two states of
-/// an object the later one stays, whichever way it came. Whoever hears of a change finds it here.
+/// The objects of a kind. They come from the watch and from the responses of our own writes
+/// ([`Self::wrote`]); of two states of an object the later one stays. A change is stored before it is
+/// announced.
 pub(crate) struct Kind<K: Cached> {
     table: Arc<RwLock<ObjectTable<K>>>,
     feed: Mutex<Feed<K>>,
     filled: watch::Sender<bool>,
     selected: watcher::Config,
     trim: fn(&mut K),
-    /// Whether there are no objects where the API server does not serve the kind.
+    /// Whether a kind that the API server does not serve counts as empty.
     optional: bool,
 }
 
-/// The side that changes.
+/// The mutable part.
 struct Feed<K: Cached> {
     /// A list that is being read.
     list: Option<ObjectTable<K>>,
-    /// Who hears of what changes once the cluster has been seen: of objects that are new, or others than before, or gone.
+    /// Receivers of changes after the first list: new, changed and deleted objects.
     listeners: Vec<mpsc::UnboundedSender<Arc<K>>>,
-    /// Who hears where everything is that is there, and then what changes.
+    /// Receivers of the keys of all objects, and then of changes.
     controllers: Vec<mpsc::UnboundedSender<Key>>,
-    /// The objects that went last, with the version in which they did.
+    /// The most recent deletions, with their resource versions.
     gone: VecDeque<(String, String, u64)>,
 }
 
@@ -69,7 +70,7 @@ impl<K: Cached> Feed<K> {
 }
 
 impl<K: Cached> Kind<K> {
-    /// Those that `selected` says. `trim` takes from each what nobody reads; by `keys` it can be found, beside its name.
+    /// The objects that `selected` selects. `trim` removes unused fields; `keys` are additional lookup keys.
     pub(crate) fn new(selected: watcher::Config, trim: fn(&mut K), keys: fn(&K) -> Vec<String>) -> Self {
         Self {
             table: Arc::new(RwLock::new(ObjectTable::new(keys))),
@@ -126,7 +127,8 @@ impl<K: Cached> Kind<K> {
         }
     }
 
-    /// A whole list takes the place of what was known. What is the same is no news, however often it is listed.
+    /// Replaces the known objects by a complete list. Unchanged objects are not announced, however often they
+    /// are listed.
     fn listed(&self, feed: &mut Feed<K>) {
         let Some(list) = feed.list.take() else { return };
         let before =
@@ -135,7 +137,7 @@ impl<K: Cached> Kind<K> {
         let table = self.table();
         let mut places: Vec<_> = table.places().collect();
         places.sort_by_key(|(namespace, name)| K::near(namespace, name));
-        // Nobody is told of what is there at the start but whoever looks at all of it, and that goes by names.
+        // The objects of the first list are announced to controllers alone, by their keys.
         for (namespace, name) in places {
             let (now, known) = (table.version(namespace, name), before.version(namespace, name));
             if now.is_some() && now == known {
@@ -160,7 +162,7 @@ impl<K: Cached> Kind<K> {
     fn put(&self, feed: &mut Feed<K>, object: K) {
         let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
         let known = self.table().version(&namespace, &name);
-        // It tells nothing that is not known.
+        // It contains nothing new.
         if version(&object).zip(known).is_some_and(|(new, known)| new <= known) {
             return;
         }
@@ -179,7 +181,7 @@ impl<K: Cached> Kind<K> {
             }
         }
         let kept = self.get(&namespace, &name);
-        // Another of that name was made meanwhile.
+        // It was recreated under the same name meanwhile.
         let replaced = kept.as_ref().is_some_and(|kept| {
             kept.uid() != object.uid()
                 && version(kept.as_ref()).zip(version(object)).is_some_and(|(k, o)| k > o)
@@ -195,8 +197,8 @@ impl<K: Cached> Kind<K> {
         Arc::new(object)
     }
 
-    /// Takes in what the API server answered to a write: nobody, the writer first, works on an older state any more, and nobody
-    /// waits for the watch.
+    /// Stores the response of a write, so that no controller, the writer first, uses an older state or waits
+    /// for the watch.
     pub(crate) fn wrote(&self, object: K) {
         let mut feed = self.feed();
         if !feed.went_later(&object) {
@@ -208,76 +210,74 @@ impl<K: Cached> Kind<K> {
         self.table().get(namespace, name)
     }
 
-    /// Whether it is there.
     pub(crate) fn has(&self, namespace: &str, name: &str) -> bool {
         self.table().has(namespace, name)
     }
 
-    /// Those of a namespace, by name.
+    /// The objects of a namespace, by name.
     pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
         self.table().in_namespace(namespace)
     }
 
-    /// Those that have this key.
+    /// The objects with this key.
     pub(crate) fn keyed(&self, key: &str) -> Vec<Arc<K>> {
         let table = self.table();
         table.keyed(key).filter_map(|(namespace, name)| table.get(namespace, name)).collect()
     }
 
-    /// Where those are that have this key.
+    /// References to the objects with this key.
     pub(crate) fn references_keyed(&self, key: &str) -> Vec<ObjectRef<K>> {
         self.table().keyed(key).map(|(namespace, name)| reference(namespace, name)).collect()
     }
 
-    /// Where those of a namespace are.
+    /// References to the objects of a namespace.
     pub(crate) fn references_in(&self, namespace: &str) -> Vec<ObjectRef<K>> {
         self.table().names(namespace).map(|name| reference(namespace, name)).collect()
     }
 
-    /// Whether there is none.
     pub(crate) fn is_empty(&self) -> bool {
         self.table().places().next().is_none()
     }
 
-    /// Where all of them are.
+    /// References to all objects.
     pub(crate) fn references(&self) -> Vec<ObjectRef<K>> {
         self.table().places().map(|(namespace, name)| reference(namespace, name)).collect()
     }
 
-    /// How each of them stands, by namespace and name.
+    /// The state of each object, by namespace and name.
     pub(crate) fn briefs(&self, mut look: impl FnMut(&str, &str, &K::Brief)) {
         self.table().briefs().for_each(|(namespace, name, brief)| look(namespace, name, brief));
     }
 
-    /// Shows all of them, one at a time.
+    /// Visits all objects, one at a time.
     pub(crate) fn each(&self, mut look: impl FnMut(&K)) {
         self.table().all().for_each(|object| look(&object));
     }
 
-    /// All of them. For kinds of which there are few.
+    /// All objects. For kinds with few objects.
     pub(crate) fn all(&self) -> Vec<Arc<K>> {
         self.table().all().collect()
     }
 
-    /// A controller of these objects.
     pub(crate) fn controller(&self) -> Controller<K> {
         Controller::new(Arc::clone(&self.table) as Arc<dyn Objects<K>>, self.keys())
     }
 
-    /// Where everything is that is there, and from then on whatever is new or changes.
+    /// The keys of all objects, and then of new and changed ones.
     fn keys(&self) -> impl Stream<Item = Key> + Send + 'static + use<K> {
         let (to, keys) = mpsc::unbounded_channel();
         let mut feed = self.feed();
         for (namespace, name) in self.table().places() {
-            // Its other end is in this function.
+            // The receiver is in this function.
             let _ = to.send(key(namespace, name));
         }
         feed.controllers.push(to);
         UnboundedReceiverStream::new(keys)
     }
 
-    /// What changes of these objects, and their deletion, mean for others: for [`Controller::reconcile_on`]. Of what is there when the
-    /// manager starts nothing is told: the others are looked at then anyway, each by its own controller.
+    /// Maps changes and deletions of these objects to objects of other kinds, for
+    /// [`Controller::reconcile_on`]. Objects that exist at the start of the manager trigger nothing: the
+    /// other controllers reconcile all of theirs then.
     pub(crate) fn wakes<T, I>(
         &self,
         whom: impl Fn(&K) -> I + Send + 'static,
@@ -290,16 +290,16 @@ impl<K: Cached> Kind<K> {
         self.changes().flat_map(move |object| stream::iter(whom(&object)))
     }
 
-    /// What changes from now on, but for what is seen first.
+    /// Changes from now on, without the first list.
     fn changes(&self) -> impl Stream<Item = Arc<K>> + Send + 'static + use<K> {
         let (to, changes) = mpsc::unbounded_channel();
         self.feed().listeners.push(to);
         UnboundedReceiverStream::new(changes)
     }
 
-    /// Returns when the cluster has been seen once.
+    /// Returns when the cluster has been read once.
     pub(crate) async fn filled(&self) {
-        // The sender is `self`: it is there.
+        // The sender is `self`, so it is not dropped.
         let _ = self.filled.subscribe().wait_for(|filled| *filled).await;
     }
 
@@ -323,7 +323,7 @@ impl<K: Cached> Objects<K> for RwLock<ObjectTable<K>> {
         if namespace.is_empty() {
             return table.get(namespace, name);
         }
-        // Whoever looks at it looks at those beside it too.
+        // A reconciliation of it also reads the neighbouring objects.
         let named = |object: &Arc<K>| object.meta().name.as_deref() == Some(name);
         table.in_namespace(namespace).into_iter().find(named)
     }

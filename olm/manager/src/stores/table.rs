@@ -1,4 +1,4 @@
-//! Objects by namespace and name, and by what else they are asked for: nothing that happens to one of them is work for all.
+//! Objects by namespace and name, and by additional keys: a change of one object does not cost work for all.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
@@ -14,30 +14,31 @@ use super::{
 };
 
 type Keys<K> = fn(&K) -> Vec<String>;
-/// Namespace and name.
 type Place = (Arc<str>, Arc<str>);
 
 /// Namespaces with their objects.
 type Opened<K> = VecDeque<(Arc<str>, Vec<Arc<K>>)>;
 
-/// Namespaces whose objects stay opened: whoever decides about an object looks at all of its namespace, and then comes the next of
-/// it. As many controllers as there are, each with a few namespaces at a time.
+/// Number of namespaces whose objects stay decompressed: a decision about an object reads all of its
+/// namespace, and the next object of the namespace follows. One per running controller, with a few namespaces
+/// each.
 const OPENED: usize = 16;
 
-/// Versions of resources can be compared, since the API promises so.
+/// The API guarantees that resource versions are comparable.
 pub(super) fn version<K: Resource>(object: &K) -> Option<u64> {
     object.meta().resource_version.as_ref()?.parse().ok()
 }
 
 pub(super) struct ObjectTable<K: Cached> {
-    /// In an order that is the same for all kinds: their controllers come by the same namespaces at about the same time.
+    /// In an order that is equal for all kinds: their controllers read the same namespaces at about the same
+    /// time.
     spaces: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Entry<K>>>,
     keyed: HashMap<Arc<str>, BTreeSet<Place>>,
     keys: Keys<K>,
     compressor: Compressor,
-    /// Every specification that is kept, by a hash of its content.
+    /// All stored specs, by a hash of their content.
     specs: HashMap<u64, Weak<K::Spec>>,
-    /// The objects of the namespaces that were asked for last, the latest at the end.
+    /// The objects of the most recently read namespaces, the latest at the end.
     opened: Mutex<Opened<K>>,
 }
 
@@ -48,7 +49,6 @@ struct Entry<K: Cached> {
     lies: Lies<K>,
 }
 
-/// How an object is stored.
 enum Lies<K: Cached> {
     AsItIs(Arc<K>),
     Packed { spec: Arc<K::Spec>, rest: Packed },
@@ -66,7 +66,7 @@ impl<K: Cached> ObjectTable<K> {
         }
     }
 
-    /// An empty one for the same objects.
+    /// An empty table for the same kind.
     pub(super) fn another(&self) -> Self {
         Self::new(self.keys)
     }
@@ -103,7 +103,7 @@ impl<K: Cached> ObjectTable<K> {
         let key = hasher.finish();
         let same = self.specs.get(&key).and_then(Weak::upgrade).filter(|same| **same == *parts.spec);
         let spec = same.unwrap_or_else(|| {
-            // Of what is gone without a word; now and then suffices.
+            // Removes unused specs; doing so occasionally is enough.
             if self.specs.len().is_power_of_two() {
                 self.specs.retain(|_, spec| spec.strong_count() > 0);
             }
@@ -190,34 +190,32 @@ impl<K: Cached> ObjectTable<K> {
         objects
     }
 
-    /// Where those are that have a key.
+    /// Namespaces and names of the objects with a key.
     pub(super) fn keyed(&self, key: &str) -> impl Iterator<Item = &Place> {
         self.keyed.get(key).into_iter().flatten()
     }
 
-    /// Names of those in a namespace.
+    /// Names of the objects of a namespace.
     pub(super) fn names(&self, namespace: &str) -> impl Iterator<Item = &Arc<str>> {
         self.spaces.get(namespace).into_iter().flat_map(BTreeMap::keys)
     }
 
-    /// Where they are.
+    /// Namespaces and names of all objects.
     pub(super) fn places(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
         self.spaces.iter().flat_map(|(space, objects)| objects.keys().map(move |name| (space, name)))
     }
 
-    /// How each of them stands.
     pub(super) fn briefs(&self) -> impl Iterator<Item = (&str, &str, &K::Brief)> {
         self.spaces.iter().flat_map(|(space, objects)| {
             objects.iter().map(move |(name, entry)| (space.as_ref(), name.as_ref(), &entry.brief))
         })
     }
 
-    /// All of them, each opened for the moment.
+    /// All objects, each decompressed temporarily.
     pub(super) fn all(&self) -> impl Iterator<Item = Arc<K>> {
         self.spaces.values().flat_map(BTreeMap::values).filter_map(|entry| self.open(&entry.lies))
     }
 
-    /// How many specifications there are.
     #[cfg(test)]
     pub(super) fn specs(&self) -> usize {
         self.specs.values().filter(|spec| spec.strong_count() > 0).count()

@@ -1,4 +1,4 @@
-//! What is kept of objects: what nobody reads is not.
+//! Removes unused fields of objects before they are stored.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use olm_api::{
     ClusterServiceVersion, InstallPlan, OperatorCondition, Shared, install_plan::InstallPlanPhase, names,
 };
 
-/// The manager reads these annotations of versions where they are; the others are
-/// kept with the specification, once for all versions that have the same.
+/// The manager reads these annotations of versions in place; the others are stored with the spec, once for
+/// all versions with equal ones.
 const READ: [&str; 2] = ["olm.", "operatorframework.io/"];
-/// Only what tools write into any object; nobody asks the manager for it.
+/// Annotations that tools write into any object; the manager does not read them.
 const TOOLS: &str = "kubectl.kubernetes.io/";
 
-/// Takes from a version what nobody reads, and puts aside what versions of one operator have alike.
+/// Removes unused fields of a version, and moves what versions of one operator have in common to the spec.
 pub(super) fn version(csv: &mut ClusterServiceVersion) {
     let spec = &mut csv.spec;
     spec.description = None;
@@ -29,7 +29,7 @@ pub(super) fn version(csv: &mut ClusterServiceVersion) {
     csv.spec.aside = Shared::from(others);
 }
 
-/// Takes from a plan that is over everything but what became of it.
+/// Reduces a plan that is over to its result.
 pub(super) fn plan(plan: &mut InstallPlan) {
     tools(&mut plan.metadata);
     if !super::is_over(plan) {
@@ -41,14 +41,14 @@ pub(super) fn plan(plan: &mut InstallPlan) {
     if let Some(status) = &mut plan.status {
         let whole = std::mem::take(status);
         status.phase = whole.phase;
-        // Why it failed is said of its Subscription too.
+        // The failure is also reported on its Subscription.
         if whole.phase == InstallPlanPhase::Failed {
             (status.conditions, status.message) = (whole.conditions, whole.message);
         }
     }
 }
 
-/// Takes from an OperatorCondition what says whose it is: only what the operator says is read.
+/// Removes the metadata of the owner from an OperatorCondition: only the operator's conditions are read.
 pub(super) fn condition(condition: &mut OperatorCondition) {
     tools(&mut condition.metadata);
     condition.metadata.owner_references = None;
@@ -58,7 +58,7 @@ pub(super) fn condition(condition: &mut OperatorCondition) {
     (condition.spec.service_accounts, condition.spec.deployments) = Default::default();
 }
 
-/// Takes away what only tools read.
+/// Removes what only tools read.
 pub(super) fn tools(metadata: &mut ObjectMeta) {
     let Some(annotations) = &mut metadata.annotations else { return };
     annotations.retain(|key, _| !key.starts_with(TOOLS));
@@ -97,7 +97,7 @@ mod tests {
         let mut kept = csv("one");
         let mut all = kept.metadata.annotations.clone().unwrap();
         version(&mut kept);
-        // what the manager reads is where it was
+        // annotations that the manager reads stay in place
         assert_eq!(kept.annotations().keys().collect::<Vec<_>>(), ["olm.targetNamespaces"]);
         assert_eq!(kept.spec.description, None);
         all.remove("kubectl.kubernetes.io/last");

@@ -9,7 +9,7 @@ use kube::ResourceExt;
 use olm_api::names;
 use olm_plan::Who;
 
-/// A user or an account, as the API server recorded it.
+/// A user or a ServiceAccount, as the API server recorded it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authority {
     user: String,
@@ -17,7 +17,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// The user who last changed what an object asks for.
+    /// The user who last changed the request of an object.
     pub fn requested(object: &impl ResourceExt) -> Option<Self> {
         Self::recorded(object, names::ANNOTATION_REQUESTED_BY, names::ANNOTATION_REQUESTED_BY_GROUPS)
     }
@@ -25,12 +25,12 @@ impl Authority {
     pub fn recorded(object: &impl ResourceExt, user: &str, groups: &str) -> Option<Self> {
         let user = object.annotations().get(user).filter(|user| !user.is_empty())?.clone();
         let groups = object.annotations().get(groups).map(String::as_str).unwrap_or_default();
-        // Not `lines`: a group that ends in a carriage return is not the one without it.
+        // Not `lines`: a group that ends in a carriage return is another group.
         let groups = groups.split('\n').filter(|group| !group.is_empty());
         Some(Self { user, groups: groups.map(str::to_owned).collect() })
     }
 
-    /// The annotations that record it on what is requested in its name.
+    /// The annotations that record it on objects requested in its name.
     pub fn annotations(&self) -> [(&'static str, String); 2] {
         [
             (names::ANNOTATION_REQUESTED_BY, self.user.clone()),
@@ -51,8 +51,8 @@ impl Authority {
     }
 }
 
-/// The command that records the caller as the author of an object: whatever value is written, the API server stores the name of the
-/// requester there.
+/// The command that records the caller as the author of an object: whatever value is written, the API server
+/// stores the name of the requester there.
 pub fn record(kind: &str, namespace: &str, name: &str) -> String {
     let place = if namespace.is_empty() { String::new() } else { format!(" -n {namespace}") };
     format!(

@@ -1,25 +1,26 @@
-//! Admission policies by which the API server records who asks and who approves.
+//! Admission policies by which the API server records requesters and approvers.
 //!
-//! * `olm-requests` (mutating): a Subscription, OperatorGroup, ClusterServiceVersion or InstallPolicy carries the name and the groups
-//!   of the user who last changed its `spec`, or an annotation that decides something. Any other change of these annotations records
-//!   its author too, so that no name can be forged.
-//! * `olm-approvals` (validating and mutating): an InstallPlan carries the name and the groups of the user who approved it, and what the
-//!   manager wrote about its content stays as it was.
+//! * `olm-requests` (mutating): a Subscription, OperatorGroup, ClusterServiceVersion or InstallPolicy carries
+//!   the name and the groups of the user who last changed its `spec` or an annotation in [`DECISIONS`]. Any
+//!   other change of these annotations records its author too, so that no name can be forged.
+//! * `olm-approvals` (validating and mutating): an InstallPlan carries the name and the groups of the user
+//!   who approved it, and the annotations in [`CONTENT`] cannot be changed.
 //!
-//! The manager is exempt: what it changes it changes in the name of others. API servers without these policies call a webhook of the
-//! manager that does the same ([`webhook`](super::webhook)).
+//! The manager is exempt: it writes on behalf of others. API servers without these policies call a webhook of
+//! the manager that does the same ([`webhook`](super::webhook)).
 
 use olm_api::names;
 use serde_json::{Value, json};
 
 use olm_engine::site::manager_user;
 
-/// Name of the policies that record approvals, and of what binds them.
+/// Name of the policies that record approvals, and of their bindings.
 const APPROVALS: &str = "olm-approvals";
-/// Name of the policy that records requests, of what binds it, and of the webhook where there are no such policies.
+/// Name of the policy that records requests, of its binding, and of the webhook where these policies are not
+/// served.
 pub const REQUESTS: &str = "olm-requests";
 
-/// Annotations on a Subscription that decide something beside its `spec`.
+/// Annotations on a Subscription that are part of the request in addition to its `spec`.
 pub const DECISIONS: [&str; 4] = [
     names::ANNOTATION_REQUESTED_BY,
     names::ANNOTATION_REQUESTED_BY_GROUPS,
@@ -35,14 +36,14 @@ pub const CONTENT: [&str; 3] =
 pub const REQUESTED: [&str; 4] =
     ["subscriptions", "operatorgroups", "clusterserviceversions", "installpolicies"];
 
-/// Whether the request is the one that approves.
+/// Whether the request approves the plan.
 pub const APPROVES: &str = "object.spec.approved && (oldObject == null || !oldObject.spec.approved)";
 
-/// The groups of the requester, one a line.
+/// The groups of the requester, one per line.
 const GROUPS: &str =
     r"(has(request.userInfo.groups) ? request.userInfo.groups.filter(g, !g.contains('\n')).join('\n') : '')";
 
-/// An annotation of an object; empty where there is none.
+/// An annotation of an object; empty when absent.
 fn annotation(object: &str, key: &str) -> String {
     format!(
         "({object} != null && has({object}.metadata.annotations) && '{key}' in {object}.metadata.annotations ? \
@@ -50,7 +51,7 @@ fn annotation(object: &str, key: &str) -> String {
     )
 }
 
-/// A field of the spec; `none` where there is none.
+/// A field of the spec; `none` when absent.
 fn field(object: &str, name: &str, none: &str) -> String {
     format!("(has({object}.spec.{name}) ? {object}.spec.{name} : {none})")
 }

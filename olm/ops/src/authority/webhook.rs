@@ -1,5 +1,5 @@
-//! The configuration of the webhook that records requests and approvals on API servers without MutatingAdmissionPolicies
-//! (Kubernetes before 1.36). The manager answers it as the [`policies`] would.
+//! The configuration of the webhook that records requests and approvals on API servers without
+//! MutatingAdmissionPolicies (Kubernetes before 1.36). The manager answers it as the [`policies`] would.
 
 use olm_api::names;
 use olm_engine::site::{MANAGER, manager_user};
@@ -10,10 +10,10 @@ use crate::manifests::SECURE_PORT_NAME;
 
 /// Where the API server posts its reviews.
 pub const PATH: &str = "/admission";
-/// What identifies the two webhooks; they need names with a domain.
+/// Names of the two webhooks; a domain is required.
 const WEBHOOKS: [&str; 2] = ["requests.olm.operators.coreos.com", "approvals.olm.operators.coreos.com"];
 
-/// The configuration, and the Service that it calls. The manager adds the authority of its certificate.
+/// The configuration, and the Service that it calls. The manager adds the CA bundle of its certificate.
 pub fn objects(namespace: &str) -> Vec<Value> {
     let manager = manager_user(namespace);
     let by_others = format!("request.userInfo.username != '{manager}'");
@@ -27,7 +27,7 @@ pub fn objects(namespace: &str) -> Vec<Value> {
             "admissionReviewVersions": ["v1"],
             "clientConfig": { "service": { "name": REQUESTS, "namespace": namespace, "path": PATH, "port": 443 } },
             "failurePolicy": "Fail",
-            // What other webhooks change is recorded too.
+            // Changes by other webhooks are recorded too.
             "reinvocationPolicy": "IfNeeded",
             "sideEffects": "None",
             "timeoutSeconds": 10,
@@ -35,7 +35,8 @@ pub fn objects(namespace: &str) -> Vec<Value> {
                 "apiGroups": [names::GROUP], "apiVersions": ["*"], "resources": resources,
                 "operations": ["CREATE", "UPDATE"],
             }],
-            // Without a manager, the API server still removes finalizers and the manager's own account still writes.
+            // While the manager is down, the API server still removes finalizers and the manager's own
+            // account still writes.
             "matchConditions": conditions,
         })
     };

@@ -1,21 +1,20 @@
-//! What can be the matter: stable codes, and how bad each is.
+//! Stable codes of problems, and their severity.
 
 use serde::Serialize;
 
-/// How bad it is.
+/// How severe a problem is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Something does not work.
+    /// A malfunction.
     Error,
-    /// It works, and will not for ever, or leaves something behind.
+    /// It works now, and will fail later or leaves objects behind.
     Warning,
     /// Good to know.
     Info,
 }
 
 impl Severity {
-    /// The word.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -26,7 +25,7 @@ impl Severity {
     }
 }
 
-/// The one table of codes: what each means, and how bad it is.
+/// The table of codes with their meaning and severity.
 macro_rules! codes {
     ($($(#[$meaning:meta])+ $code:ident: $severity:ident,)+) => {
         /// Stable codes; `docs/doctor.md` explains each.
@@ -133,20 +132,18 @@ impl std::fmt::Display for Code {
     }
 }
 
-/// One thing that is the matter.
+/// A problem that a check found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ailment {
-    /// What it is.
     pub code: Code,
-    /// How bad it is.
     pub severity: Severity,
     /// The object, as `Kind namespace/name`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<String>,
-    /// Why it is so, as far as that can be seen.
+    /// The cause, as far as it is known.
     pub why: String,
-    /// What to do about it.
+    /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
     /// What `olm doctor --fix` does about it.
@@ -154,20 +151,18 @@ pub struct Ailment {
     pub cure: Option<Cure>,
 }
 
-/// A deletion that takes nothing from anybody.
+/// A deletion without loss of data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cure {
     /// `apiVersion` of the object to delete.
     pub api_version: String,
-    /// Its kind.
     pub kind: String,
     /// Its namespace, where it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Its name.
     pub name: String,
-    /// The very object that was looked at.
+    /// UID of the examined object: a recreated one is not deleted.
     pub uid: String,
 }
 

@@ -1,4 +1,4 @@
-//! Whether it is recorded in whose name operators are changed.
+//! Checks that the author of changes to operators is recorded.
 
 use kube::ResourceExt;
 use olm_api::{InstallPolicy, Subscription, install_policy::PlanAuthority};
@@ -12,7 +12,7 @@ use super::{
 use crate::authority::{self, Authority, policies::REQUESTS};
 use olm_engine::site::MANAGER;
 
-/// That the policies or the webhook are there is part of the comparison of the installation's objects.
+/// The existence of the policies or the webhook is checked with the installation's objects.
 pub(super) fn check(facts: &Facts) -> Vec<Ailment> {
     let refused = facts.installation.iter().filter_map(refused);
     refused.chain(unrecorded(&facts.subscriptions)).chain(lending_nothing(&facts.policies)).collect()
@@ -47,7 +47,8 @@ fn unrecorded(subscriptions: &[Subscription]) -> Vec<Ailment> {
     subscriptions.iter().filter(unknown).map(ailment).collect()
 }
 
-/// Policies that were written while no author was recorded: before the installation, or while what records was away.
+/// Policies that were written while no author was recorded: before the installation, or while its recording
+/// was down.
 fn lending_nothing(policies: &[InstallPolicy]) -> Vec<Ailment> {
     let lends = |policy: &InstallPolicy| {
         policy.spec.allow.iter().flatten().any(|entry| entry.authority == PlanAuthority::Policy)

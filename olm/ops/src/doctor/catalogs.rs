@@ -1,4 +1,4 @@
-//! Whether catalogs can be read, and how old what is known of them is.
+//! Checks that catalogs are readable and current.
 
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
@@ -10,8 +10,8 @@ use super::{
     installation::named,
 };
 
-/// A catalog that is asked for again and again is stale when it was not read for longer than this, whatever its interval: three
-/// times a day is often enough for anybody.
+/// A polled catalog is stale when it was last read longer ago than this, whatever its interval: three reads a
+/// day are enough for every site.
 const STALE: SignedDuration = SignedDuration::from_hours(24);
 
 pub(super) fn check(facts: &Facts, now: Timestamp) -> Vec<Ailment> {
@@ -35,7 +35,7 @@ fn one(catalog: &CatalogSource, now: Timestamp) -> Vec<Ailment> {
     );
     let mut out = Vec::new();
     if state != "READY" {
-        // What was read before keeps serving.
+        // The last good content stays in use.
         let (severity, since) = match (&status.digest, &status.last_success) {
             (Some(_), Some(time)) => {
                 (Severity::Warning, format!("; still serving the content read at {}", time.0))

@@ -1,4 +1,4 @@
-//! Whether the kinds of the API are there, and as this version of the program knows them.
+//! Checks that the CRDs of the API are served and equal to those of this version of the program.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +12,12 @@ use super::{
 };
 use crate::manifests::surplus;
 
-/// Differences that are named; the rest is counted.
+/// Maximum number of differences that are named; the rest is counted.
 const NAMED: usize = 3;
 
-/// Keywords of a schema that change nothing of what it accepts and keeps.
+/// Keywords of a schema that do not affect validation or pruning.
 const PROSE: &[&str] = &["description", "title", "example", "externalDocs"];
-/// Keywords that hold schemas, which are compared one by one.
+/// Keywords that contain schemas, which are compared one by one.
 const NESTED: &[&str] = &["properties", "items", "additionalProperties"];
 /// Keywords whose order has no meaning.
 const SETS: &[&str] = &["required", "enum", "x-kubernetes-list-map-keys"];
@@ -54,7 +54,7 @@ fn one(
         );
     }
     let found = compare(ours, live);
-    // Another version may have other rules; fields that it lacks are lost all the same.
+    // Another version may have other rules; fields that it lacks are lost in either case.
     if same && !found.changed.is_empty() {
         let why = format!(
             "it differs from the definition of this version in {}: objects may be validated or stored \
@@ -77,13 +77,13 @@ fn listed(mut paths: Vec<String>) -> String {
     format!("{}{more}", paths.join(", "))
 }
 
-/// What differs between a CustomResourceDefinition of ours and the live one. Fields and versions that only the live one has are of
-/// a newer version of olm, or of OLM v0, and do no harm.
+/// Differences between a CustomResourceDefinition of olm and the live one. Fields and versions that only the
+/// live one has come from a newer version of olm, or from OLM v0, and are harmless.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Differences {
     /// Fields and versions that the live one lacks.
     missing: Vec<String>,
-    /// What the live one defines differently.
+    /// Definitions that differ in the live one.
     changed: Vec<String>,
 }
 
@@ -117,7 +117,7 @@ fn compare(ours: &CustomResourceDefinition, live: &CustomResourceDefinition) -> 
         if status(version) != status(there) {
             out.changed.push(format!("{name}: subresources.status"));
         }
-        // Both pass through the same types, which write empty and absent values alike.
+        // Both pass through the same types, which serialise empty and absent values alike.
         let (ours, live) = (json!(version.schema), json!(there.schema));
         let schema = "openAPIV3Schema";
         compare_schemas(&ours[schema], &live[schema], name, &mut out);
@@ -152,7 +152,7 @@ fn compare_schemas(ours: &Value, live: &Value, path: &str, out: &mut Differences
         let path = format!("{path}.{name}");
         match live.get("properties").and_then(|p| p.get(name)) {
             Some(live) => compare_schemas(below, live, &path, out),
-            // It is stored, and nothing checks it: the keyword itself is reported where it is not ours.
+            // It is stored without validation: the keyword itself is reported where it is not ours.
             None if keeps_unknown => {}
             None => out.missing.push(path),
         }

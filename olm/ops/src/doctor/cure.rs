@@ -1,4 +1,4 @@
-//! Doing what is safe.
+//! Applies safe fixes.
 
 use kube::{
     Api, Client, ResourceExt,
@@ -13,10 +13,10 @@ use olm_engine::{Refusal, resources::Resources};
 
 use crate::error::Error;
 
-/// Deletes what a cure names, the very object that was looked at; `false` when it is gone already.
+/// Deletes the object that a cure names, by its UID; `false` when it is gone already.
 ///
 /// # Errors
-/// [`Error::Forbidden`]; [`Error::Refused`] when the object is not what it was any more.
+/// [`Error::Forbidden`]; [`Error::Refused`] when the object has changed since.
 pub async fn cure(client: &Client, cure: &Cure) -> Result<bool, Error> {
     let (group, version) = cure.api_version.split_once('/').unwrap_or(("", &cure.api_version));
     let gvk = GroupVersionKind::gvk(group, version, &cure.kind);
@@ -40,7 +40,8 @@ pub async fn cure(client: &Client, cure: &Cure) -> Result<bool, Error> {
     if live.uid().as_deref() != Some(&cure.uid) {
         return Err(changed());
     }
-    // A copy of a version has nothing to clean up, and nobody who would: its finalizer would hold it for ever.
+    // A copy of a version has nothing to clean up, and no controller handles its finalizer: the deletion
+    // would be held forever.
     let copied = cure.kind == "ClusterServiceVersion" && live.labels().contains_key(names::LABEL_COPIED_FROM);
     if copied && live.finalizers().iter().any(|f| f == names::FINALIZER_CSV_CLEANUP) {
         let left: Vec<&String> =

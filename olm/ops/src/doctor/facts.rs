@@ -1,4 +1,4 @@
-//! What there is to see of a cluster.
+//! Reads the facts of a cluster that the checks use.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -43,28 +43,28 @@ use crate::{
     rival,
 };
 
-/// The manager as it is installed.
+/// The installed manager.
 #[derive(Debug, Clone)]
 pub(super) struct Manager {
     pub(super) namespace: String,
     pub(super) version: Option<String>,
     pub(super) deployment: Option<Deployment>,
     pub(super) lease: Option<Lease>,
-    /// The Lease could not be read.
+    /// The Lease is unreadable.
     pub(super) lease_unseen: bool,
     pub(super) role: Option<ClusterRole>,
 }
 
-/// What could be seen; what could not is in `not_seen`, and counts as not there.
+/// The facts that were read; unreadable ones are listed in `not_seen` and count as absent.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Facts {
     /// Why the API server does not answer.
     pub(super) unreachable: Option<String>,
     pub(super) kubernetes: Option<String>,
     pub(super) rival: Option<Rival>,
-    /// Those of ours, by name; `None` is not there.
+    /// The CRDs of olm by name; `None` is missing.
     pub(super) crds: BTreeMap<String, Option<CustomResourceDefinition>>,
-    /// `None` when it is not on the cluster, or cannot be looked for.
+    /// `None` when it is not on the cluster, or Deployments may not be listed.
     pub(super) manager: Option<Manager>,
     pub(super) manager_unseen: bool,
     pub(super) catalogs: Vec<CatalogSource>,
@@ -76,7 +76,7 @@ pub(super) struct Facts {
     /// Webhook configurations of operators.
     pub(super) webhooks: Vec<Value>,
     pub(super) api_services: Vec<Value>,
-    /// Services that webhooks name, and whether somebody answers there.
+    /// Services that webhooks name, and whether they have a ready endpoint.
     pub(super) answers: BTreeMap<(String, String), bool>,
     pub(super) orphans: Vec<Owned>,
     /// Deployments of operators and of `olm` whose pods are not all available.
@@ -86,9 +86,9 @@ pub(super) struct Facts {
     pub(super) operands_read: usize,
     /// Objects of the installation.
     pub(super) installation: Vec<Compared>,
-    /// Plurals of the kinds of the API whose objects could not be listed: nothing is concluded from their absence.
+    /// Plurals of the kinds of the API that could not be listed: their absence proves nothing.
     pub(super) unlisted: BTreeSet<String>,
-    /// What could not be looked at, and why.
+    /// What was not checked, and why.
     pub(super) not_seen: Vec<String>,
 }
 
@@ -202,7 +202,7 @@ impl Facts {
             }
         };
         let Some(found) = found else {
-            // Made by other means, or by hand; or the caller has rights in this namespace alone.
+            // Installed by other means, or manually; or the caller has rights in this namespace alone.
             let api = Api::<Deployment>::namespaced(client.clone(), home());
             if let Ok(Some(deployment)) = api.get_opt(MANAGER).await {
                 self.manager = Some(self.parts(client, home(), None, Some(deployment)).await);
@@ -310,11 +310,11 @@ where
     all(api, format!("{}s {}", K::kind(&()), place(namespace))).await
 }
 
-/// All objects that a client reads, or that `what` could not be read and why.
+/// All objects that a client may read, or why `what` is unreadable.
 async fn all<K: Clone + Debug + DeserializeOwned>(api: Api<K>, what: String) -> Result<Vec<K>, String> {
     match api.list(&ListParams::default()).await {
         Ok(list) => Ok(list.items),
-        // The kind is missing, which has a code of its own.
+        // The kind is missing, which has its own code.
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(Vec::new()),
         Err(error) => Err(format!("{what}: {}", cause(&error))),
     }
@@ -325,7 +325,7 @@ pub(super) fn place(namespace: Option<&str>) -> String {
     namespace.map_or_else(|| "in all namespaces".to_owned(), |namespace| format!("in namespace {namespace}"))
 }
 
-/// Why something could not be read, in few words.
+/// Why a read failed, in short.
 pub(super) fn cause(error: &kube::Error) -> String {
     if is_forbidden(error) { "forbidden".to_owned() } else { short(error) }
 }

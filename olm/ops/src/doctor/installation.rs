@@ -1,4 +1,4 @@
-//! `olm` itself: whether it is there, whole, and at work.
+//! Checks the installation of `olm` itself: presence, versions, readiness.
 
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
@@ -12,7 +12,7 @@ use super::{
 use crate::manifests::{ManifestOptions, manifests};
 use olm_engine::site::MANAGER;
 
-/// A holder that did not renew for so many times the validity of its lease is gone, whatever clocks differ by.
+/// A holder that did not renew for this many lease durations is gone, even with clock skew.
 const STALE: i32 = 4;
 
 pub(super) fn unreachable(why: &str) -> Ailment {
@@ -85,7 +85,7 @@ fn of_manager(manager: &Manager, idles: bool, now: Timestamp) -> Vec<Ailment> {
     out
 }
 
-/// A manager that leads renews its lease every few seconds.
+/// A leading manager renews its lease every few seconds.
 fn lease(manager: &Manager, now: Timestamp) -> Option<Ailment> {
     if manager.lease_unseen {
         return None;
@@ -111,7 +111,7 @@ fn lease(manager: &Manager, now: Timestamp) -> Option<Ailment> {
     Some(Ailment::new(Code::LeaseStale, object, why).fix(fix))
 }
 
-/// What this version's manager works with, and the role on the cluster does not give.
+/// The rights that this version's manager needs and the live role does not grant.
 fn missing_rights(manager: &Manager) -> Option<String> {
     let have = manager.role.as_ref()?;
     let have: Vec<Rule> = have.rules.iter().flatten().map(|rule| Rule::of(&json!(rule))).collect();
@@ -129,7 +129,6 @@ fn missing_rights(manager: &Manager) -> Option<String> {
     (!missing.is_empty()).then(|| missing.iter().map(text).collect::<Vec<_>>().join("; "))
 }
 
-/// `Kind namespace/name`.
 pub(super) fn named<K: ResourceExt>(kind: &str, object: &K) -> Option<String> {
     Some(match object.namespace() {
         Some(namespace) => format!("{kind} {namespace}/{}", object.name_any()),

@@ -1,4 +1,4 @@
-//! What nothing answers for any more.
+//! Finds orphaned and unused objects.
 
 use kube::{Resource, ResourceExt};
 use olm_api::{ClusterServiceVersion, OperatorGroup, names};
@@ -51,7 +51,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Ailment> {
     out
 }
 
-/// One that a plan made: a group that a person made is the person's, whatever is in its namespace.
+/// One that a plan made: a group that a user made belongs to the user, whatever is in its namespace.
 fn unused(group: &OperatorGroup, facts: &Facts) -> bool {
     let here = |namespace: Option<String>| namespace == group.namespace();
     let copied = |csv: &ClusterServiceVersion| csv.labels().contains_key(names::LABEL_COPIED_FROM);

@@ -1,7 +1,7 @@
-//! Whether a cluster is well, as far as `olm` has to do with it.
+//! Diagnosis of a cluster.
 //!
-//! [`facts`] looks (and says what it may not look at), the checks are pure functions of what was seen, [`cure`](mod@cure) does what is safe
-//! to do without asking anybody: it removes what nothing answers for any more.
+//! [`facts`] reads the cluster (and lists what it may not read), the checks are pure functions of the facts,
+//! and [`cure`](mod@cure) applies fixes that are safe without confirmation: it deletes orphaned objects.
 
 mod ailment;
 mod authors;
@@ -28,57 +28,54 @@ use facts::Facts;
 pub use ailment::{Ailment, CODES, Code, Cure, Severity};
 pub use cure::cure;
 
-/// What was found.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
     /// Version of Kubernetes; absent when the API server does not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kubernetes: Option<String>,
-    /// Version of this program.
     pub program: String,
-    /// Version of the manager on the cluster, as its Deployment says.
+    /// Version of the manager on the cluster, from its Deployment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manager: Option<String>,
-    /// Namespace of the manager.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Whether the caller may see the manager: without the right to, `manager` and `namespace` are absent.
+    /// Whether the caller may read the manager: without that right, `manager` and `namespace` are absent.
     pub manager_checked: bool,
-    /// How many objects were looked at.
+    /// Number of objects that were read.
     pub objects: usize,
-    /// What is not as it should be, worst first.
+    /// The problems, worst first.
     pub ailments: Vec<Ailment>,
 }
 
 impl Report {
-    /// Whether something does not work.
+    /// Whether there is an error.
     #[must_use]
     pub fn is_ill(&self) -> bool {
         self.ailments.iter().any(|a| a.severity == Severity::Error)
     }
 
-    /// How many checks could not be made, each with a [`Code::NotChecked`].
+    /// Number of checks that were not possible, each with a [`Code::NotChecked`].
     #[must_use]
     pub fn unchecked(&self) -> usize {
         self.ailments.iter().filter(|a| a.code == Code::NotChecked).count()
     }
 
-    /// Whether the API server did not answer: then nothing else is known.
+    /// Whether the API server did not answer: then all other facts are unknown.
     #[must_use]
     pub fn is_blind(&self) -> bool {
         self.ailments.iter().any(|a| a.code == Code::ApiUnreachable)
     }
 }
 
-/// Looks at a cluster; at operators of one namespace alone when one is given. It changes nothing.
+/// Examines a cluster, or the operators of one namespace. Read-only.
 ///
-/// What cannot be looked at is no error: it is said in the report.
+/// What is unreadable is not an error: the report lists it.
 pub async fn examine(client: &Client, namespace: Option<&str>) -> Report {
     report(&Facts::read(client, namespace).await, Timestamp::now())
 }
 
-/// The report is a pure function of what was seen, and of the time.
+/// The report is a pure function of the facts and the time.
 fn report(facts: &Facts, now: Timestamp) -> Report {
     let mut ailments = match &facts.unreachable {
         Some(why) => vec![installation::unreachable(why)],

@@ -1,4 +1,5 @@
-//! Roles, policies and the other objects of the installation, compared with what `olm self install` applies.
+//! Compares roles, policies and the other objects of the installation with those that `olm self install`
+//! applies.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +16,8 @@ use olm_engine::{
 
 use crate::manifests::{ManifestOptions, for_server, installation::Installation, manifests, surplus};
 
-/// Kinds of the installation that are compared. CustomResourceDefinitions and workloads have checks of their own; catalogs are the
-/// user's.
+/// Kinds of the installation that are compared. CustomResourceDefinitions and workloads have checks of their
+/// own; catalogs are the user's.
 const KINDS: &[&str] = &[
     "ServiceAccount",
     "Service",
@@ -33,18 +34,17 @@ const KINDS: &[&str] = &[
     "PodDisruptionBudget",
     "APIService",
 ];
-/// Objects that are read at once.
 const AT_ONCE: usize = 8;
 
-/// An object as it is applied, and as it is on the cluster.
+/// An object as it is applied, and the live one.
 #[derive(Debug, Clone)]
 pub(super) struct Compared {
     pub(super) wanted: Value,
     pub(super) live: Option<Value>,
 }
 
-/// The objects that an installation consists of. Those of another version are not known; without the options of the installation
-/// (a Helm release has them in its values) only what does not depend on them is.
+/// The objects of an installation. Those of another version are unknown. Without the options of the
+/// installation (a Helm release has them in its values), only objects that do not depend on them are known.
 fn wanted(found: &Installation) -> Vec<Value> {
     if found.version.as_deref() != Some(env!("CARGO_PKG_VERSION")) {
         return Vec::new();
@@ -61,7 +61,7 @@ fn wanted(found: &Installation) -> Vec<Value> {
         .collect()
 }
 
-/// Reads the objects of an installation. The second part is what could not be read.
+/// Reads the objects of an installation. The second part lists what was unreadable.
 pub(super) async fn read(client: &Client, found: &Installation) -> (Vec<Compared>, Vec<String>) {
     let resources = Resources::new(client.clone());
     let (mut out, mut unread) = (Vec::new(), BTreeSet::new());
@@ -109,7 +109,7 @@ fn one(compared: &Compared) -> Option<Ailment> {
         None => "missing from the cluster".to_owned(),
         Some(live) => match surplus(wanted, live).first() {
             Some(field) => format!("field {} is not part of what `olm self install` applies", dotted(field)),
-            // Its rights have a check of their own, which names those that it lacks.
+            // Its rights have a check of their own, which names the missing ones.
             None if kind == "ClusterRole" && text("/metadata/name") == MANAGER => {
                 let more = more_rights(wanted, live)?;
                 format!("it grants more than `olm self install` applies: {more}")
@@ -124,7 +124,7 @@ fn one(compared: &Compared) -> Option<Ailment> {
     Some(Ailment::new(Code::InstallationDiffers, Some(name), why).fix(fix))
 }
 
-/// A field as it is written in messages: keys with dots in brackets.
+/// A field as messages show it: keys with dots in brackets.
 fn dotted(field: &[String]) -> String {
     let key = |key: &String| if key.contains('.') { format!("[{key}]") } else { format!(".{key}") };
     field.iter().map(key).collect::<String>().trim_start_matches('.').to_owned()
@@ -139,7 +139,7 @@ fn more_rights(wanted: &Value, live: &Value) -> Option<String> {
     (!more.is_empty()).then(|| more.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
 }
 
-/// An object without what does not change what it does.
+/// An object without the fields that do not affect its function.
 fn spec(wanted: &Value) -> Value {
     let mut out = wanted.clone();
     if let Some(object) = out.as_object_mut() {
@@ -148,8 +148,8 @@ fn spec(wanted: &Value) -> Value {
     out
 }
 
-/// The first field of `wanted` that `live` has differently. Fields that only `live` has are defaults of the API server; lists are
-/// compared whole.
+/// The first field of `wanted` that differs in `live`. Fields that only `live` has are defaults of the API
+/// server; lists are compared whole.
 fn difference(wanted: &Value, live: &Value, path: &str) -> Option<String> {
     let here = || Some(path.trim_start_matches('.').to_owned());
     match (wanted, live) {
@@ -171,7 +171,7 @@ fn difference(wanted: &Value, live: &Value, path: &str) -> Option<String> {
     }
 }
 
-/// Whether the API server may leave a value out.
+/// Whether the API server may omit a value.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,

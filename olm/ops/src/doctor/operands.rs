@@ -1,4 +1,4 @@
-//! Custom resources of operators that report a problem in their conditions, whatever operator it is.
+//! Custom resources of operators that report a problem in their conditions, independent of the operator.
 
 use std::collections::BTreeMap;
 
@@ -18,22 +18,21 @@ use super::{
 };
 use olm_engine::targets;
 
-/// Kinds that are read.
+/// Maximum number of kinds that are read.
 const KINDS: usize = 300;
-/// Objects that are read of a kind, and of them at a time.
+/// Maximum number of objects that are read of a kind, and the page size.
 const OBJECTS: usize = 2000;
 const PAGE: u32 = 250;
-/// Kinds that are read at once.
 const AT_ONCE: usize = 8;
 /// Objects of a kind that are reported one by one; the others are counted.
 const NAMED: usize = 10;
 
-/// A problem that an object reports while it makes progress is a warning for so long.
+/// How long a problem is only a warning while the object reports progress.
 const PROGRESS: SignedDuration = SignedDuration::from_mins(5);
-/// An object that does not report progress has so long to come up.
+/// How long a new object that does not report progress may take to become ready.
 const COMING_UP: SignedDuration = SignedDuration::from_secs(60);
 
-/// The conditions that report a problem, with the status by which they do.
+/// The conditions that report a problem, with the status that does.
 const PROBLEMS: [(&str, &str); 3] = [("Degraded", "True"), ("Available", "False"), ("Ready", "False")];
 
 /// A custom resource that reports a problem.
@@ -56,7 +55,7 @@ struct Kind {
     homes: Vec<String>,
 }
 
-/// What was read of custom resources.
+/// The result of reading custom resources.
 #[derive(Debug, Default)]
 pub(super) struct Read {
     pub(super) operands: Vec<Operand>,
@@ -131,7 +130,7 @@ async fn read_kind(client: &Client, kind: &Kind) -> Read {
         }
         Ok(()) => return out,
     }
-    // A caller with rights in some namespaces sees what is in these.
+    // A caller with rights in some namespaces gets the objects of these.
     let all = kind.watched.iter().any(String::is_empty);
     if all {
         out.unread.push(format!("{}: forbidden", what(kind, None)));
@@ -149,7 +148,7 @@ fn what(kind: &Kind, namespace: Option<&str>) -> String {
     format!("{}.{} {}", kind.resource.plural, kind.resource.group, place(namespace))
 }
 
-/// Reads a list to its end, or to as many objects as are checked.
+/// Reads a list to its end, or up to the maximum number of objects.
 async fn pages(api: &Api<DynamicObject>, kind: &Kind, out: &mut Read) -> Result<(), kube::Error> {
     let mut params = ListParams::default().limit(PAGE);
     let mut count = 0;
@@ -169,7 +168,7 @@ async fn pages(api: &Api<DynamicObject>, kind: &Kind, out: &mut Read) -> Result<
     }
 }
 
-/// An object that an operator looks after and that reports a problem.
+/// An object that an operator manages and that reports a problem.
 fn operand(kind: &Kind, object: &DynamicObject) -> Option<Operand> {
     let namespace = object.namespace();
     let watched = kind.watched.iter().any(String::is_empty)
@@ -243,7 +242,7 @@ fn one(operand: &Operand, now: Timestamp) -> Ailment {
     };
     let within = |time: Option<Timestamp>, limit| time.is_some_and(|time| now.duration_since(time) < limit);
     let severity = if has("Degraded", "True") {
-        // It serves, with less than it should have.
+        // It serves, with reduced capacity.
         let serves = has("Available", "True") || has("Ready", "True");
         if serves { Severity::Warning } else { Severity::Error }
     } else if has("Progressing", "True") && within(since, PROGRESS) || within(operand.created, COMING_UP) {
@@ -348,7 +347,7 @@ mod tests {
         assert!(super::operand(&kind(&["ns"]), &object(bad.clone())).is_some());
         assert!(super::operand(&kind(&[""]), &object(bad.clone())).is_some());
         assert!(super::operand(&kind(&["other"]), &object(bad)).is_none());
-        // what an author made of conditions is not always what Kubernetes means by them
+        // authors use conditions in other ways than Kubernetes defines
         for odd in
             [json!([{ "type": "Ready", "status": false }]), json!(["Ready"]), json!({ "Ready": "False" })]
         {

@@ -1,4 +1,4 @@
-//! Subscriptions, plans and versions: what does not get on, with the first cause.
+//! Subscriptions, plans and versions without progress, with the first cause.
 
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
@@ -14,9 +14,9 @@ use super::{
     installation::named,
 };
 
-/// A version that comes up, and a plan that is carried out, take seconds; what takes longer than this waits for something.
+/// A version becomes ready, and a plan is applied, within seconds; one that takes longer than this is stuck.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
-/// A certificate is renewed as soon as it is due.
+/// How long after its due time a certificate may be renewed.
 const ROTATION: SignedDuration = SignedDuration::from_hours(1);
 
 pub(super) fn check(facts: &Facts, now: Timestamp) -> Vec<Ailment> {
@@ -24,7 +24,7 @@ pub(super) fn check(facts: &Facts, now: Timestamp) -> Vec<Ailment> {
     out.extend(facts.plans.iter().filter_map(|p| plan(p, now)));
     let own = |csv: &&ClusterServiceVersion| !csv.labels().contains_key(names::LABEL_COPIED_FROM);
     out.extend(facts.csvs.iter().filter(own).flat_map(|csv| version(csv, now)));
-    // Nothing is concluded from the absence of what could not be listed.
+    // The absence of what could not be listed proves nothing.
     if facts.listed("subscriptions") {
         out.extend(facts.csvs.iter().filter(own).filter_map(|csv| unmanaged(csv, &facts.subscriptions)));
     }
@@ -94,7 +94,7 @@ fn version(csv: &ClusterServiceVersion, now: Timestamp) -> Vec<Ailment> {
         _ => late,
     };
     if ill {
-        // The first requirement that is not met is the cause; the message lists what follows from it.
+        // The first unmet requirement is the cause; the message lists its consequences.
         let missing = unmet(csv).next();
         let cause = match missing {
             Some(r) => format!("{} {}: {}", r.kind, r.name, r.message),

@@ -1,4 +1,4 @@
-//! Pods of operators, and of `olm` itself, that cannot start.
+//! Pods of operators, and of `olm` itself, that fail to start.
 
 use std::collections::BTreeMap;
 
@@ -17,12 +17,11 @@ use super::{
 };
 use crate::manifests::PART_OF;
 
-/// Deployments whose pods are read; a cluster with more unavailable ones has one cause in common.
+/// Maximum number of Deployments whose pods are read; more unavailable ones have a common cause.
 const DEPLOYMENTS: usize = 200;
-/// Lists of pods that are read at once.
 const AT_ONCE: usize = 8;
 
-/// Reasons for which the kubelet keeps a container waiting that only a change from outside ends.
+/// Waiting reasons of a container that only an external change resolves.
 const REASONS: &[&str] = &[
     "ErrImagePull",
     "ImagePullBackOff",
@@ -43,7 +42,8 @@ pub(super) struct Unavailable {
     pub(super) pods: Vec<Pod>,
 }
 
-/// Reads what is unavailable of operators and of the installation in `home`. The second part is what could not be read.
+/// Reads unavailable Deployments of operators and of the installation in `home`. The second part lists what
+/// was unreadable.
 pub(super) async fn read(
     client: &Client,
     namespace: Option<&str>,
@@ -96,7 +96,7 @@ async fn pods_of(client: &Client, deployment: Deployment) -> Result<Unavailable,
     }
 }
 
-/// Whether pods of the present template are missing: an old pod that still serves does not make up for them.
+/// Whether pods of the current template are missing: an old pod that still serves does not count.
 fn is_unavailable(deployment: &Deployment) -> bool {
     let wanted = deployment.spec.replicas.unwrap_or(1);
     let Some(status) = &deployment.status else { return wanted > 0 };
@@ -117,7 +117,7 @@ fn one(unavailable: &Unavailable) -> Vec<Ailment> {
         None => format!("of Deployment {}", deployment.name_any()),
     };
     let mut out = Vec::new();
-    // Replicas fail alike: one line each cause.
+    // Replicas fail alike: one line per cause.
     let mut causes: BTreeMap<(String, String), (Failure, &Pod, usize)> = BTreeMap::new();
     for pod in &unavailable.pods {
         if let Some(failure) = failure(pod) {
@@ -151,7 +151,7 @@ fn is_refused(condition: &&DeploymentCondition) -> bool {
     condition.type_.as_deref() == Some("ReplicaFailure") && condition.status.as_deref() == Some("True")
 }
 
-/// Why a pod cannot start.
+/// Why a pod fails to start.
 #[derive(Debug, PartialEq, Eq)]
 struct Failure {
     container: Option<String>,
@@ -189,7 +189,7 @@ fn failure(pod: &Pod) -> Option<Failure> {
         let Some(waiting) = container.state.as_ref().and_then(|s| s.waiting.as_ref()) else { continue };
         let Some(reason) = waiting.reason.as_deref().filter(|r| REASONS.contains(r)) else { continue };
         let mut message = waiting.message.clone().unwrap_or_default();
-        // The back-off says nothing of why the container ended.
+        // The back-off does not include why the container ended.
         if let Some(ended) = container.last_state.as_ref().and_then(|s| s.terminated.as_ref()) {
             message = format!("exit code {}; {message}", ended.exit_code);
         }

@@ -1,5 +1,5 @@
-//! What the API server asks others about: webhooks and aggregated APIs that nobody answers keep whole kinds from being written, and
-//! namespaces from being deleted.
+//! Webhooks and aggregated APIs without a running backend: they block writes of whole kinds, and the deletion
+//! of namespaces.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! The checks, each with what makes it speak, and a cluster that is well.
+//! Each check with facts that trigger it, and a healthy cluster.
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -42,7 +42,7 @@ fn established(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     crd
 }
 
-/// A cluster on which all is well, with one operator.
+/// A healthy cluster with one operator.
 fn well() -> Facts {
     let role = manifests(&ManifestOptions::default())
         .into_iter()
@@ -418,7 +418,7 @@ fn only_what_nothing_answers_for_is_cured() {
     let cured: Vec<&str> =
         report.ailments.iter().filter_map(|a| a.cure.as_ref()).map(|c| c.name.as_str()).collect();
     assert_eq!(cured, ["gone-x"]);
-    // a group that a person made is the person's
+    // a group that a user made belongs to the user
     let mut facts = Facts { subscriptions: Vec::new(), csvs: Vec::new(), ..well() };
     facts.groups = vec![group("mine")];
     assert_eq!(super::report(&facts, now()).ailments, []);
@@ -437,7 +437,7 @@ fn nothing_is_concluded_from_what_could_not_be_listed() {
     facts.groups = vec![group(olm_plan::OPERATOR_GROUP_NAME)];
     facts.unlisted = unlisted(&["clusterserviceversions"]);
     assert_eq!(super::report(&facts, now()).ailments, []);
-    // a manager that may not be seen is not a missing one
+    // an unreadable manager is not a missing one
     let facts = Facts { manager: None, manager_unseen: true, ..well() };
     let report = super::report(&facts, now());
     assert!(!report.manager_checked && report.ailments.is_empty(), "{report:?}");

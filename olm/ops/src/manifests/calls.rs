@@ -1,5 +1,6 @@
-//! The calls that the manager makes across the cluster, and their purpose. The ClusterRole of the manager and a table of
-//! `docs/running.md` are generated from here; a scenario runs the manager with these permissions alone and checks that it uses each.
+//! The calls that the manager makes across the cluster, and their purpose. The ClusterRole of the manager and
+//! a table of `docs/running.md` are generated from here; a scenario runs the manager with these permissions
+//! alone and checks that it uses each.
 
 /// Permissions with one purpose.
 pub struct Call {

@@ -1,18 +1,18 @@
-//! The image that the Deployments run, as a build file for podman, docker or buildah.
+//! The image of the Deployments, as a build file for podman, docker or buildah.
 
 use super::{VERSION, workloads::USER};
 
-/// Where the binary comes from.
+/// The origin of the binary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Binary {
     /// Built from a checkout, which is the build's context.
     Built,
-    /// Already there: `olm` in the build's context, for this platform and without the dev cluster.
+    /// Prebuilt: `olm` in the build's context, for this platform and without the dev cluster.
     Copied,
 }
 
-/// The image build file. The base image brings the C library and the certificate authorities that registries are checked
-/// against, and the image has nothing else beside the binary.
+/// The image build file. The base image provides the C library and the certificate authorities that
+/// registries are verified against; the image contains nothing else but the binary.
 #[must_use]
 pub fn containerfile(binary: Binary) -> String {
     let (build, copy) = match binary {

@@ -1,5 +1,5 @@
-//! The same objects as a Helm chart: each field that a value decides is a mark in the object, and the marks become
-//! template expressions.
+//! The objects of [`manifests`] as a Helm chart: each field that a value decides is a mark in the object, and
+//! the marks become template expressions.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ use super::{
     stands_in,
 };
 
-/// Fields that a value decides, as they stand in the objects, and the expression that takes their place. YAML leaves the marks
+/// Marks of the fields that a value decides, and the expression that replaces each. YAML leaves the marks
 /// unquoted, so that an expression decides the type.
 const MARKS: [(&str, &str); 8] = [
     ("markNamespace", "{{ include \"olm.namespace\" . }}"),
@@ -27,19 +27,19 @@ const MARKS: [(&str, &str); 8] = [
     ("markPorts", "{{- range .Values.networkPolicy.apiServerPorts }}"),
 ];
 
-/// An item of a list that is there only where the console serves TLS, before its number.
+/// Prefix of the marks of list items that are present only where the console serves TLS; a number follows.
 const ITEM: &str = "markItem";
 const CONSOLE_TLS: &str = ".Values.console.tls";
-/// The console's further arguments.
+/// The console's extra arguments.
 const ARGUMENTS: &str = "markArguments";
 
 /// A file of the chart: its path below the chart's folder, and its text.
 pub type File = (String, String);
 
-/// The chart. Its objects are those of [`manifests`] with the same choices.
+/// The chart. Its objects are those of [`manifests`] with the same options.
 ///
 /// # Errors
-/// When an object cannot be written as YAML, which objects that come from JSON always can.
+/// When an object fails to serialise as YAML; objects that come from JSON do not.
 pub fn chart() -> Result<Vec<File>, serde_yaml::Error> {
     let mut files = vec![
         ("Chart.yaml".to_owned(), head()),
@@ -57,7 +57,7 @@ pub fn chart() -> Result<Vec<File>, serde_yaml::Error> {
     Ok(files)
 }
 
-/// Objects that one value switches on.
+/// Objects that one value enables.
 struct Part {
     file: &'static str,
     condition: Option<&'static str>,
@@ -72,7 +72,7 @@ fn parts() -> Vec<Part> {
         objects: manifests(&marked).into_iter().filter(wanted).map(unchosen).collect(),
     };
     let mut spread = of("manager", None, |o| is(o, &["Deployment", "Service"], MANAGER));
-    // What only several replicas have is written by the template.
+    // What only several replicas have is in the template.
     for object in &mut spread.objects {
         if let Some(spec) = object["spec"].as_object_mut() {
             spec.remove("strategy");
@@ -114,7 +114,7 @@ fn parts() -> Vec<Part> {
     ]
 }
 
-/// What the API of PackageManifests needs, and nothing else does.
+/// Whether an object is part of the API of PackageManifests alone.
 fn is_of_packages(object: &Value) -> bool {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     name.starts_with(PACKAGES) || name == PACKAGES_API
@@ -124,7 +124,7 @@ fn is(object: &Value, kinds: &[&str], name: &str) -> bool {
     object["metadata"]["name"] == name && kinds.iter().any(|kind| object["kind"] == *kind)
 }
 
-/// Helm keeps the values of a release itself.
+/// Removes the options annotation: Helm stores the values of a release itself.
 fn unchosen(mut object: Value) -> Value {
     if let Some(metadata) = object["metadata"].as_object_mut()
         && metadata.get("annotations").is_some_and(|a| a.get(OPTIONS_ANNOTATION).is_some())
@@ -134,14 +134,14 @@ fn unchosen(mut object: Value) -> Value {
     object
 }
 
-/// Options whose every choice is a mark, with everything switched on.
+/// Options with a mark for every choice and everything enabled.
 fn marked() -> ManifestOptions {
     ManifestOptions {
         namespace: "markNamespace".into(),
         image: "markManagerImage".into(),
         console_image: Some("markConsoleImage".into()),
         image_pull_policy: "markPullPolicy".into(),
-        // Any number above one; the template has the value's.
+        // Any number above one; the template uses the value's.
         replicas: 2,
         resources: "markResources".into(),
         console_args: vec![ARGUMENTS.into()],
@@ -190,7 +190,7 @@ impl Part {
     }
 }
 
-/// The rule that only names ports is the one for the API server, unless it is that for DNS.
+/// The rule that names only ports is the one for the API server, unless it is that for DNS.
 fn mark_ports(rules: &mut [Value]) {
     for rule in rules {
         let only_ports = rule.as_object().is_some_and(|rule| rule.len() == 1 && rule.contains_key("ports"));
@@ -200,7 +200,7 @@ fn mark_ports(rules: &mut [Value]) {
     }
 }
 
-/// Takes the items of lists that are there only where the console serves TLS out of an object, and leaves marks.
+/// Replaces the list items that are present only where the console serves TLS by marks.
 fn set_apart(value: &mut Value, items: &mut Vec<Value>) {
     match value {
         Value::Array(list) => {
@@ -219,13 +219,13 @@ fn set_apart(value: &mut Value, items: &mut Vec<Value>) {
     }
 }
 
-/// The text with an expression in the place of each mark, and items of lists in the place of theirs.
+/// Replaces each mark by its expression, and each item mark by its item.
 fn templated(text: &str, items: &[String]) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.lines() {
         let indent = line.len() - line.trim_start().len();
         let key = line.trim_end_matches("markPorts").trim_end_matches("markResources").trim_end();
-        // An item of a list begins with a dash, and its fields stand behind it.
+        // An item of a list begins with a dash, and its fields are indented behind it.
         let inner = indent + if line.trim_start().starts_with("- ") { 2 } else { 0 };
         let item = line.trim().strip_prefix("- ").and_then(|text| text.strip_prefix(ITEM));
         if let Some(item) = item.and_then(|number| items.get(number.parse::<usize>().ok()?)) {
@@ -319,7 +319,7 @@ const HELPERS: &str = "\
 {{- end -}}
 ";
 
-/// One manager is replaced by stopping it first; of several, one after the other.
+/// A single manager is stopped before its replacement starts; several are replaced one after the other.
 const STRATEGY: &str = "\
   {{- if gt (int .Values.replicas) 1 }}
   strategy:

@@ -1,4 +1,4 @@
-//! An installation of `olm` as it is on a cluster.
+//! An installation of `olm` on a cluster.
 
 use std::collections::BTreeSet;
 
@@ -15,13 +15,14 @@ use serde_json::Value;
 use super::{ManifestOptions, PART_OF};
 use olm_engine::resources::{Id, ResourceError, short};
 
-/// On the manager's Deployment: the [`ManifestOptions`] of the installation, as JSON.
+/// Annotation of the manager's Deployment: the [`ManifestOptions`] of the installation, as JSON.
 pub const OPTIONS_ANNOTATION: &str = "olm.installOptions";
 
-/// Every kind that an installation may have, in the order in which it goes: first what runs, last what it ran with.
-/// `true` is namespaced.
+/// Every kind of object of an installation, in the order of deletion: first workloads, last their
+/// dependencies. `true` is namespaced.
 const KINDS: [(&str, &str, &str, bool); 18] = [
-    // Before the pods that answer them: an APIService without them keeps namespaces from going, a webhook Subscriptions from changing.
+    // Before the pods that answer them: an APIService without pods blocks the deletion of namespaces, a
+    // webhook the changes of Subscriptions.
     ("apiregistration.k8s.io/v1", "APIService", "apiservices", false),
     (
         "admissionregistration.k8s.io/v1",
@@ -57,7 +58,7 @@ const KINDS: [(&str, &str, &str, bool); 18] = [
     ("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", false),
 ];
 
-/// Kinds of the API whose objects users made; what they say is lost with the CustomResourceDefinitions.
+/// Kinds of the API whose objects users made; their content is lost with the CustomResourceDefinitions.
 const USERS: [(&str, &str); 5] = [
     ("v1alpha1", "Subscription"),
     ("v1alpha1", "ClusterServiceVersion"),
@@ -66,29 +67,28 @@ const USERS: [(&str, &str); 5] = [
     ("v1alpha1", "CatalogSource"),
 ];
 
-/// An installation that was found.
+/// An installation on the cluster.
 #[derive(Debug, Clone)]
 pub struct Installation {
     pub namespace: String,
-    /// Which version it is of, as its Deployment says.
+    /// Its version, from the Deployment.
     pub version: Option<String>,
-    /// What it was made with; `None` when it was not `olm self` that made it, or a later version did.
+    /// Its options; `None` when another tool than `olm self`, or a later version, made it.
     pub options: Option<ManifestOptions>,
 }
 
-/// How one Deployment of an installation stands.
+/// The state of one Deployment of an installation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Workload {
     pub name: String,
     pub image: String,
-    /// Pods that are wanted.
+    /// Desired pods.
     pub wanted: i32,
-    /// Pods of the present template that are available.
+    /// Available pods of the current template.
     pub available: i32,
-    /// Whether it is as it should be.
     pub ready: bool,
-    /// What it says about that when it is not.
+    /// The Deployment's message when it is not ready.
     pub message: String,
 }
 
@@ -110,10 +110,11 @@ impl std::fmt::Display for Object {
     }
 }
 
-/// The manager's Deployment, wherever it is.
+/// The manager's Deployment, in any namespace.
 ///
 /// # Errors
-/// When Deployments cannot be listed, or when there are managers in several namespaces: each would undo the other's work.
+/// When Deployments cannot be listed, or when there are managers in several namespaces: each would revert the
+/// other's changes.
 pub async fn find(client: &Client) -> Result<Option<Installation>, ResourceError> {
     let managers = Api::<Deployment>::all(client.clone());
     let params = ListParams::default()
@@ -132,10 +133,10 @@ pub async fn find(client: &Client) -> Result<Option<Installation>, ResourceError
     }))
 }
 
-/// How the Deployments of an installation stand, the manager's first.
+/// The state of the Deployments of an installation, the manager's first.
 ///
 /// # Errors
-/// When one cannot be read.
+/// When one is unreadable.
 pub async fn workloads(client: &Client, namespace: &str) -> Result<Vec<Workload>, ResourceError> {
     let api = Api::<Deployment>::namespaced(client.clone(), namespace);
     let mut out = Vec::new();
@@ -180,7 +181,7 @@ fn workload(deployment: &Deployment) -> Workload {
     }
 }
 
-/// All objects of an installation that are there, in the order in which they would go; CustomResourceDefinitions are last.
+/// All live objects of an installation, in the order of deletion; CustomResourceDefinitions are last.
 ///
 /// # Errors
 /// When a kind cannot be listed.
@@ -203,7 +204,7 @@ pub async fn objects(client: &Client, namespace: &str) -> Result<Vec<Object>, Re
     Ok(out)
 }
 
-/// How many objects of each kind of the API there are that an installation does not bring itself.
+/// The number of objects per kind of the API that are not part of the installation.
 ///
 /// # Errors
 /// When a kind cannot be listed.
@@ -225,11 +226,11 @@ pub async fn users(client: &Client, namespace: &str) -> Result<Vec<(&'static str
     Ok(out)
 }
 
-/// Removes what an installation has and these objects do not, such as the console of one that shall have none; never a
-/// CustomResourceDefinition. Returns what was removed.
+/// Removes objects of an installation that are not wanted, such as the console after it is disabled; never a
+/// CustomResourceDefinition. Returns the removed ones.
 ///
 /// # Errors
-/// When an object cannot be removed.
+/// When an object fails to be removed.
 pub async fn prune(client: &Client, namespace: &str, wanted: &[Value]) -> Result<Vec<Object>, ResourceError> {
     let keep: BTreeSet<String> = wanted.iter().filter_map(|o| Some(Id::of(o).ok()?.to_string())).collect();
     let mut gone = Vec::new();
@@ -242,11 +243,11 @@ pub async fn prune(client: &Client, namespace: &str, wanted: &[Value]) -> Result
     Ok(gone)
 }
 
-/// Deletes one object of an installation; one that is gone is fine. What belongs to it goes first, so that when the answer of a
-/// second look is "gone" no pod of it runs any more.
+/// Deletes one object of an installation; a missing one is no error. Its dependents are deleted first, so
+/// that no pod of it runs any more once a read returns "not found".
 ///
 /// # Errors
-/// When the API server does not let it go.
+/// When the API server refuses the deletion.
 pub async fn delete(client: &Client, object: &Object) -> Result<(), ResourceError> {
     let Some((api_version, kind, plural, _)) = KINDS.iter().find(|(_, kind, ..)| *kind == object.kind) else {
         return Ok(());
@@ -261,8 +262,8 @@ pub async fn delete(client: &Client, object: &Object) -> Result<(), ResourceErro
     }
 }
 
-/// What else is in the namespace: kinds that somebody may have put there for a purpose. What every namespace has, and what
-/// belongs to an installation (`leaving`, its pods, its Lease), does not count.
+/// Other objects in the namespace, of kinds that users create on purpose. The objects of every namespace, and
+/// those of an installation (`leaving`, its pods, its Lease), do not count.
 ///
 /// # Errors
 /// When a kind cannot be listed.
@@ -287,11 +288,11 @@ pub async fn others(
         let api = api(client, api_version, kind, plural, Some(namespace));
         let found = match api.list_metadata(&ListParams::default()).await {
             Ok(list) => list.items,
-            // The kind or the namespace is not there.
+            // The kind or the namespace does not exist.
             Err(kube::Error::Api(status)) if status.is_not_found() => Vec::new(),
             Err(error) => return Err(failed("list", &format!("{plural} in namespace {namespace}"))(error)),
         };
-        // Garbage collection takes what belongs to something that goes, a moment later.
+        // Garbage collection removes dependents of deleted objects shortly after.
         let theirs = |object: &PartialObjectMeta<DynamicObject>| {
             let mut owners = object.owner_references().iter();
             owners.any(|owner| leaving.iter().any(|l| l.kind == owner.kind && l.name == owner.name))
@@ -308,10 +309,10 @@ pub async fn others(
     Ok(out)
 }
 
-/// Deletes the namespace of an installation; one that is gone is fine.
+/// Deletes the namespace of an installation; a missing one is no error.
 ///
 /// # Errors
-/// When the API server does not let it go.
+/// When the API server refuses the deletion.
 pub async fn delete_namespace(client: &Client, namespace: &str) -> Result<(), ResourceError> {
     let api = Api::<k8s_openapi::api::core::v1::Namespace>::all(client.clone());
     match api.delete(namespace, &DeleteParams::default()).await {
@@ -373,7 +374,7 @@ mod tests {
         for object in super::super::manifests(&options) {
             let kind = object["kind"].as_str().unwrap();
             let known = KINDS.iter().find(|(_, k, ..)| *k == kind);
-            // The namespace goes last, and only when nothing else is in it.
+            // The namespace is deleted last, and only when it has no other objects.
             let known = known.map(|(version, _, _, namespaced)| (*version, *namespaced));
             let wanted =
                 (object["apiVersion"].as_str().unwrap(), object["metadata"]["namespace"].is_string());

@@ -1,12 +1,11 @@
-//! Everything that puts `olm` on a cluster, as plain objects in apply order.
+//! The objects of an installation of `olm`, in apply order.
 //!
-//! There is one way to install `olm`: the dev cluster, `olm self install` and the Helm chart get the very same
-//! objects. They are built here and nowhere else.
+//! The dev cluster, `olm self install` and the Helm chart install the same objects; all are built here.
 //!
-//! * [`ManifestOptions`]: what may differ between two installations
-//! * [`manifests`], [`apply`]: the objects, and onto a cluster with them
-//! * [`helm`], [`containerfile`]: the same as a chart; the image that they run
-//! * [`installation`]: what of it is on a cluster: finding, waiting for, pruning and removing it
+//! * [`ManifestOptions`]: the options of an installation
+//! * [`manifests`], [`apply`]: the objects, and applying them
+//! * [`helm`], [`containerfile`]: the objects as a chart; the image that they run
+//! * [`installation`]: the live objects: finding, waiting, pruning and removing
 
 mod calls;
 pub mod containerfile;
@@ -44,11 +43,11 @@ pub const SHIPPED_CATALOG: &str = "community";
 pub const SHIPPED_CATALOG_IMAGE: &str = olm_catalog::SHIPPED_IMAGE;
 /// The ClusterRole to read catalogs; by default all authenticated users have it in the manager's namespace.
 pub const CATALOG_READER_ROLE: &str = "olm-catalog-reader";
-/// The Role to talk to the manager's port through the API server; all authenticated users have it.
+/// The Role to reach the manager's port through the API server; all authenticated users have it.
 const PORT_ROLE: &str = "olm-manager-port";
 /// The ClusterRole to read the manager's metrics; it has no binding.
 pub const METRICS_READER_ROLE: &str = "olm-metrics-reader";
-/// The ConfigMap with the site's settings of registries, in the manager's namespace; there need not be one.
+/// The optional ConfigMap with the site's registry settings, in the manager's namespace.
 pub const REGISTRIES: &str = "olm-registries";
 /// The ClusterRoles that add the manager's kinds to `view`, `edit` and `admin`.
 pub const VIEW_ROLE: &str = "olm-view";
@@ -66,8 +65,8 @@ pub const PART_OF: (&str, &str) = ("app.kubernetes.io/part-of", "olm");
 
 /// The objects of an installation, in the order in which they must be applied.
 ///
-/// CustomResourceDefinitions come early and must be established before the CatalogSource at the end is applied.
-/// All objects carry [`PART_OF`]. No cluster has all of them: see [`served`].
+/// CustomResourceDefinitions come early and must be established before the CatalogSource at the end is
+/// applied. All objects carry [`PART_OF`]. No cluster has all of them: see [`served`].
 #[must_use]
 pub fn manifests(options: &ManifestOptions) -> Vec<Value> {
     let mut out = crds();
@@ -92,7 +91,6 @@ pub fn manifests(options: &ManifestOptions) -> Vec<Value> {
     out
 }
 
-/// The CustomResourceDefinitions.
 fn crds() -> Vec<Value> {
     let mut crds: Vec<Value> =
         olm_api::crds().into_iter().filter_map(|crd| serde_json::to_value(crd).ok()).collect();
@@ -100,14 +98,15 @@ fn crds() -> Vec<Value> {
     crds
 }
 
-/// Kinds that came with a minor version of Kubernetes 1.
+/// Kinds that were added in a minor version of Kubernetes 1.
 const SINCE: [(&str, u32); 4] = [
     ("ValidatingAdmissionPolicy", 30),
     ("ValidatingAdmissionPolicyBinding", 30),
     (RECORDS, RECORDS_SINCE),
     ("MutatingAdmissionPolicyBinding", RECORDS_SINCE),
 ];
-/// The kind by which the API server records requests, and the minor version of Kubernetes 1 that brought it. Before, a webhook does.
+/// The kind by which the API server records requests, and the minor version of Kubernetes 1 that added it.
+/// Earlier versions use a webhook.
 const RECORDS: &str = "MutatingAdmissionPolicy";
 const RECORDS_SINCE: u32 = 36;
 
@@ -121,17 +120,17 @@ pub fn served(object: &Value) -> Range<u32> {
     since.map_or(0, |(_, since)| *since)..u32::MAX
 }
 
-/// Whether an object is there only where the API server has no policies that record requests.
+/// Whether an object is needed only where the API server has no policies that record requests.
 fn stands_in(object: &Value) -> bool {
     ["Service", "MutatingWebhookConfiguration"].iter().any(|kind| object["kind"] == *kind)
         && object["metadata"]["name"] == policies::REQUESTS
 }
 
-/// Those of an installation's objects that an API server takes: without the kinds that it does not have, and with the webhook where it
-/// cannot record requests itself.
+/// The objects of an installation that an API server accepts: without the kinds that it does not serve, and
+/// with the webhook where it cannot record requests itself.
 ///
 /// # Errors
-/// When the API server does not say which kinds it has.
+/// When the API server does not report its kinds.
 pub async fn for_server(client: &Client, objects: Vec<Value>) -> Result<Vec<Value>, ResourceError> {
     let resources = Resources::new(client.clone());
     let mut missing = Vec::new();
@@ -150,11 +149,12 @@ pub async fn for_server(client: &Client, objects: Vec<Value>) -> Result<Vec<Valu
     Ok(objects.into_iter().filter(taken).collect())
 }
 
-/// Applies an installation's objects in order, as [`FIELD_MANAGER`]; CRDs are waited for, so that what follows finds
-/// them. What others added to them and what gives rights is taken away. Applying the same objects again changes nothing.
+/// Applies an installation's objects in order, as [`FIELD_MANAGER`], and waits for each CRD to be established
+/// before its objects. Fields that others added and that affect rights or function are removed. Applying the
+/// same objects again changes nothing.
 ///
 /// # Errors
-/// [`ResourceError`] for the first object that cannot be applied.
+/// [`ResourceError`] for the first object that fails to be applied.
 pub async fn apply(client: &Client, objects: &[Value]) -> Result<(), ResourceError> {
     let resources = Resources::new(client.clone());
     let mut crds = Vec::new();
@@ -167,7 +167,7 @@ pub async fn apply(client: &Client, objects: &[Value]) -> Result<(), ResourceErr
         let applied = resources.apply_as(object, FIELD_MANAGER).await?;
         if let Some(patch) = surplus::without(&surplus(object, &applied)) {
             resources.merge(object, &patch, FIELD_MANAGER).await?;
-            // What was filled in by it goes, too.
+            // Applied again to remove what the API server filled in for the removed fields.
             resources.apply_as(object, FIELD_MANAGER).await?;
         }
         if object["kind"] == "CustomResourceDefinition" {
@@ -194,7 +194,7 @@ fn namespace(options: &ManifestOptions) -> Value {
         "kind": "Namespace",
         "metadata": {
             "name": options.namespace,
-            // Both pods pass the strictest Pod Security level; the labels make the cluster hold us to it.
+            // Both pods satisfy the strictest Pod Security level; the labels make the cluster enforce it.
             "labels": {
                 "pod-security.kubernetes.io/enforce": "restricted",
                 "pod-security.kubernetes.io/enforce-version": "latest"

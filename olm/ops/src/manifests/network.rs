@@ -1,4 +1,4 @@
-//! Who may talk to the pods, how many of them may be away at once, and who scrapes them.
+//! NetworkPolicies, PodDisruptionBudget and ServiceMonitor of the pods.
 
 use olm_engine::site::{CONSOLE, MANAGER};
 use serde_json::{Value, json};
@@ -16,9 +16,10 @@ pub(super) fn objects(options: &ManifestOptions) -> Vec<Value> {
     out
 }
 
-/// Ingress: the manager's ports, from everywhere. The addresses of Prometheus, of `kubectl port-forward` and of the API server, which is
-/// not a pod, differ between clusters. The ports are read-only and check the caller's rights; the webhook changes nothing.
-/// Egress: everything, because registries and catalogs listen on any port of any host.
+/// Ingress: the manager's ports, from everywhere. The addresses of Prometheus, of `kubectl port-forward` and
+/// of the API server, which is not a pod, differ between clusters. The ports are read-only and check the
+/// caller's rights; the webhook changes nothing. Egress: everything, because registries and catalogs listen
+/// on any port of any host.
 fn manager(options: &ManifestOptions) -> Value {
     let mut policy = policy(options, MANAGER, &json!([{}]));
     if let Some(ports) = policy["spec"]["ingress"][0]["ports"].as_array_mut() {
@@ -27,8 +28,8 @@ fn manager(options: &ManifestOptions) -> Value {
     policy
 }
 
-/// Out of the console: DNS, the manager's catalogs, and the API server, which is not a pod and so is known by its ports
-/// alone.
+/// Egress of the console: DNS, the manager's catalogs, and the API server, which is not a pod and is
+/// therefore identified by its ports alone.
 fn console(options: &ManifestOptions) -> Value {
     let port = |protocol: &str, port: u16| json!({ "protocol": protocol, "port": port });
     let api: Vec<Value> = options.api_server_ports.iter().map(|p| port("TCP", *p)).collect();
@@ -40,7 +41,7 @@ fn console(options: &ManifestOptions) -> Value {
         },
     ]);
     if let Some(rules) = egress.as_array_mut() {
-        // No port at all would mean every port.
+        // A rule without ports would mean every port.
         rules.extend((!api.is_empty()).then(|| json!({ "ports": api })));
     }
     policy(options, CONSOLE, &egress)
@@ -60,7 +61,7 @@ fn policy(options: &ManifestOptions, name: &str, egress: &Value) -> Value {
     })
 }
 
-/// One manager is always left to take over.
+/// One manager always remains to take over.
 fn disruption(options: &ManifestOptions) -> Value {
     json!({
         "apiVersion": "policy/v1",
@@ -80,8 +81,8 @@ fn monitor(options: &ManifestOptions) -> Value {
         "metadata": { "name": MANAGER, "namespace": options.namespace },
         "spec": {
             "selector": { "matchLabels": { "app.kubernetes.io/name": MANAGER, PART_OF.0: PART_OF.1 } },
-            // The certificate is self-signed. The token is that of Prometheus, whose account needs ClusterRole
-            // `olm-metrics-reader` or another right on /metrics.
+            // The certificate is self-signed. The token is that of Prometheus, whose account needs
+            // ClusterRole `olm-metrics-reader` or another right on /metrics.
             "endpoints": [{
                 "port": "http", "path": "/metrics", "interval": "30s", "scheme": "https",
                 "bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",

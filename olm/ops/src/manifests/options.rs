@@ -1,47 +1,46 @@
-//! What may differ between two installations of `olm`.
-
 use olm_engine::site::NAMESPACE;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The version of this program, which is that of everything it installs.
+/// The version of this program, and of everything that it installs.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What may differ between two installations of `olm`. It is written to the manager's Deployment, so that an upgrade keeps
-/// what the installation chose.
+/// Options of an installation of `olm`. They are stored on the manager's Deployment, so that an upgrade keeps
+/// them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct ManifestOptions {
     pub namespace: String,
     /// Image of the manager; its entry point is the `olm` binary.
     pub image: String,
-    /// Image of the console; `None` leaves the console out.
+    /// Image of the console; `None` omits the console.
     pub console_image: Option<String>,
-    /// Further arguments of the console.
+    /// Extra arguments of the console.
     pub console_args: Vec<String>,
     /// Whether the console serves TLS, with the certificate of Secret `olm-console-tls`.
     pub console_tls: bool,
-    /// `imagePullPolicy` of both.
+    /// `imagePullPolicy` of both Deployments.
     pub image_pull_policy: String,
-    /// Managers. One of them leads, the others have the catalogs loaded and wait for its Lease.
+    /// Replicas of the manager. One of them leads, the others have the catalogs loaded and wait for its
+    /// Lease.
     pub replicas: u32,
     /// `resources` of the manager's container.
     pub resources: Value,
-    /// Whether NetworkPolicies say who may talk to the pods, and whom the console may talk to.
+    /// Whether NetworkPolicies restrict ingress to the pods and egress of the console.
     pub network_policy: bool,
     /// Ports at which the console may reach the API server, which no selector can name.
     pub api_server_ports: Vec<u16>,
-    /// Whether there is a ServiceMonitor; its kind must be on the cluster.
+    /// Whether to create a ServiceMonitor; its kind must be on the cluster.
     pub service_monitor: bool,
     /// Whether the manager serves PackageManifests, as an aggregated API.
     pub package_manifests: bool,
     /// Whether every authenticated user may read the catalogs of the namespace.
     pub public_catalogs: bool,
-    /// Whether the shipped catalog is subscribed to as CatalogSource `community`.
+    /// Whether the shipped catalog is installed as CatalogSource `community`.
     pub shipped_catalog: bool,
-    /// Further objects, applied last (CatalogSources of the site).
+    /// Extra objects, applied last (CatalogSources of the site).
     pub extra_catalogs: Vec<Value>,
-    /// Further environment of the manager and the console, for example log levels.
+    /// Extra environment of the manager and the console, for example log levels.
     pub env: Vec<(String, String)>,
 }
 
@@ -58,7 +57,7 @@ impl Default for ManifestOptions {
             replicas: 1,
             resources: json!({ "requests": { "cpu": "10m", "memory": "32Mi" } }),
             network_policy: true,
-            // What kube-apiserver, kubeadm, minikube and MicroK8s listen on.
+            // The ports of kube-apiserver, kubeadm, minikube and MicroK8s.
             api_server_ports: vec![443, 6443, 8443, 16443],
             service_monitor: false,
             package_manifests: false,

@@ -1,4 +1,4 @@
-//! The API of PackageManifests: only where it is asked for.
+//! The optional API of PackageManifests.
 
 use olm_engine::site::MANAGER;
 use serde_json::{Value, json};
@@ -8,9 +8,9 @@ use super::{ManifestOptions, SECURE_PORT_NAME};
 /// Group and version of the API.
 pub const GROUP: &str = "packages.operators.coreos.com";
 pub const VERSION: &str = "v1";
-/// Name of the Service that the API server reaches the API by, and of what it needs.
+/// Name of the Service by which the API server reaches the API, and of its RBAC objects.
 pub const PACKAGES: &str = "olm-packages";
-/// Name of the APIService. Upstream's packageserver has the same: there can be one of them.
+/// Name of the APIService. Upstream's packageserver has the same: only one of them can be installed.
 pub const PACKAGES_API: &str = "v1.packages.operators.coreos.com";
 
 pub(super) fn objects(options: &ManifestOptions) -> Vec<Value> {
@@ -45,7 +45,7 @@ pub(super) fn objects(options: &ManifestOptions) -> Vec<Value> {
                 "ports": [{ "name": SECURE_PORT_NAME, "port": 443, "targetPort": SECURE_PORT_NAME, "protocol": "TCP" }]
             }
         }),
-        // Whom to trust is written by the manager, which makes the certificate.
+        // The manager makes the certificate and writes the CA bundle.
         json!({
             "apiVersion": "apiregistration.k8s.io/v1",
             "kind": "APIService",

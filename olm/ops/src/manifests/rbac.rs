@@ -1,4 +1,5 @@
-//! ServiceAccounts and rights. The manager gets what installing operators needs ([`calls`]) and not one wildcard.
+//! ServiceAccounts and RBAC. The manager gets the rights that installing operators needs ([`calls`]), without
+//! wildcards.
 
 use olm_api::names;
 use olm_engine::site::{CONSOLE, HTTP_PORT, MANAGER, PULL_SECRETS_ROLE};
@@ -9,14 +10,14 @@ use super::{
     calls,
 };
 
-/// The ClusterRole by which the manager may view instances of what operators provide.
+/// The ClusterRole by which the manager may view operands.
 const INSTANCES_ROLE: &str = "olm-manager-instances";
 
 pub(super) fn objects(options: &ManifestOptions) -> Vec<Value> {
     let namespace = &options.namespace;
     let mut out = vec![service_account(MANAGER, namespace)];
     if options.console_image.is_some() {
-        // No role is bound to it: every call the console makes carries the user's token, not this one.
+        // No role is bound to it: every call of the console carries the user's token.
         out.push(service_account(CONSOLE, namespace));
     }
     out.push(cluster_role());
@@ -31,7 +32,7 @@ pub(super) fn objects(options: &ManifestOptions) -> Vec<Value> {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",
         "metadata": { "name": MANAGER, "namespace": namespace },
-        // The Lease by which one replica leads, and by which the others see at once that it is free.
+        // The Lease by which one replica leads, and by which the others observe at once that it is free.
         "rules": [rule(&["coordination.k8s.io"], &["leases"], &["get", "list", "watch", "create", "update"])]
     }));
     out.push(json!({
@@ -49,7 +50,8 @@ pub(super) fn objects(options: &ManifestOptions) -> Vec<Value> {
     out
 }
 
-/// All users may talk to the manager's port through the API server, as the command line does: the port asks for a right for each catalog.
+/// All users may reach the manager's port through the API server, as the command line does: the port checks a
+/// right for each catalog.
 fn port(namespace: &str) -> [Value; 2] {
     let metadata = json!({ "name": PORT_ROLE, "namespace": namespace });
     let group = "rbac.authorization.k8s.io";
@@ -69,8 +71,8 @@ fn port(namespace: &str) -> [Value; 2] {
     ]
 }
 
-/// Who may read catalogs and metrics from the manager's port; an administrator binds the role for metrics to Prometheus'
-/// ServiceAccount.
+/// ClusterRoles to read catalogs and metrics from the manager's port; an administrator binds the role for
+/// metrics to Prometheus' ServiceAccount.
 fn readers() -> [Value; 2] {
     [
         json!({
@@ -88,8 +90,9 @@ fn readers() -> [Value; 2] {
     ]
 }
 
-/// What users of a namespace may do with the manager's kinds, added to the roles that they have there: `view` looks, `edit` asks for
-/// operators and approves, `admin` publishes catalogs too. That grants nothing more: a plan is applied with the rights of its authority.
+/// Rights of a namespace's users on the manager's kinds, added to their roles there: `view` reads, `edit`
+/// requests operators and approves, `admin` also publishes catalogs. That grants no other rights: a plan is
+/// applied with the rights of its authority.
 pub(super) fn personas() -> [Value; 3] {
     let group = [names::GROUP];
     let look = ["get", "list", "watch"];
@@ -133,7 +136,7 @@ pub(super) fn personas() -> [Value; 3] {
     ]
 }
 
-/// The catalogs of the product's namespace are for every authenticated user, in that namespace alone.
+/// Every authenticated user may read the catalogs of the product's namespace, in that namespace alone.
 fn public_catalogs(namespace: &str) -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -144,9 +147,9 @@ fn public_catalogs(namespace: &str) -> Value {
     })
 }
 
-/// The manager counts instances before an operator goes. Which kinds these are is only known when bundles bring them: each
-/// brings a ClusterRole for viewing it, and those add up to this one. It never reads Secrets and the like by that: the roles
-/// name the kinds of one CustomResourceDefinition each.
+/// The manager counts operands before an operator is removed. Their kinds are known only once bundles install
+/// them: each brings a ClusterRole for viewing it, and those are aggregated into this one. That gives no
+/// access to Secrets and the like: each of the roles names the kinds of one CustomResourceDefinition.
 fn instances(namespace: &str) -> [Value; 2] {
     [
         json!({
@@ -167,11 +170,11 @@ fn instances(namespace: &str) -> [Value; 2] {
     ]
 }
 
-/// Pull secrets are named by CatalogSources, so the manager gets them by name and lists none. Anybody who may create
-/// a CatalogSource can have it use any Secret beside it, and nobody ever sees its content; still, a manager that could read
-/// every Secret of the cluster would be worth breaking into. So it reads those of its own namespace, where the
-/// catalogs of the whole cluster are, and those of the namespaces in which an administrator binds this ClusterRole; the status of a
-/// CatalogSource elsewhere says how.
+/// CatalogSources name pull secrets, so the manager gets them by name and lists none. A user who may create a
+/// CatalogSource can make it use any Secret of its namespace, but never reads the content; still, a manager
+/// with access to every Secret of the cluster would be an attractive target. So it reads those of its own
+/// namespace, with the catalogs of the whole cluster, and those of the namespaces in which an administrator
+/// binds this ClusterRole; the status of a CatalogSource elsewhere names the command.
 fn pull_secrets(namespace: &str) -> [Value; 2] {
     [
         json!({
@@ -206,7 +209,7 @@ fn cluster_role() -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
-        // Whoever reads the role wants to know why.
+        // The annotation documents the purpose of each rule for readers of the role.
         "metadata": { "name": MANAGER, "annotations": { "olm.rights": why } },
         "rules": rules,
     })

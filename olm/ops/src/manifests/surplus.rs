@@ -1,5 +1,5 @@
-//! What others added to objects of an installation and what gives or takes rights there. Server-side apply restores what is missing or
-//! changed; it leaves alone what it never set.
+//! Fields that others added to objects of an installation and that grant or remove rights. Server-side apply
+//! restores missing and changed fields; it leaves fields alone that it never set.
 
 use olm_api::names;
 use serde_json::{Map, Value, json};
@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 /// Kinds whose labels and rules decide on rights.
 const RBAC: &[&str] = &["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"];
 
-/// The fields of a live object that an installation does not have and that change what it does, as dotted paths; each is absent in
-/// `wanted`. Pure.
+/// The fields of a live object that an installation does not have and that affect its function, as dotted
+/// paths; each is absent in `wanted`. Pure.
 pub fn surplus(wanted: &Value, live: &Value) -> Vec<Vec<String>> {
     let kind = wanted["kind"].as_str().unwrap_or_default();
     let mut out = Vec::new();
@@ -36,7 +36,7 @@ pub fn surplus(wanted: &Value, live: &Value) -> Vec<Vec<String>> {
     out
 }
 
-/// A merge patch that takes the fields away; `None` when there are none. Pure.
+/// A merge patch that removes the fields; `None` when there are none. Pure.
 pub(super) fn without(fields: &[Vec<String>]) -> Option<Value> {
     if fields.is_empty() {
         return None;
@@ -47,7 +47,7 @@ pub(super) fn without(fields: &[Vec<String>]) -> Option<Value> {
         for key in field {
             place = &mut place[key.as_str()];
         }
-        // A conversion is required, and this is what the API server fills in.
+        // A conversion is required, and this is the API server's default.
         *place = match field.last().map(String::as_str) {
             Some("conversion") => json!({ "strategy": "None", "webhook": null }),
             _ => Value::Null,
@@ -56,7 +56,8 @@ pub(super) fn without(fields: &[Vec<String>]) -> Option<Value> {
     Some(patch)
 }
 
-/// Labels by which roles are added up, and those by which olm and OLM tell owners and components. Others are the site's.
+/// Labels by which roles are aggregated, and those by which olm and OLM mark owners and components. Other
+/// labels are the site's.
 fn means_something(key: &str) -> bool {
     key.contains("/aggregate-to-")
         || key.starts_with("olm.")

@@ -1,4 +1,4 @@
-//! The manifests as an administrator would read them.
+//! The manifests as an administrator reads them.
 
 use olm_engine::site::{CONSOLE, MANAGER, NAMESPACE, PULL_SECRETS_ROLE};
 
@@ -22,7 +22,7 @@ fn objects_come_in_an_order_that_can_be_applied() {
     // when
     let objects = kinds(&manifests(&ManifestOptions::default()));
 
-    // then: what is needed comes before what needs it
+    // then dependencies come first
     let at = |name: &str| objects.iter().position(|o| o == name).expect(name);
     assert_eq!(at("Namespace/olm"), 0);
     assert!(
@@ -35,7 +35,7 @@ fn objects_come_in_an_order_that_can_be_applied() {
 
 #[test]
 fn secrets_are_read_in_the_managers_namespace_alone() {
-    // given everything that may read Secrets
+    // given every role with access to Secrets
     let objects = manifests(&ManifestOptions::default());
     let reads = |object: &&Value| {
         object["rules"].as_array().into_iter().flatten().any(|rule| {
@@ -50,7 +50,7 @@ fn secrets_are_read_in_the_managers_namespace_alone() {
         })
     };
     let roles: Vec<&Value> = objects.iter().filter(reads).collect();
-    // then it is one ClusterRole, to get what one knows the name of
+    // then it is one ClusterRole, to get Secrets by name
     assert_eq!(roles.len(), 1, "{roles:?}");
     assert_eq!(roles[0]["metadata"]["name"], PULL_SECRETS_ROLE);
     assert_eq!(roles[0]["rules"], json!([{ "apiGroups": [""], "resources": ["secrets"], "verbs": ["get"] }]));
@@ -129,7 +129,7 @@ fn several_managers_are_kept_apart_and_one_of_them_is_always_left() {
     assert_eq!(spread["topologyKey"], "kubernetes.io/hostname");
     let budget = objects.iter().find(|o| o["kind"] == "PodDisruptionBudget").unwrap();
     assert_eq!(budget["spec"]["minAvailable"], 1);
-    // one alone is replaced, and may be evicted
+    // a single replica is replaced, and may be evicted
     assert!(!manifests(&ManifestOptions::default()).iter().any(|o| o["kind"] == "PodDisruptionBudget"));
 }
 
@@ -142,7 +142,7 @@ fn network_policies_let_in_the_ports_that_are_served_and_let_the_console_out_to_
         assert_eq!(policy["spec"]["policyTypes"], json!(["Ingress", "Egress"]));
         let port = |name: &str| json!({ "protocol": "TCP", "port": name });
         let mut ports = vec![port("http")];
-        // At the second the API server calls the manager.
+        // The API server calls the manager at the second port.
         ports.extend((policy["metadata"]["name"] == MANAGER).then(|| port("secure")));
         assert_eq!(policy["spec"]["ingress"], json!([{ "ports": ports }]));
     }
@@ -153,10 +153,10 @@ fn network_policies_let_in_the_ports_that_are_served_and_let_the_console_out_to_
     assert!(!manifests(&off).iter().any(|o| o["kind"] == "NetworkPolicy"));
 }
 
-/// Prometheus looks for the Service by its labels, and for the port by its name.
+/// Prometheus selects the Service by its labels, and the port by its name.
 #[test]
 fn a_service_monitor_selects_the_managers_service_alone() {
-    // given other Services beside it, in a namespace of its own
+    // given other Services in another namespace
     let options = ManifestOptions {
         namespace: "elsewhere".into(),
         service_monitor: true,
@@ -166,10 +166,10 @@ fn a_service_monitor_selects_the_managers_service_alone() {
     let objects = manifests(&options);
     let monitor = objects.iter().find(|o| o["kind"] == "ServiceMonitor").expect("a ServiceMonitor");
     let spec = &monitor["spec"];
-    // then it is where the Service is, since it looks nowhere else
+    // then it is in the namespace of the Service, the only one that it selects from
     assert_eq!(monitor["metadata"]["namespace"], "elsewhere");
     assert!(spec["namespaceSelector"].is_null(), "{spec}");
-    // and its labels are those of that one
+    // and its labels match that Service alone
     assert_eq!(spec["selector"].as_object().expect("a selector").len(), 1, "{spec}");
     let labels = spec["selector"]["matchLabels"].as_object().expect("labels");
     let selected: Vec<&Value> = objects
@@ -180,7 +180,7 @@ fn a_service_monitor_selects_the_managers_service_alone() {
     assert_eq!(selected.len(), 1, "{selected:?}");
     assert_eq!(selected[0]["metadata"]["name"], MANAGER);
     assert_eq!(selected[0]["metadata"]["namespace"], "elsewhere");
-    // and it asks at a port that this one has
+    // and it scrapes a port of this Service
     let ports: Vec<&Value> =
         selected[0]["spec"]["ports"].as_array().expect("ports").iter().map(|port| &port["name"]).collect();
     let endpoints = spec["endpoints"].as_array().expect("endpoints");
@@ -195,7 +195,7 @@ fn a_service_monitor_selects_the_managers_service_alone() {
 #[test]
 fn t11_only_the_catalogs_of_the_products_namespace_are_public_and_can_be_closed() {
     let public = |objects: &[Value]| {
-        // Anyone may get to the port, which asks for a right for each catalog.
+        // Every user may reach the port, which checks a right for each catalog.
         let everyone = |object: &&Value| {
             object["metadata"]["name"] != PORT_ROLE
                 && object["subjects"]
@@ -254,7 +254,7 @@ fn what_an_installation_chose_can_be_read_back() {
     assert_eq!(serde_json::from_str::<ManifestOptions>(text).unwrap(), options);
 }
 
-/// The table of the documentation, from the one in the code.
+/// The documentation's table is generated from the one in the code.
 #[test]
 fn the_documentation_has_every_right_and_why() {
     let rows = calls::CALLS.iter().map(|call| {
@@ -287,7 +287,8 @@ fn the_image_has_the_user_and_the_program_that_the_pods_want() {
     }
 }
 
-/// What Helm makes of the chart's templates, as far as these go: values, `if`, `range` over ports, `toYaml`.
+/// Renders the chart's templates as Helm does, for the constructs used here: values, `if`, `range` over
+/// ports, `toYaml`.
 fn rendered(values: &Value) -> Vec<Value> {
     let mut out = Vec::new();
     let pick = |path: &str| {
@@ -298,7 +299,7 @@ fn rendered(values: &Value) -> Vec<Value> {
         match words.as_slice() {
             ["gt", "(int", value, one] => pick(value.trim_end_matches(')')).as_u64() > one.parse().ok(),
             ["and", both @ ..] => both.iter().all(|value| pick(value) == true),
-            // The newest API server has everything.
+            // The newest API server serves every kind.
             [".Capabilities.APIVersions.Has", _] => true,
             ["not", "(.Capabilities.APIVersions.Has", _] => false,
             [value] => pick(value) == true,
@@ -312,7 +313,7 @@ fn rendered(values: &Value) -> Vec<Value> {
         if !name.starts_with("templates/") || !name.ends_with(".yaml") {
             continue;
         }
-        // Extra catalogs are a list that is empty here.
+        // The list of extra catalogs is empty here.
         let text = text.split("{{- range .Values.catalogs.extra }}").next().unwrap();
         let mut yaml = String::new();
         let mut on = vec![true];
@@ -378,7 +379,7 @@ fn rendered(values: &Value) -> Vec<Value> {
     out
 }
 
-/// Choices, and the values of the chart that say the same.
+/// Options, and the equivalent values of the chart.
 fn choices() -> [(ManifestOptions, &'static str); 3] {
     let all = ManifestOptions {
         replicas: 2,
@@ -411,12 +412,12 @@ fn choices() -> [(ManifestOptions, &'static str); 3] {
     ]
 }
 
-/// Fails where the chart's objects are not those of the choices.
+/// Fails where the chart's objects differ from those of the options.
 fn assert_same(options: &ManifestOptions, text: &str, chart: Vec<Value>) {
     let sorted = |objects: Vec<Value>| {
         let mut objects: Vec<(String, Value)> = objects
             .into_iter()
-            // Helm makes the namespace, and keeps the choices in the release.
+            // Helm makes the namespace, and stores the options in the release.
             .filter(|o| o["kind"] != "Namespace")
             .map(|mut o| {
                 if o["kind"] == "Deployment"
@@ -460,7 +461,7 @@ fn the_chart_makes_the_very_same_objects() {
     }
 }
 
-/// What is read here as a template may be none to Helm.
+/// The renderer of these tests may accept what Helm rejects.
 #[test]
 fn helm_makes_the_very_same_objects() {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -482,11 +483,11 @@ fn helm_makes_the_very_same_objects() {
         let mut command = std::process::Command::new(&program);
         command.args(["template", "olm"]).arg(&chart).arg("--values").arg(&values);
         command.args(["--namespace", NAMESPACE, "--include-crds", "--kube-version", "1.36.0"]);
-        // There is no cluster to ask.
+        // `helm template` has no cluster to query.
         for kind in ["ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"] {
             command.arg("--api-versions").arg(format!("admissionregistration.k8s.io/v1/{kind}"));
         }
-        // Nothing of the user's is read or written.
+        // No file of the user is read or written.
         let out = command.env("HOME", dir.path()).env_remove("KUBECONFIG").output().unwrap();
         assert!(out.status.success(), "{text}: {}", String::from_utf8_lossy(&out.stderr));
         use serde::Deserialize as _;
@@ -497,7 +498,7 @@ fn helm_makes_the_very_same_objects() {
     }
 }
 
-/// No operator may take over an object of the installation, whatever its choices.
+/// No operator may adopt an object of the installation, whatever the options.
 #[test]
 fn t07_every_object_of_an_installation_is_reserved() {
     let options = ManifestOptions {
@@ -508,7 +509,7 @@ fn t07_every_object_of_an_installation_is_reserved() {
     };
     let installed = olm_plan::Installed { namespace: "db", targets: &[], crds: &[], groups: &[] };
     for mut object in manifests(&options) {
-        // By its name alone: the label may have been taken off.
+        // The name alone is enough: the label may have been removed.
         object["metadata"]["labels"] = json!({});
         let users = ["Namespace", "CatalogSource"].contains(&object["kind"].as_str().unwrap_or_default());
         assert!(users || olm_plan::reserved(&object, None, &installed).is_some(), "{}", object["metadata"]);

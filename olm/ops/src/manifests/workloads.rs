@@ -1,5 +1,3 @@
-//! Deployments and Services of the manager and the console.
-
 use olm_engine::site::{CONSOLE, HTTP_PORT, MANAGER, NAMESPACE_VARIABLE};
 use serde_json::{Value, json};
 
@@ -9,9 +7,10 @@ use super::{
 
 /// A numeric user, because `runAsNonRoot` can only be checked against a number.
 pub(super) const USER: u32 = 65532;
-/// Where the manager keeps catalogs. They outlive the container and not the pod: all of it can be fetched again.
+/// The manager's cache of catalogs. It survives the container and not the pod: all of it can be fetched
+/// again.
 const CACHE: &str = "/var/cache/olm";
-/// A large catalog takes 200 MB; while it is being fetched, the largest layer of its image comes on top.
+/// A large catalog takes 200 MB; during its fetch, the largest layer of its image is stored as well.
 const CACHE_SIZE: &str = "4Gi";
 const REGISTRIES_PATH: &str = "/etc/olm/registries";
 pub(super) fn manager(options: &ManifestOptions) -> Vec<Value> {
@@ -31,7 +30,7 @@ pub(super) fn manager(options: &ManifestOptions) -> Vec<Value> {
         env: Vec::new(),
         volumes: vec![
             json!({ "name": "cache", "emptyDir": { "sizeLimit": CACHE_SIZE } }),
-            // Mounted rather than watched: it needs no right, and a change needs no restart.
+            // Mounted rather than watched: that needs no right, and a change needs no restart.
             json!({ "name": "registries", "configMap": { "name": REGISTRIES, "optional": true } }),
         ],
         mounts: vec![
@@ -42,14 +41,14 @@ pub(super) fn manager(options: &ManifestOptions) -> Vec<Value> {
     pod.manager(options)
 }
 
-/// Where the console finds Secret `olm-console`: the secret of its client at a provider, certificates.
+/// Where Secret `olm-console` is mounted: the client secret for an OIDC provider, certificates.
 const CONSOLE_PATH: &str = "/etc/olm/console";
 const CONSOLE_TLS: &str = "olm-console-tls";
 const CONSOLE_TLS_PATH: &str = "/etc/olm/console-tls";
 
 pub(super) fn console(options: &ManifestOptions, image: &str) -> Vec<Value> {
     let mut args = vec!["console".into(), format!("--listen=0.0.0.0:{HTTP_PORT}")];
-    // Mounted rather than watched: it needs no right, and it may not be there.
+    // Mounted rather than watched: that needs no right, and the Secret is optional.
     let mut volumes = vec![json!({ "name": "files", "secret": { "secretName": CONSOLE, "optional": true } })];
     let mut mounts = vec![json!({ "name": "files", "mountPath": CONSOLE_PATH, "readOnly": true })];
     if options.console_tls {
@@ -78,7 +77,7 @@ struct Pod<'a> {
     name: &'static str,
     image: &'a str,
     args: Vec<String>,
-    /// Of the kubelet's probes.
+    /// For the kubelet's probes.
     scheme: &'static str,
     env: Vec<Value>,
     volumes: Vec<Value>,
@@ -90,7 +89,8 @@ impl Pod<'_> {
         vec![self.service(options), self.deployment(options)]
     }
 
-    /// What the manager's Deployment has beside a console's: replicas that wait for the Lease, and how it was chosen.
+    /// The manager's Deployment differs from the console's: replicas that wait for the Lease, and the options
+    /// annotation.
     fn manager(self, options: &ManifestOptions) -> Vec<Value> {
         let service = self.service(options);
         let mut deployment = self.deployment(options);
@@ -102,7 +102,7 @@ impl Pod<'_> {
             ports.push(json!({ "name": SECURE_PORT_NAME, "containerPort": SECURE_PORT, "protocol": "TCP" }));
         }
         if options.replicas > 1 {
-            // The one that leads hands over when it is told to stop; the new one is warm by then.
+            // The leader releases its Lease on termination; the new one has loaded the catalogs by then.
             spec["strategy"] = json!({
                 "type": "RollingUpdate", "rollingUpdate": { "maxUnavailable": 1, "maxSurge": 1 }
             });
@@ -110,7 +110,7 @@ impl Pod<'_> {
         spec["template"]["spec"]["topologySpreadConstraints"] = json!([{
             "maxSkew": 1,
             "topologyKey": "kubernetes.io/hostname",
-            // Two on one machine are better than one.
+            // Two on one node are better than one.
             "whenUnsatisfiable": "ScheduleAnyway",
             "labelSelector": { "matchLabels": { "app.kubernetes.io/name": MANAGER } },
         }]);
@@ -158,7 +158,7 @@ impl Pod<'_> {
             "spec": {
                 "replicas": 1,
                 "revisionHistoryLimit": 2,
-                // A second one beside it would only wait.
+                // A second one would only wait for the Lease.
                 "strategy": { "type": "Recreate" },
                 "selector": { "matchLabels": { "app.kubernetes.io/name": self.name } },
                 "template": {

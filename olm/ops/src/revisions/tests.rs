@@ -71,7 +71,7 @@ fn the_way_back_goes_to_what_ran_before_and_is_older() {
     assert_eq!(run(&["p.v1.0.0", "p.v3.0.0"], "p.v3.0.0", None).as_deref(), Some("p.v1.0.0"));
     // back once more: not forward again
     assert_eq!(run(&["p.v2.0.0", "p.v3.0.0", "p.v2.0.0"], "p.v2.0.0", None).as_deref(), Some("p.v1.0.0"));
-    // nothing is on record: what the catalog says was before
+    // without a record: the version before in the catalog
     assert_eq!(run(&[], "p.v3.0.0", None).as_deref(), Some("p.v2.0.0"));
     assert_eq!(run(&[], "p.v1.0.0", None), None);
     // by version or by name, whatever ran
@@ -79,7 +79,7 @@ fn the_way_back_goes_to_what_ran_before_and_is_older() {
         assert_eq!(run(&[], "p.v3.0.0", Some(to)).as_deref(), Some("p.v2.0.0"), "{to}");
     }
     assert_eq!(run(&[], "p.v3.0.0", Some("9.0.0")), None);
-    // one that ran and is in no catalog any more is found, and told as gone
+    // one that ran and is no longer in any catalog is found, and reported as gone
     assert_eq!(run(&["p.v0.1.0"], "p.v3.0.0", Some("0.1.0")).as_deref(), Some("p.v0.1.0"));
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// An API server with one Subscription, that keeps what is asked of it; the first `conflicts` changes are refused.
+/// An API server with one Subscription that logs requests; the first `conflicts` changes are refused.
 fn cluster(spec: &Value, conflicts: usize) -> (Client, Arc<Mutex<Vec<Value>>>) {
     let patches: Arc<Mutex<Vec<Value>>> = Arc::default();
     let mut full = json!({ "name": "etcd", "source": "c", "sourceNamespace": "olm" });
@@ -62,7 +62,7 @@ async fn what_is_offered_is_skipped_when_no_version_is_named() {
     let said = set(&client, &[], Some("db"), "etcd", &SettingChange::Skip(vec![])).await.unwrap();
     assert_eq!((said.changed, said.text.as_str()), (true, "etcd skips 0.11.0"));
     assert_eq!(specs(&patches), [json!({ "skipVersions": ["0.9.0", "0.11.0"] })]);
-    // over exactly what was read
+    // on condition of the version that was read
     assert_eq!(patches.lock().unwrap()[0]["metadata"]["resourceVersion"], "7");
 }
 
@@ -77,7 +77,7 @@ async fn what_is_said_already_is_not_said_again() {
     );
     assert!(!set(&client, &[], Some("db"), "etcd", &SettingChange::Pause).await.unwrap().changed);
     assert!(patches.lock().unwrap().is_empty());
-    // and taking back is saying something
+    // and reverting is a change
     assert!(
         set(&client, &[], Some("db"), "etcd", &SettingChange::Unskip(vec!["0.9.0".into()]))
             .await
@@ -113,7 +113,7 @@ async fn a_preview_says_the_same_and_changes_nothing() {
     let channel = SettingChange::Channel("beta".into());
     let foreseen = preview_set(&client, &[], Some("db"), "etcd", &channel).await.unwrap();
     assert!(foreseen.setting.changed && patches.lock().unwrap().is_empty());
-    // no catalog is there that could be asked what follows
+    // no catalog is available for a plan
     assert!(foreseen.plan.is_none() && foreseen.problem.is_some_and(|why| why.contains("olm/c")));
     let said = set(&client, &[], Some("db"), "etcd", &channel).await.unwrap();
     assert_eq!(said.text, "etcd follows channel beta");

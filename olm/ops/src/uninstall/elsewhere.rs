@@ -1,7 +1,8 @@
-//! Who else uses an object of the whole cluster.
+//! Other users of a cluster-wide object.
 //!
-//! A CRD keeps the label of every namespace that its package was installed in, so that it is found when nothing else is left of an
-//! operator. Such a label alone is a trace and no need: somebody needs the object where something is installed still.
+//! A CRD keeps the label of every namespace that its package was installed in, so that it is found when
+//! nothing else is left of an operator. Such a label alone is only a trace: the object is needed where the
+//! package is still installed.
 
 use std::collections::BTreeSet;
 
@@ -15,13 +16,13 @@ use serde_json::Value;
 
 use crate::error::Error;
 
-/// Namespaces that are asked about at a time.
+/// Namespaces that are checked concurrently.
 const READS: usize = 8;
 
-/// Takes those labels off the objects of the whole cluster that only tell where a package was once.
+/// Removes the labels from cluster-wide objects that only record where a package was once installed.
 ///
-/// The namespaces are asked about in their order until one is found where the package is installed: that one is reason enough for the
-/// object to stay, and a thousand more need not be asked.
+/// The namespaces are checked in order until one has the package installed: that one is enough for the object
+/// to stay, and a thousand more need no check.
 pub(super) async fn forget_traces(
     client: &Client,
     live: &mut Live,
@@ -60,7 +61,8 @@ fn others(object: &Value, package: &str, own: &str) -> Vec<String> {
     keys.filter(|key| key.starts_with(&prefix) && **key != own).cloned().collect()
 }
 
-/// Whether a Subscription or a version has the label, wherever it is: a long label does not hold the whole name of its namespace.
+/// Whether a Subscription or a version has the label, in any namespace: a long label does not contain the
+/// whole name of its namespace.
 async fn is_used(client: &Client, label: &str) -> Result<bool, Error> {
     let (subscribed, installed) =
         tokio::try_join!(any::<Subscription>(client, label), any::<ClusterServiceVersion>(client, label))?;
@@ -77,7 +79,7 @@ where
     let params = ListParams::default().labels(&format!("{label},!{}", names::LABEL_COPIED_FROM)).limit(1);
     match Api::<K>::all(client.clone()).list_metadata(&params).await {
         Ok(found) => Ok(!found.items.is_empty()),
-        // Who may not look cannot say that nobody needs it.
+        // Without the right to list, the object counts as needed.
         Err(kube::Error::Api(status)) if status.is_forbidden() => Ok(true),
         Err(error) => Err(Error::kube(format!("list {} with label {label}", K::plural(&())))(error)),
     }

@@ -1,4 +1,4 @@
-//! An operator that is to go, as it is on the cluster.
+//! The live objects of an operator that is to be uninstalled.
 
 use std::collections::BTreeSet;
 
@@ -26,10 +26,11 @@ use crate::{
     status::View,
 };
 
-/// Instances that a finding names.
+/// Maximum number of instances that a finding names.
 const EXAMPLES: usize = 5;
 
-/// An operator that is to go, as it is on the cluster: enough to plan its removal in every way.
+/// An operator that is to be uninstalled, with the objects that a plan of its removal needs under any
+/// options.
 pub struct Leaving {
     installed: Installed,
     csv: Option<Value>,
@@ -42,7 +43,7 @@ pub struct Leaving {
     unreadable: BTreeSet<ObjectRef>,
 }
 
-/// An operator that was installed for it.
+/// An operator that was installed as its dependency.
 struct Needed {
     installed: Installed,
     subscription: String,
@@ -52,18 +53,19 @@ struct Needed {
 }
 
 impl Leaving {
-    /// Looks at everything that an uninstall may touch.
+    /// Reads everything that an uninstall may change.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::Forbidden`]. Single objects and kinds that the caller may not look at are no error;
-    /// the plan says so.
+    /// [`Error::NotFound`], [`Error::Forbidden`]. Single objects and kinds that the caller may not read are
+    /// no error; the plan reports them.
     pub async fn read(client: &Client, namespace: Option<&str>, target: &str) -> Result<Self, Error> {
         let world = World::read(client, namespace).await?;
         let view = world.find(target)?;
         Self::of(client, &world, view).await
     }
 
-    /// The same for a Subscription that is deleted already, whatever other operators the namespace has.
+    /// As [`Self::read`], for a Subscription that is deleted already, whatever other operators the namespace
+    /// has.
     pub async fn of_subscription(client: &Client, subscription: &Subscription) -> Result<Self, Error> {
         let mut world = World::read(client, subscription.namespace().as_deref()).await?;
         let uid = subscription.uid();
@@ -73,8 +75,8 @@ impl Leaving {
         Self::of(client, &world, view).await
     }
 
-    /// What an uninstall that was interrupted left behind: the CRDs and the generated OperatorGroup of an operator of which
-    /// nothing else is there.
+    /// As [`Self::read`], or else the remains of an interrupted uninstall: the CRDs and the generated
+    /// OperatorGroup of an operator without any other object.
     ///
     /// # Errors
     /// [`Error::NotFound`] when there is no trace of it either.
@@ -125,7 +127,7 @@ impl Leaving {
         this.looked_at(client).await
     }
 
-    /// With the live state of everything that its plans may name.
+    /// Adds the live state of everything that its plans may name.
     async fn looked_at(mut self, client: &Client) -> Result<Self, Error> {
         let everything = UninstallOptions { delete_crds: true, ..UninstallOptions::default() };
         let wanted = self.with_input(&everything, uninstall_reads);
@@ -142,7 +144,7 @@ impl Leaving {
         &self.installed
     }
 
-    /// The custom resources in its care, those that may be listed.
+    /// The custom resources that it manages, as far as they may be listed.
     #[must_use]
     pub fn instances(&self) -> Vec<&Instance> {
         in_its_care(known(self.owned.kinds(false)).collect(), &self.installed)
@@ -154,12 +156,12 @@ impl Leaving {
         self.owned.kinds(false).find(|(_, list)| list.is_none()).map(|(crd, _)| crd.name.as_str())
     }
 
-    /// Whether all CRDs of what goes are known, those that only an earlier version of it had included.
+    /// Whether all CRDs to be removed are known, including those that only an earlier version had.
     pub(super) fn knows_all_crds(&self, options: &UninstallOptions) -> bool {
         self.going(options).map(|needed| &needed.owned).chain([&self.owned]).all(|owned| owned.complete)
     }
 
-    /// What an uninstall does to the cluster.
+    /// The plan of the uninstall.
     #[must_use]
     pub fn plan(&self, options: &UninstallOptions) -> Plan {
         self.with_input(options, |input| make_uninstall_plan(input, &self.live))
@@ -174,7 +176,7 @@ impl Leaving {
             .map(|instance| instance.plural.as_str())
     }
 
-    /// The version that goes, as `olm.owner` names it.
+    /// The versions to be removed, as `olm.owner` names them.
     pub(super) fn versions(&self, options: &UninstallOptions) -> Vec<String> {
         let name = |csv: &Value| csv.pointer("/metadata/name")?.as_str().map(str::to_owned);
         let own = self.csv.iter().filter_map(name).chain(self.replaced.clone());
@@ -193,7 +195,8 @@ impl Leaving {
         let dependencies = self.going(options).map(|needed| (&needed.owned, &needed.installed));
         for (owned, operator) in [(&self.owned, &self.installed)].into_iter().chain(dependencies) {
             let all: Vec<&Instance> = known(owned.kinds(crds)).collect();
-            // Without its CRDs no object of its kinds is left anywhere, whoever looks after it.
+            // Without its CRDs no object of its kinds is left in any namespace, whichever operator manages
+            // it.
             let own = if crds { all } else { in_its_care(all, operator) };
             operands.extend(owned.kinds(crds).map(|(crd, listed)| operand(crd, listed.is_some(), &own)));
             instances.extend(own);
@@ -231,7 +234,7 @@ impl Leaving {
     }
 }
 
-/// What was installed for it, in the order in which it would go.
+/// The operators that were installed as its dependencies, in the order of removal.
 async fn dependencies(client: &Client, world: &World, view: &View) -> Result<Vec<Needed>, Error> {
     let Some(subscription) = &view.subscription else { return Ok(Vec::new()) };
     let namespace = subscription.namespace();
@@ -277,13 +280,13 @@ async fn dependencies(client: &Client, world: &World, view: &View) -> Result<Vec
     Ok(out)
 }
 
-/// The Subscriptions that one was made for; `None` when somebody wanted it for itself.
+/// The Subscriptions that one was made for; `None` when a user requested it directly.
 fn required_by(subscription: &Subscription) -> Option<BTreeSet<&str>> {
     let text = subscription.annotations().get(names::ANNOTATION_REQUIRED_BY)?;
     Some(text.split(',').map(str::trim).filter(|name| !name.is_empty()).collect())
 }
 
-/// What a Subscription that is deleted does by itself, if anything.
+/// The cleanup of a deleted Subscription according to its policy, if any.
 fn carries_out(subscription: &Subscription) -> Option<CarriesOut> {
     let since = subscription.metadata.deletion_timestamp.as_ref()?;
     let policy = subscription.spec.deletion_policy?;
@@ -314,8 +317,9 @@ fn operand(crd: &CrdDescription, listed: bool, instances: &[&Instance]) -> Opera
     }
 }
 
-/// The OperatorGroup that a plan made, when the operators that go are the last in the namespace. Of two Subscriptions that are deleted
-/// at once each would stay for the other: what counts of them is whether a version is there.
+/// The OperatorGroup that a plan made, when the removed operators are the last in the namespace. With two
+/// Subscriptions deleted at once, each would keep the group for the other: what counts is whether their
+/// version exists.
 fn lonely_group(world: &World, namespace: &str, going: &[&str], view: Option<&View>) -> Option<String> {
     let here = |ns: Option<String>| ns.as_deref() == Some(namespace);
     let goes = |s: &Subscription| {

@@ -1,8 +1,9 @@
-//! Taking an operator away, the whole of it: nothing is left half-bound.
+//! Complete removal of an operator.
 //!
-//! [`Leaving::read`] looks at the cluster, [`Leaving::plan`] says what goes (the same plan that is previewed), and
-//! [`uninstall`] carries that plan out and nothing else. A Subscription that is deleted with a `deletionPolicy` takes the same way
-//! ([`advance`]), with the rights of the manager and without waiting. Both can be interrupted anywhere: what is left is planned anew.
+//! [`Leaving::read`] reads the cluster, [`Leaving::plan`] makes the plan (the same that is previewed), and
+//! [`uninstall`] applies exactly that plan. A Subscription that is deleted with a `deletionPolicy` is removed
+//! by the same plan ([`advance`]), with the rights of the manager and without waiting. Both are interruptible
+//! at any point: the rest is planned anew.
 
 mod elsewhere;
 mod leaving;
@@ -39,21 +40,20 @@ pub enum Operands {
     Delete,
 }
 
-/// How far to go.
 #[derive(Debug, Clone, Default)]
 pub struct UninstallOptions {
     /// Custom resources of the operator.
     pub operands: Operands,
-    /// Whether its CRDs go too, and with them every object of their kinds.
+    /// Whether to delete its CRDs, and with them every object of their kinds.
     pub delete_crds: bool,
-    /// Whether operators go too that were installed for it and that nothing else needs.
+    /// Whether to remove operators that were installed as its dependencies and that no other operator needs.
     pub delete_dependencies: bool,
-    /// The digest of the plan that was reviewed, or its first twelve digits: another plan is not carried out.
+    /// The digest of the reviewed plan, or its first twelve digits: another plan is not applied.
     pub digest: Option<String>,
 }
 
 impl UninstallOptions {
-    /// The same as a Subscription says it.
+    /// The equivalent `deletionPolicy` of a Subscription.
     #[must_use]
     pub fn policy(&self) -> DeletionPolicy {
         DeletionPolicy {
@@ -71,7 +71,7 @@ impl UninstallOptions {
     }
 }
 
-/// The command that does for a Subscription what its `deletionPolicy` says.
+/// The command equivalent to the `deletionPolicy` of a Subscription.
 pub fn command(subscription: &Subscription) -> String {
     let options = UninstallOptions::from(subscription.spec.deletion_policy.unwrap_or_default());
     let namespace = subscription.namespace().unwrap_or_default();
@@ -104,29 +104,28 @@ impl From<DeletionPolicy> for UninstallOptions {
     }
 }
 
-/// What an uninstall did.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UninstallReport {
-    /// Namespace of the operator.
     pub namespace: String,
     pub package: String,
-    /// Digest of the plan that was carried out.
+    /// Digest of the applied plan.
     pub digest: String,
-    /// What is gone, in order, as `Kind namespace/name`.
+    /// Removed objects in order, as `Kind namespace/name`.
     pub removed: Vec<String>,
-    /// What stays on purpose.
+    /// Objects that stay by design.
     pub kept: Vec<String>,
-    /// What should have gone with its ClusterServiceVersion and was still there a few seconds later, or could not be
-    /// looked at.
+    /// Dependents of its ClusterServiceVersion that still existed a few seconds after its deletion, or were
+    /// unreadable.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub leftovers: Vec<String>,
 }
 
-/// What [`uninstall`] would do.
+/// Previews [`uninstall`].
 ///
 /// # Errors
-/// [`Error::NotFound`], [`Error::Forbidden`]. That instances stand in the way is no error: it is a finding of the plan.
+/// [`Error::NotFound`], [`Error::Forbidden`]. Instances that block the removal are no error: they are a
+/// finding of the plan.
 pub async fn preview_uninstall(
     client: &Client,
     namespace: Option<&str>,
@@ -136,7 +135,7 @@ pub async fn preview_uninstall(
     Ok(look(client, namespace, target, options).await?.plan(options))
 }
 
-/// CRDs go last, when nothing else is left that has the operator's name: whoever wants them gone means those too.
+/// CRDs are deleted last, so a request to delete them also covers what an interrupted uninstall left.
 async fn look(
     client: &Client,
     namespace: Option<&str>,
@@ -149,14 +148,14 @@ async fn look(
     }
 }
 
-/// Uninstalls an operator: its instances if asked for, its Subscription, its ClusterServiceVersion with all that
-/// belongs to it, what was installed for it and nothing else needs if asked for, the OperatorGroup if a plan made it and
-/// nobody else needs it, and its CRDs if asked for. What is done is the plan of [`preview_uninstall`]. When it is interrupted, the
-/// same call goes on where it stopped.
+/// Uninstalls an operator: its instances on request, its Subscription, its ClusterServiceVersion with all its
+/// objects, its unneeded dependencies on request, the OperatorGroup if a plan made it and no other operator
+/// needs it, and its CRDs on request. The applied plan is that of [`preview_uninstall`]. After an
+/// interruption, the same call resumes where it stopped.
 ///
 /// # Errors
-/// [`Error::NotFound`]; [`Error::Refused`] with the code of the finding that stands in the way, with `plan-changed` when
-/// the plan is not the one that was reviewed, or with `StuckFinalizer` when an object does not go.
+/// [`Error::NotFound`]; [`Error::Refused`] with the code of the blocking finding, with `plan-changed` when
+/// the plan differs from the reviewed one, or with `StuckFinalizer` when an object is not deleted in time.
 pub async fn uninstall(
     client: &Client,
     namespace: Option<&str>,
@@ -171,27 +170,27 @@ pub async fn uninstall(
     remove::carry_out(client, &leaving, &plan, options).await
 }
 
-/// How far the removal of what a deleted Subscription stands for has come.
+/// Progress of the removal of the operator of a deleted Subscription.
 #[derive(Debug)]
 pub enum Progress {
-    /// Objects are on their way out, in words.
+    /// Objects that are being deleted, in words.
     Waiting(String),
-    /// A Subscription that goes along is held.
+    /// The Subscription of a dependency that is being removed as well is held.
     HeldAlong {
         reason: String,
-        /// It, what it says, and what that means for this one.
+        /// The Subscription, its message, and the consequence for this one.
         message: String,
     },
-    /// Nothing is left but the Subscription itself.
+    /// Only the Subscription itself is left.
     Done,
 }
 
-/// Does the next step of what the `deletionPolicy` of a Subscription asks for, and never waits. What is done is the plan that
-/// `olm uninstall` would carry out with that policy.
+/// Performs the next step of the `deletionPolicy` of a Subscription without waiting. The plan is that of `olm
+/// uninstall` with the same policy.
 ///
 /// # Errors
-/// [`Error::Refused`] with the code of the finding that stands in the way or `StuckFinalizer`; [`Error::Forbidden`] where
-/// the caller may not delete something.
+/// [`Error::Refused`] with the code of the blocking finding or `StuckFinalizer`; [`Error::Forbidden`] where
+/// the caller may not delete an object.
 pub async fn advance(client: &Client, subscription: &Subscription) -> Result<Progress, Error> {
     let options = UninstallOptions::from(subscription.spec.deletion_policy.unwrap_or_default());
     let leaving = Leaving::of_subscription(client, subscription).await?;
@@ -201,7 +200,7 @@ pub async fn advance(client: &Client, subscription: &Subscription) -> Result<Pro
     remove::advance(client, &leaving, &plan, subscription).await
 }
 
-/// Who wants all CRDs gone is not told that they are when some could not be looked for.
+/// Refuses to delete CRDs when some were unreadable: the result would claim that all are gone.
 fn refuse_unseen(leaving: &Leaving, options: &UninstallOptions) -> Result<(), Error> {
     if !options.delete_crds || leaving.knows_all_crds(options) {
         return Ok(());
@@ -221,7 +220,7 @@ fn refuse_blocked(plan: &Plan) -> Result<(), Error> {
     }
 }
 
-/// What was agreed to is what is lost; anything else has to be agreed to anew.
+/// The confirmation applies to the reviewed losses; another plan needs a new one.
 fn refuse_another(plan: &Plan, reviewed: Option<&str>) -> Result<(), Error> {
     match reviewed {
         Some(reviewed) if !same_digest(reviewed, &plan.digest) => {
@@ -234,7 +233,7 @@ fn refuse_another(plan: &Plan, reviewed: Option<&str>) -> Result<(), Error> {
     }
 }
 
-/// An object with the remark that the plan has about it.
+/// An object with the plan's note about it.
 fn described(object: &PlannedObject) -> String {
     match &object.note {
         Some(note) => format!("{} ({note})", object.reference),

@@ -1,4 +1,4 @@
-//! What an operator brought: its objects and its kinds.
+//! The objects and kinds that an operator installed.
 
 use std::collections::BTreeSet;
 
@@ -17,21 +17,21 @@ use crate::{
 /// By CRD; `None` where they may not be listed.
 pub(super) type ByCrd = Vec<(CrdDescription, Option<Vec<Instance>>)>;
 
-/// What an operator brought, with what is left of its earlier versions: a CRD that the installed one has no more stays behind when an
-/// operator is upgraded, and goes when its CRDs are to go.
+/// The objects of an operator, with the remains of its earlier versions: a CRD that the installed version no
+/// longer has stays at an upgrade, and is removed when CRDs are to be deleted.
 #[derive(Default)]
 pub(super) struct Owned {
-    /// The installed version's.
+    /// Of the installed version.
     rendered: Option<Rendered>,
-    /// The same with the CRDs of earlier versions, where there are any.
+    /// With the CRDs of earlier versions, where there are any.
     everything: Option<Rendered>,
     /// Custom resources of the kinds of the installed version, in all namespaces.
     instances: ByCrd,
     /// Where they may not be listed in all namespaces: those in the namespaces that the operator watches.
     watched: ByCrd,
-    /// Those of kinds of earlier versions.
+    /// Custom resources of kinds of earlier versions.
     earlier: ByCrd,
-    /// Whether earlier versions could be looked for.
+    /// Whether earlier versions were readable.
     pub(super) complete: bool,
 }
 
@@ -68,7 +68,7 @@ impl Owned {
         Ok(Self { rendered, everything, instances, watched, earlier, complete: true })
     }
 
-    /// Of an operator of which nothing but that is there.
+    /// Of an operator that only has remains.
     pub(super) async fn left(client: &Client, remains: &Remains) -> Result<Self, Error> {
         Ok(Self {
             rendered: Some(remains.rendered()),
@@ -78,12 +78,13 @@ impl Owned {
         })
     }
 
-    /// Its objects; with what is left of earlier versions where CRDs are to go.
+    /// Its objects, including the CRDs of earlier versions where CRDs are to be deleted.
     pub(super) fn rendered(&self, crds: bool) -> Option<&Rendered> {
         self.everything.as_ref().filter(|_| crds).or(self.rendered.as_ref())
     }
 
-    /// Its kinds with their custom resources: of all namespaces where CRDs are to go, else as many as may be listed.
+    /// Its kinds with their custom resources: of all namespaces where CRDs are to be deleted, else as many as
+    /// may be listed.
     pub(super) fn kinds(&self, crds: bool) -> impl Iterator<Item = &(CrdDescription, Option<Vec<Instance>>)> {
         let everywhere = self.instances.iter().filter(move |(_, list)| crds || list.is_some());
         let watched = self.watched.iter().filter(move |_| !crds);
@@ -103,7 +104,8 @@ fn crds_of(rendered: &Rendered) -> impl Iterator<Item = &str> {
     crds.filter_map(|(_, object)| object.pointer("/metadata/name")?.as_str())
 }
 
-/// The objects of the installed version. One that cannot be rendered still has its CRDs; what else it has goes with it.
+/// The objects of the installed version. One that fails to render still has its CRDs; its other objects are
+/// deleted with it.
 fn rendered(world: &World, installed: &Installed, view: &View) -> Option<Rendered> {
     let here = |group: &&olm_api::OperatorGroup| group.namespace().as_deref() == Some(&installed.namespace);
     let groups: Vec<_> = world.groups.iter().filter(here).cloned().collect();

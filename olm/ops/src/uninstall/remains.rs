@@ -1,5 +1,5 @@
-//! CRDs that no installed version of an operator brings any more, found by the label of its package: of one whose Subscription and
-//! versions are gone, and of earlier versions of one that is there.
+//! CRDs that no installed version of an operator has any more, found by the label of its package: those of an
+//! operator whose Subscription and versions are gone, and those of earlier versions of an installed one.
 
 use std::collections::BTreeSet;
 
@@ -12,14 +12,14 @@ use serde_json::json;
 use super::owned::ByCrd;
 use crate::{error::Error, instances::list_of_crd, list::Installed, status::Status};
 
-/// The CRDs of a package that nothing is left of in a namespace.
+/// The CRDs of a package without any other object in a namespace.
 pub(super) struct Remains {
     namespace: String,
     crds: Vec<CustomResourceDefinition>,
 }
 
 impl Remains {
-    /// In the namespace, or in the only one that there is a trace of.
+    /// In the given namespace, or in the only one with a trace of the package.
     pub(super) async fn find(
         client: &Client,
         namespace: Option<&str>,
@@ -56,8 +56,8 @@ impl Remains {
         Ok((!crds.is_empty()).then_some(Self { namespace, crds }))
     }
 
-    /// Those of an operator that is there, but for the CRDs of its installed version, and but for those that another package
-    /// has taken over.
+    /// The remains of an installed operator: without the CRDs of its installed version, and without those
+    /// that another package has adopted.
     pub(super) async fn beside(
         client: &Client,
         installed: &Installed,
@@ -65,7 +65,7 @@ impl Remains {
     ) -> Result<Self, Error> {
         let (package, namespace) = (&installed.package, installed.namespace.clone());
         if package.is_empty() {
-            // A version that somebody applied by hand, of a package that nobody knows.
+            // A manually applied version of an unknown package.
             return Ok(Self { namespace, crds: Vec::new() });
         }
         let label = names::component_label(package, &namespace);
@@ -74,7 +74,7 @@ impl Remains {
         Ok(Self { namespace, crds })
     }
 
-    /// As something that is installed is described.
+    /// In the form of an installed operator.
     pub(super) fn installed(&self, package: &str) -> Installed {
         Installed {
             namespace: self.namespace.clone(),
@@ -136,7 +136,7 @@ fn is_anothers(crd: &CustomResourceDefinition, package: &str) -> bool {
     components.filter_map(|component| component.rsplit_once('.')).any(|(other, _)| other != package)
 }
 
-/// The namespaces that a CRD was installed from with the package.
+/// The namespaces from which a CRD was installed with the package.
 fn traces(crd: &CustomResourceDefinition, package: &str) -> Vec<String> {
     let prefix = format!("{}{package}.", names::LABEL_COMPONENT_PREFIX);
     let of = |key: &String| key.strip_prefix(&prefix).filter(|ns| !ns.contains('.')).map(str::to_owned);

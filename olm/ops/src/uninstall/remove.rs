@@ -1,4 +1,4 @@
-//! Carrying out a plan for an uninstall.
+//! Applies a plan of an uninstall.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -28,18 +28,18 @@ use olm_engine::{
 
 use crate::error::Error;
 
-/// How long an object may take to go.
+/// Time limit for the deletion of an object.
 const GONE: Duration = Duration::from_secs(60);
-/// How long what goes with a ClusterServiceVersion is waited for, all of it together: whatever takes longer is named and
-/// goes when its time comes.
+/// Total time to wait for the dependents of a ClusterServiceVersion: objects that take longer are reported
+/// and deleted later.
 const FOLLOW: Duration = Duration::from_secs(5);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// Deletions at a time.
+/// Concurrent deletions.
 const WRITES: usize = 8;
 
-/// Deletes what the plan deletes, stage by stage, each stage when the one before is gone. Objects that go with another
-/// are waited for at the end.
+/// Deletes the objects of the plan, stage by stage, each after the one before is gone. Dependents of deleted
+/// objects are awaited at the end.
 pub(super) async fn carry_out(
     client: &Client,
     leaving: &Leaving,
@@ -73,7 +73,7 @@ pub(super) async fn carry_out(
             false => report.leftovers.push(name),
         }
     }
-    // What no manifest names, and carries the version's name all the same.
+    // Objects that no manifest names and that carry the version's name.
     for version in leaving.versions(options) {
         let found = labelled(client, &selector(&version, &plan.namespace)).await;
         let found = found.map_err(Error::kube(format!("list the remaining objects of {version}")))?;
@@ -84,8 +84,8 @@ pub(super) async fn carry_out(
     Ok(report)
 }
 
-/// One step of the same: what is left of the first stage that something is left of is deleted. The Subscription that asks for it goes
-/// when everything else is gone.
+/// One step of the plan: deletes the rest of the first unfinished stage. The Subscription that requests it is
+/// deleted last.
 pub(super) async fn advance(
     client: &Client,
     leaving: &Leaving,
@@ -101,7 +101,7 @@ pub(super) async fn advance(
         if let Some(along) = held.iter().find_map(|(held, _)| held_along(held, subscription)) {
             return Ok(along);
         }
-        // One that carries itself out says itself what is late.
+        // A Subscription with its own cleanup reports its own delays.
         let is_late =
             |held: &Held, since: &Option<Timestamp>| !held.carries_itself_out() && since.is_some_and(overdue);
         if let Some((_, since)) = held.iter().find(|(held, since)| is_late(held, since)) {
@@ -119,7 +119,7 @@ pub(super) async fn advance(
 }
 
 fn overdue(since: Timestamp) -> bool {
-    // A clock that is behind the API server's makes nothing late.
+    // With a clock behind the API server's, nothing is overdue.
     std::time::Duration::try_from(Timestamp::now().duration_since(since)).is_ok_and(|past| past > GONE)
 }
 
@@ -131,7 +131,7 @@ fn stuck(held: &[Held], how_long: &str) -> Error {
     }
 }
 
-/// A dependency that was deleted along cannot be carried out: what stands in its way stands in ours.
+/// A dependency whose own deletion is held also blocks this one.
 fn held_along(held: &Held, subscription: &Subscription) -> Option<Progress> {
     let told = held.told.as_ref().filter(|_| held.carries_itself_out())?;
     let (dependency, namespace) = (&held.object, subscription.namespace().unwrap_or_default());
@@ -153,7 +153,7 @@ struct Doing<'a> {
 }
 
 impl Doing<'_> {
-    /// The endpoint of an object. Those of instances are known from the list that they are on.
+    /// The endpoint of an object. Those of instances are known from their list.
     async fn api(&self, object: &ObjectRef) -> Result<(Api<DynamicObject>, ApiResource), Error> {
         let gvk = GroupVersionKind::gvk(object.group(), object.version(), &object.kind);
         let resource = match self.leaving.plural_of(object) {
@@ -167,7 +167,8 @@ impl Doing<'_> {
         Ok((api, resource))
     }
 
-    /// Deletes the objects of a stage and waits until they are gone, finalizers included; returns those that were there.
+    /// Deletes the objects of a stage and waits until they are gone, finalizers included; returns those that
+    /// existed.
     async fn remove(&self, stage: Vec<ObjectRef>) -> Result<Vec<ObjectRef>, Error> {
         let deadline = tokio::time::Instant::now() + GONE;
         let mut pause = SHORTEST_PAUSE;
@@ -188,8 +189,8 @@ impl Doing<'_> {
         }
     }
 
-    /// Deletes those objects that are not deleted yet; returns all that are still there, with the time of their deletion. `seen`
-    /// remembers which objects these are: one that is made anew is told apart.
+    /// Deletes the objects that are not deleted yet; returns all that still exist, with the time of their
+    /// deletion. `seen` stores their UIDs: a recreated object is another one.
     async fn push(
         &self,
         objects: Vec<ObjectRef>,
@@ -215,14 +216,14 @@ impl Doing<'_> {
         Ok(out)
     }
 
-    /// `None` when it is not there.
+    /// `None` when it does not exist.
     async fn push_one(&self, object: &ObjectRef, known: Option<&str>) -> Result<Option<Pushed>, Error> {
         let (api, resource) = self.api(object).await?;
         let found = api.get_opt(&object.name).await;
         let Some(found) = found.map_err(Error::kube(format!("get {object}")))? else { return Ok(None) };
         let uid = found.uid().unwrap_or_default();
         if known.is_some_and(|known| known != uid) {
-            // A GitOps pipeline, perhaps.
+            // Possibly by a GitOps pipeline.
             return Err(Error::Refused {
                 code: "Recreated".into(),
                 text: format!("{object} was deleted and another client created it again"),
@@ -239,30 +240,30 @@ impl Doing<'_> {
             told: told(object, found),
         };
         if let Some(since) = &found.metadata.deletion_timestamp {
-            // The manager holds it by its policy, which is not what is done now. (A finalizer that is not there cannot be added any
-            // more.)
+            // The manager holds it for its policy, which does not apply to this removal. (A missing finalizer
+            // cannot be added after the deletion.)
             if object.kind == "Subscription" && self.policy.is_null() {
                 self.settle(&api, &found).await?;
             }
             return Ok(Some(Pushed { uid, held: Some((held(object, &found), Some(since.0))) }));
         }
         if object.kind == "Subscription" && !self.settle(&api, &found).await? {
-            // Somebody wrote it just now: the next look is at what it is then.
+            // It was changed concurrently: the next iteration reads it again.
             return Ok(Some(Pushed { uid, held: Some((held(object, &found), None)) }));
         }
         let preconditions = Preconditions { uid: found.uid(), resource_version: None };
         let params = DeleteParams::default().preconditions(preconditions);
         match api.delete(&object.name, &params).await {
-            // An object without finalizers is gone with the answer, or a moment later.
+            // An object without finalizers is gone with the response or shortly after.
             Ok(_) => Ok(Some(Pushed { uid, held: Some((held(object, &found), None)) })),
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(Some(Pushed { uid, held: None })),
             Err(error) => Err(Error::kube(format!("delete {object}"))(error)),
         }
     }
 
-    /// A Subscription with a `deletionPolicy` is held until the manager has carried that out. What becomes of its operator is decided
-    /// here: the policy of this plan counts. Who removes all of it himself takes the policy back; who goes step by step hands his own
-    /// on, because between two steps an operator without its Subscription would be nobody's.
+    /// A Subscription with a `deletionPolicy` is held until the manager has applied that policy. The policy
+    /// of this plan takes precedence. A complete removal clears the policy; a stepwise one sets its own,
+    /// because between two steps the operator would have no Subscription.
     async fn settle(&self, api: &Api<DynamicObject>, found: &DynamicObject) -> Result<bool, Error> {
         let ours = |finalizer: &&str| *finalizer == FINALIZER_SUBSCRIPTION_CLEANUP;
         let all = || found.finalizers().iter().map(String::as_str);
@@ -285,8 +286,8 @@ impl Doing<'_> {
         }
     }
 
-    /// Whether an object that goes with another is gone in time. Not to be allowed to look is no failure: everything
-    /// that was for the caller to do is done.
+    /// Whether a dependent of a deleted object is gone in time. A missing right to read it is not a failure:
+    /// the caller's part is done.
     async fn follow(&self, object: &ObjectRef, deadline: tokio::time::Instant) -> bool {
         let id = Id::new(&object.api_version, &object.kind, object.namespace.as_deref(), &object.name);
         let mut pause = SHORTEST_PAUSE;
@@ -308,7 +309,7 @@ impl Doing<'_> {
     }
 }
 
-/// What a Subscription says that is deleted and cannot be carried out.
+/// The held condition of a deleted Subscription.
 fn told(object: &ObjectRef, found: &DynamicObject) -> Option<HeldCondition> {
     let conditions = found.data.pointer("/status/conditions").filter(|_| object.kind == "Subscription")?;
     let conditions: Vec<Condition> = serde_json::from_value(conditions.clone()).ok()?;
@@ -319,7 +320,7 @@ fn told(object: &ObjectRef, found: &DynamicObject) -> Option<HeldCondition> {
     })
 }
 
-/// An object that was there.
+/// An object that existed.
 struct Pushed {
     uid: String,
     held: Option<(Held, Option<Timestamp>)>,

@@ -1,12 +1,13 @@
-//! The order in which objects go, and what to say of one that does not: pure.
+//! The order of deletions, and messages for objects that are not deleted. Pure.
 
 use olm_api::names::FINALIZER_SUBSCRIPTION_CLEANUP;
 use olm_plan::{ObjectRef, Op, Plan};
 
-/// What is deleted by name, in the order of the plan: the objects of a stage together, a stage when the one before is gone.
+/// The objects that are deleted by name, in the order of the plan: those of a stage together, each stage
+/// after the one before is gone.
 ///
-/// Instances of all kinds go together, and so do CRDs. Subscriptions and versions go one by one: a version that is being
-/// replaced would come back to life as soon as the one that replaces it is gone.
+/// Instances of all kinds are one stage, and so are CRDs. Subscriptions and versions are deleted one by one:
+/// a replaced version would be reactivated as soon as the version that replaces it is gone.
 pub(super) fn stages(plan: &Plan) -> Vec<Vec<ObjectRef>> {
     let direct = plan.objects.iter().filter(|o| o.op == Op::Delete && o.goes_with.is_none());
     let mut out: Vec<Vec<ObjectRef>> = Vec::new();
@@ -41,14 +42,14 @@ fn class(reference: &ObjectRef) -> Class {
     }
 }
 
-/// An object that was deleted and is still there.
+/// An object that was deleted and still exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) object: ObjectRef,
-    /// The resource, as kubectl takes it.
+    /// The resource, as kubectl accepts it.
     pub(super) resource: String,
     pub(super) finalizers: Vec<String>,
-    /// Why its own deletion cannot be carried out, if it says so.
+    /// Why its own deletion is held, if it reports that.
     pub(super) told: Option<HeldCondition>,
 }
 
@@ -60,13 +61,13 @@ pub(super) struct HeldCondition {
 }
 
 impl Held {
-    /// Whether it is a Subscription whose deletion the manager carries out by itself.
+    /// Whether it is a Subscription whose deletion the manager completes.
     pub(super) fn carries_itself_out(&self) -> bool {
         self.object.kind == "Subscription"
             && self.finalizers.iter().any(|f| f == FINALIZER_SUBSCRIPTION_CLEANUP)
     }
 
-    /// Who has to let it go.
+    /// The finalizers that hold it.
     pub(super) fn text(&self) -> String {
         match self.finalizers.as_slice() {
             [] => format!("{} is being deleted", self.object),
@@ -75,7 +76,7 @@ impl Held {
         }
     }
 
-    /// What to do when nobody does.
+    /// What to do when they are not removed.
     pub(super) fn fix(&self) -> String {
         let place = self.object.namespace.as_ref().map_or(String::new(), |ns| format!(" -n {ns}"));
         let (resource, name) = (&self.resource, &self.object.name);
@@ -93,9 +94,9 @@ impl Held {
     }
 }
 
-/// Several of them in a line.
+/// Several of them in one line.
 pub(super) fn in_words(held: &[Held]) -> String {
-    /// Objects that are named; the rest is counted.
+    /// Maximum number of objects that are named; the rest is counted.
     const NAMED: usize = 5;
     let mut texts: Vec<String> = held.iter().take(NAMED).map(Held::text).collect();
     if held.len() > NAMED {
@@ -123,7 +124,7 @@ mod tests {
         assert_eq!(stuck.text(), "Thing ns/a is waiting for finalizer example.com/backup");
         assert!(stuck.fix().contains("kubectl describe things.example.com a -n ns"), "{}", stuck.fix());
         assert!(stuck.fix().contains(r#"-p '{"metadata":{"finalizers":null}}'"#), "{}", stuck.fix());
-        // nobody is told to take away what the manager is still to do
+        // no message suggests removing a finalizer that the manager is still to process
         let ours = held("ClusterServiceVersion", &["operators.coreos.com/csv-cleanup"]);
         assert!(!ours.fix().contains("patch"), "{}", ours.fix());
         let many: Vec<Held> = (0..7).map(|_| held("Thing", &[])).collect();

@@ -43,7 +43,7 @@ fn who_waits_for_nothing_says_nothing() {
         ..View::default()
     };
     assert_eq!(waits(&view, Some(("Pod ns/p".into(), "restarting".into())), now()), []);
-    // a plan that waits for somebody is told by its own
+    // a plan that waits for approval is reported separately
     let mut waiting = plan("InstallComponentFailed");
     waiting.spec.approved = false;
     assert_eq!(waits(&View { plan: Some(waiting), ..view }, None, now()), []);
@@ -56,7 +56,7 @@ fn each_thing_that_is_waited_for_names_object_reason_and_fix() {
         subscription(&json!([condition("CatalogSourcesUnhealthy", true, "NoCatalogSourcesFound", "gone")]));
     let hidden = "targeted catalogsource olm/cat is not available in namespace ns: why; set \
         spec.sourceNamespace to ns";
-    // what was found out before is not what is in the way now
+    // earlier problems are not the current cause
     let hidden = subscription(&json!([
         condition("ResolutionFailed", true, "ConstraintsNotSatisfiable", "no way"),
         condition("CatalogSourcesUnhealthy", true, "CatalogOutOfSight", hidden),
@@ -177,6 +177,6 @@ fn a_version_that_just_began_to_come_up_waits_for_nothing_yet() {
     };
     assert_eq!(told("Installing", "2026-01-01T11:59:55Z"), 0);
     assert_eq!(told("Installing", "2026-01-01T11:59:45Z"), 1);
-    // a failure is one at once
+    // a failure is reported at once
     assert_eq!(told("Failed", "2026-01-01T11:59:59Z"), 1);
 }

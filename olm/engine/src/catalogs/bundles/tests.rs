@@ -45,10 +45,10 @@ fn etcd() -> String {
 #[tokio::test]
 async fn whoever_needs_the_same_bundle_shares_the_pull_and_finds_it_later() {
     let world = World::new().await;
-    // when several need it at once
+    // when several callers need it at once
     let name = etcd();
     let all = futures::future::join_all((0..8).map(|_| world.document("olm", &name))).await;
-    // then all have it, from one pull
+    // then all get it from one pull
     for document in all {
         let bundle = document::bundle(&document.unwrap()).unwrap();
         assert_eq!((bundle.name(), bundle.package()), (name.as_str(), Some("etcd")));
@@ -130,10 +130,10 @@ fn what_was_used_longest_ago_goes_first() {
     let old = SystemTime::now() - Duration::from_secs(100);
     keep("a", b"aaaaaaaaaa").set_modified(old).unwrap();
     keep("b", b"bbbbbbbbbb").set_modified(old + Duration::from_secs(1)).unwrap();
-    // when the older one is used, and a third comes
+    // when the older one is used and a third is pulled
     assert!(images.kept(&wanted("a").name(), &wanted("a")).is_some());
     keep("c", b"cccccccccc");
-    // then the one in between is gone, with its document
+    // then the one in between is evicted with its document
     assert!(images.kept(&wanted("a").name(), &wanted("a")).is_some());
     assert!(images.kept(&wanted("b").name(), &wanted("b")).is_none());
     assert_eq!(fs::read_dir(folder.path().join("documents")).unwrap().count(), 2);
@@ -156,7 +156,7 @@ fn a_tag_is_not_taken_for_what_it_was_for_ever() {
     let mut reference: Reference = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     reference.pulled = jiff::Timestamp::UNIX_EPOCH;
     fs::write(&path, serde_json::to_vec(&reference).unwrap()).unwrap();
-    // then it is looked at again, unless it is a digest
+    // then it is stale, unless it is named by digest
     assert!(!images.kept("name", &wanted).unwrap().fresh);
     wanted.image = "a/b@sha256:1".into();
     assert!(images.kept("name", &wanted).unwrap().fresh);

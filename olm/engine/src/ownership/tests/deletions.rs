@@ -1,6 +1,6 @@
-//! Whatever somebody deletes with kubectl, in whatever order, nothing of an operator is left behind: a model of a cluster in which
-//! garbage collection, the end of namespaces, the finalizer of versions and the look for orphans do what they do, with the very
-//! functions that the controllers decide by.
+//! No order of deletions with kubectl leaves objects of an operator behind: a model of a cluster with garbage
+//! collection, namespace deletion, the finalizer of versions and the search for orphans, using the functions
+//! by which the controllers decide.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,7 +62,7 @@ fn csv() -> Value {
     })
 }
 
-/// An operator with everything that operators have, and what is made around it.
+/// An operator with every kind of object that operators have, and the objects made for it.
 fn installed() -> Cluster {
     let typed: ClusterServiceVersion = serde_json::from_value(csv()).unwrap();
     let crd = json!({ "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -126,7 +126,7 @@ impl Cluster {
         }
     }
 
-    /// Everybody does what there is to do, until nobody has anything to do.
+    /// Runs every controller until nothing changes.
     fn settle(&mut self) {
         loop {
             let before = self.objects.clone();
@@ -171,7 +171,7 @@ impl Cluster {
         }
     }
 
-    /// What the finalizer of a version does.
+    /// The finalizer of a version.
     fn clean_up(&mut self) {
         let going = |(key, o): (&Key, &Value)| {
             let going = key.0 == "ClusterServiceVersion" && o["metadata"].get("deletionTimestamp").is_some();
@@ -203,7 +203,7 @@ impl Cluster {
         orphans.iter().for_each(|key| self.delete(key));
     }
 
-    /// What is there that is neither a namespace nor a CRD, nor goes with a CRD.
+    /// The remaining objects, except namespaces, CRDs and what is deleted with a CRD.
     fn left(&self) -> Vec<String> {
         let with_crd = |o: &Value| o["metadata"]["ownerReferences"][0]["uid"] == "crd";
         let stays = |(key, o): &(&Key, &Value)| {
@@ -247,10 +247,10 @@ fn orders<T: Clone>(items: &[T]) -> Vec<Vec<T>> {
 
 #[test]
 fn nothing_is_out_of_everybodys_reach() {
-    // given an operator with rights in another namespace, webhooks and an API of its own
+    // given an operator with rights in another namespace, webhooks and its own API
     let cluster = installed();
     let owner = OwnerKey::new("ClusterServiceVersion", "db", "thing.v1");
-    // then what garbage collection does not reach is of a kind that is looked through, and has its owner's labels
+    // then objects out of reach of garbage collection are of a searched kind and carry their owner's labels
     let mut reached = BTreeSet::new();
     for ((kind, namespace, name), object) in &cluster.objects {
         let by_reference = object["metadata"].get("ownerReferences").is_some();
@@ -281,7 +281,7 @@ fn deletions_in_any_order_leave_nothing() {
     for order in orders(&targets()) {
         for down in [false, true] {
             let mut cluster = installed();
-            // when everything is deleted one by one, with the manager there or only afterwards
+            // when everything is deleted one by one, with the manager running or only afterwards
             cluster.manager = !down;
             for key in &order {
                 cluster.delete(key);
@@ -310,7 +310,7 @@ fn a_version_whose_finalizer_was_taken_away_leaves_nothing_either() {
             cluster.delete(key);
             cluster.settle();
         }
-        // when the manager comes back it finds what nobody answers for
+        // when the manager returns, it finds the orphaned objects
         cluster.manager = true;
         cluster.settle();
         assert_eq!(cluster.left(), Vec::<String>::new(), "{order:?}");
@@ -327,13 +327,13 @@ fn what_is_not_deleted_stays() {
         let after = cluster.left();
         before.into_iter().filter(|object| !after.contains(object)).collect::<Vec<_>>()
     };
-    // a Subscription takes its plans along and no operator; a plan nothing; a group its roles
+    // a Subscription deletes its plans and no operator; a plan nothing; a group its roles
     assert_eq!(without(&targets()[0]), ["InstallPlan db/install-a", "Subscription db/thing"]);
     assert_eq!(without(&targets()[2]), ["InstallPlan db/install-a"]);
     let group = without(&targets()[3]);
     assert!(group.iter().all(|o| o.contains("olm.og.own.") || o == "OperatorGroup db/own"), "{group:?}");
     assert_eq!(group.len(), 4);
-    // the CRD and the roles over it stay with any of them
+    // the CRD and the roles over it stay in every case
     let mut cluster = installed();
     targets().iter().for_each(|key| cluster.delete(key));
     cluster.settle();

@@ -1,4 +1,4 @@
-//! Reading a source: from wherever it is into the store.
+//! Fetches a source into the store.
 
 use std::{
     fs, io,
@@ -19,11 +19,11 @@ use sha2::{Digest, Sha256};
 use super::source::Wanted;
 use olm_engine::catalogs::{Access, Cache, Key, Problem, hex, store_key};
 
-/// A registry that sends a byte now and then keeps no fetch for ever. The largest catalogs take a minute or two on a
-/// slow line.
+/// Time limit of a fetch, for a registry that sends a byte now and then. The largest catalogs take a minute
+/// or two on a slow line.
 const DEADLINE: Duration = Duration::from_secs(30 * 60);
 
-/// One look at a source.
+/// One read of a source.
 pub(super) struct Job {
     pub(super) wanted: Wanted,
     pub(super) key: Key,
@@ -31,29 +31,29 @@ pub(super) struct Job {
     pub(super) client: Client,
     pub(super) access: Access,
     pub(super) cache: Arc<Cache>,
-    /// What was read last; `None` reads it whatever it is.
+    /// The last revision; `None` reads the source in any case.
     pub(super) previous: Option<Revision>,
 }
 
-/// What a look at a source brought.
+/// The result of reading a source.
 #[derive(Debug, Default)]
 pub(super) struct Got {
-    /// `None` when there is nothing new.
+    /// `None` when nothing changed.
     pub(super) catalog: Option<Arc<Catalog>>,
     pub(super) revision: Option<Revision>,
-    /// For people: what exactly was read.
+    /// The exact source that was read, for display.
     pub(super) resolved: Option<String>,
     pub(super) config_map: Option<ConfigMapReference>,
-    /// Who signed it, where that is required.
+    /// The signer, where a signature is required.
     pub(super) signer: Option<String>,
-    /// What of the source could not be made part of the catalog.
+    /// Parts of the source that are not in the catalog.
     pub(super) notes: Vec<String>,
-    /// Of the files that were read.
+    /// Size of the files that were read.
     pub(super) bytes: u64,
 }
 
 impl Job {
-    /// Reads the source. It may be dropped at any point: nothing is left then, and the store is as it was.
+    /// Reads the source. Cancellation-safe: when dropped, it leaves nothing behind and the store unchanged.
     pub(super) async fn run(&self) -> Result<Got, Problem> {
         match tokio::time::timeout(DEADLINE, self.read()).await {
             Ok(result) => result,
@@ -84,7 +84,7 @@ impl Job {
         }
     }
 
-    /// Verifies an image, and reads what was verified: whatever becomes of the tag meanwhile, by its digest.
+    /// Verifies an image, and reads it by the verified digest: the tag may move meanwhile.
     async fn signed(&self, reference: &str, by: &Requirement) -> Result<Got, Problem> {
         let granted = self.access.options().await.map_err(|error| self.failed("InvalidOptions", error))?;
         let source = Source::Image { reference: reference.to_owned() };
@@ -135,8 +135,8 @@ impl Job {
         Ok(got)
     }
 
-    /// A folder is looked at by its files' names, sizes and times, which is cheap, and then copied, so that what is
-    /// read is what was there at one moment.
+    /// Changes of a folder are detected by its files' names, sizes and times, which is cheap. It is then
+    /// copied, so that the content is of one moment.
     async fn directory(&self, path: &Path) -> Result<Got, Problem> {
         let looked = {
             let path = path.to_owned();
@@ -155,7 +155,7 @@ impl Job {
             Kind::Layout => Source::OciLayout { path: path.to_owned(), reference: None },
             Kind::Folder => Source::Directory { path: path.to_owned() },
         };
-        // The fingerprint has changed, so it is read whatever its digest is.
+        // The fingerprint has changed, so it is read regardless of its digest.
         let mut got = self.fetch_from(&source, None).await?;
         got.revision = Some(revision);
         Ok(got)
@@ -190,7 +190,8 @@ impl Job {
 
     async fn store(&self, source: &Source, work: Work) -> Result<Stored, Problem> {
         let (cache, key, origin) = (Arc::clone(&self.cache), store_key(&self.key), source.to_string());
-        // Images say what they are by their labels; of anything else a folder of bundles is as good as a catalog.
+        // Images declare their content by their labels; in other sources, a folder of bundles counts as a
+        // catalog.
         let may_be_bundles = matches!(self.wanted, Wanted::Directory(_) | Wanted::Http(_));
         let stored = tokio::task::spawn_blocking(move || {
             let bytes = size_of(&work.0).map_err(|error| ("FileSystem", error.to_string()))?;
@@ -216,15 +217,15 @@ impl Job {
     }
 }
 
-/// What went into the store.
+/// The result of storing a catalog.
 struct Stored {
     catalog: Arc<Catalog>,
-    /// What could not be made part of it.
+    /// Parts that are not in the catalog.
     problems: Vec<olm_catalog::Problem>,
     bytes: u64,
 }
 
-/// The folder that something is fetched to; it goes with the fetch.
+/// The folder that a source is fetched to; it is removed with the fetch.
 struct Work(PathBuf);
 
 impl Drop for Work {
@@ -237,7 +238,7 @@ impl Drop for Work {
     }
 }
 
-/// Bundles become a catalog of them, beside themselves.
+/// A folder of bundles gets a generated catalog in addition.
 fn catalog_of(folder: &Path) -> Result<(PathBuf, Vec<olm_catalog::Problem>), String> {
     match build::Layout::detect(folder).map_err(|error| error.to_string())? {
         build::Layout::Catalog => Ok((folder.to_owned(), Vec::new())),
@@ -251,14 +252,15 @@ fn catalog_of(folder: &Path) -> Result<(PathBuf, Vec<olm_catalog::Problem>), Str
     }
 }
 
-/// What a path on the disk is.
+/// The type of a path on disk.
 enum Kind {
     File,
     Layout,
     Folder,
 }
 
-/// What it is, and names, sizes and times of all files: different when any of them was written.
+/// The type of a path, and a fingerprint of names, sizes and times of all files, which differs after any
+/// write.
 fn look(path: &Path) -> io::Result<(Kind, String)> {
     let kind = match fs::metadata(path)? {
         metadata if metadata.is_file() => Kind::File,
@@ -268,7 +270,7 @@ fn look(path: &Path) -> io::Result<(Kind, String)> {
     let mut files = Vec::new();
     let mut paths = vec![path.to_owned()];
     while let Some(path) = paths.pop() {
-        // Links are followed once each by the copy; here their own time is enough.
+        // The copy follows links, once each; here their own time is enough.
         let metadata = fs::symlink_metadata(&path)?;
         if metadata.is_dir() {
             for entry in fs::read_dir(&path)? {
@@ -290,7 +292,7 @@ fn look(path: &Path) -> io::Result<(Kind, String)> {
     for (path, size, modified) in files {
         hash.update(format!("{}\0{size}\0{modified:?}\n", path.display()));
     }
-    // The path itself is part of it: two empty folders are not the same source.
+    // The path is part of the fingerprint: two empty folders are different sources.
     Ok((kind, format!("{}:{}", path.display(), hex(&hash.finalize()))))
 }
 
@@ -311,7 +313,7 @@ fn size_of(folder: &Path) -> io::Result<u64> {
     Ok(size)
 }
 
-/// A reference with its digest; the tag stays, for people.
+/// A reference with its digest; the tag is kept for display.
 fn pinned(reference: &str, digest: &str) -> String {
     let name = reference.split('@').next().unwrap_or(reference);
     format!("{name}@{digest}")

@@ -1,4 +1,4 @@
-//! When to look at a source again.
+//! When to read a source again.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use olm_api::CatalogSourceSpec;
 use super::source::Wanted;
 use olm_engine::catalogs::Problem;
 
-/// When the interval cannot be read, as upstream, and of servers for which none is set.
+/// For an unreadable interval, as upstream, and for servers without one.
 const DEFAULT: Duration = Duration::from_secs(15 * 60);
-/// Of what is looked at for next to nothing.
+/// For sources that are cheap to check.
 const LOCAL: Duration = Duration::from_secs(15);
-/// Nobody's registry is asked more often.
+/// Minimum interval, to limit the load on registries.
 const SHORTEST: Duration = Duration::from_secs(1);
 /// After a failure, doubled with each further one up to [`LONGEST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_secs(5);
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
-/// How often to look at a source; `None` is only when the spec changes. With what is wrong with the interval.
+/// The poll interval of a source; `None` is only when the spec changes. With what is wrong with the interval.
 pub(super) fn interval(spec: &CatalogSourceSpec, wanted: &Wanted) -> (Option<Duration>, Option<Problem>) {
     let poll = spec.update_strategy.as_ref().and_then(|s| s.registry_poll.as_ref());
     let text = poll.map(|poll| poll.interval.as_deref().map(str::trim).unwrap_or_default());
@@ -45,18 +45,18 @@ pub(super) fn interval(spec: &CatalogSourceSpec, wanted: &Wanted) -> (Option<Dur
     (every, problem)
 }
 
-/// Up to a tenth earlier or later, so that catalogs that began together do not stay together. `random` is in 0..1.
+/// Varied by up to a tenth, so that catalogs that started together spread out. `random` is in 0..1.
 pub(super) fn jittered(every: Duration, random: f64) -> Duration {
     every.mul_f64(0.9 + 0.2 * random.clamp(0.0, 1.0))
 }
 
-/// How long to wait after so many failures in a row.
+/// The delay after this many consecutive failures.
 pub(super) fn back_off(failures: u32, random: f64) -> Duration {
     let doubled = FIRST_WAIT.saturating_mul(1 << failures.saturating_sub(1).min(16));
     jittered(doubled.min(LONGEST_WAIT), random)
 }
 
-/// A Go duration such as `10m` or `1h30m`; `None` when it is none.
+/// A Go duration such as `10m` or `1h30m`; `None` when it is invalid.
 fn go_duration(text: &str) -> Option<Duration> {
     let mut rest = text;
     let mut total = Duration::ZERO;

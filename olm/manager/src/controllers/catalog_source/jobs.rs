@@ -1,7 +1,7 @@
-//! The looks at sources: which is due, which is under way, and what came of the last one of each.
+//! Reads of sources: which are due, which are running, and the last result of each.
 //!
-//! Every CatalogSource has at most one look under way, in a task of its own: one that hangs holds up nobody else. A look
-//! at something that is not wanted any more is cancelled.
+//! Every CatalogSource has at most one running read, in its own task: one that hangs does not block the
+//! others. A read whose source is no longer requested is cancelled.
 
 use std::{
     collections::BTreeMap,
@@ -24,11 +24,10 @@ use olm_engine::catalogs::{Access, Cache, Key, Problem, Record, Refresh, store_k
 
 use crate::metrics::Metrics;
 
-/// Looks at a time. What takes memory and cores, reading into the store, is done one by one there; the rest mostly waits
-/// for registries, so a few that hang leave room for the others.
+/// Concurrent reads. Reading into the store, which takes memory and cores, is serialised there; the rest
+/// mostly waits for registries, so a few that hang leave room for the others.
 const LOOKS: usize = 16;
 
-/// All looks.
 pub(crate) struct Jobs {
     tracks: Mutex<BTreeMap<Key, Track>>,
     slots: Semaphore,
@@ -39,48 +38,45 @@ pub(crate) struct Jobs {
     stop: CancellationToken,
 }
 
-/// What is known of one CatalogSource.
+/// The state of one CatalogSource.
 #[derive(Default)]
 struct Track {
-    /// What the content was made of.
+    /// The source of the content.
     record: Record,
     catalog: Option<Arc<Catalog>>,
     config_map: Option<ConfigMapReference>,
-    /// Of what is looked at now, or was last.
+    /// Of the running or last read.
     identity: String,
     every: Option<Duration>,
-    /// Counts the looks: a result of one that was cancelled is not taken.
+    /// Counts the reads: the result of a cancelled one is discarded.
     run: u64,
     running: Option<DropGuard>,
     failures: u32,
-    /// When the next look is due; `None` is only when the spec changes.
+    /// When the next read is due; `None` is only when the spec changes.
     due: Option<Instant>,
     problem: Option<Problem>,
     last_look: Option<Timestamp>,
 }
 
-/// What is known of one CatalogSource, for its status and its readers.
+/// The state of one CatalogSource, for its status and its readers.
 #[derive(Debug, Clone, Default)]
 pub(super) struct View {
     pub(super) catalog: Option<Arc<Catalog>>,
-    /// Why the last look brought nothing.
     pub(super) problem: Option<Problem>,
     pub(super) running: bool,
-    /// The content is what an earlier spec named.
+    /// The content comes from an earlier spec.
     pub(super) outdated: bool,
     pub(super) resolved: Option<String>,
-    /// Who signed it, where that is required.
+    /// The signer, where a signature is required.
     pub(super) signer: Option<String>,
     pub(super) config_map: Option<ConfigMapReference>,
     pub(super) notes: Vec<String>,
     pub(super) bytes: u64,
     pub(super) last_look: Option<Timestamp>,
     pub(super) last_success: Option<Timestamp>,
-    /// How long until the next look.
     pub(super) due: Option<Duration>,
 }
 
-/// What is asked for.
 pub(super) struct Request {
     pub(super) key: Key,
     pub(super) uid: String,
@@ -113,12 +109,11 @@ impl Jobs {
         self.tracks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends all looks.
     pub(super) fn stop(&self) {
         self.stop.cancel();
     }
 
-    /// What is known of a CatalogSource; begins a look when one is due.
+    /// The state of a CatalogSource; starts a read when one is due.
     pub(super) async fn look(self: &Arc<Self>, request: Request) -> View {
         self.restore(&request.key, &request.uid).await;
         let damaged = self.refresh.take(&request.key);
@@ -154,7 +149,7 @@ impl Jobs {
         track.view(now)
     }
 
-    /// A CatalogSource that cannot be looked at; what was read before is kept.
+    /// A CatalogSource that is unreadable; earlier content is kept.
     pub(super) async fn refuse(&self, key: &Key, uid: &str, problem: Problem) -> View {
         self.restore(key, uid).await;
         let mut tracks = self.tracks();
@@ -167,7 +162,7 @@ impl Jobs {
         track.view(Instant::now())
     }
 
-    /// A CatalogSource whose content is at hand.
+    /// A CatalogSource whose content is available without a read.
     pub(super) fn at_hand(&self, key: &Key, uid: &str, identity: String, catalog: Arc<Catalog>) -> View {
         let mut tracks = self.tracks();
         let track = tracks.entry(key.clone()).or_default();
@@ -184,13 +179,13 @@ impl Jobs {
         track.view(Instant::now())
     }
 
-    /// Forgets a CatalogSource that is gone.
+    /// Removes the state of a deleted CatalogSource.
     pub(super) fn forget(&self, key: &Key) {
         self.tracks().remove(key);
         self.cache.remove(key);
     }
 
-    /// Every CatalogSource that there is something of, in memory or on the disk.
+    /// Every CatalogSource with a state, in memory or on disk.
     pub(super) fn keys(&self) -> Vec<Key> {
         let mut keys = self.cache.keys();
         keys.extend(self.tracks().keys().cloned());
@@ -199,11 +194,11 @@ impl Jobs {
         keys
     }
 
-    /// After a restart: what the store has is served before the first look is done.
+    /// After a restart: stored content is served before the first read ends.
     async fn restore(&self, key: &Key, uid: &str) {
         match self.tracks().get(key).map(|track| track.record.uid.clone()) {
             Some(known) if known == uid => return,
-            // Deleted and made again while nobody looked: another one.
+            // Deleted and recreated without an event: another CatalogSource.
             Some(known) if !known.is_empty() => self.forget(key),
             _ => {}
         }
@@ -242,7 +237,7 @@ impl Jobs {
     }
 
     async fn run(&self, job: &Job) {
-        // Never closed.
+        // The semaphore is never closed.
         let Ok(_slot) = self.slots.acquire().await else { return };
         let started = Instant::now();
         let result = job.run().await;
@@ -272,7 +267,7 @@ impl Jobs {
         self.refresh.wake();
     }
 
-    /// What was stored for a CatalogSource that went meanwhile goes as well.
+    /// Also removes what was stored for a CatalogSource that was deleted meanwhile.
     fn clean_up(&self, key: &Key) {
         if !self.tracks().contains_key(key) {
             self.cache.remove(key);
@@ -281,7 +276,7 @@ impl Jobs {
 }
 
 impl Track {
-    /// Turns to what is asked for now; says whether a look is to begin.
+    /// Switches to the requested source; returns whether to start a read.
     fn turn_to(&mut self, identity: &str, every: Option<Duration>, damaged: bool, now: Instant) -> bool {
         if self.identity != identity {
             self.identity = identity.to_owned();
@@ -299,13 +294,13 @@ impl Track {
         self.running.is_none() && self.due.is_some_and(|due| due <= now)
     }
 
-    /// What need not be read again.
+    /// The revision that need not be read again.
     fn previous(&self, damaged: bool) -> Option<olm_catalog_sources::Revision> {
         let same = self.catalog.is_some() && self.record.identity == self.identity && !damaged;
         self.record.revision.clone().filter(|_| same)
     }
 
-    /// Takes what came of a look; returns the record, to be written down when the content was read.
+    /// Stores the result of a read; returns the record to write when content was read.
     fn settle(&mut self, result: Result<Got, Problem>, now: Instant, random: f64) -> Option<Record> {
         self.running = None;
         let time = Timestamp::now();
@@ -352,7 +347,7 @@ impl Track {
             bytes,
             last_look: self.last_look,
             last_success,
-            // Who is under way tells when it is there.
+            // A running read wakes the controller when it ends.
             due: self.due.filter(|_| self.running.is_none()).map(|due| due.saturating_duration_since(now)),
         }
     }

@@ -1,7 +1,7 @@
 //! CatalogSource: content into the store, its state into the status.
 //!
-//! [`source`] and [`interval`] say what to look at and when (pure) → [`jobs`] keeps the looks going, each in a task of its own
-//! ([`fetch`]) → [`status`] says what came of it (pure) → write it.
+//! [`source`] and [`interval`] decide what to read and when (pure) → [`jobs`] runs the reads, each in a task
+//! of its own ([`fetch`]) → [`status`] derives the status (pure) → write it.
 
 mod fetch;
 mod interval;
@@ -37,7 +37,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     let controller = sources
         .controller()
         .reconcile_all_on(WatchStream::from_changes(ctx.refresh.wakes()).map(|_| ()))
-        // What a replica that did not lead kept to itself is said now.
+        // A new leader writes the statuses that it did not write as a follower.
         .reconcile_all_on(ctx.fence.begins());
     let jobs = Arc::clone(&ctx.jobs);
     let looks = async {
@@ -50,7 +50,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     jobs.stop();
 }
 
-/// A deleted CatalogSource is not reconciled any more; its content must go all the same.
+/// A deleted CatalogSource is not reconciled any more; its content is removed here.
 async fn forget_deleted(api: Api<CatalogSource>, ctx: Arc<Ctx>, shutdown: CancellationToken) {
     let stream = patient(watcher(api.clone(), watcher::Config::default()));
     let mut stream = pin!(stream.take_until(async move { shutdown.cancelled().await }));
@@ -83,7 +83,7 @@ fn key(source: &CatalogSource) -> Key {
 async fn forget(ctx: &Ctx, key: &Key) {
     ctx.catalogs.remove(&key.0, &key.1);
     let (jobs, key) = (Arc::clone(&ctx.jobs), key.clone());
-    // Thousands of files may go.
+    // May remove thousands of files.
     let _ = tokio::task::spawn_blocking(move || jobs.forget(&key)).await;
 }
 
@@ -99,7 +99,7 @@ async fn reconcile(source: Arc<CatalogSource>, ctx: Arc<Ctx>) -> Result<Action, 
     let access = Access::new(ctx.client.clone(), ctx.registries.clone(), &key.0, &source.spec.secrets);
     let (mut view, interval_problem) = look(&source, &wanted, &access, &ctx).await;
     if view.outdated && matches!(wanted, Ok(Wanted::Signed { .. })) {
-        // What was read before a signature was required may not have one.
+        // Content that was read before a signature was required may not have one.
         view.catalog = None;
     }
 

@@ -1,4 +1,4 @@
-//! Which source a CatalogSource asks for: a pure function of its spec.
+//! The source that the spec of a CatalogSource requests. Pure.
 
 use std::path::{Path, PathBuf};
 
@@ -8,27 +8,28 @@ use olm_ops::manifests::SHIPPED_CATALOG_IMAGE;
 use olm_signatures::{Requirement, Verifier};
 use sha2::{Digest, Sha256};
 
-/// A source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// The catalog in this very binary.
+    /// The catalog embedded in this binary.
     Shipped,
     /// An image in a registry.
     Image(String),
     /// An image that must be signed.
-    Signed { image: String, by: Box<Requirement> },
+    Signed {
+        image: String,
+        by: Box<Requirement>,
+    },
     /// A running catalog server.
     Address(String),
     /// A ConfigMap in the namespace of the CatalogSource.
     ConfigMap(String),
     /// A file or folder on the manager's disk.
     Directory(PathBuf),
-    /// A web server.
     Http(String),
 }
 
 impl Wanted {
-    /// What the spec asks for; `image` takes the place of `spec.image`.
+    /// The source of a spec; `image` replaces `spec.image`.
     pub(super) fn of(spec: &CatalogSourceSpec, image: Option<&str>) -> Result<Self, Problem> {
         let text = |field: &Option<String>| {
             field.as_deref().map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned)
@@ -80,8 +81,8 @@ impl Wanted {
         }
     }
 
-    /// The manager's disk has more on it than catalogs, such as its own token: only who rules the manager's namespace may
-    /// have files read there.
+    /// The manager's disk contains more than catalogs, such as its own token: only users of the manager's
+    /// namespace may have files read there.
     pub(super) fn allowed_in(self, namespace: &str, managers: &str) -> Result<Self, Problem> {
         if matches!(self, Self::Directory(_)) && namespace != managers {
             let message = format!(
@@ -92,19 +93,18 @@ impl Wanted {
         Ok(self)
     }
 
-    /// The same for the same content under the same rights; a spec with another one is fetched at once.
+    /// Equal for equal content and rights; a spec with another identity is fetched at once.
     ///
-    /// A digest, because URLs may hold passwords and this is written to the disk.
+    /// A digest, because URLs may contain passwords and the value is written to disk.
     pub(super) fn identity(&self, secrets: &[String]) -> String {
         hex(&Sha256::digest(format!("{self:?} {secrets:?}").as_bytes()))
     }
 
-    /// Whether looking at it costs nothing worth counting.
+    /// Whether checking it is nearly free.
     pub(super) fn is_local(&self) -> bool {
         matches!(self, Self::Shipped | Self::Directory(_) | Self::ConfigMap(_))
     }
 
-    /// Whether its content can never be another.
     pub(super) fn is_fixed(&self) -> bool {
         match self {
             Self::Shipped => true,
@@ -113,7 +113,7 @@ impl Wanted {
         }
     }
 
-    /// What upstream calls a failure to read it.
+    /// Upstream's reason for a failure to read it.
     pub(super) fn failure_reason(&self) -> &'static str {
         match self {
             Self::ConfigMap(_) => "ConfigMapError",

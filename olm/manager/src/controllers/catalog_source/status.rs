@@ -1,4 +1,4 @@
-//! The status of a CatalogSource: a pure function of what was found.
+//! The status of a CatalogSource. Pure.
 
 use std::time::Duration;
 
@@ -20,17 +20,17 @@ use olm_engine::{
 
 use crate::controllers::health::{self, Health};
 
-/// Problems that are listed one by one; the condition says how many there are.
+/// Problems that are listed one by one; the condition contains their number.
 const LISTED_PROBLEMS: usize = 20;
-/// Files and ConfigMaps are looked at every few seconds. That they are unchanged is no news so often.
+/// Files and ConfigMaps are checked every few seconds. An unchanged result updates the status at most this
+/// often.
 const NO_NEWS: Duration = Duration::from_secs(300);
 
-/// What is known of a CatalogSource.
 pub(super) struct Known<'a> {
     pub(super) view: &'a View,
     /// `None` when the spec names no source.
     pub(super) wanted: Option<&'a Wanted>,
-    /// What is wrong with the interval; the content is fine.
+    /// The problem of the interval; the content is fine.
     pub(super) interval: Option<&'a Problem>,
     pub(super) template: Option<&'a Template>,
 }
@@ -81,7 +81,7 @@ pub(super) fn status(
     }
     status.config_map_reference = match (wanted, &view.config_map) {
         (Some(Wanted::ConfigMap(_)), Some(new)) => {
-            // The time says when this version was read, not when it was last looked at.
+            // The time is that of reading this version, not of the last check.
             let old = status.config_map_reference.take();
             let same = |o: &olm_api::catalog_source::ConfigMapReference| {
                 (&o.uid, &o.resource_version) == (&new.uid, &new.resource_version)
@@ -166,7 +166,7 @@ pub(super) fn status(
         }
     }
     let health = match (problem, served) {
-        // What is served is of use, old or not: `Stale` tells.
+        // Served content is usable, old or not: condition `Stale` reports its age.
         (_, Some(_)) => Health::Ready,
         (None, None) => Health::Working("Connecting".into(), "the catalog is being read".into()),
         (Some(Problem { code, message, .. }), None) => Health::Stalled((*code).into(), message.clone()),
@@ -175,7 +175,7 @@ pub(super) fn status(
     status
 }
 
-/// Whether a condition that is not always there has something to say.
+/// Whether an optional condition applies.
 fn kept(type_: &str, known: &Known<'_>) -> bool {
     match type_ {
         "Signed" => signed(known).is_some(),
@@ -185,7 +185,7 @@ fn kept(type_: &str, known: &Known<'_>) -> bool {
     }
 }
 
-/// Who signed what is served; only where the spec requires it.
+/// The signer of the served content; only where the spec requires one.
 fn signed(known: &Known<'_>) -> Option<(bool, &'static str, String)> {
     let Some(Wanted::Signed { .. }) = known.wanted else { return None };
     match (&known.view.catalog, &known.view.signer, &known.view.problem) {
@@ -195,7 +195,7 @@ fn signed(known: &Known<'_>) -> Option<(bool, &'static str, String)> {
     }
 }
 
-/// Why what is served may not be what the source has.
+/// Why the served content may differ from the source.
 fn stale(view: &View) -> Option<(&'static str, String)> {
     view.catalog.as_ref()?;
     let since = || match view.last_success {
@@ -379,7 +379,7 @@ mod tests {
         assert_eq!(last_success(None, Some(at(1)), true), time(1));
     }
 
-    /// What Flux and Argo CD make of a catalog.
+    /// The health that Flux and Argo CD derive from a catalog.
     #[test]
     fn tools_that_know_only_the_usual_conditions_see_how_it_stands() {
         let nothing = || View { catalog: None, ..view(None) };

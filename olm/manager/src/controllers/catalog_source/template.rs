@@ -2,17 +2,16 @@
 
 use olm_api::{CatalogSource, catalog_source::ANNOTATION_IMAGE_TEMPLATE};
 
-/// What became of the template.
+/// A resolved template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Template {
-    /// The image as far as it could be resolved.
+    /// The image, as far as it was resolved.
     pub(super) image: String,
-    /// The parts that could not.
     pub(super) left: Vec<String>,
 }
 
 impl Template {
-    /// The image to use, when there is nothing left to resolve.
+    /// The image to use, when nothing is left to resolve.
     pub(super) fn resolved(&self) -> Option<&str> {
         self.left.is_empty().then_some(self.image.as_str())
     }
@@ -24,8 +23,8 @@ pub(super) fn text(source: &CatalogSource) -> Option<&str> {
     annotations.get(ANNOTATION_IMAGE_TEMPLATE).map(|text| text.trim()).filter(|text| !text.is_empty())
 }
 
-/// Resolves a template. Templates of fields of objects (`{group:…}`) are not resolved: reading any object of the
-/// cluster for it would need rights to.
+/// Resolves a template. Templates of fields of objects (`{group:…}`) are not resolved: that would need the
+/// right to read any object of the cluster.
 pub(super) fn resolve(text: &str, git_version: Option<&str>) -> Template {
     let version = git_version.and_then(|text| olm_version::parse_lenient(text).ok());
     let value = |name: &str| {

@@ -1,4 +1,4 @@
-//! APIs that a version provides and requires, and who else provides them: pure.
+//! APIs that a version provides and requires, and their other providers. Pure.
 
 use std::{
     borrow::Borrow,
@@ -29,7 +29,7 @@ fn required(csv: &ClusterServiceVersion) -> impl Iterator<Item = Gvk> {
     crds.chain(services)
 }
 
-/// `Kind.version.group`, as the annotation `olm.providedAPIs` has it.
+/// `Kind.version.group`, as in the annotation `olm.providedAPIs`.
 pub(crate) fn text(api: &Gvk) -> String {
     format!("{}.{}.{}", api.kind, api.version, api.group)
 }
@@ -49,7 +49,8 @@ pub(crate) fn listed(group: &OperatorGroup) -> BTreeSet<String> {
     text.split(',').map(str::trim).filter(|api| !api.is_empty()).map(str::to_owned).collect()
 }
 
-/// What the members of a group provide, for its annotation. One that may not have an API does not provide it.
+/// The APIs that the members of a group provide, for its annotation. A member that may not own an API does
+/// not provide it.
 pub(crate) fn of_members<'a>(
     members: impl IntoIterator<Item = &'a ClusterServiceVersion>,
 ) -> BTreeSet<String> {
@@ -61,20 +62,20 @@ pub(crate) fn of_members<'a>(
     members.flat_map(provided).map(|api| text(&api)).collect()
 }
 
-/// An API as the annotation has it, taken apart again.
+/// Parses an API of the annotation.
 pub(crate) fn parse(text: &str) -> Option<Gvk> {
     let (kind, rest) = text.split_once('.')?;
     let (version, group) = rest.split_once('.')?;
     Some(Gvk::new(group, version, kind))
 }
 
-/// Neither on its way out nor a copy that OLM v0 left.
+/// Neither being deleted nor a copy that OLM v0 left.
 pub(crate) fn is_live(csv: &ClusterServiceVersion) -> bool {
     csv.meta().deletion_timestamp.is_none() && !csv.labels().contains_key(names::LABEL_COPIED_FROM)
 }
 
-/// Another version of the namespace that owns the same CRD and is not before or after this one. Of two, the one that
-/// was there first keeps it.
+/// Another version of the namespace that owns the same CRD and is neither before nor after this one. Of two,
+/// the older one keeps it.
 pub(super) fn owned_beside(
     csv: &ClusterServiceVersion,
     all: &[impl Borrow<ClusterServiceVersion>],
@@ -98,7 +99,7 @@ pub(super) fn owned_beside(
     rivals
 }
 
-/// Whether the first was there before the second; by name where the time is the same.
+/// Whether the first was created before the second; by name where the time is equal.
 fn before(first: &ClusterServiceVersion, second: &ClusterServiceVersion) -> bool {
     let key = |csv: &ClusterServiceVersion| {
         (csv.meta().creation_timestamp.as_ref().map(|t| t.0), csv.namespace(), csv.name_any())
@@ -129,7 +130,7 @@ fn chain(csv: &ClusterServiceVersion, all: &[&ClusterServiceVersion]) -> BTreeSe
 /// Namespace and name of a version.
 pub(super) type Key = (String, String);
 
-/// What a version provides, and to whom.
+/// The API and the target namespaces of a version.
 #[derive(Debug, Clone, PartialEq)]
 struct Provision {
     apis: Box<[Arc<str>]>,
@@ -138,23 +139,24 @@ struct Provision {
     created: Option<jiff::Timestamp>,
 }
 
-/// Those that provide one API to one namespace.
+/// The providers of one API to one namespace.
 type Bucket = Vec<(Arc<Key>, Option<jiff::Timestamp>)>;
 
-/// Which versions of the cluster provide an API and which namespaces they watch: an index, so that nobody looks through
-/// all versions for the few that matter.
+/// An index of the providers of each API and the namespaces that they watch, so that a lookup does not scan
+/// all versions.
 #[derive(Debug, Default)]
 pub(super) struct Providers {
-    /// By API, and by the namespace that is watched; that without a name is all of them.
+    /// By API, and by watched namespace; the empty name is all of them.
     by_api: HashMap<Arc<str>, HashMap<Arc<str>, Bucket>>,
     noted: HashMap<Arc<Key>, Provision>,
-    /// Whether it has seen all versions once.
+    /// Whether it has indexed all versions once.
     pub(super) seeded: bool,
 }
 
 impl Providers {
-    /// Takes in what is new about a version; one on its way out provides nothing. Returns the versions in other namespaces
-    /// that provide something of the same to the same: they may be free to run now, or no longer.
+    /// Updates the index for a version; a deleted one provides nothing. Returns the versions in other
+    /// namespaces that provide one of the APIs to one of the namespaces: they may be free to run now, or no
+    /// longer.
     pub(super) fn note(&mut self, csv: &ClusterServiceVersion) -> Vec<Key> {
         let targets = csv.annotations().get(names::ANNOTATION_TARGET_NAMESPACES).filter(|_| is_live(csv));
         let provision = targets.map(|targets| Provision {
@@ -165,12 +167,12 @@ impl Providers {
         self.set(key(csv), provision)
     }
 
-    /// As [`Self::note`], of a version that is gone.
+    /// As [`Self::note`], for a version that is gone.
     pub(super) fn gone(&mut self, csv: &ClusterServiceVersion) -> Vec<Key> {
         self.set(key(csv), None)
     }
 
-    /// One text for all that provide the same.
+    /// One shared text per API.
     fn api(&self, text: String) -> Arc<str> {
         let known = self.by_api.get_key_value(text.as_str()).map(|(api, _)| Arc::clone(api));
         known.unwrap_or_else(|| text.into())
@@ -193,7 +195,7 @@ impl Providers {
                 touched.extend(self.meeting(api, &new.targets).map(|(other, _)| Key::clone(other)));
                 let buckets = self.by_api.entry(Arc::clone(api)).or_default();
                 for target in &new.targets {
-                    // Most are alone in theirs.
+                    // Most buckets have one entry.
                     let bucket = buckets.entry(Arc::clone(target)).or_insert_with(|| Vec::with_capacity(1));
                     bucket.push((Arc::clone(&shared), new.created));
                 }
@@ -218,7 +220,7 @@ impl Providers {
         }
     }
 
-    /// Those that provide an API to one of these namespaces, some of them perhaps several times.
+    /// The providers of an API to one of these namespaces, possibly with duplicates.
     fn meeting<'a, T: AsRef<str>>(
         &'a self,
         api: &str,
@@ -233,7 +235,7 @@ impl Providers {
         all.chain(wide).chain(near).flatten()
     }
 
-    /// Versions in other namespaces that provide the same to a common namespace and were there first.
+    /// Versions in other namespaces that provide the same API to a common namespace and are older.
     pub(super) fn rivals(&self, csv: &ClusterServiceVersion, targets: &[String]) -> Vec<Rival> {
         let own = key(csv);
         let created = csv.meta().creation_timestamp.as_ref().map(|t| t.0);

@@ -1,6 +1,6 @@
-//! A version that was written or edited by hand may do what its author may: every write for it is within the author's rights. One that
-//! an approved plan brought has no author on record, and its rights were proved with the plan.
-//! InstallPolicies hold for both.
+//! A manually written or edited version may do what its author may: every write for it is within the author's
+//! rights. A version of an approved plan has no recorded author, and its rights were verified with the plan.
+//! InstallPolicies apply to both.
 
 use kube::ResourceExt;
 use olm_api::{ClusterServiceVersion, OperatorGroup, names};
@@ -15,7 +15,7 @@ use crate::{
     context::{Ctx, Error},
 };
 
-/// That the author of a version may apply these manifests; whether each exists is said with it.
+/// Verifies that the author of a version may apply these manifests; each comes with whether it exists.
 pub(super) async fn of_version<'a>(
     csv: &ClusterServiceVersion,
     group: Option<&OperatorGroup>,
@@ -40,7 +40,8 @@ fn allow(findings: &[Finding]) -> Result<(), Error> {
     if texts.is_empty() { Ok(()) } else { Err(Error::NotPermitted(texts.join("; "))) }
 }
 
-/// That the author of a Subscription's `spec.config` may change these Deployments: it can make their pods run anything.
+/// Verifies that the author of a Subscription's `spec.config` may change these Deployments: it can make their
+/// pods run anything.
 pub(super) async fn of_config<'a>(
     csv: &ClusterServiceVersion,
     group: Option<&OperatorGroup>,
@@ -53,7 +54,8 @@ pub(super) async fn of_config<'a>(
     permit(author, group, deployments.into_iter().map(|(deployment, _)| (deployment, true)), ctx).await
 }
 
-/// That the author of a group's targets may give an operator its rights there, and that policies allow them.
+/// Verifies that the author of a group's targets may grant an operator its rights there, and that policies
+/// allow them.
 pub(super) async fn of_targets(
     csv: &ClusterServiceVersion,
     group: Option<&OperatorGroup>,
@@ -96,7 +98,7 @@ pub(super) async fn owned(csv: &ClusterServiceVersion, object: &Value, ctx: &Ctx
     let Some(live) = ctx.resources.get(&id).await? else { return Ok(()) };
     let owners = live["metadata"]["ownerReferences"].as_array();
     let by_reference = owners.into_iter().flatten().any(|owner| {
-        // OLM before us made such objects for the OperatorCondition of the version.
+        // Upstream OLM made such objects for the OperatorCondition of the version.
         let condition = owner["kind"] == "OperatorCondition" && owner["name"] == csv.name_any().as_str();
         condition || owner["uid"].as_str() == csv.metadata.uid.as_deref()
     });

@@ -1,4 +1,4 @@
-//! What goes with a ClusterServiceVersion and is out of reach of garbage collection.
+//! Removes objects of a ClusterServiceVersion out of reach of garbage collection.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
@@ -51,8 +51,8 @@ pub(super) async fn on_deletion(csv: &ClusterServiceVersion, ctx: &Ctx) -> Resul
     }
 }
 
-/// Objects of a CRD that is converted by an operator that is gone can be neither read nor deleted. So its CRDs are not converted
-/// any more, unless another version does it from now on.
+/// Objects of a CRD whose conversion webhook is gone can be neither read nor deleted. So the conversion of
+/// its CRDs is disabled, unless another version takes it over.
 async fn stop_converting(csv: &ClusterServiceVersion, ctx: &Ctx) -> Result<(), Error> {
     let mine = converted(csv);
     if mine.is_empty() {

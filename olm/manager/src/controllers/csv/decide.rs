@@ -1,8 +1,8 @@
-//! Phase, reason and action of a ClusterServiceVersion: pure. Phases and reasons are upstream's.
+//! Phase, reason and action of a ClusterServiceVersion. Pure. Phases and reasons are upstream's.
 //!
-//! The phase is worked out from what is there, not from the phase before: no state is terminal, and a process that
-//! was killed anywhere comes to the same answer. Where upstream passes through several phases without waiting, so do the
-//! conditions in the status (see `status`); the object itself goes there in one step.
+//! The phase is derived from the observed state, not from the previous phase: no state is terminal, and a
+//! restarted process reaches the same result. Where upstream passes through several phases without waiting,
+//! the conditions in the status record them (see `status`); the object itself changes in one step.
 
 use jiff::SignedDuration;
 use kube::ResourceExt;
@@ -15,7 +15,8 @@ use super::{
     requirements::{requirements, unmet},
 };
 
-/// How long an installation takes before it is reported as failed. Only the report changes: it goes on.
+/// How long an installation takes before it is reported as failed. Only the report changes: the installation
+/// continues.
 pub(super) const INSTALL_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
 
 const SUCCEEDED: &str = "install strategy completed with no errors";
@@ -33,9 +34,9 @@ pub(super) struct Decision {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Act {
     Nothing,
-    /// Apply what the Deployments need, and the Deployments.
+    /// Apply the Deployments and their requirements.
     Install,
-    /// Switch webhooks and APIServices on: the Deployments are available.
+    /// Enable webhooks and APIServices: the Deployments are available.
     Serve,
     /// Delete its Deployments: another operator has the API.
     Stop,
@@ -43,7 +44,7 @@ pub(super) enum Act {
     Delete,
 }
 
-/// What is decided, before the requirements are put beside it.
+/// A decision without the requirements.
 type Verdict = (CsvPhase, &'static str, String, Act);
 
 pub(super) fn decide(observed: &Observed<'_>) -> Decision {
@@ -58,8 +59,8 @@ pub(super) fn decide(observed: &Observed<'_>) -> Decision {
     Decision { phase, reason, message, requirements, act }
 }
 
-/// First: a newer version takes over, unless the operator asks to be left alone. A version that failed is superseded as
-/// any other: upstream does so only with the group's `upgradeStrategy: TechPreviewUnsafeFailForward`.
+/// First: a newer version replaces it, unless the operator is not upgradeable. A failed version is superseded
+/// like any other: upstream does so only with the group's `upgradeStrategy: TechPreviewUnsafeFailForward`.
 fn replaced(observed: &Observed<'_>) -> Option<Verdict> {
     let successor = observed.successor.as_ref()?;
     let (before, _) = observed.before();
@@ -67,7 +68,7 @@ fn replaced(observed: &Observed<'_>) -> Option<Verdict> {
         return None;
     }
     let next = &successor.name;
-    // Oldest first: a version goes only after the one that it replaced.
+    // Oldest first: a version is deleted only after the one that it replaced.
     Some(if successor.runs && observed.predecessor.is_none() {
         let message = format!(
             "has been replaced by a newer ClusterServiceVersion that has successfully installed: {next}"
@@ -126,7 +127,7 @@ fn misplaced(observed: &Observed<'_>) -> Option<Verdict> {
     })
 }
 
-/// The stable word for a version that cannot be rendered.
+/// The stable word for a version that fails to render.
 fn reason_of(error: &RenderError) -> &'static str {
     match error {
         RenderError::InstallMode { .. } => "UnsupportedOperatorGroup",
@@ -141,7 +142,7 @@ fn repeated_install_mode(observed: &Observed<'_>) -> Option<InstallModeType> {
     known.clone().find(|mode| known.clone().filter(|other| other == mode).count() > 1)
 }
 
-/// Third: whether others provide what it provides: two operators must not work on the same objects.
+/// Third: whether others provide the same APIs: two operators must not manage the same objects.
 fn contested(observed: &Observed<'_>) -> Option<Verdict> {
     if let Some(rival) = observed.rivals.iter().find(|r| r.same_namespace) {
         let message = format!(
@@ -181,14 +182,14 @@ fn contested(observed: &Observed<'_>) -> Option<Verdict> {
     Some((CsvPhase::Failed, "CannotModifyStaticOperatorGroupProvidedAPIs", message, Act::Nothing))
 }
 
-/// Fourth: what it needs.
+/// Fourth: its requirements.
 fn lacking(observed: &Observed<'_>, requirements: &[RequirementStatus]) -> Option<Verdict> {
     let unmet = unmet(requirements);
     if unmet.is_empty() {
         return None;
     }
     let message = format!("requirements not met: {}", unmet.join("; "));
-    // What ran and lost something has failed, until it has it again.
+    // A running version that lost a requirement is failed until it is met again.
     let (before, reason) = observed.before();
     let lost =
         before == CsvPhase::Succeeded || (before == CsvPhase::Failed && reason == "RequirementsNotMet");
@@ -196,7 +197,7 @@ fn lacking(observed: &Observed<'_>, requirements: &[RequirementStatus]) -> Optio
     Some((phase, "RequirementsNotMet", message, Act::Nothing))
 }
 
-/// Fifth: the version before steps aside first.
+/// Fifth: the previous version yields first.
 fn waits_for_predecessor(observed: &Observed<'_>) -> Option<Verdict> {
     let (old, phase) = observed.predecessor.as_ref()?;
     if matches!(phase, CsvPhase::Replacing | CsvPhase::Deleting) {
@@ -209,7 +210,7 @@ fn waits_for_predecessor(observed: &Observed<'_>) -> Option<Verdict> {
     Some((CsvPhase::Pending, reason, message, Act::Nothing))
 }
 
-/// Last: what it runs.
+/// Last: its workload.
 fn running(observed: &Observed<'_>) -> Verdict {
     let serving = &observed.serving;
     let deployments = observed.desired.as_ref().map(|d| d.deployments.as_slice()).unwrap_or_default();
@@ -220,7 +221,7 @@ fn running(observed: &Observed<'_>) -> Verdict {
     let ran = before == CsvPhase::Succeeded;
 
     if let Some(broken) = &serving.broken {
-        // Said, and mended in the same pass.
+        // Reported, and fixed in the same pass.
         return if ran || (before, reason_before) == (CsvPhase::Failed, "APIServiceResourceIssue") {
             (CsvPhase::Failed, "APIServiceResourceIssue", broken.clone(), Act::Install)
         } else {
@@ -228,19 +229,19 @@ fn running(observed: &Observed<'_>) -> Verdict {
         };
     }
     if let Some(rotate) = &serving.rotate {
-        // Old and new certificates overlap, so that nothing stops: what runs goes on running.
+        // Old and new certificates overlap, so that the version keeps running.
         return if ran && serves {
             (CsvPhase::Succeeded, "InstallSucceeded", SUCCEEDED.into(), Act::Install)
         } else {
             (CsvPhase::Pending, "NeedsCertRotation", rotate.clone(), Act::Install)
         };
     }
-    // Of a version that runs only what somebody changed by hand is put right; it does not stop being installed.
+    // Manual changes to a running version are reverted; it stays installed.
     if ran && serves && drift == Some(Drift::Touched) {
         return (CsvPhase::Succeeded, "InstallSucceeded", SUCCEEDED.into(), Act::Install);
     }
     if drift.is_some() || serving.endpoints_missing.is_some() {
-        // While the last attempt is known to have failed, that is what is said until this one succeeds.
+        // A failure of the last attempt is reported until this one succeeds.
         if before == CsvPhase::Failed && INSTALL_FAILED.contains(&reason_before) {
             let message = observed.csv.status.as_ref().and_then(|s| s.message.clone()).unwrap_or_default();
             let reason =
@@ -257,7 +258,7 @@ fn running(observed: &Observed<'_>) -> Verdict {
     if !ran && !was_ill {
         return waiting(observed, &first.text);
     }
-    // A rollout under way (a restart, a node that is drained) is no illness as long as a pod serves.
+    // A rollout in progress (a restart, a node that is drained) is healthy as long as a pod serves.
     if ran && serves {
         return (
             CsvPhase::Succeeded,
@@ -269,7 +270,7 @@ fn running(observed: &Observed<'_>) -> Verdict {
     failed("ComponentUnhealthy", format!("installing: {}", unhealthy(&troubles)))
 }
 
-/// Reasons of an attempt to install that the API server refused.
+/// Reasons of an installation attempt that the API server refused.
 pub(super) const INSTALL_FAILED: [&str; 2] = ["InstallComponentFailed", "InstallComponentFailedNoRetry"];
 
 fn act_on(registration: bool) -> Act {
@@ -292,14 +293,15 @@ fn registered(observed: &Observed<'_>) -> Verdict {
             let (phase, reason, message, _) = waiting(observed, missing);
             (phase, reason, message, Act::Serve)
         }
-        // An APIService that does not answer for a moment (a pod moves) is no illness; its Deployment is looked after.
+        // A short unavailability of an APIService (a pod moves) is not a failure; its Deployment is
+        // monitored.
         (None, Some(_)) if ran => done(Act::Nothing),
         (None, Some(waits)) => waiting(observed, waits),
         (None, None) => done(Act::Nothing),
     }
 }
 
-/// Not there yet; after the deadline that is reported as a failure, and waited for all the same.
+/// Not there yet; after the deadline that is reported as a failure, and still awaited.
 fn waiting(observed: &Observed<'_>, what: &str) -> Verdict {
     let status = observed.csv.status.as_ref();
     let since =

@@ -1,4 +1,4 @@
-//! What is known about a ClusterServiceVersion when its phase is decided: values alone, no client.
+//! The observed state of a ClusterServiceVersion on which its phase is decided: values without a client.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -28,15 +28,15 @@ pub(super) struct Observed<'a> {
     pub(super) successor: Option<Successor>,
     /// The version that this one replaces, with its phase.
     pub(super) predecessor: Option<(String, CsvPhase)>,
-    /// What the operator says about being replaced.
+    /// The operator's `Upgradeable` condition.
     pub(super) upgradeable: Result<(), String>,
-    /// What the predecessor says about being replaced.
+    /// The predecessor's `Upgradeable` condition.
     pub(super) predecessor_upgradeable: Result<(), String>,
-    /// Who else provides what it provides.
+    /// Other providers of its APIs.
     pub(super) rivals: Vec<Rival>,
     pub(super) needs: Needs,
     pub(super) desired: Result<Desired, Refused>,
-    /// Live Deployments of the names that it wants, and others that carry its labels.
+    /// Live Deployments with the desired names, and others that carry its labels.
     pub(super) deployments: BTreeMap<String, Workload>,
     /// Deployments as they were last applied.
     pub(super) applied: Vec<AppliedDeployment>,
@@ -63,14 +63,14 @@ pub(super) struct Rival {
     pub(super) same_namespace: bool,
 }
 
-/// What the version needs, as far as it is on the cluster.
+/// The live state of the version's requirements.
 #[derive(Debug, Default)]
 pub(super) struct Needs {
-    /// Version of the cluster; looked at only where `minKubeVersion` is set.
+    /// Version of the cluster; read only where `minKubeVersion` is set.
     pub(super) kube_version: Option<String>,
     pub(super) crds: BTreeMap<String, Option<Arc<CustomResourceDefinition>>>,
     pub(super) accounts: BTreeMap<String, Account>,
-    /// Required APIServices by name: whether they are there and available.
+    /// Required APIServices by name: whether they exist and are available.
     pub(super) api_services: BTreeMap<String, ApiService>,
     /// Built-in APIs by position in `spec.nativeAPIs`: whether they are served.
     pub(super) native: Vec<bool>,
@@ -88,7 +88,7 @@ pub(super) enum ApiService {
 pub(super) struct Account {
     /// `None` when it does not exist.
     pub(super) uid: Option<String>,
-    /// Another live ClusterServiceVersion that alone owns it.
+    /// Another live ClusterServiceVersion that is its only owner.
     pub(super) owner: Option<String>,
     /// Its rules, in the order of the CSV.
     pub(super) rules: Vec<WantedRule>,
@@ -98,13 +98,13 @@ pub(super) struct Account {
 #[derive(Debug, Clone)]
 pub(super) struct WantedRule {
     pub(super) cluster: bool,
-    /// As the CSV has it.
+    /// As in the CSV.
     pub(super) rule: Value,
-    /// What of it the account lacks, with the namespace.
+    /// The parts of it that the account lacks, with the namespace.
     pub(super) missing: Vec<(Option<String>, Rule)>,
 }
 
-/// What the version runs.
+/// The desired workload of the version.
 #[derive(Debug, Clone)]
 pub(super) struct Desired {
     pub(super) targets: Targets,
@@ -112,7 +112,7 @@ pub(super) struct Desired {
     pub(super) deployments: Vec<Value>,
 }
 
-/// Why nothing can be run of the version as it is.
+/// Why the version has no workload.
 #[derive(Debug)]
 pub(super) enum Refused {
     /// The group selects no namespace.
@@ -127,35 +127,35 @@ pub(super) enum Refused {
     },
 }
 
-/// Webhooks, APIServices and their certificates, as far as the phase depends on them. The default is a version that
-/// has none.
+/// Webhooks, APIServices and their certificates, as far as the phase depends on them. The default is a
+/// version that has none.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct ServingFacts {
-    /// An APIService that it wants to serve belongs to somebody else.
+    /// An APIService that it declares is served by another owner.
     pub(super) conflict: Option<String>,
     /// APIServices that it owns, as requirements.
     pub(super) requirements: Vec<RequirementStatus>,
-    /// A Service, Secret or right that must be there before the Deployments is absent or differs.
+    /// A Service, Secret or right that must precede the Deployments is absent or differs.
     pub(super) endpoints_missing: Option<String>,
-    /// A certificate or the Secret with it is wrong.
+    /// A certificate or its Secret is invalid.
     pub(super) broken: Option<String>,
-    /// Certificates must be made anew soon.
+    /// Certificates are due for renewal.
     pub(super) rotate: Option<String>,
     /// A webhook, APIService or role that follows the Deployments is absent or differs.
     pub(super) registration_missing: Option<String>,
     /// An APIService does not answer yet.
     pub(super) waiting: Option<String>,
-    /// When certificates were made, and when they will be made again.
+    /// When certificates were made, and when they will be renewed.
     pub(super) dates: Option<(Time, Time)>,
 }
 
 impl Observed<'_> {
-    /// What the version watches, where it may run at all.
+    /// The namespaces that the version watches, where it may run at all.
     pub(super) fn targets(&self) -> Option<&Targets> {
         if self.groups.len() == 1 { self.desired.as_ref().ok().map(|d| &d.targets) } else { None }
     }
 
-    /// As it is after Deployments were applied.
+    /// The state after Deployments were applied.
     pub(super) fn with_applied(mut self, fresh: Vec<(String, Workload)>) -> Self {
         for (name, deployment) in fresh {
             let Some(generation) = deployment.generation else { continue };
@@ -174,7 +174,7 @@ impl Observed<'_> {
         (status.map(|s| s.phase).unwrap_or_default(), reason)
     }
 
-    /// The Deployments that have to be applied, and whether each is there.
+    /// The Deployments that have to be applied, and whether each exists.
     pub(super) fn to_apply(&self) -> impl Iterator<Item = (&Value, bool)> {
         let desired = self.desired.as_ref().map(|d| d.deployments.as_slice()).unwrap_or_default();
         desired.iter().filter_map(|deployment| {
@@ -183,7 +183,6 @@ impl Observed<'_> {
         })
     }
 
-    /// Names of the Deployments that it runs.
     pub(super) fn names(&self) -> Vec<&str> {
         let desired = self.desired.as_ref().map(|d| d.deployments.as_slice()).unwrap_or_default();
         desired.iter().filter_map(name_of).collect()
@@ -210,31 +209,31 @@ impl Observed<'_> {
         let hash = desired["metadata"]["labels"][names::LABEL_DEPLOYMENT_SPEC_HASH].as_str();
         let there = live.hash.as_deref();
         if there != hash {
-            // A hash of OLM's says nothing about what is different: what it runs is taken over, not installed again.
+            // A hash of OLM does not show what differs: the workload is adopted, not installed again.
             return Some(if there.is_some_and(hashed_by_olm) { Drift::Touched } else { Drift::Changed });
         }
         if !live.is_owned_by(self.csv.metadata.uid.as_deref()) {
             return Some(Drift::Changed);
         }
         let applied = self.applied.iter().find(|a| a.uid == *live.uid);
-        // Whoever changes the spec of a Deployment moves its generation on.
+        // A change of a Deployment's spec increments its generation.
         let untouched = applied.is_some_and(|a| Some(a.generation) == live.generation);
         if untouched { None } else { Some(Drift::Touched) }
     }
 }
 
-/// OLM writes its hashes with all letters and digits; ours are 32 digits of hex.
+/// OLM's hashes use all letters and digits; ours are 32 hex digits.
 fn hashed_by_olm(hash: &str) -> bool {
     let ours = hash.len() == 32 && hash.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
     !ours && !hash.is_empty() && hash.bytes().all(|b| b.is_ascii_alphanumeric())
 }
 
-/// Why a Deployment is not what it should be.
+/// Why a Deployment differs from the desired one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Drift {
-    /// Somebody else changed it, or may have.
+    /// It was changed by another writer, or may have been.
     Touched,
-    /// The version says something else than when it was applied, or another version had it.
+    /// The version changed since it was applied, or another version owned it.
     Changed,
     Absent,
 }

@@ -1,16 +1,16 @@
-//! What keeps a version's Deployments from being rolled out: pure.
+//! What blocks the rollout of a version's Deployments. Pure.
 
 use super::{facts::Observed, workload::Workload};
 
 pub(super) struct Trouble {
     pub(super) text: String,
-    /// Pods serve all the same.
+    /// Pods serve nevertheless.
     pub(super) available: bool,
-    /// The deadline of the rollout is over. Only reported: it is healthy again when it is.
+    /// The deadline of the rollout has passed. Only reported: it is healthy again once the rollout completes.
     pub(super) stuck: bool,
 }
 
-/// What is wrong with each Deployment, if anything is.
+/// The problem of each Deployment, if any.
 pub(super) fn troubles(observed: &Observed<'_>) -> Vec<Trouble> {
     observed.names().into_iter().filter_map(|name| trouble(observed, name)).collect()
 }

@@ -1,4 +1,4 @@
-//! Putting a version's Deployments on the cluster, with what they need to talk back.
+//! Applies a version's Deployments and their OperatorCondition.
 
 use futures::future;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -19,8 +19,8 @@ use crate::context::{Ctx, Error};
 
 /// Applies everything that differs; returns the Deployments that were applied.
 ///
-/// The owner reference goes along: a Deployment of the same name is handed over from the version before in the same
-/// write, so that garbage collection never takes it.
+/// The owner reference is part of the write: a Deployment of the same name passes from the previous version
+/// in one write, so that garbage collection never deletes it.
 pub(super) async fn apply(observed: &Observed<'_>, ctx: &Ctx) -> Result<Vec<(String, Workload)>, Error> {
     let Ok(desired) = &observed.desired else { return Ok(Vec::new()) };
     // With no more rights than the OperatorGroup grants.
@@ -31,7 +31,8 @@ pub(super) async fn apply(observed: &Observed<'_>, ctx: &Ctx) -> Result<Vec<(Str
     let objects = operator_condition(observed.csv);
     let owned = objects.iter().map(|object| authority::owned(observed.csv, object, ctx));
     let (resources, _) = tokio::try_join!(rights, future::try_join_all(owned))?;
-    // The manager may bind a role that is not there yet, and pods take longer to start than a write: none waits for another.
+    // The manager may bind a missing role, and pods take longer to start than a write: the writes run
+    // concurrently.
     let talks_back = async {
         let writes = objects.iter().map(|object| ctx.resources.apply(object));
         future::try_join_all(writes).await.map_err(Error::from)
@@ -55,7 +56,7 @@ pub(super) async fn apply(observed: &Observed<'_>, ctx: &Ctx) -> Result<Vec<(Str
     Ok(applied)
 }
 
-/// How a failed attempt is reported: reason and message. `None` for what is nobody's fault and may be better in a moment.
+/// Reason and message of a failed attempt; `None` for a failure that may be temporary.
 pub(super) fn refusal(error: &Error) -> Option<(&'static str, String)> {
     let denied = "InstallComponentFailedNoRetry";
     match error {
@@ -95,8 +96,8 @@ pub(super) async fn delete(
     Ok(())
 }
 
-/// The object by which an operator talks back, and the right to write that one object. The manager makes them with its own rights,
-/// whatever the OperatorGroup grants.
+/// The OperatorCondition by which an operator reports to the manager, and the right to write that one object.
+/// The manager makes them with its own rights, whatever the OperatorGroup grants.
 pub(super) fn operator_condition(csv: &ClusterServiceVersion) -> Vec<Value> {
     let name = csv.name_any();
     let namespace = csv.namespace().unwrap_or_default();
@@ -149,8 +150,8 @@ pub(super) fn operator_condition(csv: &ClusterServiceVersion) -> Vec<Value> {
     objects
 }
 
-/// The finalizer, and the annotations and labels that operators and tools read, on ClusterServiceVersions that somebody
-/// applied by hand, whose APIs changed or whose group changed.
+/// Adds the finalizer, and the annotations and labels that operators and tools read, to
+/// ClusterServiceVersions that were applied manually, or whose APIs or group changed.
 pub(super) async fn ensure_metadata(
     csv: &ClusterServiceVersion,
     targets: &Targets,
@@ -181,7 +182,7 @@ pub(super) async fn ensure_metadata(
         "labels": labels,
         "annotations": annotations,
         "finalizers": finalizers,
-        // A merge patch replaces the list of finalizers: only over the list that was read.
+        // A merge patch replaces the list of finalizers, so it is conditional on the list that was read.
         "resourceVersion": csv.resource_version(),
     } });
     let name = csv.name_any();

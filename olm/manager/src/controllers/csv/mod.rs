@@ -1,6 +1,7 @@
-//! ClusterServiceVersion: from requirements to running Deployments, and the hand-over from version to version.
+//! ClusterServiceVersion: from requirements to running Deployments, and the transition between versions.
 //!
-//! [`parts`] is what is known of the cluster beside what all controllers know; [`observe`] reads what matters → [`decide`] says phase and actions (pure) → apply → [`status`] records it.
+//! [`parts`] caches the cluster's objects beyond the shared stores; [`observe`] reads the state → [`decide`]
+//! chooses phase and actions (pure) → apply → [`status`] records it.
 
 pub(crate) mod apis;
 mod authority;
@@ -53,10 +54,10 @@ use serving::Serving;
 
 type Reference = ObjectRef<ClusterServiceVersion>;
 
-/// How long a version that waits for something goes unseen: ServiceAccounts and roles that somebody makes by hand are not
-/// watched.
+/// Poll interval of a pending version: manually created ServiceAccounts and roles are not watched.
 const PENDING: Duration = Duration::from_secs(10);
-/// How long a version that has come to rest goes unseen at the least, though nobody told of anything; at the most, half as long again.
+/// Minimum time between reconciliations of a settled version without an event; the maximum is half as long
+/// again.
 const SELDOM: Duration = Duration::from_secs(6 * 3_600);
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
@@ -67,7 +68,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
         .controller()
         .reconcile_on(wake(parts.owned(), &stores, |touched, stores| match &touched.owner {
             Some(owner) => vec![reference(&owner.namespace, &owner.name)],
-            // It went while the watch was interrupted: whose it was is not known.
+            // Deleted while the watch was interrupted: its owner is unknown.
             None if touched.namespace.is_empty() => stores.versions.references(),
             None => stores.versions.references_in(&touched.namespace),
         }))
@@ -76,7 +77,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
             named.extend(touched.owner.as_ref().map(|owner| reference(&owner.namespace, &owner.name)));
             named
         }))
-        // Versions before and after, and those that provide the same.
+        // Versions before and after, and those that provide the same APIs.
         .reconcile_on(stores.versions.wakes({
             let (stores, memory) = (Arc::clone(&stores), Arc::clone(&memory));
             move |csv: &ClusterServiceVersion| {
@@ -94,7 +95,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
             names.map(|name| reference(&namespace, name)).collect::<Vec<_>>()
         }))
         .reconcile_on(stores.subscriptions.wakes(|subscription: &Subscription| {
-            // Its configuration goes into the Deployments of what it has installed.
+            // Its configuration is part of the Deployments of its version.
             let namespace = subscription.namespace().unwrap_or_default();
             let installed = subscription.status.as_ref().and_then(|s| s.installed_csv.as_ref());
             installed.map(|name| reference(&namespace, name))
@@ -129,7 +130,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     .await;
 }
 
-/// Whom something wakes that happened to what versions are made of.
+/// Maps changes of parts to the versions to wake.
 fn wake(
     touched: impl Stream<Item = Touched> + Send + 'static,
     stores: &Arc<Stores>,
@@ -184,7 +185,7 @@ async fn reconcile(
         }
         install::ensure_metadata(&csv, targets, &ctx).await?;
     }
-    // What a group provides does not wait for what becomes of the version, nor the version for that.
+    // The APIs of a group and the state of the version are independent of each other.
     let groups = observed.groups.clone();
     let provides = async {
         match groups.as_slice() {
@@ -196,7 +197,7 @@ async fn reconcile(
     provided.and(action)
 }
 
-/// Does what the observed state asks for.
+/// Performs the action for the observed state.
 async fn act(
     csv: &ClusterServiceVersion,
     observed: Observed<'_>,
@@ -229,7 +230,7 @@ async fn act(
                 ctx.client.clone(),
                 &csv.namespace().unwrap_or_default(),
             );
-            // Not another one that was made of that name.
+            // A recreated version of the same name is not deleted.
             let this = Preconditions { uid: csv.metadata.uid.clone(), resource_version: None };
             return match api.delete(&name, &DeleteParams::default().preconditions(this)).await {
                 Ok(_) => Ok(Action::await_change()),
@@ -239,7 +240,7 @@ async fn act(
         }
     }
     if decision.phase == CsvPhase::Succeeded {
-        // What the version no longer describes goes when what it describes runs.
+        // Objects that the version no longer describes are deleted once the described ones run.
         let group = observed.groups.first().map(AsRef::as_ref);
         if let Err(error) = install::delete(csv, &observed.orphans(), group, ctx).await {
             return refused(csv, csv, decision, error, ctx).await;
@@ -248,8 +249,8 @@ async fn act(
     say(csv, &decision, &observed, memory, ctx).await
 }
 
-/// Puts the version on the cluster and reports how that went: once, when it is known. A process that is killed before finds in
-/// the objects themselves how far it came.
+/// Installs the version and reports the result once. An interrupted installation is visible in the objects
+/// themselves.
 async fn install(
     mut observed: Observed<'_>,
     mut serving: Serving,
@@ -259,7 +260,7 @@ async fn install(
 ) -> Result<Action, Error> {
     let live = observed.csv;
     let mut csv = live.clone();
-    // A failure that is on record stays until there is something better to say.
+    // A recorded failure stays until there is a better result.
     if !(decision.phase == CsvPhase::Failed && INSTALL_FAILED.contains(&decision.reason)) {
         csv.status = Some(status::status(&csv, &decision, Timestamp::now()));
     }
@@ -267,7 +268,7 @@ async fn install(
         Ok(applied) => applied,
         Err(error) => return refused(live, &csv, decision, error, ctx).await,
     };
-    // Applying may be all there was to do; then it is known right away.
+    // Applying may complete the installation; then that is reported at once.
     let observed = Observed { csv: &csv, ..observed.with_applied(applied) };
     let after = decide::decide(&observed);
     if after.act == Act::Serve {
@@ -276,7 +277,7 @@ async fn install(
     say(live, &after, &observed, memory, ctx).await
 }
 
-/// What the Deployments need, and the Deployments.
+/// Applies the Deployments and their requirements.
 async fn put(
     observed: &mut Observed<'_>,
     serving: &mut Serving,
@@ -294,7 +295,7 @@ async fn put(
     install::apply(observed, ctx).await
 }
 
-/// The Deployments serve: the API server and users are told. `live` is the version as it is on record.
+/// The Deployments serve: configures the API server and the users' roles. `live` is the recorded version.
 async fn serve(
     live: &ClusterServiceVersion,
     observed: Observed<'_>,
@@ -320,7 +321,7 @@ async fn serve(
     say(live, &after, &observed, memory, ctx).await
 }
 
-/// Puts on record how the version stands, where that is not about to change; `live` is the version as it is on record.
+/// Records the state of the version, unless it is about to change; `live` is the recorded version.
 async fn say(
     live: &ClusterServiceVersion,
     decision: &Decision,
@@ -336,7 +337,7 @@ async fn say(
     Ok(requeue(decision, observed))
 }
 
-/// Says what the API server refused; it is tried again with back-off, for ever.
+/// Reports a refusal of the API server; the action is retried with back-off, without limit.
 async fn refused(
     live: &ClusterServiceVersion,
     csv: &ClusterServiceVersion,
@@ -351,7 +352,7 @@ async fn refused(
     Err(error)
 }
 
-/// When to look again without being told.
+/// When to reconcile without an event.
 fn requeue(decision: &Decision, observed: &Observed<'_>) -> Action {
     let csv = observed.csv;
     match decision.phase {
@@ -367,7 +368,7 @@ fn requeue(decision: &Decision, observed: &Observed<'_>) -> Action {
             let left = Duration::try_from(left).unwrap_or_default();
             Action::requeue(left.saturating_add(Duration::from_secs(1)).min(SAFETY_NET))
         }
-        // The manager may not read Secrets, so it may not watch them either.
+        // The manager may not read Secrets, so it does not watch them either.
         _ if observed.serving.dates.is_some() => Action::requeue(SAFETY_NET),
         _ => {
             let mut hasher = DefaultHasher::new();
@@ -378,7 +379,7 @@ fn requeue(decision: &Decision, observed: &Observed<'_>) -> Action {
     }
 }
 
-/// Writes the status when it is news, and tells it.
+/// Writes a changed status and records an event.
 async fn record(
     csv: &ClusterServiceVersion,
     new: &olm_api::ClusterServiceVersionStatus,
@@ -404,12 +405,12 @@ async fn record(
     Ok(())
 }
 
-/// Reason of the event that an installation begins.
+/// Reason of the event at the start of an installation.
 const BEGUN: &str = "AllRequirementsMet";
 
-/// Upstream has the reason `InstallSucceeded` twice: for objects that were applied and for an operator that runs. Events of
-/// one reason are counted together under the text of the first, so the first gets the reason of the phase just before
-/// it, which is what users wait for.
+/// Upstream has the reason `InstallSucceeded` twice: for applied objects and for a running operator. Events
+/// of one reason are counted together under the text of the first, so the first gets the reason of the phase
+/// just before it, which is what users wait for.
 fn event_reason(status: &olm_api::ClusterServiceVersionStatus) -> &str {
     match (status.phase, status.reason.as_deref()) {
         (CsvPhase::Installing, Some("InstallSucceeded")) => BEGUN,

@@ -1,4 +1,4 @@
-//! What matters to a ClusterServiceVersion: what the controllers know already, and, by name, what they do not.
+//! Observes the state of a ClusterServiceVersion: from the stores, and by name what they do not have.
 
 use std::{
     borrow::Borrow,
@@ -43,15 +43,15 @@ use crate::{
     stores::Stores,
 };
 
-/// A cluster is upgraded now and then.
+/// Clusters are upgraded rarely.
 const VERSION_KEPT: Duration = Duration::from_secs(600);
 
-/// What this controller remembers beside the API server.
+/// The state of this controller outside the API server.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     providers: Mutex<Providers>,
     version: tokio::sync::Mutex<Option<(Instant, String)>>,
-    /// Roles of users that are as they should be.
+    /// Users' roles that are up to date.
     pub(super) roles: Known,
     pub(super) passing: Passing,
 }
@@ -61,7 +61,7 @@ impl Memory {
         self.providers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in all versions, once: the watch that keeps the index current may still be on its way through them.
+    /// Indexes all versions, once: the watch that keeps the index current may not have delivered all of them.
     pub(super) fn seed(&self, stores: &Stores) {
         let mut providers = self.providers();
         if !std::mem::replace(&mut providers.seeded, true) {
@@ -81,7 +81,7 @@ impl Memory {
     }
 }
 
-/// What is read, and what else was found on the way.
+/// The observed state, and further results.
 pub(super) struct Seen<'a> {
     pub(super) observed: Observed<'a>,
     /// All versions in the namespace.
@@ -102,7 +102,7 @@ pub(super) async fn observe<'a>(
     let csvs = stores.versions.in_namespace(&namespace);
     let mut groups = stores.groups.in_namespace(&namespace);
     if groups.is_empty() {
-        // It may have been made a moment ago, with the version.
+        // It may have been created just now, with the version.
         let live = Api::<OperatorGroup>::namespaced(ctx.client.clone(), &namespace);
         let live = live.list(&ListParams::default()).await;
         let live = live.map_err(Error::kube(format!("list OperatorGroups in {namespace}")))?;
@@ -166,13 +166,14 @@ fn next<'a>(name: &str, csvs: &'a [impl Borrow<ClusterServiceVersion>]) -> Optio
     })
 }
 
-/// Whether a version that names another in `replaces` comes after it. After a rollback each names the other: then it is the
-/// one that was made later.
+/// Whether a version that names another in `replaces` supersedes it. After a rollback each names the other:
+/// then the one that was created later does.
 fn supersedes(new: &ClusterServiceVersion, old: &ClusterServiceVersion) -> bool {
     if old.spec.replaces.is_none() || old.spec.replaces != new.metadata.name {
         return true;
     }
-    // Times are whole seconds; of the same one, what is on its way out is older than what runs, and that older than what comes.
+    // Times are whole seconds; with equal ones, a version that is being replaced is older than a running one,
+    // and that is older than a new one.
     let rank = |csv: &ClusterServiceVersion| match phase(csv) {
         CsvPhase::Deleting => 0,
         CsvPhase::Replacing => 1,
@@ -185,11 +186,11 @@ fn supersedes(new: &ClusterServiceVersion, old: &ClusterServiceVersion) -> bool 
     age(new) > age(old)
 }
 
-/// Pure. The version after this one, and whether the chain ends in one that runs.
+/// The version after this one, and whether the chain ends in one that runs. Pure.
 pub(super) fn successor(name: &str, csvs: &[impl Borrow<ClusterServiceVersion>]) -> Option<Successor> {
     let first = next(name, csvs)?;
     let (mut last, mut seen) = (first, BTreeSet::from([name.to_owned()]));
-    // A chain that bites its tail has no end.
+    // A cyclic chain has no end.
     while seen.insert(last.name_any())
         && let Some(following) = next(&last.name_any(), csvs)
     {
@@ -199,7 +200,7 @@ pub(super) fn successor(name: &str, csvs: &[impl Borrow<ClusterServiceVersion>])
     Some(Successor { name: first.name_any(), runs: !circle && phase(last) == CsvPhase::Succeeded })
 }
 
-/// Pure. The version before this one; one that names itself has none.
+/// The version before this one; one that names itself has none. Pure.
 pub(super) fn predecessor(
     csv: &ClusterServiceVersion,
     csvs: &[impl Borrow<ClusterServiceVersion>],
@@ -210,7 +211,7 @@ pub(super) fn predecessor(
     Some((name.to_owned(), phase(old)))
 }
 
-/// The Deployments of the version, what its permissions become, and what the API server calls.
+/// The Deployments of the version, its rights, and the endpoints that the API server calls.
 fn render(
     csv: &ClusterServiceVersion,
     groups: &[Arc<OperatorGroup>],
@@ -266,8 +267,8 @@ fn reserved_object(
     })
 }
 
-/// The Subscription that a version is installed for: the one that names it, or else one whose package its label names, as of a
-/// version that another has replaced.
+/// The Subscription that a version is installed for: the one that names it, or else one whose package its
+/// label names, as for a version that another has replaced.
 pub(super) fn subscription_of<'a>(
     csv: &ClusterServiceVersion,
     subscriptions: &'a [Arc<Subscription>],
@@ -314,8 +315,8 @@ async fn needs(
     Ok(Needs { kube_version, crds, accounts, api_services, native })
 }
 
-/// Whether a plan that is carried out is still making what a version needs, and nothing is on record of the version yet. What holds
-/// the plan up longer than a moment is: then the version is looked at as if there were no plan.
+/// Whether a plan in progress is still making the requirements of a version without a status. A plan that is
+/// held back for longer than a moment does not count.
 fn is_coming(csv: &ClusterServiceVersion, stores: &Stores) -> bool {
     let made_by = |plan: &InstallPlan| {
         let phase = plan.status.as_ref().map(|status| status.phase).unwrap_or_default();
@@ -353,7 +354,7 @@ async fn accounts(csv: &ClusterServiceVersion, ctx: &Ctx) -> Result<BTreeMap<Str
         }
         let found = match ctx.parts.accounts.get(&namespace, name) {
             Some(known) => Some(known),
-            // One that somebody made by hand has no labels.
+            // A manually created one has no labels.
             None => {
                 let found = api.get_metadata_opt(name).await;
                 found
@@ -372,7 +373,7 @@ async fn accounts(csv: &ClusterServiceVersion, ctx: &Ctx) -> Result<BTreeMap<Str
     Ok(out)
 }
 
-/// A ClusterServiceVersion that owns the account while neither this one nor what it replaces does.
+/// A ClusterServiceVersion that owns the account while neither this one nor the one that it replaces does.
 fn other_owner(csv: &ClusterServiceVersion, account: &AccountSeen) -> Option<String> {
     let (uid, before) = (csv.metadata.uid.as_deref(), csv.spec.replaces.as_deref());
     let ours = |(owner, name): &(Box<str>, Box<str>)| Some(&**owner) == uid || Some(&**name) == before;
@@ -402,7 +403,7 @@ async fn native(csv: &ClusterServiceVersion, ctx: &Ctx) -> Result<Vec<bool>, Err
     Ok(out)
 }
 
-/// What carries the labels of the version, and what has the name of something that it wants.
+/// Deployments with the labels of the version, and those with a desired name.
 async fn deployments(
     csv: &ClusterServiceVersion,
     desired: Option<&Desired>,
@@ -419,7 +420,7 @@ async fn deployments(
         if out.contains_key(name) {
             continue;
         }
-        // One that somebody else made has no labels.
+        // One of another creator has no labels.
         let found = api.get_opt(name).await.map_err(Error::kube(format!("get Deployment {name}")))?;
         out.extend(found.map(|found| (name.to_owned(), Workload::of(&found))));
     }
@@ -446,17 +447,18 @@ mod tests {
             let csv = serde_json::from_value(json!({ "metadata": metadata, "spec": {} })).unwrap();
             subscription_of(&csv, all).map(|found| found.metadata.name.clone().unwrap())
         };
-        // given two Subscriptions of the package of which the later one has the versions, and one of another package
+        // given two Subscriptions of the package of which the later one has the versions, and one of another
+        // package
         let status = json!({ "installedCSV": "etcd.v1", "currentCSV": "etcd.v2" });
         let all = [
             subscription("other", "other", Value::Null),
             subscription("first", "etcd", Value::Null),
             subscription("second", "etcd", status),
         ];
-        // then what is installed and what is on its way are of the one that says so
+        // then installed and pending versions belong to the one that names them
         assert_eq!(of("etcd.v1", &all).as_deref(), Some("second"));
         assert_eq!(of("etcd.v2", &all).as_deref(), Some("second"));
-        // and what nobody names is of its package's, or nobody's
+        // and a version that none names belongs to its package's, or to none
         assert_eq!(of("etcd.v0", &all).as_deref(), Some("first"));
         assert_eq!(of("etcd.v0", &all[..1]), None);
     }

@@ -1,8 +1,8 @@
-//! What ClusterServiceVersions are made of and need on the cluster, kept as little as it matters, so that a look at a version that
-//! runs asks the API server nothing.
+//! The parts and requirements of ClusterServiceVersions, cached in reduced form, so that reconciling a
+//! running version makes no request to the API server.
 //!
-//! What is here may be older than the cluster for a moment. So what is there is believed, and hearing that it changed wakes the
-//! version; what is not there is asked for.
+//! The cache may lag behind the cluster. So an existing object is trusted, and its changes wake the version;
+//! a missing one is read live.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -37,9 +37,10 @@ use crate::{
     controllers::ledger::{Ledger, Touched, components},
 };
 
-/// Versions that went in an orderly way and are remembered: more than go at a time. One that is forgotten is looked after in vain.
+/// Number of recently cleaned-up versions that are kept: more than are deleted at a time. A version beyond it
+/// causes a needless search.
 const REMEMBERED: usize = 1_024;
-/// Objects of one page of a list: a page is held whole until it is read.
+/// Page size of a list: a page is held in memory until it is read.
 const PAGE: u32 = 500;
 
 /// A ServiceAccount.
@@ -67,13 +68,13 @@ struct DefinitionSeen {
     components: Box<[String]>,
 }
 
-/// The rules of a role. Roles of one operator in many namespaces have the same, and share them.
+/// The rules of a role. Roles of one operator in many namespaces share equal rules.
 pub(super) type Rules = Arc<Vec<Rule>>;
 
 #[derive(Debug, Clone, PartialEq)]
 struct ClusterRoleSeen {
     rules: Rules,
-    /// Labels and aggregation of one that belongs to an OperatorGroup.
+    /// Labels and aggregation of a role of an OperatorGroup.
     aggregates: Option<Arc<Value>>,
 }
 
@@ -85,7 +86,7 @@ impl ClusterRoleSeen {
                 json!({ "metadata": { "labels": role.labels() }, "aggregationRule": role.aggregation_rule }),
             )
         });
-        // What Kubernetes adds up for it is nobody's business here.
+        // Rules that Kubernetes aggregates are not needed here.
         let rules = if of_group { Rules::default() } else { rules };
         Self { rules, aggregates }
     }
@@ -101,20 +102,21 @@ pub(crate) struct Parts {
     cluster_bindings: Ledger<()>,
     definitions: Ledger<DefinitionSeen>,
     api_services: Ledger<(ApiService, Box<str>)>,
-    /// Of these it matters only that something happened to them.
+    /// Only their changes are used, as triggers.
     services: Ledger<Box<str>>,
     validating: Ledger<Box<str>>,
     mutating: Ledger<Box<str>>,
     /// CustomResourceDefinitions that were read.
     read: Mutex<HashMap<String, Arc<CustomResourceDefinition>>>,
-    /// What mattered of them when versions were last told.
+    /// Their relevant content when versions were last woken.
     told: Mutex<HashMap<String, Value>>,
     rules: Mutex<HashMap<u64, Weak<Vec<Rule>>>>,
     cleaned: Mutex<VecDeque<Box<str>>>,
 }
 
 impl Parts {
-    /// What keeps each of them current, for as long as it is polled. To read a page of a list is work of its own: each is for a task.
+    /// The watches that keep the parts current while they are polled. Reading a page of a list takes time:
+    /// each belongs in its own task.
     pub(crate) fn feeds(self: &Arc<Self>, client: &Client) -> Vec<BoxFuture<'static, ()>> {
         let managed = || labelled(&format!("{}=true,{}", names::LABEL_MANAGED, names::LABEL_OWNER));
         let owned = || labelled(names::LABEL_OWNER);
@@ -201,7 +203,7 @@ impl Parts {
         async move { ledger(&parts).follow(events, |object| read(&parts, object)).await }.boxed()
     }
 
-    /// Returns when the cluster has been seen once.
+    /// Returns when the cluster has been read once.
     pub(crate) async fn filled(&self) {
         tokio::join!(
             self.deployments.filled(),
@@ -218,8 +220,8 @@ impl Parts {
         );
     }
 
-    /// Whom the labels of roles and bindings named as an owner out of reach of garbage collection when they were seen first. To be asked
-    /// for once, after [`Self::filled`].
+    /// The owners out of reach of garbage collection that labels of roles and bindings named in the first
+    /// lists. Available once, after [`Self::filled`].
     pub(crate) fn far_owners(&self) -> BTreeSet<OwnerKey> {
         let mut far = self.roles.far_owners();
         far.append(&mut self.bindings.far_owners());
@@ -228,7 +230,7 @@ impl Parts {
         far
     }
 
-    /// Whatever happens to what versions own, with them in its labels.
+    /// Changes of the objects that versions own, with the owner in their labels.
     pub(crate) fn owned(&self) -> impl Stream<Item = Touched> + Send + 'static + use<> {
         let all: Vec<futures::stream::BoxStream<'static, Touched>> = vec![
             Box::pin(self.deployments.touched()),
@@ -244,7 +246,8 @@ impl Parts {
         stream::select_all(all)
     }
 
-    /// Whatever happens, and matters to them, to what versions name in their spec: CustomResourceDefinitions and APIServices.
+    /// Relevant changes of the objects that versions name in their spec: CustomResourceDefinitions and
+    /// APIServices.
     pub(super) fn named(ctx: &Arc<Ctx>) -> impl Stream<Item = Touched> + Send + 'static + use<> {
         let reader = Arc::clone(ctx);
         let definitions = ctx.parts.definitions.touched().filter_map(move |touched| {
@@ -254,18 +257,18 @@ impl Parts {
         stream::select(definitions.boxed(), ctx.parts.api_services.touched().boxed())
     }
 
-    /// Which Operators each CustomResourceDefinition belongs to.
+    /// The Operators of each CustomResourceDefinition.
     pub(crate) fn memberships(&self) -> Vec<(String, Vec<String>)> {
         let all = self.definitions.within("").into_iter();
         all.map(|(name, seen)| (name, seen.components.into_vec())).filter(|(_, of)| !of.is_empty()).collect()
     }
 
-    /// Whatever happens to CustomResourceDefinitions.
+    /// Changes of CustomResourceDefinitions.
     pub(crate) fn definitions(&self) -> impl Stream<Item = Touched> + Send + 'static + use<> {
         self.definitions.touched()
     }
 
-    /// A CustomResourceDefinition as it is now, without its schemas; read again only when it is another than last time, or was not
+    /// The live CustomResourceDefinition without its schemas; read again only when it has changed, or was not
     /// served yet.
     pub(super) async fn definition(
         &self,
@@ -282,8 +285,8 @@ impl Parts {
         }
     }
 
-    /// Whether something happened to a CustomResourceDefinition that versions look at. Every operator that shares it leaves
-    /// a label on it, which is no work for all the others.
+    /// Whether a relevant field of a CustomResourceDefinition changed. Every operator that shares it adds a
+    /// label, which must not wake all the others.
     async fn is_news(&self, name: &str, ctx: &Ctx) -> bool {
         let before = self.known(name).map(|before| content(&before));
         let now = self.definition(name, ctx).await.ok().flatten().map(|now| content(&now));
@@ -292,7 +295,8 @@ impl Parts {
             Some(now) => told.insert(name.to_owned(), now.clone()),
             None => told.remove(name),
         };
-        // One version may have read it since, which is no news to the others; where nobody has asked for it yet, or nobody knows, it may be.
+        // One version may have read the change already; the others are still to be woken. Unknown content
+        // counts as changed.
         now.is_none() || before != now || last != now
     }
 
@@ -324,12 +328,12 @@ impl Parts {
         Ok(Some(found))
     }
 
-    /// What is known of an APIService.
+    /// The known state of an APIService.
     pub(super) fn api_service(&self, name: &str) -> ApiService {
         self.api_services.get("", name).map_or(ApiService::Absent, |(state, _)| state)
     }
 
-    /// Whether a binding of a version is known to be there.
+    /// Whether a binding of a version is known to exist.
     pub(super) fn has_binding(&self, namespace: Option<&str>, name: &str) -> bool {
         match namespace {
             Some(namespace) => self.bindings.get(namespace, name),
@@ -338,7 +342,7 @@ impl Parts {
         .is_some()
     }
 
-    /// The rules of a role of a version, where it is known to be there.
+    /// The rules of a role of a version, where it is known to exist.
     pub(super) fn rules(&self, namespace: Option<&str>, name: &str) -> Option<Rules> {
         match namespace {
             Some(namespace) => self.roles.get(namespace, name),
@@ -346,14 +350,15 @@ impl Parts {
         }
     }
 
-    /// Takes in the answer to a write.
+    /// Stores the response of a write.
     pub(super) fn wrote(&self, deployment: &Deployment) -> Workload {
         let workload = Workload::of(deployment);
         self.deployments.put(&deployment.metadata, workload.clone());
         workload
     }
 
-    /// Notes that nothing of a version is left out of reach of garbage collection, before it goes.
+    /// Records before the deletion of a version that no object of it is left out of reach of garbage
+    /// collection.
     pub(super) fn cleaned(&self, uid: &str) {
         let mut cleaned = self.cleaned.lock().unwrap_or_else(PoisonError::into_inner);
         cleaned.push_back(uid.into());
@@ -362,17 +367,17 @@ impl Parts {
         }
     }
 
-    /// Whether a version that is gone was seen to leave nothing behind.
+    /// Whether a deleted version is known to have left no objects.
     pub(crate) fn left_nothing(&self, uid: &str) -> bool {
         self.cleaned.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|cleaned| **cleaned == *uid)
     }
 
-    /// A group's ClusterRole, where it is known to be there.
+    /// A group's ClusterRole, where it is known to exist.
     pub(crate) fn group_role(&self, name: &str) -> Option<Arc<Value>> {
         self.cluster_roles.get("", name)?.aggregates
     }
 
-    /// The rules, once for all roles that have the same.
+    /// The rules, shared by all roles with equal ones.
     fn shared<'a>(&self, rules: impl Iterator<Item = &'a PolicyRule>) -> Rules {
         let rules: Vec<Rule> = rules.map(rule).collect();
         let mut hasher = DefaultHasher::new();
@@ -402,7 +407,7 @@ fn rule(rule: &PolicyRule) -> Rule {
     }
 }
 
-/// The rules of a role as it came from the API server.
+/// The rules of a role from the API server.
 pub(super) fn rules_of(role: &Value) -> Rules {
     Arc::new(role["rules"].as_array().into_iter().flatten().map(Rule::of).collect())
 }
@@ -420,7 +425,7 @@ fn is_established(crd: &CustomResourceDefinition) -> bool {
     conditions.into_iter().flatten().any(|c| c.type_ == "Established" && c.status == "True")
 }
 
-/// What versions look at.
+/// The fields that versions depend on.
 fn content(crd: &CustomResourceDefinition) -> Value {
     let versions: Vec<Value> = crd.spec.versions.iter().map(|v| json!([v.name, v.served])).collect();
     let conditions = crd.status.as_ref().and_then(|status| status.conditions.as_ref());

@@ -1,4 +1,4 @@
-//! Versions that have begun to come up, before that is said: most of them run a moment later, and every word is a write.
+//! Delays the report of starting versions: most of them run a moment later, and every report is a write.
 
 use std::{
     collections::HashMap,
@@ -12,14 +12,14 @@ use olm_api::{
     csv::{AppliedDeployment, CsvPhase},
 };
 
-/// How long a phase on the way up may last before it is told. One that is over by then is in the history alone.
+/// How long a starting phase may last before it is reported. A shorter one is in the history alone.
 const PASSING: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 struct Begun {
     phase: CsvPhase,
     at: Instant,
-    /// What the status would have: which Deployments were applied, in which generation.
+    /// The Deployments that were applied, with their generation, for the status.
     applied: Vec<AppliedDeployment>,
 }
 
@@ -28,7 +28,7 @@ struct Begun {
 pub(super) struct Passing(Mutex<HashMap<String, Begun>>);
 
 impl Passing {
-    /// For how long nothing is said of a version that goes to a phase; `None` when it is to be said now.
+    /// How long to delay the report of a phase; `None` reports it now.
     pub(super) fn hold(
         &self,
         csv: &ClusterServiceVersion,
@@ -40,7 +40,7 @@ impl Passing {
         let mut all = self.all();
         let passes = matches!(
             (from, to),
-            // What it needs is made after it, in the same plan.
+            // Its requirements are made after it, by the same plan.
             (CsvPhase::None, CsvPhase::Pending) | (CsvPhase::None | CsvPhase::Pending, CsvPhase::Installing)
         );
         if !passes {
@@ -53,16 +53,17 @@ impl Passing {
             *begun = begin();
         }
         begun.applied = applied.to_vec();
-        // It is kept until the status is written: whoever looks meanwhile has to know what was applied.
+        // The entry is kept until the status is written: reconciliations meanwhile need the applied
+        // Deployments.
         PASSING.checked_sub(begun.at.elapsed()).filter(|left| !left.is_zero())
     }
 
-    /// What was applied of a version and is not in its status yet.
+    /// Applied Deployments of a version that are not in its status yet.
     pub(super) fn applied(&self, csv: &ClusterServiceVersion) -> Option<Vec<AppliedDeployment>> {
         Some(self.all().get(csv.metadata.uid.as_deref()?)?.applied.clone())
     }
 
-    /// The version goes.
+    /// The version is deleted.
     pub(super) fn forget(&self, csv: &ClusterServiceVersion) {
         self.all().remove(csv.metadata.uid.as_deref().unwrap_or_default());
     }
@@ -94,18 +95,18 @@ mod tests {
                 begun.at = Instant::now().checked_sub(PASSING).unwrap();
             }
         };
-        // given a version whose needs are being made
+        // given a version whose requirements are being made
         assert!(passing.hold(&csv(CsvPhase::None), CsvPhase::Pending, &[]).is_some());
         over();
         assert_eq!(passing.hold(&csv(CsvPhase::None), CsvPhase::Pending, &[]), None);
-        // when it begins to come up, that is another moment
+        // when it begins to start, the delay restarts
         assert!(passing.hold(&csv(CsvPhase::Pending), CsvPhase::Installing, &applied).is_some());
-        // and what was applied is known though its status does not say so
+        // and the applied Deployments are known although its status lacks them
         assert_eq!(passing.applied(&csv(CsvPhase::Pending)).as_deref(), Some(applied.as_slice()));
-        // when it is over, it is said
+        // when the delay is over, it is reported
         over();
         assert_eq!(passing.hold(&csv(CsvPhase::Pending), CsvPhase::Installing, &applied), None);
-        // and so is at once whatever else it goes to, and comes from
+        // and every other transition is reported at once
         for (from, to) in [
             (CsvPhase::None, CsvPhase::Succeeded),
             (CsvPhase::None, CsvPhase::Failed),

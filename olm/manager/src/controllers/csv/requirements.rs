@@ -1,4 +1,5 @@
-//! What a version needs, and whether it is there: `status.requirementStatus`, in upstream's words. Pure.
+//! The requirements of a version, and whether they are met: `status.requirementStatus`, in upstream's words.
+//! Pure.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::ResourceExt;
@@ -6,7 +7,7 @@ use olm_api::csv::{CrdDescription, DependentStatus, RequirementState, Requiremen
 
 use super::facts::{Account, ApiService, Observed, WantedRule};
 
-/// Requirements with a longer list of rules are told by the rules that are missing.
+/// Requirements with a longer list of rules list only the missing ones.
 const MOST_DEPENDENTS: usize = 100;
 
 pub(super) fn requirements(observed: &Observed<'_>) -> Vec<RequirementStatus> {
@@ -24,7 +25,7 @@ pub(super) fn requirements(observed: &Observed<'_>) -> Vec<RequirementStatus> {
             message,
         );
         crd_status.uuid = crd.and_then(ResourceExt::uid);
-        // an API of which two versions are owned is one CRD
+        // an API with two owned versions is one CRD
         if !out.contains(&crd_status) {
             out.push(crd_status);
         }
@@ -54,7 +55,7 @@ pub(super) fn is_met(requirement: &RequirementStatus) -> bool {
     matches!(requirement.status, RequirementState::Present | RequirementState::DeploymentFound)
 }
 
-/// The requirements that are not met, in one sentence each.
+/// The unmet requirements, in one sentence each.
 pub(super) fn unmet(requirements: &[RequirementStatus]) -> Vec<String> {
     requirements
         .iter()
@@ -69,7 +70,7 @@ pub(super) fn unmet(requirements: &[RequirementStatus]) -> Vec<String> {
         .collect()
 }
 
-/// Whether all that is not met is of kinds whose objects are watched, whoever makes them.
+/// Whether all unmet requirements are of kinds whose objects are watched, whoever makes them.
 pub(super) fn are_watched(requirements: &[RequirementStatus]) -> bool {
     let watched =
         |r: &RequirementStatus| matches!(r.kind.as_str(), "CustomResourceDefinition" | "APIService");
@@ -93,7 +94,8 @@ fn requirement(
     }
 }
 
-/// The version of the cluster against `minKubeVersion`. Pre-releases of the cluster's count as the release, as upstream.
+/// The version of the cluster against `minKubeVersion`. Pre-releases of the cluster's count as the release,
+/// as upstream.
 fn kube_version(observed: &Observed<'_>) -> Option<RequirementStatus> {
     let wanted = observed.csv.spec.min_kube_version.as_deref()?;
     let of = ("operators.coreos.com", "v1alpha1", "ClusterServiceVersion");

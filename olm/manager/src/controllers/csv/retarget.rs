@@ -1,7 +1,7 @@
-//! When the OperatorGroup of an installed version watches other namespaces, its rights follow.
+//! Moves the rights of an installed version when its OperatorGroup watches other namespaces.
 //!
-//! An InstallPlan makes them for the namespaces of its time. A version that somebody applied by hand has the rights that
-//! somebody gave it, and keeps those.
+//! An InstallPlan makes them for the namespaces at that time. A manually applied version has manually granted
+//! rights, and keeps those.
 
 use std::collections::BTreeSet;
 
@@ -23,8 +23,9 @@ use olm_engine::{
 
 use crate::context::{Ctx, Error};
 
-/// Makes the rights of a version those of its targets, with no more rights than the group grants. The annotation of the version says for
-/// which they were made last; it is written after this, so that what is interrupted is done again.
+/// Applies the rights of a version for its targets, with no more rights than the group grants. The annotation
+/// of the version records the last targets; it is written after this, so that an interrupted change is
+/// repeated.
 pub(super) async fn follow(
     csv: &ClusterServiceVersion,
     package: Option<&str>,
@@ -40,13 +41,13 @@ pub(super) async fn follow(
         let mut object = object.clone();
         own(&mut object, &owner);
         match resources.apply(&object).await {
-            // A target need not be there yet.
+            // A target need not exist yet.
             Err(error) if error.is_not_found() => {}
             result => drop(result?),
         }
     }
     let kept: BTreeSet<Key<'_>> = new.iter().map(key).collect();
-    // The binding goes before the role that it binds.
+    // The binding is deleted before the role that it binds.
     for stale in old.iter().rev().filter(|object| !kept.contains(&key(object))) {
         delete(stale, resources.client()).await?;
     }
@@ -59,7 +60,7 @@ fn key(object: &Value) -> Key<'_> {
     (object["kind"].as_str(), object["metadata"]["namespace"].as_str(), name_of(object))
 }
 
-/// Pure. Roles and bindings for the targets before and for those of now; `None` when nothing has to follow.
+/// Roles and bindings for the previous and for the current targets; `None` when nothing changes. Pure.
 fn moved(csv: &ClusterServiceVersion, targets: &Targets) -> Option<(Vec<Value>, Vec<Value>)> {
     let planned = csv.labels().get(names::LABEL_MANAGED).is_some_and(|managed| managed == "true");
     let before = csv.annotations().get(names::ANNOTATION_TARGET_NAMESPACES)?;
@@ -75,7 +76,7 @@ fn moved(csv: &ClusterServiceVersion, targets: &Targets) -> Option<(Vec<Value>, 
         });
         Some(roles.map(|(_, object)| object.clone()).collect())
     };
-    // Targets that the version cannot watch had no rights made for them.
+    // Unsupported targets had no rights made for them.
     Some((rights(&before).unwrap_or_default(), rights(targets)?))
 }
 

@@ -1,7 +1,7 @@
-//! Whether the ServiceAccounts of a version have the rights that its permissions ask for.
+//! Whether the ServiceAccounts of a version have the rights that its permissions require.
 //!
-//! What an installation makes is looked at first, by name. Only where something is missing are all bindings read: rights may have
-//! come from an administrator, or from another manager under other names.
+//! The objects of an installation are read first, by name. Only where rights are missing are all bindings
+//! read: they may come from an administrator, or from another manager under other names.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -23,7 +23,7 @@ use olm_engine::resources::{Id, ResourceError};
 
 use crate::context::{Ctx, Error};
 
-/// Single reads at a time.
+/// Concurrent single reads.
 const READS: usize = 8;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -31,7 +31,7 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 /// Rules of an account, in the cluster (`None`) or a namespace.
 pub(super) type Granted = BTreeMap<Option<String>, Vec<Rule>>;
 
-/// The rules that accounts have by the roles and bindings that an installation makes, as they are on the cluster.
+/// The rules that accounts have by the live roles and bindings of an installation.
 pub(super) async fn granted(
     made: &[Value],
     parts: &Parts,
@@ -51,7 +51,8 @@ pub(super) async fn granted(
     Ok(granted)
 }
 
-/// The account that a binding names, where, and the rules that it gives; `None` when it or its role is not there.
+/// The account that a binding names, its scope, and the rules that it grants; `None` when it or its role does
+/// not exist.
 async fn rules_by(
     binding: &Value,
     made: &[Value],
@@ -65,9 +66,9 @@ async fn rules_by(
     Ok(Some((account.to_owned(), scope, rules)))
 }
 
-/// Fills in what of their rules the accounts lack. `granted` is what [`granted`] found; `targets` the namespaces that the version
-/// watches. While an InstallPlan makes the rights (`coming`), those that other bindings may give are not looked for: that reads every
-/// binding of the cluster, and the end of the plan is a new look.
+/// Fills in the rules that the accounts lack. `granted` is the result of [`granted`]; `targets` are the
+/// namespaces that the version watches. While an InstallPlan makes the rights (`coming`), other bindings are
+/// not searched: that reads every binding of the cluster, and the end of the plan triggers another check.
 pub(super) async fn check(
     csv: &ClusterServiceVersion,
     granted: &BTreeMap<String, Granted>,
@@ -147,7 +148,7 @@ fn is_binding(object: &Value) -> bool {
     matches!(text(object, ["kind"]), Some("RoleBinding" | "ClusterRoleBinding"))
 }
 
-/// A text in an object. Every look at a version asks for some of each of its objects: no pointer is taken apart for that.
+/// A text in an object. Every reconciliation reads several of each object, so no JSON pointer is parsed.
 fn text<'a, const N: usize>(object: &'a Value, path: [&str; N]) -> Option<&'a str> {
     path.iter().try_fold(object, |value, key| value.get(*key))?.as_str()
 }
@@ -156,7 +157,7 @@ fn subject(binding: &Value) -> Option<&str> {
     binding.get("subjects")?.get(0)?.get("name")?.as_str()
 }
 
-/// The rules that a binding of an installation gives now; `None` when it or its role is not there.
+/// The rules that a binding of an installation grants now; `None` when it or its role does not exist.
 async fn bound(
     binding: &Value,
     made: &[Value],
@@ -184,7 +185,7 @@ async fn bound(
     Ok(rules.filter(|_| there))
 }
 
-/// Everything that an account may do in some scopes, whoever gave it.
+/// All rights of an account in some scopes, from any binding.
 async fn all_rules(
     namespace: &str,
     account: &str,
@@ -195,7 +196,7 @@ async fn all_rules(
     places.extend(scopes.iter().flatten().map(Some));
     let lists: Vec<_> = places.iter().map(|place| bindings(*place, ctx)).collect();
     let lists: Vec<_> = stream::iter(lists).buffered(READS).try_collect().await?;
-    // Which role, where; several bindings give the same one.
+    // The roles and their scopes; several bindings grant the same one.
     let mut bound: Vec<(Option<String>, Id)> = Vec::new();
     for (place, list) in places.into_iter().zip(lists) {
         for binding in list {

@@ -1,4 +1,4 @@
-//! The status of a ClusterServiceVersion: pure.
+//! The status of a ClusterServiceVersion. Pure.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -12,7 +12,7 @@ use olm_engine::limits::{REQUIREMENTS, TEXT, truncate, within};
 
 use crate::controllers::health::{self, Health};
 
-/// Upstream keeps as many.
+/// As upstream.
 const HISTORY: usize = 20;
 
 pub(super) fn status(
@@ -51,7 +51,7 @@ pub(super) fn status(
     new
 }
 
-/// What is not met comes first where not all requirements can be listed; how many there are more.
+/// Unmet requirements come first where not all fit; returns the number of the omitted ones.
 fn listed(requirements: &[RequirementStatus]) -> (Vec<RequirementStatus>, usize) {
     let (all, more) = within(requirements.to_vec(), REQUIREMENTS);
     if more == 0 {
@@ -67,8 +67,8 @@ fn told_with(text: &str, ending: &str) -> String {
     truncate(text, TEXT - ending.len()) + ending
 }
 
-/// Puts before the history what tools see that know only the usual conditions. Upstream's readers look at the last entry,
-/// and at phases, which these have not.
+/// Puts the common conditions for generic tools before the history. Upstream's readers use the last entry,
+/// and phases, which these lack.
 fn stand(status: &mut ClusterServiceVersionStatus, generation: Option<i64>, now: Timestamp) {
     let (standing, history): (Vec<_>, Vec<_>) =
         std::mem::take(&mut status.conditions).into_iter().partition(|entry| entry.type_.is_some());
@@ -108,7 +108,7 @@ fn to_entry(condition: Condition) -> CsvCondition {
     }
 }
 
-/// The status with what goes into it beside the phase: certificates, and which Deployments were applied.
+/// The status with further facts: certificates, and the applied Deployments.
 pub(super) fn with_facts(
     mut new: ClusterServiceVersionStatus,
     observed: &Observed<'_>,
@@ -132,8 +132,8 @@ const READY: Step =
 const STARTED: Step =
     (CsvPhase::Installing, "InstallSucceeded", "waiting for install components to report healthy");
 
-/// Phases that upstream's version of the way has and that last as long as a function call here. They are in the history for
-/// those who look for them.
+/// Phases of upstream that last only as long as a function call here. They are recorded in the history for
+/// programs that look for them.
 pub(super) fn passed(from: CsvPhase, to: CsvPhase, reason: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     if from == CsvPhase::None && to != CsvPhase::Failed {
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(csv.status.clone().unwrap(), status(&csv, &same, Timestamp::from_second(2).unwrap()));
     }
 
-    /// What Flux and Argo CD make of each phase.
+    /// The health that Flux and Argo CD derive from each phase.
     #[test]
     fn tools_that_know_only_the_usual_conditions_see_how_it_stands() {
         let cases = [
@@ -266,7 +266,7 @@ mod tests {
             (CsvPhase::Replacing, "BeingReplaced", Kstatus::InProgress, Argo::Progressing),
             (CsvPhase::Deleting, "Replaced", Kstatus::InProgress, Argo::Progressing),
         ];
-        // One after the other: what was true before must not be left standing.
+        // In sequence: conditions that were true before must not remain.
         let mut csv = ClusterServiceVersion::default();
         for (turn, (phase, reason, kstatus, argo)) in (1..).zip(cases.iter().chain(cases.iter().rev())) {
             csv.metadata.generation = Some(turn);
@@ -276,7 +276,7 @@ mod tests {
             assert_eq!(judges::kstatus(&seen), *kstatus, "{phase}: {seen}");
             assert_eq!(judges::argo_with_our_check(&seen), *argo, "{phase}");
             assert_eq!(judges::argo(&seen), Argo::NotLookedAt);
-            // Upstream's readers find what they look for: phases, the newest last.
+            // Upstream's readers find the phases, the newest last.
             let phases: Vec<&str> = seen["status"]["conditions"]
                 .as_array()
                 .unwrap()
@@ -287,7 +287,7 @@ mod tests {
             assert!(phases.len() <= HISTORY);
             csv.status = Some(new);
         }
-        // A change that nobody looked at yet is no success.
+        // A change that is not observed yet is no success.
         csv.metadata.generation = Some(99);
         csv.status = Some(status(&csv, &decision(CsvPhase::Succeeded, "InstallSucceeded"), Timestamp::now()));
         csv.metadata.generation = Some(100);

@@ -1,4 +1,4 @@
-//! What is read of a Deployment.
+//! The fields of a Deployment that are read.
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition};
 use kube::ResourceExt;
@@ -7,8 +7,8 @@ use olm_api::names;
 /// Why a rollout takes too long.
 const TOO_LATE: &str = "ProgressDeadlineExceeded";
 
-/// A Deployment, as far as the phase of a version depends on it: a few hundred bytes, because every one of every operator
-/// is kept in memory.
+/// A Deployment, as far as the phase of a version depends on it: a few hundred bytes, because every
+/// Deployment of every operator is kept in memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Workload {
     pub(super) uid: Box<str>,
@@ -24,7 +24,7 @@ pub(crate) struct Workload {
     pub(super) updated: i32,
     pub(super) replicas: i32,
     pub(super) available_replicas: i32,
-    /// Condition `Available`: whether it holds, and its message.
+    /// Condition `Available`: whether it is true, and its message.
     pub(super) available: Option<(bool, Box<str>)>,
     /// The message of condition `Progressing`, where the rollout takes too long.
     pub(super) late: Option<Box<str>>,

@@ -1,10 +1,10 @@
-//! What Flux and Argo CD make of an object, by their published rules: written anew here, to hold our conditions to them.
+//! The health rules of Flux and Argo CD as published, reimplemented to test our conditions.
 
 use kube::Resource;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// The words of kstatus (Flux, kpt, `cli-utils`).
+/// The statuses of kstatus (Flux, kpt, `cli-utils`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kstatus {
     Current,
@@ -13,7 +13,7 @@ pub(crate) enum Kstatus {
     Terminating,
 }
 
-/// The words of Argo CD; `None` is a kind that it has no check for and that therefore counts as healthy.
+/// The statuses of Argo CD; `None` is a kind without a check, which counts as healthy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Argo {
     Healthy,
@@ -22,7 +22,7 @@ pub(crate) enum Argo {
     NotLookedAt,
 }
 
-/// An object with a status, as it is on a server.
+/// An object with a status, as on a server.
 pub(crate) fn object<K: Resource<DynamicType = ()> + Serialize>(of: &K, status: &impl Serialize) -> Value {
     let mut object = serde_json::to_value(of).unwrap();
     object["apiVersion"] = K::api_version(&()).into();
@@ -35,8 +35,8 @@ fn conditions(object: &Value) -> Vec<Value> {
     object["status"]["conditions"].as_array().cloned().unwrap_or_default()
 }
 
-/// Deletion first, then the generation, then the first of `Reconciling` and `Stalled` that is true, then `Ready`; what has
-/// none of them is fine.
+/// Deletion first, then the generation, then the first of `Reconciling` and `Stalled` that is true, then
+/// `Ready`; an object without any of them is current.
 pub(crate) fn kstatus(object: &Value) -> Kstatus {
     if object["metadata"]["deletionTimestamp"].is_string() {
         return Kstatus::Terminating;
@@ -59,7 +59,7 @@ pub(crate) fn kstatus(object: &Value) -> Kstatus {
     }
 }
 
-/// Argo CD comes with a check of Subscriptions alone in this group.
+/// Argo CD has a built-in check for Subscriptions only in this group.
 pub(crate) fn argo(object: &Value) -> Argo {
     if object["metadata"]["deletionTimestamp"].is_string() {
         return Argo::Progressing;
@@ -72,7 +72,7 @@ pub(crate) fn argo(object: &Value) -> Argo {
     }
     let (mut waits, mut wrong) = (false, false);
     for condition in conditions(object) {
-        // Its script would end with an error otherwise.
+        // Its script would fail otherwise.
         assert!(condition["type"].is_string() && condition["status"].is_string(), "{condition}");
         let holds = condition["status"] == "True";
         match condition["type"].as_str().unwrap() {
@@ -90,7 +90,7 @@ pub(crate) fn argo(object: &Value) -> Argo {
     }
 }
 
-/// What our own check for Argo CD (docs/monitoring.md) says: it reads the usual conditions.
+/// Our own check for Argo CD (docs/monitoring.md): it reads the common conditions.
 pub(crate) fn argo_with_our_check(object: &Value) -> Argo {
     match kstatus(object) {
         _ if object["status"]["observedGeneration"].is_null() => Argo::Progressing,

@@ -1,4 +1,4 @@
-//! With whom a CRD came: annotations, as OLM puts them there. Pure.
+//! Annotations on a CRD that name the versions installed with it, as OLM sets them. Pure.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use olm_engine::{Change, Snapshot, catalogs::hex};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-/// Digits that tell the annotations of one CRD apart.
+/// Digits that distinguish the annotations of one CRD.
 const DIGITS: usize = 16;
 
-/// Annotates a CRD with the version that brings it now, and with those of the namespace that own it too.
+/// Annotates a CRD with the version that installs it now, and with those of the namespace that own it too.
 pub(super) fn annotate(crd: &mut Value, change: &Change, snapshot: &Snapshot) {
     let name = crd["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let owns = |csv: &&Arc<olm_api::ClusterServiceVersion>| {

@@ -1,10 +1,12 @@
-//! Carrying a plan out, in an order in which everything finds what it needs.
+//! Applies a plan in the order of dependencies.
 //!
-//! The OperatorGroup → the Subscriptions of what is installed along → CRDs, established → a wait until what is installed
-//! along runs → the ClusterServiceVersion, which owns the rest → prerequisites → rights → configuration. What runs, and
-//! what is called by the API server, is left to the ClusterServiceVersion's controller: it also keeps it right.
+//! The OperatorGroup → the Subscriptions of the operators that are installed along → CRDs, established → a
+//! wait until those operators run → the ClusterServiceVersion, which owns the rest → prerequisites → rights →
+//! configuration. Workloads and the endpoints that the API server calls are left to the
+//! ClusterServiceVersion's controller, which also maintains them.
 //!
-//! CRDs come before the wait: operators that need each other's kinds would otherwise wait for each other for ever.
+//! CRDs come before the wait: operators that need each other's kinds would otherwise wait for each other
+//! forever.
 
 use std::time::Duration;
 
@@ -42,10 +44,10 @@ use crate::{
 
 /// Objects of one phase are independent of each other.
 const WRITES: usize = 8;
-/// A CRD is established within milliseconds, or something is wrong that is worth reporting.
+/// A CRD is established within milliseconds; a longer wait is an error to report.
 const ESTABLISH: Duration = Duration::from_secs(10);
 
-/// What is carried out, and in whose name.
+/// The plan and its authority.
 pub(super) struct Job<'a> {
     pub(super) plan: &'a InstallPlan,
     pub(super) change: &'a Change,
@@ -55,18 +57,18 @@ pub(super) struct Job<'a> {
     pub(super) authority: Option<&'a Authority>,
 }
 
-/// How far it got.
+/// The progress of a plan.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Progress {
     Done,
-    /// What is waited for; everything before it is done.
+    /// The pending condition; everything before it is done.
     Waiting(String),
 }
 
-/// What the API server remarked on what was written, with the object.
+/// Warnings of the API server about the written objects, with the object.
 pub(super) type Warnings = Vec<String>;
 
-/// `resources` have the rights that the OperatorGroup gives.
+/// `resources` have the rights that the OperatorGroup grants.
 pub(super) async fn apply(
     job: &Job<'_>,
     resources: &Resources,
@@ -84,13 +86,13 @@ pub(super) async fn apply(
                 Phase::Crds => crds.push(object),
                 Phase::Prerequisites | Phase::Rbac | Phase::Config => match &object.1 {
                     reference if reference.same_object(&csv_reference) => csv = Some(object.2),
-                    // The plan is in it: whoever made the Subscription made the namespace.
+                    // The plan is in the namespace, so the namespace exists.
                     reference if reference.kind == "Namespace" => {}
                     reference if is::<OperatorGroup>(reference) => groups.push(object),
                     reference if is::<Subscription>(reference) => along.push(object),
                     _ => rest.push((phase.phase, object)),
                 },
-                // The ClusterServiceVersion's.
+                // Left to the ClusterServiceVersion's controller.
                 Phase::Endpoints | Phase::Workloads | Phase::Serving => {}
             }
         }
@@ -100,7 +102,7 @@ pub(super) async fn apply(
         alongside::annotate(crd, change, job.snapshot);
     }
 
-    // Who waits looks again and again; what was done for the waiting is not done each time.
+    // A waiting plan is reconciled repeatedly; what precedes the wait is not applied each time.
     let prepared =
         groups.iter().chain(&along).chain(&crds).all(|(_, reference, _)| is_done(steps, reference));
     let mut writer = Writer { steps, warnings, resources, stores: &ctx.stores };
@@ -111,7 +113,7 @@ pub(super) async fn apply(
             writer.subscribe(&reference, &manifest, resources).await?;
         }
         still_approved(job, ctx)?;
-        // Those that were there before are served already, and the answer says so.
+        // Existing CRDs are served already, as the response shows.
         let new = writer.apply_definitions(crds).await?;
         // Collected first: a lazy closure over references would make the controller's future not Send.
         let waits: Vec<_> =
@@ -120,7 +122,7 @@ pub(super) async fn apply(
         for crd in &new {
             set_step(writer.steps, &crd.reference, crd.status);
         }
-        // Kinds that were not there are there now.
+        // New kinds are served now.
         ctx.resources.forget_missing();
     }
     if let Some(what) = wait::for_others(&change.along, job.subscription, job.snapshot) {
@@ -146,7 +148,8 @@ pub(super) async fn apply(
     Ok(Progress::Done)
 }
 
-/// That the approval was not withdrawn since the last phase, and that the InstallPolicies are those that it was checked against.
+/// Verifies that the approval was not revoked since the last phase, and that the InstallPolicies are those
+/// that it was checked against.
 fn still_approved(job: &Job<'_>, ctx: &Ctx) -> Result<(), Error> {
     let object = || format!("InstallPlan {}", job.plan.name_any());
     if !authority::is_still_approved(job.plan, ctx) {
@@ -169,7 +172,7 @@ fn in_the_name_of(authority: Option<&Authority>, mut manifest: Value) -> Value {
     manifest
 }
 
-/// What was written and does not count as done yet.
+/// An object that was written and is not done yet.
 struct Unfinished {
     reference: ObjectRef,
     status: StepStatus,
@@ -177,7 +180,7 @@ struct Unfinished {
     version: Option<String>,
 }
 
-/// Writes objects, and records what became of them.
+/// Writes objects and records the result of each.
 struct Writer<'a> {
     steps: &'a mut [Step],
     warnings: &'a mut Warnings,
@@ -194,7 +197,7 @@ impl Writer<'_> {
         self.write_all(objects, owner, |_| true).await.map(drop)
     }
 
-    /// A CRD counts as done when it is established: a plan that is carried on waits for it too. Those that are not are returned.
+    /// A CRD is done when it is established: a resumed plan waits for it too. Returns those that are not.
     async fn apply_definitions(
         &mut self,
         crds: Vec<(Op, ObjectRef, Value)>,
@@ -202,7 +205,7 @@ impl Writer<'_> {
         self.write_all(crds, None, is_established).await
     }
 
-    /// Records those as done of which the answer to the write says so; the others are returned.
+    /// Records objects as done if the response of the write shows that; returns the others.
     async fn write_all(
         &mut self,
         objects: Vec<(Op, ObjectRef, Value)>,
@@ -238,8 +241,8 @@ impl Writer<'_> {
         Ok(unfinished)
     }
 
-    /// Makes the Subscription of what is installed along. One that is there is left as it is when it asks for the same:
-    /// it may have been changed since, and it is not this plan's any more.
+    /// Creates the Subscription of an operator that is installed along. An existing one with the same request
+    /// is left as it is: it may have been changed since, and no longer belongs to this plan.
     async fn subscribe(
         &mut self,
         reference: &ObjectRef,
@@ -269,8 +272,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Creates the ClusterServiceVersion; one that is there stays as it is, as upstream has it. The raw manifest goes out,
-    /// not our reading of it: fields that we do not know are the author's.
+    /// Creates the ClusterServiceVersion; an existing one stays as it is, as upstream. The raw manifest is
+    /// sent instead of the parsed one: unknown fields are the author's.
     async fn create_csv(&mut self, change: &Change, manifest: Value) -> Result<ClusterServiceVersion, Error> {
         let (object, status) = match self.resources.create(&manifest).await? {
             Created::New(object) => (object, StepStatus::Created),
@@ -286,7 +289,7 @@ impl Writer<'_> {
     }
 }
 
-/// Takes out of the version that is there what it once replaced: that name is coming back as what replaces it.
+/// Clears `replaces` of the version being replaced: on a rollback it names the new one, which now replaces it.
 async fn forget_predecessor(change: &Change, ctx: &Ctx) -> Result<(), Error> {
     let Some(name) = &change.replaces else { return Ok(()) };
     let api = Api::<ClusterServiceVersion>::namespaced(ctx.client.clone(), &change.plan.namespace);
@@ -308,8 +311,8 @@ fn is_established(object: &Value) -> bool {
     conditions.into_iter().flatten().any(|c| c["type"] == "Established" && c["status"] == "True")
 }
 
-/// Waits until a CRD is established. `version` is its `resourceVersion` after the write: a watch from there on misses nothing and
-/// needs no list before it.
+/// Waits until a CRD is established. `version` is its `resourceVersion` after the write: a watch from there
+/// misses nothing and needs no list before it.
 async fn established(name: &str, version: Option<&str>, ctx: &Ctx) -> Result<(), Error> {
     let api = Api::<CustomResourceDefinition>::all(ctx.client.clone());
     let wait = async {
@@ -344,7 +347,8 @@ async fn established(name: &str, version: Option<&str>, ctx: &Ctx) -> Result<(),
     }
 }
 
-/// Whether a watch from a version on says so; `false` when it ends before, for whatever reason.
+/// Whether a watch from a version reports the CRD as established; `false` when it ends before, for any
+/// reason.
 async fn watched_until_established(api: &Api<CustomResourceDefinition>, name: &str, version: &str) -> bool {
     let params = WatchParams::default().fields(&format!("metadata.name={name}"));
     let Ok(events) = api.watch(&params, version).await else { return false };

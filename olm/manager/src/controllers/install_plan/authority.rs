@@ -1,5 +1,5 @@
-//! Whether the authority of an approved plan holds the rights that it takes, and whether policies allow it; an approval that does not
-//! suffice is taken back.
+//! Whether the authority of an approved plan holds the required rights, and whether policies allow it; an
+//! insufficient approval is revoked.
 
 use kube::{
     Api, ResourceExt,
@@ -30,20 +30,20 @@ const LACKS: FindingCode = FindingCode::ApproverLacksRights;
 const SECOND: FindingCode = FindingCode::SecondApproverNeeded;
 const DENIED: FindingCode = FindingCode::PolicyDenies;
 
-/// What was found about a plan.
+/// The result of the check.
 pub(super) enum Authorized {
-    /// It may be applied; in whose name, where that is known.
+    /// It may be applied, with its authority where that is known.
     Yes(Option<Authority>),
-    /// Its approval was taken back.
+    /// Its approval was revoked.
     No(Action),
 }
 
-/// Whether this manager made the plan: the digest of its content is what an approval is of.
+/// Whether this manager made the plan: an approval applies to the digest of its content.
 pub(super) fn content(plan: &InstallPlan) -> Option<&String> {
     plan.annotations().get(names::ANNOTATION_CONTENT_DIGEST).filter(|_| plan.spec.plan_digest.is_some())
 }
 
-/// Proves the rights of the approver.
+/// Verifies the rights of the approver.
 pub(super) async fn prove(
     plan: &InstallPlan,
     subscription: &Subscription,
@@ -69,7 +69,7 @@ pub(super) async fn prove(
     }))
 }
 
-/// Takes back the approval of a plan that a policy denies.
+/// Revokes the approval of a plan that a policy denies.
 pub(super) async fn deny(plan: &InstallPlan, why: &str, ctx: &Ctx) -> Result<Action, Error> {
     take_back(plan, DENIED, &Missing { why: why.to_owned(), first: None }, ctx).await
 }
@@ -102,13 +102,13 @@ async fn take_back(
         .await
         .map_err(Error::kube(format!("revoke the approval of InstallPlan {namespace}/{name}")))?;
     ctx.stores.plans.wrote(written.clone());
-    // The status that says what it waits for is written when this is seen.
+    // The status with the reason is written when this change is observed.
     audit::taken_back(plan, why);
     ctx.event(&written, true, reason.as_str(), why).await;
     Ok(Action::await_change())
 }
 
-/// Whether a plan is still what was approved when its next phase begins.
+/// Whether a plan is still the approved one when its next phase begins.
 pub(super) fn is_still_approved(plan: &InstallPlan, ctx: &Ctx) -> bool {
     let now = ctx.stores.plans.get(&plan.namespace().unwrap_or_default(), &plan.name_any());
     now.is_some_and(|now| {
@@ -116,7 +116,7 @@ pub(super) fn is_still_approved(plan: &InstallPlan, ctx: &Ctx) -> bool {
     })
 }
 
-/// Whether a plan that waits has said so.
+/// Whether the status of a plan reports that it waits.
 pub(super) fn waits(plan: &InstallPlan, phase: InstallPlanPhase) -> bool {
     let said = plan.status.as_ref().and_then(|status| status.message.as_deref());
     let needed = plan.annotations().get(names::ANNOTATION_APPROVAL_NEEDED);

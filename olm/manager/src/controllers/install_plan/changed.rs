@@ -1,14 +1,14 @@
-//! A plan that is not what was reviewed any more: pure.
+//! A plan that differs from the reviewed one. Pure.
 
 use kube::ResourceExt;
 use olm_api::{InstallPlan, install_plan::InstallPlanPhase, names};
 use olm_ops::PLAN_CHANGED;
 use olm_plan::{Parts, Plan, what_changed};
 
-/// Reason of the condition and of the event; [`PLAN_CHANGED`] is the same for programs.
+/// Reason of the condition and of the event; [`PLAN_CHANGED`] is the code for programs.
 pub(super) const REASON: &str = "PlanChanged";
 
-/// What is different, as far as the InstallPlan tells what it was made of.
+/// The differences, as far as the InstallPlan records its parts.
 pub(super) fn how(plan: &InstallPlan, digest: &str, now: &Plan) -> String {
     let digests = format!("planned {digest}, now {}", now.digest);
     let annotation = plan.annotations().get(names::ANNOTATION_PLAN_PARTS);
@@ -18,7 +18,7 @@ pub(super) fn how(plan: &InstallPlan, digest: &str, now: &Plan) -> String {
     }
 }
 
-/// What is different from what was begun. What is deleted, and the OperatorGroup, are not there to be compared any more.
+/// The differences from a plan in progress. Deleted objects and the OperatorGroup can no longer be compared.
 pub(super) fn how_since_begun(plan: &InstallPlan, now: &Plan) -> String {
     let compared = |parts: Parts| -> Parts {
         let kept = |key: &String| !key.starts_with("delete ") && !key.contains(" OperatorGroup ");
@@ -31,7 +31,7 @@ pub(super) fn how_since_begun(plan: &InstallPlan, now: &Plan) -> String {
     }
 }
 
-/// What the condition says.
+/// The message of the condition.
 pub(super) fn message(plan: &InstallPlan, how: &str) -> String {
     let approved = if plan.spec.approved { "approved" } else { "created" };
     let begun = plan.status.as_ref().is_some_and(|s| s.phase == InstallPlanPhase::Installing);
@@ -124,7 +124,7 @@ mod tests {
         assert!(text.starts_with("plan-changed: InstallPlan install-a is not applied"), "{text}");
         assert!(text.contains("`apply apps/v1 Deployment ns/a` changed"), "{text}");
         assert!(text.contains(&reviewed.digest) && text.contains(&now.digest), "{text}");
-        // one that was made by an older manager says at least that it changed
+        // one of an older manager only reports that it changed
         plan.annotations_mut().clear();
         assert!(how(&plan, &reviewed.digest, &now).starts_with("planned sha256:"));
     }

@@ -1,4 +1,4 @@
-//! The ClusterServiceVersion as it is put on the cluster: pure.
+//! The ClusterServiceVersion as it is created. Pure.
 
 use kube::Resource;
 use olm_api::{ClusterServiceVersion, names};
@@ -17,27 +17,27 @@ pub(super) fn reference(change: &Change) -> ObjectRef {
     )
 }
 
-/// Whether the version that goes says that it replaces the one that comes: on the way back each would replace the other, and
-/// neither would know which of them stays.
+/// Whether the old version already names the new one in `replaces`: on a rollback each would replace the
+/// other, and it would be undefined which of them stays.
 pub(super) fn closes_a_circle(change: &Change, snapshot: &Snapshot) -> bool {
     let old = change.replaces.as_ref().and_then(|name| snapshot.csv(name));
     old.is_some_and(|csv| csv.spec.replaces.as_ref() == Some(&change.resolved.chosen.name))
 }
 
-/// The planned manifest with what only the manager needs: the predecessor that it takes over from, and the finalizer
-/// by which it cleans up.
+/// Adds to the planned manifest what only the manager needs: the predecessor that it replaces, and the
+/// finalizer for its cleanup.
 pub(super) fn finish(mut manifest: Value, change: &Change) -> Value {
     if let (Some(replaces), Some(spec)) =
         (&change.replaces, manifest.get_mut("spec").and_then(Value::as_object_mut))
     {
-        // An upgrade along `skips` or `skipRange` replaces something else than the author's `replaces`.
+        // An upgrade along `skips` or `skipRange` replaces another version than the author's `replaces`.
         spec.insert("replaces".into(), json!(replaces));
     }
     // Those that the version's own controller would add.
     let csv = serde_json::from_value::<ClusterServiceVersion>(manifest.clone());
     let apis = csv.map(|csv| apis::labels(&csv)).unwrap_or_default();
     if let Some(metadata) = manifest.get_mut("metadata").and_then(Value::as_object_mut) {
-        // What it brings cluster-wide is not found by garbage collection.
+        // Garbage collection does not reach its cluster-wide objects.
         metadata.insert("finalizers".into(), json!([names::FINALIZER_CSV_CLEANUP]));
         let labels = metadata.entry("labels").or_insert_with(|| json!({}));
         if let Some(labels) = labels.as_object_mut() {

@@ -1,4 +1,4 @@
-//! What must hold before a plan changes anything: pure.
+//! Preconditions of a plan before its first change. Pure.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use olm_api::Subscription;
 use olm_engine::{Change, Snapshot};
 use olm_plan::{Finding, FindingCode, Severity};
 
-/// Most of what holds a plan back is watched (catalogs, OperatorConditions, Subscriptions); objects of the operator's own
-/// kinds and rights are not.
+/// Most of what holds a plan back is watched (catalogs, OperatorConditions, Subscriptions); objects of the
+/// operator's own kinds and rights are not.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
-/// Why a plan may not go on.
+/// Why a plan may not proceed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) reason: String,
     pub(super) message: String,
 }
 
-/// Findings that are asked about again when a plan is carried on: what it wrote already is no reason to stop, a CRD that
-/// would lose data, an object of olm or a policy is.
+/// Findings that are checked again when a plan is resumed: objects that it wrote already do not stop it; a
+/// CRD that would lose data, an object of olm or a policy does.
 const ALWAYS: &[FindingCode] = &[
     FindingCode::PolicyDenies,
     FindingCode::ImageNotSigned,
@@ -32,14 +32,14 @@ const ALWAYS: &[FindingCode] = &[
     FindingCode::ObjectTooLarge,
 ];
 
-/// Nothing is done for a Subscription that is on its way out: what a plan makes would go again, or stay for good.
+/// No plan is applied for a deleted Subscription: its objects would be deleted again, or be orphaned.
 pub(super) fn leaves(subscription: &Subscription) -> Option<Held> {
     subscription.metadata.deletion_timestamp.as_ref()?;
     let message = "its Subscription is being deleted".to_owned();
     Some(Held { reason: "SubscriptionDeleted".into(), message })
 }
 
-/// Whether the plan may be carried out now. `begun`: it has changed something already.
+/// Whether the plan may be applied now. `begun`: it has changed something already.
 pub(super) fn may_go_on(
     begun: bool,
     change: &Change,
@@ -78,7 +78,7 @@ pub(super) fn may_go_on(
     Err(Held { reason: first.code.to_string(), message })
 }
 
-/// What InstallPolicies have against a plan.
+/// Why InstallPolicies deny a plan.
 pub(super) fn denied(change: &Change) -> Option<String> {
     let denies = change.plan.findings.iter().filter(|finding| finding.code.is_denial());
     let texts: Vec<&str> = denies.map(|finding| finding.text.as_str()).collect();

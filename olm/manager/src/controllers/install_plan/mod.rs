@@ -1,11 +1,11 @@
-//! InstallPlan: carry out what was approved, and nothing else.
+//! InstallPlan: applies exactly what was approved.
 //!
-//! The plan is made again by the same engine right before the first change; when its digest is not the approved one,
-//! nothing is done. An interrupted run carries on from whatever is there, when the content is still the same: applying is
-//! idempotent. The digests are those that this manager wrote into the plan when it made it, and the approval is the one that the
-//! API server recorded: the status holds neither.
+//! The same engine makes the plan again right before the first change; when its digest is not the approved
+//! one, nothing is applied. An interrupted run resumes from the live state when the content is still the
+//! same: applying is idempotent. The digests are those that this manager wrote into the plan when it made it,
+//! and the approval is the one that the API server recorded: the status holds neither.
 //!
-//! Errors never end a plan. It is tried again for ever, with back-off; what changes with time is only how loudly it is told.
+//! Errors never end a plan. It is retried with back-off, without limit; only its reporting changes with time.
 
 mod alongside;
 mod apply;
@@ -76,7 +76,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     drive("install_plan", controller, ctx, shutdown, reconcile).await;
 }
 
-/// Those of the plans that wait for something that others do.
+/// The plans that wait for others.
 fn at_work(plans: Vec<Arc<InstallPlan>>) -> Vec<ObjectRef<InstallPlan>> {
     let waits = |plan: &&Arc<InstallPlan>| plan.spec.approved && !is_over(phase_of(plan));
     plans.iter().filter(waits).map(|plan| ObjectRef::from_obj(plan.as_ref())).collect()
@@ -99,7 +99,8 @@ async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Erro
         return Ok(Action::await_change());
     }
     let Some(approved_content) = authority::content(&plan).cloned() else {
-        // Made by hand, or by a manager that did not record what is approved. The controller of its Subscription replaces it.
+        // Created manually, or by a manager that did not record the approved content. The controller of its
+        // Subscription replaces it.
         let kind = Subscription::kind(&());
         if !plan.owner_references().iter().any(|owner| owner.kind == kind) {
             return refuse(&plan, &ctx, "PlanUnknown", NO_OWNER).await;
@@ -115,8 +116,8 @@ async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Erro
     }
     let begun = approved && phase == InstallPlanPhase::Installing;
     let Some((snapshot, subscription)) = seen(&plan, begun, &ctx).await? else {
-        // Its Subscription is gone: garbage collection takes it away in a moment. A plan that never had one was
-        // not made by us, and we do not carry out what we did not work out.
+        // Its Subscription is gone: garbage collection is about to remove it. A plan that never had one was
+        // not made by this manager, and is not applied.
         return refuse(&plan, &ctx, "PlanUnknown", NO_OWNER).await;
     };
     if let Some(held) = gate::leaves(&subscription) {
@@ -124,7 +125,7 @@ async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Erro
         return Ok(Action::await_change());
     }
     let namespace = plan.namespace().unwrap_or_default();
-    // What has begun comes to its end with what it was begun with, whatever the OperatorGroup says since.
+    // A plan in progress is completed with its original inputs, even if the OperatorGroup changed since.
     let groups = if begun { &[] } else { snapshot.groups.as_slice() };
     let visibility = CatalogVisibility::of(&namespace, &ctx.namespace, groups);
     let catalogs = ctx.catalogs.within(&visibility);
@@ -141,7 +142,7 @@ async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Erro
     } else {
         match olm_engine::evaluate(&ctx.resources, &catalogs, &subscription, &snapshot).await {
             Ok(Outcome::Change(change)) => Ok(Arc::from(change)),
-            // Its version is there, and not everything that belongs to it: a plan before this one did not come to its end.
+            // Its version exists without all of its objects: an earlier plan did not complete.
             Ok(Outcome::UpToDate(resolved)) if resolved.chosen.name == bundle => {
                 carry_on().await.map(Arc::new)
             }
@@ -200,7 +201,7 @@ async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Erro
     carry_out(&job, now, &ctx).await
 }
 
-/// What the Subscription's controller worked out when it made the plan, if nothing has changed since.
+/// The change that the Subscription's controller computed for the plan, if nothing has changed since.
 fn cached_change(
     plan: &InstallPlan,
     subscription: &Subscription,
@@ -212,7 +213,7 @@ fn cached_change(
     ctx.change_cache.take(&plan.namespace().unwrap_or_default(), plan.spec.plan_digest.as_deref()?, basis)
 }
 
-/// Applies the plan and reports how far it got; an error is reported and then tried again.
+/// Applies the plan and reports its progress; an error is reported and retried.
 async fn carry_out(job: &apply::Job<'_>, mut before: InstallPlanStatus, ctx: &Ctx) -> Result<Action, Error> {
     let apply::Job { plan, change, subscription, snapshot, .. } = *job;
     let group = snapshot.groups.iter().map(AsRef::as_ref).min_by_key(|group| group.name_any());
@@ -228,7 +229,8 @@ async fn carry_out(job: &apply::Job<'_>, mut before: InstallPlanStatus, ctx: &Ct
     if before.plan.is_empty() {
         before.plan = status::steps(change);
     }
-    // The promise is on record before the first change; whoever looks at an older state of the plan does not get past it.
+    // The status is written before the first change; a reconciliation of an older state of the plan fails on
+    // it.
     ctx.promise_status(plan, plan.status.as_ref(), &before).await?;
     needs::record(subscription, snapshot, change, ctx).await?;
     let (mut after, mut warnings) = (before.clone(), Warnings::new());
@@ -273,7 +275,7 @@ fn in_whose_name(what: String, authority: Option<&Authority>) -> String {
     }
 }
 
-/// Records why a plan does not get on, and tells it once.
+/// Records why a plan makes no progress, and emits one event.
 async fn report(
     plan: &InstallPlan,
     ctx: &Ctx,
@@ -306,7 +308,7 @@ async fn report_over(
     Ok(())
 }
 
-/// The plan may not go on now. What it waits for is watched.
+/// The plan may not proceed now. What it waits for is watched.
 async fn hold_back(plan: &InstallPlan, ctx: &Ctx, held: &gate::Held) -> Result<Action, Error> {
     let mut new = plan.status.clone().unwrap_or_default();
     let message = truncate(&held.message, TEXT);
@@ -323,7 +325,7 @@ async fn hold_back(plan: &InstallPlan, ctx: &Ctx, held: &gate::Held) -> Result<A
     Ok(Action::requeue(gate::LOOK_AGAIN))
 }
 
-/// The engine has no plan right now: reported, and looked at again when the catalog changes.
+/// The engine has no plan now: reported, and retried when the catalog changes.
 async fn waiting(plan: &InstallPlan, ctx: &Ctx, refusal: Refusal) -> Result<Action, Error> {
     let mut new = plan.status.clone().unwrap_or_default();
     let message = truncate(&refusal.message(), TEXT);
@@ -338,7 +340,7 @@ async fn waiting(plan: &InstallPlan, ctx: &Ctx, refusal: Refusal) -> Result<Acti
     Err(refusal.into())
 }
 
-/// The plan is not what was approved any more. The Subscription's controller makes a new one.
+/// The plan differs from the approved one. The Subscription's controller makes a new one.
 async fn changed(plan: &InstallPlan, ctx: &Ctx, how: &str) -> Result<Action, Error> {
     refuse(plan, ctx, changed::REASON, &changed::message(plan, how)).await
 }
@@ -356,8 +358,8 @@ async fn refuse(plan: &InstallPlan, ctx: &Ctx, reason: &str, message: &str) -> R
     Ok(Action::requeue(SAFETY_NET))
 }
 
-/// The namespace, and the Subscription that the plan is of. Before the first change as the cluster has it; what has begun is carried on
-/// with what is known: applying is idempotent.
+/// The namespace, and the Subscription of the plan. Before the first change they are read live; a plan in
+/// progress uses the stores: applying is idempotent.
 async fn seen(
     plan: &InstallPlan,
     begun: bool,

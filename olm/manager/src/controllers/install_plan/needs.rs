@@ -1,4 +1,5 @@
-//! Who needs an operator that a plan installed along: recorded, so that it can go with the last of them.
+//! Records which Subscriptions need an operator that a plan installed along, so that it can be removed with
+//! the last of them.
 
 use std::borrow::Borrow;
 
@@ -13,7 +14,7 @@ use serde_json::json;
 
 use crate::context::{Ctx, Error};
 
-/// Adds this Subscription to those that need what is there already.
+/// Adds this Subscription to those that need an existing operator.
 pub(super) async fn record(
     subscription: &Subscription,
     snapshot: &Snapshot,
@@ -24,7 +25,7 @@ pub(super) async fn record(
     for (other, list) in missing(&name, &change.resolved, &snapshot.subscriptions) {
         let namespace = other.namespace().unwrap_or_default();
         let other_name = other.name_any();
-        // Over the list that was read: somebody else may add a name at this moment.
+        // Conditional on the list that was read: another plan may add a name concurrently.
         let patch = json!({ "metadata": {
             "annotations": { names::ANNOTATION_REQUIRED_BY: list },
             "resourceVersion": other.resource_version(),
@@ -38,8 +39,8 @@ pub(super) async fn record(
     Ok(())
 }
 
-/// The Subscriptions that were made for others, that the choice needs and that do not say so, with the list that would.
-/// Those that a user made are nobody's but the user's.
+/// The Subscriptions made for others that the choice needs and that do not record this, with the new list.
+/// Those that a user made have no list.
 fn missing<'a>(
     name: &str,
     resolved: &Resolved,

@@ -1,4 +1,4 @@
-//! The status of an InstallPlan: pure.
+//! The status of an InstallPlan. Pure.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Time};
@@ -19,14 +19,14 @@ use crate::{
     controllers::health::{Health, conditions},
 };
 
-/// Steps that are listed; a step takes some 300 bytes, and no object of more than 900 KB is written.
+/// Maximum number of listed steps; a step takes some 300 bytes, and no object of more than 900 KB is written.
 const MOST_STEPS: usize = 1_000;
 
-/// After this time a plan that does not get on counts as failing. It goes on being tried: the time changes what is told,
-/// and whether a newer version may take its place.
+/// After this time a plan without progress counts as failing. It is still retried: only the report changes,
+/// and whether a newer version may replace it.
 const FAILING_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
-/// The status with which a plan waits for approval, or with which work on it begins.
+/// The status of a plan that waits for approval, or that starts.
 pub(super) fn begin(plan: &InstallPlan, change: &Change, now: Timestamp) -> InstallPlanStatus {
     let mut status = plan.status.clone().unwrap_or_default();
     status.plan = steps(change);
@@ -45,7 +45,7 @@ pub(super) fn begin(plan: &InstallPlan, change: &Change, now: Timestamp) -> Inst
     };
     let resolved = Condition::new(names::CONDITION_RESOLVED, true, "", truncate(&why, TEXT));
     condition::set(&mut status.conditions, resolved, now);
-    // What held it back is over.
+    // It is no longer held back.
     condition::remove(&mut status.conditions, names::CONDITION_INSTALLED);
     if plan.spec.approved {
         status.phase = InstallPlanPhase::Installing;
@@ -70,8 +70,8 @@ fn shown(object: &&PlannedObject) -> bool {
         && object.reference.kind != "Namespace"
 }
 
-/// One step per object that the plan applies. What runs and what is served is not among them, as upstream has it: it is
-/// the ClusterServiceVersion's.
+/// One step per object that the plan applies. Workloads and serving objects are not among them, as upstream:
+/// the ClusterServiceVersion's controller applies them.
 pub(super) fn steps(change: &Change) -> Vec<Step> {
     let objects = change.plan.objects.iter().filter(shown).take(MOST_STEPS);
     objects.map(|object| step(change, &object.reference, object.op)).collect()
@@ -99,14 +99,14 @@ fn step(change: &Change, object: &ObjectRef, op: Op) -> Step {
     }
 }
 
-/// Records what became of one object.
+/// Records the result for one object.
 pub(super) fn set_step(steps: &mut [Step], object: &ObjectRef, status: StepStatus) {
     if let Some(step) = steps.iter_mut().find(|step| is_of(step, object)) {
         step.status = status;
     }
 }
 
-/// Whether an object is on record as written.
+/// Whether an object is recorded as written.
 pub(super) fn is_done(steps: &[Step], object: &ObjectRef) -> bool {
     let done = |step: &Step| matches!(step.status, StepStatus::Created | StepStatus::Present);
     steps.iter().find(|step| is_of(step, object)).is_some_and(done)
@@ -120,7 +120,7 @@ fn is_of(step: &Step, object: &ObjectRef) -> bool {
         && r.namespace == object.namespace
 }
 
-/// The account that steps are carried out with, where the group names one.
+/// The account that applies the steps, where the group names one.
 pub(super) fn account(group: Option<&OperatorGroup>) -> Option<ObjectReference> {
     let group = group?;
     Some(ObjectReference {
@@ -132,7 +132,7 @@ pub(super) fn account(group: Option<&OperatorGroup>) -> Option<ObjectReference> 
     })
 }
 
-/// The stable word for an error, as upstream has it.
+/// Upstream's stable word for an error.
 pub(super) fn reason(error: &Error) -> &'static str {
     match error {
         Error::Account(_) => "InstallCheckFailed",
@@ -140,7 +140,7 @@ pub(super) fn reason(error: &Error) -> &'static str {
     }
 }
 
-/// What tools that know only the usual conditions see; `trouble` is why it does not get on.
+/// The common conditions for generic tools; `trouble` is why it makes no progress.
 pub(super) fn health(
     status: &mut InstallPlanStatus,
     plan: &InstallPlan,
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(at(60), (true, InstallPlanPhase::Installing));
     }
 
-    /// What Flux and Argo CD make of each phase.
+    /// The health that Flux and Argo CD derive from each phase.
     #[test]
     fn tools_that_know_only_the_usual_conditions_see_how_it_stands() {
         let trouble = Some(("InstallComponentFailed", "no"));

@@ -1,4 +1,4 @@
-//! What a plan waits for before it starts its operator: pure.
+//! What a plan waits for before it starts its operator. Pure.
 
 use std::borrow::Borrow;
 
@@ -7,15 +7,15 @@ use olm_api::{ClusterServiceVersion, Subscription, csv::CsvPhase, names};
 use olm_engine::Snapshot;
 use olm_plan::AlongRef;
 
-/// The first operator that has to run before this Subscription's, and does not yet: those that its own plan installs along,
-/// and those that the plan that installed it along said.
+/// The first operator that must run before this Subscription's and does not yet: those that its own plan
+/// installs along, and those that the plan which installed it along named.
 pub(super) fn for_others(
     along: &[AlongRef],
     subscription: &Subscription,
     snapshot: &Snapshot,
 ) -> Option<String> {
     let after = subscription.annotations().get(names::ANNOTATION_INSTALL_AFTER);
-    // One that somebody took away since is not waited for; whether the operator can do without it is for the resolver.
+    // A removed one is not awaited; whether the operator works without it is decided by the resolver.
     let exists = |name: &&str| snapshot.subscriptions.iter().any(|s| s.name_any() == *name);
     let before = after.into_iter().flat_map(|names| names.split(',')).filter(exists);
     along
@@ -51,7 +51,7 @@ where
     let status = csv.status.as_ref();
     match status.map(|s| s.phase).unwrap_or_default() {
         CsvPhase::Succeeded => None,
-        // The version that is there is about to go; the next one has its turn when it runs.
+        // The existing version is about to be replaced; the next one is checked when it runs.
         phase => {
             let why = status.and_then(|s| s.message.as_deref()).map(|m| format!(": {m}")).unwrap_or_default();
             let phase = if phase == CsvPhase::None { "new".to_owned() } else { phase.to_string() };

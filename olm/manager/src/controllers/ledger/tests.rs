@@ -19,7 +19,7 @@ fn read(object: &ConfigMap) -> String {
     object.data.as_ref().unwrap()["value"].clone()
 }
 
-/// Has a ledger follow these events.
+/// Feeds these events to a ledger.
 fn tell(ledger: &Ledger<String>, events: Vec<Event<ConfigMap>>) {
     let events = stream::iter(events.into_iter().map(Ok));
     ledger.follow(events, read).now_or_never().expect("nothing to wait for");
@@ -40,18 +40,18 @@ fn only_what_matters_is_told_and_the_later_state_stays() {
     let list = vec![Event::Init, Event::InitApply(object("one", 1, "x")), Event::InitDone];
     let mut touched = Box::pin(ledger.touched());
     tell(&ledger, list);
-    // then nobody is told of what was there at the start
+    // then the objects of the first list are not announced
     assert_eq!((heard(&mut touched), ledger.get("ns", "one").as_deref()), (vec![], Some("x")));
-    // when something else of it changes, and then what matters
+    // when an irrelevant field changes, and then a relevant one
     tell(&ledger, vec![Event::Apply(object("one", 2, "x"))]);
     assert_eq!(heard(&mut touched), []);
     tell(&ledger, vec![Event::Apply(object("one", 4, "y"))]);
     assert_eq!(heard(&mut touched), [("one".to_owned(), false)]);
-    // and an older state comes late
+    // and an older state arrives late
     ledger.put(&object("one", 3, "z").metadata, "z".into());
     assert_eq!((heard(&mut touched), ledger.get("ns", "one").as_deref()), (vec![], Some("y")));
     assert_eq!(ledger.within("ns"), [("one".to_owned(), "y".to_owned())]);
-    // when it goes, and the answer to a write from before comes after that
+    // when it is deleted, and the response of an earlier write arrives after that
     tell(&ledger, vec![Event::Delete(object("one", 6, "y"))]);
     ledger.put(&object("one", 5, "y").metadata, "y".into());
     assert_eq!((heard(&mut touched), ledger.get("ns", "one")), (vec![("one".to_owned(), true)], None));
@@ -104,7 +104,7 @@ fn of_the_first_list_it_is_known_who_owns_what_is_out_of_reach() {
     );
     let owner = |name: &str| OwnerKey::new("ClusterServiceVersion", "elsewhere", name);
     assert_eq!(ledger.far_owners(), BTreeSet::from([owner("a.v1"), owner("b.v1")]));
-    // of later lists nothing is remembered: what goes from then on is heard of
+    // later lists are not kept: deletions from then on are announced
     tell(&ledger, list(vec![far("one", "c.v1")]));
     assert_eq!(ledger.far_owners(), BTreeSet::new());
 }

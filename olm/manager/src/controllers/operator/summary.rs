@@ -1,4 +1,4 @@
-//! An Operator as it is kept in memory: what tells whether its status is as it should be, and not the status.
+//! An Operator as it is kept in memory: a digest of its status instead of the status.
 
 use std::{
     borrow::Cow,
@@ -12,11 +12,10 @@ use serde::{Deserialize, Deserializer};
 
 use crate::stores::{Cached, Parts, text};
 
-/// Kinds of components that the controllers know without asking: each of their changes wakes the Operator.
+/// Kinds of components in the stores: each change of one wakes the Operator.
 const COMPARED: [&str; 5] =
     ["ClusterServiceVersion", "Subscription", "Namespace", "InstallPlan", "OperatorCondition"];
 
-/// An Operator.
 #[derive(Debug, Clone)]
 pub(super) struct Summary {
     pub(super) metadata: ObjectMeta,
@@ -25,7 +24,7 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    /// The namespace of the operator, by which those of a namespace are found.
+    /// The namespace of the operator, as a lookup key.
     pub(super) fn keys(&self) -> Vec<String> {
         let name = self.metadata.name.as_deref().unwrap_or_default();
         name.rsplit_once('.').map(|(_, namespace)| namespace.to_owned()).into_iter().collect()
@@ -84,18 +83,18 @@ impl Cached for Summary {
 
     fn brief(&self) {}
 
-    /// That of the operator: its name ends with it.
+    /// The namespace of the operator: the name ends with it.
     fn near<'a>(_: &'a str, name: &'a str) -> &'a str {
         name.rsplit_once('.').map_or(name, |(_, namespace)| namespace)
     }
 }
 
-/// Whether a component is of a kind that is compared.
+/// Whether a component is of a compared kind.
 pub(super) fn is_compared(reference: &RichReference) -> bool {
     reference.kind.as_deref().is_some_and(|kind| COMPARED.contains(&kind))
 }
 
-/// Pure. The same for the same components of the kinds that are compared, in whatever order.
+/// Equal for equal components of the compared kinds, in any order. Pure.
 pub(super) fn digest(refs: &[RichReference]) -> u64 {
     let mut compared: Vec<_> = refs
         .iter()

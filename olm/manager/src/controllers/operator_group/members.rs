@@ -1,4 +1,5 @@
-//! What the members of a group provide: annotation `olm.providedAPIs` and the group's aggregated ClusterRoles.
+//! The APIs that the members of a group provide: annotation `olm.providedAPIs` and the group's aggregated
+//! ClusterRoles.
 
 use kube::{
     Api, ResourceExt,
@@ -13,7 +14,7 @@ use crate::{
     controllers::csv::apis,
 };
 
-/// Brings the annotation of a group up to its members; returns whether anything changed. A group with
+/// Updates the annotation of a group from its members; returns whether it changed. A group with
 /// `staticProvidedAPIs` is left alone.
 pub(crate) async fn provides<'a>(
     group: &OperatorGroup,
@@ -34,12 +35,12 @@ pub(crate) async fn provides<'a>(
     let api = Api::<OperatorGroup>::namespaced(ctx.client.clone(), &namespace);
     let patched = api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await;
     let group = patched.map_err(Error::kube(format!("annotate OperatorGroup {namespace}/{name}")))?;
-    // The group's own controller is woken by that, and sees to its roles.
+    // The change wakes the group's own controller, which updates its roles.
     ctx.stores.wrote(group);
     Ok(true)
 }
 
-/// Applies those of the group's roles that are not as they should be.
+/// Applies the group's roles that differ.
 pub(super) async fn roles(group: &OperatorGroup, ctx: &Ctx) -> Result<(), Error> {
     let provided: Vec<_> = apis::listed(group).iter().filter_map(|api| apis::parse(api)).collect();
     let wanted =
@@ -48,10 +49,10 @@ pub(super) async fn roles(group: &OperatorGroup, ctx: &Ctx) -> Result<(), Error>
         let id = Id::of(&role)?;
         let live = match ctx.parts.group_role(&id.name) {
             Some(known) if same(&role, &known) => continue,
-            // One that somebody else made has no labels.
+            // One of another creator has no labels.
             _ => ctx.resources.get(&id).await?,
         };
-        // Nobody misses a role that would give nothing.
+        // A missing role that would grant nothing is not created.
         let needless = live.is_none() && provided.is_empty();
         if !needless && !live.is_some_and(|live| same(&role, &live)) {
             ctx.resources.apply(&role).await?;
@@ -60,7 +61,8 @@ pub(super) async fn roles(group: &OperatorGroup, ctx: &Ctx) -> Result<(), Error>
     Ok(())
 }
 
-/// Pure. Whether a live role has the labels and the aggregation of the wanted one; its rules are filled in by Kubernetes.
+/// Whether a live role has the labels and the aggregation of the desired one; Kubernetes fills in its rules.
+/// Pure.
 fn same(wanted: &Value, live: &Value) -> bool {
     let labels = wanted["metadata"]["labels"].as_object();
     let labelled =
@@ -71,7 +73,7 @@ fn same(wanted: &Value, live: &Value) -> bool {
     labelled && selectors(wanted) == selectors(live)
 }
 
-/// Takes what only a version provided that is gone out of its group.
+/// Removes the APIs from a group that only a deleted version provided.
 pub(crate) async fn forget_member(csv: &ClusterServiceVersion, ctx: &Ctx) -> Result<(), Error> {
     let namespace = csv.namespace().unwrap_or_default();
     let groups = ctx.stores.groups.in_namespace(&namespace);
@@ -97,7 +99,7 @@ mod tests {
         assert!(same(&wanted, &live));
         live["aggregationRule"]["clusterRoleSelectors"] = json!([]);
         assert!(!same(&wanted, &live));
-        // no member provides anything
+        // no member provides an API
         let none = json!({ "rules": [] });
         assert!(same(&none, &json!({ "rules": null })));
         assert!(!same(&none, &wanted));

@@ -1,4 +1,4 @@
-//! Namespaces of a group: which match its selector, and the label by which they are found.
+//! Namespaces of a group: selection, and the label by which they are found.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -33,7 +33,7 @@ fn key_of(uid: &str) -> String {
     format!("{}{uid}", names::LABEL_OPERATOR_GROUP_PREFIX)
 }
 
-/// Labels the namespaces of a group, and no others. A group of all namespaces labels none, as upstream.
+/// Labels exactly the namespaces of a group. A group of all namespaces labels none, as upstream.
 pub(super) async fn label(group: &OperatorGroup, namespaces: &[String], ctx: &Ctx) -> Result<(), Error> {
     let Some(key) = key(group) else { return Ok(()) };
     let wanted: BTreeSet<&str> =
@@ -47,8 +47,8 @@ pub(super) async fn label(group: &OperatorGroup, namespaces: &[String], ctx: &Ct
     for name in &new {
         patch(name, &key, json!(""), ctx).await?;
     }
-    // The group may have gone while this was at work. Whoever takes its labels off may then have looked before they were put
-    // on; who looks after having put them on sees that it is gone.
+    // The group may have been deleted during this. The removal of its labels may have listed the namespaces
+    // before the labels were added; checking after adding them detects that.
     if !new.is_empty() && is_gone(group, ctx).await? {
         for name in new {
             patch(name, &key, Value::Null, ctx).await?;
@@ -74,7 +74,7 @@ async fn patch(namespace: &str, key: &str, value: Value, ctx: &Ctx) -> Result<()
     let patch = json!({ "metadata": { "labels": { key: value } } });
     let api = Api::<Namespace>::all(ctx.client.clone());
     match api.patch_metadata(namespace, &PatchParams::default(), &Patch::Merge(&patch)).await {
-        // A target need not be there yet; when it comes, its group is woken.
+        // A target need not exist yet; its creation wakes the group.
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
         Ok(labelled) => {
             ctx.stores.wrote(labelled);
@@ -84,8 +84,8 @@ async fn patch(namespace: &str, key: &str, value: Value, ctx: &Ctx) -> Result<()
     }
 }
 
-/// Takes the label of groups that are deleted off their namespaces, also of those that went while nobody looked. Best effort:
-/// the label means nothing without its group.
+/// Removes the labels of deleted groups from their namespaces, also of groups deleted while no watch ran.
+/// Best effort: the label has no effect without its group.
 pub(super) async fn forget_departed(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     let api = Api::<PartialObjectMeta<OperatorGroup>>::all(metadata_only(ctx.client.clone()));
     let events = patient(watcher(api, watcher::Config::default()));
@@ -96,7 +96,7 @@ pub(super) async fn forget_departed(ctx: Arc<Ctx>, shutdown: CancellationToken) 
                 Some(uid) => forget(&key_of(uid), &ctx).await,
                 None => Ok(()),
             },
-            // Now it is known which there are, and not which went before.
+            // The existing groups are known now; groups deleted before are not.
             Ok(watcher::Event::InitDone) => forget_unknown(&ctx).await,
             Ok(_) | Err(_) => Ok(()),
         };
@@ -113,8 +113,8 @@ async fn forget(key: &str, ctx: &Ctx) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes the labels of groups that there are none of off. The namespaces are read first: the group of a label that is seen is
-/// there afterwards, unless it is gone.
+/// Removes the labels of unknown groups. The namespaces are listed first: the group of a label is listed
+/// afterwards, unless it is deleted.
 async fn forget_unknown(ctx: &Ctx) -> Result<(), Error> {
     let everywhere = ListParams::default();
     let namespaces = Api::<Namespace>::all(ctx.client.clone()).list_metadata(&everywhere).await;

@@ -1,4 +1,4 @@
-//! The status of an OperatorGroup: pure.
+//! The status of an OperatorGroup. Pure.
 
 use std::collections::BTreeSet;
 
@@ -13,16 +13,16 @@ use olm_engine::limits::{TARGETS, fit};
 
 use crate::controllers::health::{self, Health};
 
-/// The account that installs are limited to.
+/// The account that limits installations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Account {
     NotAsked,
     Found,
-    /// Why not.
+    /// Why it is unusable.
     Unusable(String),
 }
 
-/// `selected` are the namespaces that match the selector, where that is what counts.
+/// `selected` are the namespaces that match the selector, where the group has one.
 pub(super) fn status(
     group: &OperatorGroup,
     selected: Option<BTreeSet<String>>,
@@ -72,7 +72,7 @@ pub(super) fn status(
         }
         _ => drop(condition::remove(&mut new.conditions, names::CONDITION_OPERATOR_GROUP_SERVICE_ACCOUNT)),
     }
-    // As upstream, a group that is as it should be has no conditions at all.
+    // As upstream, a valid group has no conditions at all.
     health::trouble(&mut new.conditions, &health, generation, now);
     new.service_account_ref = (*account == Account::Found).then(|| ObjectReference {
         api_version: Some("v1".into()),
@@ -98,7 +98,7 @@ fn too_many(group: &OperatorGroup, count: usize) -> String {
     )
 }
 
-/// What is wrong with the group and was not before.
+/// New problems of the group.
 pub(super) fn news(old: Option<&OperatorGroupStatus>, new: &OperatorGroupStatus) -> Vec<Condition> {
     let held = |c: &Condition| {
         old.is_some_and(|o| condition::find(&o.conditions, &c.type_).is_some_and(Condition::is_true))
@@ -112,7 +112,7 @@ pub(super) fn news(old: Option<&OperatorGroupStatus>, new: &OperatorGroupStatus)
     wrong.filter(|c| c.is_true() && !held(c)).cloned().collect()
 }
 
-/// Whether a change of a namespace may change what a group watches, or where it is not labelled yet.
+/// Whether a change of a namespace may change the targets of a group, or the namespace lacks its label.
 pub(super) fn is_news(group: &OperatorGroup, namespace: &ObjectMeta) -> bool {
     let name = namespace.name.as_deref().unwrap_or_default();
     let there = namespace.deletion_timestamp.is_none();

@@ -56,7 +56,7 @@ fn bad_operator_group_missing_service_account_is_told_until_it_is_there() {
     let first = status(&group, None, 1, &missing, now());
     let found = condition::find(&first.conditions, names::CONDITION_OPERATOR_GROUP_SERVICE_ACCOUNT).unwrap();
     assert_eq!(found.reason.as_deref(), Some("ServiceAccountNotFound"));
-    // told once
+    // reported once
     assert_eq!(news(None, &first).len(), 1);
     assert!(news(Some(&first), &first).is_empty());
     group.status = Some(first);
@@ -71,7 +71,7 @@ fn bad_operator_group_multiple_operator_groups_is_told_until_the_other_goes() {
     assert!(status(&group, None, 1, &Account::NotAsked, now()).conditions.is_empty());
 }
 
-/// Thousands of namespaces are fine, until their names are more than a process can be told.
+/// Thousands of namespaces are supported, until their names exceed an environment variable.
 #[test]
 fn a_group_of_too_many_namespaces_chooses_none_and_says_so() {
     let names = |count: usize| (0..count).map(|number| format!("team-{number:05}")).collect();
@@ -92,13 +92,13 @@ fn a_group_of_too_many_namespaces_chooses_none_and_says_so() {
     let mut group = selecting("team");
     group.status = Some(many);
     assert!(status(&group, Some(names(9)), 1, &Account::NotAsked, now()).conditions.is_empty());
-    // one that lists them is no other
+    // the same for a group that lists them
     let mut listing = super::tests::group(&[]);
     listing.spec.target_namespaces = names(11_000).into_iter().collect();
     assert!(olm_engine::targets::of_group(&listing).is_empty());
 }
 
-/// What Flux and Argo CD make of a group.
+/// The health that Flux and Argo CD derive from a group.
 #[test]
 fn tools_that_know_only_the_usual_conditions_see_how_a_group_stands() {
     use crate::controllers::health::judges::{Argo, Kstatus, argo_with_our_check, kstatus, object};
@@ -137,6 +137,6 @@ fn only_groups_for_which_a_namespace_is_news_are_woken() {
     assert!(is_news(&by_name, &namespace("a", None)));
     assert!(!is_news(&by_name, &namespace("a", Some("olm.operatorgroup.uid/u"))));
     assert!(!is_news(&by_name, &namespace("b", None)));
-    // every namespace is no news to a group of all
+    // no namespace affects a group of all
     assert!(!is_news(&group(&[]), &namespace("a", None)));
 }

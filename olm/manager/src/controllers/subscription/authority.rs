@@ -1,5 +1,5 @@
-//! Whether the author of a Subscription may have what it asks for: a plan that exceeds the author's rights waits for an
-//! approver who holds them, and one that policies want approved by two users for the other one.
+//! Whether the author of a Subscription holds the rights that it requires: a plan beyond these rights waits
+//! for an approver who holds them, and one for which policies require two approvals waits for the other user.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,11 +23,11 @@ use crate::{
     context::{Ctx, Error},
 };
 
-/// How soon a plan goes on when its author was given the rights that it takes.
+/// Interval to check whether the author was granted the missing rights.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
-/// What keeps a plan that needs no other approval than the request from being approved: rights that the author lacks, or the
-/// approval of a second user. `None` where there is nothing, or the plan needs an approval anyway.
+/// Why a plan that needs no approval besides the request is not approved: rights that the author lacks, or
+/// the approval of a second user. `None` where nothing is missing, or the plan needs an approval anyway.
 pub(super) async fn needed(
     observed: &Observed<'_>,
     plan: &Plan,
@@ -55,7 +55,7 @@ pub(super) fn waits(plan: &InstallPlan) -> bool {
     !plan.spec.approved && plan.annotations().contains_key(names::ANNOTATION_APPROVAL_NEEDED)
 }
 
-/// Approves a plan that waited, when its author may have it now; otherwise says what is still lacking.
+/// Approves a waiting plan when its author holds the rights now; otherwise reports what is still missing.
 pub(super) async fn follow(
     plan: &Arc<InstallPlan>,
     requested: bool,

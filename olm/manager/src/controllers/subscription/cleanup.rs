@@ -1,8 +1,8 @@
-//! What deleting a Subscription takes along.
+//! Deletion of a Subscription.
 //!
-//! Without `deletionPolicy` that is nothing, as upstream has it: the operator keeps running and a new Subscription for
-//! the same package picks it up again. With one, a finalizer holds the Subscription until the plan that `olm uninstall` would make
-//! with that policy is carried out.
+//! Without `deletionPolicy` the operator keeps running, as upstream, and a new Subscription for the same
+//! package adopts it. With a policy, a finalizer holds the Subscription until the plan that `olm uninstall`
+//! would make with that policy is applied.
 
 use std::time::Duration;
 
@@ -26,12 +26,12 @@ use crate::{
     runner::Action,
 };
 
-/// When to look again while objects are on their way out: a deletion is a matter of moments.
+/// Poll interval while objects are being deleted, usually for a moment.
 const GOING: Duration = Duration::from_secs(1);
-/// When to look again while something stands in the way that only a person can change.
+/// Poll interval while the deletion is blocked until a user acts.
 const HELD: Duration = Duration::from_secs(30);
 
-/// Puts the finalizer there when the policy asks for work, and takes it away when it does not any more.
+/// Adds the finalizer when the policy requires a cleanup, and removes it when it no longer does.
 pub(super) async fn ensure_finalizer(subscription: &Subscription, ctx: &Ctx) -> Result<(), Error> {
     let wanted = subscription.spec.deletion_policy.is_some();
     let has = subscription.finalizers().iter().any(|f| f == FINALIZER_SUBSCRIPTION_CLEANUP);
@@ -45,13 +45,13 @@ pub(super) async fn on_deletion(subscription: &Subscription, ctx: &Ctx) -> Resul
     if !subscription.finalizers().iter().any(|f| f == FINALIZER_SUBSCRIPTION_CLEANUP) {
         return Ok(Action::await_change());
     }
-    // Whoever takes the policy away wants nothing to be done.
+    // Without a policy, nothing is to be removed.
     if subscription.spec.deletion_policy.is_none() {
         set_finalizer(subscription, false, ctx).await?;
         return Ok(Action::await_change());
     }
     if super::stop_plans(subscription, ctx).await? {
-        // One that is being carried out at this moment is through with its call then.
+        // A plan that is being applied has finished its current request by then.
         return Ok(Action::requeue(GOING));
     }
     let (reason, message, again) = match olm_ops::advance(&ctx.client, subscription).await {
@@ -70,7 +70,8 @@ pub(super) async fn on_deletion(subscription: &Subscription, ctx: &Ctx) -> Resul
     Ok(Action::requeue(again))
 }
 
-/// What stands in the way, for the one who can change it; what passes by itself is an error that is tried again.
+/// Reason and message of a blocked deletion that a user can fix; a temporary cause is an error that is
+/// retried.
 fn held(
     error: olm_ops::Error,
     subscription: &Subscription,
@@ -80,10 +81,10 @@ fn held(
     match error {
         olm_ops::Error::Refused { code, text, fix } => {
             let fix = fix.map_or(String::new(), |fix| format!(": {fix}"));
-            // That may be less than there was: some of it may have gone by now.
+            // Some objects may be deleted already.
             Ok((code, format!("{text}{fix}; or set spec.deletionPolicy to null to retain the objects"), HELD))
         }
-        // Reading and deleting custom resources, and deleting CRDs, are rights that the manager does not have by default.
+        // By default the manager has no rights to read and delete custom resources, or to delete CRDs.
         olm_ops::Error::Forbidden { text } => {
             let grant = format!(
                 "grant ServiceAccount {namespace}/{MANAGER} that permission (for custom resources: `kubectl \
@@ -117,13 +118,13 @@ async fn set_finalizer(subscription: &Subscription, present: bool, ctx: &Ctx) ->
     if present {
         finalizers.push(FINALIZER_SUBSCRIPTION_CLEANUP.to_owned());
     }
-    // With the resourceVersion that was read: a merge patch replaces the whole list.
+    // Conditional on the resourceVersion that was read: a merge patch replaces the whole list.
     let patch = serde_json::json!({
         "metadata": { "finalizers": finalizers, "resourceVersion": subscription.resource_version() }
     });
     match api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await {
         Ok(written) => {
-            // What is being deleted is gone with its last finalizer.
+            // A deleted object is gone with its last finalizer.
             if written.metadata.deletion_timestamp.is_none() {
                 ctx.stores.subscriptions.wrote(written);
             }
@@ -159,7 +160,7 @@ mod tests {
         assert_eq!(reason, "ManagerLacksRights");
         assert!(message.contains("`olm uninstall a -n ns --instances delete --delete-crds`"), "{message}");
         assert!(message.contains("--serviceaccount=olm:olm-manager"), "{message}");
-        // what passes by itself is tried again and bothers nobody
+        // a temporary error is retried without a report
         let source = Box::new(kube::Error::LinesCodecMaxLineLengthExceeded);
         assert!(held(olm_ops::Error::Kube { what: "list".into(), source }, &subscription, "olm").is_err());
     }

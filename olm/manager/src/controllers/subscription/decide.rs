@@ -1,4 +1,4 @@
-//! What to do for a Subscription: pure.
+//! Decides the next action for a Subscription. Pure.
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ use olm_engine::{Change, Outcome, Refusal};
 use olm_plan::Finding;
 use olm_resolver::{Action, Resolved};
 
-/// How long a version that is neither up nor failed holds back the next one.
+/// How long a version that is neither ready nor failed holds back the next one.
 const SETTLE: SignedDuration = SignedDuration::from_mins(5);
-/// Complete plans that are kept: they are the revisions to which there is a way back.
+/// Maximum number of complete plans that are kept: they are the revisions for rollbacks.
 const KEEP_COMPLETE: usize = 5;
-/// Failed plans that are kept for the record.
+/// Maximum number of failed plans that are kept as a record.
 const KEEP_FAILED: usize = 3;
 
-/// The Subscription and what matters to it.
+/// The Subscription and the state that its decision depends on.
 pub(super) struct Observed<'a> {
     pub(super) subscription: &'a Subscription,
     pub(super) catalog: Catalog,
-    /// The version that the Subscription has on the cluster.
+    /// The installed version of the Subscription.
     pub(super) installed: Option<&'a ClusterServiceVersion>,
     /// All of the namespace.
     pub(super) csvs: &'a [Arc<ClusterServiceVersion>],
@@ -32,51 +32,50 @@ pub(super) struct Observed<'a> {
     pub(super) now: Timestamp,
 }
 
-/// The catalog that the Subscription names.
+/// The state of the catalog that the Subscription names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Catalog {
     Ready,
-    /// There, and not read yet.
+    /// It exists, and is not read yet.
     Loading,
-    /// There, and never could be read.
+    /// It exists, and was never readable.
     Unreadable(String),
     Missing(String),
-    /// There, and not for the namespace.
+    /// It exists, and is not visible from the namespace.
     OutOfSight(String),
 }
 
-/// Why the engine is not asked now.
+/// Why no resolution is made now.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum HoldReason {
     Paused,
-    /// There is no catalog to ask about.
+    /// The catalog is unavailable.
     Catalog,
-    /// An approved plan is at work.
+    /// An approved plan is being applied.
     Installing {
         plan: String,
     },
-    /// The version that was installed last is still coming up.
+    /// The last installed version is still starting.
     Settling {
         until: Timestamp,
     },
 }
 
-/// What to do.
 pub(super) enum Next {
     Hold(HoldReason),
     Plan(Arc<Change>),
-    /// A plan for that very version is approved and about to be carried out.
+    /// A plan for the chosen version is approved and about to be applied.
     Keep {
         plan: String,
     },
     UpToDate {
         deprecations: Vec<String>,
     },
-    /// There is a newer version, and somebody does not want to be asked about it yet.
+    /// A newer version is available, and hidden on request.
     Snoozed {
         to: String,
     },
-    /// There is a newer version, and the operator asks not to be replaced.
+    /// A newer version is available, and the operator reports that it is not upgradeable.
     NotUpgradeable {
         to: String,
         why: String,
@@ -84,21 +83,20 @@ pub(super) enum Next {
     Refused(Refused),
 }
 
-/// Why there is no plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refused {
     pub(super) reason: String,
     pub(super) message: String,
 }
 
-/// Whether to leave things as they are without asking the engine.
+/// Whether to keep the current state without a resolution.
 pub(super) fn hold(observed: &Observed<'_>) -> Option<HoldReason> {
     if observed.subscription.spec.paused && !goes_back(observed) {
         return Some(HoldReason::Paused);
     }
-    // Work that has begun is finished before anything else is considered. As long as its ClusterServiceVersion
-    // does not exist, or when it does not get anywhere, a plan may still be superseded: that is the way out of a
-    // plan that cannot be carried out.
+    // Work in progress is finished before anything else is considered. While its ClusterServiceVersion does
+    // not exist, or makes no progress, a plan may still be superseded: otherwise a plan that cannot be
+    // applied would block forever.
     let settled = |csv: &ClusterServiceVersion| {
         let since = csv.metadata.creation_timestamp.as_ref().map(|t| t.0);
         since.and_then(|since| since.checked_add(SETTLE).ok()).unwrap_or(observed.now)
@@ -119,19 +117,18 @@ pub(super) fn hold(observed: &Observed<'_>) -> Option<HoldReason> {
     let coming_up =
         matches!(phase, CsvPhase::None | CsvPhase::Pending | CsvPhase::InstallReady | CsvPhase::Installing);
     let until = settled(installed);
-    // One hop at a time: the next version comes when this one runs, or when it evidently does not.
+    // One hop at a time: the next version is installed when this one runs, or when it clearly fails to.
     let waits = coming_up && !stalled && unfinished(observed).is_none();
     (waits && observed.now < until).then_some(HoldReason::Settling { until })
 }
 
-/// Whether a rollback is under way that the pause does not hold up: it holds from the version that was asked for on.
+/// Whether a rollback is in progress despite the pause: the pause applies from the requested version on.
 fn goes_back(observed: &Observed<'_>) -> bool {
     let to = observed.subscription.annotations().get(names::ANNOTATION_ROLLBACK_TO);
     to.is_some_and(|to| observed.installed.is_none_or(|csv| csv.metadata.name.as_ref() != Some(to)))
 }
 
-/// The installed version, when nothing will ever complete it: the plan that brought it failed, or is gone. It gets another
-/// plan.
+/// The installed version that no plan will complete: its plan failed or is gone. It gets another plan.
 pub(super) fn unfinished<'a>(observed: &Observed<'a>) -> Option<&'a ClusterServiceVersion> {
     let csv = observed.installed?;
     let name = csv.metadata.name.as_deref();
@@ -146,14 +143,14 @@ pub(super) fn unfinished<'a>(observed: &Observed<'a>) -> Option<&'a ClusterServi
     (!of_it.is_empty() || (made_by_us && lacks)).then_some(csv)
 }
 
-/// Whether a plan has not got on for a while. It is tried on, and a newer version may take its place.
+/// Whether a plan has made no progress for a while. It is retried, and a newer version may replace it.
 pub(super) fn is_stalled(plan: &InstallPlan) -> bool {
     let conditions = plan.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
     condition::find(conditions, names::CONDITION_STALLED).is_some_and(Condition::is_true)
 }
 
-/// The approved plan that brings what was chosen, unless there is a reason to look closer: before it changes anything it looks for
-/// itself whether it may.
+/// The approved plan for the chosen version, unless there is a reason to evaluate the change again: before
+/// its first change, the plan's controller checks it anyway.
 pub(super) fn at_work(
     observed: &Observed<'_>,
     resolved: &Resolved,
@@ -164,7 +161,7 @@ pub(super) fn at_work(
     in_flight(observed).filter(same).filter(|plan| goes_on && !is_stalled(plan)).map(ResourceExt::name_any)
 }
 
-/// What the engine's answer means.
+/// The action for the result of a resolution.
 pub(super) fn next(
     observed: &Observed<'_>,
     answer: Result<Outcome, Refusal>,
@@ -176,7 +173,7 @@ pub(super) fn next(
             return Next::Refused(Refused { reason, message: refusal.message() });
         }
         Ok(Err(resolved)) => {
-            // The plan's version is there; what remains of the plan is still to be done.
+            // The plan's version exists; the rest of the plan is still to be applied.
             let same = |plan: &&InstallPlan| csv_of(plan) == Some(resolved.chosen.name.as_str());
             return match in_flight(observed).filter(same) {
                 Some(plan) => Next::Keep { plan: plan.name_any() },
@@ -205,7 +202,7 @@ pub(super) fn next(
     Next::Plan(Arc::from(change))
 }
 
-/// The newest bundle that can be reached.
+/// The newest reachable bundle.
 fn newest(change: &Change) -> &str {
     change.resolved.path.last().map_or(&change.resolved.chosen.name, |hop| &hop.name)
 }
@@ -221,19 +218,19 @@ fn blocked(findings: &[Finding]) -> Refused {
     Refused { reason, message: blocking.iter().map(text).collect::<Vec<_>>().join("; ") }
 }
 
-/// Plans to delete: unapproved ones that are not what is wanted any more, and old finished ones.
+/// Plans to delete: unapproved ones that are no longer requested, and old finished ones.
 pub(super) fn obsolete<'a>(observed: &'a Observed<'_>, next: &Next) -> Vec<&'a InstallPlan> {
     let wanted = match next {
         Next::Plan(change) => Some(super::plan_object::name(&change.plan.digest)),
         Next::Keep { plan } => Some(plan.clone()),
         Next::UpToDate { .. } | Next::NotUpgradeable { .. } | Next::Snoozed { .. } => None,
-        // Nothing better is known: what is there stays.
+        // Without a new result, existing plans stay.
         Next::Hold(_) | Next::Refused(_) => return finished_surplus(observed, None),
     };
     let mut out: Vec<&InstallPlan> = Vec::new();
     for plan in observed.plans {
         let is_wanted = wanted.as_deref() == Some(plan.name_any().as_str());
-        // A finished plan of the same name stands in the way of doing the same again.
+        // A finished plan of the same name blocks applying the same plan again.
         let in_the_way = is_wanted && is_finished(plan) && matches!(next, Next::Plan(_));
         let outdated = !is_wanted && !is_finished(plan);
         if in_the_way || outdated {
@@ -261,7 +258,7 @@ fn finished_surplus<'a>(observed: &'a Observed<'_>, wanted: Option<&str>) -> Vec
     surplus_plans
 }
 
-/// The approved plan that is not finished. One that this manager did not make is never applied, so it is not one.
+/// The approved plan that is not finished. A plan of another origin is never applied, so it does not count.
 pub(super) fn in_flight<'a>(observed: &Observed<'a>) -> Option<&'a InstallPlan> {
     observed
         .plans
@@ -271,7 +268,7 @@ pub(super) fn in_flight<'a>(observed: &Observed<'a>) -> Option<&'a InstallPlan> 
         .find(|plan: &&InstallPlan| plan.spec.approved && !is_finished(plan) && is_ours(plan))
 }
 
-/// Whether this manager made an unfinished plan: it records what is approved.
+/// Whether this manager made an unfinished plan: it records the approved content.
 fn is_ours(plan: &InstallPlan) -> bool {
     plan.annotations().contains_key(names::ANNOTATION_CONTENT_DIGEST)
 }

@@ -1,4 +1,4 @@
-//! Whether what is about to be decided on is what is on the cluster.
+//! Compares the state of a decision with the live state.
 
 use std::collections::BTreeSet;
 
@@ -8,12 +8,13 @@ use olm_api::{ClusterServiceVersion, InstallPlan, OperatorGroup, names};
 use super::decide::Observed;
 use crate::context::{Ctx, Error};
 
-/// Whether the plans of the Subscription, the version that is about to be planned and the installed one are those that are known, and
-/// whether there is no OperatorGroup where none is known. Of other plans and versions nothing is asked: in a namespace where much
-/// happens they are never what they were a moment ago.
+/// Whether the plans of the Subscription, the version to be planned and the installed one are unchanged on
+/// the cluster, and whether an OperatorGroup is still absent where none is known. Other plans and versions
+/// are not compared: in a busy namespace they change all the time.
 ///
-/// Versions are read one by one: the namespace's are listed when the plan is looked at before its first change, and an API server
-/// answers a second list of a kind only 100 ms after the first (the period in which its cache asks etcd how far it is).
+/// Versions are read one by one: the namespace's are listed when the plan is checked before its first change,
+/// and an API server answers a second list of a kind only 100 ms after the first (the period in which its
+/// cache polls etcd's revision).
 pub(super) async fn is_current(observed: &Observed<'_>, planned: &str, ctx: &Ctx) -> Result<bool, Error> {
     let namespace = observed.subscription.namespace().unwrap_or_default();
     let failed = || Error::kube(format!("read namespace {namespace}"));
@@ -34,7 +35,7 @@ pub(super) async fn is_current(observed: &Observed<'_>, planned: &str, ctx: &Ctx
             .filter(|csv| !csv.labels().contains_key(names::LABEL_COPIED_FROM))
             .and_then(ResourceExt::uid)
     });
-    // The plan would bring an OperatorGroup: a user may have made one with the Subscription.
+    // The plan would create an OperatorGroup: a user may have made one with the Subscription.
     if ctx.stores.groups.in_namespace(&namespace).is_empty() {
         let groups = Api::<OperatorGroup>::namespaced(ctx.client.clone(), &namespace);
         if !groups.list_metadata(&everything).await.map_err(failed())?.items.is_empty() {

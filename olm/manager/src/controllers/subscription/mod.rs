@@ -1,7 +1,7 @@
 //! Subscription: from the request for a package to its InstallPlan.
 //!
-//! `dereference` the namespace → [`decide`] whether the engine is to be asked, and what its answer means (pure) →
-//! apply (create and delete InstallPlans) → [`status`] (pure) → write it.
+//! Observe the namespace → [`decide`] whether the engine resolves the request, and what its result means
+//! (pure) → apply (create and delete InstallPlans) → [`status`] (pure) → write it.
 
 mod authority;
 mod cleanup;
@@ -51,14 +51,14 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
         move |namespace: Option<String>| in_namespace(&stores, namespace)
     };
     let (csvs, groups, conditions) = (others(&stores), others(&stores), others(&stores));
-    // One that is deleted may wait for another one that goes with it.
+    // A deleted one may wait for another one that is removed with it.
     let there = Arc::clone(&stores);
     let leaving = move |namespace: Option<String>| {
         let mut all = there.subscriptions.in_namespace(&namespace.unwrap_or_default());
         all.retain(|subscription| subscription.metadata.deletion_timestamp.is_some());
         all.into_iter().map(|subscription| ObjectRef::from_obj(subscription.as_ref())).collect::<Vec<_>>()
     };
-    // What policies say of a namespace, and which of them hold there.
+    // A change of a policy, or of the labels by which policies select a namespace.
     let (all, labels) = (Arc::clone(&stores), Arc::clone(&stores));
     let held = move |namespace: String| match labels.policies.is_empty() {
         true => Vec::new(),
@@ -83,7 +83,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
         .reconcile_on(stores.conditions.wakes(move |condition| conditions(condition.namespace())))
         .reconcile_on(stores.policies.wakes(move |_| all.subscriptions.references()))
         .reconcile_on(stores.namespaces.wakes(move |namespace| held(namespace.name_any())))
-        // Whom it does not concern, notices so without asking the engine.
+        // Unaffected Subscriptions end early, without a resolution.
         .reconcile_all_on(WatchStream::from_changes(ctx.catalogs.changes()).map(|_| ()));
     tokio::select! {
         () = shutdown.cancelled() => return,
@@ -106,7 +106,7 @@ fn owners(plan: &InstallPlan) -> Vec<ObjectRef<Subscription>> {
     ours.map(|owner| ObjectRef::new(&owner.name).within(&namespace)).collect()
 }
 
-/// What this controller remembers beside the stores.
+/// The state of this controller outside the stores.
 #[derive(Default)]
 struct Memory {
     settled: Settled,
@@ -114,7 +114,7 @@ struct Memory {
     snapshots: Snapshots,
 }
 
-/// When to look again at what was decided on an older state than that of the cluster. The news wakes it before.
+/// When to retry after a decision on an outdated state. A watch event wakes it before.
 const NEWS: Duration = Duration::from_secs(1);
 
 async fn reconcile(
@@ -128,13 +128,13 @@ async fn reconcile(
         return cleanup::on_deletion(&subscription, &ctx).await;
     }
     cleanup::ensure_finalizer(&subscription, &ctx).await?;
-    // The label is for the Operator's controller: what is decided here does not depend on it.
+    // The label is for the Operator's controller: this decision does not depend on it.
     let (labelled, action) =
         tokio::join!(ensure_label(&subscription, &ctx), decide_and_act(&subscription, &ctx, &memory));
     labelled.and(action)
 }
 
-/// Decides what the Subscription needs next, does it and reports it.
+/// Decides the next action for the Subscription, applies and reports it.
 async fn decide_and_act(
     subscription: &Arc<Subscription>,
     ctx: &Ctx,
@@ -147,7 +147,7 @@ async fn decide_and_act(
     let catalogs = ctx.catalogs.within(&visibility);
     let plans = plans_of(subscription, &ctx.stores);
     let basis = Basis::of(subscription, &snapshot, &catalogs);
-    // With what became of it so far.
+    // With the plans and the status of the Subscription.
     let whole = basis.and(&plans).and(std::slice::from_ref(subscription));
     if settled.holds(subscription, whole, &catalogs, &snapshot).await {
         return Ok(Action::requeue(SAFETY_NET));
@@ -167,8 +167,8 @@ async fn decide_and_act(
     };
 
     if observed.catalog == Catalog::Loading {
-        // A moment after the start of the manager: its arrival is announced, and until then nothing is known that
-        // would be worth a word.
+        // Just after the start of the manager: the first read of the catalog wakes the Subscription, and
+        // until then there is nothing to report.
         return Ok(Action::requeue(Duration::from_secs(5)));
     }
 
@@ -181,7 +181,7 @@ async fn decide_and_act(
             let chosen = olm_engine::choose(&ctx.resources, &catalogs, subscription, &snapshot).await;
             let answer = match chosen {
                 Ok(resolved) => match decide::at_work(&observed, &resolved, &upgradeable) {
-                    // What it changes is known, and was said.
+                    // Its change was computed and reported before.
                     Some(plan) => return follow(&observed, plan, ctx).await,
                     None => {
                         olm_engine::build_change(&ctx.resources, &catalogs, subscription, &snapshot, resolved)
@@ -206,18 +206,18 @@ async fn decide_and_act(
     let next = match (hold, answer) {
         (Some(hold), _) => Next::Hold(hold),
         (None, Some(answer)) => decide::next(&observed, answer, upgradeable),
-        // hold() and evaluate() cannot both be silent.
+        // Either `hold` is set, or there is a result of `choose` and `build_change`.
         (None, None) => return Ok(Action::requeue(Duration::from_secs(1))),
     };
 
-    // A second plan for what another is bringing, or has brought, could not be taken back.
+    // A duplicate of another plan, in progress or complete, could not be undone.
     if let Next::Plan(change) = &next
         && !live::is_current(&observed, &change.resolved.chosen.name, ctx).await?
     {
         return Ok(Action::requeue(NEWS));
     }
     if let Next::Plan(change) = &next {
-        // Before the plan is there: it is looked at at once.
+        // Before the plan is created: its controller starts at once.
         ctx.change_cache.put(basis, Arc::clone(change));
     }
     let current = apply(&observed, &next, ctx).await?;
@@ -229,7 +229,7 @@ async fn decide_and_act(
             Action::requeue(Duration::from_secs(left.unsigned_abs()))
         }
         Next::UpToDate { .. } => {
-            // What was just written is a basis of its own: it comes by here once more.
+            // A status that was just written changes the basis: the Subscription is reconciled once more.
             if said == Said::Already {
                 settled.note(subscription, whole, &catalogs, &snapshot).await;
             }
@@ -244,22 +244,22 @@ async fn decide_and_act(
     })
 }
 
-/// Whether the answer may be another one when a kind comes: there is none, or a version was not taken because of something that it
-/// needs.
+/// Whether a new kind may change the result: there is none, or a version was rejected for a dependency.
 fn needs_kinds(answer: &Result<Outcome, Refusal>) -> bool {
     match answer {
         Err(_) => true,
         Ok(Outcome::UpToDate(resolved)) => {
             resolved.rejected.iter().any(|rejected| rejected.code == Code::DependencyUnsatisfied)
         }
-        // What keeps a plan from being carried out may be a kind that its objects are of.
+        // The plan may be blocked by a missing kind of one of its objects.
         Ok(Outcome::Change(change)) => {
             change.plan.findings.iter().any(|finding| finding.severity == Severity::Block)
         }
     }
 }
 
-/// Refusals for what is not watched: webhooks and who is behind them, rights, quotas, other people's objects, registries.
+/// Refusals for causes that are not watched: webhooks and their Services, rights, quotas, foreign objects,
+/// registries.
 const UNWATCHED: [&str; 8] = [
     "WebhookUnavailable",
     "InstallerLacksRights",
@@ -270,10 +270,10 @@ const UNWATCHED: [&str; 8] = [
     "ImageNotSigned",
     "SignatureUnknown",
 ];
-/// How soon it is seen that the cause of such a refusal is gone. Working it out again costs a read for each object of the bundle.
+/// Retry interval of such a refusal. Each retry costs a read for each object of the bundle.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
-/// An approved plan for what would be chosen is about to be carried out.
+/// An approved plan for the chosen version is about to be applied.
 async fn follow(observed: &Observed<'_>, plan: String, ctx: &Ctx) -> Result<Action, Error> {
     let next = Next::Keep { plan };
     let current = apply(observed, &next, ctx).await?;
@@ -283,12 +283,12 @@ async fn follow(observed: &Observed<'_>, plan: String, ctx: &Ctx) -> Result<Acti
     })
 }
 
-/// What became of a status.
+/// The result of reporting a status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Said {
     Now,
     Already,
-    /// It is about to be another one.
+    /// The status is about to change.
     Later,
 }
 
@@ -322,7 +322,7 @@ async fn ensure_label(subscription: &Subscription, ctx: &Ctx) -> Result<(), Erro
     Ok(())
 }
 
-/// What is installed is what is wanted, unless the plan that brought it did not come to its end: then that is to be done.
+/// Up to date, unless the plan of the installed version did not complete: then it is resumed.
 async fn completed(
     resolved: Box<olm_resolver::Resolved>,
     observed: &Observed<'_>,
@@ -380,7 +380,7 @@ async fn catalog_state(
     })
 }
 
-/// Deletes the plan that was looked at: one that somebody approved in the meantime stays.
+/// Deletes the plan that was observed: one that was approved in the meantime stays.
 async fn delete(api: &Api<InstallPlan>, plan: &InstallPlan, why: &str) -> Result<(), Error> {
     let (namespace, name) = (plan.namespace().unwrap_or_default(), plan.name_any());
     let params = DeleteParams::default()
@@ -393,7 +393,7 @@ async fn delete(api: &Api<InstallPlan>, plan: &InstallPlan, why: &str) -> Result
     Ok(())
 }
 
-/// Deletes the plans that would make again what is about to go; whether there were any.
+/// Deletes the plans that would install again what is being removed; returns whether there were any.
 async fn stop_plans(subscription: &Subscription, ctx: &Ctx) -> Result<bool, Error> {
     let mut plans = plans_of(subscription, &ctx.stores);
     plans.retain(|plan| !decide::is_finished(plan));
@@ -405,7 +405,7 @@ async fn stop_plans(subscription: &Subscription, ctx: &Ctx) -> Result<bool, Erro
     Ok(!plans.is_empty())
 }
 
-/// Creates the plan that is wanted and deletes those that are not; returns the one that counts now.
+/// Creates the chosen plan and deletes obsolete ones; returns the current one.
 async fn apply(observed: &Observed<'_>, next: &Next, ctx: &Ctx) -> Result<Option<Arc<InstallPlan>>, Error> {
     let namespace = observed.subscription.namespace().unwrap_or_default();
     let api = Api::<InstallPlan>::namespaced(ctx.client.clone(), &namespace);
@@ -449,13 +449,13 @@ async fn apply(observed: &Observed<'_>, next: &Next, ctx: &Ctx) -> Result<Option
         | Next::Refused(_)
         | Next::Snoozed { .. }
         | Next::NotUpgradeable { .. } => {
-            // The last plan is still the one that brought what is installed.
+            // The last plan is still the one of the installed version.
             Ok(observed.plans.last().cloned())
         }
     }
 }
 
-/// Writes the status, where it says something new; whether it does.
+/// Writes the status if it changed; returns whether it did.
 async fn report(
     subscription: &Subscription,
     new: &olm_api::SubscriptionStatus,
@@ -483,7 +483,7 @@ async fn report(
     Ok(true)
 }
 
-/// Why the engine says no, as the conditions have it.
+/// The reason of a refusal, for the conditions.
 pub(super) fn resolution_reason(refusal: &Refusal) -> &'static str {
     match refusal {
         Refusal::Unresolvable(_)
@@ -494,7 +494,7 @@ pub(super) fn resolution_reason(refusal: &Refusal) -> &'static str {
     }
 }
 
-/// Tells the two answers of the engine apart without its payload.
+/// Separates the two results of the engine.
 pub(super) fn change_of(outcome: Outcome) -> Result<Box<olm_engine::Change>, Box<olm_resolver::Resolved>> {
     match outcome {
         Outcome::Change(change) => Ok(change),

@@ -1,4 +1,4 @@
-//! The InstallPlan object of a plan: pure.
+//! The InstallPlan object of a plan. Pure.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt};
@@ -10,7 +10,7 @@ use olm_engine::Change;
 
 use crate::authority::second::Missing;
 
-/// Name of the InstallPlan: the same plan cannot exist twice.
+/// Name of the InstallPlan, derived from the digest: the same plan cannot exist twice.
 pub(crate) fn name(digest: &str) -> String {
     let hex = digest.strip_prefix("sha256:").unwrap_or(digest);
     format!("install-{}", hex.get(..10).unwrap_or(hex))
@@ -24,20 +24,20 @@ pub(crate) fn summary(plan: &Plan) -> String {
     format!("{}: {create} to create, {change} to change, {delete} to delete{rights}", plan.headline())
 }
 
-/// All annotations of an object may take 256 KiB together.
+/// All annotations of an object together may take 256 KiB.
 const MOST_PARTS: usize = 128 << 10;
 
-/// The digests of a plan's parts as an annotation; `None` where that would be too much for one.
+/// The digests of a plan's parts as an annotation; `None` where they are too large for one.
 pub(crate) fn parts(plan: &Plan) -> Option<String> {
     serde_json::to_string(plan.parts()).ok().filter(|text| text.len() <= MOST_PARTS)
 }
 
-/// Whether a plan needs no other approval than the request itself.
+/// Whether a plan needs no approval besides the request itself.
 pub(super) fn is_requested(observed: &Observed<'_>, plan: &Plan) -> bool {
     observed.subscription.spec.install_plan_approval == Approval::Automatic || was_approved(observed, plan)
 }
 
-/// `needed` is what the approver must bring.
+/// `needed` is what the approver must provide.
 pub(super) fn plan_object(observed: &Observed<'_>, change: &Change, needed: Option<Missing>) -> InstallPlan {
     let subscription = observed.subscription;
     let plan = &change.plan;
@@ -61,7 +61,7 @@ pub(super) fn plan_object(observed: &Observed<'_>, change: &Change, needed: Opti
         kind: olm_api::Subscription::kind(&()).into_owned(),
         name: subscription.name_any(),
         uid: subscription.uid().unwrap_or_default(),
-        // One plan has one owner: approving it never drags another operator along.
+        // A plan has one owner: approving it never affects another operator.
         controller: Some(true),
         block_owner_deletion: Some(false),
     }]);
@@ -86,12 +86,13 @@ pub(super) fn plan_object(observed: &Observed<'_>, change: &Change, needed: Opti
     object
 }
 
-/// What the plan brings along, as its InstallPlan remembers it.
+/// The operators that the plan installs along, for its InstallPlan.
 fn along(change: &Change) -> Option<String> {
     if change.along.is_empty() { None } else { serde_json::to_string(&change.along).ok() }
 }
 
-/// Whether this very plan was approved with the one that made the Subscription. That is said of its first plan alone.
+/// Whether this plan was approved with the one that made the Subscription. That applies to its first plan
+/// alone.
 fn was_approved(observed: &Observed<'_>, plan: &Plan) -> bool {
     let approved = observed.subscription.annotations().get(names::ANNOTATION_APPROVED_PLAN);
     observed.installed.is_none() && approved == Some(&plan.digest)

@@ -1,5 +1,5 @@
-//! Subscriptions about which nothing is to be done, and on what that was decided: as long as it is the same, it is not decided
-//! again.
+//! Settled Subscriptions with the basis of that decision: while the basis is unchanged, the decision is not
+//! repeated.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -13,14 +13,14 @@ use olm_engine::{Basis, Snapshot, catalogs::LoadedCatalog};
 
 use crate::context::SAFETY_NET;
 
-/// How long a decision is relied on. Everything that it was made on is in the digests, but for the kinds that the cluster serves: those
-/// of CRDs are heard of, those of aggregated APIs are not.
+/// How long a decision stays valid. All of its inputs are in the digests, except the kinds that the cluster
+/// serves: CRDs are watched, aggregated APIs are not.
 const RELIED_ON: Duration = SAFETY_NET;
 
 #[derive(Debug)]
 struct Decision {
     basis: Basis,
-    /// Of the catalogs what was looked at.
+    /// A digest of the catalog content that was read.
     packages: u64,
     at: Instant,
 }
@@ -29,12 +29,12 @@ struct Decision {
 #[derive(Debug, Default)]
 pub(super) struct Settled {
     decisions: Mutex<HashMap<(String, String), Decision>>,
-    /// Those that would be decided otherwise if a kind were there.
+    /// Subscriptions whose decision a new kind would change.
     in_need: Mutex<BTreeSet<(String, String)>>,
 }
 
 impl Settled {
-    /// Whether nothing is different from when nothing was to be done.
+    /// Whether all inputs are unchanged since nothing was to be done.
     pub(super) async fn holds(
         &self,
         subscription: &Subscription,
@@ -47,7 +47,7 @@ impl Settled {
         if known == basis.catalogs {
             return true;
         }
-        // Another edition of a catalog, and most packages are in it as they were.
+        // A new edition of a catalog leaves most packages unchanged.
         if olm_engine::extent(catalogs, subscription, snapshot).await != Some(packages) {
             return false;
         }
@@ -64,7 +64,7 @@ impl Settled {
         same.then_some((decision.basis.catalogs, decision.packages))
     }
 
-    /// Nothing is to be done, on this basis.
+    /// Records that nothing is to be done on this basis.
     pub(super) async fn note(
         &self,
         subscription: &Subscription,
@@ -74,7 +74,7 @@ impl Settled {
     ) {
         if let Some(packages) = olm_engine::extent(catalogs, subscription, snapshot).await {
             let mut all = self.all();
-            // Of what is gone without a word; now and then suffices.
+            // Removes entries of deleted Subscriptions; doing so occasionally is enough.
             if all.len().is_power_of_two() {
                 all.retain(|_, decision| decision.at.elapsed() < RELIED_ON);
             }
@@ -87,7 +87,7 @@ impl Settled {
         self.need(subscription, false);
     }
 
-    /// Notes whether a kind that comes may change the decision.
+    /// Records whether a new kind may change the decision.
     pub(super) fn need(&self, subscription: &Subscription, kinds: bool) {
         let mut in_need = self.in_need.lock().unwrap_or_else(PoisonError::into_inner);
         match kinds {
@@ -96,7 +96,7 @@ impl Settled {
         };
     }
 
-    /// A kind came: what is decided anew, of the Subscriptions that are there.
+    /// A kind was added: wakes the affected Subscriptions that still exist.
     pub(super) fn wake_those_in_need(
         &self,
         there: impl Fn(&str, &str) -> bool,
@@ -162,19 +162,19 @@ mod tests {
         assert_eq!(woken(true), 0);
         settled.need(&other, true);
         assert_eq!(woken(true), 1);
-        // it is decided anew, and the other is not
+        // it is decided again, and the other is not
         let holds = async |subscription: &Subscription| {
             let basis = Basis::of(subscription, &snapshot, &catalogs);
             settled.holds(subscription, basis, &catalogs, &snapshot).await
         };
         assert!(holds(&subscription()).await && !holds(&other).await);
-        // one that is gone is forgotten
+        // a deleted one is removed
         assert_eq!((woken(false), woken(true)), (0, 0));
     }
 
     #[tokio::test]
     async fn an_edition_with_another_version_of_something_else_is_nothing_new() {
-        // given a Subscription about which nothing was to be done
+        // given a settled Subscription
         let (settled, subscription, snapshot) = (Settled::default(), subscription(), Snapshot::default());
         let holds = async |catalogs: &[LoadedCatalog]| {
             let basis = Basis::of(&subscription, &snapshot, catalogs);
@@ -185,12 +185,12 @@ mod tests {
         let basis = Basis::of(&subscription, &snapshot, &first);
         settled.note(&subscription, basis, &first, &snapshot).await;
         assert!(holds(&first).await);
-        // when the catalog comes with a new version of another package, and then with one of its own
+        // when the catalog gets a new version of another package, and then of its own package
         let second = edition(&[("a", "1.0.0"), ("b", "2.0.0")]);
         assert_ne!(first[0].catalog.digest, second[0].catalog.digest);
         assert!(holds(&second).await);
         assert!(!holds(&edition(&[("a", "2.0.0"), ("b", "2.0.0")])).await);
-        // when something of the namespace is different, or it is forgotten
+        // when an object of the namespace changes, or it is removed
         let csv = olm_api::ClusterServiceVersion::new("a.v1.0.0", Default::default());
         let mut other = Snapshot::default();
         other.csvs.push(Arc::new(csv));

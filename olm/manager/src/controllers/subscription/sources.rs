@@ -1,4 +1,4 @@
-//! Whether CatalogSources exist of which nothing is known yet: a matter of moments, or a name that is wrong.
+//! Whether CatalogSources exist that are not read yet: either they will be in a moment, or the name is wrong.
 
 use std::{
     collections::HashMap,
@@ -11,17 +11,17 @@ use tokio::sync::Mutex;
 
 use crate::context::{Ctx, Error};
 
-/// How long an answer is good for: at the start thousands of Subscriptions ask for the same few. One that is made meanwhile is
-/// announced by its first reading.
+/// How long a result is cached: at the start thousands of Subscriptions name the same few sources. The first
+/// read of a new one wakes them.
 const GOOD_FOR: Duration = Duration::from_secs(2);
 
-/// The last answers, by namespace and name.
+/// The latest results, by namespace and name.
 #[derive(Default)]
 pub(super) struct Sources(Mutex<HashMap<(String, String), (Instant, bool)>>);
 
 impl Sources {
     pub(super) async fn exists(&self, namespace: &str, name: &str, ctx: &Ctx) -> Result<bool, Error> {
-        // Held while asking: of many who want to know one asks.
+        // Held during the request: concurrent callers share one.
         let mut answers = self.0.lock().await;
         answers.retain(|_, (asked, _)| asked.elapsed() < GOOD_FOR);
         let key = (namespace.to_owned(), name.to_owned());

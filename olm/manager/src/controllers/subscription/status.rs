@@ -1,4 +1,4 @@
-//! The status of a Subscription: pure.
+//! The status of a Subscription. Pure.
 
 use jiff::SignedDuration;
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Time};
@@ -19,7 +19,7 @@ use olm_engine::{
 
 use crate::controllers::health::{self, Health};
 
-/// `current` is the plan that counts now: the one that waits, is at work, or was carried out last.
+/// `current` is the pending or current plan, else the last applied one.
 pub(super) fn status(
     observed: &Observed<'_>,
     next: &Next,
@@ -62,12 +62,12 @@ pub(super) fn status(
     status
 }
 
-/// How long a plan that has just begun may take before each of its steps is told: most are done by then, and every word is
-/// a write.
+/// How long the steps of a starting plan are not reported: most are done by then, and every report is a
+/// write.
 pub(super) const PASSING: SignedDuration = SignedDuration::from_secs(2);
 
-/// Whether a status is about to be another one: only words and versions differ, about a plan that has just begun; or its version is
-/// there and has just begun to come up.
+/// Whether a status is about to change: only messages and versions differ while a plan is starting, or its
+/// version exists and is starting.
 pub(super) fn is_passing(
     observed: &Observed<'_>,
     next: &Next,
@@ -86,7 +86,7 @@ pub(super) fn is_passing(
     if begun.is_none_or(|begun| now.duration_since(begun.0) >= PASSING) || old == new {
         return false;
     }
-    // Which version is installed is said when the plan is through: to the reader it is one step with that.
+    // The installed version is reported when the plan is complete: for readers both are one step.
     let facts = |status: &SubscriptionStatus| {
         let conditions: Vec<_> = status.conditions.iter().map(|c| (c.type_.clone(), c.status)).collect();
         (status.state, status.current_csv.clone(), status.install_plan_ref.clone(), conditions)
@@ -117,13 +117,13 @@ fn health(observed: &Observed<'_>, next: &Next, current: Option<&InstallPlan>) -
             _ => working("Resolving", "resolving the version"),
         };
     };
-    // What runs runs, whatever holds the next version back.
+    // A running version is healthy, even while the next one is held back.
     let status = csv.status.clone().unwrap_or_default();
     let message = status.message.unwrap_or_default();
     match status.phase {
         CsvPhase::Succeeded => Health::Ready,
         CsvPhase::Failed => Health::Stalled(status.reason.unwrap_or_else(|| "Failed".into()), message),
-        // What it does from moment to moment its own status tells; here each word would be a write.
+        // Its own status reports the details; here each would be a write.
         _ => working("Installing", &format!("ClusterServiceVersion {} is not running yet", csv.name_any())),
     }
 }
@@ -147,7 +147,7 @@ fn state(
         Next::UpToDate { .. } => SubscriptionState::AtLatestKnown,
         Next::NotUpgradeable { .. } | Next::Snoozed { .. } => SubscriptionState::UpgradeAvailable,
         Next::Plan(_) | Next::Keep { .. } => SubscriptionState::UpgradePending,
-        // Upstream's word for "currentCSV is on the cluster": whether it runs is the CSV's business.
+        // Upstream's word for "currentCSV is on the cluster": the CSV reports whether it runs.
         Next::Hold(HoldReason::Settling { .. }) => SubscriptionState::AtLatestKnown,
         Next::Hold(_) | Next::Refused(_) if observed.installed.is_none() => SubscriptionState::None,
         Next::Hold(_) | Next::Refused(_) => match old {
@@ -158,7 +158,7 @@ fn state(
 }
 
 fn reference(plan: &InstallPlan) -> ObjectReference {
-    // Without the resourceVersion: it changes with every step of the plan and says nothing here.
+    // Without the resourceVersion, which changes with every step of the plan.
     ObjectReference { resource_version: None, ..plan.object_ref(&()) }
 }
 
@@ -187,7 +187,8 @@ fn catalog_health(observed: &Observed<'_>, old: &SubscriptionStatus) -> Vec<Cata
     }]
 }
 
-/// The conditions of deprecation, and how the catalog's texts begin that belong to each. The first sums all up.
+/// The conditions of deprecation, and the prefixes of the catalog's messages for each. The first summarises
+/// all.
 const DEPRECATIONS: &[(&str, &str)] = &[
     (names::CONDITION_DEPRECATED, "olm."),
     (names::CONDITION_PACKAGE_DEPRECATED, "olm.package/"),
@@ -225,7 +226,7 @@ fn conditions(
             Catalog::OutOfSight(text) => (true, CATALOG_OUT_OF_SIGHT.into(), text.clone()),
         }),
     );
-    // A hold says nothing about the resolution; what was last known stays.
+    // A hold has no resolution; the last result stays.
     if !matches!(next, Next::Hold(_)) {
         set(
             names::CONDITION_RESOLUTION_FAILED,
@@ -238,7 +239,7 @@ fn conditions(
     let deprecations = match next {
         Next::UpToDate { deprecations } => Some(deprecations),
         Next::Plan(change) => Some(&change.resolved.deprecations),
-        // Nothing else tells of them; what was last known stays.
+        // No other result contains them; the last ones stay.
         _ => None,
     };
     for (type_, schema) in DEPRECATIONS.iter().filter(|_| deprecations.is_some()) {
@@ -253,7 +254,7 @@ fn conditions(
         .filter(|name| !observed.plans.iter().any(|plan| plan.metadata.name.as_ref() == Some(name)));
     set(
         names::CONDITION_INSTALL_PLAN_MISSING,
-        // The plan that takes its place is named in the same write.
+        // The plan that replaces it is named in the same write.
         lost.filter(|_| current.is_none()).map(|name| {
             let message = format!("the referenced InstallPlan {name} does not exist");
             (true, "ReferencedInstallPlanNotFound".to_owned(), message)

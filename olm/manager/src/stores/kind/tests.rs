@@ -28,7 +28,7 @@ fn kept(kind: &Kind<Subscription>) -> Vec<(String, String)> {
     kind.in_namespace("ns").iter().map(one).collect()
 }
 
-/// What was told since the last time, without waiting.
+/// Items since the last call, without waiting.
 fn waiting<T>(stream: &mut (impl Stream<Item = T> + Unpin)) -> Vec<T> {
     std::iter::from_fn(|| futures::FutureExt::now_or_never(stream.next()).flatten()).collect()
 }
@@ -42,7 +42,7 @@ fn told(changes: &mut (impl Stream<Item = Arc<Subscription>> + Unpin)) -> Vec<St
     told
 }
 
-/// What a controller was told of.
+/// The keys that a controller received.
 fn shown(keys: &mut (impl Stream<Item = Key> + Unpin)) -> Vec<String> {
     let mut shown: Vec<String> = waiting(keys).iter().map(ToString::to_string).collect();
     shown.sort();
@@ -55,10 +55,10 @@ fn a_controller_is_shown_all_that_is_there_and_from_then_on_what_is_different() 
     let mut keys = kind.keys();
     list(&kind, &[subscription("a", 1), subscription("b", 2)]);
     assert_eq!(shown(&mut keys), ["ns/a", "ns/b"]);
-    // the watch breaks: b is as it was, a is gone, c is new
+    // the watch breaks: b is unchanged, a is gone, c is new
     list(&kind, &[subscription("b", 2), subscription("c", 3)]);
     assert_eq!(shown(&mut keys), ["ns/c"]);
-    // whoever listens from now on hears of all that is there
+    // a later subscriber gets all existing objects
     assert_eq!(shown(&mut kind.keys()), ["ns/b", "ns/c"]);
 }
 
@@ -68,7 +68,7 @@ fn others_are_not_woken_for_what_is_there_when_the_manager_starts() {
     let mut news = kind.changes();
     list(&kind, &[subscription("a", 1), subscription("b", 2)]);
     assert_eq!(told(&mut news), Vec::<String>::new());
-    // the watch breaks: what changed meanwhile is news
+    // the watch breaks: changes meanwhile are announced
     list(&kind, &[subscription("b", 2), subscription("c", 3)]);
     assert_eq!((told(&mut news), kind.has("ns", "a")), (vec!["a@1".into(), "c@3".into()], false));
     assert_eq!(told(&mut kind.changes()), Vec::<String>::new());
@@ -82,7 +82,7 @@ fn our_own_writes_count_at_once_and_older_news_of_them_do_not() {
     let _ = shown(&mut keys);
     kind.wrote(subscription("a", 5));
     assert_eq!((kept(&kind), told(&mut changes)), (vec![("a".into(), "5".into())], vec!["a@5".into()]));
-    // the watch tells what was before, and then the same
+    // the watch delivers the earlier state, and then the same one
     kind.take(Event::Apply(subscription("a", 3)));
     kind.take(Event::Apply(subscription("a", 5)));
     assert_eq!((kept(&kind), told(&mut changes)), (vec![("a".into(), "5".into())], vec![]));
@@ -95,11 +95,11 @@ fn our_own_writes_count_at_once_and_older_news_of_them_do_not() {
 fn an_answer_that_comes_late_brings_nothing_back() {
     let kind = kind();
     list(&kind, &[subscription("a", 1)]);
-    // it is written (2), deleted (3), and the deletion is heard of before the answer to the write
+    // it is written (2), deleted (3), and the deletion arrives before the response of the write
     kind.take(Event::Delete(subscription("a", 3)));
     kind.wrote(subscription("a", 2));
     assert_eq!(kept(&kind), []);
-    // made anew, it is another
+    // recreated, it is another object
     kind.wrote(subscription("a", 4));
     assert_eq!(kept(&kind), [("a".into(), "4".into())]);
 }
@@ -171,7 +171,7 @@ fn what_lies_packed_is_whole_for_whoever_asks_and_equal_specifications_are_one()
     // one at a time, and with all of its namespace
     assert!(kind.in_namespace("ns").iter().map(AsRef::as_ref).eq(&all));
     assert!(all.iter().all(|object| named(object).as_deref() == Some(object)));
-    // one that changes is another at once, whoever had asked before
+    // a change is visible at once, even after earlier reads
     let mut other = all[7].clone();
     other.metadata.resource_version = Some("2000".into());
     other.spec.name = "package-7".into();
@@ -179,7 +179,7 @@ fn what_lies_packed_is_whole_for_whoever_asks_and_equal_specifications_are_one()
     assert_eq!(named(&other).as_deref(), Some(&other));
     assert_eq!(*kind.in_namespace("ns")[7], other);
     assert_eq!(kind.table().specs(), 3);
-    // a specification that nobody has any more goes
+    // a spec without objects is removed
     list(&kind, &all[..1]);
     assert_eq!((kind.table().specs(), kind.references().len()), (1, 1));
 }

@@ -6,7 +6,7 @@ use olm_testing::{Mood, Registry, catalog, client};
 
 use crate::testing::{access, registries};
 
-/// Short, so that a test need not wait, and long enough to look in between.
+/// Short enough for a test, and long enough to check in between.
 const EVERY: Duration = Duration::from_millis(50);
 
 struct World {
@@ -35,7 +35,7 @@ impl World {
         jobs.stop();
         let tasks = Arc::downgrade(&jobs);
         drop((jobs, refresh));
-        // Looks that were under way end at their next turn.
+        // Running reads end at their next poll.
         while tasks.strong_count() > 0 {
             tokio::task::yield_now().await;
         }
@@ -58,7 +58,7 @@ impl World {
         self.jobs.look(self.request(name, wanted)).await
     }
 
-    /// Looks, as the controller does, until it sees what it waits for.
+    /// Polls, as the controller does, until the expected state.
     async fn until(&self, name: &str, wanted: Wanted, seen: impl Fn(&View) -> bool) -> View {
         let mut wakes = self.refresh.wakes();
         let search = async {
@@ -119,7 +119,7 @@ async fn t22_an_image_is_read_only_when_it_is_signed_as_required() {
         move |view: &View| view.problem.as_ref().is_some_and(|problem| problem.code == code)
     };
     let request = || {
-        // Failures are looked into again after seconds; another secret begins anew.
+        // Failures are retried after seconds; another secret restarts the read.
         let mut request = world.request("cat", wanted.clone());
         request.secrets = vec![world.registry.asked("").to_string()];
         request
@@ -145,7 +145,7 @@ async fn t22_an_image_is_read_only_when_it_is_signed_as_required() {
     world.registry.sign_catalog(&key);
     let view = world.until("cat", wanted.clone(), has("a")).await;
     assert!(view.signer.unwrap().starts_with("key sha256:") && view.resolved.unwrap().contains("@sha256:"));
-    // when the tag moves to an image without a signature, then the verified one goes on being served
+    // when the tag moves to an image without a signature, then the verified one stays in use
     world.registry.push_catalog(&catalog("b", "1.0.0"));
     let view = world.until("cat", wanted.clone(), code("NotSigned")).await;
     assert!(has("a")(&view) && !has("b")(&view));
@@ -160,7 +160,7 @@ async fn a_registry_that_refuses_leaves_the_last_good_copy_and_the_reason() {
     // when the registry refuses
     world.registry.mood(Mood::Denies);
     let view = world.until("cat", image(&reference), |view| view.problem.is_some()).await;
-    // then the reason is known, the content is there, and the next look is not at once
+    // then the reason is known, the content is there, and the next read is not at once
     let problem = view.problem.clone().unwrap();
     assert_eq!((problem.reason, problem.code), ("RegistryServerError", "AccessDenied"));
     assert!(has("a")(&view));
@@ -174,14 +174,14 @@ async fn a_restart_serves_what_was_there_and_reads_nothing_that_has_not_changed(
     let reference = world.registry.push_catalog(&catalog("a", "1.0.0"));
     world.until("cat", image(&reference), has("a")).await;
     let before = world.registry.asked("GET cat/manifests");
-    // when the manager starts anew, with a registry that hangs
+    // when the manager restarts with a registry that hangs
     world.registry.mood(Mood::Hangs);
     let world = world.restart().await;
-    // then the content is there at the first look
+    // then the content is there at once
     let view = world.look("cat", image(&reference)).await;
     assert!(has("a")(&view) && view.running && !view.outdated, "{view:?}");
     drop(view);
-    // when the registry is back, in another life
+    // when the registry recovers, after another restart
     world.registry.mood(Mood::Fine);
     let world = world.restart().await;
     world.until("cat", image(&reference), |view| view.last_look.is_some()).await;
@@ -208,13 +208,13 @@ async fn a_registry_that_hangs_holds_up_nobody_else_and_another_spec_ends_the_wa
     let fast = Registry::start().await;
     let reference = fast.push_catalog(&catalog("fast", "1.0.0"));
     assert!(world.look("slow", image(&slow)).await.running);
-    // when another catalog is wanted, then it comes
+    // when another catalog is requested, then it is read
     let mut wakes = world.refresh.wakes();
     let request = || Request { access: access(&fast), ..world.request("fast", image(&reference)) };
     world.jobs.look(request()).await;
     tokio::time::timeout(Duration::from_secs(60), wakes.changed()).await.unwrap().unwrap();
     assert!(has("fast")(&world.jobs.look(request()).await));
-    // when the slow one's spec is changed, then the wait is over
+    // when the slow one's spec is changed, then the read is cancelled
     let request = || Request { access: access(&fast), ..world.request("slow", image(&reference)) };
     let mut wakes = world.refresh.wakes();
     assert!(world.jobs.look(request()).await.running);
@@ -275,7 +275,7 @@ async fn damage_on_the_disk_is_repaired_from_the_source() {
     }
     let mut wakes = world.refresh.wakes();
     assert!(catalog.package("a").await.is_err());
-    // then that alone has it read again, although its digest is the same
+    // then that alone triggers another read, although its digest is the same
     wakes.changed().await.unwrap();
     world.jobs.look(request()).await;
     wakes.changed().await.unwrap();
@@ -311,7 +311,7 @@ async fn a_missing_pull_secret_is_told_when_the_registry_refuses() {
 
 #[tokio::test]
 async fn a_pull_secret_opens_a_registry_that_wants_a_log_in() {
-    // given a registry that wants one, and a Secret with it (base64 of me:pw)
+    // given a registry that requires one, and a Secret with it (base64 of me:pw)
     let world = World::new().await;
     let reference = world.registry.push_catalog(&catalog("a", "1.0.0"));
     world.registry.mood(Mood::Wants("Basic bWU6cHc="));
@@ -340,10 +340,10 @@ async fn a_folder_may_hold_a_catalog_or_bundles_and_one_without_either_is_refuse
     let world = World::new().await;
     let folder = tempfile::tempdir().unwrap();
     let wanted = Wanted::Directory(folder.path().to_owned());
-    // given nothing, then that is said
+    // given nothing, then that is reported
     let view = world.until("cat", wanted.clone(), |view| view.problem.is_some()).await;
     assert_eq!(view.problem.unwrap().reason, "RegistryServerError");
-    // given a repository of bundles, then it is a catalog
+    // given a folder of bundles, then it is a catalog
     let bundles = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bundles");
     let view = world.until("bundles", Wanted::Directory(bundles), |view| view.catalog.is_some()).await;
     assert!(has("etcd")(&view), "{view:?}");
@@ -377,7 +377,7 @@ async fn a_config_map_that_is_missing_or_empty_is_an_error_of_its_own() {
 
 #[test]
 fn a_result_of_a_look_that_is_not_wanted_any_more_changes_nothing() {
-    // given a track whose spec changed while it was looked at
+    // given a track whose spec changed during a read
     let now = Instant::now();
     let mut track = Track::default();
     assert!(track.turn_to("a", Some(EVERY), false, now), "a new spec is looked at at once");
@@ -388,7 +388,7 @@ fn a_result_of_a_look_that_is_not_wanted_any_more_changes_nothing() {
     assert!(track.settle(Ok(got), now, 0.5).is_some());
     assert_eq!(track.previous(false), Some(revision));
     assert_eq!(track.previous(true), None, "damaged content is read whatever its digest is");
-    // then another spec reads it anew, and has the old content meanwhile
+    // then another spec triggers a new read, and the old content stays meanwhile
     assert!(track.turn_to("b", Some(EVERY), false, now));
     assert_eq!(track.previous(false), None);
     assert!(track.view(now).outdated);

@@ -27,7 +27,7 @@ pub(super) fn csv(name: &str, phase: CsvPhase, reason: &str) -> ClusterServiceVe
     csv
 }
 
-/// A version with all it needs and nothing that runs yet.
+/// A version whose requirements are met, without a workload yet.
 pub(super) fn observed(csv: &ClusterServiceVersion) -> Observed<'_> {
     let targets = Targets { group: "og".into(), namespaces: vec!["db".into()] };
     let deployment = json!({ "metadata": { "name": "operator", "labels": {} }, "spec": {} });
@@ -166,7 +166,7 @@ fn after_five_minutes_it_is_reported_as_failed_and_waited_for_all_the_same() {
         "{}",
         decision.message
     );
-    // it stays so while it waits, and is well when its pod is
+    // it stays so while it waits, and is healthy when its pod is
     let mut csv = csv.clone();
     csv.status = Some(ClusterServiceVersionStatus {
         phase: CsvPhase::Failed,

@@ -1,7 +1,9 @@
-//! The transition table of upstream's `TestTransitionCSV` and `TestTransitionCSVFailForward`, case by case under its name.
+//! The transition table of upstream's `TestTransitionCSV` and `TestTransitionCSVFailForward`, case by case
+//! under its name.
 //!
-//! Upstream takes one step a pass, we go as far as nothing has to be waited for; so a case holds when upstream's outcome is on the
-//! way that the conditions of the status record, or is its end. Where the outcome differs on purpose, the row says why.
+//! Upstream takes one step per pass, this implementation proceeds until it has to wait; so a case holds when
+//! upstream's outcome is among the conditions that the status records, or is the final one. Where the outcome
+//! differs by design, the row gives the reason.
 
 use std::sync::Arc;
 
@@ -29,7 +31,7 @@ struct Row {
     before: Outcome,
     /// Upstream's outcome; an empty reason is any.
     upstream: Outcome,
-    /// Ours, and why it is another.
+    /// Our outcome where it differs, and the reason.
     ours: Option<(Outcome, &'static str)>,
     csv: fn(&mut ClusterServiceVersion),
     facts: fn(&mut Observed<'_>),
@@ -241,7 +243,7 @@ fn table() -> Vec<Row> {
             (Failed, "TooManyOperatorGroups"),
             two_groups,
         ),
-        // the annotations of the pods change with the targets; the rollout is the Deployment's
+        // the annotations of the pods change with the targets; the Deployment does the rollout
         row(
             "SingleCSVSucceededToSucceeded/OperatorGroupChanged",
             (Succeeded, "InstallSucceeded"),
@@ -291,7 +293,7 @@ fn table() -> Vec<Row> {
             (Failed, "CannotModifyStaticOperatorGroupProvidedAPIs"),
             |o| fixed(o, ""),
         ),
-        // there upstream fails a version because its group lists an API that it no longer provides
+        // upstream fails a version here because its group lists an API that it no longer provides
         row(
             "SingleCSVNoneToFailed/StaticOperatorGroup/RemoveAPIs",
             (Nothing, ""),
@@ -403,7 +405,7 @@ fn every_case_of_upstreams_table_has_its_outcome_or_a_reason_for_another() {
     println!("{} cases", seen.len());
 }
 
-// upstream: TestUpdates: a chain of three, looked at in any order, ends with the newest alone
+// upstream: TestUpdates: a chain of three, reconciled in any order, ends with the newest alone
 
 #[test]
 fn a_chain_of_three_ends_with_the_newest_whatever_the_order() {
@@ -454,7 +456,7 @@ fn a_version_that_replaces_itself_or_a_circle_of_versions_does_no_harm() {
     assert_eq!(successor("a", &both).unwrap().name, "b");
     assert!(successor("b", &both).is_none() && predecessor(&own, &both).is_none());
     assert_eq!(predecessor(&other, &both).unwrap().0, "a");
-    // a longer circle has no end that runs
+    // a longer cycle has no end that runs
     let mut third = csv("c", Succeeded, "");
     third.spec.replaces = Some("b".into());
     own.spec.replaces = Some("c".into());

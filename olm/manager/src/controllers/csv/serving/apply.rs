@@ -1,4 +1,4 @@
-//! Writing what serves requests of the API server.
+//! Writes the objects of endpoints that the API server calls.
 
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
@@ -22,12 +22,11 @@ use crate::{
     context::{Ctx, Error},
 };
 
-/// Objects that are written at a time.
 const WRITES: usize = 8;
 
 impl Serving {
-    /// Sees to what must be there before the Deployments: Services, rights, certificates. `resources` has the rights with which the
-    /// version is installed, here and in what follows.
+    /// Applies what must precede the Deployments: Services, rights, certificates. `resources` has the rights
+    /// with which the version is installed, here and below.
     pub(in crate::controllers::csv) async fn prepare(
         &mut self,
         csv: &ClusterServiceVersion,
@@ -43,7 +42,7 @@ impl Serving {
         Ok(())
     }
 
-    /// Takes the step that is due for an endpoint's Secret.
+    /// Takes the due step for an endpoint's Secret.
     async fn certify(
         &mut self,
         index: usize,
@@ -82,7 +81,7 @@ impl Serving {
         Ok(())
     }
 
-    /// Whom anybody trusts that calls the endpoint, webhooks of an OLM before us among them.
+    /// The authorities that each caller of the endpoint trusts, including webhooks of an earlier OLM.
     fn trusted(&self, index: usize) -> Vec<Vec<Authority>> {
         let served = &self.endpoints[index];
         let mut list = self.published(served);
@@ -95,8 +94,8 @@ impl Serving {
         list
     }
 
-    /// Tells those that call the endpoint already whom to trust. This does not wait for the Deployments: with another
-    /// certificate than they trust, nothing would be called at all.
+    /// Publishes the authorities to the existing callers of the endpoint. This does not wait for the
+    /// Deployments: with another certificate than the trusted ones, every call would fail.
     async fn publish(&mut self, index: usize, resources: &Resources) -> Result<(), Error> {
         let (bundle, behind) = self.behind(index);
         for place in behind {
@@ -106,7 +105,8 @@ impl Serving {
             let api = Api::<kube::api::DynamicObject>::all_with(resources.client().clone(), &resource);
             let mut patch = json!({});
             if let Some(live) = self.live(&place).filter(|_| place.kind.ends_with("WebhookConfiguration")) {
-                // A merge patch replaces a list, so the whole list goes along, over the one that was read.
+                // A merge patch replaces a list, so the whole list is sent, conditional on the one that was
+                // read.
                 patch["webhooks"] = live["webhooks"].clone();
                 patch["metadata"] = json!({ "resourceVersion": live["metadata"]["resourceVersion"] });
             }
@@ -126,7 +126,7 @@ impl Serving {
         Ok(())
     }
 
-    /// The endpoint's CA bundle, and where another one is.
+    /// The endpoint's CA bundle, and the places with another one.
     fn behind(&self, index: usize) -> (String, Vec<CaPlace>) {
         let served = &self.endpoints[index];
         let bundle = served.held.ca_bundle();
@@ -150,8 +150,8 @@ impl Serving {
         }
     }
 
-    /// Switches webhooks, APIServices and conversions on, gives users their roles, and takes away what is not described any
-    /// more. To be called when the Deployments are available.
+    /// Enables webhooks, APIServices and conversions, applies the users' roles, and removes what is no longer
+    /// described. To be called when the Deployments are available.
     pub(in crate::controllers::csv) async fn switch_on(
         &mut self,
         csv: &ClusterServiceVersion,
@@ -196,7 +196,7 @@ impl Serving {
         if live::covers(&conversion.live, &patch) {
             return Ok(());
         }
-        // Either a Service or a URL, and nobody else's Service.
+        // Either a Service or a URL, and only the version's own Service.
         patch["spec"]["conversion"]["webhook"]["clientConfig"]["url"] = Value::Null;
         let name = conversion.crd.clone();
         let api = Api::<CustomResourceDefinition>::all(resources.client().clone());
@@ -223,7 +223,7 @@ fn csv_name(csv: &ClusterServiceVersion) -> String {
     csv.metadata.name.clone().unwrap_or_default()
 }
 
-/// Applies objects, and notes what they are then.
+/// Applies objects, and stores their new state.
 async fn apply<'a>(wanted: impl Iterator<Item = &'a mut Wanted>, resources: &Resources) -> Result<(), Error> {
     let writes: Vec<_> = wanted.map(|wanted| write(wanted, resources).boxed()).collect();
     stream::iter(writes).buffer_unordered(WRITES).try_collect().await

@@ -1,4 +1,4 @@
-//! Comparing what is there with what should be, and reading CA bundles off it. Pure.
+//! Compares live objects with desired ones, and reads their CA bundles. Pure.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use olm_bundle::{CaPlace, Endpoint};
@@ -6,19 +6,19 @@ use serde_json::{Map, Value};
 
 use crate::certs::Authority;
 
-/// Whether all that is wanted is there. What the API server or others added beside it does not count.
+/// Whether the live object contains all desired fields. Additions by the API server or others do not count.
 pub(super) fn covers(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => {
             wanted.iter().all(|(key, value)| match live.get(key) {
-                // Several may own an object.
+                // Several owners may own an object.
                 Some(Value::Array(there)) if key == "ownerReferences" => value
                     .as_array()
                     .into_iter()
                     .flatten()
                     .all(|owner| there.iter().any(|one| covers(one, owner))),
                 Some(there) => covers(there, value),
-                // What is empty, the API server leaves out.
+                // The API server omits empty values.
                 None => is_empty(value),
             })
         }
@@ -38,7 +38,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Sets a field by its JSON pointer. Maps on the way are made; elements of lists are not.
+/// Sets a field by its JSON pointer. Missing maps on the path are created; list elements are not.
 pub(super) fn put(object: &mut Value, pointer: &str, value: Value) {
     let mut at = object;
     for key in pointer.split('/').skip(1) {
@@ -61,7 +61,7 @@ pub(super) fn authorities_at(live: &Value, pointer: &str) -> Vec<Authority> {
     STANDARD.decode(text).map(|pem| Authority::all(&pem)).unwrap_or_default()
 }
 
-/// Whether an object with a place for a CA bundle calls the endpoint's Service, and nobody else's.
+/// Whether an object with a place for a CA bundle calls the endpoint's Service, and no other.
 pub(super) fn calls(live: &Value, place: &CaPlace, endpoint: &Endpoint) -> bool {
     let client = place.pointer.trim_end_matches("/caBundle");
     let service = live.pointer(&format!("{client}/service"));

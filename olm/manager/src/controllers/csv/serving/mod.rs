@@ -1,8 +1,9 @@
-//! What the API server calls in an operator, on the cluster: the way to it, its certificate, and that it is called.
+//! Endpoints of an operator that the API server calls: their Services, certificates and registrations.
 //!
-//! [`observe`](mod@observe) reads the cluster; [`Serving::facts`] lists the missing objects (pure); [`Serving::prepare`] applies Services,
-//! rights and certificates before the Deployments, and [`Serving::switch_on`] to webhooks, APIServices, conversions and the
-//! roles of users after them. Each writes only what differs, so each may be repeated at any time, by anybody.
+//! [`observe`](mod@observe) reads the cluster; [`Serving::facts`] lists the missing objects (pure);
+//! [`Serving::prepare`] applies Services, rights and certificates before the Deployments, and
+//! [`Serving::switch_on`] webhooks, APIServices, conversions and the users' roles after them. Each writes
+//! only differences, so each may be repeated at any time.
 
 mod apply;
 mod live;
@@ -22,35 +23,35 @@ use live::{authorities_at, covers};
 pub(super) use observe::{Wants, forget, observe};
 pub(super) use roles::Known;
 
-/// Annotation on Secret and pod template that names the authority of the certificate in use; upstream's.
+/// Annotation on Secret and pod template with the hash of the authority of the certificate in use;
+/// upstream's.
 const ANNOTATION_CA_HASH: &str = "olmcahash";
 
-/// Webhooks, aggregated APIs and roles of one version, as they should be and as they are.
+/// Desired and live webhooks, aggregated APIs and roles of one version.
 #[derive(Debug, Default)]
 pub(super) struct Serving {
     endpoints: Vec<Served>,
-    /// Services and rights, that come before the Deployments.
+    /// Services and rights, which precede the Deployments.
     ways: Vec<Wanted>,
-    /// Webhook configurations, APIServices and roles, that come after them; without CA bundles.
+    /// Webhook configurations, APIServices and roles, which follow them; without CA bundles.
     switches: Vec<Wanted>,
     /// Conversions of the version's own CRDs.
     conversions: Vec<Conversion>,
-    /// Webhook configurations that carry the version's labels and are none of its own any more.
+    /// Webhook configurations that carry the version's labels and that it no longer describes.
     stale: Vec<Stale>,
-    /// An APIService that somebody else serves.
+    /// An APIService that is served by another owner.
     conflict: Option<String>,
     requirements: Vec<RequirementStatus>,
     now: Timestamp,
 }
 
-/// An object that should be there.
 #[derive(Debug, Clone)]
 struct Wanted {
     manifest: Value,
     live: Option<Value>,
 }
 
-/// What is known of a webhook configuration that is not wanted.
+/// A webhook configuration that is no longer desired.
 #[derive(Debug, Clone)]
 struct Stale {
     kind: &'static str,
@@ -58,7 +59,7 @@ struct Stale {
     live: Value,
 }
 
-/// How a CRD should be converted.
+/// The desired conversion of a CRD.
 #[derive(Debug, Clone)]
 struct Conversion {
     crd: String,
@@ -74,13 +75,13 @@ struct Served {
     endpoint: Endpoint,
     /// The Secret, without content.
     secret: Value,
-    /// The Secret as it is; never in a log.
+    /// The live Secret; never logged.
     live: Option<secret::Live>,
     held: Held,
 }
 
 impl Serving {
-    /// What the phase depends on. Pure.
+    /// The facts that the phase depends on. Pure.
     pub(super) fn facts(&self) -> ServingFacts {
         let mut facts = ServingFacts {
             conflict: self.conflict.clone(),
@@ -113,15 +114,15 @@ impl Serving {
         facts
     }
 
-    /// What has to be applied before the Deployments, and whether each object is there. A Secret is written whenever its certificate
-    /// changes.
+    /// The objects to apply before the Deployments, and whether each exists. A Secret is written whenever its
+    /// certificate changes.
     pub(super) fn to_prepare(&self) -> impl Iterator<Item = (&Value, bool)> {
         let ways =
             self.ways.iter().filter(|way| !way.is_there()).map(|way| (&way.manifest, way.live.is_some()));
         ways.chain(self.endpoints.iter().map(|served| (&served.secret, served.live.is_some())))
     }
 
-    /// What has to be applied after them.
+    /// The objects to apply after them.
     pub(super) fn to_switch_on(&self) -> Vec<(Value, bool)> {
         let switches = self.switches.iter().filter(|wanted| !wanted.is_there());
         let conversions = self.conversions.iter().filter(|c| !covers(&c.live, &self.converted(c)));
@@ -144,12 +145,12 @@ impl Serving {
         served.live.as_ref().is_some_and(|live| covers(&live.metadata, &served.secret["metadata"]))
     }
 
-    /// Whom those trust that call the endpoint already.
+    /// The authorities that existing callers of the endpoint trust.
     fn published(&self, served: &Served) -> Vec<Vec<Authority>> {
         self.places(served).into_iter().map(|(place, live)| authorities_at(live, place.pointer)).collect()
     }
 
-    /// The fields with the endpoint's CA bundle that are there, with their objects.
+    /// The existing fields with the endpoint's CA bundle, with their objects.
     fn places<'a>(&'a self, served: &'a Served) -> Vec<(&'a CaPlace, &'a Value)> {
         let calls = |place: &&CaPlace| {
             let live = self.live(place)?;
@@ -169,7 +170,7 @@ impl Serving {
         self.switches.iter().find(same)?.live.as_ref()
     }
 
-    /// The CA bundle that belongs into an object, if one does.
+    /// The CA bundle of an object, if it has one.
     fn ca_of(&self, kind: &str, name: &str) -> Option<(&CaPlace, String)> {
         self.endpoints.iter().find_map(|served| {
             let place = served.endpoint.trust.iter().find(|p| p.kind == kind && p.name == name)?;
@@ -225,7 +226,7 @@ impl Serving {
         })
     }
 
-    /// When the newest certificate was made, and when the first of all will be renewed.
+    /// When the newest certificate was made, and when the first renewal is due.
     fn dates(&self) -> Option<(Time, Time)> {
         let dates = || self.endpoints.iter().filter_map(|served| served.held.dates());
         let made = dates().map(|(made, ..)| made).max()?;
@@ -234,9 +235,10 @@ impl Serving {
         Some((time(made)?, time(again)?))
     }
 
-    /// Names in the pod templates of Deployments that serve an aggregated API the authority of their certificate, as upstream
-    /// does: such servers may read their certificate only when they start. They are rolled over when it changes;
-    /// old and new pods are trusted meanwhile. Webhooks are served by libraries that watch the file, and nothing restarts.
+    /// Annotates the pod templates of Deployments that serve an aggregated API with the hash of the authority
+    /// of their certificate, as upstream does: such servers may read their certificate only at their start.
+    /// They are rolled over when it changes; old and new pods are trusted meanwhile. Webhooks are served by
+    /// libraries that watch the file, and do not restart.
     pub(super) fn stamp(&self, deployments: &mut [Value], hash: impl Fn(&Value) -> String) {
         for served in self.endpoints.iter().filter(|served| served.endpoint.aggregated) {
             let Some(authority) = served.held.ca_hash() else { continue };
@@ -263,7 +265,8 @@ fn named(manifest: &Value) -> String {
     format!("{} {}", text(&manifest["kind"]), text(&manifest["metadata"]["name"]))
 }
 
-/// An APIService that the version serves, as a requirement; upstream lists it as soon as a Deployment is named for it.
+/// An APIService that the version serves, as a requirement; upstream lists it as soon as a Deployment is
+/// named for it.
 fn requirement(manifest: &Value, live: Option<&Value>) -> RequirementStatus {
     RequirementStatus {
         group: "apiregistration.k8s.io".into(),

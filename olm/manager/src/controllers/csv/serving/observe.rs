@@ -1,4 +1,4 @@
-//! Reading what serves requests of the API server.
+//! Reads the objects of endpoints that the API server calls.
 
 use std::{borrow::Borrow, collections::BTreeSet};
 
@@ -25,10 +25,9 @@ use crate::{
     controllers::csv::facts::Needs,
 };
 
-/// Objects that are read at a time.
 const READS: usize = 8;
 
-/// What a version's rendering says of serving.
+/// The rendered objects of the endpoints of a version.
 #[derive(Debug, Default)]
 pub(in crate::controllers::csv) struct Wants {
     endpoints: Vec<Endpoint>,
@@ -65,7 +64,7 @@ impl Wants {
     }
 }
 
-/// Reads what there is of what a version wants.
+/// Reads the live objects of a version's endpoints.
 pub(in crate::controllers::csv) async fn observe(
     csv: &ClusterServiceVersion,
     wants: Wants,
@@ -77,7 +76,7 @@ pub(in crate::controllers::csv) async fn observe(
     let now = Timestamp::now();
     let Wants { endpoints, ways, switches, roles, crds } = wants;
     let (secrets, ways): (Vec<Value>, Vec<Value>) = ways.into_iter().partition(|way| way["kind"] == "Secret");
-    // A role that is not there yet is not asked for: the first installation of an operator makes many.
+    // A role that is not there yet is not read: the first installation of an operator makes many.
     let fresh = csv.status.as_ref().is_none_or(|status| status.phase != CsvPhase::Succeeded);
     let roles: Vec<Value> = roles
         .into_iter()
@@ -114,7 +113,8 @@ pub(in crate::controllers::csv) async fn observe(
     Ok(Serving { endpoints, ways, switches, conversions, stale, conflict, requirements, now })
 }
 
-/// No certificate is told of any more. A version that took the Deployment over tells of it again, when it looks next.
+/// Removes the certificate metrics. A version that adopted the Deployment sets them again at its next
+/// reconciliation.
 pub(in crate::controllers::csv) fn forget(csv: &ClusterServiceVersion, ctx: &Ctx) {
     let namespace = csv.namespace().unwrap_or_default();
     for deployment in &csv.spec.install.spec.deployments {
@@ -152,7 +152,8 @@ async fn served(
     Ok(out)
 }
 
-/// Pure. The first object of the version that is there and belongs to olm or to Kubernetes, as its labels say.
+/// The first existing object of the version that belongs to olm or to Kubernetes according to its labels.
+/// Pure.
 fn protected<'a>(mut wanted: impl Iterator<Item = &'a Wanted>) -> Option<String> {
     let found = wanted.find(|wanted| {
         let reference = ObjectRef::of(&wanted.manifest);
@@ -161,7 +162,8 @@ fn protected<'a>(mut wanted: impl Iterator<Item = &'a Wanted>) -> Option<String>
     Some(format!("{} exists and belongs to olm or Kubernetes", super::named(&found.manifest)))
 }
 
-/// Pure. Who serves an APIService that the version wants to serve, if that is neither itself nor a version that steps aside.
+/// The owner of an APIService that the version declares, if that is neither itself nor a version that it
+/// replaces. Pure.
 pub(super) fn conflict(
     csv: &ClusterServiceVersion,
     csvs: &[impl Borrow<ClusterServiceVersion>],
@@ -193,8 +195,8 @@ pub(super) fn conflict(
     })
 }
 
-/// Webhook configurations that are labelled as the version's own and that it does not describe: those that OLM v0 made under
-/// names of its own, and those that an edited version no longer describes.
+/// Webhook configurations that are labelled as the version's own and that it does not describe: those that
+/// OLM v0 made under its own names, and those that an edited version no longer describes.
 async fn stale(csv: &ClusterServiceVersion, switches: &[Wanted], ctx: &Ctx) -> Result<Vec<Stale>, Error> {
     let own = ListParams::default().labels(&selector(&csv.name_any(), &csv.namespace().unwrap_or_default()));
     let validating = Api::<ValidatingWebhookConfiguration>::all(ctx.client.clone());
@@ -213,7 +215,7 @@ async fn stale(csv: &ClusterServiceVersion, switches: &[Wanted], ctx: &Ctx) -> R
     Ok(found.map(|(kind, name, live)| Stale { kind, name, live: live.unwrap_or_default() }).collect())
 }
 
-/// Pure. What a CRD's conversion should be, where the CRD is there.
+/// The desired conversion of a CRD, where the CRD exists. Pure.
 fn conversion(crd: &Value, needs: &Needs) -> Option<Conversion> {
     let name = crd["metadata"]["name"].as_str()?;
     let live = needs.crds.get(name)?.as_ref()?;

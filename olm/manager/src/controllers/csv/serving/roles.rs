@@ -1,7 +1,7 @@
-//! The roles by which users get at an operator's kinds.
+//! Users' roles for an operator's kinds.
 //!
-//! They belong to their CustomResourceDefinition, which every version in every namespace shares. So they are looked at once
-//! in a while for all of them, not at every look at each.
+//! They belong to their CustomResourceDefinition, which all versions in all namespaces share. So they are
+//! checked occasionally for all versions, not at each reconciliation.
 
 use std::{
     collections::HashMap,
@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 use super::Wanted;
 use crate::controllers::csv::facts::Needs;
 
-/// How long a role that was seen is taken to be there.
+/// How long a role is assumed to exist after a check.
 const KEPT: Duration = Duration::from_secs(600);
 
-/// Roles that were seen as they should be: UID of their definition, name, and when.
+/// Roles that were up to date at their last check: UID of their definition, name, and time.
 #[derive(Debug, Default)]
 pub(in crate::controllers::csv) struct Known(Mutex<HashMap<(String, String), Instant>>);
 
@@ -42,7 +42,7 @@ impl Known {
     }
 }
 
-/// Makes a role belong to its CustomResourceDefinition; `None` when that is not there.
+/// Sets the CustomResourceDefinition as owner of a role; `None` when that does not exist.
 pub(super) fn own(mut role: Value, needs: &Needs) -> Option<Value> {
     let name = crd_of_role(&role)?;
     let uid = needs.crds.get(&name)?.as_ref()?.uid()?;

@@ -18,7 +18,7 @@ use crate::{
     context::{Ctx, Error},
 };
 
-/// A Secret of the cluster.
+/// The live Secret.
 #[derive(Clone)]
 pub(super) struct Live {
     pub(super) metadata: Value,
@@ -26,7 +26,7 @@ pub(super) struct Live {
     type_: Value,
 }
 
-/// Never with its content.
+/// Never prints the content.
 impl fmt::Debug for Live {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Live").field("metadata", &self.metadata).finish_non_exhaustive()
@@ -41,9 +41,9 @@ impl Live {
     }
 }
 
-/// Reads a Secret by a patch that changes nothing: the manager may write Secrets and has no right to read them, neither
-/// all nor this one. The answer to a write is the object that was written. This changes nothing, so the manager does it itself also
-/// where an account limits the installation.
+/// Reads a Secret by a patch that changes nothing: the manager may write Secrets and has no right to read
+/// them, neither all nor this one. The response of a write contains the object. Since nothing changes, the
+/// manager uses its own rights even where an account limits the installation.
 pub(super) async fn read(namespace: &str, name: &str, ctx: &Ctx) -> Result<Option<Live>, Error> {
     let api = Api::<Secret>::namespaced(ctx.client.clone(), namespace);
     match api.patch(name, &PatchParams::default(), &Patch::Merge(json!({}))).await {
@@ -53,7 +53,7 @@ pub(super) async fn read(namespace: &str, name: &str, ctx: &Ctx) -> Result<Optio
     }
 }
 
-/// Writes what an endpoint holds from now on; only over the Secret that was read.
+/// Writes an endpoint's new content, conditional on the Secret that was read.
 pub(super) async fn write(served: &mut Served, held: Held, resources: &Resources) -> Result<(), Error> {
     let mut manifest = served.secret.clone();
     manifest["data"] = json!(held.data());
@@ -62,7 +62,7 @@ pub(super) async fn write(served: &mut Served, held: Held, resources: &Resources
     }
     if let Some(live) = &served.live {
         manifest["metadata"]["resourceVersion"] = live.metadata["resourceVersion"].clone();
-        // The type of a Secret never changes, whoever made it.
+        // The type of a Secret is immutable.
         manifest["type"] = live.type_.clone();
     }
     let applied = Live::of(resources.apply(&manifest).await?);
@@ -71,7 +71,7 @@ pub(super) async fn write(served: &mut Served, held: Held, resources: &Resources
     Ok(())
 }
 
-/// Takes a certificate away that is not to come and that somebody else put there: server-side apply takes away only what
+/// Removes an invalid next certificate that another writer added: server-side apply removes only fields that
 /// it owns.
 async fn forget(applied: Live, held: &Held, served: &Served, resources: &Resources) -> Result<Live, Error> {
     let wanted = held.data();

@@ -52,7 +52,7 @@ fn api(csv: &mut Value) {
         { "name": "things", "group": "api.example.com", "version": "v1", "kind": "Thing", "deploymentName": "op" }] });
 }
 
-/// Nothing of it is there yet, but a CRD with the given conversion.
+/// No object exists, except a CRD with the given conversion.
 fn absent(change: impl FnOnce(&mut Value)) -> Serving {
     let (csv, rendered) = csv(change);
     let owner = Owner::of(&csv, Some("thing"));
@@ -85,7 +85,7 @@ fn absent(change: impl FnOnce(&mut Value)) -> Serving {
     serving
 }
 
-/// What must be there before the Deployments is.
+/// All objects that precede the Deployments exist.
 fn prepared(change: impl FnOnce(&mut Value)) -> Serving {
     let mut serving = absent(change);
     for way in &mut serving.ways {
@@ -99,7 +99,7 @@ fn prepared(change: impl FnOnce(&mut Value)) -> Serving {
     serving
 }
 
-/// Everything is there.
+/// All objects exist.
 fn complete(change: impl FnOnce(&mut Value)) -> Serving {
     let mut serving = prepared(change);
     let live: Vec<Value> = serving.switches.iter().map(|wanted| serving.complete(wanted)).collect();
@@ -113,7 +113,7 @@ fn complete(change: impl FnOnce(&mut Value)) -> Serving {
     serving
 }
 
-/// The APIService as it is.
+/// The live APIService.
 fn service(serving: &mut Serving) -> &mut Value {
     let service = serving.switches.iter_mut().find(|wanted| wanted.manifest["kind"] == "APIService").unwrap();
     service.live.as_mut().unwrap()
@@ -150,18 +150,18 @@ fn with_a_certificate_only_the_switching_on_is_missing() {
 
 #[test]
 fn what_somebody_changed_is_seen() {
-    // a Service that goes elsewhere
+    // a Service with another target
     let mut serving = complete(|_| ());
     let service = serving.ways.iter_mut().find(|way| way.manifest["kind"] == "Service").unwrap();
     service.live.as_mut().unwrap()["spec"]["ports"][0]["targetPort"] = json!(1);
     assert_eq!(serving.facts().endpoints_missing.as_deref(), Some("Service op-service to match its spec"));
-    // a webhook that asks somebody else: it is not told of certificates any more, but put right
+    // a webhook that calls another Service: it gets no certificate, and is restored
     let mut serving = complete(|_| ());
     let hook = serving.switches[0].live.as_mut().unwrap();
     hook["webhooks"][0]["clientConfig"]["service"]["name"] = json!("other");
     let facts = serving.facts();
     assert!(facts.registration_missing.is_some() && facts.rotate.is_none());
-    // an authority that nobody knows
+    // an unknown authority
     let mut serving = complete(|_| ());
     serving.switches[0].live.as_mut().unwrap()["webhooks"][0]["clientConfig"]["caBundle"] = json!("Q0E=");
     assert!(serving.facts().rotate.is_some());
@@ -171,7 +171,7 @@ fn what_somebody_changed_is_seen() {
         Held::read(&Default::default(), &serving.endpoints[0].endpoint.names(), now());
     let broken = serving.facts().broken.unwrap();
     assert!(broken.contains("Secret op-service-cert is replaced: tls.crt is missing"), "{broken}");
-    // a Secret that belongs to the version before
+    // a Secret that belongs to the previous version
     let mut serving = complete(|_| ());
     serving.endpoints[0].live.as_mut().unwrap().metadata["labels"]["olm.owner"] = json!("thing.v0");
     assert!(serving.facts().endpoints_missing.is_some());
@@ -198,7 +198,7 @@ fn a_conversion_is_switched_on_after_the_deployments() {
     assert_eq!(client["service"]["name"], "op-service");
     assert_eq!(client["caBundle"], serving.endpoints[0].held.ca_bundle());
     assert_eq!(complete(conversion).facts().registration_missing, None);
-    // a CRD that somebody else converts is not told of certificates
+    // a CRD that another operator converts gets no certificate
     assert!(serving.published(&serving.endpoints[0]).is_empty());
 }
 

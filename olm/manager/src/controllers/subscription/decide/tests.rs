@@ -144,7 +144,7 @@ fn a_rollback_is_not_held_up_by_the_pause_that_follows_it() {
     assert_eq!(hold(&world.observed()), Some(HoldReason::Paused));
 }
 
-/// A plan that has not got on for a while.
+/// A plan that has made no progress for a while.
 fn stalled(plan: Arc<InstallPlan>) -> Arc<InstallPlan> {
     let mut plan = Arc::unwrap_or_clone(plan);
     let status = plan.status.as_mut().unwrap();
@@ -169,18 +169,18 @@ fn what_a_failed_or_lost_plan_left_half_done_gets_another_plan() {
     world.csvs = vec![csv("etcd.v1", CsvPhase::Pending)];
     let of = |phase| vec![plan("install-a", "etcd.v1", true, phase)];
     let name = |world: &World| unfinished(&world.observed()).map(ResourceExt::name_any);
-    // carried on, or done: nothing to mend
+    // in progress, or done: nothing to repair
     for phase in
         [InstallPlanPhase::Installing, InstallPlanPhase::Complete, InstallPlanPhase::RequiresApproval]
     {
         world.plans = of(phase);
         assert_eq!(name(&world), None, "{phase}");
     }
-    // it changed under way
+    // it changed while being applied
     world.plans = of(InstallPlanPhase::Failed);
     assert_eq!(name(&world).as_deref(), Some("etcd.v1"));
     assert_eq!(hold(&world.observed()), None, "and that is not waited for");
-    // somebody deleted it
+    // it was deleted
     world.plans = vec![];
     assert_eq!(name(&world), None, "one that was never ours is left alone");
     world.subscription.status = Some(olm_api::SubscriptionStatus {

@@ -68,7 +68,7 @@ fn a_refusal_is_a_condition_and_goes_when_it_is_over() {
 
 #[test]
 fn a_plan_at_work_is_told_once_and_then_its_end() {
-    // given a Subscription that has said that its plan is at work
+    // given a Subscription that has reported a plan in progress
     let mut subscription = subscription();
     let spec = InstallPlanSpec {
         approved: true,
@@ -84,16 +84,16 @@ fn a_plan_at_work_is_told_once_and_then_its_end() {
     let at_work = Next::Hold(HoldReason::Installing { plan: "install-a".into() });
     let told = status(&observed(&subscription, &[], &plans), &at_work, current);
     subscription.status = Some(told);
-    // when its version comes
+    // when its version is created
     let csvs = [Arc::new(ClusterServiceVersion::new("etcd.v1", ClusterServiceVersionSpec::default()))];
     let mut observed = observed(&subscription, &csvs, &plans);
     let new = status(&observed, &at_work, current);
     assert_eq!(new.installed_csv.as_deref(), Some("etcd.v1"));
-    // then that is told when the plan is through, or when it takes its time
+    // then that is reported when the plan is complete, or when it takes longer
     assert!(is_passing(&observed, &at_work, &new, current));
     observed.now = jiff::Timestamp::from_second(8).unwrap();
     assert!(!is_passing(&observed, &at_work, &new, current));
-    // and that something is wrong at once
+    // and a problem at once
     observed.now = jiff::Timestamp::from_second(7).unwrap();
     let refused = Next::Refused(Refused { reason: "no".into(), message: "no".into() });
     let new = status(&observed, &refused, current);
@@ -111,8 +111,8 @@ fn nothing_new_is_an_equal_status() {
     assert_eq!(status(&later, &done, None), first);
 }
 
-/// What Flux and Argo CD make of each state. Argo CD's own check looks at four conditions of OLM v0 and takes everything
-/// else for healthy; ours (docs/monitoring.md) looks at the usual ones.
+/// The health that Flux and Argo CD derive from each state. Argo CD's own check reads four conditions of OLM
+/// v0 and treats everything else as healthy; ours (docs/monitoring.md) reads the common ones.
 #[test]
 fn tools_that_know_only_the_usual_conditions_see_how_it_stands() {
     let csv = |phase: CsvPhase| {
@@ -215,7 +215,7 @@ fn tools_that_know_only_the_usual_conditions_see_how_it_stands() {
         let seen = judges::object(&subscription, &new);
         let judged = (judges::kstatus(&seen), judges::argo(&seen), judges::argo_with_our_check(&seen));
         assert_eq!(judged, expected, "{name}: {seen}");
-        // A change that nobody looked at yet is no success.
+        // A change that is not observed yet is no success.
         subscription.metadata.generation = Some(4);
         assert_eq!(judges::kstatus(&judges::object(&subscription, &new)), Kstatus::InProgress, "{name}");
     }
