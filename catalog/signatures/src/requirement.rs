@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Who must have signed an image: the holder of a key, or an identity. Exactly one of `key` and `identity` is set.
+/// An accepted signer: a key or an identity. Exactly one of `key` and `identity` is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Requirement {
@@ -11,7 +11,7 @@ pub struct Requirement {
     /// `cosign generate-key-pair` writes one to `cosign.pub`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Identity that a certificate authority of the trusted root vouched for when the image was signed.
+    /// Identity in the signing certificate, issued by a certificate authority of the trusted root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Identity>,
     /// Content of a Sigstore `trusted_root.json`: the certificate authorities, logs and timestamp authorities to trust.

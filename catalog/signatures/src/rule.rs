@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::Requirement;
 
-/// Images that must be signed, and by whom. Where several rules apply to an image, it must satisfy each of them.
+/// Images that must be signed, and the accepted signers. Where several rules apply to an image, it must satisfy each of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SignatureRule {
     /// Images by registry, folder or repository, such as `quay.io/org`, which includes `quay.io/org/name` and not
     /// `quay.io/organisation`. `*` stands for all images.
     pub images: Vec<String>,
-    /// Who must have signed them; one of these suffices.
+    /// Accepted signers; one signature suffices.
     pub any_of: Vec<Requirement>,
 }
 

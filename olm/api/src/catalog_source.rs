@@ -23,7 +23,7 @@ pub const SOURCE_HTTP: &str = "http";
 /// `quay.io/org/catalog:v{kube_major_version}.{kube_minor_version}`; it replaces `spec.image`.
 pub const ANNOTATION_IMAGE_TEMPLATE: &str = "olm.catalogImageTemplate";
 
-/// What to serve as a catalog.
+/// The source of the catalog.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "operators.coreos.com",
@@ -36,7 +36,7 @@ pub const ANNOTATION_IMAGE_TEMPLATE: &str = "olm.catalogImageTemplate";
     status = "CatalogSourceStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "A catalog of operators that Subscriptions can name.",
+    doc = "A catalog of operators for Subscriptions.",
     printcolumn(name = "Display", type_ = "string", json_path = ".spec.displayName"),
     printcolumn(name = "Type", type_ = "string", json_path = ".spec.sourceType"),
     printcolumn(name = "Publisher", type_ = "string", json_path = ".spec.publisher"),
@@ -49,46 +49,47 @@ pub struct CatalogSourceSpec {
     /// grpc, configmap, internal, directory, or http.
     #[serde(deserialize_with = "nul")]
     pub source_type: String,
-    /// Image that holds the catalog (grpc).
+    /// Image with the catalog (grpc).
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     /// host:port of a running catalog server (grpc).
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// ConfigMap that holds the catalog (configmap).
+    /// ConfigMap with the catalog (configmap).
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub config_map: Option<String>,
-    /// Path on the manager's disk: a catalog, a bundle repository, an OCI layout or an archive (directory; not upstream).
+    /// Path on the disk of the manager: a catalog, a bundle repository, an OCI layout or an archive
+    /// (directory; not upstream).
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub directory: Option<String>,
     /// URL of a catalog: catalogd's /api/v1/all, a file, or an archive (http; not upstream).
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// Higher wins where several catalogs could satisfy a dependency.
+    /// Priority among catalogs that can satisfy a dependency; higher is preferred.
     #[serde(deserialize_with = "nul", skip_serializing_if = "is_zero")]
     pub priority: i32,
-    /// When to look for a newer image.
+    /// When to check for a newer image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub update_strategy: Option<UpdateStrategy>,
     /// Image pull secrets in the same namespace.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
-    /// Who must have signed the image (grpc; not upstream). The image is not read otherwise.
+    /// Required signer of the image (grpc; not upstream). The image is not read otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signed_by: Option<olm_signatures::Requirement>,
-    /// Name for humans.
+    /// Display name.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
-    /// What is in it.
+    /// Description of the content.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Who publishes it.
+    /// Publisher of the catalog.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub publisher: Option<String>,
     /// Icon of the catalog.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub icon: Option<crate::csv::Icon>,
-    /// Upstream's settings of the catalog pod; read and kept, there is no such pod here.
+    /// Upstream's settings of the catalog pod. Preserved and ignored: there is no catalog pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "any_object")]
     pub grpc_pod_config: Option<Value>,
@@ -98,11 +99,11 @@ fn is_zero(value: &i32) -> bool {
     *value == 0
 }
 
-/// When to look for a newer image.
+/// When to check for a newer image.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UpdateStrategy {
-    /// Ask the registry again at this interval.
+    /// Interval of the checks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub registry_poll: Option<RegistryPoll>,
 }
@@ -116,35 +117,35 @@ pub struct RegistryPoll {
     pub interval: Option<String>,
 }
 
-/// What became of the catalog.
+/// Observed state of the catalog.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CatalogSourceStatus {
-    /// The generation that this is about (not upstream): Argo CD, Flux and `kubectl wait` look for it.
+    /// The observed generation (not upstream). Argo CD, Flux and `kubectl wait` read it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// One sentence for a human.
+    /// Human-readable message.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// A stable word for the cause.
+    /// Machine-readable reason.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// When the image was last asked for.
+    /// When the image was last resolved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latest_image_registry_poll: Option<Time>,
-    /// The ConfigMap that was read.
+    /// The ConfigMap that was read last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config_map_reference: Option<ConfigMapReference>,
-    /// Where the catalog is served.
+    /// The Service of the catalog.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub registry_service: Option<RegistryService>,
     /// Whether the catalog can be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection_state: Option<ConnectionState>,
-    /// Content digest of what is served (not upstream).
+    /// Digest of the served content (not upstream).
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// What was read in the end: the image by digest, or the digest of the content (not upstream).
+    /// The resolved source: the image by digest, or the digest of the content (not upstream).
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub resolved_source: Option<String>,
     /// When the source was last read, or found unchanged (not upstream).
@@ -153,15 +154,15 @@ pub struct CatalogSourceStatus {
     /// Number of packages served (not upstream).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packages: Option<i32>,
-    /// Parts of the catalog that could not be used (not upstream).
+    /// Invalid parts of the catalog (not upstream).
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
-    /// Observations.
+    /// Conditions of the object.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
 
-/// The ConfigMap that was read.
+/// The ConfigMap that was read last.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConfigMapReference {
@@ -182,7 +183,7 @@ pub struct ConfigMapReference {
     pub last_update_time: Option<Time>,
 }
 
-/// Where the catalog is served.
+/// The Service of the catalog.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RegistryService {
@@ -198,7 +199,7 @@ pub struct RegistryService {
     /// Port of the Service.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub port: Option<String>,
-    /// Since when.
+    /// Creation time of the Service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Time>,
 }
@@ -207,7 +208,7 @@ pub struct RegistryService {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConnectionState {
-    /// Where it is served.
+    /// Address of the catalog server.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// READY, CONNECTING, TRANSIENT_FAILURE, IDLE or SHUTDOWN.

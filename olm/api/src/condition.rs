@@ -26,29 +26,29 @@ impl From<bool> for ConditionStatus {
     }
 }
 
-/// One observation about an object.
+/// A condition of an object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
-    /// What the condition is about.
+    /// Type of the condition.
     #[serde(rename = "type", deserialize_with = "nul")]
     pub type_: String,
     /// True, False or Unknown.
     #[serde(deserialize_with = "nul")]
     pub status: ConditionStatus,
-    /// A stable word for the cause.
+    /// Machine-readable reason.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// One sentence for a human.
+    /// Human-readable message.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The generation of the object that was looked at.
+    /// The observed generation of the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// When the status last changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
-    /// When anything in the condition last changed.
+    /// When any field of the condition last changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_update_time: Option<Time>,
     /// When the condition was last confirmed.

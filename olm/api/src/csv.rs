@@ -43,7 +43,7 @@ string_enum! {
     default Unknown, unknown Unknown, schema open
 }
 
-/// One version of an operator.
+/// Specification of a version of an operator.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "operators.coreos.com",
@@ -57,7 +57,7 @@ string_enum! {
     status = "ClusterServiceVersionStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "One version of an operator: what it provides, what it needs and how it runs.",
+    doc = "A version of an operator: its APIs, requirements and Deployments.",
     printcolumn(name = "Display", type_ = "string", json_path = ".spec.displayName"),
     printcolumn(name = "Version", type_ = "string", json_path = ".spec.version"),
     printcolumn(name = "Release", type_ = "string", json_path = ".spec.release"),
@@ -66,34 +66,34 @@ string_enum! {
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterServiceVersionSpec {
-    /// Name for humans.
+    /// Display name.
     #[serde(deserialize_with = "nul")]
     pub display_name: String,
     /// Semantic version.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Packaging revision of the version.
+    /// Revision of the packaging of the version.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub release: Option<String>,
-    /// What it is, in Markdown.
+    /// Description, in Markdown.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Words to find it by.
+    /// Keywords for search.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub keywords: Vec<String>,
-    /// People who maintain it.
+    /// Maintainers.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub maintainers: Vec<Maintainer>,
-    /// Who publishes it.
+    /// Publisher of the catalog.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<AppLink>,
-    /// Pages about it.
+    /// Links.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<AppLink>,
-    /// Its icon; the first one counts.
+    /// Icons; only the first is used.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub icon: Vec<Icon>,
-    /// alpha, beta, stable or the like.
+    /// Maturity, such as alpha, beta or stable.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub maturity: Option<String>,
     /// Labels of the operator.
@@ -105,40 +105,40 @@ pub struct ClusterServiceVersionSpec {
     /// How to find related objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
-    /// Oldest Kubernetes it runs on.
+    /// Minimum version of Kubernetes.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub min_kube_version: Option<String>,
-    /// Built-in APIs it needs.
+    /// Required built-in APIs.
     #[serde(rename = "nativeAPIs", deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub native_apis: Vec<GroupVersionKind>,
-    /// Which namespaces it can watch.
+    /// Supported install modes.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub install_modes: Vec<InstallMode>,
-    /// Name of the version that this one replaces.
+    /// Name of the ClusterServiceVersion that this one replaces.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub replaces: Option<String>,
-    /// Names of versions that this one may also replace.
+    /// Names of ClusterServiceVersions that are skipped by upgrades to this one.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub skips: Vec<String>,
-    /// Images it uses.
+    /// Images of the operator and its operands.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub related_images: Vec<RelatedImage>,
-    /// Whether custom resources go with the operator.
+    /// Whether custom resources are deleted with the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cleanup: Option<CleanupSpec>,
-    /// How it runs.
+    /// How the operator is installed.
     #[serde(deserialize_with = "nul")]
     #[schemars(with = "InstallStrategy")]
     pub install: Shared<InstallStrategy>,
-    /// CRDs it provides and needs.
+    /// CRDs that the operator provides and requires.
     #[serde(rename = "customresourcedefinitions", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<CustomResourceDefinitions>")]
     pub custom_resource_definitions: Option<Shared<CustomResourceDefinitions>>,
-    /// Aggregated APIs it provides and needs.
+    /// Aggregated APIs that the operator provides and requires.
     #[serde(rename = "apiservicedefinitions", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<ApiServiceDefinitions>")]
     pub api_service_definitions: Option<Shared<ApiServiceDefinitions>>,
-    /// Its webhooks.
+    /// Webhooks of the operator.
     #[serde(rename = "webhookdefinitions", deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub webhook_definitions: Vec<WebhookDescription>,
     /// Large annotations of the object, where somebody keeps many objects in memory and put them here to keep equal ones
@@ -165,14 +165,14 @@ impl ClusterServiceVersionSpec {
     }
 }
 
-/// A person.
+/// A maintainer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Maintainer {
     /// Name.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Mail address.
+    /// Email address.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
 }
@@ -184,39 +184,39 @@ pub struct AppLink {
     /// Name.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Address.
+    /// URL.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
 
-/// A picture.
+/// An icon.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Icon {
-    /// The picture in base64.
+    /// The image, base64-encoded.
     #[serde(default, deserialize_with = "nul")]
     pub base64data: String,
-    /// Its media type, such as image/svg+xml.
+    /// Media type, such as image/svg+xml.
     #[serde(default, deserialize_with = "nul")]
     pub mediatype: String,
 }
 
-/// Whether an operator can watch namespaces in one way.
+/// An install mode.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InstallMode {
     /// OwnNamespace, SingleNamespace, MultiNamespace or AllNamespaces.
     #[serde(rename = "type", deserialize_with = "nul")]
     pub type_: InstallModeType,
-    /// Whether it can.
+    /// Whether it is supported.
     #[serde(deserialize_with = "nul")]
     pub supported: bool,
 }
 
-/// An image that the operator uses.
+/// An image used by the operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RelatedImage {
-    /// What it is for.
+    /// Name of its purpose.
     #[serde(deserialize_with = "nul")]
     pub name: String,
     /// Reference of the image.
@@ -224,11 +224,11 @@ pub struct RelatedImage {
     pub image: String,
 }
 
-/// Whether custom resources go with the operator.
+/// Whether custom resources are deleted with the operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CleanupSpec {
-    /// Whether they go.
+    /// Whether they are deleted.
     #[serde(deserialize_with = "nul", skip_serializing_if = "is_false")]
     pub enabled: bool,
 }

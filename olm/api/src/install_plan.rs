@@ -50,7 +50,7 @@ string_enum! {
     default Unknown, unknown Unknown, schema open
 }
 
-/// What to carry out.
+/// The plan to apply.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "operators.coreos.com",
@@ -63,7 +63,7 @@ string_enum! {
     status = "InstallPlanStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "A change of the cluster that waits for approval, is at work, or is done.",
+    doc = "A change of the cluster: awaiting approval, in progress or complete.",
     printcolumn(name = "CSV", type_ = "string", json_path = ".spec.clusterServiceVersionNames[0]"),
     printcolumn(name = "Approval", type_ = "string", json_path = ".spec.approval"),
     printcolumn(name = "Approved", type_ = "boolean", json_path = ".spec.approved"),
@@ -71,16 +71,16 @@ string_enum! {
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct InstallPlanSpec {
-    /// Versions that the plan installs.
+    /// ClusterServiceVersions that the plan installs.
     #[serde(deserialize_with = "nul")]
     pub cluster_service_version_names: Vec<String>,
     /// Automatic or Manual.
     #[serde(deserialize_with = "nul")]
     pub approval: Approval,
-    /// True lets the plan be carried out.
+    /// True approves the plan.
     #[serde(deserialize_with = "nul")]
     pub approved: bool,
-    /// Order of plans in a namespace.
+    /// Ordinal number of the plan in its namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
     /// Name of the CatalogSource.
@@ -89,64 +89,64 @@ pub struct InstallPlanSpec {
     /// Namespace of the CatalogSource.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub source_namespace: Option<String>,
-    /// Digest of the plan; approving approves exactly this content (not upstream).
+    /// Digest of the plan. An approval covers exactly this content (not upstream).
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub plan_digest: Option<String>,
 }
 
-/// What became of the plan.
+/// Observed state of the plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InstallPlanStatus {
-    /// The generation that this is about (not upstream): Argo CD, Flux and `kubectl wait` look for it.
+    /// The observed generation (not upstream). Argo CD, Flux and `kubectl wait` read it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Planning, RequiresApproval, Installing, Complete or Failed.
     #[serde(deserialize_with = "nul")]
     pub phase: InstallPlanPhase,
-    /// Catalogs that were used, as upstream writes them.
+    /// The catalogs of the plan, as written by upstream.
     #[serde(deserialize_with = "nul")]
     pub catalog_sources: Vec<String>,
     /// Steps of the plan.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub plan: Vec<Step>,
-    /// Bundles that upstream still has to unpack; read and kept.
+    /// Upstream's bundle lookups. Preserved and ignored.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub bundle_lookups: Vec<BundleLookup>,
-    /// Observations.
+    /// Conditions of the object.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// The account that steps are carried out with.
+    /// The ServiceAccount whose permissions limit the steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attenuated_service_account_ref: Option<ObjectReference>,
-    /// When work began.
+    /// When the plan was started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,
-    /// One sentence for a human.
+    /// Human-readable message.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Digest of the plan as it was worked out last (not upstream).
+    /// Digest of the plan as computed last (not upstream).
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub plan_digest: Option<String>,
-    /// Digest of what is applied, which a plan that was interrupted is compared with (not upstream).
+    /// Digest of the applied content. An interrupted plan is compared with it (not upstream).
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub content_digest: Option<String>,
 }
 
-/// One object of the plan.
+/// A step: one object of the plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Step {
-    /// The ClusterServiceVersion that needs it.
+    /// The ClusterServiceVersion that requires it.
     #[serde(deserialize_with = "nul")]
     pub resolving: String,
     /// The object.
     #[serde(deserialize_with = "nul")]
     pub resource: StepResource,
-    /// Whether the plan succeeds without it.
+    /// Whether the step is optional.
     #[serde(deserialize_with = "nul", skip_serializing_if = "is_false")]
     pub optional: bool,
-    /// What became of it.
+    /// Observed state of the object.
     #[serde(deserialize_with = "nul")]
     pub status: StepStatus,
     /// create, update, adopt, delete or unchanged (not upstream).
@@ -158,10 +158,10 @@ pub struct Step {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StepResource {
-    /// Name of the CatalogSource it comes from.
+    /// Name of its CatalogSource.
     #[serde(deserialize_with = "nul")]
     pub source_name: String,
-    /// Namespace of the CatalogSource it comes from.
+    /// Namespace of its CatalogSource.
     #[serde(deserialize_with = "nul")]
     pub source_namespace: String,
     /// API group.
@@ -176,15 +176,15 @@ pub struct StepResource {
     /// Name.
     #[serde(deserialize_with = "nul")]
     pub name: String,
-    /// Namespace, where it is not the plan's own (not upstream).
+    /// Namespace, if it is not that of the plan (not upstream).
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Upstream's inline manifest; we refer to the bundle instead.
+    /// Upstream's inline manifest; olm refers to the bundle instead.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub manifest: Option<String>,
 }
 
-/// A bundle that upstream still has to unpack.
+/// A bundle lookup of upstream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BundleLookup {
@@ -194,16 +194,16 @@ pub struct BundleLookup {
     /// Name of the bundle.
     #[serde(deserialize_with = "nul")]
     pub identifier: String,
-    /// Name of the bundle it replaces.
+    /// Name of the bundle that it replaces.
     #[serde(deserialize_with = "nul")]
     pub replaces: String,
-    /// The CatalogSource it comes from.
+    /// The CatalogSource of the bundle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub catalog_source_ref: Option<ObjectReference>,
     /// Properties of the bundle, as JSON.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub properties: Option<String>,
-    /// Observations.
+    /// Conditions of the object.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }

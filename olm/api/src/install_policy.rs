@@ -36,7 +36,7 @@ string_enum! {
     default Any, unknown Any, schema closed
 }
 
-/// What may be installed in the namespaces that the policy selects. A namespace is held to every policy that selects it.
+/// Rules for installs in the selected namespaces. A namespace is held to every policy that selects it.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "operators.coreos.com",
@@ -46,24 +46,24 @@ string_enum! {
     category = "olm",
     derive = "Default",
     derive = "PartialEq",
-    doc = "What may be installed in the namespaces that it selects.",
+    doc = "A policy for installs in the selected namespaces.",
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct InstallPolicySpec {
-    /// Namespaces of operators that the policy holds for, by label; absent means all.
+    /// Selector of the namespaces of operators to which the policy applies; absent means all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_selector: Option<LabelSelector>,
-    /// What may be installed, upgraded to and installed as a dependency: what one of the entries matches. Absent means everything.
+    /// Bundles allowed for installs, upgrades and dependencies: those that match an entry. Absent means everything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow: Option<Vec<AllowedPackages>>,
-    /// What no bundle may contain.
+    /// Content that is denied in bundles.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deny: Option<Denied>,
-    /// Which images must be signed: those that a plan reads or runs. Absent means none.
+    /// Signatures required of images that a plan reads or runs. Absent means none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signatures: Option<Vec<SignatureRule>>,
-    /// How many users must approve.
+    /// Number of required approvals.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approvals: Option<Approvals>,
 }
@@ -77,11 +77,11 @@ impl InstallPolicy {
     }
 }
 
-/// Packages that may be installed. A field that is absent matches everything; in names, `*` stands for any characters.
+/// Allowed packages. A field that is absent matches everything; in names, `*` stands for any characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AllowedPackages {
-    /// The catalogs that they come from.
+    /// Allowed catalogs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub catalogs: Option<Vec<AllowedCatalog>>,
     /// Names of packages.
@@ -90,7 +90,7 @@ pub struct AllowedPackages {
     /// Names of channels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channels: Option<Vec<String>>,
-    /// Whose rights a plan is checked against: Requester (default) or Policy, the author of the policy. Only in plans whose operators
+    /// Whose permissions a plan is checked against: Requester (default), or Policy, the author of the policy. Only in plans whose operators
     /// watch their own namespace alone; needs catalogs and packages.
     #[serde(skip_serializing_if = "is_requester")]
     pub authority: PlanAuthority,
@@ -104,39 +104,40 @@ fn is_requester(authority: &PlanAuthority) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AllowedCatalog {
-    /// Its namespace, in full.
+    /// Namespace.
     pub namespace: String,
-    /// Its name.
+    /// Name.
     pub name: String,
 }
 
-/// What no bundle may contain.
+/// Content that is denied in bundles.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Denied {
-    /// Rights that no role of a bundle may grant, not even in part.
+    /// Permissions that no role of a bundle may grant, not even in part.
     pub rights: Vec<DeniedRight>,
 }
 
-/// A rule as roles have it. What it leaves out of resourceNames means all objects.
+/// A rule, as in roles. What it leaves out of resourceNames means all objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DeniedRight {
     /// Verbs; `*` means all.
     pub verbs: Vec<String>,
-    /// API groups; `*` means all, an empty text the core group.
+    /// API groups; `*` means all, an empty string the core group.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub api_groups: Vec<String>,
-    /// Resources, with their subresource where they have one; `*` means all.
+    /// Resources, with subresource if any; `*` means all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<String>,
     /// Names of objects; absent means all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resource_names: Vec<String>,
-    /// Paths outside of resources.
+    /// Non-resource URLs.
     #[serde(rename = "nonResourceURLs", skip_serializing_if = "Vec::is_empty")]
     pub non_resource_urls: Vec<String>,
-    /// Any (default), or Cluster: only in ClusterRoles, so that a right in the operator's own namespaces stays allowed.
+    /// Any (default), or Cluster: only in ClusterRoles, so that the permission remains allowed in the
+    /// namespaces of the operator.
     #[serde(skip_serializing_if = "is_any")]
     pub scope: RightScope,
 }
@@ -145,11 +146,11 @@ fn is_any(scope: &RightScope) -> bool {
     *scope == RightScope::Any
 }
 
-/// How many users must approve.
+/// Number of required approvals.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Approvals {
-    /// Different users who must approve a plan that grants new HIGH rights: 1 or 2.
+    /// Number of different users who must approve a plan that grants new HIGH permissions: 1 or 2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub high: Option<i32>,
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::condition::Condition;
 use crate::lenient::{nul, opt};
 
-/// Cluster-wide switches.
+/// Cluster-wide settings.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "operators.coreos.com",
@@ -23,11 +23,11 @@ use crate::lenient::{nul, opt};
     status = "OLMConfigStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "Cluster-wide switches; the one named cluster counts."
+    doc = "Cluster-wide settings; only the object named cluster is used."
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct OLMConfigSpec {
-    /// Switches.
+    /// Features.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub features: Option<Features>,
 }
@@ -39,16 +39,16 @@ pub struct Features {
     /// Ignored: there are no copied ClusterServiceVersions.
     #[serde(rename = "disableCopiedCSVs", skip_serializing_if = "Option::is_none")]
     pub disable_copied_csvs: Option<bool>,
-    /// Ignored: there is no package server that polls.
+    /// Ignored: there is no polling package server.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub package_server_sync_interval: Option<String>,
 }
 
-/// What became of the switches.
+/// Observed state of the settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OLMConfigStatus {
-    /// Observations.
+    /// Conditions of the object.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::condition::Condition;
 use crate::lenient::{nul, opt};
 
-/// Nothing is asked for: the object is made, kept and removed by the manager.
+/// Empty: the object is created, maintained and removed by the manager.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "operators.coreos.com",
@@ -19,12 +19,12 @@ use crate::lenient::{nul, opt};
     status = "OperatorStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "Everything that belongs to one package in one namespace, written by the manager."
+    doc = "The objects of a package in a namespace, written by the manager."
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct OperatorSpec {}
 
-/// What belongs to the operator.
+/// Objects of the operator.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OperatorStatus {
@@ -37,18 +37,18 @@ pub struct OperatorStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Components {
-    /// What all of them carry.
+    /// Selector of the objects.
     #[serde(deserialize_with = "nul")]
     pub label_selector: LabelSelector,
     /// The objects.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub refs: Vec<RichReference>,
-    /// How many there are more than are listed (not upstream): no object of more than 900 KB is written.
+    /// Number of objects that are not listed (not upstream); objects are limited to 900 KB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remaining_item_count: Option<i64>,
 }
 
-/// A reference to an object, with what the object says about itself.
+/// A reference to an object, with its conditions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RichReference {
@@ -67,10 +67,10 @@ pub struct RichReference {
     /// UID.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// Resource version; read and kept, not written.
+    /// Resource version. Preserved, not written.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub resource_version: Option<String>,
-    /// A part of the object; read and kept, not written.
+    /// A part of the object. Preserved, not written.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub field_path: Option<String>,
     /// Conditions of the object.

@@ -8,7 +8,7 @@ use crate::condition::{Condition, find};
 use crate::lenient::nul;
 use crate::names::CONDITION_UPGRADEABLE;
 
-/// What the operator says, and what the administrator overrides.
+/// Conditions reported by the operator, and overrides of the administrator.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "operators.coreos.com",
@@ -21,32 +21,32 @@ use crate::names::CONDITION_UPGRADEABLE;
     status = "OperatorConditionStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "How an operator talks back to its manager."
+    doc = "Communication from an operator to the manager."
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct OperatorConditionSpec {
-    /// Accounts of the operator; they may write this object.
+    /// ServiceAccounts of the operator, which may write this object.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub service_accounts: Vec<String>,
     /// Deployments of the operator.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub deployments: Vec<String>,
-    /// What the administrator says instead.
+    /// Overrides of the administrator.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<Condition>,
-    /// What the operator says.
+    /// Conditions reported by the operator.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
 
-/// What the operator said, as it was taken over.
+/// The conditions in effect.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OperatorConditionStatus {
-    /// The generation that this is about (not upstream): Argo CD, Flux and `kubectl wait` look for it.
+    /// The observed generation (not upstream). Argo CD, Flux and `kubectl wait` read it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Observations.
+    /// Conditions of the object.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }

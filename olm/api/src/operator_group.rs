@@ -20,7 +20,7 @@ string_enum! {
     default Default, unknown Default, schema closed
 }
 
-/// Which namespaces operators watch.
+/// The target namespaces.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "operators.coreos.com",
@@ -33,22 +33,22 @@ string_enum! {
     status = "OperatorGroupStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "Which namespaces the operators of this namespace watch.",
+    doc = "The target namespaces of the operators of a namespace.",
     printcolumn(name = "Namespaces", type_ = "string", json_path = ".status.namespaces"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct OperatorGroupSpec {
-    /// Namespaces to watch; wins over the selector. Neither means all namespaces.
+    /// Target namespaces; takes precedence over the selector. Neither means all namespaces.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub target_namespaces: Vec<String>,
-    /// Namespaces to watch, by label.
+    /// Selector of target namespaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
-    /// Account that installs are limited to.
+    /// ServiceAccount whose permissions limit installs.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub service_account_name: Option<String>,
-    /// Keep the annotation olm.providedAPIs as it is.
+    /// Whether the annotation olm.providedAPIs is left unchanged.
     #[serde(rename = "staticProvidedAPIs", deserialize_with = "nul", skip_serializing_if = "is_false")]
     pub static_provided_apis: bool,
     /// Default or TechPreviewUnsafeFailForward.
@@ -67,23 +67,23 @@ impl OperatorGroupSpec {
     }
 }
 
-/// What became of the group.
+/// Observed state of the group.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OperatorGroupStatus {
-    /// The generation that this is about (not upstream): Argo CD, Flux and `kubectl wait` look for it.
+    /// The observed generation (not upstream). Argo CD, Flux and `kubectl wait` read it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Namespaces that are watched; one empty string means all.
+    /// Target namespaces; one empty string means all.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<String>,
-    /// The account that installs are limited to.
+    /// The ServiceAccount whose permissions limit installs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account_ref: Option<ObjectReference>,
     /// When the status was last written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_updated: Option<Time>,
-    /// Observations.
+    /// Conditions of the object.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }

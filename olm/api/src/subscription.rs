@@ -199,7 +199,7 @@ fn keeps(value: &DependencyRemoval) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SubscriptionStatus {
-    /// The generation that this is about (not upstream): Argo CD, Flux and `kubectl wait` look for it.
+    /// The observed generation (not upstream). Argo CD, Flux and `kubectl wait` read it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// UpgradePending, AtLatestKnown, UpgradeAvailable or UpgradeFailed.
@@ -220,7 +220,7 @@ pub struct SubscriptionStatus {
     /// Generation of the InstallPlan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub install_plan_generation: Option<i64>,
-    /// A stable word for the cause.
+    /// Machine-readable reason.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// When the status was last written.
@@ -229,7 +229,7 @@ pub struct SubscriptionStatus {
     /// Health of the catalogs that were looked at.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub catalog_health: Vec<CatalogHealth>,
-    /// Observations.
+    /// Conditions of the object.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
@@ -248,7 +248,7 @@ pub struct InstallPlanReference {
     /// InstallPlan.
     #[serde(deserialize_with = "nul")]
     pub kind: String,
-    /// Its name.
+    /// Name.
     #[serde(deserialize_with = "nul")]
     pub name: String,
     /// Its UID.

@@ -31,7 +31,7 @@ const TELLING: usize = 10;
 #[derive(Clone, Debug)]
 pub struct Wanted {
     pub subscription: String,
-    /// Subscriptions of the namespace that need it.
+    /// Subscriptions of the namespace that require it.
     pub required_by: Vec<String>,
     /// Subscriptions whose operators must run before its own is started.
     pub after: Vec<String>,
@@ -39,14 +39,14 @@ pub struct Wanted {
     pub resolved: Resolved,
 }
 
-/// An operator that is installed along, with its plan.
+/// An operator installed as a dependency, with its plan.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Along {
     /// What is remembered of it.
     #[serde(flatten)]
     pub entry: AlongRef,
-    /// What installing it does.
+    /// The plan of its installation.
     pub plan: Plan,
 }
 
@@ -56,12 +56,12 @@ pub struct Along {
 pub struct AlongRef {
     /// Name of its Subscription.
     pub subscription: String,
-    /// What is installed.
+    /// The bundle to install.
     #[schemars(with = "schema::ChosenBundle")]
     pub bundle: ChosenBundle,
-    /// Subscriptions of the namespace that need it.
+    /// Subscriptions of the namespace that require it.
     pub required_by: Vec<String>,
-    /// Subscriptions whose operators have to run before its own is started.
+    /// Subscriptions whose operators must be running before this one is started.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub after: Vec<String>,
     /// Digest of its plan.

@@ -5,23 +5,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::schema;
 
-/// One thing that stands in the way of a plan, or that its reader should know.
+/// A result of a preflight check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
     /// Stable code; `docs/findings/CODE.md` explains it.
     #[schemars(schema_with = "schema::word")]
     pub code: FindingCode,
-    /// Whether it stands in the way.
+    /// Severity.
     pub severity: Severity,
-    /// What it is about.
+    /// The subject of the finding.
     pub subject: String,
-    /// The object of the plan that it is about, as `Kind/namespace/name`, where it is about one.
+    /// The object of the plan that it concerns, as `Kind/namespace/name`, if any.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub object: Option<String>,
-    /// What is the matter.
+    /// The finding, in one sentence.
     pub text: String,
-    /// What to do about it, as a command.
+    /// The next step, as a command.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub fix: Option<String>,
 }
@@ -50,15 +50,15 @@ impl Finding {
     }
 }
 
-/// Whether a finding stands in the way.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// The plan must not be carried out.
+    /// The plan must not be applied.
     Block,
-    /// It may, but should be looked at.
+    /// The plan may be applied after a review.
     Warn,
-    /// Good to know.
+    /// For information.
     Info,
 }
 
@@ -97,74 +97,74 @@ macro_rules! codes {
 }
 
 codes! {
-    /// The operator cannot watch the namespaces that it is asked to.
+    /// The operator does not support the target namespaces.
     UnsupportedInstallMode: Block,
-    /// The new version cannot watch what the old one watches.
+    /// The new version does not support the target namespaces of the installed one.
     InstallModeRemoved: Block,
     /// The operator needs a newer Kubernetes.
     KubernetesTooOld: Block,
-    /// The bundle cannot be turned into objects.
+    /// The bundle cannot be rendered.
     BundleNotRenderable: Block,
     /// The namespace has several OperatorGroups.
     TooManyOperatorGroups: Block,
-    /// Something that the bundle needs is neither there nor installed by the plan.
+    /// A dependency of the bundle is neither installed nor part of the plan.
     DependencyMissing: Block,
-    /// Whoever asks may not ask for it.
+    /// The caller lacks permissions for the request.
     UserLacksRights: Block,
-    /// Whoever carries the plan out may not write its objects.
+    /// The installer lacks permissions for objects of the plan.
     InstallerLacksRights: Block,
-    /// The operator would be given rights that whoever carries the plan out may not give away.
+    /// The operator would receive permissions that the installer may not grant.
     InstallerCannotGrant: Block,
-    /// The authority in whose name the plan would be applied lacks rights that it uses or grants; it waits for an approver who holds
-    /// them.
+    /// The authority of the plan lacks permissions that the plan uses or grants; the plan waits for an
+    /// approver who holds them.
     ApproverLacksRights: Warn,
-    /// An InstallPolicy does not allow the bundle, or denies a right that it contains.
+    /// An InstallPolicy does not allow the bundle, or denies a permission of it.
     PolicyDenies: Block,
     /// An image lacks a signature that an InstallPolicy requires.
     ImageNotSigned: Block,
     /// Failed to read the signatures of an image that an InstallPolicy requires to be signed.
     SignatureUnknown: Block,
-    /// An InstallPolicy asks for a second approver.
+    /// An InstallPolicy requires a second approver.
     SecondApproverNeeded: Warn,
     /// An object of the bundle is reserved: it belongs to olm or to Kubernetes.
     ReservedObject: Block,
-    /// A CRD of the bundle belongs to somebody else.
+    /// A CRD of the bundle belongs to another owner.
     CrdOwnedByOther: Block,
-    /// The new CRD drops a version that objects are stored in.
+    /// The new CRD removes a version in which objects are stored.
     CrdStoredVersionRemoved: Block,
     /// The new CRD has another scope.
     CrdScopeChanged: Block,
-    /// The new CRD refuses what the old one accepts.
+    /// The new CRD rejects objects that the current one accepts.
     CrdBreakingChange: Block,
-    /// Objects that exist are refused by the new CRD.
+    /// Existing objects are invalid under the new CRD.
     CrdObjectsInvalid: Block,
-    /// The new CRD is converted by a webhook that the bundle does not set up.
+    /// The new CRD uses a conversion webhook that the bundle does not install.
     CrdConversionUnsupported: Block,
-    /// An object of the plan exists and belongs to somebody else.
+    /// An object of the plan exists and belongs to another owner.
     NameCollision: Block,
-    /// A field would change that never may.
+    /// The plan changes an immutable field.
     ImmutableField: Block,
-    /// The namespace does not let the operator's pods in.
+    /// The namespace does not admit the operator's pods.
     PodSecurityViolation: Block,
-    /// The namespace's quota is too small.
+    /// The quota of the namespace would be exceeded.
     QuotaExceeded: Block,
-    /// Pods name a PriorityClass that is not there.
+    /// Pods use a PriorityClass that does not exist.
     PriorityClassMissing: Block,
-    /// A webhook that must answer has nobody behind it.
+    /// A webhook with failurePolicy Fail has no available backend.
     WebhookUnavailable: Block,
-    /// An object of the bundle is larger than what is written to a cluster.
+    /// An object of the bundle exceeds the size limit.
     ObjectTooLarge: Block,
-    /// The step back cannot be made, or the step forward cannot be taken back.
+    /// The rollback is impossible, or the upgrade cannot be rolled back.
     RollbackImpossible: Block,
     /// Custom resources would be left without an operator, or deleted.
     OperandsPresent: Block,
     /// The upgrade leaves custom resources without an operator.
     CrdRemoved: Warn,
-    /// Objects that exist lose fields with the new CRD.
+    /// Existing objects lose fields under the new CRD.
     CrdFieldsPruned: Warn,
     /// Others can act as the operator.
     NamespaceTrap: Warn,
-    /// An API that the operator needs is not there.
+    /// A required API is not served.
     RequiredApiMissing: Warn,
     /// The package is deprecated.
     DeprecatedPackage: Warn,
@@ -172,11 +172,11 @@ codes! {
     DeprecatedChannel: Warn,
     /// The bundle is deprecated.
     DeprecatedBundle: Warn,
-    /// The namespace does not exist and will be created.
+    /// The namespace does not exist and is created.
     NamespaceMissing: Info,
-    /// The namespace has no OperatorGroup; one will be created.
+    /// The namespace has no OperatorGroup; one is created.
     NoOperatorGroup: Info,
-    /// Something could not be checked.
+    /// A check could not be performed.
     NotChecked: Info,
 }
 

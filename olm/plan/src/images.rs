@@ -11,13 +11,13 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanImage {
-    /// As it will be pulled.
+    /// The image reference, as pulled.
     pub image: String,
-    /// Whether the plan itself runs it. Others are named in the bundle for the operator to use.
+    /// Whether the plan runs it. The other images are listed in the bundle for use by the operator.
     pub runs: bool,
-    /// Where it is named: `Deployment etcd-operator, container manager`, `relatedImages etcd`.
+    /// Where it is referenced: `Deployment etcd-operator, container manager`, `relatedImages etcd`.
     pub named_by: Vec<String>,
-    /// A remark, such as that its tag is mutable.
+    /// A note, such as that its tag is mutable.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub note: Option<String>,
 }

@@ -7,26 +7,26 @@ use olm_bundle::permissions::{Level, PermissionRule, Rights, percentile, score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How the rights of the operator change.
+/// Change of the permissions of the operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PermissionDelta {
-    /// Rights that are new.
+    /// Added permissions.
     pub added: Vec<PermissionRule>,
-    /// Rights that go.
+    /// Removed permissions.
     pub removed: Vec<PermissionRule>,
-    /// Rights that stay.
+    /// Unchanged permissions.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub unchanged: Vec<PermissionRule>,
-    /// Number of all rules of the new version by level.
+    /// Number of rules of the new version by level.
     pub summary: BTreeMap<Level, usize>,
-    /// All rights of the new version as one number; only good to compare.
+    /// Score of all permissions of the new version, for comparison only.
     #[serde(default)]
     pub score: u32,
-    /// How many in a hundred operators of the catalog may do less.
+    /// Percentage of operators of the catalog with a lower score.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub percentile: Option<u8>,
-    /// What the percentile is based on, or why there is none.
+    /// The basis of the percentile, or why it is absent.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub compared: String,
 }

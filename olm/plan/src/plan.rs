@@ -25,18 +25,18 @@ pub use olm_bundle::permissions::{Level, PermissionRule};
 /// The format of [`Plan`], part of every plan.
 pub const API_VERSION: &str = "plan.olm/v1";
 
-/// What a change will do to the cluster.
+/// A change of a cluster.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
     /// Always `plan.olm/v1`.
     pub api_version: String,
-    /// Digest over what will be applied: `sha256:...`. Independent of order and time.
+    /// Digest of the content to apply, `sha256:...`. Independent of order and time.
     pub digest: String,
-    /// Digest of the catalog that the bundle comes from.
+    /// Digest of the catalog of the bundle.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub catalog_digest: Option<String>,
-    /// What the change is.
+    /// The type of change.
     pub action: PlanAction,
     /// Namespace of the operator.
     pub namespace: String,
@@ -47,43 +47,43 @@ pub struct Plan {
     /// The channel.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub channel: Option<String>,
-    /// The channel that was followed before, where it was another.
+    /// The previous channel, if it was a different one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub from_channel: Option<String>,
-    /// Name of the bundle (ClusterServiceVersion) that is installed or removed.
+    /// Name of the bundle (ClusterServiceVersion) to install or remove.
     pub bundle: String,
-    /// The version that is there.
+    /// The installed version.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub from: Option<String>,
-    /// The version that will be there.
+    /// The version after the change.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub to: Option<String>,
-    /// The versions on the way to the newest that can be reached; the first one is `to`.
+    /// The upgrade path to the newest reachable version; its first version is `to`.
     pub path: Vec<String>,
-    /// Why this version.
+    /// Why this version was selected.
     pub why: Why,
-    /// What it needs, and where that comes from.
+    /// Dependencies of the bundle and what satisfies them.
     pub dependencies: Vec<DependencyView>,
-    /// The operators that are installed along, those first that others wait for.
+    /// Operators installed with it as dependencies, in the order of installation.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub along: Vec<Along>,
-    /// What happens to which object, in the order of the phases; deletions last.
+    /// Changes of objects, in the order of the phases; deletions last.
     pub objects: Vec<PlannedObject>,
-    /// What the change lets the operator do that it could not do before, and the other way round.
+    /// Permissions that the operator gains and loses.
     pub permissions: PermissionDelta,
-    /// What the preflight has to say.
+    /// Findings of the preflight checks.
     pub findings: Vec<Finding>,
-    /// The images that it will run, or may.
+    /// Images that the plan runs, and images that the operator may run.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub images: Vec<PlanImage>,
-    /// The images that InstallPolicies require to be signed.
+    /// Images that InstallPolicies require to be signed.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub signatures: Vec<ImageSignature>,
-    /// Whether somebody must approve it.
+    /// Whether the plan requires approval.
     pub requires_approval: bool,
-    /// Whether there is a way back.
+    /// Whether the change can be rolled back.
     pub reversible: Reversible,
-    /// Custom resources of the operator, for an uninstall.
+    /// Custom resources of the operator, in plans of an uninstall.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub operands: Vec<Operand>,
     /// The digests of its parts. Not part of the JSON: [`Plan::digest`] covers them.
@@ -103,21 +103,21 @@ pub struct Plan {
     pub(crate) manifests: BTreeMap<ObjectRef, Manifest>,
 }
 
-/// What a change is.
+/// The type of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlanAction {
-    /// Nothing was installed.
+    /// First installation.
     Install,
-    /// To a newer version.
+    /// Upgrade to a newer version.
     Upgrade,
-    /// To an older version.
+    /// Rollback to an older version.
     Rollback,
-    /// To another channel, with the version that is there.
+    /// Switch of the channel with the installed version.
     ChannelChange,
-    /// Away.
+    /// Removal.
     Uninstall,
-    /// The same version again.
+    /// No change of the version.
     None,
 }
 
@@ -134,15 +134,15 @@ impl PlanAction {
     }
 }
 
-/// Why a version was chosen.
+/// Why a version was selected.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Why {
-    /// The version.
+    /// The selected version.
     pub chosen: String,
-    /// Why, in a sentence.
+    /// The reason, in one sentence.
     pub text: String,
-    /// Versions that were not chosen.
+    /// Rejected versions.
     pub rejected: Vec<RejectedView>,
 }
 
@@ -159,45 +159,45 @@ impl Why {
     }
 }
 
-/// A version that was not chosen.
+/// A rejected version.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RejectedView {
-    /// The version, or the name of a bundle that has none.
+    /// The version, or the name of a bundle without one.
     pub version: String,
-    /// Why not.
+    /// Code of the reason; `docs/reasons/CODE.md` explains it.
     #[schemars(schema_with = "schema::word")]
     pub code: Code,
-    /// Why not, in words.
+    /// The reason, in one sentence.
     pub text: String,
-    /// The command that would change it.
+    /// The command that selects it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub fix: Option<String>,
 }
 
-/// Something that is needed, and where it comes from.
+/// A dependency and what satisfies it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DependencyView {
-    /// What is needed.
+    /// The required API or package.
     pub need: String,
-    /// The bundle that needs it.
+    /// The bundle that requires it.
     pub required_by: String,
-    /// Where it comes from, in words.
+    /// What satisfies it.
     pub satisfied_by: String,
-    /// The bundle that is installed for it (`catalog namespace/name`, package, bundle), if any.
+    /// The bundle to install for it (`catalog namespace/name`, package, bundle), if any.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schemars(with = "Option<schema::ChosenBundle>")]
     pub install: Option<olm_resolver::ChosenBundle>,
 }
 
-/// Whether there is a way back.
+/// Whether the change can be rolled back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Reversible {
-    /// Whether there is.
+    /// Whether it can be rolled back.
     pub possible: bool,
-    /// Why not.
+    /// The reason, if it cannot.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
 }

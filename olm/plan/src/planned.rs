@@ -7,32 +7,33 @@ use serde_json::Value;
 
 use crate::object::ObjectRef;
 
-/// What happens to one object.
+/// The change of one object.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedObject {
     /// `Kind.version.group`, or `Kind.version` for the core group.
     pub gvk: String,
-    /// Namespace, where it has one.
+    /// Namespace, absent for cluster-scoped objects.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ns: Option<String>,
     /// Name.
     pub name: String,
-    /// What happens.
+    /// The operation.
     pub op: Op,
-    /// The phase it happens in; deletions have none.
+    /// The phase of the operation; absent for deletions.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub phase: Option<Phase>,
-    /// Fields that change, of those that we set: what is there, what was applied last, what will be there.
+    /// Changed fields, of those that the plan sets.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub diff: Vec<FieldDiff>,
-    /// Whether values were left out of the diff because they are secret.
+    /// Whether secret values are omitted from the diff.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub masked: bool,
-    /// The object with which it is deleted, as `Kind namespace/name`: by garbage collection, or by the manager.
+    /// The object whose deletion deletes it, by garbage collection or by the manager, as `Kind
+    /// namespace/name`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub goes_with: Option<String>,
-    /// A remark, such as who owns an object that is adopted.
+    /// A note, such as the owner of an adopted object.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub note: Option<String>,
     /// The reference.
@@ -62,21 +63,21 @@ impl PlannedObject {
     }
 }
 
-/// What happens to an object.
+/// An operation on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Op {
-    /// It is made.
+    /// The object is created.
     Create,
-    /// Fields of it change.
+    /// Fields of the object change.
     Update,
-    /// It is there without an owner, and becomes ours.
+    /// The object exists without an owner and is adopted.
     Adopt,
-    /// It is deleted.
+    /// The object is deleted.
     Delete,
-    /// It is left alone on purpose.
+    /// The object is deliberately not changed.
     Noop,
-    /// It is already as it should be.
+    /// The object already has the desired state.
     Unchanged,
 }
 
@@ -93,41 +94,42 @@ impl Op {
     }
 }
 
-/// One field that changes.
+/// A changed field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FieldDiff {
-    /// JSON pointer; an element of a list that is merged by key is named by it (`containers[name=manager]`).
+    /// JSON pointer. Elements of lists that are merged by key are identified by it
+    /// (`containers[name=manager]`).
     pub path: String,
-    /// The value that is there; absent when there is none.
+    /// The current value; absent if the field is not set.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub live: Option<Value>,
-    /// The value that was applied last, as far as that is known; absent when there was none.
+    /// The last applied value; absent if unknown or not set.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub last: Option<Value>,
-    /// The value that will be there; absent when there will be none.
+    /// The new value; absent if the field is removed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub new: Option<Value>,
-    /// Who made the difference.
+    /// The cause of the difference.
     #[serde(default)]
     pub cause: Cause,
-    /// The field managers that set what is there, where that is not us.
+    /// Field managers, other than the manager's, that set the current value.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub by: Option<String>,
-    /// Whether a value is only the beginning of a long one.
+    /// Whether long values are truncated.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub cut: bool,
 }
 
-/// Who made a difference.
+/// The cause of a difference.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Cause {
-    /// The new version: what is there is what was applied last.
+    /// The new version: the current value is the last applied one.
     Change,
-    /// Somebody else, since it was applied last: it is put back.
+    /// Drift: the value was changed since it was applied last, and is reverted.
     Drift,
-    /// Both: what somebody else put there is replaced by something new.
+    /// Drift and the new version: a value changed since it was applied last is replaced by a new one.
     Both,
     /// The last applied value is unknown.
     #[default]

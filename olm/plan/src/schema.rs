@@ -20,7 +20,7 @@ pub(crate) fn word(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "pattern": "^[A-Z][A-Za-z0-9]*$" })
 }
 
-/// A kind of object with its group and version.
+/// Group, version and kind of an object.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase")]
 #[expect(dead_code, reason = "says what `olm_resolver::Gvk` looks like, which knows nothing of schemas")]
@@ -33,7 +33,7 @@ pub(crate) struct Gvk {
     kind: String,
 }
 
-/// A bundle and where it comes from.
+/// A bundle with its catalog, package and channel.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase")]
 #[expect(
@@ -45,11 +45,11 @@ pub(crate) struct ChosenBundle {
     catalog: CatalogRef,
     /// The package.
     package: String,
-    /// The channel it was found in.
+    /// The channel.
     channel: String,
     /// Name of the bundle.
     name: String,
-    /// Its version.
+    /// Version of the bundle.
     version: Option<String>,
 }
 

@@ -11,7 +11,7 @@ use crate::finding::{Finding, FindingCode};
 use crate::images;
 use crate::policy::Policies;
 
-/// What a plan needs an image for.
+/// The role of an image in a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ImageRole {
@@ -19,7 +19,7 @@ pub enum ImageRole {
     Catalog,
     /// The bundle, unless its manifests are inline in the catalog.
     Bundle,
-    /// What pods of the operator pull.
+    /// Images of the operator's pods.
     Operator,
 }
 
@@ -37,9 +37,9 @@ impl ImageRole {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ImageSignature {
-    /// The image, as it will be pulled.
+    /// The image reference, as pulled.
     pub image: String,
-    /// What it is needed for.
+    /// The role of the image.
     pub role: ImageRole,
     /// The InstallPolicy.
     pub policy: String,
@@ -63,9 +63,9 @@ pub enum SignatureVerdict {
     NotSigned {
         /// Stable word, as in the table of `docs/signatures.md`.
         reason: String,
-        /// Why not.
+        /// The reason.
         message: String,
-        /// What to do.
+        /// The next step.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         hint: Option<String>,
     },
@@ -76,7 +76,7 @@ pub enum SignatureVerdict {
     },
     /// Failed to download the signatures.
     Unknown {
-        /// Why not.
+        /// The reason.
         message: String,
     },
 }

@@ -28,15 +28,15 @@ pub struct GroupVersionKind {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CustomResourceDefinitions {
-    /// It brings them.
+    /// CRDs installed with the operator.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub owned: Vec<CrdDescription>,
-    /// Others must bring them.
+    /// CRDs installed by others.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub required: Vec<CrdDescription>,
 }
 
-/// One version of one CRD.
+/// A version of a CRD.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CrdDescription {
@@ -49,22 +49,22 @@ pub struct CrdDescription {
     /// Kind.
     #[serde(deserialize_with = "nul")]
     pub kind: String,
-    /// Name for humans.
+    /// Display name.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
-    /// What it is.
+    /// Description.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Objects that the operator makes for it.
+    /// Objects that the operator creates for it.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<ApiResourceReference>,
-    /// How to show fields of its spec.
+    /// How to display fields of its spec.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub spec_descriptors: Vec<SpecDescriptor>,
-    /// How to show fields of its status.
+    /// How to display fields of its status.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub status_descriptors: Vec<StatusDescriptor>,
-    /// What can be done with it.
+    /// Actions, described for user interfaces.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub action_descriptors: Vec<ActionDescriptor>,
 }
@@ -89,15 +89,15 @@ impl CrdDescription {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ApiServiceDefinitions {
-    /// It serves them.
+    /// Aggregated APIs served by the operator.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub owned: Vec<ApiServiceDescription>,
-    /// Others must serve them.
+    /// Aggregated APIs served by others.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub required: Vec<ApiServiceDescription>,
 }
 
-/// One aggregated API.
+/// An aggregated API.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ApiServiceDescription {
@@ -113,33 +113,33 @@ pub struct ApiServiceDescription {
     /// Kind.
     #[serde(deserialize_with = "nul")]
     pub kind: String,
-    /// Deployment that serves it.
+    /// Name of the Deployment that serves it.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub deployment_name: Option<String>,
     /// Port of the container; 443 when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container_port: Option<i32>,
-    /// Name for humans.
+    /// Display name.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
-    /// What it is.
+    /// Description.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Objects that the operator makes for it.
+    /// Objects that the operator creates for it.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<ApiResourceReference>,
-    /// How to show fields of its spec.
+    /// How to display fields of its spec.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub spec_descriptors: Vec<SpecDescriptor>,
-    /// How to show fields of its status.
+    /// How to display fields of its status.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub status_descriptors: Vec<StatusDescriptor>,
-    /// What can be done with it.
+    /// Actions, described for user interfaces.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub action_descriptors: Vec<ActionDescriptor>,
 }
 
-/// A kind of object that an operator makes.
+/// A kind of object that an operator creates.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ApiResourceReference {
@@ -154,23 +154,23 @@ pub struct ApiResourceReference {
     pub version: String,
 }
 
-/// How to show one field.
+/// How to display a field.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SpecDescriptor {
-    /// Where the field is.
+    /// Path of the field.
     #[serde(deserialize_with = "nul")]
     pub path: String,
-    /// Name for humans.
+    /// Display name.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
-    /// What it is.
+    /// Description.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// How to show it, as URNs.
+    /// How to display it, as URNs.
     #[serde(rename = "x-descriptors", deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub x_descriptors: Vec<String>,
-    /// A value to show.
+    /// A value to display.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "any_value")]
     pub value: Option<Value>,
@@ -181,7 +181,7 @@ pub type StatusDescriptor = SpecDescriptor;
 /// A descriptor of an action on an object.
 pub type ActionDescriptor = SpecDescriptor;
 
-/// One webhook.
+/// A webhook.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WebhookDescription {
@@ -191,17 +191,17 @@ pub struct WebhookDescription {
     /// ValidatingAdmissionWebhook, MutatingAdmissionWebhook or ConversionWebhook.
     #[serde(rename = "type", deserialize_with = "nul")]
     pub type_: String,
-    /// Deployment that serves it.
+    /// Name of the Deployment that serves it.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub deployment_name: Option<String>,
     /// Port of the container; 443 when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container_port: Option<i32>,
-    /// Port that the Service points at.
+    /// Target port of the Service.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "int_or_string")]
     pub target_port: Option<IntOrString>,
-    /// Requests that it wants to see.
+    /// Rules that select requests.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<RuleWithOperations>,
     /// Fail or Ignore.
@@ -210,25 +210,25 @@ pub struct WebhookDescription {
     /// Exact or Equivalent.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub match_policy: Option<String>,
-    /// Objects that it wants to see.
+    /// Selector of objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object_selector: Option<LabelSelector>,
     /// None, NoneOnDryRun, Some or Unknown.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub side_effects: Option<String>,
-    /// How long to wait for it.
+    /// Timeout in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<i32>,
-    /// Versions of AdmissionReview that it understands.
+    /// Supported versions of AdmissionReview.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub admission_review_versions: Vec<String>,
     /// Never or IfNeeded.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub reinvocation_policy: Option<String>,
-    /// Path of its URL.
+    /// Path of the URL.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub webhook_path: Option<String>,
-    /// CRDs that it converts.
+    /// CRDs converted by the webhook.
     #[serde(rename = "conversionCRDs", deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub conversion_crds: Vec<String>,
 }

@@ -25,18 +25,18 @@ pub struct InstallStrategy {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StrategyDetails {
-    /// Deployments to run.
+    /// Deployments of the operator.
     #[serde(deserialize_with = "nul")]
     pub deployments: Vec<StrategyDeployment>,
-    /// Rights in the namespaces that the operator watches.
+    /// Permissions in the target namespaces.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub permissions: Vec<StrategyPermissions>,
-    /// Rights in the whole cluster.
+    /// Permissions in all namespaces and on cluster-scoped resources.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub cluster_permissions: Vec<StrategyPermissions>,
 }
 
-/// One Deployment.
+/// A Deployment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StrategyDeployment {
@@ -46,20 +46,20 @@ pub struct StrategyDeployment {
     /// Labels of the Deployment.
     #[serde(deserialize_with = "nul", skip_serializing_if = "BTreeMap::is_empty")]
     pub label: BTreeMap<String, String>,
-    /// A DeploymentSpec, passed through untouched.
+    /// A DeploymentSpec, passed on unchanged.
     #[serde(skip_serializing_if = "Value::is_null")]
     #[schemars(schema_with = "any_object")]
     pub spec: Value,
 }
 
-/// Rights of one ServiceAccount.
+/// Permissions of a ServiceAccount.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StrategyPermissions {
     /// Name of the ServiceAccount.
     #[serde(deserialize_with = "nul")]
     pub service_account_name: String,
-    /// What it may do.
+    /// The rules.
     #[serde(deserialize_with = "nul")]
     pub rules: Vec<PolicyRule>,
 }

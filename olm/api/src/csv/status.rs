@@ -61,20 +61,20 @@ string_enum! {
     default Unknown, unknown Unknown, schema open
 }
 
-/// What became of the version.
+/// Observed state of the version.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterServiceVersionStatus {
-    /// The generation that this is about (not upstream): Argo CD, Flux and `kubectl wait` look for it.
+    /// The observed generation (not upstream). Argo CD, Flux and `kubectl wait` read it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Pending, InstallReady, Installing, Succeeded, Failed, Replacing or Deleting.
     #[serde(deserialize_with = "nul")]
     pub phase: CsvPhase,
-    /// A stable word for the cause.
+    /// Machine-readable reason.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// One sentence for a human.
+    /// Human-readable message.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// When the status was last written.
@@ -83,30 +83,29 @@ pub struct ClusterServiceVersionStatus {
     /// When the phase last changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
-    /// How it stands now, for tools that know only the usual conditions (not upstream), and former phases, at most 20, the
-    /// newest last.
+    /// Conditions of the current state (not upstream) and the last phases, at most 20, the newest last.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<CsvCondition>,
-    /// What it needs, and whether it is there.
+    /// Requirements and their state.
     #[serde(skip_serializing_if = "Unread::is_default")]
     #[schemars(with = "Vec<RequirementStatus>")]
     pub requirement_status: Unread<Vec<RequirementStatus>>,
-    /// When certificates were last made.
+    /// When certificates were last issued.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certs_last_updated: Option<Time>,
-    /// When certificates will be made again.
+    /// When certificates are next issued.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certs_rotate_at: Option<Time>,
-    /// Deployments as they were last applied (not upstream).
+    /// Last applied state of the Deployments (not upstream).
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub applied_deployments: Vec<AppliedDeployment>,
-    /// Upstream's state of clean-up; read and kept.
+    /// Upstream's state of the clean-up. Preserved and ignored.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "any_object")]
     pub cleanup: Option<Value>,
 }
 
-/// A Deployment as it was last applied: as long as its generation is this one, nobody else changed its spec (not upstream).
+/// The last applied state of a Deployment. An unchanged generation means an unchanged spec (not upstream).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AppliedDeployment {
@@ -118,26 +117,26 @@ pub struct AppliedDeployment {
     pub generation: i64,
 }
 
-/// A phase that the version was in, or, where it has a type, how the version stands now.
+/// A phase of the version or, with a type, a condition of its current state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CsvCondition {
     /// Ready, Reconciling or Stalled (not upstream). Such entries come before all phases and have none.
     #[serde(rename = "type", deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub type_: Option<String>,
-    /// Whether what the type says holds (not upstream).
+    /// Status of the condition (not upstream).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<ConditionStatus>,
-    /// The generation that an entry with a type is about (not upstream).
+    /// The observed generation of an entry with a type (not upstream).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// The phase.
     #[serde(deserialize_with = "nul", skip_serializing_if = "is_no_phase")]
     pub phase: CsvPhase,
-    /// A stable word for the cause.
+    /// Machine-readable reason.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// One sentence for a human.
+    /// Human-readable message.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// When it was last confirmed.
@@ -152,7 +151,7 @@ fn is_no_phase(phase: &CsvPhase) -> bool {
     *phase == CsvPhase::None
 }
 
-/// One requirement.
+/// A requirement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RequirementStatus {
@@ -168,21 +167,21 @@ pub struct RequirementStatus {
     /// Name.
     #[serde(deserialize_with = "nul")]
     pub name: String,
-    /// Whether it is met.
+    /// Whether the requirement is met.
     #[serde(deserialize_with = "nul")]
     pub status: RequirementState,
-    /// One sentence for a human.
+    /// Human-readable message.
     #[serde(deserialize_with = "nul")]
     pub message: String,
     /// UID of the object.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
-    /// What depends on it.
+    /// Dependents of the requirement.
     #[serde(deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub dependents: Vec<DependentStatus>,
 }
 
-/// What depends on a requirement.
+/// A dependent of a requirement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DependentStatus {
@@ -198,7 +197,7 @@ pub struct DependentStatus {
     /// Satisfied or NotSatisfied.
     #[serde(deserialize_with = "nul")]
     pub status: RequirementState,
-    /// One sentence for a human.
+    /// Human-readable message.
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// UID of the object.

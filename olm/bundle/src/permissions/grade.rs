@@ -12,30 +12,30 @@ use serde::{Deserialize, Serialize};
 
 use super::rights::Right;
 
-/// One right.
+/// A permission.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PermissionRule {
-    /// The right in words, such as `patch nodes`.
+    /// The permission, such as `patch nodes`.
     pub rule: String,
-    /// How much harm it can do.
+    /// Risk level.
     pub level: Level,
-    /// Why it has that level.
+    /// Reason for the level.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
-    /// `cluster`, or the namespace.
+    /// `cluster`, or a namespace.
     pub scope: String,
 }
 
-/// How much harm a right can do.
+/// Risk level of a permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Level {
-    /// It amounts to the whole cluster, or close to it.
+    /// Equivalent, or close, to control of the cluster.
     High,
-    /// It reaches into other workloads.
+    /// Affects other workloads.
     Med,
-    /// The rest.
+    /// Other permissions.
     Low,
 }
 

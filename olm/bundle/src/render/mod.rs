@@ -24,7 +24,7 @@ pub use manifest::Manifest;
 use serving::Served;
 pub use serving::{CaPlace, Endpoint, Fault, Problem, hold_conversion_back};
 
-/// The steps of an installation, in order; each is complete before the next begins.
+/// The phases of an installation, in order. Each is complete before the next begins.
 #[derive(
     Debug,
     Clone,
@@ -39,7 +39,7 @@ pub use serving::{CaPlace, Endpoint, Fault, Problem, hold_conversion_back};
     schemars::JsonSchema,
 )]
 pub enum Phase {
-    /// What must be there before anything else: priority classes, network policies, disruption budgets.
+    /// PriorityClasses, NetworkPolicies, PodDisruptionBudgets.
     Prerequisites,
     /// CustomResourceDefinitions, established.
     Crds,
@@ -47,11 +47,12 @@ pub enum Phase {
     Rbac,
     /// Services, ConfigMaps, Secrets and the like.
     Config,
-    /// What Deployments need that the API server calls: Services, Secrets with certificates, the right to read them.
+    /// What Deployments require that serve webhooks or aggregated APIs: Services, Secrets with certificates,
+    /// and roles to read them.
     Endpoints,
-    /// Deployments, rolled out.
+    /// Deployments, until rolled out.
     Workloads,
-    /// What users and the API server see of the operator, once it runs: webhooks, aggregated APIs, roles over its kinds.
+    /// What is served once the operator runs: webhooks, aggregated APIs, roles for its kinds.
     Serving,
 }
 

@@ -62,39 +62,39 @@ codes! {
     ApiUnreachable: Error,
     /// Another OLM runs.
     OtherOlmRunning: Error,
-    /// A CustomResourceDefinition of ours is not there, or not served.
+    /// A CustomResourceDefinition of olm is missing or not served.
     CrdMissing: Error,
-    /// A CustomResourceDefinition of ours lacks fields of this version.
+    /// A CustomResourceDefinition of olm lacks fields of this version.
     CrdOutdated: Warning,
-    /// A CustomResourceDefinition of ours differs from the one of this version.
+    /// A CustomResourceDefinition of olm differs from the one of this version.
     CrdDiffers: Error,
     /// Another object of the installation is missing or was changed.
     InstallationDiffers: Error,
-    /// The manager is not on the cluster.
+    /// The manager is not installed.
     ManagerMissing: Error,
-    /// The manager has no pod that is ready.
+    /// No pod of the manager is ready.
     ManagerNotReady: Error,
-    /// The manager is of another version than this program.
+    /// The manager has a different version than this program.
     ManagerVersionDiffers: Info,
     /// No replica of the manager leads.
     LeaseStale: Error,
-    /// The manager lacks rights that it works with.
+    /// The manager lacks permissions that it requires.
     ManagerLacksRights: Error,
     /// A catalog cannot be read.
     CatalogUnreadable: Error,
-    /// A catalog was not read for longer than it should be.
+    /// A catalog was not refreshed in time.
     CatalogStale: Warning,
     /// Parts of a catalog cannot be used.
     CatalogProblems: Warning,
-    /// A Subscription gets no version.
+    /// A Subscription cannot be resolved.
     SubscriptionUnresolved: Error,
     /// A deletion is held.
     DeletionHeld: Error,
-    /// A plan does not get on.
+    /// A plan makes no progress.
     PlanStuck: Error,
-    /// A plan waits for somebody.
+    /// A plan waits for approval.
     PlanWaiting: Info,
-    /// An operator does not run.
+    /// An operator is not running.
     OperatorUnhealthy: Error,
     /// A pod of an operator or of `olm` cannot start.
     PodNotStarting: Error,
@@ -106,11 +106,11 @@ codes! {
     NoOperatorGroup: Error,
     /// A namespace has several OperatorGroups.
     TooManyOperatorGroups: Error,
-    /// A webhook has nobody behind it.
+    /// A webhook has no available backend.
     WebhookUnanswered: Error,
     /// An aggregated API does not answer.
     ApiServiceUnavailable: Error,
-    /// The API server did not record who asked for a Subscription, or who wrote an InstallPolicy that lends rights.
+    /// The API server did not record the author of a Subscription, or of an InstallPolicy that lends permissions.
     AuthorNotRecorded: Warning,
     /// The API server cannot call the webhook that records requests, so it refuses them.
     RequestsRefused: Error,
@@ -120,9 +120,9 @@ codes! {
     CopiedCsv: Warning,
     /// An object whose owner is gone.
     Orphan: Warning,
-    /// An OperatorGroup that a plan made, in a namespace without operators.
+    /// An OperatorGroup created by a plan, in a namespace without operators.
     UnusedOperatorGroup: Info,
-    /// Something could not be looked at.
+    /// A check could not be performed.
     NotChecked: Info,
 }
 

@@ -44,13 +44,13 @@ pub struct UninstallInput<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Operand {
-    /// Their kind.
+    /// Kind of the custom resources.
     #[schemars(with = "schema::Gvk")]
     pub gvk: Gvk,
     /// Name of their CRD.
     pub crd: String,
-    /// How many there are; `None` when they could not be listed.
+    /// Number of custom resources; absent if they could not be listed.
     pub count: Option<usize>,
-    /// Some of them, as `namespace/name`.
+    /// Examples, as `namespace/name`.
     pub examples: Vec<String>,
 }
