@@ -62,6 +62,7 @@ const ONLY: &[(&str, &[&str])] = &[
     (
         "olm-web",
         &[
+            "olm-kube-schema",
             "olm-api",
             "olm-client",
             "olm-oidc",

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
+use olm_kube_schema::names::is_dns_label;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -275,7 +276,7 @@ impl Assembly {
         let text = Arc::clone(&self.text);
         let Some(doc) = self.parse::<PackageDoc>(document, &text) else { return };
         self.place(PACKAGE, document);
-        if !check::is_dns_label(&name) {
+        if !is_dns_label(&name) {
             let text =
                 format!("invalid package name {name:?}, expected lower-case letters, digits and \"-\"");
             self.refuse(document, "package-name-invalid", text, "rename the package");

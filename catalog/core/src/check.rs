@@ -391,12 +391,3 @@ fn inline_icon(package: &Package) -> Option<icon::Icon> {
     let csv = package.head()?.inline_csv()?;
     icon::decode(csv.pointer("/spec/icon/0")?).ok().map(|(icon, _)| icon)
 }
-
-pub(crate) fn is_dns_label(name: &str) -> bool {
-    let letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    !name.is_empty()
-        && name.len() <= 63
-        && name.chars().all(letter)
-        && !name.starts_with('-')
-        && !name.ends_with('-')
-}

@@ -1,5 +1,7 @@
 //! Kubernetes names. Only a valid one can be the name of a catalog.
 
+use olm_kube_schema::names::{is_dns_label, is_dns_subdomain};
+
 /// Maximum length of an object name.
 const LONGEST_NAME: usize = 253;
 /// Maximum length of a namespace name.
@@ -7,7 +9,7 @@ const LONGEST_LABEL: usize = 63;
 
 /// Validates the name of a catalog: it must be a DNS-1123 subdomain.
 pub(crate) fn catalog(name: &str) -> Result<(), String> {
-    if name.len() <= LONGEST_NAME && name.split('.').all(is_label) {
+    if is_dns_subdomain(name) {
         return Ok(());
     }
     Err(format!(
@@ -19,7 +21,7 @@ pub(crate) fn catalog(name: &str) -> Result<(), String> {
 
 /// Validates the name of a namespace: it must be a DNS-1123 label.
 pub(crate) fn namespace(name: &str) -> Result<(), String> {
-    if name.len() <= LONGEST_LABEL && is_label(name) {
+    if is_dns_label(name) {
         return Ok(());
     }
     Err(format!(
@@ -27,14 +29,6 @@ pub(crate) fn namespace(name: &str) -> Result<(), String> {
          starting and ending with a letter or digit",
         quoted(name)
     ))
-}
-
-fn is_label(text: &str) -> bool {
-    let alphanumeric = |byte: Option<&u8>| byte.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-    let bytes = text.as_bytes();
-    alphanumeric(bytes.first())
-        && alphanumeric(bytes.last())
-        && bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
 }
 
 /// As a truncated string literal: names are untrusted and appear in answers and logs.

@@ -1,6 +1,8 @@
 //! The grammar of Kubernetes names.
 
-fn is_part(text: &str) -> bool {
+/// As a label, of any length.
+#[must_use]
+pub fn is_dns_part(text: &str) -> bool {
     let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     !text.is_empty() && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
 }
@@ -8,7 +10,7 @@ fn is_part(text: &str) -> bool {
 /// Lower-case alphanumerics and `-`, at most 63 characters, beginning and ending with an alphanumeric.
 #[must_use]
 pub fn is_dns_label(text: &str) -> bool {
-    text.len() <= 63 && is_part(text)
+    text.len() <= 63 && is_dns_part(text)
 }
 
 /// As a label, beginning with a letter.
@@ -21,7 +23,7 @@ pub fn is_dns1035_label(text: &str) -> bool {
 /// them.
 #[must_use]
 pub fn is_dns_subdomain(text: &str) -> bool {
-    text.len() <= 253 && text.split('.').all(is_part)
+    text.len() <= 253 && text.split('.').all(is_dns_part)
 }
 
 /// The API server's message for a text that is not a [`is_dns1035_label`].

@@ -8,6 +8,7 @@ use olm_api::{Subscription, names};
 
 use crate::error::Error;
 use olm_engine::catalogs::LoadedCatalog;
+use olm_kube_schema::names::is_dns_label;
 
 /// The default namespace of a package: the one that its newest version suggests
 /// (`operatorframework.io/suggested-namespace`), else the package's name.
@@ -16,18 +17,9 @@ pub fn suggested_namespace(catalogs: &[LoadedCatalog], package: &str) -> String 
     let summary = catalogs.iter().find_map(|c| c.catalog.summary(package));
     summary
         .and_then(|summary| summary.suggested_namespace.clone())
+        // Text from a catalog is untrusted.
         .filter(|namespace| is_dns_label(namespace))
         .unwrap_or_else(|| package.to_owned())
-}
-
-/// Text from a catalog is untrusted.
-fn is_dns_label(text: &str) -> bool {
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    !text.is_empty()
-        && text.len() <= 63
-        && text.chars().all(inner)
-        && !text.starts_with('-')
-        && !text.ends_with('-')
 }
 
 /// Patches fields of a Subscription's spec, and no others.

@@ -9,12 +9,13 @@ use axum::{
 use http::StatusCode;
 use maud::{Markup, html};
 use olm_engine::catalogs::CatalogRef;
+use olm_kube_schema::names::is_dns_label;
 use olm_ops::InstallRequest;
 use olm_plan::{Plan, PlanAction};
 use serde::Serialize;
 use serde_json::json;
 
-use super::package::{self, Found, Pick, is_label, version_of};
+use super::package::{self, Found, Pick, version_of};
 use crate::{
     app::App,
     caller::{Caller, Page},
@@ -109,7 +110,7 @@ async fn request(found: &Found<'_>, form: &Form, caller: &Caller) -> InstallRequ
     let namespace =
         if form.namespace.is_empty() { found.default_namespace() } else { form.namespace.clone() };
     let (namespace_of, name_of) = found.source.id.split_once('.').unwrap_or(("", &found.source.id));
-    let exists = !is_label(&namespace) || dynamic::namespace_exists(&caller.client, &namespace).await;
+    let exists = !is_dns_label(&namespace) || dynamic::namespace_exists(&caller.client, &namespace).await;
     InstallRequest {
         package: found.package.name.clone(),
         catalog: Some(CatalogRef { namespace: namespace_of.to_owned(), name: name_of.to_owned() }),
@@ -124,7 +125,7 @@ async fn request(found: &Found<'_>, form: &Form, caller: &Caller) -> InstallRequ
 }
 
 fn check(request: &InstallRequest) -> Result<(), WebError> {
-    if is_label(&request.namespace) {
+    if is_dns_label(&request.namespace) {
         return Ok(());
     }
     Err(WebError::new(
@@ -213,7 +214,7 @@ fn view(
     failed: Option<&WebError>,
 ) -> Markup {
     let name = &found.card.display_name;
-    let bad_namespace = (!is_label(&model.request.namespace)).then_some("true");
+    let bad_namespace = (!is_dns_label(&model.request.namespace)).then_some("true");
     let blocked = model.plan.as_ref().is_none_or(Plan::is_blocked);
     let is_there = model.plan.as_ref().is_some_and(|plan| plan.action == PlanAction::None);
     html! {

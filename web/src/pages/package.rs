@@ -11,6 +11,7 @@ use maud::{Markup, PreEscaped, html};
 use olm_api::csv::CrdDescription;
 use olm_catalog::{BundleEntry, Channel, CsvMetadata, Package};
 use olm_engine::catalogs::{CatalogImage, LoadedCatalog, ReadError};
+use olm_kube_schema::names::is_dns_label;
 use olm_ops::Installed;
 use serde::{Deserialize, Serialize};
 
@@ -124,7 +125,7 @@ impl<'a> Found<'a> {
     pub(crate) fn default_namespace(&self) -> String {
         let name = olm_ops::suggested_namespace(std::slice::from_ref(self.loaded), &self.package.name);
         // A package name may be invalid as a namespace name.
-        if is_label(&name) { name } else { "operators".into() }
+        if is_dns_label(&name) { name } else { "operators".into() }
     }
 
     pub(crate) fn href(&self, page: &str) -> String {
@@ -277,15 +278,6 @@ fn model(
         deprecated: deprecated.into_iter().flatten().map(|text| clean(text)).collect(),
         installed,
     }
-}
-
-/// Whether a text is a valid namespace name.
-pub(crate) fn is_label(name: &str) -> bool {
-    !name.is_empty()
-        && name.len() <= 63
-        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-        && !name.starts_with('-')
-        && !name.ends_with('-')
 }
 
 fn rights(bundle: &olm_bundle::Bundle) -> Vec<Right> {

@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use olm_bundle::{Bundle, yaml};
+use olm_kube_schema::names::is_dns_label;
 use serde_json::Value;
 
 use super::ci::Ci;
 use super::graph::{Entry, Graph, Node, Note, graph};
 use super::source::Source;
 use super::{BuiltPackage, Mode, Options, folder, package, problem};
-use crate::check::is_dns_label;
 use crate::problem::{Problem, Severity};
 use crate::template::{self, BASIC, Resolved, SEMVER, SUBSTITUTES};
 

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use olm_kube_schema::names::is_dns_label;
 use serde_json::{Value, json};
 
 use super::graph::{Graph, Note};
 use super::source::Source;
 use super::{BuiltPackage, problem};
-use crate::check::is_dns_label;
 use crate::problem::{Problem, Severity};
 
 /// Assembles a package; `None` when none of its bundles can be installed. Its name is a DNS label, and

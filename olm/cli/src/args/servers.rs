@@ -5,6 +5,7 @@ use std::{net::SocketAddr, path::PathBuf};
 use clap::Args as ClapArgs;
 #[cfg(feature = "devcluster")]
 use clap::Subcommand;
+use olm_kube_schema::names::is_dns_label;
 
 #[cfg(feature = "devcluster")]
 use super::OutputArgs;
@@ -202,12 +203,7 @@ pub struct StaticwebArgs {
 
 fn name_and_dir(text: &str) -> Result<(String, PathBuf), String> {
     let (name, dir) = text.split_once('=').ok_or("expected NAME=DIR")?;
-    let valid = !name.is_empty()
-        && name.len() <= 63
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
-        && !name.starts_with('-')
-        && !name.ends_with('-');
-    if !valid {
+    if !is_dns_label(name) {
         return Err(format!("`{name}` is not a valid name, expected lower-case letters, digits and `-`"));
     }
     let dir = PathBuf::from(dir);

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use olm_kube_schema::names::is_dns_part;
 use serde_json::Value;
 
 use super::{
@@ -23,11 +24,6 @@ const MAX_DATA: usize = 1 << 20;
 
 type Errors = Vec<FieldError>;
 
-fn is_label(text: &str) -> bool {
-    let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    !text.is_empty() && text.bytes().all(fits) && !text.starts_with('-') && !text.ends_with('-')
-}
-
 /// Errors of a name.
 pub(crate) fn name_problems(rule: NameRule, name: &str) -> Vec<String> {
     let mut problems = Vec::new();
@@ -37,7 +33,7 @@ pub(crate) fn name_problems(rule: NameRule, name: &str) -> Vec<String> {
             if name.len() > 253 {
                 problems.push(too_long(253));
             }
-            if !name.split('.').all(is_label) {
+            if !name.split('.').all(is_dns_part) {
                 problems.push(SUBDOMAIN.to_owned());
             }
         }
@@ -45,7 +41,7 @@ pub(crate) fn name_problems(rule: NameRule, name: &str) -> Vec<String> {
             if name.len() > 63 {
                 problems.push(too_long(63));
             }
-            if !is_label(name) {
+            if !is_dns_part(name) {
                 problems.push(LABEL.to_owned());
             }
         }
@@ -53,7 +49,7 @@ pub(crate) fn name_problems(rule: NameRule, name: &str) -> Vec<String> {
             if name.len() > 63 {
                 problems.push(too_long(63));
             }
-            if !is_label(name) || !name.starts_with(|c: char| c.is_ascii_lowercase()) {
+            if !is_dns_part(name) || !name.starts_with(|c: char| c.is_ascii_lowercase()) {
                 problems.push(LABEL_1035.to_owned());
             }
         }
@@ -85,7 +81,7 @@ pub(crate) fn key_problem(key: &str) -> Option<String> {
         None => (None, key),
     };
     if let Some(prefix) = prefix
-        && (prefix.len() > 253 || !prefix.split('.').all(is_label))
+        && (prefix.len() > 253 || !prefix.split('.').all(is_dns_part))
     {
         return Some(if prefix.is_empty() {
             "prefix part must be non-empty".to_owned()

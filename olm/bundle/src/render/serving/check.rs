@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::admissionregistration::v1::RuleWithOperations;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use olm_api::csv::{ApiServiceDescription, WebhookDescription};
+use olm_kube_schema::names::{is_dns_label, is_dns1035_label};
 use serde_json::Value;
 
 use super::fault::{Fault, Problem};
@@ -207,20 +208,11 @@ fn is_port(number: i64) -> bool {
     (1..=65_535).contains(&number)
 }
 
-fn is_label(text: &str) -> bool {
-    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    !text.is_empty()
-        && text.len() <= LONGEST
-        && text.chars().all(fits)
-        && !text.starts_with('-')
-        && !text.ends_with('-')
-}
-
 /// The API server requires a domain of three parts; it is also a label value.
 fn is_webhook_name(name: &str) -> bool {
-    name.len() <= LONGEST && name.split('.').count() >= 3 && name.split('.').all(is_label)
+    name.len() <= LONGEST && name.split('.').count() >= 3 && name.split('.').all(is_dns_label)
 }
 
 fn is_service_name(name: &str) -> bool {
-    is_label(name) && name.starts_with(|c: char| c.is_ascii_lowercase())
+    is_dns1035_label(name)
 }

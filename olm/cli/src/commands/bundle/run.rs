@@ -14,6 +14,7 @@ use olm_api::{
 };
 use olm_bundle::Bundle;
 use olm_engine::catalogs::{CatalogRef, Fetcher, LoadedCatalog};
+use olm_kube_schema::names::is_dns_label;
 use olm_ops::{InstallRequest, Installed};
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -151,14 +152,9 @@ fn suggested_namespace(bundle: &Bundle, package: &str) -> String {
     suggested.filter(|name| is_label(name)).unwrap_or(package).to_owned()
 }
 
-/// Whether an untrusted text is valid in the name of an object.
+/// Whether an untrusted text is valid in the name of an object, with room for the prefix `bundle-run-`.
 fn is_label(name: &str) -> bool {
-    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    // Leaves room for the prefix `bundle-run-`.
-    (1..=52).contains(&name.len())
-        && name.bytes().all(plain)
-        && !name.starts_with('-')
-        && !name.ends_with('-')
+    name.len() <= 52 && is_dns_label(name)
 }
 
 /// The target namespaces of `--install-mode`; an empty list means all.
