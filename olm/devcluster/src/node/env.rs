@@ -232,34 +232,12 @@ pub(crate) fn resource_value(
     Ok(format!("{:.0}", (value / divisor - 1e-9).ceil().max(0.0)))
 }
 
-/// Reads a Kubernetes quantity.
-pub(crate) fn parse_quantity(quantity: &Quantity) -> Result<f64, String> {
-    const UNITS: [(&str, f64); 16] = [
-        ("Ki", 1024.0),
-        ("Mi", 1_048_576.0),
-        ("Gi", 1_073_741_824.0),
-        ("Ti", 1_099_511_627_776.0),
-        ("Pi", 1_125_899_906_842_624.0),
-        ("Ei", 1_152_921_504_606_846_976.0),
-        ("n", 1e-9),
-        ("u", 1e-6),
-        ("m", 1e-3),
-        ("k", 1e3),
-        ("M", 1e6),
-        ("G", 1e9),
-        ("T", 1e12),
-        ("P", 1e15),
-        ("E", 1e18),
-        ("", 1.0),
-    ];
-    let text = quantity.0.trim();
-    UNITS
-        .iter()
-        .find_map(|(unit, factor)| {
-            let number = text.strip_suffix(unit)?.parse::<f64>().ok()?;
-            Some(number * factor)
-        })
-        .ok_or_else(|| format!("invalid quantity {text:?}"))
+/// Parses a Kubernetes quantity.
+fn parse_quantity(quantity: &Quantity) -> Result<f64, String> {
+    let parsed = quantity.0.trim().parse::<olm_kube_schema::quantity::Quantity>();
+    parsed
+        .map(olm_kube_schema::quantity::Quantity::as_float)
+        .map_err(|_| format!("invalid quantity {:?}", quantity.0))
 }
 
 /// The environment variables for the Services of a namespace and for the API server.
@@ -364,5 +342,6 @@ mod tests {
         assert_eq!(parse("250m"), Ok(0.25));
         assert_eq!(parse("1e3"), Ok(1000.0));
         assert!(parse("many").is_err());
+        assert!(parse("inf").is_err());
     }
 }
