@@ -55,7 +55,7 @@ fn status(images: &ImageTable, pods: Result<(), &str>) -> Value {
             "architecture": arch(), "bootID": "",
             "containerRuntimeVersion": concat!("olm://", env!("CARGO_PKG_VERSION")),
             "kernelVersion": kernel.trim(), "kubeProxyVersion": "",
-            "kubeletVersion": concat!("v1.37.0-olm-", env!("CARGO_PKG_VERSION")),
+            "kubeletVersion": crate::KUBERNETES_VERSION,
             "machineID": "", "operatingSystem": "linux", "osImage": "processes on this machine", "systemUUID": "",
         },
     })
