@@ -1,6 +1,6 @@
 //! The plan engine: what a Subscription would change on a cluster, as a plan.
 //!
-//! * [`preview`], [`explain`], [`evaluate`]: request, snapshot, resolution, rendered objects, plan
+//! * [`preview()`], [`explain`], [`evaluate`]: request, snapshot, resolution, rendered objects, plan
 //! * [`offline`]: the same without a cluster
 //! * [`catalogs`]: catalogs, their bundles, and reading both through the manager
 //! * [`ownership`]: which objects a version owns; [`resources`]: any kind of object by its manifest

@@ -73,7 +73,7 @@ impl Supposed {
     /// The version that a Subscription would get.
     ///
     /// # Errors
-    /// As [`super::preview`].
+    /// As [`crate::preview()`].
     pub async fn resolve(
         &self,
         catalogs: &[LoadedCatalog],

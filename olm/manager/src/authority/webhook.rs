@@ -1,5 +1,5 @@
 //! The webhook that records requests and approvals for API servers without MutatingAdmissionPolicies
-//! (Kubernetes before 1.36). It is equivalent to the [`policies`]; the API server refuses requests while no
+//! (Kubernetes before 1.36). It is equivalent to the [policies](olm_ops::authority::policies); the API server refuses requests while no
 //! manager answers, so that none is unrecorded.
 
 use axum::Json;
