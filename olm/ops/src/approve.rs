@@ -27,6 +27,8 @@ pub const PLAN_CHANGED: &str = "plan-changed";
 const PLANNING: Duration = Duration::from_secs(10);
 /// Poll interval.
 const LOOK: Duration = Duration::from_millis(100);
+/// Attempts to approve a plan whose status changes concurrently.
+const ATTEMPTS: usize = 5;
 
 /// A plan that is approved now.
 #[derive(Debug, Clone, Serialize)]
@@ -103,21 +105,24 @@ fn is_being_planned(world: &World, target: &str) -> bool {
 }
 
 fn waiting_plan(world: &World, target: &str, digest: Option<&str>) -> Result<InstallPlan, Error> {
-    if target.starts_with("install-") {
-        // The reviewed plan is gone: another plan replaced it.
-        let names: Vec<String> =
-            world.plans.iter().filter(|p| !p.spec.approved).map(ResourceExt::name_any).collect();
-        return Err(match digest {
-            Some(_) => changed(target, "superseded"),
-            None => Error::NotFound {
-                what: "plan",
-                name: target.to_owned(),
-                within: None,
-                nearest: olm_version::suggest(target, &names, 3),
-            },
-        });
-    }
-    let view = world.find(target)?;
+    let view = match world.find(target) {
+        // A plan that is gone, and no package of that name.
+        Err(_) if target.starts_with("install-") => {
+            let names: Vec<String> =
+                world.plans.iter().filter(|p| !p.spec.approved).map(ResourceExt::name_any).collect();
+            return Err(match digest {
+                // Another plan replaced the reviewed one.
+                Some(_) => changed(target, "superseded"),
+                None => Error::NotFound {
+                    what: "plan",
+                    name: target.to_owned(),
+                    within: None,
+                    nearest: olm_version::suggest(target, &names, 3),
+                },
+            });
+        }
+        found => found?,
+    };
     view.plan.ok_or_else(|| Error::NotFound {
         what: "plan",
         name: target.to_owned(),
@@ -142,41 +147,7 @@ async fn approve_plan(
     }
     let already = plan.spec.approved;
     if !already {
-        let mut patch = serde_json::json!({ "metadata": {}, "spec": { "approved": true } });
-        if let Some(who) = whoami(client).await {
-            let (user, groups) = who;
-            patch["metadata"]["annotations"] = serde_json::json!({
-                names::ANNOTATION_APPROVED_BY: user,
-                names::ANNOTATION_APPROVED_BY_GROUPS: groups.join("\n"),
-            });
-        }
-        // The precondition binds the approval to the plan that was read.
-        let mut exactly = patch.clone();
-        exactly["metadata"]["resourceVersion"] = serde_json::json!(plan.resource_version());
-        let params =
-            PatchParams { field_manager: Some(names::FIELD_MANAGER_CLI.into()), ..PatchParams::default() };
-        let api = Api::<InstallPlan>::namespaced(client.clone(), &namespace);
-        match api.patch(&name, &params, &Patch::Merge(&exactly)).await {
-            Ok(_) => {}
-            Err(kube::Error::Api(status)) if status.is_conflict() => {
-                // Its status changed, or another caller approved it: the approval holds if the plan is still
-                // the same.
-                let now = api
-                    .get(&name)
-                    .await
-                    .map_err(Error::kube(format!("get InstallPlan {namespace}/{name}")))?;
-                if now.spec.plan_digest != plan.spec.plan_digest {
-                    return Err(changed(&name, "it changed concurrently"));
-                }
-                api.patch(&name, &params, &Patch::Merge(&patch))
-                    .await
-                    .map_err(Error::kube(format!("approve InstallPlan {namespace}/{name}")))?;
-            }
-            Err(kube::Error::Api(status)) if status.is_not_found() => {
-                return Err(changed(&name, "superseded"));
-            }
-            Err(error) => return Err(Error::kube(format!("approve InstallPlan {namespace}/{name}"))(error)),
-        }
+        patch_approval(client, plan).await?;
     }
     let owner = plan.owner_references().first().map(|o| o.name.clone()).unwrap_or_default();
     let subscription = world
@@ -192,6 +163,43 @@ async fn approve_plan(
         summary: plan_summary(plan),
         already,
     })
+}
+
+/// Approves the plan that was read: each attempt names the resourceVersion of a plan with the same digest.
+async fn patch_approval(client: &Client, plan: &InstallPlan) -> Result<(), Error> {
+    let (name, namespace) = (plan.name_any(), plan.namespace().unwrap_or_default());
+    let mut patch = serde_json::json!({ "metadata": {}, "spec": { "approved": true } });
+    if let Some((user, groups)) = whoami(client).await {
+        patch["metadata"]["annotations"] = serde_json::json!({
+            names::ANNOTATION_APPROVED_BY: user,
+            names::ANNOTATION_APPROVED_BY_GROUPS: groups.join("\n"),
+        });
+    }
+    let params =
+        PatchParams { field_manager: Some(names::FIELD_MANAGER_CLI.into()), ..PatchParams::default() };
+    let api = Api::<InstallPlan>::namespaced(client.clone(), &namespace);
+    let mut version = plan.resource_version();
+    for _ in 0..ATTEMPTS {
+        patch["metadata"]["resourceVersion"] = serde_json::json!(version);
+        match api.patch(&name, &params, &Patch::Merge(&patch)).await {
+            Ok(_) => return Ok(()),
+            Err(kube::Error::Api(status)) if status.is_conflict() => {
+                let now = api
+                    .get(&name)
+                    .await
+                    .map_err(Error::kube(format!("get InstallPlan {namespace}/{name}")))?;
+                if now.spec.plan_digest != plan.spec.plan_digest {
+                    break;
+                }
+                version = now.resource_version();
+            }
+            Err(kube::Error::Api(status)) if status.is_not_found() => {
+                return Err(changed(&name, "superseded"));
+            }
+            Err(error) => return Err(Error::kube(format!("approve InstallPlan {namespace}/{name}"))(error)),
+        }
+    }
+    Err(changed(&name, "it changed concurrently"))
 }
 
 /// The user and the groups as which the API server authenticates the caller; `None` where it does not report
@@ -387,6 +395,26 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_package_may_be_named_like_a_plan() {
+        let list = |items: Vec<Value>| json!({ "kind": "List", "metadata": {}, "items": items });
+        let subscription = json!({
+            "metadata": { "name": "install-a", "namespace": "ns" },
+            "spec": { "name": "install-a", "source": "c", "sourceNamespace": "olm" },
+        });
+        let client = olm_testing::client(vec![
+            ("/subscriptions", list(vec![subscription])),
+            ("/clusterserviceversions", list(vec![])),
+            ("/installplans", list(vec![])),
+            ("/operatorgroups", list(vec![])),
+        ]);
+        let world = World::read(&client, Some("ns")).await.unwrap();
+        let error = waiting_plan(&world, "install-a", None).unwrap_err().to_string();
+        assert!(error.contains("waiting for approval"), "{error}");
+        let error = waiting_plan(&world, "install-b", None).unwrap_err().to_string();
+        assert!(!error.contains("waiting for approval"), "{error}");
+    }
+
+    #[tokio::test]
     async fn another_plan_than_the_one_that_was_reviewed_is_refused() {
         let (code, text) = refused("install-a", "sha256:bbbbbbbbbbbbbbbb").await;
         assert_eq!(code, PLAN_CHANGED);
@@ -396,5 +424,57 @@ mod tests {
         // and one that is deleted concurrently
         let (code, text) = refused("install-a", "sha256:aaaaaaaaaaaaaaaa").await;
         assert_eq!((code.as_str(), text.contains("superseded")), (PLAN_CHANGED, true), "{text}");
+    }
+
+    /// An API server whose plan changes at every approval: `digests` are those of the reads in between. Returns the
+    /// error and the resourceVersions of the approvals.
+    async fn contested(digests: &[&'static str]) -> (Error, Vec<Value>) {
+        use std::sync::{Arc, Mutex};
+        let plan = |version: usize, digest: &str| {
+            json!({
+                "apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
+                "metadata": { "name": "install-a", "namespace": "ns", "resourceVersion": version.to_string() },
+                "spec": { "approval": "Manual", "approved": false, "clusterServiceVersionNames": ["a.v1"],
+                    "planDigest": digest },
+            })
+        };
+        let first: InstallPlan = serde_json::from_value(plan(0, digests[0])).unwrap();
+        let versions = Arc::new(Mutex::new(Vec::new()));
+        let (log, digests) = (Arc::clone(&versions), digests.to_vec());
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let (log, digests) = (Arc::clone(&log), digests.clone());
+            async move {
+                let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+                let body = request.into_body().collect_bytes().await.unwrap();
+                let (status, body) = if path.ends_with("selfsubjectreviews") {
+                    (404, json!({ "kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404 }))
+                } else if method == http::Method::PATCH {
+                    let body: Value = serde_json::from_slice(&body).unwrap();
+                    log.lock().unwrap().push(body["metadata"]["resourceVersion"].clone());
+                    (409, json!({ "kind": "Status", "status": "Failure", "reason": "Conflict", "code": 409 }))
+                } else {
+                    let version = log.lock().unwrap().len();
+                    (200, plan(version, digests[version.min(digests.len() - 1)]))
+                };
+                let body = kube::client::Body::from(body.to_string().into_bytes());
+                Ok::<_, std::io::Error>(http::Response::builder().status(status).body(body).unwrap())
+            }
+        });
+        let error = patch_approval(&Client::new(service, "ns"), &first).await.unwrap_err();
+        let versions = versions.lock().unwrap().clone();
+        (error, versions)
+    }
+
+    #[tokio::test]
+    async fn every_attempt_approves_only_the_plan_that_was_read_last() {
+        // given a plan whose status changes, when it is approved
+        let (error, versions) = contested(&["sha256:a", "sha256:a"]).await;
+        // then each attempt names the version that was read before it
+        assert_eq!(versions, ["0", "1", "2", "3", "4"]);
+        assert!(error.to_string().contains("changed concurrently"), "{error}");
+        // and a plan whose content changes is not approved again
+        let (error, versions) = contested(&["sha256:a", "sha256:a", "sha256:b"]).await;
+        assert_eq!(versions, ["0", "1"]);
+        assert!(matches!(error, Error::Refused { ref code, .. } if code == PLAN_CHANGED), "{error}");
     }
 }
