@@ -241,6 +241,12 @@ pub(super) fn obsolete<'a>(observed: &'a Observed<'_>, next: &Next) -> Vec<&'a I
     out
 }
 
+/// The newest plan that is not deleted as [`obsolete`].
+pub(super) fn current_plan(observed: &Observed<'_>, next: &Next) -> Option<Arc<InstallPlan>> {
+    let obsolete: Vec<String> = obsolete(observed, next).iter().map(|plan| plan.name_any()).collect();
+    observed.plans.iter().rev().find(|plan| !obsolete.contains(&plan.name_any())).cloned()
+}
+
 fn finished_surplus<'a>(observed: &'a Observed<'_>, wanted: Option<&str>) -> Vec<&'a InstallPlan> {
     let others = || {
         observed

@@ -51,7 +51,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
         move |namespace: Option<String>| in_namespace(&stores, namespace)
     };
     let (csvs, groups, conditions) = (others(&stores), others(&stores), others(&stores));
-    // A deleted one may wait for another one that is removed with it.
+    // A deleted Subscription may wait for another one that is deleted with it.
     let there = Arc::clone(&stores);
     let leaving = move |namespace: Option<String>| {
         let mut all = there.subscriptions.in_namespace(&namespace.unwrap_or_default());
@@ -167,8 +167,8 @@ async fn decide_and_act(
     };
 
     if observed.catalog == Catalog::Loading {
-        // Just after the start of the manager: the first read of the catalog wakes the Subscription, and
-        // until then there is nothing to report.
+        // A new CatalogSource, or the start of the manager: the first read of the catalog wakes the
+        // Subscription, and until then there is nothing to report.
         return Ok(Action::requeue(Duration::from_secs(5)));
     }
 
@@ -210,7 +210,7 @@ async fn decide_and_act(
         (None, None) => return Ok(Action::requeue(Duration::from_secs(1))),
     };
 
-    // A duplicate of another plan, in progress or complete, could not be undone.
+    // The stores may lag, and a second plan for the same version could not be undone: the live objects decide.
     if let Next::Plan(change) = &next
         && !live::is_current(&observed, &change.resolved.chosen.name, ctx).await?
     {
@@ -244,7 +244,7 @@ async fn decide_and_act(
     })
 }
 
-/// Whether a new kind may change the result: there is none, or a version was rejected for a dependency.
+/// Whether a new kind may change the result: there is no result, or a version was rejected for a dependency.
 fn needs_kinds(answer: &Result<Outcome, Refusal>) -> bool {
     match answer {
         Err(_) => true,
@@ -448,10 +448,7 @@ async fn apply(observed: &Observed<'_>, next: &Next, ctx: &Ctx) -> Result<Option
         | Next::UpToDate { .. }
         | Next::Refused(_)
         | Next::Snoozed { .. }
-        | Next::NotUpgradeable { .. } => {
-            // The last plan is still the one of the installed version.
-            Ok(observed.plans.last().cloned())
-        }
+        | Next::NotUpgradeable { .. } => Ok(decide::current_plan(observed, next)),
     }
 }
 

@@ -108,6 +108,9 @@ fn an_unapproved_plan_goes_when_nothing_is_to_be_done_any_more() {
         .map(|plan| plan.name_any())
         .collect();
     assert_eq!(names, ["install-b"]);
+    // and the status names the plan of the installed version
+    let current = current_plan(&observed, &Next::UpToDate { deprecations: Vec::new() });
+    assert_eq!(current.map(|plan| plan.name_any()).as_deref(), Some("install-a"));
 }
 
 #[test]
