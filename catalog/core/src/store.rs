@@ -114,10 +114,11 @@ impl Store {
         &self.disk.root
     }
 
-    /// The last stored catalog: only its index is read.
-    /// An unreadable index counts as missing: the next refresh writes it anew.
+    /// The last stored catalog: only its index is read. A malformed index counts as missing: the next refresh
+    /// writes it anew.
+    ///
     /// # Errors
-    /// When the file cannot be read.
+    /// The file cannot be read.
     pub fn get(&self, key: &str) -> Result<Option<Arc<Catalog>>, StoreError> {
         let mut catalogs = self.catalogs.lock().unwrap_or_else(PoisonError::into_inner);
         self.current(&mut catalogs, key)
@@ -242,7 +243,7 @@ impl Store {
         let folder = self.disk.root.join("catalogs");
         for path in files_in(&folder)? {
             let text = fs::read(&path).map_err(failed("read", &path))?;
-            // A damaged index or one of another version is written anew, and needs no packages.
+            // A malformed index is written anew, and needs no packages.
             if let Ok(index) = serde_json::from_slice::<Index>(&text) {
                 needed.extend(index.groups.into_values().map(|group| group.digest));
             }
@@ -303,7 +304,7 @@ impl StoreFiles {
         if fs::metadata(&path).is_ok_and(|file| file.len() == text.len() as u64) {
             return Ok(());
         }
-        // A truncated file has another name than a complete one.
+        // Written under another name first: a killed process leaves no truncated package.
         let partial = path.with_extension(PARTIAL);
         let written = fs::write(&partial, text).and_then(|()| fs::rename(&partial, &path));
         written.map_err(|error| (path, error))

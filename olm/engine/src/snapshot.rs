@@ -23,12 +23,12 @@ use crate::{
 };
 
 /// Maximum number of packages whose dependencies are looked up on the cluster; beyond it, only those of the
-/// requested packages: a bundle that requires what any bundle may have adds whole catalogs.
+/// requested packages: a CEL constraint matches any bundle and adds whole catalogs.
 const ASKING: usize = 100;
 
 const READS: usize = 16;
 
-/// The current state of the Subscription's namespace.
+/// State of the Subscription's namespace, read at one time.
 #[derive(Default)]
 pub struct Snapshot {
     pub csvs: Vec<Arc<ClusterServiceVersion>>,
@@ -98,7 +98,8 @@ impl Snapshot {
         })
     }
 
-    /// From objects that the caller watches. They may lag behind the cluster.
+    /// From objects that the caller watches, which may lag behind the cluster. Of the API server only its
+    /// version is requested.
     pub async fn watched(resources: &Resources, objects: Watched) -> Self {
         let Watched { csvs, groups, conditions, subscriptions, policies } = objects;
         Self {

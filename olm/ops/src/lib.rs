@@ -1,7 +1,7 @@
 //! Operations shared by the console and the command line: install, approve, upgrade, roll back, uninstall,
 //! list, diagnose.
 //!
-//! Every function uses the caller's client and permissions, and is idempotent.
+//! Functions that access the cluster use the caller's client and permissions, and are idempotent.
 //!
 //! * [`doctor`]: what is wrong on a cluster, and the next step
 //! * [`manifests`]: the objects of an installation of olm

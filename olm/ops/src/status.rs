@@ -72,7 +72,7 @@ pub(super) struct View {
 }
 
 impl View {
-    /// The word and the reason; the first match wins (reference: console-and-cli 8.15).
+    /// The status and its reason; the first match wins.
     pub(super) fn status(&self) -> (Status, String) {
         let Some(subscription) = &self.subscription else { return self.unmanaged() };
         let csv_status = self.csv.as_ref().and_then(|c| c.status.clone()).unwrap_or_default();

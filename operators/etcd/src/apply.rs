@@ -1,4 +1,4 @@
-//! Applies a decision: the Services and the one chosen action. Besides the status, the only part that writes.
+//! Applies a decision: the Services and the one chosen action.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
-//! Observes a cluster: its pods and the answers of their etcd members. The only part that reads external
-//! state.
+//! Observes a cluster: its pods and the answers of their etcd members.
 
 use std::collections::{BTreeMap, BTreeSet};
 

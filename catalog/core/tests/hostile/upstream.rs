@@ -1,4 +1,4 @@
-//! The cases of upstream's own unit tests of file-based catalogs (reference/olm.md 9.4), by their names.
+//! The cases of upstream's own unit tests of file-based catalogs, by their names.
 //! The names are upstream's; the catalogs are written here. Where `opm validate` accepts something that
 //! upstream's model tests reject, this loader warns.
 

@@ -1,8 +1,8 @@
 //! The authority of the manager's changes, and the check of its rights.
 //!
 //! The API server records requesters and approvers ([`olm_ops::authority`]). Before the manager applies a
-//! change, it proves with SubjectAccessReviews that this user holds every right that is used or granted
-//! ([`review`]).
+//! change, it proves with SubjectAccessReviews that this user, or an author of an InstallPolicy who lends
+//! rights, holds every right that is used or granted ([`review`]).
 
 mod review;
 pub(crate) mod second;
@@ -88,6 +88,7 @@ impl Authorities {
         };
         match Authority::requested(group) {
             Some(author) => self.may_use(&author, group, account).await,
+            // An OperatorGroup from before authors were recorded; the API server checks the account's rights.
             None => Ok(Permission::Granted),
         }
     }
@@ -173,7 +174,8 @@ impl Authorities {
             .await
     }
 
-    /// Whether a user holds the demanded rights. `what` names the object that demands them.
+    /// Whether a user holds the demanded rights. `what` names the object that demands them. Without a recorded
+    /// user they are not granted.
     pub(crate) async fn permits(
         &self,
         named: &Named,
@@ -183,7 +185,9 @@ impl Authorities {
         let authority = match named {
             _ if demands.is_empty() => return Ok(Permission::Granted),
             Named::NoRecord => {
-                return Ok(what.map_or(Permission::Granted, |what| Permission::Waits(what.without_record())));
+                let why =
+                    what.map_or_else(|| "the author is not recorded".to_owned(), Asking::without_record);
+                return Ok(Permission::Waits(why));
             }
             Named::By(authority) => authority,
         };
@@ -197,7 +201,7 @@ impl Authorities {
     }
 }
 
-/// The author of an InstallPolicy that lends its author's rights.
+/// An InstallPolicy that lends the rights of its author.
 pub(crate) struct Lender {
     policy: String,
     author: Option<Authority>,

@@ -5,7 +5,7 @@ use jiff::SignedDuration;
 use super::{Action, Decision, Progress, Removal, Step, crash_loops};
 use crate::observed::{Member, PodView, Start, quorum};
 
-/// A member unhealthy for this long does not return.
+/// A member whose pod is not ready for this long does not return.
 const UNREACHABLE_GRACE: SignedDuration = SignedDuration::from_secs(300);
 /// A pod still terminating after this is on a lost node.
 const TERMINATION_GRACE: SignedDuration = SignedDuration::from_secs(60);
@@ -130,7 +130,7 @@ impl Step<'_> {
         let name = member.pod.as_deref()?;
         let claim = self.seen.claim(name);
         let Some(pod) = self.pod_of(member) else {
-            // A claim being deleted is deleted now that its pod is gone.
+            // A claim in deletion disappears now that its pod is gone.
             return claim.is_none().then(|| "its pod and its data are gone".into());
         };
         if self.overdue(pod) {
@@ -161,7 +161,7 @@ impl Step<'_> {
         pod.deleting && pod.ends_by.is_some_and(|by| self.seen.now.duration_since(by) > TERMINATION_GRACE)
     }
 
-    /// A member added by a user is left unchanged.
+    /// A member added by a user blocks all further changes of the membership.
     pub(super) fn foreign(&self) -> Option<Decision> {
         let member = self.members().find(|m| m.pod.is_none())?;
         Some(Decision::blocked(Progress::Stuck, "ForeignMember", of_foreign(member)))

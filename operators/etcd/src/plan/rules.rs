@@ -10,7 +10,7 @@ use crate::observed::{Endpoint, Hash, Member, Memory, Observed, Start, quorum};
 
 use super::{Action, Goal, Removal};
 
-/// A voter with this many unapplied entries does not count as healthy (6.2).
+/// A voter with this many unapplied entries does not count as healthy.
 const FAR_BEHIND: u64 = 5000;
 
 pub(super) struct RuleInput<'a> {

@@ -54,7 +54,7 @@ pub(crate) enum Message {
     Update(Arc<Pod>),
     /// The pod object is gone.
     Gone,
-    /// Stop the containers within this time and do not change the pod object.
+    /// A ConfigMap, Secret or ServiceAccount in the pod's namespace changed.
     Refresh,
     /// Stop the containers within this time and leave the pod object as it is.
     Shutdown(Duration),
@@ -68,7 +68,7 @@ pub(crate) enum Message {
         instance: u64,
         outcome: Outcome,
     },
-    /// State of a pod's containers for other tasks.
+    /// A `postStart` hook failed.
     HookFailed {
         slot: usize,
         instance: u64,
@@ -78,27 +78,27 @@ pub(crate) enum Message {
     Fault(FaultMessage),
 }
 
-/// The pod's address in the cluster network.
+/// State of a pod's containers for other tasks.
 #[derive(Default)]
 pub(crate) struct Live {
     pub(crate) containers: Mutex<HashMap<String, LiveContainer>>,
     pub(crate) faults: Mutex<Vec<Done>>,
-    /// Where the pod is in the cluster network.
+    /// The pod's address in the cluster network.
     pub(crate) ip: Mutex<Option<Ipv4Addr>>,
     pub(crate) network_namespace: Mutex<Option<Arc<OwnedFd>>>,
 }
 
-/// The reason why it is not running.
+/// A container for `logs` and `exec`.
 #[derive(Clone, Default)]
 pub(crate) struct LiveContainer {
     pub(crate) running: Option<(Process, ProcessSpec)>,
     pub(crate) log: Option<InstanceLog>,
     pub(crate) previous: Option<InstanceLog>,
-    /// The handle of a worker.
+    /// The reason why it is not running.
     pub(crate) state: String,
 }
 
-/// A worker, from outside.
+/// The handle of a worker.
 #[derive(Clone)]
 pub(crate) struct Handle {
     pub(crate) namespace: String,
