@@ -12,6 +12,7 @@ mod trust;
 use std::sync::Arc;
 
 use axum::{Router, body::Body};
+use fake::{Fake, TOKEN};
 use http::{Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
 use kube::Client;
@@ -26,7 +27,6 @@ use crate::{
     catalogs::Catalogs,
     security::AllowedHosts,
 };
-use fake::{Fake, TOKEN};
 
 /// A client for an unreachable cluster.
 pub(crate) fn unreachable_client() -> Client {

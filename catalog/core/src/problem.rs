@@ -91,7 +91,7 @@ impl Problem {
 /// hundred thousand.
 pub(crate) const LISTED: usize = 1_000;
 
-/// Adds a problem up to the limit; then one problem reports that there are more.
+/// Adds a problem up to the limit. The first one beyond it states that further problems are not listed.
 pub(crate) fn list<T>(problems: &mut Vec<T>, new: T, of: impl Fn(&mut T) -> &mut Problem) {
     if problems.len() < LISTED {
         return problems.push(new);

@@ -4,10 +4,10 @@
 
 mod common;
 
-use common::data;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use common::data;
 use olm_catalog::build::{self, Built, Options};
 use olm_catalog::{Package, Severity};
 use serde_json::Value;

@@ -8,11 +8,11 @@
 
 mod common;
 
-use common::data;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::OnceLock;
 
+use common::data;
 use olm_catalog::build::{self, Built, Options};
 use olm_catalog::{Filter, Severity, diff, graph};
 use serde_json::Value;

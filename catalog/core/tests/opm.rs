@@ -4,11 +4,11 @@
 
 mod common;
 
-use common::data;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
+use common::data;
 use olm_catalog::{Catalog, Problem, Severity};
 use serde_json::Value;
 

@@ -6,10 +6,10 @@
 
 mod common;
 
-use common::data;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use common::data;
 use olm_catalog::build::{self, Built, Format, Options};
 use olm_catalog::{Catalog, Package, Severity};
 

@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use crate::lenient::{nul, opt, string_enum};
 
 string_enum! {
-    /// Whether a condition holds.
+    /// Status of a condition.
     ConditionStatus {
-        /// It holds.
+        /// The condition holds.
         True = "True",
-        /// It does not hold.
+        /// The condition does not hold.
         False = "False",
-        /// Nobody can say.
+        /// The status is not known.
         Unknown = "Unknown",
     }
     default Unknown, unknown Unknown, schema open

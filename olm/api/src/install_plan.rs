@@ -11,36 +11,36 @@ use crate::lenient::{is_false, nul, opt, string_enum};
 use crate::subscription::Approval;
 
 string_enum! {
-    /// Where an InstallPlan stands.
+    /// Phase of an InstallPlan.
     InstallPlanPhase {
-        /// Nothing was done yet.
+        /// Not observed yet.
         None = "",
-        /// Steps are being worked out.
+        /// Steps are being computed.
         Planning = "Planning",
-        /// It waits for `spec.approved`.
+        /// Waits for `spec.approved`.
         RequiresApproval = "RequiresApproval",
-        /// Steps are being carried out.
+        /// Steps are being applied.
         Installing = "Installing",
-        /// Done.
+        /// All steps are applied.
         Complete = "Complete",
-        /// It cannot be carried out.
+        /// The plan cannot be applied.
         Failed = "Failed",
     }
     default None, unknown None, schema open
 }
 
 string_enum! {
-    /// Where one step stands.
+    /// State of a step.
     StepStatus {
-        /// Nobody looked yet.
+        /// Not observed yet.
         Unknown = "Unknown",
-        /// The object is not there.
+        /// The object does not exist.
         NotPresent = "NotPresent",
-        /// The object was there.
+        /// The object existed.
         Present = "Present",
-        /// The object was made.
+        /// The object was created.
         Created = "Created",
-        /// The object was not made.
+        /// The object was not created.
         NotCreated = "NotCreated",
         /// The API of the object is not served yet.
         WaitingForApi = "WaitingForApi",

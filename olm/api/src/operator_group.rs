@@ -14,7 +14,7 @@ string_enum! {
     UpgradeStrategy {
         /// Wait for a human.
         Default = "Default",
-        /// Go on to the next version.
+        /// Continue to the next version.
         TechPreviewUnsafeFailForward = "TechPreviewUnsafeFailForward",
     }
     default Default, unknown Default, schema closed

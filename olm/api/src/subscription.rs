@@ -15,9 +15,9 @@ mod config;
 pub use config::{Resources, SubscriptionConfig, VolumeMount};
 
 string_enum! {
-    /// Who approves InstallPlans. A word that is neither is read as Manual, the careful one.
+    /// Approval of InstallPlans. Unknown values are read as Manual, the safe value.
     Approval {
-        /// Plans are carried out at once.
+        /// Plans are applied immediately.
         Automatic = "Automatic",
         /// Plans wait for `spec.approved`.
         Manual = "Manual",
@@ -30,29 +30,29 @@ string_enum! {
     UpgradeConstraintPolicy {
         /// Only along the edges of the catalog.
         CatalogProvided = "CatalogProvided",
-        /// Any version the range or pin asks for, at the user's own risk; also back.
+        /// Any version that the range or pin selects, also an older one, at the user's risk.
         SelfCertified = "SelfCertified",
     }
     default CatalogProvided, unknown CatalogProvided, schema closed
 }
 
 string_enum! {
-    /// What to do about required packages and APIs that are not there.
+    /// Handling of missing required packages and APIs.
     DependencyPolicy {
         /// Install them.
         Install = "Install",
-        /// Refuse, and say what is missing.
+        /// Refuse the install and report what is missing.
         RequirePresent = "RequirePresent",
     }
     default Install, unknown RequirePresent, schema closed
 }
 
 string_enum! {
-    /// What to do with custom resources of the operator when its Subscription goes.
+    /// Handling of custom resources of the operator when its Subscription is deleted.
     OperandPolicy {
-        /// Keep the operator while they exist.
+        /// Retain the operator while they exist.
         Abort = "Abort",
-        /// Leave them without an operator.
+        /// Retain them without an operator.
         Orphan = "Orphan",
         /// Delete them first.
         Delete = "Delete",
@@ -61,33 +61,33 @@ string_enum! {
 }
 
 string_enum! {
-    /// What to do with CRDs of the operator when its Subscription goes.
+    /// Handling of CRDs of the operator when its Subscription is deleted.
     CrdPolicy {
-        /// Leave them.
+        /// Retain them.
         Keep = "Keep",
-        /// Delete them, and with them all their objects.
+        /// Delete them with all their objects.
         Delete = "Delete",
     }
     default Keep, unknown Keep, schema closed
 }
 
 string_enum! {
-    /// What to do with operators that were installed for this one alone when its Subscription goes.
+    /// Handling of operators that were installed only for this one when its Subscription is deleted.
     DependencyRemoval {
-        /// Leave them.
+        /// Retain them.
         Keep = "Keep",
-        /// Remove them, once nothing else needs them.
+        /// Remove them when no other operator requires them.
         Delete = "Delete",
     }
     default Keep, unknown Keep, schema closed
 }
 
 string_enum! {
-    /// Where a Subscription stands.
+    /// State of a Subscription.
     SubscriptionState {
-        /// Nothing is known yet.
+        /// Not observed yet.
         None = "",
-        /// A newer version can be reached.
+        /// A newer version is reachable.
         UpgradeAvailable = "UpgradeAvailable",
         /// An InstallPlan exists.
         UpgradePending = "UpgradePending",

@@ -7,15 +7,15 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use metadata::Metadata;
 use serde_json::Value;
+use tree::{LARGEST_BUNDLE, Tree};
 
 use crate::error::{BundleError, Place};
 use crate::model::{self, Bundle, kind, name};
 use crate::provenance::{Provenance, Spot};
 use crate::validate::{Severity, note, repeated_keys};
 use crate::yaml::{self, Document};
-use metadata::Metadata;
-use tree::{LARGEST_BUNDLE, Tree};
 
 /// Maximum number of collected problems, to bound memory.
 const MOST_PROBLEMS: usize = 200;

@@ -1,5 +1,5 @@
-//! Lists that are read to their end, page after page, without `managedFields`: of small objects they are the larger half, and nobody
-//! here reads them. While one page is read the next is on its way: the API server puts it together meanwhile.
+//! Lists read page by page without `managedFields`, which are the larger half of small objects and are not used here. The
+//! next page is requested while the current one is parsed.
 
 use std::{
     collections::HashMap,
@@ -19,18 +19,18 @@ use crate::is_watch;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The pages that nobody has asked for yet, by the list that they are of: one of each.
+/// Pages requested ahead, at most one for each list.
 type Ahead = Mutex<HashMap<String, (String, AbortOnDropHandle<Result<Page, BoxError>>)>>;
 
-/// The same connection, whose lists have no `managedFields`. The API server sends them whether they are wanted or not; to take them out
-/// of the text is a fraction of reading them. Whoever is given a page of a list will want the next one: it is asked for at once.
+/// A client whose lists have no `managedFields`. The API server always sends them; removing them from the text costs a
+/// fraction of parsing them. With each page, the next one is requested.
 pub fn lists(client: Client) -> Client {
     let namespace = client.default_namespace().to_owned();
     let ahead: Arc<Ahead> = Arc::default();
     let service = tower::service_fn(move |request: Request<Body>| {
         let (client, ahead) = (client.clone(), Arc::clone(&ahead));
         async move {
-            // Watches tell one object at a time, for ever.
+            // Watches are streams of single objects.
             if request.method() != Method::GET || is_watch(&request) {
                 return Ok::<_, BoxError>(client.send(request).await?);
             }
@@ -52,10 +52,10 @@ pub fn lists(client: Client) -> Client {
     Client::new(service, namespace)
 }
 
-/// What the API server answered.
+/// Response of the API server.
 struct Page {
     answer: Response<Body>,
-    /// The token of the page after it.
+    /// Continue token of the next page.
     next: Option<String>,
 }
 
@@ -73,7 +73,7 @@ impl Page {
     }
 }
 
-/// Of which list, and in which form, a request wants a page, and the token of the page; that of the first one is empty.
+/// The list and media type of a request, and the continue token of its page; empty for the first page.
 fn list_and_token<B>(request: &Request<B>) -> (String, String) {
     let (uri, form) = (request.uri(), request.headers().get(ACCEPT));
     let (mut list, mut token) = (format!("{form:?} {}", uri.path()), String::new());
@@ -110,22 +110,23 @@ fn after(request: Request<()>, token: &str) -> Result<Request<Body>, BoxError> {
     Ok(Request::from_parts(head, Body::empty()))
 }
 
-/// How deep the fields of the list's metadata are: the list, its metadata.
+/// Depth of the fields of the list's metadata: list, metadata.
 const LIST_METADATA: usize = 2;
-/// How deep the fields of an object's metadata are in a list: the list, its items, the object, its metadata.
+/// Depth of the fields of an object's metadata: list, items, object, metadata.
 const METADATA: usize = 4;
 
 struct Cut {
     text: Vec<u8>,
-    /// The token of the page after it.
+    /// Continue token of the next page.
     next: Option<String>,
 }
 
-/// A list as JSON without `managedFields` in the metadata of its items. What is no JSON stays what it is: whoever reads it says so.
+/// A list in JSON without `managedFields` in the metadata of its items. Invalid JSON is returned unchanged; the parser
+/// reports it.
 fn cut(text: &[u8]) -> Cut {
     let mut out = Vec::with_capacity(text.len());
     let (mut depth, mut at, mut copied) = (0_usize, 0, 0);
-    // The last key of the list, and of an object of it: they say what the next object is.
+    // The last key of the list and of its current object: they identify the next value.
     let (mut of_list, mut of_object): (&[u8], &[u8]) = (&[], &[]);
     let mut next = None;
     while let Some(&byte) = text.get(at) {
@@ -147,7 +148,7 @@ fn cut(text: &[u8]) -> Cut {
                     }
                     3 => of_object = key,
                     METADATA if of_object == b"metadata" && key == b"managedFields" => {
-                        // With the comma before it; where it is the first field, with the one after it.
+                        // With the preceding comma, or the following one if it is the first field.
                         let first = text.get(..from - 1).and_then(<[u8]>::last) != Some(&b',');
                         let start = if first { from - 1 } else { from - 2 };
                         let mut end = end_of_value(text, at + 1);
@@ -167,7 +168,7 @@ fn cut(text: &[u8]) -> Cut {
     Cut { text: out, next }
 }
 
-/// The token that is the value at `at`. None is written with escapes.
+/// The continue token at `at`. Tokens contain no escapes.
 fn token(text: &[u8], at: usize) -> Option<String> {
     let value = text.get(at..end_of_value(text, at))?;
     let token = value.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
@@ -175,7 +176,7 @@ fn token(text: &[u8], at: usize) -> Option<String> {
     (!token.is_empty() && !token.contains('\\')).then(|| token.to_owned())
 }
 
-/// Behind the closing quote of a string that begins before `at`.
+/// Position after the closing quote of the string that `at` is in.
 fn end_of_string(text: &[u8], mut at: usize) -> usize {
     while let Some(found) = text.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
         at += found;
@@ -187,13 +188,13 @@ fn end_of_string(text: &[u8], mut at: usize) -> usize {
     text.len().max(1)
 }
 
-/// Behind the value that begins at `at`.
+/// Position after the value at `at`.
 fn end_of_value(text: &[u8], mut at: usize) -> usize {
     let mut depth = 0_usize;
     while let Some(&byte) = text.get(at) {
         match byte {
             b'{' | b'[' => depth += 1,
-            // It is no object and no list, and what it is in ends, or goes on.
+            // A scalar: its container ends or continues here.
             b'}' | b']' | b',' if depth == 0 => return at,
             b'}' | b']' if depth == 1 => return at + 1,
             b'}' | b']' => depth -= 1,
@@ -236,7 +237,7 @@ mod tests {
             serde_json::from_str::<serde_json::Value>(&text).unwrap();
             assert_eq!(shortened(&text), list(&expected, ""));
         }
-        // what is cut off in the middle, or no JSON, is nothing to fall over
+        // truncated or invalid JSON does not panic
         let text = list(&format!("{name},{managed}"), "");
         for end in 0..text.len() {
             cut(&text.as_bytes()[..end]);
@@ -249,7 +250,7 @@ mod tests {
     #[test]
     fn the_token_of_the_next_page_is_that_of_the_list() {
         let next = |text: &str| cut(text.as_bytes()).next;
-        // kube-apiserver writes lists of its own kinds with their metadata in front, those of custom resources with it at the end
+        // kube-apiserver writes the metadata of built-in lists first, and that of custom resources last
         let items =
             r#""items":[{"metadata":{"continue":"no","labels":{"continue":"no"}},"spec":{"continue":"no"}}]"#;
         let metadata = r#""metadata":{"resourceVersion":"7","continue":"ey_-9=","remainingItemCount":3}"#;
@@ -272,7 +273,7 @@ mod tests {
         }
     }
 
-    /// A server of a list of pages, and what it was asked for.
+    /// A server of a paged list, and its requests.
     fn server(fails: &'static [usize]) -> (Client, Arc<Mutex<Vec<String>>>) {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&asked);
@@ -312,7 +313,7 @@ mod tests {
         ))
     }
 
-    /// Lets what was begun get as far as it can.
+    /// Lets started requests complete.
     async fn settle() {
         for _ in 0..50 {
             tokio::task::yield_now().await;
@@ -340,17 +341,17 @@ mod tests {
     #[tokio::test]
     async fn a_list_that_begins_anew_is_given_no_page_of_the_old_one_and_what_failed_is_told_and_asked_again()
     {
-        // when the second page, asked for ahead, is gone
+        // when the second page, requested ahead, has expired
         let (client, asked) = server(&[2]);
         let api = Api::<ConfigMap>::all(client);
         let (_, next) = page(&api, None).await.unwrap();
         settle().await;
-        // then whoever wants it hears so, and can ask again
+        // then the reader gets the error and can retry
         let error = page(&api, next.as_deref()).await.unwrap_err();
         assert!(matches!(&error, kube::Error::Api(status) if status.code == 410), "{error}");
         assert_eq!(page(&api, next.as_deref()).await.unwrap().0, "a1");
         settle().await;
-        // and one that begins anew has a first page and a second one
+        // and a new list has its first and second page
         assert_eq!(page(&api, None).await.unwrap().0, "a0");
         assert_eq!(page(&api, next.as_deref()).await.unwrap().0, "a1");
         settle().await;

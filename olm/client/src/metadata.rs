@@ -1,4 +1,4 @@
-//! Watching and listing the metadata of objects alone: what is not asked for is neither sent nor read.
+//! Watches and lists of metadata only: other fields are neither sent nor parsed.
 
 use http::{HeaderValue, Method, Request, header::ACCEPT};
 use kube::{Client, client::Body};
@@ -7,13 +7,13 @@ use kube::{Client, client::Body};
 const LIST: HeaderValue = HeaderValue::from_static(
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
 );
-/// kube-apiserver takes the first form that it knows, whatever fits: asked for lists, it ends a watch at its first event
-/// without a word, and answers a read of one object with 406.
+/// kube-apiserver uses the first media type that it knows: with that of lists, it silently ends a watch at the first
+/// event, and answers a read of one object with 406.
 const WATCH: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json");
 
-/// The same connection, which reads metadata: for `Api<PartialObjectMeta<_>>` in controllers, whose lists and watches ask for
-/// whole objects otherwise. Single objects are read by `get_metadata`.
+/// A client that reads metadata: for `Api<PartialObjectMeta<_>>` in controllers, whose lists and watches request whole
+/// objects otherwise. Single objects are read with `get_metadata`.
 pub fn metadata_only(client: Client) -> Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |mut request: Request<Body>| {
@@ -48,7 +48,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_watch_asks_for_objects_and_a_list_for_a_list() {
-        // given a server that notes what it is asked for
+        // given a server that records requests
         let accepted = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&accepted);
         let server = tower::service_fn(move |request: Request<Body>| {
@@ -62,7 +62,7 @@ mod tests {
         api.list(&ListParams::default()).await.unwrap();
         let _ = api.watch(&WatchParams::default(), "0").await.unwrap();
 
-        // then the first form of each is the one that fits
+        // then the first media type of each is the matching one
         let first: Vec<String> =
             accepted.lock().unwrap().iter().map(|a| a.split(';').nth(1).unwrap().to_owned()).collect();
         assert_eq!(first, ["as=PartialObjectMetadataList", "as=PartialObjectMetadata"]);

@@ -20,10 +20,10 @@ use std::{
 use jiff::Timestamp;
 use olm_api::{Subscription, csv::CsvPhase, install_plan::InstallPlanPhase, names};
 use olm_engine::catalogs::{CatalogStore, Entry};
-
-use crate::stores::Stores;
 use page::Page;
 use syncs::Syncs;
+
+use crate::stores::Stores;
 
 type Key = (String, String);
 

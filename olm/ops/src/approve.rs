@@ -3,22 +3,19 @@
 use std::time::Duration;
 
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
-use kube::{
-    Api, Client, ResourceExt,
-    api::{Patch, PatchParams, PostParams},
-};
+use kube::{Api, Client, ResourceExt, api::PostParams};
 use olm_api::{InstallPlan, names};
+use olm_engine::catalogs::LoadedCatalog;
 use olm_plan::Plan;
 use serde::Serialize;
 
 use crate::{
-    choose::patch_spec,
     error::Error,
     list::{World, version_in},
     settings::unmanaged,
     status::{Status, View, plan_summary},
+    write::{ATTEMPTS, is_conflict, patch_subscription, write},
 };
-use olm_engine::catalogs::LoadedCatalog;
 
 /// The refusal code when the plan differs from the reviewed one.
 pub const PLAN_CHANGED: &str = "plan-changed";
@@ -27,8 +24,6 @@ pub const PLAN_CHANGED: &str = "plan-changed";
 const PLANNING: Duration = Duration::from_secs(10);
 /// Poll interval.
 const LOOK: Duration = Duration::from_millis(100);
-/// Attempts to approve a plan whose status changes concurrently.
-const ATTEMPTS: usize = 5;
 
 /// A plan that is approved now.
 #[derive(Debug, Clone, Serialize)]
@@ -168,38 +163,33 @@ async fn approve_plan(
 /// Approves the plan that was read: each attempt names the resourceVersion of a plan with the same digest.
 async fn patch_approval(client: &Client, plan: &InstallPlan) -> Result<(), Error> {
     let (name, namespace) = (plan.name_any(), plan.namespace().unwrap_or_default());
-    let mut patch = serde_json::json!({ "metadata": {}, "spec": { "approved": true } });
+    let mut patch = serde_json::json!({ "spec": { "approved": true } });
     if let Some((user, groups)) = whoami(client).await {
         patch["metadata"]["annotations"] = serde_json::json!({
             names::ANNOTATION_APPROVED_BY: user,
             names::ANNOTATION_APPROVED_BY_GROUPS: groups.join("\n"),
         });
     }
-    let params =
-        PatchParams { field_manager: Some(names::FIELD_MANAGER_CLI.into()), ..PatchParams::default() };
-    let api = Api::<InstallPlan>::namespaced(client.clone(), &namespace);
-    let mut version = plan.resource_version();
+    let mut read = plan.clone();
     for _ in 0..ATTEMPTS {
-        patch["metadata"]["resourceVersion"] = serde_json::json!(version);
-        match api.patch(&name, &params, &Patch::Merge(&patch)).await {
-            Ok(_) => return Ok(()),
-            Err(kube::Error::Api(status)) if status.is_conflict() => {
-                let now = api
-                    .get(&name)
-                    .await
-                    .map_err(Error::kube(format!("get InstallPlan {namespace}/{name}")))?;
-                if now.spec.plan_digest != plan.spec.plan_digest {
+        match write(client, &read, "approve", patch.clone()).await {
+            Err(error) if is_conflict(&error) => {
+                let api = Api::<InstallPlan>::namespaced(client.clone(), &namespace);
+                let now = api.get(&name).await;
+                read = now.map_err(Error::kube(format!("get InstallPlan {namespace}/{name}")))?;
+                if read.spec.plan_digest != plan.spec.plan_digest {
                     break;
                 }
-                version = now.resource_version();
             }
-            Err(kube::Error::Api(status)) if status.is_not_found() => {
-                return Err(changed(&name, "superseded"));
-            }
-            Err(error) => return Err(Error::kube(format!("approve InstallPlan {namespace}/{name}"))(error)),
+            Err(Error::Kube { source, .. }) if is_gone(&source) => return Err(changed(&name, "superseded")),
+            written => return written,
         }
     }
     Err(changed(&name, "it changed concurrently"))
+}
+
+fn is_gone(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.is_not_found())
 }
 
 /// The user and the groups as which the API server authenticates the caller; `None` where it does not report
@@ -245,8 +235,8 @@ pub async fn upgrade(
     match (pin, to) {
         (Some(pin), Some(to)) if pin != to => {
             let installed = world.describe(&view);
-            let pin = serde_json::json!({ "version": to });
-            patch_spec(client, &installed.namespace, &installed.name, &pin).await?;
+            let pin = serde_json::json!({ "spec": { "version": to } });
+            patch_subscription(client, &installed.namespace, &installed.name, &pin).await?;
             (world, view) = planned(client, namespace, target, to).await?;
         }
         (Some(pin), None) if view.plan.is_none() => {
@@ -364,17 +354,19 @@ mod tests {
         ])
     }
 
+    /// An API server with one Subscription and no plans.
+    fn without_plans(subscription: Value) -> Client {
+        let list = |items: Vec<Value>| json!({ "kind": "List", "metadata": {}, "items": items });
+        olm_testing::client(vec![
+            ("/subscriptions", list(vec![subscription])),
+            ("/clusterserviceversions", list(vec![])),
+            ("/installplans", list(vec![])),
+            ("/operatorgroups", list(vec![])),
+        ])
+    }
+
     #[tokio::test]
     async fn the_plan_of_a_new_subscription_is_waited_for_and_that_of_one_that_cannot_be_installed_is_not() {
-        let list = |items: Vec<Value>| json!({ "kind": "List", "metadata": {}, "items": items });
-        let cluster = |subscription: Value| {
-            olm_testing::client(vec![
-                ("/subscriptions", list(vec![subscription])),
-                ("/clusterserviceversions", list(vec![])),
-                ("/installplans", list(vec![])),
-                ("/operatorgroups", list(vec![])),
-            ])
-        };
         let new = json!({
             "metadata": { "name": "a", "namespace": "ns" }, "spec": { "name": "a", "source": "c", "sourceNamespace": "olm" },
         });
@@ -382,7 +374,7 @@ mod tests {
         refused["status"] =
             json!({ "conditions": [{ "type": "ResolutionFailed", "status": "True", "reason": "no" }] });
         for (subscription, waits) in [(new, true), (refused, false)] {
-            let world = World::read(&cluster(subscription), Some("ns")).await.unwrap();
+            let world = World::read(&without_plans(subscription), Some("ns")).await.unwrap();
             assert_eq!((is_being_planned(&world, "a"), is_being_planned(&world, "b")), (waits, false));
         }
     }
@@ -396,18 +388,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_package_may_be_named_like_a_plan() {
-        let list = |items: Vec<Value>| json!({ "kind": "List", "metadata": {}, "items": items });
         let subscription = json!({
             "metadata": { "name": "install-a", "namespace": "ns" },
             "spec": { "name": "install-a", "source": "c", "sourceNamespace": "olm" },
         });
-        let client = olm_testing::client(vec![
-            ("/subscriptions", list(vec![subscription])),
-            ("/clusterserviceversions", list(vec![])),
-            ("/installplans", list(vec![])),
-            ("/operatorgroups", list(vec![])),
-        ]);
-        let world = World::read(&client, Some("ns")).await.unwrap();
+        let world = World::read(&without_plans(subscription), Some("ns")).await.unwrap();
         let error = waiting_plan(&world, "install-a", None).unwrap_err().to_string();
         assert!(error.contains("waiting for approval"), "{error}");
         let error = waiting_plan(&world, "install-b", None).unwrap_err().to_string();
@@ -470,7 +455,7 @@ mod tests {
         // given a plan whose status changes, when it is approved
         let (error, versions) = contested(&["sha256:a", "sha256:a"]).await;
         // then each attempt names the version that was read before it
-        assert_eq!(versions, ["0", "1", "2", "3", "4"]);
+        assert_eq!(versions, ["0", "1", "2"]);
         assert!(error.to_string().contains("changed concurrently"), "{error}");
         // and a plan whose content changes is not approved again
         let (error, versions) = contested(&["sha256:a", "sha256:a", "sha256:b"]).await;

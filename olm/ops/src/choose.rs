@@ -1,12 +1,5 @@
 //! Default choices for omitted options.
 
-use kube::{
-    Api, Client,
-    api::{Patch, PatchParams},
-};
-use olm_api::{Subscription, names};
-
-use crate::error::Error;
 use olm_engine::catalogs::LoadedCatalog;
 use olm_kube_schema::names::is_dns_label;
 
@@ -20,32 +13,6 @@ pub fn suggested_namespace(catalogs: &[LoadedCatalog], package: &str) -> String 
         // Text from a catalog is untrusted.
         .filter(|namespace| is_dns_label(namespace))
         .unwrap_or_else(|| package.to_owned())
-}
-
-/// Patches fields of a Subscription's spec, and no others.
-pub(super) async fn patch_spec(
-    client: &Client,
-    namespace: &str,
-    name: &str,
-    spec: &serde_json::Value,
-) -> Result<(), Error> {
-    patch_subscription(client, namespace, name, &serde_json::json!({ "spec": spec })).await
-}
-
-/// Applies a merge patch to a Subscription.
-pub(super) async fn patch_subscription(
-    client: &Client,
-    namespace: &str,
-    name: &str,
-    patch: &serde_json::Value,
-) -> Result<(), Error> {
-    let params =
-        PatchParams { field_manager: Some(names::FIELD_MANAGER_CLI.into()), ..PatchParams::default() };
-    Api::<Subscription>::namespaced(client.clone(), namespace)
-        .patch(name, &params, &Patch::Merge(patch))
-        .await
-        .map_err(Error::kube(format!("change Subscription {namespace}/{name}")))?;
-    Ok(())
 }
 
 #[cfg(test)]

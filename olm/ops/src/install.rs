@@ -8,16 +8,16 @@ use kube::{
     api::{ListParams, ObjectMeta, PostParams},
 };
 use olm_api::{OperatorGroup, Subscription, SubscriptionSpec, names, subscription::Approval};
+use olm_engine::{
+    catalogs::{CatalogVisibility, LoadedCatalog},
+    site::home,
+};
 use olm_plan::{Plan, Severity};
 use olm_resolver::CatalogRef;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{choose::patch_subscription, error::Error, list::list};
-use olm_engine::{
-    catalogs::{CatalogVisibility, LoadedCatalog},
-    site::home,
-};
+use crate::{error::Error, list::list, write::patch_subscription};
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

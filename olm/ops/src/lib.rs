@@ -26,6 +26,7 @@ mod timeline;
 mod uninstall;
 mod wait;
 mod waits;
+mod write;
 
 pub use approve::{Approved, PLAN_CHANGED, Upgraded, approve, preview_upgrade, upgrade};
 pub use choose::suggested_namespace;

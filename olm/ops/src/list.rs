@@ -5,13 +5,13 @@ use olm_api::{
     ClusterServiceVersion, InstallPlan, OperatorGroup, Subscription, csv::CsvPhase,
     install_plan::InstallPlanPhase, names,
 };
+use olm_engine::{installed, targets};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     error::Error,
     status::{Status, View},
 };
-use olm_engine::{installed, targets};
 
 /// One installed operator, or one that is being installed.
 #[derive(Debug, Clone, Serialize)]

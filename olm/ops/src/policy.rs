@@ -10,12 +10,12 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, ResourceExt, api::ListParams};
 use olm_api::{ClusterServiceVersion, InstallPolicy, OperatorGroup, Subscription};
 use olm_bundle::Rendered;
+use olm_engine::{bundle_of, catalogs::LoadedCatalog, policies, targets::targets};
 use olm_plan::{Fact, Finding, FindingCode, Judged, Policies, rights_of, signature_findings};
 use olm_resolver::{CatalogRef, Code};
 use serde::Serialize;
 
 use crate::{Error, list::World, status::View};
-use olm_engine::{bundle_of, catalogs::LoadedCatalog, policies, targets::targets};
 
 /// Plans that are made concurrently.
 const PLANS: usize = 4;

@@ -6,6 +6,7 @@ use olm_api::{
     InstallPlan, Subscription, condition, install_plan::InstallPlanPhase, names,
     subscription::UpgradeConstraintPolicy,
 };
+use olm_engine::catalogs::LoadedCatalog;
 use olm_plan::{FindingCode, Plan, PlanAction, Severity};
 use olm_resolver::Version;
 use serde::Serialize;
@@ -15,10 +16,10 @@ use crate::{
     approve::{changed, same_digest},
     error::Error,
     list::{World, version_in},
-    settings::{unmanaged, write},
+    settings::unmanaged,
     status::plan_summary,
+    write::write,
 };
-use olm_engine::catalogs::LoadedCatalog;
 
 /// A plan that was applied.
 #[derive(Debug, Clone, Serialize)]
@@ -208,7 +209,7 @@ pub async fn rollback(
                 "snooze": null,
             },
         });
-        write(client, &subscription, patch).await?;
+        write(client, &subscription, "change", patch).await?;
     }
     Ok(back)
 }

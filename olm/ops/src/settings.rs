@@ -1,10 +1,8 @@
 //! Upgrade settings of an installed operator: fields of its Subscription.
 
-use kube::{
-    Api, Client, ResourceExt,
-    api::{Patch, PatchParams},
-};
+use kube::{Client, ResourceExt};
 use olm_api::{Subscription, names};
+use olm_engine::catalogs::LoadedCatalog;
 use olm_plan::Plan;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -12,11 +10,8 @@ use serde_json::{Value, json};
 use crate::{
     error::Error,
     list::{Installed, World},
+    write::{ATTEMPTS, is_conflict, write},
 };
-use olm_engine::catalogs::LoadedCatalog;
-
-/// Attempts to write a change when concurrent writes conflict.
-const ATTEMPTS: usize = 3;
 
 /// The setting after the change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -79,8 +74,8 @@ pub async fn set(
         let Wanted { patch, text } = wanted(change, &subscription, &installed, target, newest.as_deref())?;
         let changed = patch.is_some();
         if let Some(patch) = patch {
-            match write(client, &subscription, patch).await {
-                Err(Error::Kube { source, .. }) if is_conflict(&source) && attempt < ATTEMPTS => continue,
+            match write(client, &subscription, "change", patch).await {
+                Err(error) if is_conflict(&error) && attempt < ATTEMPTS => continue,
                 other => other?,
             }
         }
@@ -296,27 +291,6 @@ fn setting(installed: Installed, changed: bool, text: String) -> Setting {
         changed,
         text,
     }
-}
-
-fn is_conflict(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.is_conflict())
-}
-
-/// Writes a merge patch, on condition that the Subscription is unchanged since it was read.
-pub(super) async fn write(
-    client: &Client,
-    subscription: &Subscription,
-    mut patch: Value,
-) -> Result<(), Error> {
-    let (namespace, name) = (subscription.namespace().unwrap_or_default(), subscription.name_any());
-    patch["metadata"]["resourceVersion"] = json!(subscription.resource_version());
-    let params =
-        PatchParams { field_manager: Some(names::FIELD_MANAGER_CLI.into()), ..PatchParams::default() };
-    Api::<Subscription>::namespaced(client.clone(), &namespace)
-        .patch(&name, &params, &Patch::Merge(&patch))
-        .await
-        .map_err(Error::kube(format!("change Subscription {namespace}/{name}")))?;
-    Ok(())
 }
 
 #[cfg(test)]

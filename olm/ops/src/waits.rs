@@ -9,11 +9,11 @@ use olm_api::{
     install_plan::InstallPlanPhase,
     names,
 };
+use olm_engine::CATALOG_OUT_OF_SIGHT;
 use olm_plan::FINDING_CODES;
 use serde::Serialize;
 
 use crate::{status::View, uninstall};
-use olm_engine::CATALOG_OUT_OF_SIGHT;
 
 /// One condition that an operator waits for or fails at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

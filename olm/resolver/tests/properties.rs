@@ -92,7 +92,7 @@ fn shuffled(world: &World, rng: &mut Rng) -> World {
 fn any_order_gives_the_same_answer_and_the_same_explanation() {
     models("any_order_gives_the_same_answer_and_the_same_explanation", 400, |model, seed| {
         let mut world = model.world();
-        // two rules that exclude a bundle, so that there is an order among them too
+        // two rules that exclude one bundle, whose order matters too
         for kind in ["K0", "K1"] {
             let not = serde_json::json!({ "not": { "constraints": [
                 { "all": { "constraints": [

@@ -342,7 +342,7 @@ fn failed(verb: &'static str, kind: &str, name: &str) -> impl FnOnce(kube::Error
     move |source| ApplyError::Kubernetes { verb, what, source: Box::new(source) }
 }
 
-/// Id of a member, reported by itself or by another member.
+/// Id of a member, from its own answer or from that of another member.
 fn id_of(seen: &Observed, name: &str) -> Option<u64> {
     let says = seen.endpoints.get(name).map(|endpoint| endpoint.member_id);
     let known = || {

@@ -407,7 +407,7 @@ async fn certificates_and_authorities_are_exchanged_under_writes() {
     let mut stage = Stage::new("rotation", 1, serde_json::json!({ "TLS": { "auto": {} } })).await;
     let plain =
         stage.pool.with(Access::plain()).observe(&stage.cluster, &stage.pods, &stage.addressing).await;
-    assert_eq!(plain, Answers::default(), "nobody gets in without a certificate");
+    assert_eq!(plain, Answers::default(), "anonymous gets in without a certificate");
     let (stop, acknowledged) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
     let writes = writer(&stage, stop.clone(), acknowledged.clone());
     more(&acknowledged).await;
@@ -475,10 +475,10 @@ async fn authentication_is_enabled_once_and_everything_continues() {
     let done = stage.run_plan(&mut memory, |memory| memory.auth_enabled).await;
     assert_eq!(done, ["EnableAuth"]);
     // then: unauthenticated requests are rejected, root's are not, and the members are still maintained
-    let nobody = stage.pool.with(stage.access.without_user());
-    nobody.forget_all();
+    let anonymous = stage.pool.with(stage.access.without_user());
+    anonymous.forget_all();
     let endpoint = format!("{}:2379", stage.addressing.ip(MEMBERS[0]));
-    let client = nobody.client(&endpoint).await.unwrap();
+    let client = anonymous.client(&endpoint).await.unwrap();
     let words = loop {
         let words = client.kv_client().put("key/1", "value", None).await.unwrap_err().to_string();
         // A member that lags a moment behind the one that handled the request.
@@ -489,7 +489,7 @@ async fn authentication_is_enabled_once_and_everything_continues() {
     };
     // etcd uses the common name of the certificate as user name, and has no user of that name.
     assert!(permission_denied(&words), "{words}");
-    nobody.forget(&endpoint);
+    anonymous.forget(&endpoint);
     stage.client().await.kv_client().put("key/1", "value", None).await.unwrap();
     stage.until_healthy().await;
     // and: a second attempt, by an operator without the record, changes nothing

@@ -208,9 +208,10 @@ fn pointer_of(field: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::form::fields;
-    use serde_json::json;
 
     fn schema() -> Value {
         json!({"type": "object", "properties": {"spec": {"type": "object", "required": ["size"], "properties": {

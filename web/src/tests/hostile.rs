@@ -1,10 +1,10 @@
 //! Malicious catalogs.
 
 use http::StatusCode;
+use olm_catalog::Catalog;
 use serde_json::{Value, json};
 
 use super::{Browser, console, fake::Fake, loaded};
-use olm_catalog::Catalog;
 
 const SCRIPT: &str = "<script>alert(1)</script>";
 

@@ -86,8 +86,9 @@ fn draw(states: &[State], total: usize, label: &str) -> Markup {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn a_ring_has_a_piece_per_member_and_the_names() {

@@ -10,14 +10,14 @@ mod entries;
 mod packages;
 mod service;
 
+use custom::Experimental;
 use olm_registry_api::FILE_DESCRIPTOR_SET;
 use olm_registry_api::experimental_registry_server::ExperimentalRegistryServer;
 use olm_registry_api::registry_server::RegistryServer;
+use service::Service;
 use tonic::service::{Routes, RoutesBuilder};
 
 use crate::current::Current;
-use custom::Experimental;
-use service::Service;
 
 /// The services of a catalog's port: `api.Registry`, `api.ExperimentalRegistry`, `grpc.health.v1.Health` and
 /// server reflection (v1 and v1alpha).

@@ -152,7 +152,7 @@ fn set(schema: &mut Value, path: &str, keywords: &Value) {
     }
 }
 
-/// Paths of the tables without a field; a test requires that there are none.
+/// Paths of the tables without a field; a test requires an empty list.
 #[cfg(test)]
 pub(super) fn dangling(kind: &str, schema: &mut Value) -> Vec<String> {
     let required = REQUIRED.iter().filter(|(of, ..)| *of == kind).map(|(_, path, _)| (*path).to_owned());

@@ -12,25 +12,25 @@ use crate::{
 };
 
 string_enum! {
-    /// Where a ClusterServiceVersion stands.
+    /// Phase of a ClusterServiceVersion.
     CsvPhase {
-        /// Nobody looked yet.
+        /// Not observed yet.
         None = "",
         /// Requirements are not met yet.
         Pending = "Pending",
         /// Requirements are met.
         InstallReady = "InstallReady",
-        /// Objects are being made.
+        /// Objects are being created.
         Installing = "Installing",
-        /// It runs.
+        /// The operator is running.
         Succeeded = "Succeeded",
-        /// It does not run.
+        /// The operator is not running.
         Failed = "Failed",
-        /// Nobody can say.
+        /// The phase is not known.
         Unknown = "Unknown",
-        /// A newer version takes over.
+        /// A newer version replaces it.
         Replacing = "Replacing",
-        /// It goes away.
+        /// It is being deleted.
         Deleting = "Deleting",
     }
     default None, unknown Unknown, schema open
@@ -39,23 +39,23 @@ string_enum! {
 string_enum! {
     /// Whether a requirement is met.
     RequirementState {
-        /// It is.
+        /// It is met.
         Present = "Present",
-        /// It is not.
+        /// The object does not exist.
         NotPresent = "NotPresent",
-        /// It is there but does not do.
+        /// The object exists and does not satisfy the requirement.
         PresentNotSatisfied = "PresentNotSatisfied",
-        /// It is there but does not answer.
+        /// The object exists and is not available.
         PresentNotAvailable = "PresentNotAvailable",
-        /// The Deployment is there.
+        /// The Deployment exists.
         DeploymentFound = "DeploymentFound",
-        /// The Deployment is not there.
+        /// The Deployment does not exist.
         DeploymentNotFound = "DeploymentNotFound",
         /// A dependent is satisfied.
         Satisfied = "Satisfied",
         /// A dependent is not satisfied.
         NotSatisfied = "NotSatisfied",
-        /// Nobody looked yet.
+        /// Not observed yet.
         Unknown = "Unknown",
     }
     default Unknown, unknown Unknown, schema open

@@ -216,7 +216,7 @@ async fn only_administrators_inject_faults() {
     let dir = tempfile::tempdir().unwrap();
     let Some(rig) = Rig::start(dir.path()).await else { return };
     let unprivileged = Faults::new(rig.server.client(Identity {
-        user: "nobody".to_owned(),
+        user: "visitor".to_owned(),
         groups: vec!["system:authenticated".to_owned()],
         ..Identity::default()
     }));

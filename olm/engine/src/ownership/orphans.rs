@@ -23,9 +23,9 @@ pub async fn orphans_of(
 ) -> Result<Vec<Owned>, kube::Error> {
     let selector = format!("{},{}", names::LABEL_OWNER, names::LABEL_OWNER_KIND);
     // An empty set of owners: finds every candidate.
-    let nobody = BTreeSet::new();
+    let no_owners = BTreeSet::new();
     let wanted = |metadata: &ObjectMeta| {
-        is_orphan(metadata, &nobody) && OwnerKey::of(metadata).is_some_and(|owner| may_be_gone(&owner))
+        is_orphan(metadata, &no_owners) && OwnerKey::of(metadata).is_some_and(|owner| may_be_gone(&owner))
     };
     let mut owned = labelled_if(client, kinds, &selector, wanted).await?;
     if owned.is_empty() {

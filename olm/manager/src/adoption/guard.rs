@@ -12,16 +12,15 @@ use kube::{
     },
 };
 use olm_client::patient;
+use olm_engine::{
+    limits::{NOTE, truncate},
+    site::MANAGER,
+};
 use olm_ops::{RIVAL_SELECTOR, Rival, rival};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::take_over::take_over;
-use olm_engine::{
-    limits::{NOTE, truncate},
-    site::MANAGER,
-};
-
 use crate::context::Ctx;
 
 /// Poll interval while another OLM runs, in addition to the watch: its APIService is not watched.

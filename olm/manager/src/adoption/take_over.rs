@@ -18,17 +18,16 @@ use kube::{
 };
 use olm_api::{ClusterServiceVersion, OperatorGroup, Subscription, names};
 use olm_bundle::{Phase, RenderError};
-use olm_plan::ObjectRef;
-use serde_json::{Value, json};
-
-use super::{fields::taken_over, traces};
 use olm_engine::{
     bundle_of,
     ownership::{Owned, Owner, OwnerKey, labelled, own},
     resources::Id,
     targets,
 };
+use olm_plan::ObjectRef;
+use serde_json::{Value, json};
 
+use super::{fields::taken_over, traces};
 use crate::context::{Ctx, Error};
 
 /// Label that OLM v0 sets on its roles and bindings, and that we do not set.

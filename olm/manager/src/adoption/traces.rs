@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Client, Resource as _, api::ObjectMeta};
 use olm_api::names;
+use olm_engine::ownership::{OwnerKey, each_listed};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::{LEGACY_MANAGERS, fields::taken_over};
-use olm_engine::ownership::{OwnerKey, each_listed};
 
 /// The owner and the field managers of an object.
 #[derive(Deserialize, Clone)]

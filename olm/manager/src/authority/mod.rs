@@ -10,7 +10,7 @@ pub(crate) mod webhook;
 
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{Api, Client, ResourceExt, api::PostParams};
-use olm_api::{InstallPlan, OperatorGroup, names};
+use olm_api::{InstallPlan, OperatorGroup};
 use olm_ops::authority::{Authority, record};
 use olm_plan::{AccessRequest, Demands, Plan, Who};
 use tokio::sync::OnceCell;
@@ -56,9 +56,7 @@ impl Authorities {
         plan: &InstallPlan,
         subscription: &impl ResourceExt,
     ) -> Result<Named, Error> {
-        let approver =
-            Authority::recorded(plan, names::ANNOTATION_APPROVED_BY, names::ANNOTATION_APPROVED_BY_GROUPS);
-        match approver {
+        match Authority::approved(plan) {
             Some(approver) if !self.is_own(approver.user()).await? => Ok(Named::By(approver)),
             Some(_) => Ok(Self::of_request(subscription)),
             None => Ok(Named::NoRecord),
@@ -80,10 +78,13 @@ impl Authorities {
     ) -> Result<Permission, Error> {
         let account = group.and_then(|group| Some((group, group.spec.service_account_name.as_deref()?)));
         let Some((group, account)) = account else {
-            let own = self.permits(named, demands, Some(what)).await?;
-            return match (own, named) {
-                (Permission::Waits(why), Named::By(_)) => self.lent(why, demands, lenders).await,
-                (own, _) => Ok(own),
+            return match named {
+                _ if demands.is_empty() => Ok(Permission::Granted),
+                Named::NoRecord => Ok(Permission::Waits(what.without_record())),
+                Named::By(authority) => match self.holds(authority, demands).await? {
+                    Permission::Waits(why) => self.lent(why, demands, lenders).await,
+                    Permission::Granted => Ok(Permission::Granted),
+                },
             };
         };
         match Authority::requested(group) {
@@ -108,7 +109,7 @@ impl Authorities {
                 );
                 continue;
             };
-            match self.permits(&Named::By(author.clone()), demands, None).await? {
+            match self.holds(author, demands).await? {
                 Permission::Granted => return Ok(Permission::Granted),
                 Permission::Waits(lacks) => {
                     why += &format!("; the author of InstallPolicy {policy} also lacks permissions: {lacks}");
@@ -129,7 +130,7 @@ impl Authorities {
         let account = group.and_then(|group| Some((group, group.spec.service_account_name.as_deref()?)));
         match account {
             Some((group, account)) => self.may_use(&author, group, account).await,
-            None => self.permits(&Named::By(author), demands, None).await,
+            None => self.holds(&author, demands).await,
         }
     }
 
@@ -174,23 +175,11 @@ impl Authorities {
             .await
     }
 
-    /// Whether a user holds the demanded rights. `what` names the object that demands them. Without a recorded
-    /// user they are not granted.
-    pub(crate) async fn permits(
-        &self,
-        named: &Named,
-        demands: &Demands,
-        what: Option<&Asking<'_>>,
-    ) -> Result<Permission, Error> {
-        let authority = match named {
-            _ if demands.is_empty() => return Ok(Permission::Granted),
-            Named::NoRecord => {
-                let why =
-                    what.map_or_else(|| "the author is not recorded".to_owned(), Asking::without_record);
-                return Ok(Permission::Waits(why));
-            }
-            Named::By(authority) => authority,
-        };
+    /// Whether a user holds the demanded rights.
+    async fn holds(&self, authority: &Authority, demands: &Demands) -> Result<Permission, Error> {
+        if demands.is_empty() {
+            return Ok(Permission::Granted);
+        }
         let missing = review::missing(&self.client, authority, demands).await?;
         if missing.is_empty() {
             return Ok(Permission::Granted);

@@ -8,11 +8,11 @@ use k8s_openapi::api::{
     rbac::v1::{ClusterRole, Role},
 };
 use kube::{Api, Client, api::PostParams};
+use olm_ops::authority::Authority;
 use olm_plan::{AccessRequest, Answers, Demands, Grant, Missing, Rule, Verdict};
 use serde_json::json;
 
 use crate::context::Error;
-use olm_ops::authority::Authority;
 
 /// Members of this group may do everything; Kubernetes' own authorizers do not evaluate them.
 const MASTERS: &str = "system:masters";

@@ -29,14 +29,13 @@ use olm_api::{
     names,
     operator::{Components, RichReference},
 };
+use olm_client::lists;
+use olm_engine::limits::{COMPONENTS, within};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use self::summary::{Summary, digest, is_compared};
 use super::ledger::components;
-use olm_client::lists;
-use olm_engine::limits::{COMPONENTS, within};
-
 use crate::{
     context::{Ctx, Error, SAFETY_NET, drive},
     runner::Action,

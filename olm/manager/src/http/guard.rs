@@ -8,10 +8,9 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-
-use super::listener::Peer;
 use olm_client::FORWARDED_AUTHORIZATION;
 
+use super::listener::Peer;
 use crate::{
     context::Ctx,
     reviews::{Act, Refusal, User},

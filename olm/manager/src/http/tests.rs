@@ -3,13 +3,13 @@ use std::net::SocketAddr;
 use axum::{body::Body, extract::ConnectInfo, http::Request};
 use olm_catalog::Catalog;
 use olm_catalog_sources::FoundSignatures;
+use olm_engine::catalogs::{BundleImages, CatalogRef, Entry, Home, LoadedCatalog, Own};
+use olm_testing::{Mood, Registry};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tower::ServiceExt as _;
 
 use super::*;
-use olm_engine::catalogs::{BundleImages, CatalogRef, Entry, Home, LoadedCatalog, Own};
-use olm_testing::{Mood, Registry};
 
 struct World {
     router: Router,

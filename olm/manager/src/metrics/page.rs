@@ -19,8 +19,8 @@ impl Page {
         Self { out: String::new(), left_out: Vec::new() }
     }
 
-    /// The series of a family: values by the values of its labels. A family that is not in the table is not
-    /// printed; a test verifies that there is none.
+    /// The series of a family: values by the values of its labels. A family outside the table is not printed;
+    /// a test excludes that.
     pub(super) fn family(&mut self, name: &str, series: impl IntoIterator<Item = (Vec<String>, f64)>) {
         self.parts(name, series.into_iter().map(|(labels, value)| ("", labels, value)));
     }

@@ -11,6 +11,7 @@ use axum::{
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use kube::{Api, ResourceExt as _, api::ListParams};
 use olm_api::CatalogSource;
+use olm_engine::catalogs::{CatalogVisibility, Key, LoadedCatalog};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
@@ -21,8 +22,6 @@ use super::{
     selector::Wanted,
     table::{self, Form},
 };
-use olm_engine::catalogs::{CatalogVisibility, Key, LoadedCatalog};
-
 use crate::{
     context::Ctx,
     reviews::{Act, Refusal, User},

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use axum::body::{Body, Bytes};
 use futures::stream;
 use jiff::Timestamp;
+use olm_engine::catalogs::LoadedCatalog;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -14,7 +15,6 @@ use super::{
     selector::Wanted,
     table::{self, Form},
 };
-use olm_engine::catalogs::LoadedCatalog;
 
 /// A catalog with the settings of its CatalogSource.
 pub(super) struct Catalog {

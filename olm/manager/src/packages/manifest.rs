@@ -4,10 +4,10 @@ use std::{cmp::Reverse, collections::BTreeMap};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use olm_catalog::{BundleEntry, Channel, CsvMetadata, Package};
+use olm_engine::catalogs::LoadedCatalog;
 use serde_json::{Map, Value, json};
 
 use super::{KIND, api_version};
-use olm_engine::catalogs::LoadedCatalog;
 
 /// Settings of a CatalogSource that its content does not have.
 #[derive(Debug, Clone, Default)]

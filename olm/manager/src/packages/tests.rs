@@ -5,14 +5,13 @@ use std::sync::Arc;
 use axum::{Extension, Router, body::Body};
 use http::Request;
 use olm_catalog::Catalog;
+use olm_engine::catalogs::{CatalogRef, Entry, LoadedCatalog};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair};
 use rustls::pki_types::CertificateDer;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
 use super::{Front, answers};
-use olm_engine::catalogs::{CatalogRef, Entry, LoadedCatalog};
-
 use crate::{context::Ctx, secure::Caller};
 
 const ALL: &str = "/apis/packages.operators.coreos.com/v1/packagemanifests";

@@ -21,6 +21,11 @@ use kube::{
     Api, Resource, ResourceExt as _,
     api::{Patch, PatchParams},
 };
+use olm_engine::site::MANAGER;
+use olm_ops::{
+    authority::policies::REQUESTS,
+    manifests::{PACKAGES, PACKAGES_API},
+};
 use rustls::{
     ServerConfig,
     crypto::ring,
@@ -32,12 +37,6 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::listener::{Current, Settings};
-use olm_engine::site::MANAGER;
-use olm_ops::{
-    authority::policies::REQUESTS,
-    manifests::{PACKAGES, PACKAGES_API},
-};
-
 use crate::{
     certs::{Authority, Certificates, Held, Step, mint, next},
     context::{Ctx, Error},

@@ -6,7 +6,7 @@ pub mod policies;
 pub mod webhook;
 
 use kube::ResourceExt;
-use olm_api::names;
+use olm_api::{InstallPlan, names};
 use olm_plan::Who;
 
 /// A user or a ServiceAccount, as the API server recorded it.
@@ -22,7 +22,12 @@ impl Authority {
         Self::recorded(object, names::ANNOTATION_REQUESTED_BY, names::ANNOTATION_REQUESTED_BY_GROUPS)
     }
 
-    pub fn recorded(object: &impl ResourceExt, user: &str, groups: &str) -> Option<Self> {
+    /// The user who approved a plan.
+    pub fn approved(plan: &InstallPlan) -> Option<Self> {
+        Self::recorded(plan, names::ANNOTATION_APPROVED_BY, names::ANNOTATION_APPROVED_BY_GROUPS)
+    }
+
+    fn recorded(object: &impl ResourceExt, user: &str, groups: &str) -> Option<Self> {
         let user = object.annotations().get(user).filter(|user| !user.is_empty())?.clone();
         let groups = object.annotations().get(groups).map(String::as_str).unwrap_or_default();
         // Not `lines`: a group that ends in a carriage return is another group.

@@ -2,6 +2,7 @@
 
 use kube::ResourceExt;
 use olm_api::{InstallPolicy, Subscription, install_policy::PlanAuthority};
+use olm_engine::site::MANAGER;
 
 use super::{
     ailment::{Ailment, Code},
@@ -10,7 +11,6 @@ use super::{
     objects::Compared,
 };
 use crate::authority::{self, Authority, policies::REQUESTS};
-use olm_engine::site::MANAGER;
 
 /// The existence of the policies or the webhook is checked with the installation's objects.
 pub(super) fn check(facts: &Facts) -> Vec<Ailment> {

@@ -6,11 +6,10 @@ use kube::{
     core::GroupVersionKind,
 };
 use olm_api::names;
+use olm_engine::{Refusal, resources::Resources};
 use serde_json::json;
 
 use super::ailment::Cure;
-use olm_engine::{Refusal, resources::Resources};
-
 use crate::error::Error;
 
 /// Deletes the object that a cure names, by its UID; `false` when it is gone already.

@@ -23,6 +23,11 @@ use kube::{
 use olm_api::{
     CatalogSource, ClusterServiceVersion, InstallPlan, InstallPolicy, OperatorGroup, Subscription,
 };
+use olm_engine::{
+    ownership::{Owned, orphans},
+    resources::short,
+    site::{MANAGER, home},
+};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -31,12 +36,6 @@ use super::{
     operands::{self, Operand},
     pods::{self, Unavailable},
 };
-use olm_engine::{
-    ownership::{Owned, orphans},
-    resources::short,
-    site::{MANAGER, home},
-};
-
 use crate::{
     Error, Rival,
     manifests::installation::{self, Installation},

@@ -2,6 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
+use olm_engine::site::MANAGER;
 use olm_plan::{Access, Rule};
 use serde_json::json;
 
@@ -10,7 +11,6 @@ use super::{
     facts::{Facts, Manager},
 };
 use crate::manifests::{ManifestOptions, manifests};
-use olm_engine::site::MANAGER;
 
 /// A holder that did not renew for this many lease durations is gone, even with clock skew.
 const STALE: i32 = 4;

@@ -2,6 +2,7 @@
 
 use kube::{Resource, ResourceExt};
 use olm_api::{ClusterServiceVersion, OperatorGroup, names};
+use olm_engine::ownership::OwnerKey;
 use olm_plan::OPERATOR_GROUP_NAME;
 
 use super::{
@@ -9,7 +10,6 @@ use super::{
     facts::Facts,
     installation::named,
 };
-use olm_engine::ownership::OwnerKey;
 
 pub(super) fn check(facts: &Facts) -> Vec<Ailment> {
     let mut out = Vec::new();

@@ -5,15 +5,14 @@ use std::collections::BTreeSet;
 
 use futures::{StreamExt as _, stream};
 use kube::Client;
-use olm_plan::{Access, Rule};
-use serde_json::Value;
-
-use super::ailment::{Ailment, Code};
 use olm_engine::{
     resources::{Id, ResourceError, Resources},
     site::MANAGER,
 };
+use olm_plan::{Access, Rule};
+use serde_json::Value;
 
+use super::ailment::{Ailment, Code};
 use crate::manifests::{ManifestOptions, for_server, installation::Installation, manifests, surplus};
 
 /// Kinds of the installation that are compared. CustomResourceDefinitions and workloads have checks of their

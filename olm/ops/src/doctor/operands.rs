@@ -10,13 +10,13 @@ use kube::{
     core::GroupVersionKind,
 };
 use olm_api::{ClusterServiceVersion, OperatorGroup, names};
+use olm_engine::targets;
 use serde_json::Value;
 
 use super::{
     ailment::{Ailment, Code, Severity},
     facts::{cause, place},
 };
-use olm_engine::targets;
 
 /// Maximum number of kinds that are read.
 const KINDS: usize = 300;

@@ -9,6 +9,7 @@ use kube::ResourceExt;
 use olm_api::{
     CatalogSource, ClusterServiceVersion, InstallPlan, InstallPolicy, OperatorGroup, Subscription,
 };
+use olm_engine::{ownership::Owned, site::MANAGER};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -21,8 +22,6 @@ use super::{
     pods::Unavailable,
     report,
 };
-use olm_engine::{ownership::Owned, site::MANAGER};
-
 use crate::{
     Rival,
     manifests::{ManifestOptions, manifests},

@@ -8,12 +8,12 @@ use kube::{
     api::{ApiResource, DeleteParams, DynamicObject, ListParams, PropagationPolicy},
     core::{GroupVersionKind, PartialObjectMeta},
 };
+use olm_engine::resources::{Id, ResourceError, short};
 use olm_engine::site::{CONSOLE, MANAGER};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{ManifestOptions, PART_OF};
-use olm_engine::resources::{Id, ResourceError, short};
 
 /// Annotation of the manager's Deployment: the [`ManifestOptions`] of the installation, as JSON.
 pub const OPTIONS_ANNOTATION: &str = "olm.installOptions";

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use kube::{Client, ResourceExt};
 use olm_api::{Subscription, csv::CrdDescription, names};
+use olm_engine::resources::Resources;
 use olm_plan::{
     CarriesOut, Dependency, Live, OPERATOR_GROUP_NAME, ObjectRef, Operand, Plan, Requester, UninstallInput,
     make_uninstall_plan, no_longer_needed, uninstall_reads,
@@ -17,8 +18,6 @@ use super::{
     owned::{Owned, known},
     remains::Remains,
 };
-use olm_engine::resources::Resources;
-
 use crate::{
     error::Error,
     instances::{Instance, in_its_care},

@@ -13,6 +13,11 @@ use olm_api::{
     Condition, Subscription, condition,
     names::{CONDITION_DELETION_HELD, FINALIZER_SUBSCRIPTION_CLEANUP},
 };
+use olm_engine::{
+    Refusal,
+    ownership::{labelled, selector},
+    resources::{Id, Resources},
+};
 use olm_plan::{ObjectRef, Op, Plan};
 use serde_json::Value;
 
@@ -20,12 +25,6 @@ use super::{
     Leaving, Progress, UninstallOptions, UninstallReport, described,
     stages::{Held, HeldCondition, in_words, stages},
 };
-use olm_engine::{
-    Refusal,
-    ownership::{labelled, selector},
-    resources::{Id, Resources},
-};
-
 use crate::error::Error;
 
 /// Time limit for the deletion of an object.

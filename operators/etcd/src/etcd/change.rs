@@ -24,7 +24,7 @@ pub enum ChangeError {
     Failed { verb: &'static str, source: Box<etcd_client::Error> },
     /// etcd requires authentication, and no user is configured.
     #[error("failed to {verb}: {}", LOG_IN)]
-    Nobody { verb: &'static str },
+    Unauthenticated { verb: &'static str },
     #[error("failed to {verb}: request to {endpoint} timed out")]
     TimedOut { verb: &'static str, endpoint: String },
 }
@@ -90,7 +90,7 @@ impl Etcd {
             Meaning::Other => {
                 self.forget(endpoint);
                 if !self.access().has_user() && permission_denied(&error.to_string()) {
-                    return Err(ChangeError::Nobody { verb });
+                    return Err(ChangeError::Unauthenticated { verb });
                 }
                 Err(failed(error))
             }

@@ -60,8 +60,8 @@ pub(super) fn without_quorum(goal: &Goal, memory: &Memory, seen: &Observed) -> D
     Decision { again: Some(16 * SOON), ..Decision::blocked(Progress::DataLost, "DataLost", text) }
 }
 
-/// Members answer but require a login without a known user, and no other member proves that there is a
-/// leader. Whether there is one is unknown, and nothing follows from it.
+/// Members answer but require a login, no user is configured, and no other member reports a leader. Whether a
+/// leader exists is unknown, so no action follows.
 pub(super) fn silent(seen: &Observed) -> Option<Decision> {
     if seen.silent.is_empty() || assess(seen).is_some() {
         return None;

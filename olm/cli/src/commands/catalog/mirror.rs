@@ -8,6 +8,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 use futures::StreamExt as _;
 use olm_catalog::{Catalog, Filter};
 use olm_catalog_sources::{Source, copy_image, copy_signatures};
+use select::Selection;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -18,7 +19,6 @@ use crate::{
     output::{Report, Stream, count, printable},
     source::{Named, options},
 };
-use select::Selection;
 
 /// Number of concurrent copies.
 const COPIES: usize = 3;

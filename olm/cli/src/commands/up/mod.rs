@@ -8,6 +8,7 @@ mod oidc;
 
 use std::path::{Path, PathBuf};
 
+use access::ConsoleAccess;
 use olm_devcluster::{DevCluster, DevClusterConfig, StartError};
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +18,6 @@ use crate::{
     context,
     exit::{Code, Failure},
 };
-use access::ConsoleAccess;
 
 /// State of a running `olm up` for other commands: `DATA/state.json`.
 #[derive(Debug, Serialize, Deserialize)]

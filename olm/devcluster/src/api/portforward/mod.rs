@@ -19,8 +19,10 @@ use axum::{
     extract::{FromRequestParts as _, WebSocketUpgrade},
     response::Response,
 };
+use forward::Target;
 use http::{HeaderMap, StatusCode, header, request::Parts};
 use hyper_util::rt::TokioIo;
+use session::PAIRING;
 
 use super::{
     meta::text,
@@ -29,8 +31,6 @@ use super::{
     server::Server,
     status::{ApiError, ApiResult},
 };
-use forward::Target;
-use session::PAIRING;
 
 const PROTOCOL: &str = "portforward.k8s.io";
 const TUNNEL: &str = "SPDY/3.1+portforward.k8s.io";

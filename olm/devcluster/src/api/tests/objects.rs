@@ -475,7 +475,7 @@ async fn faults_need_a_node_and_an_administrator() {
     let (server, _client) = server();
     let (code, body) = get(&server, "/dev/faults").await;
     assert_eq!(code, 501, "{body}");
-    let unprivileged = Identity { user: "nobody".to_owned(), ..Identity::default() };
+    let unprivileged = Identity { user: "visitor".to_owned(), ..Identity::default() };
     let (code, body) = send(&server, unprivileged, "GET", "/dev/faults", &[], Value::Null).await;
     assert_eq!((code, &body["reason"]), (403, &json!("Forbidden")), "{body}");
 }

@@ -1,8 +1,8 @@
 use std::path::Path;
 
-use super::*;
 use olm_testing::{Mood, Registry};
 
+use super::*;
 use crate::catalogs::access::tests::access;
 
 const VERSION: &str = "0.10.1";

@@ -13,11 +13,11 @@ use kube::{Api, Client, ResourceExt};
 use olm_api::catalog_source::ConfigMapReference;
 use olm_catalog::{Catalog, StoreError, build};
 use olm_catalog_sources::{Fetched, Revision, Source, SourceError};
+use olm_engine::catalogs::{Access, Cache, Key, Problem, hex, store_key};
 use olm_signatures::{Requirement, Verifier};
 use sha2::{Digest, Sha256};
 
 use super::source::Wanted;
-use olm_engine::catalogs::{Access, Cache, Key, Problem, hex, store_key};
 
 /// Time limit of a fetch, for a registry that sends a byte now and then. The largest catalogs take a minute
 /// or two on a slow line.

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use olm_api::CatalogSourceSpec;
+use olm_engine::catalogs::Problem;
 
 use super::source::Wanted;
-use olm_engine::catalogs::Problem;
 
 /// For an unreadable interval, as upstream, and for servers without one.
 const DEFAULT: Duration = Duration::from_secs(15 * 60);

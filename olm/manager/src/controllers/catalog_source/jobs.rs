@@ -12,6 +12,7 @@ use std::{
 use jiff::Timestamp;
 use olm_api::catalog_source::ConfigMapReference;
 use olm_catalog::Catalog;
+use olm_engine::catalogs::{Access, Cache, Key, Problem, Record, Refresh, store_key};
 use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -20,8 +21,6 @@ use super::{
     interval::{back_off, jittered},
     source::Wanted,
 };
-use olm_engine::catalogs::{Access, Cache, Key, Problem, Record, Refresh, store_key};
-
 use crate::metrics::Metrics;
 
 /// Concurrent reads. Reading into the store, which takes memory and cores, is serialised there; the rest

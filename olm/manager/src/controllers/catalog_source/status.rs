@@ -10,14 +10,13 @@ use olm_api::{
     catalog_source::{ConnectionState, RegistryService},
     condition,
 };
-
-use super::{jobs::View, source::Wanted, template::Template};
 use olm_engine::{
     catalogs::Problem,
     limits::{TEXT, truncate},
     site::{HTTP_PORT, MANAGER},
 };
 
+use super::{jobs::View, source::Wanted, template::Template};
 use crate::controllers::health::{self, Health};
 
 /// Problems that are listed one by one; the condition contains their number.

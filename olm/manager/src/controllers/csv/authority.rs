@@ -4,12 +4,11 @@
 
 use kube::ResourceExt;
 use olm_api::{ClusterServiceVersion, OperatorGroup, names};
+use olm_ops::authority::Authority;
 use olm_plan::{Demands, Finding, FindingCode, Policies, rights_of};
 use serde_json::Value;
 
 use super::observe::subscription_of;
-use olm_ops::authority::Authority;
-
 use crate::{
     authority::Permission,
     context::{Ctx, Error},

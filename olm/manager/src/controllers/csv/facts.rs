@@ -14,11 +14,11 @@ use olm_api::{
     names,
 };
 use olm_bundle::RenderError;
+use olm_engine::targets::Targets;
 use olm_plan::Rule;
 use serde_json::Value;
 
 use super::workload::Workload;
-use olm_engine::targets::Targets;
 
 pub(super) struct Observed<'a> {
     pub(super) csv: &'a ClusterServiceVersion,

@@ -7,14 +7,13 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams},
 };
 use olm_api::{ClusterServiceVersion, OperatorCondition, OperatorGroup, names};
-use serde_json::{Value, json};
-
-use super::{apis, authority, facts::Observed, workload::Workload};
 use olm_engine::{
     ownership::{Owner, own},
     targets::Targets,
 };
+use serde_json::{Value, json};
 
+use super::{apis, authority, facts::Observed, workload::Workload};
 use crate::context::{Ctx, Error};
 
 /// Applies everything that differs; returns the Deployments that were applied.

@@ -27,6 +27,8 @@ use std::{
     time::Duration,
 };
 
+use decide::{Act, Decision, INSTALL_FAILED};
+use facts::Observed;
 use futures::{Stream, StreamExt, stream};
 use jiff::Timestamp;
 use kube::{
@@ -34,6 +36,7 @@ use kube::{
     api::{DeleteParams, Preconditions},
     runtime::reflector::ObjectRef,
 };
+use observe::{Memory, Seen};
 use olm_api::{
     ClusterServiceVersion, InstallPlan, OperatorCondition, OperatorGroup, Subscription, csv::CsvPhase,
 };
@@ -46,9 +49,6 @@ use crate::{
     runner::Action,
     stores::Stores,
 };
-use decide::{Act, Decision, INSTALL_FAILED};
-use facts::Observed;
-use observe::{Memory, Seen};
 pub(crate) use parts::Parts;
 use serving::Serving;
 

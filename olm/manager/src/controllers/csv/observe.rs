@@ -18,6 +18,12 @@ use olm_api::{
     install_plan::InstallPlanPhase, names,
 };
 use olm_bundle::{Manifest, Phase, Rendered};
+use olm_engine::{
+    bundle_of,
+    ownership::{Owner, own},
+    resources::ResourceError,
+    targets::{self, Targets},
+};
 use olm_plan::{Installed, ObjectRef, reserved};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -31,13 +37,6 @@ use super::{
     serving::{self, Known, Serving, Wants},
     workload::Workload,
 };
-use olm_engine::{
-    bundle_of,
-    ownership::{Owner, own},
-    resources::ResourceError,
-    targets::{self, Targets},
-};
-
 use crate::{
     context::{Ctx, Error},
     stores::Stores,

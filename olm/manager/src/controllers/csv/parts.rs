@@ -24,14 +24,13 @@ use k8s_openapi::{
 };
 use kube::{Api, Client, Resource, ResourceExt, core::PartialObjectMeta, runtime::watcher};
 use olm_api::names;
+use olm_client::{lists, metadata_only};
+use olm_engine::ownership::OwnerKey;
 use olm_plan::Rule;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{facts::ApiService, workload::Workload};
-use olm_client::{lists, metadata_only};
-use olm_engine::ownership::OwnerKey;
-
 use crate::{
     context::{Ctx, Error},
     controllers::ledger::{Ledger, Touched, components},

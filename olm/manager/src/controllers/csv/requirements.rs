@@ -70,7 +70,7 @@ pub(super) fn unmet(requirements: &[RequirementStatus]) -> Vec<String> {
         .collect()
 }
 
-/// Whether all unmet requirements are of kinds whose objects are watched, whoever makes them.
+/// Whether all unmet requirements are of watched kinds.
 pub(super) fn are_watched(requirements: &[RequirementStatus]) -> bool {
     let watched =
         |r: &RequirementStatus| matches!(r.kind.as_str(), "CustomResourceDefinition" | "APIService");

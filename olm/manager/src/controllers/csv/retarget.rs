@@ -12,15 +12,14 @@ use kube::{
 };
 use olm_api::{ClusterServiceVersion, OperatorGroup, names};
 use olm_bundle::Phase;
-use serde_json::Value;
-
-use super::{authority, facts::name_of};
 use olm_engine::{
     bundle_of,
     ownership::{Owner, own},
     targets::Targets,
 };
+use serde_json::Value;
 
+use super::{authority, facts::name_of};
 use crate::context::{Ctx, Error};
 
 /// Applies the rights of a version for its targets, with no more rights than the group grants. The annotation

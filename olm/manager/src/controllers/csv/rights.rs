@@ -12,6 +12,7 @@ use kube::{
     core::{DynamicObject, GroupVersionKind},
 };
 use olm_api::{ClusterServiceVersion, csv::StrategyPermissions};
+use olm_engine::resources::{Id, ResourceError};
 use olm_plan::{Access, Rule};
 use serde_json::Value;
 
@@ -19,8 +20,6 @@ use super::{
     facts::{Account, WantedRule},
     parts::{Parts, Rules, rules_of},
 };
-use olm_engine::resources::{Id, ResourceError};
-
 use crate::context::{Ctx, Error};
 
 /// Concurrent single reads.

@@ -6,10 +6,9 @@ use olm_api::{
     ClusterServiceVersion, ClusterServiceVersionStatus, Condition,
     csv::{CsvCondition, CsvPhase, RequirementStatus},
 };
-
-use super::{decide::Decision, facts::Observed, requirements::is_met};
 use olm_engine::limits::{REQUIREMENTS, TEXT, truncate, within};
 
+use super::{decide::Decision, facts::Observed, requirements::is_met};
 use crate::controllers::health::{self, Health};
 
 /// As upstream.

@@ -22,6 +22,12 @@ use olm_api::{
     install_plan::{Step, StepStatus},
 };
 use olm_bundle::hold_conversion_back;
+use olm_engine::{
+    Change, Snapshot,
+    ownership::{Owner, own},
+    resources::{Created, ResourceError, Resources},
+};
+use olm_ops::authority::Authority;
 use olm_plan::{ObjectRef, Op, Phase};
 use serde_json::Value;
 
@@ -30,13 +36,6 @@ use super::{
     status::{is_done, set_step},
     wait,
 };
-use olm_engine::{
-    Change, Snapshot,
-    ownership::{Owner, own},
-    resources::{Created, ResourceError, Resources},
-};
-use olm_ops::authority::Authority;
-
 use crate::{
     context::{Ctx, Error},
     stores::Stores,

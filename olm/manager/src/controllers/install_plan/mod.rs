@@ -19,6 +19,7 @@ mod wait;
 
 use std::sync::Arc;
 
+use apply::{Progress, Warnings};
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
@@ -42,7 +43,6 @@ use crate::{
     runner::Action,
     stores::{OPEN_PLANS, Stores},
 };
-use apply::{Progress, Warnings};
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     let stores = Arc::clone(&ctx.stores);

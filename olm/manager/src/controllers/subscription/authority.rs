@@ -8,12 +8,11 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use olm_api::{InstallPlan, names};
+use olm_engine::limits::{TEXT, truncate};
 use olm_plan::Plan;
 use serde_json::json;
 
 use super::{decide::Observed, plan_object};
-use olm_engine::limits::{TEXT, truncate};
-
 use crate::{
     authority::Asking,
     authority::Authorities,

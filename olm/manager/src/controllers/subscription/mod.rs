@@ -14,6 +14,7 @@ mod status;
 
 use std::{sync::Arc, time::Duration};
 
+use decide::{Catalog, HoldReason, Next, Observed};
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use kube::{
@@ -37,7 +38,6 @@ use crate::{
     runner::Action,
     stores::Stores,
 };
-use decide::{Catalog, HoldReason, Next, Observed};
 #[cfg(test)]
 pub(crate) use plan_object::parts;
 pub(crate) use plan_object::summary;

@@ -3,11 +3,10 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt};
 use olm_api::{InstallPlan, InstallPlanSpec, names, subscription::Approval};
+use olm_engine::Change;
 use olm_plan::Plan;
 
 use super::decide::Observed;
-use olm_engine::Change;
-
 use crate::authority::second::Missing;
 
 /// Name of the InstallPlan, derived from the digest: the same plan cannot exist twice.

@@ -127,9 +127,9 @@ mod tests {
     use olm_api::SubscriptionSpec;
     use olm_catalog::Catalog;
     use olm_resolver::CatalogRef;
+    use olm_testing::catalog;
 
     use super::*;
-    use olm_testing::catalog;
 
     fn edition(packages: &[(&str, &str)]) -> Vec<LoadedCatalog> {
         let text: Vec<String> = packages.iter().map(|(name, version)| catalog(name, version)).collect();

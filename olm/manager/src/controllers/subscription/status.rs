@@ -10,13 +10,12 @@ use olm_api::{
     names,
     subscription::{CatalogHealth, InstallPlanReference, SubscriptionState},
 };
-
-use super::decide::{self, Catalog, HoldReason, Next, Observed};
 use olm_engine::{
     CATALOG_OUT_OF_SIGHT,
     limits::{TEXT, truncate},
 };
 
+use super::decide::{self, Catalog, HoldReason, Next, Observed};
 use crate::controllers::health::{self, Health};
 
 /// `current` is the pending or current plan, else the last applied one.

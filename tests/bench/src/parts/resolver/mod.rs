@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use olm_catalog::Store;
+use world::World;
 
 use super::{
     measure,
@@ -23,7 +24,6 @@ use super::{
     steps::{KEY, Universes, open},
     table::Row,
 };
-use world::World;
 
 /// Size of OLM v0's snapshot of the same catalog, in MB.
 const SNAPSHOT: f64 = 85.0;

@@ -1,9 +1,8 @@
+use olm_engine::catalogs::{BundleImages, CatalogRef, Home, LoadedCatalog, Own};
+use olm_testing::{Mood, Registry, catalog, client};
 use serde_json::json;
 
 use super::*;
-use olm_engine::catalogs::{BundleImages, CatalogRef, Home, LoadedCatalog, Own};
-use olm_testing::{Mood, Registry, catalog, client};
-
 use crate::testing::{access, registries};
 
 /// Short enough for a test, and long enough to check in between.

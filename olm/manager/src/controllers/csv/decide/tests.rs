@@ -7,6 +7,7 @@ use olm_api::{
     OperatorGroupSpec,
     csv::{AppliedDeployment, InstallMode, RequirementState},
 };
+use olm_engine::targets::Targets;
 use serde_json::{Value, json};
 
 use super::{
@@ -16,7 +17,6 @@ use super::{
     },
     *,
 };
-use olm_engine::targets::Targets;
 
 pub(super) fn csv(name: &str, phase: CsvPhase, reason: &str) -> ClusterServiceVersion {
     let mut csv = ClusterServiceVersion::new(name, ClusterServiceVersionSpec::default());

@@ -12,11 +12,10 @@ use kube::{
 };
 use olm_api::{ClusterServiceVersion, names};
 use olm_bundle::CaPlace;
+use olm_engine::resources::{Resources, short};
 use serde_json::{Value, json};
 
 use super::{Known, Serving, Wanted, live, secret};
-use olm_engine::resources::{Resources, short};
-
 use crate::{
     certs::{Authority, Pair, Step, mint},
     context::{Ctx, Error},

@@ -13,13 +13,13 @@ mod secret;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use live::{authorities_at, covers};
 use olm_api::csv::{RequirementState, RequirementStatus};
 use olm_bundle::{CaPlace, Endpoint};
 use serde_json::Value;
 
 use super::facts::ServingFacts;
 use crate::certs::{Authority, Certificates, Held, Step, next};
-use live::{authorities_at, covers};
 pub(super) use observe::{Wants, forget, observe};
 pub(super) use roles::Known;
 

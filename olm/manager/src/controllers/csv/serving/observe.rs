@@ -10,15 +10,14 @@ use k8s_openapi::api::admissionregistration::v1::{
 use kube::{Api, ResourceExt, api::ListParams};
 use olm_api::{ClusterServiceVersion, csv::CsvPhase, names};
 use olm_bundle::{Endpoint, Phase, Rendered, crd_of_role};
-use olm_plan::{ObjectRef, is_reserved};
-use serde_json::Value;
-
-use super::{Conversion, Known, Served, Serving, Stale, Wanted, requirement, roles, secret};
 use olm_engine::{
     ownership::{Owner, own, selector},
     resources::Id,
 };
+use olm_plan::{ObjectRef, is_reserved};
+use serde_json::Value;
 
+use super::{Conversion, Known, Served, Serving, Stale, Wanted, requirement, roles, secret};
 use crate::{
     certs::Held,
     context::{Ctx, Error},

@@ -8,11 +8,10 @@ use kube::{
     Api,
     api::{Patch, PatchParams},
 };
+use olm_engine::resources::Resources;
 use serde_json::{Value, json};
 
 use super::{ANNOTATION_CA_HASH, Served};
-use olm_engine::resources::Resources;
-
 use crate::{
     certs::Held,
     context::{Ctx, Error},

@@ -1,11 +1,10 @@
 use jiff::SignedDuration;
 use olm_api::ClusterServiceVersion;
 use olm_bundle::{Bundle, RenderOptions, Rendered, render};
+use olm_engine::ownership::Owner;
 use serde_json::json;
 
 use super::*;
-use olm_engine::ownership::Owner;
-
 use crate::certs::mint;
 
 fn now() -> Timestamp {

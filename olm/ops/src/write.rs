@@ -1,0 +1,60 @@
+//! Changes of namespaced objects by merge patches.
+
+use std::fmt::Debug;
+
+use k8s_openapi::NamespaceResourceScope;
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{Patch, PatchParams},
+};
+use olm_api::{Subscription, names};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::error::Error;
+
+/// Attempts to write a change when concurrent writes conflict.
+pub(super) const ATTEMPTS: usize = 3;
+
+/// Applies a merge patch on condition that the object is unchanged since it was read. `verb` is for errors.
+pub(super) async fn write<K>(client: &Client, object: &K, verb: &str, mut patch: Value) -> Result<(), Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+{
+    patch["metadata"]["resourceVersion"] = json!(object.resource_version());
+    merge::<K>(client, &object.namespace().unwrap_or_default(), &object.name_any(), verb, &patch).await
+}
+
+/// Applies a merge patch of requested values to a Subscription, whatever its other fields are.
+pub(super) async fn patch_subscription(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    patch: &Value,
+) -> Result<(), Error> {
+    merge::<Subscription>(client, namespace, name, "change", patch).await
+}
+
+async fn merge<K>(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    verb: &str,
+    patch: &Value,
+) -> Result<(), Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+{
+    let params =
+        PatchParams { field_manager: Some(names::FIELD_MANAGER_CLI.into()), ..PatchParams::default() };
+    Api::<K>::namespaced(client.clone(), namespace)
+        .patch(name, &params, &Patch::Merge(patch))
+        .await
+        .map_err(Error::kube(format!("{verb} {} {namespace}/{name}", K::kind(&()))))?;
+    Ok(())
+}
+
+/// Whether the object of [`write`] was changed since it was read.
+pub(super) fn is_conflict(error: &Error) -> bool {
+    matches!(error, Error::Kube { source, .. } if matches!(&**source, kube::Error::Api(s) if s.is_conflict()))
+}
