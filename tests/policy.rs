@@ -28,44 +28,75 @@ fn metadata() -> Value {
     serde_json::from_slice(&out.stdout).expect("cargo metadata prints JSON")
 }
 
-/// The crates of the workspace: each may use those before it.
-const LAYERS: &[&str] = &[
-    "olm-version",
-    "olm-kube-schema",
-    "olm-constraint",
-    "olm-signatures",
-    "olm-client",
-    "olm-oidc",
-    "olm-api",
-    "olm-resolver",
-    "olm-bundle",
-    "olm-registry-api",
-    "olm-catalog",
-    "olm-catalog-serve",
-    "olm-catalog-sources",
-    "olm-plan",
-    "olm-engine",
-    "olm-ops",
-    "olm-manager",
-    "olm-web",
-    "olm-devcluster",
-    "etcd-operator",
-    "olm",
-    "olm-tests",
-    "olm-bench",
-    "olm-testing",
-];
-
-/// Crates that may use fewer than that, and which.
-const ONLY: &[(&str, &[&str])] = &[
-    // the console has no controllers and reads no registries
+/// The crates of the workspace, lowest first, and the crates of the workspace that each may use.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("olm-version", &[]),
+    ("olm-kube-schema", &[]),
+    ("olm-signatures", &[]),
+    ("olm-client", &[]),
+    ("olm-oidc", &[]),
+    ("olm-registry-api", &[]),
+    ("olm-constraint", &["olm-version"]),
+    ("olm-api", &["olm-signatures"]),
+    ("olm-resolver", &["olm-version", "olm-constraint"]),
+    ("olm-bundle", &["olm-version", "olm-kube-schema", "olm-constraint", "olm-api"]),
+    ("olm-catalog", &["olm-version", "olm-kube-schema", "olm-constraint", "olm-bundle"]),
+    ("olm-catalog-serve", &["olm-kube-schema", "olm-registry-api", "olm-bundle", "olm-catalog"]),
+    ("olm-catalog-sources", &["olm-signatures", "olm-registry-api", "olm-catalog"]),
+    ("olm-plan", &["olm-version", "olm-kube-schema", "olm-api", "olm-resolver", "olm-bundle", "olm-catalog"]),
+    (
+        "olm-engine",
+        &[
+            "olm-version",
+            "olm-signatures",
+            "olm-client",
+            "olm-api",
+            "olm-resolver",
+            "olm-bundle",
+            "olm-catalog",
+            "olm-catalog-sources",
+            "olm-plan",
+        ],
+    ),
+    (
+        "olm-ops",
+        &[
+            "olm-version",
+            "olm-kube-schema",
+            "olm-client",
+            "olm-api",
+            "olm-resolver",
+            "olm-bundle",
+            "olm-catalog",
+            "olm-plan",
+            "olm-engine",
+        ],
+    ),
+    (
+        "olm-manager",
+        &[
+            "olm-version",
+            "olm-signatures",
+            "olm-client",
+            "olm-api",
+            "olm-resolver",
+            "olm-bundle",
+            "olm-catalog",
+            "olm-catalog-serve",
+            "olm-catalog-sources",
+            "olm-plan",
+            "olm-engine",
+            "olm-ops",
+        ],
+    ),
+    // no controllers, no registries
     (
         "olm-web",
         &[
             "olm-kube-schema",
-            "olm-api",
             "olm-client",
             "olm-oidc",
+            "olm-api",
             "olm-bundle",
             "olm-catalog",
             "olm-plan",
@@ -76,7 +107,25 @@ const ONLY: &[(&str, &[&str])] = &[
     // a Kubernetes of its own
     ("olm-devcluster", &["olm-kube-schema"]),
     // what any operator can use
-    ("etcd-operator", &["olm-api", "olm-client"]),
+    ("etcd-operator", &["olm-client"]),
+    ("olm", EVERY),
+    ("olm-tests", EVERY),
+    ("olm-bench", EVERY),
+    ("olm-testing", &[]),
+];
+
+/// May use every crate before it.
+const EVERY: &[&str] = &["*"];
+
+/// What unit tests may use beyond that.
+const TESTS: &[(&str, &[&str])] = &[
+    ("olm-api", &["olm-kube-schema"]),
+    ("olm-resolver", &["olm-testing"]),
+    ("olm-plan", &["olm-testing"]),
+    // the permissions of the manager, checked against plans
+    ("olm-engine", &["olm-ops", "olm-testing"]),
+    ("olm-ops", &["olm-testing"]),
+    ("olm-manager", &["olm-testing"]),
 ];
 
 /// Crates with pure decisions: no runtime, no client, in their normal dependencies.
@@ -95,34 +144,47 @@ fn layers_point_down() {
     let meta = metadata();
     let members: BTreeSet<&str> =
         meta["workspace_members"].as_array().expect("members").iter().filter_map(Value::as_str).collect();
-    let layer = |name: &str| LAYERS.iter().position(|known| *known == name);
+    let layer = |name: &str| LAYERS.iter().position(|(known, _)| *known == name);
+    let of = |table: &'static [(&str, &[&str])], name: &str| -> &'static [&'static str] {
+        table.iter().find(|(known, _)| *known == name).map_or(&[], |(_, may)| may)
+    };
     let mut wrong = Vec::new();
+    // A renamed crate must not leave a row without effect.
+    for (name, may) in LAYERS.iter().chain(TESTS).chain(PURE) {
+        let own = layer(name);
+        let unknown = may.iter().filter(|other| other.starts_with("olm") && layer(other).is_none());
+        wrong.extend(unknown.chain(own.is_none().then_some(name)).map(|name| format!("{name} is no crate")));
+    }
+    for (at, (name, may)) in LAYERS.iter().enumerate() {
+        let above = may.iter().filter(|other| layer(other).is_some_and(|other| other >= at));
+        wrong.extend(above.map(|other| format!("{name} is listed with {other}, which is not below it")));
+    }
+    let mut found = BTreeSet::new();
     for package in meta["packages"].as_array().expect("packages") {
         if !members.contains(package["id"].as_str().expect("id")) {
             continue;
         }
         let name = package["name"].as_str().expect("name");
-        let Some(own) = layer(name) else {
-            wrong.push(format!("{name} is not in the list of layers"));
-            continue;
-        };
-        let only = ONLY.iter().find(|(limited, _)| *limited == name).map(|(_, only)| only);
-        let banned = PURE.iter().find(|(pure, _)| *pure == name).map(|(_, banned)| banned);
-        let dependencies = package["dependencies"].as_array().expect("dependencies").iter();
-        // Unit tests may use crates above: the types that they share are of crates below.
-        for dependency in dependencies.filter(|dependency| dependency["kind"] != "dev") {
+        found.insert(name);
+        for dependency in package["dependencies"].as_array().expect("dependencies") {
             let other = dependency["name"].as_str().expect("name");
-            if layer(other).is_some_and(|other| other >= own) {
-                wrong.push(format!("{name} uses {other}, which is not below it"));
+            let is_test = dependency["kind"] == "dev";
+            let below = layer(other) < layer(name);
+            let may = of(LAYERS, name);
+            let allowed = may.contains(&other)
+                || (below && may == EVERY)
+                || (is_test && of(TESTS, name).contains(&other));
+            if layer(other).is_some() && !allowed {
+                wrong.push(format!("{name} uses {other}, which the table of layers does not list"));
             }
-            if layer(other).is_some() && only.is_some_and(|only| !only.contains(&other)) {
-                wrong.push(format!("{name} uses {other}, which it must not"));
-            }
-            if banned.is_some_and(|banned| banned.contains(&other)) {
+            if !is_test && of(PURE, name).contains(&other) {
                 wrong.push(format!("{name} is pure and must not use {other}"));
             }
         }
     }
+    let listed: BTreeSet<&str> = LAYERS.iter().map(|(name, _)| *name).collect();
+    wrong
+        .extend(found.symmetric_difference(&listed).map(|name| format!("{name} is not listed, or no crate")));
     assert!(wrong.is_empty(), "layers:\n  {}", wrong.join("\n  "));
 }
 

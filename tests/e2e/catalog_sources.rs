@@ -1,5 +1,6 @@
 //! Every source of a CatalogSource, with the real manager: a real registry, a ConfigMap, a web server, a
 //! catalog server.
+//!
 //! The manager's sources run in the cluster as pods: its network differs from the machine's. Docker's
 //! registry is a program of the machine, which every container of the dev cluster has; one on the machine's
 //! own network writes to the same directory, so that `skopeo` can push.

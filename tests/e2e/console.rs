@@ -92,7 +92,7 @@ async fn at(page: &mut Page, path: &str) -> Result<()> {
 }
 
 /// Waits until the page contains a text.
-async fn shows(page: &mut Page, text: &str) -> Result<()> {
+pub(crate) async fn shows(page: &mut Page, text: &str) -> Result<()> {
     page.wait_for(&format!("document.body.innerText.includes({text:?})"), PATIENCE).await.map(drop)
 }
 

@@ -1,8 +1,10 @@
 //! Scenarios of the etcd operator on the dev cluster's own node, from a user's view: through the API and
-//! etcdctl. They share a namespace and run concurrently, because they mostly wait.
-//! [`crate::etcd_obstacles`], [`crate::etcd_cluster`], [`crate::etcd_upgrade`] and [`crate::etcd_whole`] have
-//! the others: deleted clusters, members that do not start, a full database, manually added members, a lost
-//! pod without a volume, 3 → 5 → 3, upgrades, emptied volumes, evictions, certificates and backups.
+//! etcdctl.
+//!
+//! They share a namespace and run concurrently, because they mostly wait. [`crate::etcd_obstacles`],
+//! [`crate::etcd_cluster`], [`crate::etcd_upgrade`] and [`crate::etcd_whole`] have the others: deleted
+//! clusters, members that do not start, a full database, manually added members, a lost pod without a volume,
+//! 3 → 5 → 3, upgrades, emptied volumes, evictions, certificates and backups.
 
 use std::cell::Cell;
 

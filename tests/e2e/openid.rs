@@ -17,7 +17,11 @@ use anyhow::{Context as _, Result, ensure};
 use olm_tests::{browser::Page, cluster::DevCluster, eventually};
 use serde_json::Value;
 
-use crate::{block_on, console::shot, turn};
+use crate::{
+    block_on,
+    console::{shot, shows},
+    turn,
+};
 
 const NAME: &str = "a_browser_signs_in_with_openid_connect";
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -203,8 +207,4 @@ async fn me(page: &mut Page) -> Result<Value> {
 async fn at(page: &mut Page, address: &str) -> Result<()> {
     let there = format!("location.href === {address:?} && document.readyState === 'complete'");
     page.wait_for(&there, PATIENCE).await.map(drop)
-}
-
-async fn shows(page: &mut Page, text: &str) -> Result<()> {
-    page.wait_for(&format!("document.body.innerText.includes({text:?})"), PATIENCE).await.map(drop)
 }

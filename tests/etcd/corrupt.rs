@@ -191,7 +191,7 @@ fn a_leader_that_holds_other_data_hands_over_and_is_replaced() {
 /// nothing is done, whatever is requested and whichever operator runs. When a user removes one of them, work
 /// continues.
 #[test]
-fn of_two_that_differ_none_is_touched_and_it_is_reported_until_a_user_decides() {
+fn two_differing_members_are_left_unchanged_until_a_user_decides() {
     scenario("corrupt, no majority", async |stage| {
         let (operator, cluster) = made(stage, 2).await?;
         operator.stop().await;

@@ -1,5 +1,6 @@
 //! Work in which the operator dies: a run for each of its calls to Kubernetes and to etcd, on a stage of its
 //! own.
+//!
 //! A dead operator leaves its completed calls, so a death right after a call is equivalent to one right
 //! before the next.
 

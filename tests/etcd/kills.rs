@@ -1,4 +1,5 @@
 //! S14: the operator is killed before and after every change that it makes, to Kubernetes and to etcd.
+//!
 //! A dead operator leaves its completed calls, so a death between two reads is equivalent to one after the
 //! previous change. In the normal run lives alternate: one dies right before its first change, the next right
 //! after it, so that one cluster has a death on both sides of every change. In addition an operator is killed

@@ -1,12 +1,13 @@
 //! The etcd operator with real etcds: the scenarios S01 to S28 of the reference (section 5.3), each with a
 //! writer, a watcher and clients whose history must have one order, and at the end of each the same checks
 //! ([`judge`]).
+//!
 //! The stage is in one process ([`olm_tests::etcd_stage`]): the API server and the controllers of the dev
 //! cluster, the operator, and a kubelet that runs pods as etcd processes at addresses of 127.0.0.0/8.
-//! Unsupported scenarios are in [`SKIPPED`].
-//! Members run the etcd of this machine, or the one in `OLM_TEST_ETCD_VERSION`: `scripts/test.sh` repeats a
-//! handful of scenarios with the newest 3.5, and `scripts/test-long.sh` all of them.
-//! `OLM_TEST_LONG` (`make test-long`) prolongs the monkeys, and kills the operator at every single call.
+//! Unsupported scenarios are in [`SKIPPED`]. Members run the etcd of this machine, or the one in
+//! `OLM_TEST_ETCD_VERSION`: `scripts/test.sh` repeats a handful of scenarios with the newest 3.5, and
+//! `scripts/test-long.sh` all of them. `OLM_TEST_LONG` (`make test-long`) prolongs the monkeys, and kills the
+//! operator at every single call.
 
 #![allow(clippy::panic, reason = "a scenario that fails is a test that fails")]
 

@@ -1,4 +1,5 @@
 //! S20: members with TLS, with clients that stay connected while certificates change.
+//!
 //! The operator's requests to such members are encrypted: the audit does not see them. The result is checked
 //! as everywhere.
 

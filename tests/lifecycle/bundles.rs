@@ -1,9 +1,10 @@
 //! Real bundles: each package of data/bundles installs from the first version of each of its channels, is
 //! upgraded through the whole channel and is removed again, until the cluster equals its initial state,
-//! object for object. A table summarizes the run.
-//! In the normal run these are a few packages chosen for variety; with `OLM_TEST_LONG` (`make test-long`) all
-//! of them, those in the package-manifest format too, and every bundle of each: one that is on no upgrade
-//! path of a channel is installed alone.
+//! object for object.
+//!
+//! A table summarizes the run. In the normal run these are a few packages chosen for variety; with
+//! `OLM_TEST_LONG` (`make test-long`) all of them, those in the package-manifest format too, and every bundle
+//! of each: one that is on no upgrade path of a channel is installed alone.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -76,7 +76,7 @@ fn one_pod_of_two_is_enough_where_one_may_be_missing() {
 
 /// CSV-4
 #[test]
-fn a_foreign_service_account_suffices() {
+fn an_existing_service_account_is_used() {
     scenario(async |world, _manager| {
         world.home("ns").await?;
         let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "a", "namespace": "ns", "labels": { "mine": "yes" } } });

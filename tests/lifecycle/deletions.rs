@@ -117,7 +117,7 @@ fn two_that_are_deleted_at_once_take_along_what_both_needed() {
 
 /// A blocker of a dependency is reported on the Subscription whose deletion started it.
 #[test]
-fn a_held_dependency_reports_why_where_the_deletion_began() {
+fn a_held_dependency_is_reported_in_the_deleted_subscription() {
     scenario(async |world, _manager| {
         // given an operator that brought one with a CRD along, which the manager may not delete
         let b = Operator::new("b", "1.0.0").needs_package("a", ">=1.0.0");

@@ -1,5 +1,6 @@
 //! Installing, upgrading, failing and removing operators, in one process: the manager with the dev cluster's
 //! API, a simulated kubelet and a layer in between that counts calls and injects faults.
+//!
 //! Scenarios have the ids of the upstream lists (`SUB-5`) in their doc comments; [`index`] checks that every
 //! id is here or in `exclusions.tsv` with a reason.
 

@@ -59,7 +59,7 @@ async fn everywhere(world: &World) -> Result<Vec<String>> {
 /// CSV-3, CC-1, CC-2: an operator for all namespaces is in one, before and after a change of it, for any
 /// setting of copies; and its status reports that.
 #[test]
-fn there_are_no_copies_and_the_switch_reports_it() {
+fn csvs_are_not_copied_and_olmconfig_reports_it() {
     scenario(async |world, _manager| {
         for name in ["ns", "one", "two"] {
             world.namespace(name).await?;

@@ -466,7 +466,7 @@ async fn recording(world: &World, wanted: bool) -> Result<()> {
 }
 
 #[test]
-fn a_request_from_before_the_record_waits_until_an_author_is_recorded() {
+fn a_request_without_a_recorded_author_waits_for_one() {
     run(async {
         // given a Subscription created before the API server recorded requests
         let world = World::bare().await?;

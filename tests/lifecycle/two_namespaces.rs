@@ -85,7 +85,7 @@ fn each_keeps_its_rights_when_the_other_goes() {
 
 /// Each is upgraded separately.
 #[test]
-fn each_upgrades_independently() {
+fn namespaces_upgrade_independently() {
     scenario(async |world, _manager| {
         // given the second of two pinned to its version
         both(&world, &["1.0.0"]).await?;

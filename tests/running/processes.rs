@@ -1,4 +1,5 @@
 //! Two `olm manager` processes: the leader is killed, stopped, or frozen in the middle of an install.
+//!
 //! The bench asserts the time of a hand-over (2 s after SIGTERM, 20 s after SIGKILL); here it is printed. The
 //! assertions here hold on any machine: one writes at a time, and started work completes once.
 

@@ -1,5 +1,6 @@
 //! Shared parts of the end-to-end scenarios: a cluster, the real binaries, kubectl, and waits with a
 //! diagnosis.
+//!
 //! Scenarios use a [`Cluster`] with only `kube::Client` and kubectl, so they run unchanged on the dev cluster
 //! (started by the first test that needs one) and on the cluster of `KUBECONFIG`.
 

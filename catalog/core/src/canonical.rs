@@ -1,4 +1,5 @@
 //! Canonical JSON: sorted keys, no white space, each key once.
+//!
 //! Written in one pass while the text is being parsed, from JSON and YAML alike, without an intermediate
 //! tree: catalogs have a hundred megabytes, nearly all of it text that loading does not inspect.
 

@@ -1,4 +1,5 @@
 //! Renders the upgrade graph of a package as a picture or text.
+//!
 //! Arrows lead from an installed bundle to its upgrade. [`graph`] is a pure function; every name in it is
 //! untrusted and is escaped for its format.
 

@@ -1,4 +1,5 @@
 //! The first pass over a catalog: locates documents.
+//!
 //! JSON is only skipped, and read again by package when the catalog is assembled. YAML is converted to JSON
 //! here, as parsing it is ten times the work. Several threads read large files.
 

@@ -93,7 +93,7 @@ impl<R: Read> Window<R> {
     }
 
     /// Skips to the next line that starts with `{`: in JSON lines every document does, in indented JSON only
-    /// documents do. False when there is none.
+    /// documents do. False without such a line.
     pub fn skip_to_next_object(&mut self) -> io::Result<bool> {
         loop {
             if let Some(position) = memchr::memmem::find(self.text(), b"\n{") {

@@ -1,4 +1,5 @@
 //! `from_bundle_repository` on real bundles gives the result of upstream's tools for the same repository.
+//!
 //! `data/catalogs/community-dev.json` was built from the whole repository and then reduced to the packages
 //! and bundles in `data/bundles`: edges through missing bundles were continued to the next existing one.
 //! Differences that cannot be derived from the existing bundles are listed in [`EXPLAINED`], line by line,

@@ -1,4 +1,5 @@
 //! Memory usage of reading a catalog: never more than a stated multiple of its size, for any content.
+//!
 //! One test in a program of its own, because it counts every allocation of the program.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a helper of a test may fail it

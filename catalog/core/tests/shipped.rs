@@ -1,4 +1,5 @@
 //! The shipped catalog equals the build of its bundles, and continues the package of the same name.
+//!
 //! `UPDATE=1 cargo test -p olm-catalog --test shipped` writes it anew; run it twice, as the program contains
 //! a copy.
 

@@ -11,7 +11,7 @@ use crate::Format;
 #[non_exhaustive]
 pub enum Reason {
     NotSigned,
-    /// The image has an attestation, which states something about it and is not its signature.
+    /// The image has an attestation, which is a statement about it and not its signature.
     NotASignature,
     /// Made with another key, or changed since.
     WrongKey,

@@ -257,7 +257,7 @@ impl Key {
 }
 
 impl Trust {
-    /// Every entry must prove something, and where logs exist an entry is required.
+    /// Every entry must be verifiable, and where logs exist an entry is required.
     fn logged(&self, format: Format, bundle: &mut Bundle) -> Result<(), Refusal> {
         let entries = &mut bundle.verification_material.tlog_entries;
         if !self.logs {

@@ -1,7 +1,9 @@
-//! Egress policy of sources. Authors of sources have fewer permissions than the process that reads them, so a
-//! source must not lead to servers that only this process reaches.
-//! Addresses are checked when a connection is made, and the connection goes to the checked address: a name
-//! that resolves to another address later changes nothing. Redirects are new connections.
+//! Egress policy of sources.
+//!
+//! Authors of sources have fewer permissions than the process that reads them, so a source must not lead to
+//! servers that only this process reaches. Addresses are checked when a connection is made, and the
+//! connection goes to the checked address: a name that resolves to another address later changes nothing.
+//! Redirects are new connections.
 
 use std::{
     fmt,

@@ -261,8 +261,8 @@ impl Pace {
 }
 
 /// The error codes of a registry's answer that the OCI specification defines. The rest of the body is not
-/// shown: the author of the source may not be able to reach the server. Starts with `: ` unless there are
-/// none.
+/// shown: it may come from a server that the author of the source must not read. Starts with `: `, or is empty
+/// without codes.
 pub(crate) async fn explanation(response: Response) -> String {
     #[derive(serde::Deserialize)]
     struct Document {

@@ -1,4 +1,5 @@
 //! Server trust: certificates signed by the system's authorities, or given explicitly.
+//!
 //! A given certificate is an authority, and also a server certificate where a server presents exactly that
 //! one: `openssl req -x509` creates such certificates, marked as authorities. curl and Go accept them.
 

@@ -1,4 +1,5 @@
 //! Views on the parts of a ClusterServiceVersion that validation and rendering use.
+//!
 //! They read the raw manifest: malformed content gives an empty view, never a panic.
 
 use std::collections::BTreeSet;

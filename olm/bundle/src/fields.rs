@@ -1,4 +1,5 @@
 //! Field names as Go's JSON decoder matches them: a key that differs from a field only in case is that field.
+//!
 //! Upstream decodes templates, file-based catalogs, package manifests and bundle metadata with
 //! `encoding/json`, and its own examples of templates use `Schema`, `GenerateMajorChannels`. Kubernetes
 //! objects are matched exactly, and so is `ci.yaml`, which upstream's pipeline reads in Python.

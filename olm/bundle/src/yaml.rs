@@ -1,4 +1,5 @@
 //! YAML of hand-written manifests, with the place of every error.
+//!
 //! Memory is bounded: a file takes at most [`MEMORY_FACTOR`] times its size (and one MiB more), whatever its
 //! anchors, lists and keys expand to; larger expansions are rejected.
 

@@ -1,6 +1,8 @@
-//! The rendering of real bundles, compared field by field with that of OLM v1.
-//! [`DIFFERENCES`] lists the deliberate differences, each with its reason. The list is complete, because an
-//! unlisted difference fails the test, and exact, because an unneeded entry fails it, too.
+//! The rendering of real bundles, compared field by field with that of OLM v1. [`DIFFERENCES`] lists the
+//! deliberate differences, each with its reason.
+//!
+//! The list is complete, because an unlisted difference fails the test, and exact, because an unneeded entry
+//! fails it, too.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a helper of a test may fail it
 

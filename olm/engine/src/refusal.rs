@@ -12,7 +12,7 @@ pub const CATALOG_OUT_OF_SIGHT: &str = "CatalogOutOfSight";
 
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// No version satisfies the request, or it names something that does not exist.
+    /// No version satisfies the request, or it names a missing object.
     #[error("{0}")]
     Unresolvable(Box<Explanation>),
     /// The CatalogSource does not exist, or has no content yet.

@@ -219,7 +219,8 @@ impl Resources {
         Ok(found.and_then(|object| serde_json::to_value(object).ok()))
     }
 
-    /// Server-side apply with force: fields in `manifest` are owned, others are left alone.
+    /// Server-side apply with force: takes over the fields in `manifest`, and removes previously applied fields that
+    /// are missing in it. Fields of other managers stay.
     pub async fn apply(&self, manifest: &Value) -> Result<Value, ResourceError> {
         self.apply_as(manifest, FIELD_MANAGER).await
     }

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Maximum number of packages whose dependencies are looked up on the cluster; beyond it, only those of the
-/// requested packages: a CEL constraint matches any bundle and adds whole catalogs.
+/// requested packages: a constraint by label, `not` or CEL may match any bundle and adds whole catalogs.
 const ASKING: usize = 100;
 
 const READS: usize = 16;

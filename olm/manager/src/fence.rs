@@ -60,12 +60,12 @@ impl Fence {
         Moment { at: self.clock.now(), boot: since_boot() }
     }
 
-    /// Permanently: there is no election.
+    /// Permits writes permanently: there is no election.
     pub(crate) fn open(&self) {
         self.state.send_replace(State::Open);
     }
 
-    /// For this long from the moment at which the lease was requested.
+    /// Permits writes for this long from the moment at which the lease was requested.
     pub(crate) fn extend(&self, asked: Moment, valid: Duration) {
         let awake = asked.boot.map(|boot| (boot, valid));
         self.state.send_replace(State::Until { deadline: asked.at + valid, awake });
@@ -82,7 +82,7 @@ impl Fence {
         let _ = follows.wait_for(|follows| *follows).await;
     }
 
-    /// From now on, whatever was valid before.
+    /// Forbids writes at once, whatever was valid before.
     pub(crate) fn close(&self) {
         self.state.send_replace(State::Closed);
     }

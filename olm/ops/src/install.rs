@@ -237,8 +237,8 @@ pub async fn wanted(
     Ok(subscription)
 }
 
-/// The OperatorGroups of a namespace, which may exclude catalogs. A caller who may not list them installs as
-/// if there were none: the plan is made with the live groups and reports conflicts.
+/// The OperatorGroups of a namespace, which may exclude catalogs. For a caller who may not list them no
+/// catalog is excluded here; the plan of the manager uses the live groups and reports conflicts.
 async fn groups(client: &Client, namespace: &str) -> Result<Vec<Arc<OperatorGroup>>, Error> {
     match list(client, Some(namespace)).await {
         Ok(groups) => Ok(groups.into_iter().map(Arc::new).collect()),

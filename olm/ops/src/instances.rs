@@ -27,7 +27,7 @@ pub struct Instance {
     /// Creation time, in RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
-    /// The reported state: `status.phase`, `status.state`, or its newest condition; empty when there is none.
+    /// The reported state: `status.phase`, `status.state`, or its newest condition; empty if none is reported.
     pub state: String,
     pub object: Value,
 }

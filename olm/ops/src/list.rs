@@ -18,7 +18,7 @@ use crate::{
 #[serde(rename_all = "camelCase")]
 pub struct Installed {
     pub namespace: String,
-    /// Name of the Subscription; of the ClusterServiceVersion where there is none.
+    /// Name of the Subscription, otherwise of the ClusterServiceVersion.
     pub name: String,
     pub package: String,
     pub display_name: String,

@@ -48,7 +48,7 @@ pub struct TestedPolicy {
 #[serde(rename_all = "camelCase")]
 pub struct Effect {
     pub namespace: String,
-    /// Name of the Subscription; of the ClusterServiceVersion where there is none.
+    /// Name of the Subscription, otherwise of the ClusterServiceVersion.
     pub name: String,
     pub what: Subject,
     /// The bundle, where one was chosen.

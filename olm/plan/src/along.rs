@@ -1,4 +1,5 @@
 //! Operators installed along as dependencies.
+//!
 //! Each gets its own Subscription, with OLM's name for a generated one, and its own plan. The plan of the
 //! dependent operator shows these plans, and its digest covers theirs: one approval covers all.
 

@@ -1,4 +1,5 @@
 //! The rights required to apply a plan, for the authority in whose name it is applied.
+//!
 //! Kubernetes authorizes writes of objects by verb and resource, and writes of roles and bindings by its
 //! escalation check: the granted rules must be held, or the verb `escalate` or `bind` on the role.
 //! [`Demands`] states both for a plan as [`AccessRequest`]s, each of which a SubjectAccessReview can answer.

@@ -1,8 +1,9 @@
-//! Plans: the changes of a request to the cluster, computed before they are applied.
-//! [`make_plan`] and [`make_uninstall_plan`] create a [`Plan`] from a snapshot; [`reads`] /
-//! [`uninstall_reads`] list the objects that the snapshot must contain. The shown objects ([`Plan::objects`])
-//! and the applied ones ([`Plan::phases`], [`Plan::deletions`]) are the same, and [`Plan::digest`] covers
-//! them all.
+//! Plans: the changes of a request to the cluster, computed before they are applied. [`make_plan`] and
+//! [`make_uninstall_plan`] create a [`Plan`] from a snapshot; [`reads`] / [`uninstall_reads`] list the
+//! objects that the snapshot must contain.
+//!
+//! The shown objects ([`Plan::objects`]) and the applied ones ([`Plan::phases`], [`Plan::deletions`]) are the
+//! same, and [`Plan::digest`] covers them all.
 
 mod along;
 mod demands;

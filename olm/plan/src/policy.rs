@@ -1,4 +1,5 @@
 //! Evaluates InstallPolicies for a bundle in a namespace: pure.
+//!
 //! Every policy that selects a namespace applies: a policy only ever restricts. The one exception,
 //! `authority: Policy`, lends the rights of the policy's author ([`Policies::lending`]), and the caller
 //! checks that the author holds them.

@@ -1,4 +1,5 @@
 //! Encodes requests, bundles and operators for the solver.
+//!
 //! A variable is a request, a bundle or an installed operator. A request needs one of its candidates or its
 //! installed operator; a bundle needs one provider of each of its requirements. Of a package at most one
 //! bundle is selected, and of the providers of an API too.

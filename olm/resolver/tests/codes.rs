@@ -40,16 +40,8 @@ fn reported(world: &World) -> BTreeMap<Code, String> {
 
 /// The example of a code's page is the line that reports it. UPDATE=1 writes it.
 fn documented(code: Code, line: &str) {
-    let path = format!("{}/../../docs/reasons/{code}.md", env!("CARGO_MANIFEST_DIR"));
-    let page = std::fs::read_to_string(&path).unwrap();
-    let (before, rest) = page.split_once("\n## Example\n\n").unwrap();
-    let (shown, after) = rest.split_at(rest.find("\n## ").unwrap());
     let example = wrapped("    ", "      ", &format!("{line} [{code}]"), 100);
-    if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(&path, format!("{before}\n## Example\n\n{example}{after}")).unwrap();
-    } else {
-        assert_eq!(shown, example, "{path} is out of date: run this test with UPDATE=1");
-    }
+    olm_testing::example(&format!("reasons/{code}.md"), &example);
 }
 
 /// One test for each code: its universe must report it. The `match` must name every code.

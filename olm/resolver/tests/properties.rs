@@ -1,5 +1,6 @@
 //! Properties of every universe: the order of the input has no effect, unrelated content changes nothing, and
 //! a search ends.
+//!
 //! `OLM_TEST_LONG=1` runs a hundred times as many universes, `OLM_SEED=n` one of them.
 // the lints let `#[test]` functions panic, not the helpers they share
 #![allow(clippy::unwrap_used, clippy::panic)]

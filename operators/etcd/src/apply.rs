@@ -37,7 +37,7 @@ pub enum ApplyError {
 }
 
 impl ApplyError {
-    /// Whether retrying fails until a user changes something.
+    /// Whether retries fail until a user fixes the cause.
     pub(crate) fn is_refusal(&self) -> bool {
         match self {
             Self::Kubernetes { source, .. } => is_refusal(source),

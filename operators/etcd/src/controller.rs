@@ -64,7 +64,7 @@ enum ReconcileError {
 }
 
 impl ReconcileError {
-    /// Whether Kubernetes rejects the request until a user changes something.
+    /// Whether Kubernetes rejects the request until a user fixes the cause.
     fn is_refusal(&self) -> bool {
         match self {
             Self::Look(error) => error.is_refusal(),

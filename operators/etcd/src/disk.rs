@@ -1,5 +1,5 @@
-//! Detects members whose disks fill up. The operator cannot read the usage of a disk; it knows a lower bound
-//! of what etcd uses.
+//! Detects members whose disks fill up. The operator cannot read the usage of a disk; it has a lower bound
+//! of etcd's usage.
 
 use crate::observed::Observed;
 

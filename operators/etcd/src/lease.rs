@@ -11,11 +11,11 @@ use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 
-/// Lease names of the three programs of coreos/etcd-operator.
+/// Lease of the cluster controller. All three names are those of the programs of coreos/etcd-operator.
 pub const NAME: &str = "etcd-operator";
-/// Of the controller of backups.
+/// Lease of the backup controller.
 pub const BACKUP_NAME: &str = "etcd-backup-operator";
-/// Of the controller of restores.
+/// Lease of the restore controller.
 pub const RESTORE_NAME: &str = "etcd-restore-operator";
 const VALID: Duration = Duration::from_secs(15);
 /// A holder that could not renew for this long stops, well before another may start.

@@ -1,4 +1,5 @@
 //! The etcd operator: reconciles `EtcdCluster` objects with etcd members.
+//!
 //! A reconciliation passes these files: [`validate`] → `observe` → [`plan`] → `apply` → [`status`]. All
 //! decisions are pure; only `observe`, `apply` and `controller` use Kubernetes, only [`etcd`] uses etcd.
 

@@ -218,7 +218,7 @@ pub(crate) fn view(pod: &Pod) -> PodView {
     }
 }
 
-/// A pod that can start without data says so in two annotations, which change once its member is up.
+/// Two annotations mark a pod that can start without data; they change once its member is up.
 fn start(pod: &Pod) -> Start {
     let annotation = |key: &str| pod.annotations().get(key).map(String::as_str);
     match (annotation(names::ANNOTATION_INITIAL_STATE), annotation(names::ANNOTATION_INITIAL_CLUSTER)) {

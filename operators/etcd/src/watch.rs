@@ -1,4 +1,5 @@
 //! Watches of the Kubernetes API for a controller, each with its own backoff.
+//!
 //! A [`Controller`] suspends all its watches when one of them fails, for up to half a minute: a missing
 //! permission for one kind would blind it for all of them. The streams from this module never fail.
 

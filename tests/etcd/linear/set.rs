@@ -1,4 +1,5 @@
 //! A set that only grows: elements are added one by one, and all of it is read.
+//!
 //! For such a set no search is needed. Adds are known from their return or from the first read with them; a
 //! read must have everything known before it, nothing that was not started, and of two reads one contains the
 //! other.

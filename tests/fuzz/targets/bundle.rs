@@ -1,4 +1,5 @@
 //! Any files are a bundle or are not; validating one never fails.
+//!
 //! The input is split into files at lines that start with `@`, which contain the path.
 
 #![no_main]

@@ -1,4 +1,5 @@
 //! `kill -9` of the manager at every write, before and after it is applied.
+//!
 //! A dead manager leaves its completed writes, so a death between two reads is equivalent to one after the
 //! previous write: these two per write are all possible states. Before a write is nearly after the previous
 //! one, so the normal run takes every fourth of those; `make test-long` takes all, and kills the manager at

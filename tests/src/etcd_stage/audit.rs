@@ -1,4 +1,5 @@
 //! Records the operator's requests to etcd, and checks them against the state at that moment.
+//!
 //! Each operator reaches members at its own port. Requests are forwarded to the member unchanged; but before
 //! a change, all members are queried whether it is allowed (reference, section 6.2), and a fault may be
 //! injected as at any call to Kubernetes.

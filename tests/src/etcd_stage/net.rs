@@ -1,4 +1,5 @@
 //! Addresses: one of 127.0.0.0/8 per member, known before its pod is.
+//!
 //! A member has two: outside, for others, and inside, where its etcd listens. The test controls the
 //! [`wire`](super::wire) between the two.
 

@@ -1,5 +1,6 @@
 //! The API server of a world: the dev cluster's, in this process; or a real one, from the directory in
 //! `KUBEBUILDER_ASSETS`, as in tests of Kubernetes projects (`kube-apiserver` and `etcd`).
+//!
 //! Each world has its own real one, so scenarios are independent. With `kube-controller-manager` and
 //! `kube-scheduler` in that directory these are used too; otherwise the dev cluster's controllers, which only
 //! use a client. The kubelet is simulated in any case.

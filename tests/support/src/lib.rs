@@ -239,3 +239,19 @@ pub fn documented(page: &str, name: &str, wanted: &str) {
     }
     assert!(text[start..end] == *wanted, "docs/{page} is out of date: run this test alone with UPDATE=1");
 }
+
+/// Compares the section "Example" of a page of `docs/` with `wanted`. UPDATE=1 writes it.
+pub fn example(page: &str, wanted: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
+    let text = std::fs::read_to_string(&path).expect(page);
+    let (before, rest) = text.split_once("\n## Example\n\n").expect("the section");
+    let (shown, after) = rest.split_at(rest.find("\n## ").expect("the next section"));
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, format!("{before}\n## Example\n\n{wanted}{after}")).expect(page);
+    } else {
+        assert!(
+            shown == wanted,
+            "docs/{page} is out of date: run this test with UPDATE=1\n{shown}\n{wanted}"
+        );
+    }
+}

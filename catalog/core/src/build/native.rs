@@ -1,4 +1,5 @@
 //! Operators with their own catalog template (`fbc` in `ci.yaml`, `catalog-templates/`).
+//!
 //! The template defines the channels; the bundles are those of the directory. A basic template references
 //! them by image, mostly by digest, which a directory does not record: so they are matched by the names in
 //! its channels instead. In the other templates only images exist; their tags must be the versions then.

@@ -1,4 +1,5 @@
 //! Package directories read by all cores: the work is distributed bundle by bundle.
+//!
 //! The bundles of a package follow each other, so that at most as many packages are in memory as there are
 //! threads. The largest ones come first, to keep every thread busy until the end. The result does not depend
 //! on either.

@@ -1,5 +1,6 @@
 //! The cases of upstream's own unit tests of file-based catalogs, by their names.
-//! The names are upstream's; the catalogs are written here. Where `opm validate` accepts something that
+//!
+//! The names are upstream's; the catalogs are written here. Where `opm validate` accepts a catalog that
 //! upstream's model tests reject, this loader warns.
 
 use crate::text::{Deprecate, bundle, bundle_with, channel, deprecations, entry, package, package_with};

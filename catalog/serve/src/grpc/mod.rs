@@ -1,4 +1,5 @@
 //! `api.Registry` over a catalog, as `opm serve` answers it.
+//!
 //! Deliberate differences: a missing object is the status `NotFound` (there `Unknown`) with the same message,
 //! answers have a fixed order, and `ListBundles` lists package by package (there channel by channel over all
 //! packages).

@@ -454,7 +454,7 @@ async fn content_that_is_lost_ends_a_list_with_an_error() {
 }
 
 #[tokio::test]
-async fn custom_documents_are_for_clients_that_expect_changes() {
+async fn custom_documents_require_acknowledge_experimental() {
     let running = start(fixture::catalog()).await;
     let mut client = ExperimentalRegistryClient::new(running.channel.clone());
     let mut ask = async |schema: &str, package: &str, acknowledged: Option<&'static str>| {

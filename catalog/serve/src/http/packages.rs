@@ -1,4 +1,5 @@
 //! The package list: every package in short, for lists and completion; and the whole index, for resolvers.
+//!
 //! The first is small enough to download whole: fields used only for search (keywords, and the APIs of older
 //! versions) are left out. It still deserializes as [`Summary`], with those fields empty.
 

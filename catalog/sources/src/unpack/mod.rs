@@ -1,4 +1,5 @@
 //! Unpacks untrusted archives.
+//!
 //! Only files and directories are ever created on disk: links are kept in a table until the end and become
 //! additional names of their target files. So no entry can be written through a link, and readers of the
 //! result meet neither links nor loops.

@@ -1,4 +1,5 @@
 //! The entries of a tar archive, in all dialects of images: old, ustar, GNU long names, pax.
+//!
 //! The `tar` crate parses the headers. The loop is our own because that crate reads long names and pax
 //! records of any size into memory, and so that every failure has its own message.
 

@@ -192,7 +192,7 @@ async fn a_destination_that_is_full_is_not_touched() {
 }
 
 #[tokio::test]
-async fn images_of_another_kind_are_distinguished() {
+async fn non_catalog_images_are_identified() {
     let database = "operators.operatorframework.io.index.database.v1";
     let bundle = "operators.operatorframework.io.bundle.manifests.v1";
     for (label, reason) in [

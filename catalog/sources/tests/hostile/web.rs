@@ -70,7 +70,7 @@ async fn archives_and_yaml_are_read_also_when_compressed_twice() {
 }
 
 #[tokio::test]
-async fn content_that_is_no_catalog_is_distinguished() {
+async fn non_catalog_content_is_identified() {
     let scene = Scene::new().await;
     for (name, bytes, reason) in [
         ("/page", &b"<!DOCTYPE html><p>log in"[..], "found a web page"),

@@ -1,4 +1,5 @@
 //! Risk level of a right.
+//!
 //! The levels follow a count over the heads of a community catalog of 333 packages, in rights over the whole
 //! cluster: everything (7), escalate, bind or impersonate (17), writing nodes (30), pods/exec (32), CRDs of
 //! others (34), webhooks (36), cluster roles (85) and reading all Secrets (234) are HIGH; creating workloads

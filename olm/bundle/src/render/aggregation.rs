@@ -1,4 +1,5 @@
 //! Roles that grant users access to the APIs of operators.
+//!
 //! Each kind of a bundle has a ClusterRole for administrators, editors and viewers. The roles `admin`, `edit`
 //! and `view` of Kubernetes aggregate them by their labels; so do the roles of an OperatorGroup, which cover
 //! what its members provide. Names, verbs and labels are upstream's.

@@ -1,4 +1,5 @@
 //! Renders a bundle to the objects that install it.
+//!
 //! Generated names follow OLM v0 where operators depend on them (annotations of the pod template, the
 //! variable `OPERATOR_CONDITION_NAME`, names of Deployments and ServiceAccounts) and OLM v1 for roles.
 

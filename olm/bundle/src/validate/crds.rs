@@ -1,6 +1,7 @@
 //! CustomResourceDefinitions: described ones, existing ones, and their content.
-//! The content is checked against the rules of the API server for both versions of the API, in olm-kube-schema, and
-//! against valid but unintended schemas. The syntax of rules in CEL is not checked.
+//!
+//! The content is checked against the rules of the API server for both versions of the API, in
+//! olm-kube-schema, and against valid but unintended schemas. The syntax of rules in CEL is not checked.
 
 mod practice;
 mod rules;

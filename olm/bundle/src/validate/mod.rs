@@ -1,4 +1,5 @@
 //! Validation of a bundle.
+//!
 //! The codes are stable: scripts and the documentation refer to them. The default suite has the checks of
 //! `opm alpha bundle validate` and of the default validators of upstream's library, and additional ones;
 //! further [`Suite`]s are selected by upstream's names.

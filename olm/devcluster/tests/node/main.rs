@@ -81,6 +81,15 @@ async fn agent(client: &Client, network: Network, data: &Path) -> NodeAgent {
     .unwrap()
 }
 
+/// Repeats an observation until it succeeds.
+async fn eventually(observe: impl AsyncFn() -> Result<(), String>) {
+    let begin = Instant::now();
+    while let Err(observed) = observe().await {
+        assert!(begin.elapsed() < PATIENCE, "{observed}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 impl Rig {
     async fn start(data: &Path) -> Option<Self> {
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -254,14 +263,11 @@ async fn a_pod_runs_serves_logs_and_exec_and_is_deleted() {
     assert!(pod["status"]["podIP"].as_str().unwrap().starts_with("10.244.0."));
     assert_eq!(pod["status"]["initContainerStatuses"][0]["state"]["terminated"]["reason"], "Completed");
     // then the logs contain its output
-    let begin = Instant::now();
-    loop {
+    eventually(async || {
         let log = rig.logs("web", LogOptions::default()).await;
-        if log.contains("hello from web\n") && log.contains("oops\n") {
-            break;
-        }
-        assert!(begin.elapsed() < PATIENCE, "{log}");
-    }
+        if log.contains("hello from web\n") && log.contains("oops\n") { Ok(()) } else { Err(log) }
+    })
+    .await;
     // then commands run in it
     let script = "id -u; cat /data/file /etc/conf/sub/greeting /etc/down/labels; echo; hostname; cat; cat /etc/resolv.conf; ls /proc | grep -c '^[0-9]'; test -s /var/run/secrets/kubernetes.io/serviceaccount/token && echo token; touch /x 2>&1; exit 7";
     let (code, out, err) = rig.exec("web", script, Some("input\n")).await;
@@ -283,10 +289,11 @@ async fn a_pod_runs_serves_logs_and_exec_and_is_deleted() {
     // then a changed ConfigMap arrives in the volume
     let patch = json!({"data": {"greeting": "bonjour"}});
     maps.patch("conf", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
-    let begin = Instant::now();
-    while rig.exec("web", "cat /etc/conf/sub/greeting", None).await.1 != "bonjour" {
-        assert!(begin.elapsed() < PATIENCE, "the volume still has the old greeting");
-    }
+    eventually(async || {
+        let (_, out, err) = rig.exec("web", "cat /etc/conf/sub/greeting", None).await;
+        if out == "bonjour" { Ok(()) } else { Err(out + &err) }
+    })
+    .await;
     // then a missing command is refused
     let missing = rig.backend.exec("default", "web", None, vec!["nope".to_owned()], false).await;
     assert!(missing.err().unwrap().to_string().contains("not found"));

@@ -103,7 +103,8 @@ async fn alone(ctx: &Ctx, changes: &mut (impl Stream<Item = ()> + Unpin), stop: 
                 return true;
             }
             Ok(Some(rival)) => tell(ctx, &rival).await,
-            // Its manifests grant the right to list Deployments; without it, another OLM is undetectable.
+            // Without the right to list Deployments, which the manifests grant, another OLM is undetectable: the
+            // controllers start.
             Err(error @ olm_ops::Error::Forbidden { .. }) => {
                 tracing::warn!(%error, "failed to check for another OLM");
                 return true;

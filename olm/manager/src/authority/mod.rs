@@ -94,7 +94,7 @@ impl Authorities {
         }
     }
 
-    /// Whether a lender holds the rights that a requester lacks.
+    /// Whether one lender holds all demanded rights. `why` names the rights that the requester lacks.
     async fn lent(
         &self,
         mut why: String,

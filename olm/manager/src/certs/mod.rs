@@ -29,7 +29,7 @@ pub(crate) const VALIDITY_DAYS: i64 = 730;
 pub(crate) const RENEW_BEFORE_DAYS: i64 = 60;
 /// Maximum clock skew between machines; certificates are backdated by it.
 pub(crate) const BACKDATE_SECONDS: i64 = 300;
-/// Delay between the publication of a new authority and the use of its certificate: servers reload their
+/// Delay between the creation of a new authority and the use of its certificate: servers reload their
 /// trust within seconds.
 pub(crate) const SETTLE_SECONDS: i64 = 300;
 /// Maximum number of authorities that are published together. Two are enough for a renewal; more result from

@@ -3,7 +3,7 @@
 //! A ClusterServiceVersion has a finalizer for that; this covers everything else: a finalizer that was
 //! removed manually, a namespace that was force-deleted, objects written during the deletion of the version,
 //! and OperatorGroups, which have no finalizer. The manager checks all objects at its start; afterwards those
-//! of owners that were deleted without the finalizer, and the owner of every new object without one.
+//! of owners that were deleted without the finalizer, and new or changed objects whose version does not exist.
 
 use std::{collections::BTreeSet, fmt::Debug, sync::Arc, time::Duration};
 

@@ -20,8 +20,8 @@ type Place = (Arc<str>, Arc<str>);
 type Opened<K> = VecDeque<(Arc<str>, Vec<Arc<K>>)>;
 
 /// Number of namespaces whose objects stay decompressed: a decision about an object reads all of its
-/// namespace, and the next object of the namespace follows. One per running controller, with a few namespaces
-/// each.
+/// namespace, and the next object of the namespace follows. Enough for all controllers, each with a few
+/// namespaces at a time.
 const OPENED: usize = 16;
 
 /// The API guarantees that resource versions are comparable.

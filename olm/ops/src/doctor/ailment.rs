@@ -46,7 +46,7 @@ macro_rules! codes {
                 }
             }
 
-            /// How bad it is.
+            /// Severity of the problem.
             #[must_use]
             pub fn severity(self) -> Severity {
                 match self {

@@ -18,8 +18,8 @@ use super::{ManifestOptions, PART_OF};
 /// Annotation of the manager's Deployment: the [`ManifestOptions`] of the installation, as JSON.
 pub const OPTIONS_ANNOTATION: &str = "olm.installOptions";
 
-/// Every kind of object of an installation, in the order of deletion: first workloads, last their
-/// dependencies. `true` is namespaced.
+/// Every kind of object of an installation, in the order of deletion: first what the API server
+/// calls, then workloads, last their dependencies. `true` is namespaced.
 const KINDS: [(&str, &str, &str, bool); 18] = [
     // Before the pods that answer them: an APIService without pods blocks the deletion of namespaces, a
     // webhook the changes of Subscriptions.

@@ -1,4 +1,5 @@
 //! Masks secret values.
+//!
 //! Masked are the data of Secrets, and the values of environment variables with the name of a credential
 //! (`DB_PASSWORD`, `API_TOKEN`). A variable with only the location of a credential (`TOKEN_FILE`,
 //! `SECRET_NAME`) is shown, and so is one whose value is a switch or a number. ConfigMaps are shown: they are

@@ -1,8 +1,9 @@
 //! Field differences between the live object, the last applied one, and the new one.
+//!
 //! Plans are applied by server-side apply, so the differences follow its rules: fields that are not in the
 //! manifest stay unless they were ours before; lists with keys are merged by key; all other lists are
-//! replaced as a whole. Server-side defaults are not differences.
-//! Paths are JSON pointers, in which an element of a list that is merged by key is selected by it:
+//! replaced as a whole. Server-side defaults are not differences. Paths are JSON pointers, in which an
+//! element of a list that is merged by key is selected by it:
 //! `/spec/template/spec/containers[name=manager]/image`.
 
 mod applied;

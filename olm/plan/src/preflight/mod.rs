@@ -1,4 +1,5 @@
 //! Everything that could block an install or an upgrade, reported at once.
+//!
 //! Each module checks one aspect. All are functions of the plan's input, the live objects and the facts; an
 //! unknown fact gives no finding, and where it is relevant one line of
 //! [`FindingCode::NotChecked`](crate::FindingCode::NotChecked).

@@ -1,5 +1,6 @@
 //! Whether the namespace admits the operator's pods: the Pod Security Standards, by the labels of the
 //! namespace.
+//!
 //! Exemptions configured in the API server (users, namespaces, runtime classes) are not visible to clients;
 //! neither are other admission plug-ins.
 

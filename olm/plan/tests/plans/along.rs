@@ -103,7 +103,7 @@ fn its_own_subscription_will_be_given_the_same_choice() {
 }
 
 #[test]
-fn the_subscription_is_as_olm_names_it_and_names_its_dependent() {
+fn the_subscription_has_the_name_of_olm_and_lists_its_dependents() {
     let entry = AlongRef {
         subscription: subscription_name(&chosen("a")),
         bundle: chosen("a"),

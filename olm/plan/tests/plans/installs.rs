@@ -314,7 +314,7 @@ fn a_rollback_is_called_one() {
 }
 
 #[test]
-fn a_change_of_channel_with_the_same_version_has_a_separate_word() {
+fn a_channel_change_at_the_same_version_is_a_separate_action() {
     // given an installed version, and a Subscription that changes its channel
     let mut case = Case::install("1.0.0");
     case.live = case.applied();

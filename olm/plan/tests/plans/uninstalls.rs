@@ -229,7 +229,7 @@ fn what_others_took_over_stays() {
 }
 
 #[test]
-fn the_digest_pins_lost_objects_and_no_garbage_collected_ones() {
+fn the_digest_covers_lost_objects_but_not_garbage_collected_ones() {
     let case = Case::install("1.0.0");
     let policy = DeletionPolicy {
         operands: OperandPolicy::Delete,
@@ -265,7 +265,7 @@ fn what_may_not_be_looked_at_may_be_there() {
 }
 
 #[test]
-fn unneeded_dependencies_are_removed_after_it_when_the_policy_requires_it() {
+fn the_policy_removes_unneeded_dependencies_after_their_dependent() {
     let case = Case::install("1.0.0");
     let mut leaving =
         Leaving::new(&case, DeletionPolicy { dependencies: DependencyRemoval::Delete, ..KEEP }, &[]);

@@ -16,7 +16,7 @@ use olm_bundle::Bundle;
 use olm_plan::{ClusterFacts, FINDING_CODES, Finding, FindingCode, Severity};
 use world::World;
 
-/// The example of a finding's page is the output of `olm plan`. UPDATE=1 writes it.
+/// The example of a finding's page: the finding as `olm plan` prints it, without the subject. UPDATE=1 writes it.
 fn documented(finding: &Finding) {
     let mark = match finding.severity {
         Severity::Block => '✖',
@@ -27,15 +27,7 @@ fn documented(finding: &Finding) {
     for line in finding.fix.iter().flat_map(|fix| fix.lines()) {
         example += &format!("      {line}\n");
     }
-    let path = format!("{}/../../docs/findings/{}.md", env!("CARGO_MANIFEST_DIR"), finding.code);
-    let page = std::fs::read_to_string(&path).unwrap();
-    let (before, rest) = page.split_once("\n## Example\n\n").unwrap();
-    let (shown, after) = rest.split_at(rest.find("\n## ").unwrap());
-    if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(&path, format!("{before}\n## Example\n\n{example}{after}")).unwrap();
-    } else {
-        assert_eq!(shown, example, "{path} is out of date: run this test with UPDATE=1");
-    }
+    olm_testing::example(&format!("findings/{}.md", finding.code), &example);
 }
 
 #[test]

@@ -1,4 +1,5 @@
 //! Selects variables so that every rule holds and preferences are met in their order.
+//!
 //! The search is OLM's (`pkg/controller/registry/resolver/solver`): mandatory variables come first, each
 //! selected one appends its lists of alternatives to a queue, of a list the first possible one is taken, and
 //! a list with an already taken one is skipped. The result is therefore the first one in the order of

@@ -1,4 +1,5 @@
 //! Cases 52 to 56: the resolver of OLM v1, which has no channel order and no dependencies.
+//!
 //! Package p has 0.1.0, 1.0.0, 1.0.1, 1.0.2, 2.0.0 in channel alpha, 0.1.0 and 1.0.2 in beta, 3.0.0 in gamma;
 //! 1.0.0 and 1.0.1 are deprecated by the catalog. v1 takes the highest version; here it is the first of the
 //! channel's order, as in v0, so the package has a chain of `replaces` in addition to v1's skipRanges.

@@ -271,7 +271,7 @@ impl Turn<'_> {
             }
             Err(reason) => {
                 if self.context.shutdown.is_cancelled() {
-                    // The status still says Running: the next operator aborts the upload and starts again.
+                    // The phase stays Running: the next operator aborts the upload and starts again.
                     return Ok(Requeue::await_change());
                 }
                 status = status::failed(&status, reason);

@@ -1,4 +1,5 @@
 //! `EtcdBackup`: snapshots of etcd clusters, once or periodically.
+//!
 //! Reconciliation of an object: [`schedule`] decides when, [`source`] from which member, [`run`](mod@run)
 //! writes the snapshot to the store, [`status`] reports it. Schedule and source are pure; only [`controller`]
 //! uses Kubernetes.

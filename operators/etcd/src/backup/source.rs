@@ -1,4 +1,4 @@
-//! Source member of a snapshot: a voter that knows the leader and is up to date, preferably not the leader,
+//! Source member of a snapshot: a voter that has a leader and is up to date, preferably not the leader,
 //! which has the most load. Unreachable members are reported and not waited for.
 
 use std::collections::{BTreeMap, BTreeSet};

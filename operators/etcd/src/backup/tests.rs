@@ -99,7 +99,7 @@ async fn back_up_for(
     let notes = UploadNotes::default();
     let attempt = Attempt { store, target, owner: &owner, periodic, keep: 2, notes: &notes };
     let endpoints: BTreeSet<String> = endpoints.iter().map(|e| (*e).to_owned()).collect();
-    attempt.run(&door, &endpoints, crate::storage::tests::ignore_begin()).await
+    attempt.run(&door, &endpoints, crate::storage::tests::no_begin_hook()).await
 }
 
 #[tokio::test]

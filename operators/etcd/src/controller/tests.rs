@@ -72,7 +72,7 @@ async fn a_cluster_whose_turn_comes_while_the_lease_is_late_has_it_a_little_late
 }
 
 #[tokio::test]
-async fn the_state_of_a_cluster_is_shared_behind_no_other_fence_and_removed_with_it() {
+async fn contexts_share_the_state_of_a_cluster_until_it_is_deleted() {
     let context = context("me");
     let other = context.behind(Elector::named(context.client.clone(), "shop", "b", "me"));
     assert!(Arc::ptr_eq(&context.tls, &other.tls) && Arc::ptr_eq(&context.backups, &other.backups));
@@ -104,7 +104,7 @@ fn what_is_gone_from_the_status_is_taken_away_by_the_patch() {
 }
 
 #[test]
-fn an_observation_from_before_a_restore_handed_over_leaves_it_the_new_cluster() {
+fn a_stale_observation_does_not_overwrite_fields_of_a_restore() {
     let looked = EtcdClusterStatus {
         cluster_id: Some("aa".into()),
         phase: "Running".into(),
@@ -141,7 +141,7 @@ fn annotated_clusters_belong_to_the_operator_of_the_whole_cluster() {
 }
 
 #[tokio::test]
-async fn a_refusal_of_kubernetes_before_an_observation_reaches_the_status() {
+async fn an_api_error_before_an_observation_reaches_the_status() {
     for (code, reason, reported) in [(403, "Forbidden", true), (429, "TooManyRequests", false)] {
         // given an API server that refuses to list Services
         let patches = Arc::new(Mutex::new(Vec::new()));

@@ -1,4 +1,4 @@
-//! How the pods of members look.
+//! Settings of member pods.
 
 use std::collections::BTreeMap;
 

@@ -14,10 +14,10 @@ use super::limits;
 use super::schema::{any_object, rule, simplify};
 use super::stores::{self, Encryption, Stores};
 
-/// What is said of `fromClaim` beside a field of a restore from a backup.
+/// Error for `fromClaim` together with a field of a restore from a backup.
 const ONE_SOURCE: &str = "spec.fromClaim: conflicts with the fields of a restore from a backup; remove \
  backupStorageType and its store, clusterTemplate, encryption, allowOtherCluster and skipSafetyBackup";
-/// Fields of a restore from a backup, beside `backupStorageType`.
+/// Fields of a restore from a backup, except `backupStorageType`.
 const BACKUP_FIELDS: [&str; 9] = [
     "s3",
     "abs",

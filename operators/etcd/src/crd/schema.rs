@@ -1,5 +1,5 @@
-//! The CustomResourceDefinition as API servers accept it: what schemars makes of the types, without what is about
-//! reading in Rust, plus the rules that a type cannot say.
+//! The CustomResourceDefinition as API servers accept it: the output of schemars without details of Rust, plus the
+//! rules that a type cannot express.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{EtcdCluster, limits};
 
-/// How Kubernetes writes amounts, without negative ones.
+/// Pattern of a non-negative Kubernetes quantity.
 const QUANTITY: &str = r"^\+?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
 
 /// The definition of `etcdclusters.etcd.database.coreos.com`.
@@ -19,7 +19,7 @@ pub fn crd() -> CustomResourceDefinition {
     finish(EtcdCluster::crd(), rules)
 }
 
-/// Makes a definition of kube's one that API servers accept; `rules` adds to its schema what types cannot say.
+/// Converts kube's definition to one that API servers accept; `rules` adds rules that types cannot express.
 pub(super) fn finish(
     crd: CustomResourceDefinition,
     rules: impl FnOnce(&mut Value),
@@ -35,7 +35,7 @@ fn rules(schema: &mut Value) {
     schema["required"] = json!(["spec"]);
     schema["x-kubernetes-validations"] = rule(&[limits::cluster_name()]);
     let spec = &mut schema["properties"]["spec"];
-    // Members are told of TLS when they are made: whether there is any cannot change under them.
+    // TLS is part of the arguments of a pod: it cannot be added or removed while members run.
     spec["x-kubernetes-validations"] = rule(&[
         (has_same("self", "oldSelf", "TLS"), "spec.TLS cannot be added or removed after creation".into()),
         (
@@ -96,12 +96,12 @@ fn rules(schema: &mut Value) {
     conditions["items"]["required"] = json!(["type", "status"]);
 }
 
-/// Rules in CEL with what is said when they do not hold.
+/// CEL rules, each with its error message.
 pub(super) fn rule(rules: &[(String, String)]) -> Value {
     rules.iter().map(|(rule, message)| json!({ "rule": rule, "message": message })).collect()
 }
 
-/// One of some words; schemars would say it in a way that is not structural.
+/// An enum of strings; the output of schemars for it is not structural.
 pub(super) fn words(schema: &mut Value, words: &[&str]) {
     let mut new = json!({ "type": "string", "enum": words });
     if let Value::String(description) = schema["description"].take() {
@@ -114,7 +114,7 @@ fn has_same(new: &str, old: &str, field: &str) -> String {
     format!("has({new}.{field}) == has({old}.{field})")
 }
 
-/// An amount as Kubernetes takes it: `1` is as good as `\"1\"`.
+/// A Kubernetes quantity: a number or a string.
 /// `minimum` bounds numbers; the pattern bounds texts.
 pub(super) fn quantity(description: &str, minimum: u32) -> Value {
     json!({
@@ -155,7 +155,7 @@ pub(super) fn simplify(schema: &mut Value, depth: usize) {
     }
 }
 
-/// schemars writes Rust's integer types; API servers know these alone.
+/// schemars writes Rust's integer formats; API servers support only these.
 fn drop_unknown_format(object: &mut Map<String, Value>) {
     let known = ["int32", "int64", "float", "double", "date-time", "byte"];
     if object.get("format").and_then(Value::as_str).is_some_and(|format| !known.contains(&format)) {
@@ -163,7 +163,7 @@ fn drop_unknown_format(object: &mut Map<String, Value>) {
     }
 }
 
-/// `anyOf: [X, null]` says no more than that X may be absent.
+/// `anyOf: [X, null]` only means that X is optional.
 fn collapse_nullable(object: &mut Map<String, Value>) {
     let Some(Value::Array(branches)) = object.remove("anyOf") else { return };
     let null = |branch: &Value| {
@@ -186,7 +186,7 @@ pub(super) mod tests {
         serde_json::to_value(crd()).unwrap()["spec"]["versions"][0]["schema"]["openAPIV3Schema"].take()
     }
 
-    /// A structural schema says a type (or preserves, or is int-or-string) everywhere.
+    /// A structural schema has a type (or preserves unknown fields, or is int-or-string) at every level.
     pub(in crate::crd) fn assert_structural(schema: &Value, path: &str) {
         let ok = schema["type"].is_string()
             || schema["x-kubernetes-int-or-string"] == true

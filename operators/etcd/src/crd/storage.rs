@@ -1,4 +1,4 @@
-//! Where members keep their data, and what becomes of it.
+//! Storage of members, and its retention.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -105,7 +105,7 @@ pub struct Encryption {
     pub key: Option<String>,
 }
 
-/// Bounds of the stores that a type cannot say.
+/// Bounds of the stores that a type cannot express.
 pub(super) fn bound(spec: &mut Value) {
     let properties = &mut spec["properties"];
     for store in ["s3", "abs", "gcs", "oss", "local"] {

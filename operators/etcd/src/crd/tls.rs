@@ -1,4 +1,4 @@
-//! Where certificates come from.
+//! Sources of certificates.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

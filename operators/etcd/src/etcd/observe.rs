@@ -67,7 +67,7 @@ impl Etcd {
             answers.endpoints.extend(answer);
         }
         if self.access.has_user() {
-            // If another member accepts the password, the rejection has another cause.
+            // With a user, only members that reject the password count as silent; others are silent for other reasons.
             let Answers { silent, refused, .. } = &mut answers;
             silent.retain(|pod| refused.contains(pod));
         }

@@ -218,7 +218,7 @@ pub(super) fn known(
         let holds = |sum: u32, wrong: bool| {
             group.iter().filter(move |(name, other)| *other == sum && before.contains(*name) == wrong)
         };
-        // A member known to be wrong has no say in the majority.
+        // A member known to be wrong does not count for the majority.
         let majority = |(_, sum): &&(&str, u32)| holds(*sum, false).count() >= quorum(voters.len());
         let wrong: Vec<&str> = match group.iter().find(majority) {
             Some((_, right)) => group.iter().filter(|(_, sum)| sum != right).map(|(name, _)| *name).collect(),

@@ -5,9 +5,9 @@ use jiff::SignedDuration;
 use super::{Action, Decision, Progress, Removal, Step, crash_loops};
 use crate::observed::{Member, PodView, Start, quorum};
 
-/// A member whose pod is not ready for this long does not return.
+/// A member counts as lost when its pod, once ready, has not been ready for this long.
 const UNREACHABLE_GRACE: SignedDuration = SignedDuration::from_secs(300);
-/// A pod still terminating after this is on a lost node.
+/// A pod still terminating this long after its deadline is considered to be on a lost node.
 const TERMINATION_GRACE: SignedDuration = SignedDuration::from_secs(60);
 
 impl Step<'_> {
@@ -161,7 +161,8 @@ impl Step<'_> {
         pod.deleting && pod.ends_by.is_some_and(|by| self.seen.now.duration_since(by) > TERMINATION_GRACE)
     }
 
-    /// A member added by a user blocks all further changes of the membership.
+    /// A member that this operator did not add is never removed. It blocks scaling, upgrades and maintenance, but
+    /// not the repair of lost and corrupt members.
     pub(super) fn foreign(&self) -> Option<Decision> {
         let member = self.members().find(|m| m.pod.is_none())?;
         Some(Decision::blocked(Progress::Stuck, "ForeignMember", of_foreign(member)))

@@ -60,8 +60,8 @@ pub(super) fn without_quorum(goal: &Goal, memory: &Memory, seen: &Observed) -> D
     Decision { again: Some(16 * SOON), ..Decision::blocked(Progress::DataLost, "DataLost", text) }
 }
 
-/// Members answer but require a login, no user is configured, and no other member reports a leader. Whether a
-/// leader exists is unknown, so no action follows.
+/// Members require a login, no user is configured or its password is rejected, and no other member reports a
+/// leader. Whether a leader exists is unknown, so no action follows.
 pub(super) fn silent(seen: &Observed) -> Option<Decision> {
     if seen.silent.is_empty() || assess(seen).is_some() {
         return None;
@@ -145,8 +145,8 @@ fn bring_back(goal: &Goal, memory: &Memory, seen: &Observed, voters: &[String]) 
     None
 }
 
-/// A member that requires authentication runs. It only gets the last common version, and only while no other
-/// member is changing.
+/// Whether a running member that requires authentication may get another version: only the last common one, and
+/// only while every voter answers.
 fn goes_back(goal: &Goal, memory: &Memory, seen: &Observed, voters: &[String]) -> bool {
     let there = |name: &String| seen.endpoints.contains_key(name) || seen.silent.contains(name);
     goal.version == memory.version && voters.iter().all(there)

@@ -1,4 +1,5 @@
 //! The next action: a pure function of spec, memory and observation, with at most one action as its result.
+//!
 //! In any state, the result never risks acknowledged writes: membership changes only with a quorum proved in
 //! this observation, one at a time, and never so that the healthy voters that remain are fewer than a quorum
 //! of what remains; new members join as learners; a member is started as a new cluster only before the

@@ -1,5 +1,6 @@
 //! Members older than etcd 3.4, as coreos/etcd-operator may have left them: they are reported and otherwise
 //! left unchanged.
+//!
 //! Such an etcd has no learners. Asked to add one it adds a voter, which counts before it runs: with a single
 //! member that costs the quorum. And it does not start with the arguments of this operator.
 

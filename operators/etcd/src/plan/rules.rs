@@ -1,5 +1,6 @@
-//! The safety rules, each as a function of goal, memory, observation and the chosen action. They do not share
-//! helpers with the plan: two independent implementations seldom have the same defect.
+//! The safety rules, each as a function of goal, memory, observation and the chosen action. Except
+//! for `prove` in `versions`, and `quorum`, they share no helpers with the plan: two independent implementations
+//! seldom have the same defect.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -328,7 +329,7 @@ fn removal_of_leader(input: &RuleInput<'_>, action: &Action) -> bool {
 
 fn removal_after_a_comparison(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::RemoveMember { id, why, .. } = action else { return true };
-    // Where members are known to differ, the rules of 11 apply.
+    // Where members are known to differ, the rules of corruption apply (`corruption_by_majority` and the next ones).
     input.seen.compared_now
         || matches!(why, Removal::Corrupt(_))
         || input.memory.corruption.is_some()

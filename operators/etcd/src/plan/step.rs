@@ -126,7 +126,7 @@ impl<'a> Step<'a> {
         self.compared_first(self.remove(progress, member, Removal::Renewed(why.to_owned()), text, &[]))
     }
 
-    /// Blocker of a short interruption of a member. Clusters of one or two members are unavailable meanwhile.
+    /// The condition that a restart of a member waits for. Clusters of one or two members are unavailable during it.
     pub(crate) fn keeps_from_restart(&self, member: &Member) -> Option<&'static str> {
         if !self.health.learners.is_empty() || self.memory.pending.is_some() {
             return Some("the pending member has joined");

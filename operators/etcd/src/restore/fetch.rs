@@ -1,5 +1,6 @@
 //! Commands of the operator's image in the first member's pod: fetch the snapshot and move the restored data
 //! into place.
+//!
 //! A restarted node runs these containers again although etcd has data by then. So the data of etcd is only
 //! written where none exists, and the snapshot stays next to it.
 

@@ -1,9 +1,10 @@
 //! `EtcdRestore`: replaces the data of an EtcdCluster by a snapshot, or by the data on the claim of a
-//! surviving member; the object, its name and its Services stay.
-//! [`plan`] decides, one step at a time; [`observe`] reads, [`apply`] writes, [`controller`] runs them in
-//! turn. Only the operator reads the snapshot from its store: [`serve`](mod@serve) passes it to the first
-//! member's pod, where [`fetch`] runs in the operator's image, because stores may be reachable, or mounted,
-//! for the operator only.
+//! surviving member; the object, its name and its Services stay. [`plan`] decides, one step at a time;
+//! [`observe`] reads, [`apply`] writes, [`controller`] runs them in turn.
+//!
+//! Only the operator reads the snapshot from its store: [`serve`](mod@serve) passes it to the first member's
+//! pod, where [`fetch`] runs in the operator's image, because stores may be reachable, or mounted, for the
+//! operator only.
 
 mod apply;
 mod claim;

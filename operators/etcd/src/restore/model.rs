@@ -1,4 +1,5 @@
 //! Simulation of a whole restore, with an operator that dies between any two calls.
+//!
 //! The world is what outlives the operator: the two objects, pods, claims, the store. A step makes the calls
 //! of `apply` and `controller` in their order; each call may be the last one of this operator.
 

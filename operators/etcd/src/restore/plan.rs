@@ -1,8 +1,9 @@
-//! The next step of a restore: a pure function of status and observation. Every step is idempotent, and state
-//! is recorded before anything relies on it; so a restore can be interrupted anywhere.
-//! The cluster stays unchanged until the whole snapshot is read and verified, matches the cluster, and the
-//! current data is backed up, if possible. From then on this plan owns the members (by the annotation on the
-//! EtcdCluster), until the first member of the new etcd cluster serves.
+//! The next step of a restore: a pure function of status and observation.
+//!
+//! Every step is idempotent, and state is recorded before anything relies on it; so a restore can be
+//! interrupted anywhere. The cluster stays unchanged until the whole snapshot is read and verified, matches
+//! the cluster, and the current data is backed up, if possible. From then on this plan owns the members (by
+//! the annotation on the EtcdCluster), until the first member of the new etcd cluster serves.
 
 use super::claim::{self, ClaimSeen};
 use crate::crd::restore::EtcdRestoreStatus;

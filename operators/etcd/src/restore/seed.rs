@@ -1,8 +1,8 @@
-//! The pod of the first member: that of any member, with three containers before etcd. None of them has a
-//! shell.
-//! From a claim it takes two consecutive pods of the same name and volume. In the first, which is not a
-//! member, etcd runs on a copy of the claim's data. The second restores the database of the copy like a
-//! snapshot: the cluster gets a new id.
+//! The pod of the first member: that of any member, with three containers before etcd.
+//!
+//! None of them has a shell. From a claim it takes two consecutive pods of the same name and volume. In the
+//! first, which is not a member, etcd runs on a copy of the claim's data. The second restores the database of
+//! the copy like a snapshot: the cluster gets a new id.
 
 use k8s_openapi::api::core::v1::{
     Container, EnvVar, EnvVarSource, PersistentVolumeClaimVolumeSource, Pod, PodSecurityContext, PodSpec,

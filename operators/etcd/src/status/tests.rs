@@ -153,7 +153,7 @@ fn without_a_quorum_it_is_not_available_and_the_member_list_is_kept() {
 }
 
 #[test]
-fn a_difference_of_members_is_kept_across_other_reports() {
+fn recorded_corruption_survives_other_status_reports() {
     let object = |paused: bool| cluster(serde_json::json!({ "size": 3, "paused": paused }));
     let (valid, paused) = (validate(&object(false)).unwrap(), validate(&object(true)).unwrap());
     let corruption = |members: &[&str]| CorruptionStatus {

@@ -62,7 +62,7 @@ impl S3 {
     }
 }
 
-pub(crate) fn ignore_begin() -> Began<'static> {
+pub(crate) fn no_begin_hook() -> Began<'static> {
     &|_, _| Box::pin(async { Ok(()) })
 }
 
@@ -110,7 +110,7 @@ fn pieces(bytes: &[u8]) -> impl futures::Stream<Item = Result<Bytes, String>> + 
 }
 
 async fn put(store: &Store, key: &str, uid: &str, bytes: &[u8]) -> Result<Whole, Failure> {
-    store_snapshot(store, key, &labels(uid), pieces(bytes), &UploadNotes::default(), ignore_begin()).await
+    store_snapshot(store, key, &labels(uid), pieces(bytes), &UploadNotes::default(), no_begin_hook()).await
 }
 
 async fn read(store: &Store, key: &str) -> Vec<u8> {
@@ -187,7 +187,7 @@ async fn what_is_cut_or_changed_on_its_way_never_appears_in_the_store() {
             let cut =
                 pieces(&good[..size / 2]).chain(futures::stream::iter([Err("connection reset".to_owned())]));
             let failure =
-                store_snapshot(&store, "etcd", &labels("u"), cut, &UploadNotes::default(), ignore_begin())
+                store_snapshot(&store, "etcd", &labels("u"), cut, &UploadNotes::default(), no_begin_hook())
                     .await;
             assert_eq!(failure, Err(Failure::Source("connection reset".into())));
         }
@@ -244,15 +244,15 @@ async fn a_store_or_a_source_that_stands_still_is_given_up_and_its_upload_taken_
     let notes = UploadNotes { stall: Duration::from_millis(300), ..UploadNotes::default() };
     let bytes = fake_snapshot(20 << 20, 1);
     s3.fail(Some(Fault::Stalled));
-    let failure = store_snapshot(&store, "etcd", &labels("u"), pieces(&bytes), &notes, ignore_begin()).await;
+    let failure = store_snapshot(&store, "etcd", &labels("u"), pieces(&bytes), &notes, no_begin_hook()).await;
     assert!(matches!(failure, Err(Failure::Stalled { what: "the store", .. })), "{failure:?}");
     s3.fail(None);
     let silent = pieces(&bytes[..10 << 20]).chain(futures::stream::pending());
-    let failure = store_snapshot(&store, "etcd", &labels("u"), silent, &notes, ignore_begin()).await;
+    let failure = store_snapshot(&store, "etcd", &labels("u"), silent, &notes, no_begin_hook()).await;
     assert!(matches!(failure, Err(Failure::Stalled { what: "the snapshot", .. })), "{failure:?}");
     let timeout = UploadNotes { timeout: Some(Duration::from_millis(200)), ..UploadNotes::default() };
     let silent = pieces(&bytes[..10 << 20]).chain(futures::stream::pending());
-    let failure = store_snapshot(&store, "etcd", &labels("u"), silent, &timeout, ignore_begin()).await;
+    let failure = store_snapshot(&store, "etcd", &labels("u"), silent, &timeout, no_begin_hook()).await;
     assert_eq!(failure, Err(Failure::Timeout(Duration::from_millis(200))));
     assert!(s3.unfinished().is_empty(), "{:?}", s3.unfinished());
 }

@@ -47,7 +47,7 @@ impl Access {
         Self::default()
     }
 
-    /// Whether a login is required: authentication is on.
+    /// Whether a user is configured; authentication may not be enabled in etcd yet.
     #[must_use]
     pub fn has_user(&self) -> bool {
         self.inner.user.is_some()

@@ -114,7 +114,7 @@ impl Keeper {
         };
         let (secrets, restart_before) = match (found, &last) {
             (Ok(found), _) => found,
-            // While Kubernetes is unreachable, the last result is used.
+            // When a request to Kubernetes fails or is rejected, the last result is used.
             (Err(error @ Insecure::Kubernetes { .. }), Some(last)) => {
                 tracing::warn!(cluster = cluster.name, namespace = cluster.namespace, %error, "using the \
                  last read version of the Secrets");

@@ -1,5 +1,6 @@
 //! TLS between members and towards clients: with certificates of the user ([`check`](mod@check)) or of the
 //! operator ([`auto`]).
+//!
 //! Both result in three Secrets with the keys of coreos/etcd-operator, so everything else is shared: members
 //! mount them ([`pod`]), the operator connects with one of them ([`Access`]). etcd rereads certificates and
 //! keys for every connection, so a changed Secret needs no restart; trusted authorities are only read at its

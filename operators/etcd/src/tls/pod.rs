@@ -33,8 +33,8 @@ pub(crate) fn flags(goal: &Goal, version: &str) -> Vec<String> {
             format!("--{prefix}key-file={mount}/{key}"),
         ]);
     }
-    // An authority of the operator signs only for the members of this cluster. Otherwise etcd's reverse
-    // lookup would reject a new member until its name has spread through DNS.
+    // Skipping the name check of peers is safe: this authority signs only for the members of this cluster. etcd's
+    // reverse lookup would reject a new member until its name has spread through DNS.
     if goal.peer.is_some() && goal.auto.is_some() {
         let plain = Version::parse(version).is_ok_and(|v| (v.major, v.minor) >= (3, 6));
         let flag = if plain {

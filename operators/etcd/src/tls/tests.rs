@@ -194,7 +194,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
     /// Any content of the Secrets gives a result, never a panic.
     #[test]
-    fn no_secret_makes_it_fail(
+    fn corrupted_secrets_do_not_panic(
         which in 0usize..3, key in 0usize..3, cut in 0usize..2000, bytes in proptest::collection::vec(any::<u8>(), 0..64),
     ) {
         let mut secrets = made(&names(), now());

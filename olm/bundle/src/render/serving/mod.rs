@@ -1,5 +1,6 @@
 //! Endpoints of an operator that the API server calls: admission webhooks, conversion webhooks and aggregated
 //! APIs.
+//!
 //! Each serving Deployment gets a Service and a Secret with a certificate, mounted where operators expect it.
 //! Names and paths are OLM v0's. Certificates are not part of a rendering: manifests have no CA bundle, and
 //! [`Endpoint::trust`] has the fields to set when they are applied. So the rendering does not change when

@@ -242,7 +242,7 @@ async fn the_api_service_of_a_group_is_deleted_with_its_last_crd() {
 
 /// Clients distinguish the two: the one is a `Status`, the other a line of text.
 #[tokio::test]
-async fn an_unserved_custom_resource_is_a_status_error() {
+async fn unserved_custom_paths_get_the_plain_404_page() {
     let (server, _client) = server();
     post(&server, CRDS, cron_tab_crd()).await;
     for path in [

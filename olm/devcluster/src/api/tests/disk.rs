@@ -49,7 +49,7 @@ async fn the_kubernetes_service_follows_the_port() {
 }
 
 #[tokio::test]
-async fn a_second_process_gets_an_error() {
+async fn a_second_open_of_the_directory_fails() {
     let directory = tempfile::tempdir().expect("a directory");
     let first = open(directory.path()).expect("opened");
     let error = open(directory.path()).err().expect("refused").to_string();

@@ -40,7 +40,7 @@ fn faults_are_named_as_in_kubernetes() {
 }
 
 #[test]
-fn a_deciding_side_overrides_a_fault_of_the_other() {
+fn a_decisive_operand_absorbs_an_error_of_the_other() {
     all_true(&[
         "true || 1 / 0 == 1",
         "1 / 0 == 1 || true",
@@ -146,7 +146,7 @@ fn work_has_a_limit() {
 }
 
 #[test]
-fn doubling_values_stay_within_the_budget() {
+fn doubling_values_exceed_the_cost_limit() {
     // given lists that contain the same list twice, which contains the same list twice, ...
     let list = format!("[[1]]{}", ".map(x, [x, x])".repeat(30));
     let lists = format!("{list} == {list}");

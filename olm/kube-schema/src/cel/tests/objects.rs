@@ -208,7 +208,7 @@ fn transition_rules_compare_with_the_old_value() {
 }
 
 #[test]
-fn items_without_identity_have_no_old_value() {
+fn old_self_is_refused_on_items_without_identity() {
     let schema = json!({ "type": "object", "properties": { "l": {
         "type": "array", "items": { "type": "integer", "x-kubernetes-validations": [{ "rule": "self == oldSelf" }] },
     } } });

@@ -17,7 +17,7 @@ const SHORTEST: Duration = Duration::from_secs(1);
 const FIRST_WAIT: Duration = Duration::from_secs(5);
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
-/// The poll interval of a source; `None` is only when the spec changes. With what is wrong with the interval.
+/// The poll interval of a source (`None`: read only when the spec changes), and the problem of an invalid one.
 pub(super) fn interval(spec: &CatalogSourceSpec, wanted: &Wanted) -> (Option<Duration>, Option<Problem>) {
     let poll = spec.update_strategy.as_ref().and_then(|s| s.registry_poll.as_ref());
     let text = poll.map(|poll| poll.interval.as_deref().map(str::trim).unwrap_or_default());

@@ -314,8 +314,8 @@ async fn needs(
     Ok(Needs { kube_version, crds, accounts, api_services, native })
 }
 
-/// Whether a plan in progress is still making the requirements of a version without a status. A plan that is
-/// held back for longer than a moment does not count.
+/// Whether a plan in progress is still making the requirements of a version without a status. A plan that
+/// takes longer does not count: the version has a status by then.
 fn is_coming(csv: &ClusterServiceVersion, stores: &Stores) -> bool {
     let made_by = |plan: &InstallPlan| {
         let phase = plan.status.as_ref().map(|status| status.phase).unwrap_or_default();

@@ -39,7 +39,7 @@ pub(super) fn leaves(subscription: &Subscription) -> Option<Held> {
     Some(Held { reason: "SubscriptionDeleted".into(), message })
 }
 
-/// Whether the plan may be applied now. `begun`: it has changed something already.
+/// Whether the plan may be applied now. `begun`: it has already changed the cluster.
 pub(super) fn may_go_on(
     begun: bool,
     change: &Change,

@@ -18,7 +18,7 @@ use olm_engine::{
 use super::decide::{self, Catalog, HoldReason, Next, Observed};
 use crate::controllers::health::{self, Health};
 
-/// `current` is the pending or current plan, else the last applied one.
+/// `current` is the plan that waits for approval or is being applied, otherwise the last applied one.
 pub(super) fn status(
     observed: &Observed<'_>,
     next: &Next,

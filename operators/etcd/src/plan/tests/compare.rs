@@ -192,7 +192,7 @@ fn before_a_member_is_removed_a_comparison_is_made_in_the_same_observation() {
 }
 
 #[test]
-fn the_remaining_members_are_compared_after_the_removal_of_the_differing_one() {
+fn the_rest_is_compared_once_the_differing_member_is_removed() {
     let ill = after(&begin(0.0), 0, &[1, 1, 1, 2]);
     assert_eq!(due(&ill, true, 1, &[1, 1, 1, 2]), Some(2));
     assert_eq!(due(&ill, true, 1, &[1, 1, 1]), Some(1));
@@ -231,8 +231,7 @@ fn what_came_of_comparisons_of_another_etcd_cluster_is_dropped() {
     assert_eq!(dropped, Compared::of(None, &restored, start(), 0.5));
 }
 
-// ---- meaning of hashes
-// ---------------------------------------------------------------------------------------
+// ---- meaning of hashes ----
 
 /// The recorded difference after these hashes, given these wrong members; and whether the correct data is
 /// unknown.

@@ -42,7 +42,7 @@ fn a_corrupt_leader_hands_over_and_is_removed_in_the_next_step() {
 }
 
 #[test]
-fn without_a_majority_corruption_is_reported_while_it_lasts_and_nothing_is_done() {
+fn corruption_without_a_majority_is_reported_and_nothing_is_changed() {
     for restarts in [false, true] {
         let mut world = running(2);
         let name = world.nth_pod(0).unwrap();
@@ -62,14 +62,14 @@ fn without_a_majority_corruption_is_reported_while_it_lasts_and_nothing_is_done(
             assert_eq!(decision.message, first.message);
         }
         assert!(world.log.is_empty(), "{:?}", world.log);
-        // A user decides who is right.
+        // A user decides which data is correct.
         world.dismiss_corrupt();
         assert!(world.converge(1000), "{:?}", world.log);
     }
 }
 
 #[test]
-fn from_the_first_observation_of_corruption_only_repairs_are_done() {
+fn known_corruption_is_repaired_before_any_other_change() {
     for size in 3..=7 {
         for bad in 1..=size - quorum(size) {
             for (wanted, leads) in [(7, true), (7, false), (1, true), (1, false)] {
@@ -140,7 +140,7 @@ fn a_member_absent_from_a_comparison_is_compared_when_it_is_back() {
 }
 
 #[test]
-fn a_lost_member_that_the_majority_can_spare_is_removed_before_the_corrupt_one() {
+fn a_spare_lost_member_is_removed_before_the_corrupt_one() {
     let mut world = running(5);
     let leader = name_of_leader(&world);
     world.spoil(&leader);
@@ -241,7 +241,7 @@ fn an_absent_member_is_compared_as_soon_as_it_is_back() {
 }
 
 #[test]
-fn a_new_operator_knows_the_wrong_member_without_a_comparison() {
+fn a_restarted_operator_restores_the_corrupt_member_from_the_status() {
     let mut world = running(3);
     let names = followers(&world);
     world.spoil(&names[0]);
@@ -280,7 +280,7 @@ fn while_members_apply_a_change_nothing_is_repaired_and_all_is_reported() {
 }
 
 #[test]
-fn a_single_voter_has_no_difference() {
+fn a_single_voter_is_never_corrupt() {
     let mut world = running(2);
     let name = followers(&world).remove(0);
     world.spoil(&name);
@@ -568,8 +568,7 @@ fn of_three_one_lost_and_one_wrong_a_person_takes_the_lost_one_out_and_the_opera
     }
 }
 
-// ---- the alarm
-// -----------------------------------------------------------------------------------------------
+// ---- the alarm ----
 
 /// An observation with an alarm CORRUPT of a member.
 fn alarmed(world: &mut World, id: u64) -> Observed {
@@ -620,7 +619,7 @@ fn an_alarm_that_needs_a_decision_is_left_and_the_commands_are_reported() {
 }
 
 #[test]
-fn remains_of_removed_members_are_deleted_while_the_right_data_is_unknown() {
+fn resources_of_removed_members_are_deleted_despite_unresolved_corruption() {
     let mut world = World::new(3).with_volumes(true);
     assert!(world.converge(300));
     let gone = followers(&world).remove(0);

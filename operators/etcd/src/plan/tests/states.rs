@@ -445,8 +445,7 @@ fn the_states_lead_to_all_kinds_of_actions() {
     }
 }
 
-// ---- states that once led to a forbidden action, and similar ones
-// ---------------------------------------------
+// ---- states that once led to a forbidden action, and similar ones ----
 
 /// A voter that is down, its pod restarted and not yet given up.
 const DOWN: One = One { answers: None, pod: Some(Pod { ready: false, ..POD }), ..WELL };
@@ -496,7 +495,7 @@ fn of_two_that_are_wrong_the_one_that_does_not_answer_goes_before_one_that_is_be
 }
 
 #[test]
-fn a_follower_gets_no_new_version_before_the_previous_member_runs_its_version() {
+fn a_member_is_not_upgraded_before_the_previous_one_runs_its_version() {
     // Back from 3.5 to 3.4: the second has the new version set and still runs 3.5, the third catches up.
     let assigned = One { answers: Some(Answer { version: 1, ..ANSWER }), ..WELL };
     let newer = Some(Pod { version: 1, ..POD });

@@ -74,7 +74,7 @@ fn authentication_reported_by_members_counts_too() {
 }
 
 #[test]
-fn it_stops_at_the_first_member_that_does_not_start_and_rolls_back_on_request() {
+fn an_upgrade_stops_at_the_first_failing_member_and_can_be_reverted() {
     let mut world = running(3);
     world.goal.version = BROKEN.into();
     world.log.clear();

@@ -1,4 +1,5 @@
 //! An S3 server for tests, in this process: a real one over a directory, behind an injector of faults.
+//!
 //! The scenarios of `tests/etcd` include this file.
 
 use std::io;

@@ -32,7 +32,7 @@ use super::Part;
 use crate::crd::AutoTls;
 
 const DAYS: i64 = 365;
-/// The last maximum that browsers accepted.
+/// Maximum days of a certificate: the limit of browsers until 2020. Longer validity defeats the renewal.
 const MOST_DAYS: i64 = 825;
 /// Validity of an authority as a multiple of a certificate's, and its maximum.
 const AUTHORITY_TIMES: i64 = 10;

@@ -279,7 +279,7 @@ fn an_authority_that_members_do_not_trust_never_signs() {
 }
 
 #[test]
-fn a_changed_list_of_names_makes_new_certificates_for_its_holders() {
+fn changed_names_reissue_the_peer_certificate() {
     let world = World::new();
     let more = Settings { names: vec!["db.example.org".into()], ..settings() };
     let due = next(&world.held(), &names(), &more, world.started(), world.time());

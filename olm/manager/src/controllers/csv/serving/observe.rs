@@ -161,8 +161,8 @@ fn protected<'a>(mut wanted: impl Iterator<Item = &'a Wanted>) -> Option<String>
     Some(format!("{} exists and belongs to olm or Kubernetes", super::named(&found.manifest)))
 }
 
-/// The owner of an APIService that the version declares, if that is neither itself nor a version that it
-/// replaces. Pure.
+/// The owner of an APIService that the version declares, unless that is the version itself,
+/// the one that it replaces, or one of its namespace in phase Replacing or Deleting. Pure.
 pub(super) fn conflict(
     csv: &ClusterServiceVersion,
     csvs: &[impl Borrow<ClusterServiceVersion>],
