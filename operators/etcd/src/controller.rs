@@ -45,6 +45,8 @@ const BACKOFF: Duration = Duration::from_millis(100);
 const BACKOFF_MAX: Duration = pace::STEADY;
 /// Interval of rereading invalid Secrets of a cluster.
 const INSECURE: Duration = Duration::from_secs(5);
+/// Consecutive failures after which one is reported that can be transient.
+const REPEATED: u32 = 3;
 /// Minimum interval between reports of the same failure.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -231,7 +233,8 @@ impl<'a> Pass<'a> {
         let seen = match self.prepare(&cluster, &valid).await {
             Ok(seen) => seen,
             Err(error) => {
-                if error.is_refusal() {
+                let failures = self.context.keep(&key(&cluster), |state| state.failures);
+                if error.is_refusal() || failures >= REPEATED {
                     let old = cluster.status.clone().unwrap_or_default();
                     let text = recent_failure(&old, self.context.now()).unwrap_or_else(|| error.to_string());
                     let new =

@@ -140,53 +140,98 @@ fn annotated_clusters_belong_to_the_operator_of_the_whole_cluster() {
     );
 }
 
+/// An API server that answers one kind of request with an error, and records the patches of the EtcdCluster.
+fn failing_api(method: http::Method, resource: &'static str, error: serde_json::Value) -> (Client, Patches) {
+    let patches = Patches::default();
+    let recorded = patches.clone();
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let (recorded, error) = (recorded.clone(), error.clone());
+        let fails = request.method() == method && request.uri().path().contains(resource);
+        async move {
+            let (verb, path) = (request.method().clone(), request.uri().path().to_owned());
+            let body = request.into_body().collect_bytes().await.unwrap();
+            let sent = || serde_json::from_slice::<serde_json::Value>(&body).unwrap();
+            let meta = |name: &str| json!({ "name": name, "namespace": "shop" });
+            let (code, answer) = if fails {
+                (u16::try_from(error["code"].as_u64().unwrap()).unwrap(), error)
+            } else if verb == http::Method::POST {
+                (201, sent())
+            } else if verb == http::Method::PATCH && path.contains("/etcdclusters/") {
+                recorded.lock().unwrap().push(sent());
+                (200, json!({ "metadata": meta("orders"), "spec": { "size": 1 } }))
+            } else if verb == http::Method::PATCH {
+                (200, json!({ "metadata": meta("orders") }))
+            } else if path.contains("/leases/") {
+                (
+                    404,
+                    json!({ "kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404, "message": "" }),
+                )
+            } else {
+                // The Service for members has an outdated spec, the one for clients is missing, and the claim
+                // has no owner.
+                let owners =
+                    json!([{ "apiVersion": "v1", "kind": "EtcdCluster", "name": "orders", "uid": "u-1" }]);
+                let mut items = Vec::new();
+                if path.ends_with("/services") {
+                    items.push(json!({ "metadata": meta("orders") }));
+                    items[0]["metadata"]["ownerReferences"] = owners;
+                } else if path.ends_with("/persistentvolumeclaims") {
+                    items.push(json!({ "metadata": meta("orders-a") }));
+                    items[0]["metadata"]["labels"] = json!({ names::LABEL_CLUSTER_UID: "u-1" });
+                }
+                (200, json!({ "kind": "List", "metadata": { "resourceVersion": "1" }, "items": items }))
+            };
+            let body = kube::client::Body::from(answer.to_string().into_bytes());
+            Ok::<_, std::convert::Infallible>(http::Response::builder().status(code).body(body).unwrap())
+        }
+    });
+    (Client::new(service, "shop"), patches)
+}
+
+type Patches = Arc<Mutex<Vec<serde_json::Value>>>;
+
 #[tokio::test]
 async fn an_api_error_before_an_observation_reaches_the_status() {
-    for (code, reason, reported) in [(403, "Forbidden", true), (429, "TooManyRequests", false)] {
-        // given an API server that refuses to list Services
-        let patches = Arc::new(Mutex::new(Vec::new()));
-        let seen = patches.clone();
-        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
-            let seen = seen.clone();
-            async move {
-                let (method, lease) = (request.method().clone(), request.uri().path().contains("/leases"));
-                let body = request.into_body().collect_bytes().await.unwrap();
-                let cluster = || json!({ "metadata": { "name": "orders", "namespace": "shop" }, "spec": { "size": 1 } });
-                let refused = |code: u16, reason: &str| {
-                    json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code,
-                            "message": "services is forbidden" })
-                };
-                let (code, answer) = match (method, lease) {
-                    (http::Method::POST, true) => (201, serde_json::from_slice(&body).unwrap()),
-                    (_, true) => (404, refused(404, "NotFound")),
-                    (http::Method::PATCH, false) => {
-                        seen.lock()
-                            .unwrap()
-                            .push(serde_json::from_slice::<serde_json::Value>(&body).unwrap());
-                        (200, cluster())
-                    }
-                    _ => (code, refused(code, reason)),
-                };
-                let body = kube::client::Body::from(answer.to_string().into_bytes());
-                Ok::<_, std::convert::Infallible>(http::Response::builder().status(code).body(body).unwrap())
-            }
-        });
+    use http::Method;
+    let (forbidden, webhook) = ((403, "Forbidden"), (500, "InternalError"));
+    let create = Some("failed to create Service orders-client: denied");
+    for (method, resource, (code, reason), failures, reported) in [
+        (Method::GET, "/services", forbidden, 0, Some("failed to list the Services: denied")),
+        (Method::PATCH, "/services", forbidden, 0, Some("failed to apply Service orders: denied")),
+        (Method::POST, "/services", forbidden, 0, create),
+        (
+            Method::PATCH,
+            "/persistentvolumeclaims",
+            forbidden,
+            0,
+            Some("failed to patch claim orders-a: denied"),
+        ),
+        // Waiting may help, until the error has repeated.
+        (Method::POST, "/services", webhook, 0, None),
+        (Method::POST, "/services", webhook, REPEATED - 1, None),
+        (Method::POST, "/services", webhook, REPEATED, create),
+        (Method::GET, "/services", (429, "TooManyRequests"), 0, None),
+    ] {
+        let row = format!("{method} {resource} {code} after {failures} failures");
+        // given an API server that refuses this request, and earlier failed reconciliations
+        let error = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason,
+                            "code": code, "message": "denied" });
+        let (client, patches) = failing_api(method, resource, error);
         let mut context = context("me");
-        context.client = Client::new(service, "shop");
+        context.client = client;
         context.elector = Elector::new(context.client.clone(), "shop", "test");
         assert!(context.elector.acquire(&CancellationToken::new()).await);
+        context.keep("shop/orders", |state| state.failures = failures);
         // when a cluster is reconciled
         let cluster = crate::validate::tests::cluster(json!({ "size": 1 }));
         let error = Pass::new(&context).run(cluster).await.unwrap_err();
         // then the status reports it, if waiting alone does not help
-        assert_eq!(error.category(), "Kubernetes");
+        assert_eq!(error.category(), "Kubernetes", "{row}");
         let patches = patches.lock().unwrap().clone();
-        let degraded = patches.iter().flat_map(|patch| patch["status"]["conditions"].as_array().cloned());
-        let degraded: Vec<_> = degraded.flatten().filter(|c| c["type"] == "Degraded").collect();
-        assert_eq!(!degraded.is_empty(), reported, "{patches:?}");
-        if let Some(degraded) = degraded.first() {
-            assert_eq!(degraded["reason"], "ActionFailed");
-            assert_eq!(degraded["message"], "failed to list the Services: services is forbidden");
-        }
+        let conditions =
+            patches.iter().filter_map(|patch| patch["status"]["conditions"].as_array()).flatten();
+        let degraded: Vec<_> = conditions.filter(|c| c["type"] == "Degraded").collect();
+        let found = degraded.first().map(|c| (c["reason"].as_str(), c["message"].as_str()));
+        assert_eq!(found, reported.map(|text| (Some("ActionFailed"), Some(text))), "{row}: {patches:?}");
     }
 }
