@@ -247,6 +247,50 @@ fn claims_that_are_being_deleted_degrade_the_cluster_also_while_it_is_paused() {
 }
 
 #[test]
+fn a_nearly_full_disk_is_reported_by_condition_event_and_metric() {
+    let cluster = validate(&cluster(serde_json::json!({ "size": 1 }))).unwrap();
+    let look = |old: &EtcdClusterStatus, mebibytes: u64| {
+        let claim = crate::observed::ClaimView {
+            name: "orders-a".into(),
+            capacity: Some(1000 << 20),
+            ..Default::default()
+        };
+        let endpoint = crate::observed::Endpoint { db_size: mebibytes << 20, ..Default::default() };
+        let endpoints = [("orders-a".to_owned(), endpoint)].into();
+        let seen = Observed { claims: vec![claim], endpoints, ..nothing_seen() };
+        let new = status(old, &cluster, &seen, &decide(&cluster, old, &seen));
+        let events = crate::events::of_status(old, &new);
+        let events: Vec<_> = events.into_iter().filter(|note| note.reason == "DiskNearlyFull").collect();
+        let metrics = crate::metrics::Metrics::default();
+        metrics.seen("shop/orders", &seen, None);
+        let name = "etcd_operator_cluster_disks_nearly_full{ClusterName=\"shop/orders\"} ";
+        let text = metrics.render();
+        let metric = text.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
+        (new, events, metric.unwrap_or_default())
+    };
+    // The database and two log files of 64 MiB use 79.9 percent.
+    let (before, events, metric) = look(&EtcdClusterStatus::default(), 671);
+    assert_eq!(before.condition("DiskNearlyFull").unwrap().status, "False");
+    assert_eq!((events.len(), metric.as_str()), (0, "0"));
+
+    let (full, events, metric) = look(&before, 672);
+    let condition = full.condition("DiskNearlyFull").unwrap();
+    assert_eq!((condition.status.as_str(), condition.reason.as_str()), ("True", "DiskNearlyFull"));
+    assert!(
+        condition.message.starts_with("orders-a uses at least 800 of 1000 MiB."),
+        "{}",
+        condition.message
+    );
+    let [event] = events.as_slice() else { panic!("{events:?}") };
+    assert!(event.warning && event.text == condition.message, "{event:?}");
+    assert_eq!(metric, "1");
+
+    // Reported once.
+    let (_, events, _) = look(&full, 673);
+    assert!(events.is_empty(), "{events:?}");
+}
+
+#[test]
 fn backups_are_reported() {
     let cluster = validate(&cluster(serde_json::json!({ "size": 1 }))).unwrap();
     let at = |text: &str| Some(text.parse().unwrap());

@@ -9,13 +9,14 @@ use crate::observed::{ClaimView, Member, Observed, PodView};
 fn a_first_member_that_does_not_start_is_reported() {
     let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
     let goal = Goal { size: 3, version: "3.4.23".into(), ..Goal::default() };
-    let decide = |waiting: Option<&str>, age: i64, restarts: i32| {
+    let decide = |waiting: Option<&str>, age: i64, restarts: i32, last_end: Option<End>| {
         let pod = PodView {
             name: "orders-a".into(),
             created: Some(now - SignedDuration::from_secs(age)),
             waiting: waiting.map(Into::into),
             version: goal.version.clone(),
             restarts,
+            last_end,
             ..PodView::default()
         };
         let claim =
@@ -38,7 +39,7 @@ fn a_first_member_that_does_not_start_is_reported() {
         (Some("ErrImagePull: no such image"), 11, 0, true),
         (Some("0/1 nodes are available: 1 node(s) didn't match Pod's node selector"), 11, 0, true),
     ] {
-        let decision = decide(waiting, age, restarts);
+        let decision = decide(waiting, age, restarts, None);
         let expected = blocked.then_some("MemberNotStarting");
         assert_eq!(
             (decision.progress, decision.blocked),
@@ -48,6 +49,34 @@ fn a_first_member_that_does_not_start_is_reported() {
         assert!(decision.message.contains(waiting.unwrap_or_default()), "{}", decision.message);
         assert!(decision.message.contains("StorageClass fast, which does not exist"), "{}", decision.message);
     }
+    for (end, text) in [
+        (None, "orders-a waits: CrashLoopBackOff; its claim"),
+        (
+            Some(End::DiskFull),
+            "; its etcd last exited because its disk is full (no space left on device); its claim",
+        ),
+        (
+            Some(End::OutOfMemory),
+            "; its etcd last exited because it ran out of memory (OOMKilled); its claim",
+        ),
+        (Some(End::NoData), "; its etcd found no data in its data directory; its claim"),
+    ] {
+        let decision = decide(Some("CrashLoopBackOff"), 5, 1, end);
+        assert_eq!(decision.blocked, Some("MemberNotStarting"));
+        assert!(decision.message.contains(text), "{}", decision.message);
+    }
+}
+
+#[test]
+fn a_voter_with_a_full_disk_is_reported_with_the_cause() {
+    let mut world = running(3);
+    let name = world.nth_pod(1).unwrap();
+    let pod = world.pods.get_mut(&name).unwrap();
+    (pod.stopped, pod.view.last_end) = (true, Some(End::DiskFull));
+    (pod.view.ready, pod.view.ready_since) = (false, Some(world.now));
+    let decision = world.step();
+    assert_eq!((decision.action, decision.blocked), (None, Some("MembersUnhealthy")));
+    assert!(decision.message.contains("disk is full (no space left on device)"), "{}", decision.message);
 }
 
 #[test]
