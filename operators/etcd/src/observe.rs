@@ -404,6 +404,7 @@ mod tests {
     #[test]
     fn the_end_of_its_log_contains_why_a_member_ended() {
         let no_data = "C | etcdmain: cannot fetch cluster info from peer urls: could not retrieve cluster information from the given URLs";
+        let no_data_3_5 = r#"{"level":"fatal","ts":"2026-11-26T19:16:01.527330Z","caller":"etcdmain/etcd.go:204","msg":"discovery failed","error":"cannot fetch cluster info from peer urls: could not retrieve cluster information from the given URLs","stacktrace":"go.etcd.io/etcd/server/etcdmain.startEtcdOrProxyV2\n\tgo.etcd.io/etcd/server/etcdmain/etcd.go:204\nruntime.main\n\truntime/proc.go:290"}"#;
         let full = r#"{"level":"fatal","msg":"failed to commit tx","error":"write /var/etcd/data/member/snap/db: no space left on device"}"#;
         let view = |message: &str, state: &str| {
             let pod = serde_json::json!({
@@ -421,8 +422,10 @@ mod tests {
             view(&pod)
         };
         assert_eq!(view(full, "existing").last_end, Some(End::DiskFull));
-        assert_eq!(view(no_data, "existing").last_end, Some(End::NoData));
-        assert!(view(no_data, "existing").has_lost_data());
+        for log in [no_data, no_data_3_5] {
+            assert_eq!(view(log, "existing").last_end, Some(End::NoData));
+            assert!(view(log, "existing").has_lost_data());
+        }
         // The end of a member that may start without data, or any other end, proves nothing about its data.
         assert_eq!(view(no_data, "new").last_end, None);
         assert_eq!(view("panic: something else", "existing").last_end, None);
