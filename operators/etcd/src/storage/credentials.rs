@@ -233,6 +233,18 @@ mod tests {
     }
 
     #[test]
+    fn without_an_endpoint_none_is_set_and_the_bucket_is_a_subdomain_of_aws() {
+        let data = data(&[("credentials", CREDENTIALS)]);
+        for (path_style, virtual_hosted) in [(false, "true"), (true, "false")] {
+            let builder = s3(&data, None, path_style).unwrap();
+            assert_eq!(builder.get_config_value(&Key::Endpoint), None);
+            let value = builder.get_config_value(&Key::VirtualHostedStyleRequest);
+            assert_eq!(value.as_deref(), Some(virtual_hosted));
+            assert_eq!(builder.get_config_value(&Key::Region).as_deref(), Some(REGION));
+        }
+    }
+
+    #[test]
     fn errors_of_a_secret_are_reported_with_its_key() {
         let given = |pairs: &[(&str, &str)]| data(pairs);
         let fault = |pairs: &[(&str, &str)]| s3(&given(pairs), None, false).unwrap_err().to_string();

@@ -244,6 +244,12 @@ mod tests {
         let s3 = |url: &str| endpoint("S3", json!({ "s3": { "path": "b/k", "endpoint": url } }));
         assert_eq!(s3("https://s3.example.org/").as_deref(), Some("https://s3.example.org"));
         assert_eq!(s3(""), None);
+        let without = [
+            endpoint("S3", json!({ "s3": { "path": "b/k", "awsSecret": "s" } })),
+            endpoint("GCS", json!({ "gcs": { "path": "b/k", "gcpSecret": "s" } })),
+            endpoint("ABS", json!({ "abs": { "path": "b/k", "absSecret": "s" } })),
+        ];
+        assert_eq!(without, [None, None, None]);
         let abs = |url: &str| {
             endpoint("ABS", json!({ "abs": { "path": "b/k", "absSecret": "s", "endpoint": url } }))
         };
