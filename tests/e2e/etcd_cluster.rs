@@ -14,6 +14,7 @@ use crate::{
 
 const LIMIT: Duration = Duration::from_secs(120);
 
+/// S01; S03; S06: three members; one is lost; five; three again.
 #[test]
 fn a_lost_member_is_replaced_and_size_changes_one_at_a_time() {
     scenario("a_lost_member_is_replaced_and_size_changes_one_at_a_time", async |cluster| {

@@ -2,16 +2,22 @@
 //! etcdctl.
 //!
 //! They share a namespace and run concurrently, because they mostly wait. [`crate::etcd_obstacles`],
-//! [`crate::etcd_cluster`], [`crate::etcd_upgrade`] and [`crate::etcd_whole`] have the others: deleted
-//! clusters, members that do not start, a full database, manually added members, a lost pod without a volume,
-//! 3 → 5 → 3, upgrades, emptied volumes, evictions, certificates and backups.
+//! [`crate::etcd_cluster`], [`crate::etcd_upgrade`], [`crate::etcd_backups`], [`crate::etcd_secured`] and
+//! [`crate::etcd_whole`] have the others: deleted clusters, members that do not start, a full database, manually
+//! added members, a lost pod without a volume, 3 → 5 → 3, upgrades, emptied volumes, evictions, certificates,
+//! users and backups. A comment of a scenario starts with the ids of those of `tests/etcd` that it plays;
+//! [`PLAYED_ELSEWHERE`] has the others.
 
-use std::cell::Cell;
+#[path = "../etcd/damage.rs"]
+mod damage;
+
+use std::{cell::Cell, collections::BTreeSet, path::Path};
 
 use anyhow::{Context as _, Result, ensure};
 use olm_tests::{etcd, eventually};
 use serde_json::json;
 
+use self::damage::damage;
 use crate::{
     etcd_fixture::{LIMIT, holds_all, order, pods, succeeded, without_volumes},
     etcd_handle::{Handle, WATCHED, under_one_operator},
@@ -26,8 +32,8 @@ fn unavailable(version: &str) -> Result<(String, String)> {
     Ok((format!("{major}.{minor}.99"), format!("{major}.{}.4", minor + 2)))
 }
 
-/// A single member becomes three. All of them are killed, then all pods are deleted: with their volumes they return as the same
-/// members.
+/// S05; S06 with volumes; S12; S12 with volumes: a single member becomes three. All of them are killed, then all
+/// pods are deleted: with their volumes they return as the same members.
 async fn processes_and_pods_return(at: Handle<'_>, version: &str) -> Result<()> {
     at.create(&etcd::manifest(at.ns, at.name, 1, version), 1).await?;
     let writer = at.writer();
@@ -55,7 +61,7 @@ async fn processes_and_pods_return(at: Handle<'_>, version: &str) -> Result<()> 
     at.keeps(writer)
 }
 
-/// The leader is paused, then two of three: members are waited for, not replaced.
+/// S09; S10: the leader is paused, then two of three: members are waited for, not replaced.
 async fn members_that_stand_still_are_given_time(at: Handle<'_>, version: &str) -> Result<()> {
     let ids = at.create(&without_volumes(at.ns, at.name, 3, version), 3).await?;
     let writer = at.writer();
@@ -76,7 +82,7 @@ async fn members_that_stand_still_are_given_time(at: Handle<'_>, version: &str) 
     at.keeps(writer)
 }
 
-/// No change is made to a paused cluster; afterwards all are.
+/// S16: no change is made to a paused cluster; afterwards all are.
 async fn a_paused_cluster_is_left_alone(at: Handle<'_>, version: &str) -> Result<()> {
     let ids = at.create(&without_volumes(at.ns, at.name, 3, version), 3).await?;
     let writer = at.writer();
@@ -104,7 +110,7 @@ async fn a_paused_cluster_is_left_alone(at: Handle<'_>, version: &str) -> Result
     at.keeps(writer)
 }
 
-/// A version without an image stops the upgrade at the first member, and the previous version reverts it. A
+/// S18; S19: a version without an image stops the upgrade at the first member, and the previous version reverts it. A
 /// version that cannot be reached is rejected before that.
 async fn a_failing_upgrade_stops_and_goes_back(at: Handle<'_>, version: &str) -> Result<()> {
     let ids = at.create(&without_volumes(at.ns, at.name, 3, version), 3).await?;
@@ -166,7 +172,7 @@ async fn members_with_deleted_claims_are_replaced(at: Handle<'_>, version: &str)
     Ok(())
 }
 
-/// Two of three pods without volumes are deleted: the quorum and the data of two members are lost, and
+/// S11; S11 restore: two of three pods without volumes are deleted: the quorum and the data of two members are lost, and
 /// nothing is changed before the restore that the message offers.
 async fn lost_data_is_restored_from_the_last_backup(at: Handle<'_>, version: &str) -> Result<()> {
     let ids = at.create(&without_volumes(at.ns, at.name, 3, version), 3).await?;
@@ -197,7 +203,7 @@ async fn lost_data_is_restored_from_the_last_backup(at: Handle<'_>, version: &st
     Ok(())
 }
 
-/// Two of three members are lost with their volumes: the claim of the third restores every acknowledged
+/// S11 claim: two of three members are lost with their volumes: the claim of the third restores every acknowledged
 /// write.
 async fn the_claim_of_a_survivor_restores_all(at: Handle<'_>, version: &str) -> Result<()> {
     let ids = at.create(&etcd::manifest(at.ns, at.name, 3, version), 3).await?;
@@ -237,6 +243,95 @@ async fn the_claim_of_a_survivor_restores_all(at: Handle<'_>, version: &str) -> 
     Ok(())
 }
 
+/// S08: the files of a member are damaged. It ends again and again, and is replaced after its fifth restart.
+async fn a_member_with_damaged_files_is_replaced(at: Handle<'_>, version: &str) -> Result<()> {
+    let ids = at.create(&etcd::manifest(at.ns, at.name, 3, version), 3).await?;
+    let writer = at.writer();
+    let leader = at.leader()?;
+    let (victim, _) = ids.iter().find(|(name, _)| *name != leader).context("a follower")?;
+    let claim = get(at.cluster, &["pvc", victim, "-n", at.ns])?;
+    let volume = get(at.cluster, &["pv", claim["spec"]["volumeName"].as_str().context("a volume")?])?;
+    let folder = volume["spec"]["hostPath"]["path"].as_str().context("a directory")?;
+    // It writes nothing in the meantime.
+    at.fault(&["pause"], &[victim])?;
+    ensure!(damage(Path::new(folder))? > 0, "nothing to damage in {folder}");
+    at.fault(&["kill"], &[victim])?;
+    at.fault(&["undo"], &[victim])?;
+    // The delays between restarts double.
+    eventually("the member to be replaced", 2 * LIMIT, async || {
+        let object = at.object()?;
+        let list = object["status"]["memberList"].as_array().context("members")?;
+        ensure!(list.iter().all(|member| member["name"] != victim.as_str()), "{list:?}");
+        Ok(Some(()))
+    })
+    .await?;
+    let after = at.members(3).await?;
+    ensure!(after.intersection(&ids).count() == 2, "{ids:?} became {after:?}");
+    at.keeps(writer)
+}
+
+/// The pod with the lease of the controller of clusters.
+fn leading_operator(at: &Handle<'_>) -> Result<String> {
+    let lease = get(at.cluster, &["lease", "etcd-operator", "-n", at.ns])?;
+    let holder = lease["spec"]["holderIdentity"].as_str().context("a holder")?;
+    let (pod, _) = holder.rsplit_once('_').with_context(|| format!("holder {holder:?}"))?;
+    Ok(pod.to_owned())
+}
+
+/// S15: of two operators one works. The first is stopped and has work to do: the second takes over, and the first
+/// changes nothing when it continues. A second that ends hands over.
+#[test]
+fn of_two_etcd_operators_one_works() {
+    let ns = "rivals";
+    under_one_operator("of_two_etcd_operators_one_works", ns, async |cluster, version| {
+        let at = Handle { cluster, ns, name: "led" };
+        let ids = at.create(&without_volumes(ns, at.name, 1, version), 1).await?;
+        let writer = at.writer();
+        let first = leading_operator(&at)?;
+        // With other labels, so that neither Deployment adopts the pod of the other. The manager would undo a
+        // change of the installed one's replicas.
+        let installed = get(cluster, &["deployment", "etcd-operator", "-n", ns])?;
+        let labels = json!({ "name": "etcd-operator-second" });
+        let mut template = installed["spec"]["template"].clone();
+        template["metadata"]["labels"] = labels.clone();
+        let deployment = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "second", "namespace": ns },
+            "spec": { "replicas": 1, "selector": { "matchLabels": labels }, "template": template },
+        });
+        cluster.kubectl_in(&["apply", "-f", "-"], Some(&deployment.to_string()))?;
+        cluster.kubectl(&["rollout", "status", "deployment/second", "-n", ns, "--timeout=60s"])?;
+        at.patch(&json!({ "size": 2 }))?;
+        let two = at.members(2).await?;
+        ensure!(leading_operator(&at)? == first, "the second operator took the lease of a running one");
+
+        at.fault(&["pause"], &[&first])?;
+        at.patch(&json!({ "size": 3 }))?;
+        let other_than = async |pod: &String| {
+            eventually(&format!("another operator than {pod} to lead"), LIMIT, async || {
+                Ok(Some(leading_operator(&at)?).filter(|leader| leader != pod))
+            })
+            .await
+        };
+        let second = other_than(&first).await?;
+        at.fault(&["undo"], &[&first])?;
+        let three = at.members(3).await?;
+        ensure!(three.is_superset(&two) && two.is_superset(&ids), "{ids:?}, {two:?}, {three:?}");
+        ensure!(leading_operator(&at)? == second, "the first operator took the lease back");
+        let (third, _) = three.difference(&two).next().context("a third member")?;
+        let events = get(cluster, &["events", "-n", ns, "--field-selector=reason=MemberAdded"])?;
+        let events = events["items"].as_array().context("items")?.iter();
+        let mut added = events.filter(|event| event["message"].as_str().is_some_and(|m| m.contains(third)));
+        let event = added.next().with_context(|| format!("no event of {third}"))?;
+        ensure!(event["reportingInstance"] == second.as_str() && added.next().is_none(), "{event}");
+
+        at.delete("pod", &[&second])?;
+        other_than(&second).await?;
+        at.patch(&json!({ "size": 2 }))?;
+        ensure!(at.members(2).await?.is_subset(&three), "{three:?} became other members");
+        at.keeps(writer)
+    });
+}
+
 /// Members return or are replaced while a majority has its data.
 #[test]
 fn etcd_scenarios_of_members_that_keep_a_quorum() {
@@ -254,7 +349,7 @@ fn etcd_scenarios_of_members_that_keep_a_quorum() {
     });
 }
 
-/// The data of a majority is lost, and restored.
+/// The data of a majority is lost, and restored; the files of a member are damaged.
 #[test]
 fn etcd_scenarios_of_data_that_is_restored() {
     const TEST: &str = "etcd_scenarios_of_data_that_is_restored";
@@ -267,7 +362,57 @@ fn etcd_scenarios_of_data_that_is_restored() {
         tokio::try_join!(
             lost_data_is_restored_from_the_last_backup(at("lost"), version),
             the_claim_of_a_survivor_restores_all(at("survivor"), version),
+            a_member_with_damaged_files_is_replaced(at("damaged"), version),
         )
         .map(drop)
     });
+}
+
+/// Scenarios of `tests/etcd` that no scenario on the dev cluster plays, and why.
+const PLAYED_ELSEWHERE: &[(&str, &str)] = &[
+    ("S02", "the_api_refuses_bad_etcdclusters_by_field in bad_input.rs plays it"),
+    ("S13 level 1, size 3", "random kills need a kubelet without delays between restarts: they double"),
+    ("S13 level 1, size 5", "see S13 level 1, size 3"),
+    ("S13 level 2, size 5", "see S13 level 1, size 3"),
+    ("S14", "needs control of the operator's connections, to end it at a chosen call"),
+    ("S21 three programs", "the bundle installs one program"),
+    ("S23 mute", "needs control of the store's connection"),
+    ("S25 restore", "needs a kubelet that holds the first member back"),
+    ("S26", "needs control of the connections between members: a learner is in sync within a second"),
+    ("S28", "needs control of the operator's connections to the API server"),
+];
+
+/// The ids in the lines of a folder's files, from the `S` at the end of `begin` to `end` or a placeholder.
+fn ids_of_scenarios(folder: &str, begin: &str, end: char) -> BTreeSet<String> {
+    let files = std::fs::read_dir(olm_tests::root().join(folder)).expect("a folder of tests").flatten();
+    let texts = files.filter_map(|file| std::fs::read_to_string(file.path()).ok());
+    let mut ids = BTreeSet::new();
+    for text in texts {
+        for line in text.lines().filter(|line| !line.contains("skipped(")) {
+            let Some((_, rest)) = line.split_once(begin) else { continue };
+            if rest.bytes().take_while(u8::is_ascii_digit).count() == 2 {
+                let list = format!("S{}", rest.split([end, '{']).next().unwrap_or_default());
+                ids.extend(list.split("; ").map(|id| id.trim().to_owned()));
+            }
+        }
+    }
+    ids
+}
+
+#[test]
+fn every_etcd_scenario_is_played_on_the_dev_cluster_or_elsewhere_with_a_reason() {
+    let all = ids_of_scenarios("tests/etcd", "(\"S", '"');
+    for number in 1..=28 {
+        let id = format!("S{number:02}");
+        assert!(all.iter().any(|known| known.starts_with(&id)), "no scenario {id} in {all:?}");
+    }
+    let played = ids_of_scenarios("tests/e2e", "/// S", ':');
+    let elsewhere: BTreeSet<String> = PLAYED_ELSEWHERE.iter().map(|(id, _)| (*id).to_owned()).collect();
+    let both: Vec<_> = played.intersection(&elsewhere).collect();
+    assert!(both.is_empty(), "played here, and in PLAYED_ELSEWHERE: {both:?}");
+    let known: BTreeSet<String> = played.union(&elsewhere).cloned().collect();
+    let missing: Vec<_> = all.difference(&known).collect();
+    assert!(missing.is_empty(), "neither played here nor in PLAYED_ELSEWHERE: {missing:?}");
+    let unknown: Vec<_> = known.difference(&all).collect();
+    assert!(unknown.is_empty(), "no scenarios of tests/etcd: {unknown:?}");
 }

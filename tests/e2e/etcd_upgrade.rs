@@ -1,12 +1,15 @@
 //! Scenarios of etcd on the dev cluster's own node, with real pods and volumes: an upgrade to the next minor version, and
 //! members that lose their data.
 
+use std::cell::Cell;
+
 use anyhow::{Context as _, Result, bail, ensure};
 use olm_tests::{Cluster, etcd, eventually};
 use serde_json::{Value, json};
 
 use crate::{
-    etcd_fixture::{LIMIT, Writer, holds_all, members, pods, three_members},
+    etcd_fixture::{LIMIT, Writer, holds_all, operator_and_client, pods, three_members},
+    etcd_handle::Handle,
     operator::{delete_namespace, get},
     scenario,
 };
@@ -20,7 +23,7 @@ fn version_of(cluster: &Cluster, ns: &str, pod: &str) -> Result<String> {
     Ok(value[0]["Status"]["version"].as_str().unwrap_or_default().to_owned())
 }
 
-/// `spec.version` from 3.4 to 3.5: the image of each pod changes in place, so the node restarts each container once.
+/// S17: `spec.version` from 3.4 to 3.5: the image of each pod changes in place, so the node restarts each container once.
 #[test]
 fn an_etcd_upgrade_restarts_each_member_once_in_its_pod() {
     const TEST: &str = "an_etcd_upgrade_restarts_each_member_once_in_its_pod";
@@ -85,7 +88,8 @@ fn an_etcd_upgrade_restarts_each_member_once_in_its_pod() {
     });
 }
 
-/// A member whose volume was emptied is replaced, and the new one has the data.
+/// S07: the volume of the member that bootstrapped the cluster is emptied, then that of another. Each is replaced
+/// before its fifth restart, and the new members have the data.
 #[test]
 fn a_member_without_its_data_is_replaced_on_the_dev_cluster() {
     const TEST: &str = "a_member_without_its_data_is_replaced_on_the_dev_cluster";
@@ -97,25 +101,30 @@ fn a_member_without_its_data_is_replaced_on_the_dev_cluster() {
             olm_tests::skipped(TEST, "faults are the dev cluster's");
             return Ok(());
         }
-        let ns = "emptied";
-        three_members(&cluster, ns, NAME, &version).await?;
-        // The status can lag behind etcd: an incomplete list would look like a replaced member.
-        let before = members(&cluster, ns, NAME, 3).await?;
-        let (wiped, id) = &before[2];
-        cluster.etcdctl(ns, &before[0].0, &["put", "before", "kept"])?;
-        let writer = Writer::start(&cluster, ns, &format!("{NAME}-client"));
-        cluster.olm_ok(&["dev", "fault", "kill", wiped, "--wipe", "-n", ns])?;
-        eventually("the member to be replaced", LIMIT, async || {
-            let now = members(&cluster, ns, NAME, 3).await?;
-            Ok(now.iter().all(|(_, other)| other != id).then_some(()))
-        })
-        .await?;
-        let after = cluster.wait_members(ns, NAME, 3, LIMIT).await?;
-        let (written, _, failures) = writer.finish();
-        ensure!(written > 3, "{written} keys written: {failures:?}");
-        for member in &after {
-            holds_all(&cluster, ns, member, written)?;
+        let at = Handle { cluster: &cluster, ns: "emptied", name: NAME };
+        operator_and_client(&cluster, at.ns, &version, "").await?;
+        let first = at.create(&etcd::manifest(at.ns, NAME, 1, &version), 1).await?;
+        at.patch(&json!({ "size": 3 }))?;
+        let grown = at.members(3).await?;
+        ensure!(grown.is_superset(&first), "{first:?} became {grown:?}");
+        let writer = Writer::start(&cluster, at.ns, &format!("{NAME}-client"));
+        let other = grown.difference(&first).next();
+        for (wiped, id) in first.iter().chain(other) {
+            at.fault(&["kill", "--wipe"], &[wiped])?;
+            let most = Cell::new(0);
+            eventually(&format!("{wiped} to be replaced"), LIMIT, async || {
+                let restarts = pods(&cluster, at.ns, NAME)?.get(wiped).map_or(0, |(_, restarts)| *restarts);
+                most.set(most.get().max(restarts));
+                let object = at.object()?;
+                let list = object["status"]["memberList"].as_array().context("members")?;
+                ensure!(list.iter().all(|member| member["id"] != id.as_str()), "{list:?}");
+                Ok(Some(()))
+            })
+            .await?;
+            ensure!(most.get() <= 3, "{wiped} was restarted {} times before it was replaced", most.get());
+            at.members(3).await?;
         }
-        delete_namespace(&cluster, ns)
+        at.keeps(writer)?;
+        delete_namespace(&cluster, at.ns)
     });
 }

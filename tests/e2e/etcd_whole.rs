@@ -22,13 +22,13 @@ fn whole(ns: &str, version: &str) -> String {
     )
 }
 
-/// etcdctl in a member, with the member's certificate.
-fn secure(cluster: &Cluster, ns: &str, pod: &str, args: &[&str]) -> Result<String> {
+/// etcdctl in a member, with the member's certificate, for a host that the certificate names.
+pub(crate) fn secure(cluster: &Cluster, ns: &str, pod: &str, host: &str, args: &[&str]) -> Result<String> {
     const FOLDER: &str = "/etc/etcdtls/member/server-tls";
     let flags = ["cacert=%/server-ca.crt", "cert=%/server.crt", "key=%/server.key"]
         .map(|flag| format!("--{}", flag.replace('%', FOLDER)));
     let all: Vec<&str> = flags.iter().map(String::as_str).chain(args.iter().copied()).collect();
-    let out = cluster.try_etcdctl(ns, pod, "https://localhost:2379", &all)?;
+    let out = cluster.try_etcdctl(ns, pod, &format!("https://{host}:2379"), &all)?;
     ensure!(
         out.status.success(),
         "etcdctl {args:?} in {pod}: {}",
@@ -50,7 +50,7 @@ fn uid(cluster: &Cluster, ns: &str, pod: &str) -> Result<Value> {
     Ok(get(cluster, &["pod", pod, "-n", ns])?["metadata"]["uid"].clone())
 }
 
-/// The life of a cluster with all features of 0.11.0, and then the operator's API calls.
+/// S23: the life of a cluster with all features of 0.11.0, and then the operator's API calls.
 #[test]
 fn everything_of_the_etcd_operator_works_with_the_rights_of_its_bundle() {
     const NAME: &str = "everything_of_the_etcd_operator_works_with_the_rights_of_its_bundle";
@@ -75,7 +75,7 @@ fn everything_of_the_etcd_operator_works_with_the_rights_of_its_bundle() {
         cluster.kubectl_in(&["apply", "--validate=strict", "-f", "-"], Some(&whole(ns, &version)))?;
         let first = members(&cluster, ns, "whole", 3).await?;
         let (one, two) = (first[0].0.clone(), first[1].0.clone());
-        secure(&cluster, ns, &one, &["put", "before", "kept"])?;
+        secure(&cluster, ns, &one, "localhost", &["put", "before", "kept"])?;
         let plain = cluster.try_etcdctl(ns, &one, "http://localhost:2379", &["get", "before"])?;
         ensure!(!plain.status.success(), "answered without TLS");
         let claims = get(&cluster, &["pvc", "-n", ns, "-l", "etcd_cluster=whole"])?;
@@ -109,16 +109,16 @@ fn everything_of_the_etcd_operator_works_with_the_rights_of_its_bundle() {
         cluster.kubectl_in(&["apply", "--validate=strict", "-f", "-"], Some(&backup))?;
         let saved = succeeded(&cluster, ns, "etcdbackup", "save").await?;
         ensure!(saved["status"]["etcdVersion"] == version.as_str(), "{}", saved["status"]);
-        secure(&cluster, ns, &one, &["put", "after", "lost"])?;
+        secure(&cluster, ns, &one, "localhost", &["put", "after", "lost"])?;
         let from = "backupStorageType: Local, local: {path: etcd/whole.db}";
         let restore = order("EtcdRestore", ns, "back", &format!("{{etcdCluster: {{name: whole}}, {from}}}"));
         cluster.kubectl_in(&["apply", "--validate=strict", "-f", "-"], Some(&restore))?;
         succeeded(&cluster, ns, "etcdrestore", "back").await?;
         let restored = members(&cluster, ns, "whole", 3).await?;
         for (member, _) in &restored {
-            let kept = secure(&cluster, ns, member, &["get", "before", "--print-value-only"])?;
+            let kept = secure(&cluster, ns, member, "localhost", &["get", "before", "--print-value-only"])?;
             ensure!(kept.trim() == "kept", "{member}: {kept}");
-            let lost = secure(&cluster, ns, member, &["get", "after", "--print-value-only"])?;
+            let lost = secure(&cluster, ns, member, "localhost", &["get", "after", "--print-value-only"])?;
             ensure!(lost.trim().is_empty(), "{member}: {lost}");
         }
         // Into a new cluster, as well.

@@ -7,6 +7,7 @@ use olm_tests::etcd_stage::{Handle, Rpc, audit::Change, condition};
 
 use crate::{
     clients::Clients,
+    damage::damage,
     judge::{Promise, judge},
     made, scenario,
 };
@@ -132,23 +133,6 @@ fn s08_a_member_with_damaged_files_is_replaced() {
         replaced(&cluster, &victim).await?;
         judge(&cluster, clients, Promise::of(3)).await.map(drop)
     });
-}
-
-/// Overwrites the beginning of every log and database below a folder.
-fn damage(folder: &std::path::Path) -> Result<usize> {
-    let mut damaged = 0;
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            damaged += damage(&path)?;
-        } else if path.extension().is_some_and(|e| e == "wal") || path.ends_with("db") {
-            use std::os::unix::fs::FileExt as _;
-            let file = std::fs::File::options().write(true).open(&path)?;
-            file.write_all_at(&[0xa5; 16384], 0)?;
-            damaged += 1;
-        }
-    }
-    Ok(damaged)
 }
 
 /// S09: a paused member, with all its connections open, is reported, and not replaced before its grace

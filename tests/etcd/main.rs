@@ -11,7 +11,9 @@
 
 #![allow(clippy::panic, reason = "a scenario that fails is a test that fails")]
 
+mod certificates;
 mod clients;
+mod damage;
 mod deaths;
 mod history;
 mod judge;

@@ -3,22 +3,12 @@
 //! The operator's requests to such members are encrypted: the audit does not see them. The result is checked
 //! as everywhere.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use etcd_operator::{crd::EtcdCluster, tls::Keeper, validate::validate};
 use futures::future::try_join_all;
 use olm_tests::etcd_stage::{Handle, Stage, condition};
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
-    KeyUsagePurpose, date_time_ymd,
-};
 use rustls::{
     ClientConfig, DigitallySignedStruct, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
@@ -27,6 +17,7 @@ use rustls::{
 use serde_json::{Value, json};
 
 use crate::{
+    certificates::{Authority, GOOD, Leaf},
     clients::Clients,
     judge::{Promise, judge},
     long, scenario, spec,
@@ -47,56 +38,7 @@ pub fn addresses(stage: &Stage) -> Vec<IpAddr> {
     outside.chain([IpAddr::from([127, 0, 0, 1])]).collect()
 }
 
-/// A certificate authority of the test.
-struct Authority {
-    issuer: CertifiedIssuer<'static, KeyPair>,
-}
-
-/// A certificate with its key.
-struct Leaf {
-    certificate: String,
-    der: Vec<u8>,
-    key: String,
-}
-
-impl Authority {
-    fn new(name: &str) -> Result<Self> {
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
-        Ok(Self { issuer: CertifiedIssuer::self_signed(params, KeyPair::generate()?)? })
-    }
-
-    /// A certificate for some names, or for a client without names; valid until the end of a year.
-    fn leaf(&self, names: &[String], year: i32) -> Result<Leaf> {
-        let mut params = CertificateParams::new(names.to_vec())?;
-        params.distinguished_name.push(DnType::CommonName, "etcd");
-        params.extended_key_usages =
-            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        (params.not_before, params.not_after) = (date_time_ymd(2020, 1, 1), date_time_ymd(year, 12, 31));
-        let key = KeyPair::generate()?;
-        let certificate = params.signed_by(&key, &*self.issuer)?;
-        Ok(Leaf { certificate: certificate.pem(), der: certificate.der().to_vec(), key: key.serialize_pem() })
-    }
-
-    /// Writes one of the three Secrets, with the keys of a part.
-    async fn publish(&self, stage: &Stage, secret: &str, part: &str, leaf: &Leaf) -> Result<()> {
-        let data = BTreeMap::from([
-            (format!("{part}.crt"), STANDARD.encode(&leaf.certificate)),
-            (format!("{part}.key"), STANDARD.encode(&leaf.key)),
-            (format!("{part}-ca.crt"), STANDARD.encode(self.issuer.pem())),
-        ]);
-        let metadata = json!({ "name": secret, "namespace": "ns" });
-        stage
-            .apply(&json!({ "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data }))
-            .await
-    }
-}
-
-/// The last year of a valid certificate, and of an expired one.
-const GOOD: i32 = 2100;
+/// The last year of an expired certificate.
 const OVER: i32 = 2021;
 
 /// What members present, and the year and names in it.
@@ -115,13 +57,18 @@ impl Shown {
 
     /// New certificates in all three Secrets; returns that of the servers.
     async fn renew(&self, stage: &Stage) -> Result<Vec<u8>> {
-        self.peers.publish(stage, "peer", "peer", &self.peers.leaf(&self.names, GOOD)?).await?;
+        publish(stage, &self.peers, "peer", "peer", &self.peers.leaf(&self.names, GOOD)?).await?;
         let operator = self.clients.leaf(&[], GOOD)?;
-        self.clients.publish(stage, "operator", "etcd-client", &operator).await?;
+        publish(stage, &self.clients, "operator", "etcd-client", &operator).await?;
         let server = self.clients.leaf(&self.names, GOOD)?;
-        self.clients.publish(stage, "server", "server", &server).await?;
-        Ok(server.der)
+        publish(stage, &self.clients, "server", "server", &server).await?;
+        Ok(server.certificate.der().to_vec())
     }
+}
+
+/// Writes one of the three Secrets, with the keys of a part.
+async fn publish(stage: &Stage, authority: &Authority, secret: &str, part: &str, leaf: &Leaf) -> Result<()> {
+    stage.apply(&authority.secret("ns", secret, part, leaf)).await
 }
 
 /// Accepts any certificate: the connection has it.
@@ -225,9 +172,9 @@ fn s20_certificates_of_the_users_are_renewed_under_clients() {
 
         let before = starts(&cluster);
         let over = given.clients.leaf(&given.names, OVER)?;
-        given.clients.publish(stage, "server", "server", &over).await?;
+        publish(stage, &given.clients, "server", "server", &over).await?;
         let nameless = given.peers.leaf(&["elsewhere.example.com".to_owned()], GOOD)?;
-        given.peers.publish(stage, "peer", "peer", &nameless).await?;
+        publish(stage, &given.peers, "peer", "peer", &nameless).await?;
         let reported = |object: &Value| {
             let reported = condition(object, "TLSReady");
             let text = reported["message"].as_str().unwrap_or_default().to_owned();
