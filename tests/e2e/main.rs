@@ -8,6 +8,7 @@ mod catalog_cli;
 mod catalog_sources;
 mod console;
 mod demo;
+mod documents;
 mod etcd_cluster;
 mod etcd_fixture;
 mod etcd_handle;
