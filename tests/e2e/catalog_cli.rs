@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, ensure};
 use olm_tests::{
     cluster::{olm, run},
-    eventually,
+    documents::{Shell, block},
+    eventually, root,
 };
 
 use crate::{
@@ -152,19 +153,13 @@ fn a_shell_completes_the_packages_of_the_cluster() {
 #[test]
 fn a_bundle_that_is_in_no_catalog_runs_upgrades_and_goes() {
     scenario("a_bundle_that_is_in_no_catalog_runs_upgrades_and_goes", async |cluster| {
-        let ns = "bundle-run";
-        let bundles = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bundles/etcd");
-        let bundle = |version: &str| bundles.join(version).display().to_string();
-        let run =
-            |version: &str| cluster.olm_ok(&["bundle", "run", &bundle(version), "-n", ns, "--timeout", "2m"]);
-        // given a bundle that runs
-        let said = run("0.10.0")?;
-        ensure!(said.contains("etcdoperator.v0.10.0 runs in namespace bundle-run"), "{said}");
-        // when it is run again, then nothing changes
-        let said = run("0.10.0")?;
+        // given the bundles of docs/catalogs.md: one that runs, and a newer one that replaces it
+        let ns = "demo";
+        block("docs/catalogs.md", "olm bundle run")?.check(&mut Shell::on(&cluster)?)?;
+        // when the newer one is run again, then nothing changes
+        let bundle = root().join("bundles/etcd/0.10.1").display().to_string();
+        let said = cluster.olm_ok(&["bundle", "run", &bundle, "-n", ns, "--timeout", "2m"])?;
         ensure!(said.contains("already installed"), "{said}");
-        // when a newer one is run, then it replaces the other
-        run("0.10.1")?;
         let csvs = cluster.kubectl(&["get", "csv", "-n", ns, "-o", "name"])?;
         ensure!(csvs.trim().ends_with("/etcdoperator.v0.10.1"), "{csvs}");
         // when the package is installed elsewhere, then this catalog is not used

@@ -136,10 +136,7 @@ async fn one_click(cluster: &Cluster, page: &mut Page, link: &str, version: &str
     page.click("Install").await?;
     at(page, "/install/").await?;
     shot(page, "3-install").await?;
-    // The command line accepts the command that the page shows: `--help` is read last.
     let command = page.eval("document.querySelector('#copy-command').innerText").await?;
-    let words = command.as_str().context("a command")?.split_whitespace().skip(1).chain(["--help"]);
-    cluster.olm_ok(&words.collect::<Vec<_>>())?;
     // Exactly one click: no field is filled in here.
     page.click("Install").await?;
     at(page, "/installed/").await?;
@@ -183,6 +180,12 @@ async fn one_click(cluster: &Cluster, page: &mut Page, link: &str, version: &str
 
     cluster.kubectl(&["delete", "etcdcluster", "--all", "-n", &ns])?;
     cluster.olm_ok(&["uninstall", "etcd", "-n", &ns, "--instances", "delete", "--yes"])?;
+
+    // The command that the page showed does what the click did.
+    let words = command.as_str().context("a command")?.split_whitespace().skip(1);
+    cluster.olm_ok(&words.collect::<Vec<_>>())?;
+    csv_succeeded(cluster, &ns, "etcdoperator.v0.11.0").await?;
+    cluster.olm_ok(&["uninstall", "etcd", "-n", &ns, "--yes"])?;
     delete_namespace(cluster, &ns)
 }
 

@@ -2,8 +2,14 @@
 
 use std::{process::Command, time::Duration};
 
-use anyhow::{Result, ensure};
-use olm_tests::{Cluster, DevCluster, etcd, eventually, processes::tree};
+use anyhow::{Context as _, Result, bail, ensure};
+use olm_tests::{
+    Cluster, DevCluster,
+    documents::{Shell, block},
+    etcd, eventually,
+    processes::tree,
+    program, skipped,
+};
 use serde_json::Value;
 
 use crate::{block_on, operator::get, turn};
@@ -17,7 +23,7 @@ fn the_demo_runs_and_comes_back() {
         return;
     }
     if etcd::version().is_none() {
-        olm_tests::skipped(NAME, "etcd is not installed");
+        skipped(NAME, "etcd is not installed");
         return;
     }
     let dir = tempfile::tempdir().expect("a temporary directory");
@@ -49,6 +55,8 @@ async fn run(data: &std::path::Path) -> Result<()> {
     let etcds =
         running.iter().filter(|p| p.args.contains("etcd") && p.args.contains("--data-dir=/var/etcd")).count();
     ensure!(etcds == 3, "{etcds} etcds: {running:?}");
+    examples(&cluster, &members[0]).await?;
+    cluster.wait_members("etcd", "example-etcd-cluster", 3, Duration::from_secs(60)).await?;
     cluster.etcdctl("etcd", &members[0], &["put", "survives", "a restart"])?;
     let uid = |object: &Value| object["metadata"]["uid"].clone();
     let before = uid(&get(&cluster, &["etcdcluster", "example-etcd-cluster", "-n", "etcd"])?);
@@ -86,6 +94,43 @@ async fn run(data: &std::path::Path) -> Result<()> {
     ensure!(value.trim() == "a restart", "{value}");
     third.stop()?;
     nothing_is_left(data)
+}
+
+/// What README.md and docs/console.md show on the cluster of `make demo`.
+async fn examples(cluster: &Cluster, member: &str) -> Result<()> {
+    if program("kubectl").is_none() || program("curl").is_none() {
+        skipped(NAME, "its examples: kubectl or curl is not installed");
+        return Ok(());
+    }
+    let (account, role) = ("--serviceaccount=default:default", "--clusterrole=cluster-admin");
+    cluster.kubectl(&["create", "clusterrolebinding", "examples", role, account])?;
+    let mut shell = Shell::on(cluster)?;
+    shell.run("export TOKEN=$(kubectl create token default -n default)")?;
+
+    block("README.md", "olm install etcd -n team-a")?.check(&mut shell)?;
+    block("README.md", "olm install ectd")?.check(&mut shell)?;
+
+    // The page has a member of another cluster.
+    let page = block("README.md", "kubectl delete pod")?;
+    let shown = page.command().rsplit(' ').next().context("a pod")?.to_owned();
+    let page = page.with(&shown, member);
+    let [delete, describe] = &page.steps[..] else { bail!("README.md: {page:?}") };
+    shell.run(&delete.command)?;
+    let event = describe.output.split_once("etcd-operator").context("an event")?.1;
+    let event = event.split(" (").next().unwrap_or_default().trim();
+    eventually("the event that README.md shows", Duration::from_secs(60), async || {
+        Ok(shell.run(&describe.command)?.contains(event).then_some(()))
+    })
+    .await?;
+
+    let console = cluster.console.as_deref().context("a console")?.trim_end_matches('/');
+    let page = block("docs/console.md", "curl")?.with("http://127.0.0.1:8080", console);
+    let [read, pause] = &page.steps[..] else { bail!("docs/console.md: {page:?}") };
+    let installed: Value = serde_json::from_str(&shell.run(&read.command)?)?;
+    ensure!(installed["installed"]["version"] == "0.11.0", "{installed}");
+    let paused: Value = serde_json::from_str(&shell.run(&pause.command)?)?;
+    ensure!(paused["changed"] == true, "{paused}");
+    cluster.olm_ok(&["resume", "etcd", "-n", "etcd"]).map(drop)
 }
 
 fn mounts_with(data: &std::path::Path) -> Result<Vec<String>> {

@@ -9,6 +9,7 @@ mod catalog_sources;
 mod console;
 mod demo;
 mod etcd_backups;
+mod documents;
 mod etcd_cluster;
 mod etcd_fixture;
 mod etcd_handle;

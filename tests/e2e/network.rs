@@ -7,7 +7,11 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use olm_tests::{Cluster, DevCluster, forward::PortForward};
+use olm_tests::{
+    Cluster, DevCluster,
+    documents::{Shell, block},
+    forward::PortForward,
+};
 
 use crate::{block_on, turn};
 
@@ -48,7 +52,9 @@ fn host_server() -> Result<u16> {
     let port = listener.local_addr()?.port();
     std::thread::spawn(move || {
         for mut stream in listener.incoming().map_while(std::io::Result::ok) {
-            let _ = stream.write_all(b"hello from the host\n");
+            // The request is read, so that closing the connection does not reset it.
+            let _ = stream.read(&mut [0; 1024]);
+            let _ = stream.write_all(b"HTTP/1.0 200 OK\r\n\r\nhello from the host\n");
         }
     });
     Ok(port)
@@ -80,10 +86,21 @@ fn host_and_pods_reach_each_other() {
             ensure!(answer.starts_with("HTTP/1.1 200"), "{target}: {answer}");
         }
 
-        // From a pod: the port of the host passed to `olm up`.
-        let script = format!("cat < /dev/tcp/host.olm.internal/{port}");
-        let said = cluster.kubectl(&["exec", "deployment/web", "--", "bash", "-c", &script])?;
-        ensure!(said == "hello from the host\n", "{said}");
+        // The examples of docs/dev-cluster.md; the second one is about a port of the host passed to `olm up`.
+        if olm_tests::program("curl").is_none() {
+            olm_tests::skipped(NAME, "curl is not installed");
+            return Ok(());
+        }
+        let mut shell = Shell::on(&cluster)?;
+        let mut page = block("docs/dev-cluster.md", "kubectl port-forward")?;
+        if TcpListener::bind("[::1]:0").is_err() {
+            page = page.with("Forwarding from [::1]:18080 -> 8080\n", "");
+        }
+        page.check(&mut shell)?;
+        let mut page = block("docs/dev-cluster.md", "olm up --host-port")?.with("9000", &port.to_string());
+        page.steps.remove(0);
+        page.check(&mut shell)?;
+        drop(shell);
         up.stop()?;
         Ok(())
     });

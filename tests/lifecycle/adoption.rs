@@ -150,7 +150,7 @@ async fn stores_owners(world: &World) -> Result<bool> {
 
 /// The whole migration: OLM stopped, our manager started, nothing restarted, and then upgraded.
 #[test]
-fn an_installation_of_olm_is_taken_over_in_place() {
+fn an_operator_of_olm_is_adopted_without_a_restart_and_then_upgraded() {
     let Some(folder) = data() else { return };
     run(async move {
         // given OLM's objects, and its running operator

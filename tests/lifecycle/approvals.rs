@@ -28,7 +28,7 @@ async fn patch(world: &World, who: &str, plan: &str, patch: &Value) -> Result<Va
 }
 
 #[test]
-fn an_approval_carries_the_name_of_its_author() {
+fn the_approver_is_recorded_and_a_client_cannot_claim_or_change_it() {
     scenario(async |world, _manager| {
         // given a plan that waits
         let plan = waiting(&world).await?;

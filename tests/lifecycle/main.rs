@@ -16,6 +16,7 @@ mod catalogs;
 mod certificates;
 mod csvs;
 mod deletions;
+mod dependencies;
 mod doctor;
 mod existing;
 mod faults;

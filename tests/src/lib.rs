@@ -7,6 +7,7 @@
 pub mod browser;
 pub mod cluster;
 pub mod console;
+pub mod documents;
 pub mod etcd;
 pub mod etcd_stage;
 pub mod forward;

@@ -52,8 +52,6 @@ pub(super) struct Orders {
     pub(super) held: bool,
     /// The data is deleted before the next start.
     pub(super) wipe: bool,
-    /// The program that replaces etcd exits at once.
-    pub(super) broken: bool,
 }
 
 /// One start of a member's process.
@@ -394,7 +392,7 @@ impl Kubelet {
             image,
         };
         lock(&self.inner.starts).push(started);
-        if orders.broken || broken {
+        if broken {
             bail!("the scenario broke it: exit code 1");
         }
         pod::start(images, &pod, container, &mounts, run.inside, &self.log(&run.name))

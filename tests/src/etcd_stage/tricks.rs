@@ -60,14 +60,6 @@ impl Kubelet {
         self.kill(name)
     }
 
-    /// `kill -9`, and from now on its program exits as soon as it starts.
-    /// # Errors
-    /// When it does not run.
-    pub fn break_program(&self, name: &str) -> Result<()> {
-        lock(&self.run(name)?.orders).broken = true;
-        self.kill(name)
-    }
-
     /// Pauses it, with all its resources open.
     /// # Errors
     /// When it does not run.

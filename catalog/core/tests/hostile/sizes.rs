@@ -85,7 +85,7 @@ fn a_hundred_thousand_documents() {
 }
 
 #[test]
-fn a_hundred_thousand_broken_documents_have_a_bounded_message() {
+fn the_first_of_a_hundred_thousand_broken_documents_is_reported_with_its_line() {
     // given as many mistakes as lines
     let many = "{\"schema\":\"olm.channel\",\"package\":\"nowhere\",\"name\":\"c\"}\n".repeat(100_000);
     // when they are read

@@ -271,7 +271,7 @@ fn what_a_wildcard_covered_before_is_not_new() {
 }
 
 #[test]
-fn an_unbounded_product_is_truncated_and_reported() {
+fn more_rights_than_the_limit_become_one_rule_of_level_high() {
     let many: Vec<String> = (0..200).map(|n| format!("x{n}")).collect();
     let huge = json!([{ "apiGroups": many, "resources": many, "verbs": many }]);
     let objects = objects(true, huge);

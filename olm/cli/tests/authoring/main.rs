@@ -6,7 +6,6 @@ mod build;
 mod bundles;
 mod completion;
 mod documentation;
-mod examples;
 mod explain;
 mod hostile;
 mod mirror;

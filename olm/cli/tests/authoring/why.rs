@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::{Ran, data, folder, olm, without_digests};
+use crate::{Ran, data, folder, olm};
 
 /// Package `demo` in four versions. 1.0.0 replaces 0.9.0 and 2.0.0 skips demo-early, which both left the
 /// catalog; the skipRange of 2.0.0 has no upper bound.
@@ -146,18 +146,4 @@ fn real_packages_name_each_cause_once() {
         assert_eq!(ran.code, Some(code), "{text}");
         assert!(text.contains(line), "no {line:?} in {}", ran.out);
     }
-}
-
-/// docs/resolution.md contains the output for the real package.
-#[test]
-fn the_debezium_case_is_what_the_page_says() {
-    let Some(path) = data("catalogs/community-full.json.zst") else { return };
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let page = std::fs::read_to_string(root.join("docs/resolution.md")).unwrap();
-    let command =
-        "olm why debezium-operator --channel debezium-2.6.x --installed debezium-operator.v2.7.3-final";
-    let args = command.split(' ').skip(1).chain(["--catalog-dir", path.to_str().unwrap()]);
-    let ran = olm(&args.collect::<Vec<_>>());
-    let block = format!("$ {command} --catalog-dir community-full.json.zst\n{}```\n", ran.out);
-    assert!(without_digests(&page).contains(&without_digests(&block)), "{block}");
 }

@@ -100,7 +100,7 @@ fn what_is_there_already_needs_no_right_to_create() {
 }
 
 #[test]
-fn no_author_grants_rights_they_do_not_hold() {
+fn an_installer_grants_only_permissions_that_it_holds() {
     let patch_nodes = |csv: &mut Value| {
         allow(csv, json!({ "apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"] }));
     };

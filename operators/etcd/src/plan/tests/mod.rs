@@ -3,6 +3,7 @@
 mod adoption;
 mod compare;
 mod corrupt;
+mod corrupt_members;
 mod faults;
 mod hold;
 mod reports;
@@ -137,7 +138,7 @@ fn two_of_three_down_with_data_is_waited_for() {
 }
 
 #[test]
-fn silent_members_are_left_unchanged_until_they_answer() {
+fn members_that_require_authentication_are_not_changed_until_they_answer() {
     // given: a member of a recorded cluster, a first member, one that a restore creates
     let known = running(3);
     let mut first = World::new(1);
@@ -174,7 +175,7 @@ fn silent_members_are_left_unchanged_until_they_answer() {
 }
 
 #[test]
-fn silent_members_do_not_hide_data_loss_nor_block_a_member_from_its_volume() {
+fn required_authentication_hides_no_data_loss_and_blocks_no_restart_from_a_volume() {
     let mut world = running(3);
     world.locked = u8::MAX;
     let name = world.nth_pod(0).unwrap();

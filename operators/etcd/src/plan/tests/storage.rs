@@ -65,7 +65,7 @@ fn a_lost_volume_is_a_lost_member_and_its_claim_goes_after_it() {
 }
 
 #[test]
-fn a_wiped_volume_never_serves_an_empty_keyspace_and_is_replaced() {
+fn a_member_with_a_wiped_volume_is_replaced_and_starts_no_second_cluster() {
     let mut world = running(3);
     // The very first member, which once bootstrapped a new cluster.
     let seed = match &world.log[0] {
