@@ -40,13 +40,13 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
         // A new leader writes the statuses that it did not write as a follower.
         .reconcile_all_on(ctx.fence.begins());
     let jobs = Arc::clone(&ctx.jobs);
-    let looks = async {
+    let work = async {
         tokio::select! {
             () = drive("catalog_source", controller, Arc::clone(&ctx), shutdown.clone(), reconcile) => {}
             () = sources.follow(api.clone()) => {}
         }
     };
-    tokio::join!(looks, forget_deleted(api.clone(), Arc::clone(&ctx), shutdown.clone()));
+    tokio::join!(work, forget_deleted(api.clone(), Arc::clone(&ctx), shutdown.clone()));
     jobs.stop();
 }
 
@@ -97,7 +97,7 @@ async fn reconcile(source: Arc<CatalogSource>, ctx: Arc<Ctx>) -> Result<Action, 
     let image = template.as_ref().and_then(Template::resolved);
     let wanted = Wanted::of(&source.spec, image).and_then(|wanted| wanted.allowed_in(&key.0, &ctx.namespace));
     let access = Access::new(ctx.client.clone(), ctx.registries.clone(), &key.0, &source.spec.secrets);
-    let (mut view, interval_problem) = look(&source, &wanted, &access, &ctx).await;
+    let (mut view, interval_problem) = observe(&source, &wanted, &access, &ctx).await;
     if view.outdated && matches!(wanted, Ok(Wanted::Signed { .. })) {
         // Content that was read before a signature was required may not have one.
         view.catalog = None;
@@ -121,7 +121,7 @@ async fn reconcile(source: Arc<CatalogSource>, ctx: Arc<Ctx>) -> Result<Action, 
     Ok(Action::requeue(view.due.unwrap_or(SAFETY_NET).min(SAFETY_NET)))
 }
 
-async fn look(
+async fn observe(
     source: &CatalogSource,
     wanted: &Result<Wanted, Problem>,
     access: &Access,
@@ -147,7 +147,7 @@ async fn look(
         client: ctx.client.clone(),
         access: access.clone(),
     };
-    (ctx.jobs.look(request).await, problem)
+    (ctx.jobs.observe(request).await, problem)
 }
 
 /// The image for this cluster, when the CatalogSource has a template for it.

@@ -131,21 +131,19 @@ async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Erro
     let catalogs = ctx.catalogs.within(&visibility);
     let bundle = plan.spec.cluster_service_version_names.first().cloned().unwrap_or_default();
     let along = olm_engine::recorded_along(&plan);
-    let carry_on =
-        || olm_engine::change_to(&ctx.resources, &catalogs, &subscription, &snapshot, &bundle, along);
-    let change = if let Err(refusal) = olm_engine::in_sight(&subscription, &visibility) {
+    let resume =
+        || olm_engine::resume_change(&ctx.resources, &catalogs, &subscription, &snapshot, &bundle, along);
+    let change = if let Err(refusal) = olm_engine::check_catalog_visible(&subscription, &visibility) {
         Err(refusal)
     } else if begun {
-        carry_on().await.map(Arc::new)
+        resume().await.map(Arc::new)
     } else if let Some(change) = cached_change(&plan, &subscription, &snapshot, &catalogs, &ctx) {
         Ok(change)
     } else {
         match olm_engine::evaluate(&ctx.resources, &catalogs, &subscription, &snapshot).await {
             Ok(Outcome::Change(change)) => Ok(Arc::from(change)),
             // Its version exists without all of its objects: an earlier plan did not complete.
-            Ok(Outcome::UpToDate(resolved)) if resolved.chosen.name == bundle => {
-                carry_on().await.map(Arc::new)
-            }
+            Ok(Outcome::UpToDate(resolved)) if resolved.chosen.name == bundle => resume().await.map(Arc::new),
             Ok(Outcome::UpToDate(_)) => return changed(&plan, &ctx, "no changes remain").await,
             Err(refusal) => Err(refusal),
         }
@@ -322,7 +320,7 @@ async fn hold_back(plan: &InstallPlan, ctx: &Ctx, held: &gate::Held) -> Result<A
     if ctx.write_status(plan, plan.status.as_ref(), &new).await? {
         ctx.event(plan, true, &held.reason, &message).await;
     }
-    Ok(Action::requeue(gate::LOOK_AGAIN))
+    Ok(Action::requeue(gate::RETRY_INTERVAL))
 }
 
 /// The engine has no plan now: reported, and retried when the catalog changes.
@@ -378,7 +376,7 @@ async fn seen(
             return Ok(Some((snapshot, subscription)));
         }
     }
-    let snapshot = Snapshot::read(&ctx.resources, &namespace).await?;
-    let snapshot = snapshot.held_to(Fact::Known(ctx.stores.policies_in(&namespace)));
+    let policies = async { Fact::Known(ctx.stores.policies_in(&namespace)) };
+    let snapshot = Snapshot::read(&ctx.resources, &namespace, policies).await?;
     Ok(ours(&snapshot).map(|subscription| (snapshot, subscription)))
 }

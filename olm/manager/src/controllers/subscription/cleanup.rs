@@ -66,7 +66,7 @@ pub(super) async fn on_deletion(subscription: &Subscription, ctx: &Ctx) -> Resul
         Ok(Removal::HeldAlong { reason, message }) => (reason, message, HELD),
         Err(error) => held(error, subscription, &ctx.namespace)?,
     };
-    tell(subscription, &reason, &message, ctx).await?;
+    report(subscription, &reason, &message, ctx).await?;
     Ok(Action::requeue(again))
 }
 
@@ -99,7 +99,7 @@ fn held(
 }
 
 /// A condition for programs, an event for `kubectl describe`.
-async fn tell(subscription: &Subscription, reason: &str, message: &str, ctx: &Ctx) -> Result<(), Error> {
+async fn report(subscription: &Subscription, reason: &str, message: &str, ctx: &Ctx) -> Result<(), Error> {
     let mut new = subscription.status.clone().unwrap_or_default();
     let held = Condition::new(CONDITION_DELETION_HELD, true, reason, truncate(message, TEXT));
     if condition::set(&mut new.conditions, held, Timestamp::now()) {

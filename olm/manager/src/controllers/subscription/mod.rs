@@ -115,7 +115,7 @@ struct Memory {
 }
 
 /// When to retry after a decision on an outdated state. A watch event wakes it before.
-const NEWS: Duration = Duration::from_secs(1);
+const OUTDATED_INTERVAL: Duration = Duration::from_secs(1);
 
 async fn reconcile(
     subscription: Arc<Subscription>,
@@ -184,8 +184,14 @@ async fn decide_and_act(
                     // Its change was computed and reported before.
                     Some(plan) => return follow(&observed, plan, ctx).await,
                     None => {
-                        olm_engine::build_change(&ctx.resources, &catalogs, subscription, &snapshot, resolved)
-                            .await
+                        olm_engine::build_outcome(
+                            &ctx.resources,
+                            &catalogs,
+                            subscription,
+                            &snapshot,
+                            resolved,
+                        )
+                        .await
                     }
                 },
                 Err(refusal) => Err(refusal),
@@ -206,7 +212,7 @@ async fn decide_and_act(
     let next = match (hold, answer) {
         (Some(hold), _) => Next::Hold(hold),
         (None, Some(answer)) => decide::next(&observed, answer, upgradeable),
-        // Either `hold` is set, or there is a result of `choose` and `build_change`.
+        // Either `hold` is set, or there is a result of `choose` and `build_outcome`.
         (None, None) => return Ok(Action::requeue(Duration::from_secs(1))),
     };
 
@@ -214,7 +220,7 @@ async fn decide_and_act(
     if let Next::Plan(change) = &next
         && !live::is_current(&observed, &change.resolved.chosen.name, ctx).await?
     {
-        return Ok(Action::requeue(NEWS));
+        return Ok(Action::requeue(OUTDATED_INTERVAL));
     }
     if let Next::Plan(change) = &next {
         // Before the plan is created: its controller starts at once.
@@ -235,10 +241,12 @@ async fn decide_and_act(
             }
             Action::requeue(SAFETY_NET)
         }
-        Next::Refused(refused) if UNWATCHED.contains(&refused.reason.as_str()) => Action::requeue(LOOK_AGAIN),
+        Next::Refused(refused) if UNWATCHED.contains(&refused.reason.as_str()) => {
+            Action::requeue(UNWATCHED_INTERVAL)
+        }
         // Rights are not watched.
         Next::Plan(_) if current.as_deref().is_some_and(authority::waits) => {
-            Action::requeue(authority::LOOK_AGAIN)
+            Action::requeue(authority::RETRY_INTERVAL)
         }
         _ => Action::requeue(retry.unwrap_or(SAFETY_NET)),
     })
@@ -271,7 +279,7 @@ const UNWATCHED: [&str; 8] = [
     "SignatureUnknown",
 ];
 /// Retry interval of such a refusal. Each retry costs a read for each object of the bundle.
-const LOOK_AGAIN: Duration = Duration::from_secs(15);
+const UNWATCHED_INTERVAL: Duration = Duration::from_secs(15);
 
 /// An approved plan for the chosen version is about to be applied.
 async fn follow(observed: &Observed<'_>, plan: String, ctx: &Ctx) -> Result<Action, Error> {
@@ -335,7 +343,8 @@ async fn completed(
     };
     let (subscription, name) = (observed.subscription, csv.name_any());
     let change =
-        olm_engine::change_to(&ctx.resources, catalogs, subscription, snapshot, &name, Vec::new()).await?;
+        olm_engine::resume_change(&ctx.resources, catalogs, subscription, snapshot, &name, Vec::new())
+            .await?;
     Ok(Outcome::Change(Box::new(change)))
 }
 

@@ -9,7 +9,7 @@ use olm_plan::{Finding, FindingCode, Severity};
 
 /// Most of what holds a plan back is watched (catalogs, OperatorConditions, Subscriptions); objects of the
 /// operator's own kinds and rights are not.
-pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(30);
+pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Why a plan may not proceed.
 #[derive(Debug, PartialEq, Eq)]
