@@ -77,7 +77,7 @@ pub(super) struct AtWork {
     pub(super) csv: String,
 }
 
-/// The result of a resolution.
+/// The result of a resolution, or why there is none.
 pub(super) enum Resolution {
     Hold(HoldReason),
     /// The chosen version is that of a plan at work: its change was computed and reported before.
