@@ -56,7 +56,7 @@ pub(super) async fn build_change(
 }
 
 /// The change of a plan in progress: the operators installed along with it are those it started with.
-pub(super) async fn carry_on(
+pub(super) async fn build_resumed_change(
     resources: &Resources,
     catalogs: &[LoadedCatalog],
     subscription: &Subscription,

@@ -13,11 +13,10 @@ use serde_json::{Value, json};
 use crate::{
     Change, Refusal, bundle_of,
     catalogs::LoadedCatalog,
-    channel, request,
+    channel, cluster_facts, request,
     resources::Resources,
     signatures,
     snapshot::{self, Snapshot},
-    surroundings,
     targets::Targets,
 };
 
@@ -123,8 +122,8 @@ pub(super) async fn build(
         }
     };
     let (seen, mut facts, verified) = tokio::join!(
-        snapshot::look(resources, reads(&input)),
-        surroundings::ahead(resources, snapshot.asker, &input),
+        snapshot::read_live(resources, reads(&input)),
+        cluster_facts::read(resources, snapshot.caller, &input),
         verified,
     );
     facts.signatures = verified;
@@ -134,7 +133,7 @@ pub(super) async fn build(
         live.entry(ObjectRef::new("v1", "Namespace", None, &namespace)).or_insert(made);
     }
     facts.unreadable = unreadable;
-    surroundings::behind(resources.client(), &mut facts, &input, &live).await;
+    cluster_facts::complete(resources.client(), &mut facts, &input, &live).await;
     let plan = make_plan(&PlanInput { facts: &facts, ..input }, &live);
     let replaces = replaced
         .filter(|_| resolved.action == Action::Upgrade)

@@ -1,6 +1,6 @@
 //! The plan engine: what a Subscription would change on a cluster, as a plan.
 //!
-//! * [`preview()`], [`explain`], [`evaluate`]: request, snapshot, resolution, rendered objects, plan
+//! * [`preview()`], [`resolve`], [`evaluate`]: request, snapshot, resolution, rendered objects, plan
 //! * [`offline`]: the same without a cluster
 //! * [`catalogs`]: catalogs, their bundles, and reading both through the manager
 //! * [`ownership`]: which objects a version owns; [`resources`]: any kind of object by its manifest
@@ -14,6 +14,7 @@ mod build;
 pub mod catalogs;
 mod change_cache;
 mod channel;
+mod cluster_facts;
 pub mod installed;
 pub mod limits;
 pub mod offline;
@@ -27,7 +28,6 @@ pub mod resources;
 pub mod signatures;
 pub mod site;
 mod snapshot;
-mod surroundings;
 pub mod targets;
 mod undeclared;
 
@@ -36,8 +36,8 @@ pub use basis::Basis;
 pub use change_cache::ChangeCache;
 pub use prepared::prepared;
 pub use preview::{
-    Change, Outcome, build_change, bundle_of, change_to, choose, described, evaluate, explain, extent,
-    in_sight, preview, preview_under, source_of,
+    Change, Outcome, build_outcome, bundle_of, catalog_content_hash, check_catalog_visible, choose, evaluate,
+    preview, preview_under, resolve, restore_annotations, resume_change, source_of,
 };
 pub use refusal::{CATALOG_OUT_OF_SIGHT, Refusal};
-pub use snapshot::{Snapshot, Snapshots, Watched, look, package_of};
+pub use snapshot::{Snapshot, Snapshots, Watched, package_of, read_live};

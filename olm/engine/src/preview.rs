@@ -1,11 +1,12 @@
 //! The change that a Subscription leads to: request, snapshot, resolution, rendered objects, plan.
 //!
 //! The command line and the console call [`preview`], the controllers [`evaluate`], or [`choose`] and
-//! [`build_change`]; the returned plan is what is applied. The decisions are pure ([`olm_resolver`],
+//! [`build_outcome`]; the returned plan is what is applied. The decisions are pure ([`olm_resolver`],
 //! [`olm_bundle`], [`olm_plan`], [`installed`], [`crate::targets`]).
 
 use std::{
     collections::BTreeMap,
+    future::ready,
     hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
 };
@@ -70,9 +71,9 @@ pub async fn preview_under(
 ) -> Result<Plan, Refusal> {
     let resources = Resources::new(client.clone());
     let namespace = request::namespace(subscription);
-    let snapshot = Snapshot::read(&resources, &namespace).await?.asked_by_user().held_to(policies);
+    let snapshot = Snapshot::read(&resources, &namespace, ready(policies)).await?.for_user();
     let visibility = CatalogVisibility::of(&namespace, home(), &snapshot.groups);
-    in_sight(subscription, &visibility)?;
+    check_catalog_visible(subscription, &visibility)?;
     let catalogs = &visibility.among(catalogs);
     match evaluate(&resources, catalogs, subscription, &snapshot).await? {
         Outcome::Change(change) => Ok(change.plan),
@@ -90,23 +91,25 @@ pub async fn preview_under(
 ///
 /// # Errors
 /// [`Refusal`] when no version can be chosen.
-pub async fn explain(
+pub async fn resolve(
     client: &Client,
     catalogs: &[LoadedCatalog],
     subscription: &Subscription,
 ) -> Result<Resolved, Refusal> {
     let resources = Resources::new(client.clone());
     let namespace = request::namespace(subscription);
-    let (snapshot, policies) =
-        tokio::join!(Snapshot::read(&resources, &namespace), policies::read(client, &namespace));
-    let snapshot = snapshot?.held_to(policies);
+    let policies = policies::read(client, &namespace);
+    let snapshot = Snapshot::read(&resources, &namespace, policies).await?;
     let visibility = CatalogVisibility::of(&namespace, home(), &snapshot.groups);
-    in_sight(subscription, &visibility)?;
+    check_catalog_visible(subscription, &visibility)?;
     choose(&resources, &visibility.among(catalogs), subscription, &snapshot).await
 }
 
 /// Checks that the catalog which a Subscription names may be used in its namespace.
-pub fn in_sight(subscription: &Subscription, visibility: &CatalogVisibility<'_>) -> Result<(), Refusal> {
+pub fn check_catalog_visible(
+    subscription: &Subscription,
+    visibility: &CatalogVisibility<'_>,
+) -> Result<(), Refusal> {
     let spec = &subscription.spec;
     visibility
         .refuses(&spec.source_namespace, &spec.source)
@@ -121,11 +124,11 @@ pub async fn evaluate(
     snapshot: &Snapshot,
 ) -> Result<Outcome, Refusal> {
     let resolved = choose(resources, catalogs, subscription, snapshot).await?;
-    build_change(resources, catalogs, subscription, snapshot, resolved).await
+    build_outcome(resources, catalogs, subscription, snapshot, resolved).await
 }
 
 /// The change of a choice.
-pub async fn build_change(
+pub async fn build_outcome(
     resources: &Resources,
     catalogs: &[LoadedCatalog],
     subscription: &Subscription,
@@ -141,7 +144,7 @@ pub async fn build_change(
 
 /// The change to a bundle that is already chosen: to resume an interrupted plan. `along` is what its
 /// InstallPlan records of the operators that are installed along with it.
-pub async fn change_to(
+pub async fn resume_change(
     resources: &Resources,
     catalogs: &[LoadedCatalog],
     subscription: &Subscription,
@@ -180,7 +183,7 @@ pub async fn change_to(
         dependencies: Vec::new(),
         deprecations: Vec::new(),
     };
-    along::carry_on(resources, catalogs, subscription, snapshot, resolved, along).await
+    along::build_resumed_change(resources, catalogs, subscription, snapshot, resolved, along).await
 }
 
 /// The version that a Subscription gets.
@@ -203,7 +206,7 @@ pub async fn choose(
 
 /// A digest of the catalog content that a decision about a Subscription reads; `None` where it is unreadable.
 /// A new edition of a catalog leaves most packages unchanged.
-pub async fn extent(
+pub async fn catalog_content_hash(
     catalogs: &[LoadedCatalog],
     subscription: &Subscription,
     snapshot: &Snapshot,
@@ -211,15 +214,15 @@ pub async fn extent(
     let mut requests = vec![request::request(subscription, None).ok()?];
     requests.extend(others(catalogs, subscription, snapshot).await);
     let universe = request::universe(catalogs, &requests).await.ok()?;
-    let mut extent = DefaultHasher::new();
+    let mut hasher = DefaultHasher::new();
     for catalog in catalogs {
-        (&catalog.reference, catalog.priority).hash(&mut extent);
+        (&catalog.reference, catalog.priority).hash(&mut hasher);
         let content = universe.catalogs().get(&catalog.reference)?;
         for name in content.packages.keys() {
-            (name, prepared::edition(catalog, name)?).hash(&mut extent);
+            (name, prepared::edition(catalog, name)?).hash(&mut hasher);
         }
     }
-    Some(extent.finish())
+    Some(hasher.finish())
 }
 
 /// The requests of the namespace's other Subscriptions, since those with the same dependencies constrain the
@@ -259,7 +262,7 @@ pub fn source_of<'a>(
 
 /// A ClusterServiceVersion of the cluster as a bundle: enough to render its workload.
 pub fn bundle_of(csv: &ClusterServiceVersion) -> Bundle {
-    let csv = described(csv);
+    let csv = restore_annotations(csv);
     let mut raw = serde_json::to_value(&csv).unwrap_or_default();
     // Every annotation of the ClusterServiceVersion is copied to its pods. Annotations that tools and
     // admission policies add on the cluster are not the author's and would roll the Deployment out without
@@ -290,7 +293,7 @@ pub fn bundle_of(csv: &ClusterServiceVersion) -> Bundle {
 }
 
 /// A version with all its annotations in place, and without status.
-pub fn described(csv: &ClusterServiceVersion) -> ClusterServiceVersion {
+pub fn restore_annotations(csv: &ClusterServiceVersion) -> ClusterServiceVersion {
     let (metadata, spec) = (csv.metadata.clone(), csv.spec.clone());
     let mut csv = ClusterServiceVersion { metadata, spec, status: None };
     let aside = std::mem::take(&mut csv.spec.aside);

@@ -17,9 +17,9 @@ use olm_resolver::{ApiFact, Facts, Gvk, Installed, Package, Request, Universe, V
 use serde_json::{Value, json};
 
 use crate::{
+    cluster_facts::Caller,
     installed,
     resources::{Id, ResourceError, Resources},
-    surroundings::Asker,
 };
 
 /// Maximum number of packages whose dependencies are looked up on the cluster; beyond it, only those of the
@@ -38,7 +38,7 @@ pub struct Snapshot {
     pub kubernetes: Option<Version>,
     /// The InstallPolicies that apply in the namespace.
     pub policies: Fact<Policies>,
-    pub(super) asker: Asker,
+    pub(super) caller: Caller,
     /// The installed versions as the resolver's input; equal for all Subscriptions of the namespace.
     pub(super) installed: OnceLock<Vec<Installed>>,
 }
@@ -109,13 +109,17 @@ impl Snapshot {
             subscriptions,
             kubernetes: kubernetes(resources).await,
             policies: Fact::Known(policies),
-            asker: Asker::Installer,
+            caller: Caller::Installer,
             installed: OnceLock::new(),
         }
     }
 
-    /// From the cluster.
-    pub async fn read(resources: &Resources, namespace: &str) -> Result<Self, ResourceError> {
+    /// From the cluster. `policies` are those that apply in the namespace, read after its objects.
+    pub async fn read(
+        resources: &Resources,
+        namespace: &str,
+        policies: impl Future<Output = Fact<Policies>>,
+    ) -> Result<Self, ResourceError> {
         let everything = ListParams::default();
         // Copies that OLM v0 left belong to other namespaces.
         let originals = ListParams::default().labels(&format!("!{}", names::LABEL_COPIED_FROM));
@@ -132,20 +136,15 @@ impl Snapshot {
             conditions: conditions?,
             subscriptions: subscriptions?,
             kubernetes,
-            policies: Fact::NotAsked,
-            asker: Asker::Installer,
+            policies: policies.await,
+            caller: Caller::Installer,
             installed: OnceLock::new(),
         })
     }
 
-    /// The snapshot with the policies that apply in the namespace.
-    pub fn held_to(self, policies: Fact<Policies>) -> Self {
-        Self { policies, ..self }
-    }
-
     /// Marks the snapshot as read for a preview by a user, who does not apply the plan.
-    pub fn asked_by_user(self) -> Self {
-        Self { asker: Asker::User, ..self }
+    pub fn for_user(self) -> Self {
+        Self { caller: Caller::User, ..self }
     }
 
     /// The version that the Subscription has installed.
@@ -284,7 +283,7 @@ fn fact(csv: &ClusterServiceVersion, subscriptions: &[Arc<Subscription>]) -> Ins
         |s: &&Arc<Subscription>| csv.labels().contains_key(&names::component_label(&s.spec.name, &namespace));
     let owner = subscriptions.iter().find(by_status).or_else(|| subscriptions.iter().find(by_label));
     let id = owner.map(|s| format!("{namespace}/{}", s.name_any()));
-    let mut installed = installed_of(&described(csv), id.as_deref());
+    let mut installed = installed_of(&resolver_properties(csv), id.as_deref());
     if let Some(owner) = owner {
         installed.package = Some(owner.spec.name.clone());
     }
@@ -293,7 +292,7 @@ fn fact(csv: &ClusterServiceVersion, subscriptions: &[Arc<Subscription>]) -> Ins
 
 /// The properties of an installed version that the resolver reads. Serialising all of it would be most of the
 /// work of a decision.
-fn described(csv: &ClusterServiceVersion) -> Value {
+fn resolver_properties(csv: &ClusterServiceVersion) -> Value {
     let crds = |list: &[CrdDescription]| -> Vec<Value> {
         list.iter().map(|c| json!({ "name": c.name, "version": c.version, "kind": c.kind })).collect()
     };
@@ -327,7 +326,7 @@ pub fn package_of(csv: &ClusterServiceVersion) -> Option<String> {
 
 /// The live state of objects, and those that the caller may not read. These count as absent: the plan's
 /// digest does not depend on live state.
-pub async fn look(
+pub async fn read_live(
     resources: &Resources,
     wanted: Vec<ObjectRef>,
 ) -> Result<(Live, BTreeSet<ObjectRef>), ResourceError> {
@@ -384,7 +383,10 @@ mod tests {
         .unwrap();
         let whole = installed_of(&serde_json::to_value(&csv).unwrap(), Some("ns/a"));
         assert_eq!((whole.provides.len(), whole.requires.len(), whole.properties.len()), (2, 1, 1));
-        assert_eq!(format!("{:?}", installed_of(&described(&csv), Some("ns/a"))), format!("{whole:?}"));
+        assert_eq!(
+            format!("{:?}", installed_of(&resolver_properties(&csv), Some("ns/a"))),
+            format!("{whole:?}")
+        );
     }
 
     #[test]

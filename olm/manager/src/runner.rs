@@ -93,12 +93,12 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Controller<K> {
 
     /// Reconciles objects, at most `at_once` concurrently, until shutdown; then running reconciliations are
     /// finished. Each runs in its own task, so that computations use all processors.
-    pub(crate) async fn run<F, Fut>(mut self, at_once: usize, shutdown: CancellationToken, look: F)
+    pub(crate) async fn run<F, Fut>(mut self, at_once: usize, shutdown: CancellationToken, reconcile: F)
     where
         F: Fn(Arc<K>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Action> + Send + 'static,
     {
-        let look = Arc::new(look);
+        let reconcile = Arc::new(reconcile);
         let mut agenda = Agenda::default();
         let mut running = JoinSet::<(Key, Action)>::new();
         loop {
@@ -106,11 +106,11 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Controller<K> {
                 && running.len() < at_once
                 && let Some(key) = agenda.take()
             {
-                let (objects, look) = (Arc::clone(&self.objects), Arc::clone(&look));
+                let (objects, reconcile) = (Arc::clone(&self.objects), Arc::clone(&reconcile));
                 running.spawn(async move {
                     let (namespace, name) = key.split_once('/').unwrap_or(("", &key));
                     let action = match objects.find(namespace, name) {
-                        Some(object) => look(object).await,
+                        Some(object) => reconcile(object).await,
                         // The object is gone.
                         None => Action::await_change(),
                     };
@@ -122,7 +122,7 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Controller<K> {
             }
             let due = agenda.next().map(|at| tokio::time::sleep_until(at.into()));
             tokio::select! {
-                Some(looked) = running.join_next() => match looked {
+                Some(finished) = running.join_next() => match finished {
                     Ok((key, Action(after))) => {
                         let again = after.and_then(|after| Instant::now().checked_add(after));
                         agenda.done(&key, again);

@@ -45,7 +45,7 @@ pub(crate) struct Stores {
     /// Without the fields that only a plan in progress needs. Those that are not over have the key
     /// [`OPEN_PLANS`].
     pub(crate) plans: Kind<InstallPlan>,
-    /// Without the copies that OLM v0 left in other namespaces, and without unused fields ([`olm_engine::described`] has
+    /// Without the copies that OLM v0 left in other namespaces, and without unused fields ([`olm_engine::restore_annotations`] has
     /// all annotations). Keyed by the CRDs and APIServices that they own or need.
     pub(crate) versions: Kind<Version>,
     pub(crate) groups: Kind<OperatorGroup>,

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{Api, Client, ResourceExt, api::PostParams};
-use olm_api::{InstallPlan, names};
+use olm_api::{InstallPlan, names, subscription::SubscriptionState};
 use olm_engine::catalogs::LoadedCatalog;
 use olm_plan::Plan;
 use serde::Serialize;
 
 use crate::{
     error::Error,
-    list::{World, version_in},
+    list::{Installed, World, version_in},
     settings::unmanaged,
     status::{Status, View, plan_summary},
     write::{ATTEMPTS, is_conflict, patch_subscription, write},
@@ -23,7 +23,7 @@ pub const PLAN_CHANGED: &str = "plan-changed";
 /// Time limit for the manager to make a plan for a new Subscription, or for another version.
 const PLANNING: Duration = Duration::from_secs(10);
 /// Poll interval.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A plan that is approved now.
 #[derive(Debug, Clone, Serialize)]
@@ -55,6 +55,12 @@ pub enum Upgraded {
     Latest {
         version: String,
     },
+    /// No upgrade is planned, although a newer version may be available.
+    Held {
+        version: String,
+        reason: String,
+        fix: String,
+    },
 }
 
 /// Approves a plan by its name, or the pending plan of a Subscription or package. For a new Subscription, the
@@ -74,7 +80,7 @@ pub async fn approve(
     let deadline = tokio::time::Instant::now() + PLANNING;
     let mut world = World::read(client, namespace).await?;
     while is_being_planned(&world, target) && tokio::time::Instant::now() < deadline {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
         world = World::read(client, namespace).await?;
     }
     let by_name: Vec<&InstallPlan> = world.plans.iter().filter(|p| p.name_any() == target).collect();
@@ -261,7 +267,10 @@ pub async fn upgrade(
                 fix: Some(format!("run `olm status {target}` to show the blocker")),
             });
         }
-        return Ok(Upgraded::Latest { version });
+        return Ok(match hold(&view, &installed, target) {
+            Some((reason, fix)) => Upgraded::Held { version, reason, fix },
+            None => Upgraded::Latest { version },
+        });
     };
     let csv = plan.spec.cluster_service_version_names.first().cloned().unwrap_or_default();
     if let Some(to) = to
@@ -278,6 +287,27 @@ pub async fn upgrade(
         return Ok(Upgraded::InProgress { plan: plan.name_any(), csv });
     }
     approve_plan(client, &world, plan, None).await.map(Upgraded::Approved)
+}
+
+/// Why the controllers plan no upgrade of an operator, and the fix; `None` where they find no newer version.
+fn hold(view: &View, installed: &Installed, target: &str) -> Option<(String, String)> {
+    let show = format!("run `olm status {target}`");
+    let Some(subscription) = &view.subscription else {
+        let fix = format!("run `olm install {}` to create one", installed.package);
+        return Some((installed.reason.clone(), fix));
+    };
+    if subscription.spec.paused {
+        let reason = format!("Subscription {} is paused", installed.name);
+        return Some((reason, format!("resume it with `olm resume {target}`")));
+    }
+    let state = subscription.status.as_ref().map(|status| status.state).unwrap_or_default();
+    let held = match installed.status {
+        Status::Healthy => false,
+        // It was resolved, whatever the state of its workload.
+        Status::Failed | Status::Degraded => state != SubscriptionState::AtLatestKnown,
+        _ => true,
+    };
+    held.then(|| (installed.reason.clone(), show))
 }
 
 /// Previews the next action of the controllers for an installed operator: the pending plan if there is one,
@@ -318,7 +348,7 @@ async fn planned(
         if there || tokio::time::Instant::now() > deadline {
             return Ok((world, view));
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -377,6 +407,48 @@ mod tests {
             let world = World::read(&without_plans(subscription), Some("ns")).await.unwrap();
             assert_eq!((is_being_planned(&world, "a"), is_being_planned(&world, "b")), (waits, false));
         }
+    }
+
+    #[tokio::test]
+    async fn only_an_operator_that_is_upgraded_is_at_the_newest_version() {
+        let subscription = |spec: Value, state: &str| {
+            let mut subscription = json!({
+                "metadata": { "name": "a", "namespace": "ns", "uid": "s" },
+                "spec": { "name": "a", "source": "c", "sourceNamespace": "olm" },
+                "status": { "state": state, "installedCSV": "a.v1.0.0", "currentCSV": "a.v1.0.0" },
+            });
+            for (key, value) in spec.as_object().unwrap() {
+                subscription["spec"][key] = value.clone();
+            }
+            subscription
+        };
+        let csv = json!({
+            "metadata": { "name": "a.v1.0.0", "namespace": "ns", "uid": "c" },
+            "spec": { "version": "1.0.0" }, "status": { "phase": "Succeeded" },
+        });
+        let upgraded = async |subscription: Value| {
+            let list = |items: Vec<Value>| json!({ "kind": "List", "metadata": {}, "items": items });
+            let client = olm_testing::client(vec![
+                ("/subscriptions", list(vec![subscription])),
+                ("/clusterserviceversions", list(vec![csv.clone()])),
+                ("/installplans", list(vec![])),
+                ("/operatorgroups", list(vec![])),
+            ]);
+            serde_json::to_value(upgrade(&client, Some("ns"), "a", None).await.unwrap()).unwrap()
+        };
+        // given one that is up to date, one that is paused, and one whose upgrade is snoozed
+        let latest = upgraded(subscription(json!({}), "AtLatestKnown")).await;
+        assert_eq!(latest, json!({ "result": "latest", "version": "1.0.0" }));
+        let paused = upgraded(subscription(json!({ "paused": true }), "AtLatestKnown")).await;
+        let fix = "resume it with `olm resume a`";
+        assert_eq!(
+            paused,
+            json!({ "result": "held", "version": "1.0.0", "reason": "Subscription a is paused", "fix": fix })
+        );
+        let spec = json!({ "snooze": { "newest": "a.v2.0.0" } });
+        let snoozed = upgraded(subscription(spec, "UpgradeAvailable")).await;
+        assert_eq!(snoozed["result"], "held");
+        assert_eq!(snoozed["reason"], "snoozed until a version newer than a.v2.0.0 is available");
     }
 
     async fn refused(target: &str, digest: &str) -> (String, String) {

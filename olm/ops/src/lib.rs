@@ -9,6 +9,7 @@
 
 mod approve;
 pub mod authority;
+mod blockers;
 mod choose;
 pub mod doctor;
 mod error;
@@ -25,10 +26,10 @@ mod status;
 mod timeline;
 mod uninstall;
 mod wait;
-mod waits;
 mod write;
 
 pub use approve::{Approved, PLAN_CHANGED, Upgraded, approve, preview_upgrade, upgrade};
+pub use blockers::{Blocker, requirement_fix};
 pub use choose::suggested_namespace;
 pub use error::{Error, Kind};
 pub use install::{InstallRequest, InstallResult, install, preview_install, wanted};
@@ -38,7 +39,7 @@ pub use overview::{Overview, overview};
 pub use policy::{Effect, PolicyTest, Subject, TestedPolicy, Verdict, test_policies};
 pub use revisions::{Approval, Revision, RolledBack, approval, history, preview_rollback, rollback};
 pub use rival::{RIVAL_SELECTOR, Rival, rival};
-pub use settings::{Foreseen, Setting, SettingChange, preview_set, set};
+pub use settings::{Setting, SettingChange, SettingPreview, preview_set, set};
 pub use status::{Status, rolls_back_to};
 pub use timeline::{EventLine, Step, StepState, Timeline, timeline};
 pub use uninstall::{
@@ -46,4 +47,3 @@ pub use uninstall::{
     command as uninstall_command, preview_uninstall, uninstall,
 };
 pub use wait::{Diagnosis, Progress, WaitOptions, wait_installed};
-pub use waits::{Wait, requirement_fix};

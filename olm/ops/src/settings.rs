@@ -70,7 +70,7 @@ pub async fn set(
     let mut attempt = 0;
     loop {
         attempt += 1;
-        let (subscription, installed) = look(client, namespace, target).await?;
+        let (subscription, installed) = read_subscription(client, namespace, target).await?;
         let Wanted { patch, text } = wanted(change, &subscription, &installed, target, newest.as_deref())?;
         let changed = patch.is_some();
         if let Some(patch) = patch {
@@ -85,7 +85,7 @@ pub async fn set(
 
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Foreseen {
+pub struct SettingPreview {
     /// The setting of the Subscription after the change.
     #[serde(flatten)]
     pub setting: Setting,
@@ -109,9 +109,9 @@ pub async fn preview_set(
     namespace: Option<&str>,
     target: &str,
     change: &SettingChange,
-) -> Result<Foreseen, Error> {
+) -> Result<SettingPreview, Error> {
     let newest = newest(client, catalogs, namespace, target, change).await?;
-    let (subscription, installed) = look(client, namespace, target).await?;
+    let (subscription, installed) = read_subscription(client, namespace, target).await?;
     let Wanted { patch, text } = wanted(change, &subscription, &installed, target, newest.as_deref())?;
     let changed = patch.is_some();
     let after = match &patch {
@@ -126,7 +126,12 @@ pub async fn preview_set(
             Err(refusal) => (None, Some(Error::from(refusal).to_string())),
         },
     };
-    Ok(Foreseen { setting: setting(installed, changed, text), plan, problem, paused: after.spec.paused })
+    Ok(SettingPreview {
+        setting: setting(installed, changed, text),
+        plan,
+        problem,
+        paused: after.spec.paused,
+    })
 }
 
 /// A Subscription after a merge patch.
@@ -246,8 +251,8 @@ async fn newest(
     if *change != SettingChange::Snooze {
         return Ok(None);
     }
-    let (subscription, installed) = look(client, namespace, target).await?;
-    let resolved = olm_engine::explain(client, catalogs, &subscription).await?;
+    let (subscription, installed) = read_subscription(client, namespace, target).await?;
+    let resolved = olm_engine::resolve(client, catalogs, &subscription).await?;
     if resolved.action != olm_resolver::Action::Upgrade {
         return Err(nothing_offered(target, &installed.package));
     }
@@ -271,7 +276,7 @@ pub(super) fn unmanaged(target: &str, package: &str) -> Error {
 }
 
 /// The live Subscription, as the base of a change that fails on concurrent writes.
-async fn look(
+async fn read_subscription(
     client: &Client,
     namespace: Option<&str>,
     target: &str,

@@ -14,10 +14,10 @@ use olm_api::{
 use serde::Serialize;
 
 use crate::{
+    blockers::{Blocker, blockers},
     error::Error,
     list::{Installed, World},
     status::{View, condition_of, plan_summary},
-    waits::{Wait, waits},
 };
 
 /// Maximum number of events that are shown.
@@ -30,8 +30,8 @@ pub struct Timeline {
     pub steps: Vec<Step>,
     /// What it waits for or fails at, causes before consequences; empty when it waits for nothing, or only
     /// for an approval.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub waits: Vec<Wait>,
+    #[serde(rename = "waits", skip_serializing_if = "Vec::is_empty")]
+    pub blockers: Vec<Blocker>,
     /// Recent events of its objects, oldest first.
     pub events: Vec<EventLine>,
 }
@@ -115,9 +115,9 @@ pub(super) async fn timeline_of(client: &Client, world: &World, view: &View) -> 
         .max_by_key(|p| p.spec.generation)
         .cloned();
     let steps = steps(view, last.as_ref(), &workload);
-    let waits = waits(view, workload.blocking(), Timestamp::now());
+    let blockers = blockers(view, workload.blocking(), Timestamp::now());
     let events = workload.events(view);
-    Timeline { installed, steps, waits, events }
+    Timeline { installed, steps, blockers, events }
 }
 
 /// Deployments and pods, as far as the caller may read them.

@@ -224,7 +224,7 @@ mod tests {
             text: next.into(),
             object: None,
         };
-        Timeline { installed, steps: vec![resolved], waits: Vec::new(), events: Vec::new() }
+        Timeline { installed, steps: vec![resolved], blockers: Vec::new(), events: Vec::new() }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use axum::{
 };
 use http::StatusCode;
 use maud::{Markup, html};
-use olm_ops::{Foreseen, SettingChange};
+use olm_ops::{SettingChange, SettingPreview};
 use olm_plan::PlanAction;
 use serde_json::json;
 
@@ -143,28 +143,28 @@ async fn show(
     failed: Option<WebError>,
 ) -> Result<Response, WebError> {
     let snapshot = app.catalogs.read(&caller.identity).await;
-    let (foreseen, missing) = tokio::join!(
+    let (preview, missing) = tokio::join!(
         olm_ops::preview_set(&caller.client, &snapshot.loaded, Some(namespace), target, change),
         rights::missing(&caller.client, "patch", "subscriptions", namespace)
     );
-    let foreseen = match foreseen {
-        Ok(foreseen) => foreseen,
+    let preview = match preview {
+        Ok(preview) => preview,
         // The error of the attempted change is more specific than the one of the current state.
         Err(error) => return cannot(caller, (namespace, target), failed.unwrap_or_else(|| error.into())),
     };
     let title = clean(&label(change));
-    let why_not = match foreseen.setting.changed {
+    let why_not = match preview.setting.changed {
         true => missing,
         false => Some("No change: this setting is already in effect.".to_owned()),
     };
     let body =
-        view(&foreseen, change, (namespace, target), caller.csrf(), why_not.as_deref(), failed.as_ref());
+        view(&preview, change, (namespace, target), caller.csrf(), why_not.as_deref(), failed.as_ref());
     let status = failed.as_ref().map_or(StatusCode::OK, |f| f.status);
-    Ok(caller.answer(Page::new(&title, Section::Installed, body).status(status), &foreseen))
+    Ok(caller.answer(Page::new(&title, Section::Installed, body).status(status), &preview))
 }
 
 fn view(
-    foreseen: &Foreseen,
+    preview: &SettingPreview,
     change: &SettingChange,
     (namespace, target): (&str, &str),
     csrf: &str,
@@ -173,7 +173,7 @@ fn view(
 ) -> Markup {
     let home = home(namespace, target);
     let label = clean(&label(change));
-    let package = clean(&foreseen.setting.package);
+    let package = clean(&preview.setting.package);
     html! {
         (parts::crumbs(&[("/installed", "Installed"), (&home, &package)], &label))
         div.head { div.head-text { h1 { (label) } p.muted { (package) " in namespace " (clean(namespace)) } } }
@@ -182,7 +182,7 @@ fn view(
             div.panel { form.body.stack method="post" action={ (home) "/change" } {
                 (parts::csrf(csrf))
                 @for (name, value) in fields(change) { input type="hidden" name=(name) value=(value); }
-                p { (parts::prose(&said(foreseen))) }
+                p { (parts::prose(&said(preview))) }
                 @if let Some(why) = why_not { (parts::note(Tone::Info, &html! { (why) })) }
                 div.actions {
                     button.button.primary disabled[why_not.is_some()] { (label) }
@@ -190,31 +190,31 @@ fn view(
                 }
                 p.small.muted { "Command line: " code { (command(change, target, namespace)) } }
             } }
-            (next(foreseen))
+            (next(preview))
         }
     }
 }
 
 /// The effect on the Subscription as a sentence. A leading package name is not capitalized.
-fn said(foreseen: &Foreseen) -> String {
-    let text = clean(&foreseen.setting.text);
-    if text.starts_with(&foreseen.setting.package) { format!("{text}.") } else { sentence(&text) }
+fn said(preview: &SettingPreview) -> String {
+    let text = clean(&preview.setting.text);
+    if text.starts_with(&preview.setting.package) { format!("{text}.") } else { sentence(&text) }
 }
 
 /// The plan that results from the change.
-fn next(foreseen: &Foreseen) -> Markup {
+fn next(preview: &SettingPreview) -> Markup {
     html! {
-        @if foreseen.plan.is_some() || foreseen.problem.is_some() {
+        @if preview.plan.is_some() || preview.problem.is_some() {
             section.panel #plan aria-labelledby="plan-h" {
                 header { h2 #plan-h { "Effect" } }
                 div.body.stack {
-                    @match &foreseen.plan {
+                    @match &preview.plan {
                         None => {
-                            @let why = foreseen.problem.as_deref().map(clean).unwrap_or_default();
+                            @let why = preview.problem.as_deref().map(clean).unwrap_or_default();
                             (parts::note(Tone::Warn, &html! { strong { "No plan: no version satisfies the constraints. " } (parts::explained(&why)) }))
                         }
                         Some(plan) => {
-                            (when(foreseen))
+                            (when(preview))
                             @if plan.action == PlanAction::None { p { "No changes: the installed version matches the request." } }
                             @else { (plan::show(plan)) }
                         }
@@ -226,10 +226,10 @@ fn next(foreseen: &Foreseen) -> Markup {
 }
 
 /// Whether the plan runs immediately.
-fn when(foreseen: &Foreseen) -> Markup {
-    let plan = foreseen.plan.as_ref().filter(|plan| plan.action != PlanAction::None);
+fn when(preview: &SettingPreview) -> Markup {
+    let plan = preview.plan.as_ref().filter(|plan| plan.action != PlanAction::None);
     html! {
-        @if plan.is_some() && foreseen.paused {
+        @if plan.is_some() && preview.paused {
             (parts::note(Tone::Info, &html! { "Paused: the plan runs after you resume." }))
         } @else if plan.is_some_and(|plan| plan.requires_approval) {
             (parts::note(Tone::Info, &html! { "The plan requires approval." }))

@@ -59,7 +59,7 @@ fn text(timeline: &Timeline) -> String {
             let _ = write!(out, "\n  {:<26}{object}", "");
         }
     }
-    for (i, wait) in timeline.waits.iter().enumerate() {
+    for (i, wait) in timeline.blockers.iter().enumerate() {
         let text = format!("{} {}: {}", wait.object, wait.reason, wait.text);
         let lead = if i == 0 { "\n" } else { "" };
         let _ = write!(out, "{lead}\nwaiting for: {}", printable(&text));

@@ -168,7 +168,7 @@ impl Subject {
     pub async fn resolve(&self) -> Result<Resolved, Refusal> {
         match &self.ground {
             Ground::Cluster { client, catalogs } => {
-                olm_engine::explain(client, catalogs, &self.subscription).await
+                olm_engine::resolve(client, catalogs, &self.subscription).await
             }
             Ground::Offline(offline) => offline.resolve(&self.subscription).await,
         }

@@ -23,7 +23,7 @@ pub async fn run(global: &Global, args: UpgradeArgs) -> Result<(), Failure> {
     let csv = match &upgraded {
         Upgraded::Approved(approved) => Some(approved.csv.clone()),
         Upgraded::InProgress { csv, .. } => Some(csv.clone()),
-        Upgraded::Latest { .. } => None,
+        Upgraded::Latest { .. } | Upgraded::Held { .. } => None,
     };
     if args.wait.wait && csv.is_some() {
         let installed =
@@ -35,6 +35,9 @@ pub async fn run(global: &Global, args: UpgradeArgs) -> Result<(), Failure> {
         Upgraded::InProgress { plan, csv } => format!("plan {plan} is being applied: {csv}"),
         Upgraded::Latest { version } => {
             format!("{} {version} is the newest version of its channel", args.name)
+        }
+        Upgraded::Held { version, reason, fix } => {
+            format!("{} {version} is not upgraded: {reason}; {fix}", args.name)
         }
     })
 }

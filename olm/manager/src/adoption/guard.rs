@@ -24,7 +24,7 @@ use super::take_over::take_over;
 use crate::context::Ctx;
 
 /// Poll interval while another OLM runs, in addition to the watch: its APIService is not watched.
-const LOOK_AGAIN: Duration = Duration::from_secs(15);
+const STANDBY_INTERVAL: Duration = Duration::from_secs(15);
 /// Retry interval after a failure.
 const RETRY: Duration = Duration::from_secs(2);
 const REASON: &str = "OtherOLMRunning";
@@ -80,8 +80,8 @@ where
             tokio::select! {
                 () = &mut running => return,
                 Some(()) = changes.next() => {
-                    if let Some(rival) = look(&ctx).await {
-                        tell(&ctx, &rival).await;
+                    if let Some(rival) = find_rival(&ctx).await {
+                        report(&ctx, &rival).await;
                         work.cancel();
                         running.await;
                         break;
@@ -102,7 +102,7 @@ async fn alone(ctx: &Ctx, changes: &mut (impl Stream<Item = ()> + Unpin), stop: 
                 }
                 return true;
             }
-            Ok(Some(rival)) => tell(ctx, &rival).await,
+            Ok(Some(rival)) => report(ctx, &rival).await,
             // Without the right to list Deployments, which the manifests grant, another OLM is undetectable: the
             // controllers start.
             Err(error @ olm_ops::Error::Forbidden { .. }) => {
@@ -111,7 +111,7 @@ async fn alone(ctx: &Ctx, changes: &mut (impl Stream<Item = ()> + Unpin), stop: 
             }
             Err(error) => tracing::warn!(%error, "failed to check for another OLM, retrying"),
         }
-        let pause = if ctx.standby.reason().is_some() { LOOK_AGAIN } else { RETRY };
+        let pause = if ctx.standby.reason().is_some() { STANDBY_INTERVAL } else { RETRY };
         tokio::select! {
             () = stop.cancelled() => return false,
             Some(()) = changes.next() => {}
@@ -135,7 +135,7 @@ async fn taken_over(ctx: &Ctx, stop: &CancellationToken) -> bool {
 }
 
 /// Whether another OLM runs. A temporary read error changes nothing: the watch triggers another check.
-async fn look(ctx: &Ctx) -> Option<Rival> {
+async fn find_rival(ctx: &Ctx) -> Option<Rival> {
     rival(&ctx.client).await.unwrap_or_else(|error| {
         tracing::debug!(%error, "failed to check for another OLM");
         None
@@ -143,7 +143,7 @@ async fn look(ctx: &Ctx) -> Option<Rival> {
 }
 
 /// Reports in the log, as an event on the manager's Deployment, and in the readiness probe.
-async fn tell(ctx: &Ctx, rival: &Rival) {
+async fn report(ctx: &Ctx, rival: &Rival) {
     let text = format!("{rival}. This manager stays idle until it is stopped: {}", rival.fix());
     if !ctx.standby.set(Some(text.clone())) {
         return;

@@ -19,7 +19,7 @@ use crate::{context::Error, stores::Stores};
 
 /// The recorded authority of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Named {
+pub(crate) enum RecordedAuthority {
     By(Authority),
     /// Without a record: the object is older than the policies.
     NoRecord,
@@ -45,8 +45,8 @@ impl Authorities {
     }
 
     /// The user who requested the content of an object.
-    pub(crate) fn of_request(object: &impl ResourceExt) -> Named {
-        Authority::requested(object).map_or(Named::NoRecord, Named::By)
+    pub(crate) fn of_request(object: &impl ResourceExt) -> RecordedAuthority {
+        Authority::requested(object).map_or(RecordedAuthority::NoRecord, RecordedAuthority::By)
     }
 
     /// The user who approved a plan. A plan that the manager approved is applied on behalf of the author of
@@ -55,11 +55,11 @@ impl Authorities {
         &self,
         plan: &InstallPlan,
         subscription: &impl ResourceExt,
-    ) -> Result<Named, Error> {
+    ) -> Result<RecordedAuthority, Error> {
         match Authority::approved(plan) {
-            Some(approver) if !self.is_own(approver.user()).await? => Ok(Named::By(approver)),
+            Some(approver) if !self.is_own(approver.user()).await? => Ok(RecordedAuthority::By(approver)),
             Some(_) => Ok(Self::of_request(subscription)),
-            None => Ok(Named::NoRecord),
+            None => Ok(RecordedAuthority::NoRecord),
         }
     }
 
@@ -70,9 +70,9 @@ impl Authorities {
     /// `lenders` are the authors of InstallPolicies that lend their rights to the plan.
     pub(crate) async fn permits_plan(
         &self,
-        named: &Named,
+        named: &RecordedAuthority,
         demands: &Demands,
-        what: &Asking<'_>,
+        what: &Requester<'_>,
         group: Option<&OperatorGroup>,
         lenders: &[Lender],
     ) -> Result<Permission, Error> {
@@ -80,8 +80,8 @@ impl Authorities {
         let Some((group, account)) = account else {
             return match named {
                 _ if demands.is_empty() => Ok(Permission::Granted),
-                Named::NoRecord => Ok(Permission::Waits(what.without_record())),
-                Named::By(authority) => match self.holds(authority, demands).await? {
+                RecordedAuthority::NoRecord => Ok(Permission::Waits(what.without_record())),
+                RecordedAuthority::By(authority) => match self.holds(authority, demands).await? {
                     Permission::Waits(why) => self.lent(why, demands, lenders).await,
                     Permission::Granted => Ok(Permission::Granted),
                 },
@@ -208,13 +208,13 @@ impl Lender {
 }
 
 /// The object that requests a change.
-pub(crate) struct Asking<'a> {
+pub(crate) struct Requester<'a> {
     pub(crate) kind: &'a str,
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
 }
 
-impl Asking<'_> {
+impl Requester<'_> {
     fn without_record(&self) -> String {
         let Self { kind, namespace, name } = self;
         format!(

@@ -15,7 +15,7 @@ use crate::{
     stores::is_over,
 };
 
-use super::Named;
+use super::RecordedAuthority;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FirstApproval {
@@ -48,7 +48,7 @@ pub(crate) struct Missing {
 
 /// The missing approvals of a plan besides that of a user. `plan` is the InstallPlan if it exists.
 pub(crate) async fn missing(
-    by: &Named,
+    by: &RecordedAuthority,
     plan: Option<&InstallPlan>,
     change: &Plan,
     ctx: &Ctx,
@@ -60,7 +60,7 @@ pub(crate) async fn missing(
     if comes_along(digest, &change.namespace, ctx).await? {
         return Ok(None);
     }
-    let Named::By(approver) = by else {
+    let RecordedAuthority::By(approver) = by else {
         let why = format!("{}; the approver is not recorded, approve it with `olm approve`", finding.text);
         return Ok(Some(Missing { why, first: None }));
     };

@@ -1,4 +1,4 @@
-//! The controllers. Each is a pipeline observe → decide (pure) → apply → report.
+//! The controllers. Each is a pipeline observe → decide (pure) → apply → status.
 
 pub(crate) mod catalog_source;
 pub(crate) mod csv;

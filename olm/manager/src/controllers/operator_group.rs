@@ -1,20 +1,19 @@
 //! OperatorGroup: its namespaces and validity, in its status; the APIs of its members, in its annotation and
 //! ClusterRoles; its targets, as labels on namespaces.
+//!
+//! [`observe`] reads the selected namespaces and the ServiceAccount → [`status`] derives the status (pure) and
+//! writes it → [`members`] and [`namespaces`] apply the rest.
 
 mod members;
 mod namespaces;
+mod observe;
 mod status;
 
 use std::{sync::Arc, time::Duration};
 
 use futures::{StreamExt, future::ready};
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{
-    ResourceExt,
-    core::{PartialObjectMeta, Selector},
-    runtime::reflector::ObjectRef,
-};
+use kube::{ResourceExt, core::PartialObjectMeta, runtime::reflector::ObjectRef};
 use olm_api::OperatorGroup;
 use tokio_util::sync::CancellationToken;
 
@@ -23,6 +22,7 @@ use crate::{
     runner::Action,
 };
 pub(crate) use members::{forget_member, provides};
+use observe::Observed;
 use status::Account;
 
 /// ServiceAccounts are not watched; a missing one is polled.
@@ -45,7 +45,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
             let stores = Arc::clone(&stores);
             move |namespace: &PartialObjectMeta<Namespace>| {
                 let mut groups = stores.groups.all();
-                groups.retain(|group| status::is_news(group, &namespace.metadata));
+                groups.retain(|group| status::affects(group, &namespace.metadata));
                 references(groups)
             }
         }))
@@ -73,36 +73,15 @@ async fn reconcile(group: Arc<OperatorGroup>, ctx: Arc<Ctx>) -> Result<Action, E
     if group.metadata.deletion_timestamp.is_some() {
         return Ok(Action::await_change());
     }
-    let namespace = group.namespace().unwrap_or_default();
-    let selected = match selector(&group) {
-        None => None,
-        Some(Ok(selector)) => Some(namespaces::selected(&selector, &ctx)),
-        Some(Err(message)) => {
-            ctx.event(group.as_ref(), true, "InvalidSelector", &message).await;
-            Some(Default::default())
-        }
-    };
-    let groups = ctx.stores.groups.in_namespace(&namespace).len();
-    let account = match olm_engine::accounts::account(Some(&group), &ctx.client).await {
-        Ok(None) => Account::NotAsked,
-        Ok(Some(_)) => Account::Found,
-        Err(error) if error.is_users() => Account::Unusable(error.to_string()),
-        Err(error) => return Err(error.into()),
-    };
+    let Observed { selected, groups, account } = observe::observe(&group, &ctx).await?;
     let again = match account {
         Account::Unusable(_) => Action::requeue(MISSING_ACCOUNT),
         Account::Found => Action::requeue(SAFETY_NET),
         Account::NotAsked => Action::await_change(),
     };
-    let new = status::status(&group, selected, groups, &account, Timestamp::now());
-    if ctx.write_status(group.as_ref(), group.status.as_ref(), &new).await? {
-        for news in status::news(group.status.as_ref(), &new) {
-            let reason = news.reason.as_deref().unwrap_or(&news.type_);
-            ctx.event(group.as_ref(), true, reason, news.message.as_deref().unwrap_or_default()).await;
-        }
-    }
+    let new = status::report(&group, selected, groups, &account, &ctx).await?;
     if groups == 1 {
-        let members = ctx.stores.versions.in_namespace(&namespace);
+        let members = ctx.stores.versions.in_namespace(&group.namespace().unwrap_or_default());
         let changed = provides(&group, members.iter().map(AsRef::as_ref), &ctx).await?;
         if !changed {
             members::roles(&group, &ctx).await?;
@@ -110,21 +89,6 @@ async fn reconcile(group: Arc<OperatorGroup>, ctx: Arc<Ctx>) -> Result<Action, E
     }
     namespaces::label(&group, &new.namespaces, &ctx).await?;
     Ok(again)
-}
-
-/// The selector of a group that has one.
-fn selector(group: &OperatorGroup) -> Option<Result<Selector, String>> {
-    if !group.spec.target_namespaces.is_empty() || group.spec.is_global() {
-        return None;
-    }
-    let selector = group.spec.selector.clone()?;
-    Some(selector.try_into().map_err(|error| {
-        format!(
-            "spec.selector of OperatorGroup {} is not a valid label selector: {error}; it selects no \
-                namespace",
-            group.name_any()
-        )
-    }))
 }
 
 #[cfg(test)]

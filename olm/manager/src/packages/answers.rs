@@ -49,7 +49,7 @@ pub(crate) fn router(ctx: Arc<Ctx>) -> Router {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Target<'a> {
     Health,
-    Look,
+    Discovery,
     /// Of a namespace, or of all.
     List(Option<&'a str>),
     One(&'a str, &'a str),
@@ -62,15 +62,15 @@ fn target(path: &str) -> Option<Target<'_>> {
         return Some(Target::Health);
     }
     if let ["" | "version"] | ["apis"] | ["openapi", "v2" | "v3"] = segments[..] {
-        return Some(Target::Look);
+        return Some(Target::Discovery);
     }
     let ["apis", group, rest @ ..] = &segments[..] else { return None };
     if *group != GROUP {
         return None;
     }
     match rest {
-        [] => Some(Target::Look),
-        [version] if *version == VERSION => Some(Target::Look),
+        [] => Some(Target::Discovery),
+        [version] if *version == VERSION => Some(Target::Discovery),
         [version, rest @ ..] if *version == VERSION => match rest {
             [resource] if *resource == RESOURCE => Some(Target::List(None)),
             ["namespaces", namespace, resource, rest @ ..] if *resource == RESOURCE => match rest {
@@ -109,7 +109,7 @@ async fn answer(
         return status(405, "MethodNotAllowed", text);
     }
     let act = match target {
-        Target::Health | Target::Look => Act::Path(path.to_owned()),
+        Target::Health | Target::Discovery => Act::Path(path.to_owned()),
         Target::List(namespace) => act("list", None, namespace, None),
         Target::One(namespace, name) => act("get", None, Some(namespace), Some(name)),
         Target::Icon(namespace, name) => act("get", Some("icon"), Some(namespace), Some(name)),
@@ -119,7 +119,7 @@ async fn answer(
         Err(refusal) => return refused(refusal),
     }
     match target {
-        Target::Health | Target::Look => json_answer(200, &look(path)),
+        Target::Health | Target::Discovery => json_answer(200, &discovery(path)),
         Target::List(namespace) => api.list(&user, namespace, &parts.headers, &get).await,
         Target::One(namespace, name) => {
             api.one(&user, namespace, name, &parts.headers, get("includeObject")).await
@@ -281,7 +281,7 @@ impl Answers {
 }
 
 /// The discovery documents of the API.
-fn look(path: &str) -> Value {
+fn discovery(path: &str) -> Value {
     let version = json!({ "groupVersion": api_version(), "version": VERSION });
     let group = json!({ "name": GROUP, "versions": [version], "preferredVersion": version });
     match path.trim_matches('/').split('/').collect::<Vec<_>>()[..] {

@@ -44,7 +44,7 @@ use crate::{
 };
 
 /// Check interval when no step is due before.
-const LOOK: Duration = Duration::from_secs(60);
+const INTERVAL: Duration = Duration::from_secs(60);
 /// Check interval without a certificate, or after an error.
 const SOON: Duration = Duration::from_secs(2);
 /// Minimum interval of checks caused by unknown clients.
@@ -72,19 +72,19 @@ impl Keeper {
 
     /// Maintains both until `stop`.
     pub(super) async fn run(mut self, stop: &CancellationToken) {
-        let mut told = String::new();
+        let mut reported = String::new();
         loop {
-            let again = match self.look().await {
+            let again = match self.maintain().await {
                 Ok(again) => {
-                    told.clear();
+                    reported.clear();
                     again
                 }
                 Err(error) => {
                     let text = error.to_string();
-                    if told != text {
+                    if reported != text {
                         tracing::warn!(error = text, "failed to serve the webhook and the aggregated API");
                     }
-                    told = text;
+                    reported = text;
                     SOON
                 }
             };
@@ -103,12 +103,12 @@ impl Keeper {
     }
 
     /// Takes the due steps; returns when to check again.
-    async fn look(&mut self) -> Result<Duration, Error> {
+    async fn maintain(&mut self) -> Result<Duration, Error> {
         let callers = Callers::read(&self.ctx).await?;
         if callers.services().next().is_none() {
             self.sender.send_replace(None);
             self.seen = None;
-            return Ok(LOOK);
+            return Ok(INTERVAL);
         }
         // Reviews of the webhook carry no user, and some clusters have no front proxy.
         let front = if callers.packages.is_some() { self.front().await? } else { Front::default() };
@@ -133,7 +133,7 @@ impl Keeper {
             let now = Timestamp::now();
             let held = Held::read(&encoded(secret.as_ref()), &names, now);
             if !ctx.leads() {
-                let again = if held.dates().is_some() { LOOK } else { SOON };
+                let again = if held.dates().is_some() { INTERVAL } else { SOON };
                 return Ok((held, again));
             }
             let published = callers.published();
@@ -144,7 +144,7 @@ impl Keeper {
                     let seconds = u64::try_from(at.saturating_sub(now.as_second())).unwrap_or_default();
                     let ends = held.dates().map(|(.., end)| end);
                     ctx.metrics.certificate_expires(&ctx.namespace, MANAGER, ends);
-                    return Ok((held, LOOK.min(Duration::from_secs(seconds.max(1)))));
+                    return Ok((held, INTERVAL.min(Duration::from_secs(seconds.max(1)))));
                 }
                 Step::Publish => {
                     callers.publish(&held, ctx).await?;

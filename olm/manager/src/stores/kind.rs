@@ -245,13 +245,13 @@ impl<K: Cached> Kind<K> {
     }
 
     /// The state of each object, by namespace and name.
-    pub(crate) fn briefs(&self, mut look: impl FnMut(&str, &str, &K::Brief)) {
-        self.table().briefs().for_each(|(namespace, name, brief)| look(namespace, name, brief));
+    pub(crate) fn briefs(&self, mut visit: impl FnMut(&str, &str, &K::Brief)) {
+        self.table().briefs().for_each(|(namespace, name, brief)| visit(namespace, name, brief));
     }
 
     /// Visits all objects, one at a time.
-    pub(crate) fn each(&self, mut look: impl FnMut(&K)) {
-        self.table().all().for_each(|object| look(&object));
+    pub(crate) fn each(&self, mut visit: impl FnMut(&K)) {
+        self.table().all().for_each(|object| visit(&object));
     }
 
     /// All objects. For kinds with few objects.

@@ -71,7 +71,7 @@ pub(super) fn tools(metadata: &mut ObjectMeta) {
 mod tests {
     use serde_json::json;
 
-    use olm_engine::described;
+    use olm_engine::restore_annotations;
 
     use kube::ResourceExt;
 
@@ -101,6 +101,6 @@ mod tests {
         assert_eq!(kept.annotations().keys().collect::<Vec<_>>(), ["olm.targetNamespaces"]);
         assert_eq!(kept.spec.description, None);
         all.remove("kubectl.kubernetes.io/last");
-        assert_eq!(described(&kept).metadata.annotations.unwrap(), all);
+        assert_eq!(restore_annotations(&kept).metadata.annotations.unwrap(), all);
     }
 }

@@ -8,7 +8,7 @@ use olm_api::{
 };
 
 use super::{
-    super::waits::{held, unmet, unresolved},
+    super::blockers::{held, unmet, unresolved},
     ailment::{Ailment, Code},
     facts::Facts,
     installation::named,

@@ -111,13 +111,13 @@ async fn a_pin_outlasts_a_pause_and_that_is_told() {
 async fn a_preview_says_the_same_and_changes_nothing() {
     let (client, patches) = cluster(&json!({ "channel": "alpha" }), 0);
     let channel = SettingChange::Channel("beta".into());
-    let foreseen = preview_set(&client, &[], Some("db"), "etcd", &channel).await.unwrap();
-    assert!(foreseen.setting.changed && patches.lock().unwrap().is_empty());
+    let preview = preview_set(&client, &[], Some("db"), "etcd", &channel).await.unwrap();
+    assert!(preview.setting.changed && patches.lock().unwrap().is_empty());
     // no catalog is available for a plan
-    assert!(foreseen.plan.is_none() && foreseen.problem.is_some_and(|why| why.contains("olm/c")));
+    assert!(preview.plan.is_none() && preview.problem.is_some_and(|why| why.contains("olm/c")));
     let said = set(&client, &[], Some("db"), "etcd", &channel).await.unwrap();
     assert_eq!(said.text, "etcd follows channel beta");
-    assert_eq!(said, foreseen.setting);
+    assert_eq!(said, preview.setting);
     assert_eq!(specs(&patches), [json!({ "channel": "beta" })]);
     // where nothing is to happen there is no plan, and none is missing
     let paused = preview_set(&client, &[], Some("db"), "etcd", &SettingChange::Pause).await.unwrap();

@@ -103,7 +103,7 @@ impl Leaving {
             live: Live::new(),
             unreadable: BTreeSet::new(),
         };
-        this.looked_at(client).await
+        this.with_live_objects(client).await
     }
 
     async fn of(client: &Client, world: &World, view: View) -> Result<Self, Error> {
@@ -123,14 +123,14 @@ impl Leaving {
             live: Live::new(),
             unreadable: BTreeSet::new(),
         };
-        this.looked_at(client).await
+        this.with_live_objects(client).await
     }
 
     /// Adds the live state of everything that its plans may name.
-    async fn looked_at(mut self, client: &Client) -> Result<Self, Error> {
+    async fn with_live_objects(mut self, client: &Client) -> Result<Self, Error> {
         let everything = UninstallOptions { delete_crds: true, ..UninstallOptions::default() };
         let wanted = self.with_input(&everything, uninstall_reads);
-        let seen = olm_engine::look(&Resources::new(client.clone()), wanted).await;
+        let seen = olm_engine::read_live(&Resources::new(client.clone()), wanted).await;
         (self.live, self.unreadable) = seen.map_err(olm_engine::Refusal::from)?;
         let dependencies = self.dependencies.iter().map(|needed| needed.installed.package.as_str());
         let packages = dependencies.chain([self.installed.package.as_str()]).collect();

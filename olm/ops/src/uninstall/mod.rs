@@ -132,11 +132,11 @@ pub async fn preview_uninstall(
     target: &str,
     options: &UninstallOptions,
 ) -> Result<Plan, Error> {
-    Ok(look(client, namespace, target, options).await?.plan(options))
+    Ok(read_leaving(client, namespace, target, options).await?.plan(options))
 }
 
 /// CRDs are deleted last, so a request to delete them also covers what an interrupted uninstall left.
-async fn look(
+async fn read_leaving(
     client: &Client,
     namespace: Option<&str>,
     target: &str,
@@ -162,7 +162,7 @@ pub async fn uninstall(
     target: &str,
     options: &UninstallOptions,
 ) -> Result<UninstallReport, Error> {
-    let leaving = look(client, namespace, target, options).await?;
+    let leaving = read_leaving(client, namespace, target, options).await?;
     let plan = leaving.plan(options);
     refuse_another(&plan, options.digest.as_deref())?;
     refuse_unseen(&leaving, options)?;

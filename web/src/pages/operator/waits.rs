@@ -1,7 +1,7 @@
 //! Pending actions of an operator: what requires the user, and what to do.
 
 use maud::{Markup, html};
-use olm_ops::{Overview, Status, Wait};
+use olm_ops::{Blocker, Overview, Status};
 use olm_plan::AlongRef;
 
 use crate::{
@@ -74,7 +74,7 @@ fn short(digest: &str) -> &str {
 
 /// The problems that block progress.
 pub(super) fn troubles(view: &Overview) -> Markup {
-    let waits = &view.timeline.waits;
+    let waits = &view.timeline.blockers;
     let status = view.timeline.installed.status;
     let wrong = matches!(status, Status::Failed | Status::Degraded | Status::CannotUpdate);
     let (title, tone) = if wrong { ("Problems", Tone::Bad) } else { ("Waiting for", Tone::Warn) };
@@ -88,7 +88,7 @@ pub(super) fn troubles(view: &Overview) -> Markup {
     }
 }
 
-fn trouble(wait: &Wait, tone: Tone) -> Markup {
+fn trouble(wait: &Blocker, tone: Tone) -> Markup {
     html! {
         div.grow.stack-xs {
             div.row {

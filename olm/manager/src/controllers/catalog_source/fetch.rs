@@ -138,12 +138,12 @@ impl Job {
     /// Changes of a folder are detected by its files' names, sizes and times, which is cheap. It is then
     /// copied, so that the content is of one moment.
     async fn directory(&self, path: &Path) -> Result<Got, Problem> {
-        let looked = {
+        let read = {
             let path = path.to_owned();
-            tokio::task::spawn_blocking(move || look(&path)).await
+            tokio::task::spawn_blocking(move || fingerprint(&path)).await
         };
         let (kind, fingerprint) =
-            looked.map_err(|error| self.failed("FileSystem", error.to_string()))?.map_err(|error| {
+            read.map_err(|error| self.failed("FileSystem", error.to_string()))?.map_err(|error| {
                 self.failed("FileSystem", format!("failed to read {}: {error}", path.display()))
             })?;
         let revision = Revision { digest: fingerprint, etag: None };
@@ -261,7 +261,7 @@ enum Kind {
 
 /// The type of a path, and a fingerprint of names, sizes and times of all files, which differs after any
 /// write.
-fn look(path: &Path) -> io::Result<(Kind, String)> {
+fn fingerprint(path: &Path) -> io::Result<(Kind, String)> {
     let kind = match fs::metadata(path)? {
         metadata if metadata.is_file() => Kind::File,
         _ if path.join("oci-layout").is_file() => Kind::Layout,
@@ -329,13 +329,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("catalog.yaml");
         fs::write(&file, "schema: olm.package\nname: a\ndefaultChannel: stable\n").unwrap();
-        let look = || look(folder.path()).unwrap().1;
-        let before = look();
+        let fingerprint = || fingerprint(folder.path()).unwrap().1;
+        let before = fingerprint();
         // when nothing happens, then nothing changes
-        assert_eq!(look(), before);
+        assert_eq!(fingerprint(), before);
         // when a file grows
         fs::write(&file, "schema: olm.package\nname: a\ndefaultChannel: stable\n---\n").unwrap();
-        assert_ne!(look(), before);
+        assert_ne!(fingerprint(), before);
     }
 
     #[test]

@@ -25,7 +25,7 @@ use crate::metrics::Metrics;
 
 /// Concurrent reads. Reading into the store, which takes memory and cores, is serialised there; the rest
 /// mostly waits for registries, so a few that hang leave room for the others.
-const LOOKS: usize = 16;
+const CONCURRENT_READS: usize = 16;
 
 pub(crate) struct Jobs {
     tracks: Mutex<BTreeMap<Key, Track>>,
@@ -96,7 +96,7 @@ impl Jobs {
     pub(crate) fn new(cache: Arc<Cache>, refresh: Arc<Refresh>, metrics: Arc<Metrics>) -> Self {
         Self {
             tracks: Mutex::default(),
-            slots: Semaphore::new(LOOKS),
+            slots: Semaphore::new(CONCURRENT_READS),
             cache,
             refresh,
             metrics,
@@ -113,7 +113,7 @@ impl Jobs {
     }
 
     /// The state of a CatalogSource; starts a read when one is due.
-    pub(super) async fn look(self: &Arc<Self>, request: Request) -> View {
+    pub(super) async fn observe(self: &Arc<Self>, request: Request) -> View {
         self.restore(&request.key, &request.uid).await;
         let damaged = self.refresh.take(&request.key);
         let now = Instant::now();

@@ -1,11 +1,13 @@
 //! CatalogSource: content into the store, its state into the status.
 //!
-//! [`source`] and [`interval`] decide what to read and when (pure) → [`jobs`] runs the reads, each in a task
-//! of its own ([`fetch`]) → [`status`] derives the status (pure) → write it.
+//! [`observe`] takes the state of the reads: [`source`] and [`interval`] decide what to read and when
+//! (pure), [`jobs`] runs each read in a task of its own ([`fetch`]) → the content is put into the store →
+//! [`status`] derives the status (pure) and writes it.
 
 mod fetch;
 mod interval;
 mod jobs;
+mod observe;
 mod source;
 mod status;
 mod template;
@@ -13,11 +15,10 @@ mod template;
 use std::{collections::HashSet, pin::pin, sync::Arc};
 
 use futures::StreamExt;
-use jiff::Timestamp;
 use kube::{Api, ResourceExt, runtime::watcher};
 use olm_api::CatalogSource;
 use olm_client::patient;
-use olm_engine::catalogs::{Access, CatalogImage, CatalogRef, Entry, Home, Key, LoadedCatalog, Own, Problem};
+use olm_engine::catalogs::{Access, CatalogImage, CatalogRef, Entry, Home, Key, LoadedCatalog, Own};
 use tokio_stream::wrappers::WatchStream;
 use tokio_util::sync::CancellationToken;
 
@@ -27,9 +28,8 @@ use crate::{
     stores::Kind,
 };
 pub(crate) use jobs::Jobs;
-use jobs::{Request, View};
-use source::Wanted;
-use template::Template;
+use jobs::View;
+use observe::Observed;
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     let api = Api::<CatalogSource>::all(ctx.client.clone());
@@ -40,13 +40,13 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
         // A new leader writes the statuses that it did not write as a follower.
         .reconcile_all_on(ctx.fence.begins());
     let jobs = Arc::clone(&ctx.jobs);
-    let looks = async {
+    let work = async {
         tokio::select! {
             () = drive("catalog_source", controller, Arc::clone(&ctx), shutdown.clone(), reconcile) => {}
             () = sources.follow(api.clone()) => {}
         }
     };
-    tokio::join!(looks, forget_deleted(api.clone(), Arc::clone(&ctx), shutdown.clone()));
+    tokio::join!(work, forget_deleted(api.clone(), Arc::clone(&ctx), shutdown.clone()));
     jobs.stop();
 }
 
@@ -93,16 +93,7 @@ async fn reconcile(source: Arc<CatalogSource>, ctx: Arc<Ctx>) -> Result<Action, 
         forget(&ctx, &key).await;
         return Ok(Action::await_change());
     }
-    let template = template(&source, &ctx).await;
-    let image = template.as_ref().and_then(Template::resolved);
-    let wanted = Wanted::of(&source.spec, image).and_then(|wanted| wanted.allowed_in(&key.0, &ctx.namespace));
-    let access = Access::new(ctx.client.clone(), ctx.registries.clone(), &key.0, &source.spec.secrets);
-    let (mut view, interval_problem) = look(&source, &wanted, &access, &ctx).await;
-    if view.outdated && matches!(wanted, Ok(Wanted::Signed { .. })) {
-        // Content that was read before a signature was required may not have one.
-        view.catalog = None;
-    }
-
+    let Observed { access, wanted, template, view, interval_problem } = observe::observe(&source, &ctx).await;
     ctx.catalogs.put(&key.0, &key.1, entry(&source, &view, access, &ctx));
     let known = status::Known {
         view: &view,
@@ -110,55 +101,11 @@ async fn reconcile(source: Arc<CatalogSource>, ctx: Arc<Ctx>) -> Result<Action, 
         interval: interval_problem.as_ref(),
         template: template.as_ref(),
     };
-    let status = status::status(&source, &known, &ctx.namespace, Timestamp::now());
-    let old = source.status.as_ref();
-    let changed = ctx.write_status(source.as_ref(), old, &status).await?;
-    if let (true, Some(reason)) = (changed, &status.reason)
-        && old.and_then(|s| s.reason.as_ref()) != Some(reason)
-    {
-        ctx.event(source.as_ref(), true, reason, status.message.as_deref().unwrap_or_default()).await;
-    }
+    status::report(&source, &known, &ctx).await?;
     Ok(Action::requeue(view.due.unwrap_or(SAFETY_NET).min(SAFETY_NET)))
 }
 
-async fn look(
-    source: &CatalogSource,
-    wanted: &Result<Wanted, Problem>,
-    access: &Access,
-    ctx: &Ctx,
-) -> (View, Option<Problem>) {
-    let (key, uid) = (key(source), source.uid().unwrap_or_default());
-    let wanted = match wanted {
-        Ok(wanted) => wanted,
-        Err(problem) => return (ctx.jobs.refuse(&key, &uid, problem.clone()).await, None),
-    };
-    let secrets = &source.spec.secrets;
-    if *wanted == Wanted::Shipped {
-        let identity = wanted.identity(secrets);
-        return (ctx.jobs.at_hand(&key, &uid, identity, olm_catalog::shipped()), None);
-    }
-    let (every, problem) = interval::interval(&source.spec, wanted);
-    let request = Request {
-        key,
-        uid,
-        wanted: wanted.clone(),
-        secrets: secrets.clone(),
-        every,
-        client: ctx.client.clone(),
-        access: access.clone(),
-    };
-    (ctx.jobs.look(request).await, problem)
-}
-
-/// The image for this cluster, when the CatalogSource has a template for it.
-async fn template(source: &CatalogSource, ctx: &Ctx) -> Option<Template> {
-    let text = template::text(source)?;
-    let version = ctx.client.apiserver_version().await;
-    let version =
-        version.inspect_err(|error| tracing::debug!(%error, "failed to get the version of the API server"));
-    Some(template::resolve(text, version.ok().as_ref().map(|info| info.git_version.as_str())))
-}
-
+/// The content of the source, for the store.
 fn entry(source: &CatalogSource, view: &View, access: Access, ctx: &Ctx) -> Entry {
     let (namespace, name) = key(source);
     let reference = CatalogRef { namespace, name: name.clone() };

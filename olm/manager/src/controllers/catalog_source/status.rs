@@ -1,4 +1,4 @@
-//! The status of a CatalogSource. Pure.
+//! The status of a CatalogSource: its content (pure), and one write.
 
 use std::time::Duration;
 
@@ -17,7 +17,10 @@ use olm_engine::{
 };
 
 use super::{jobs::View, source::Wanted, template::Template};
-use crate::controllers::health::{self, Health};
+use crate::{
+    context::{Ctx, Error},
+    controllers::health::{self, Health},
+};
 
 /// Problems that are listed one by one; the condition contains their number.
 const LISTED_PROBLEMS: usize = 20;
@@ -34,7 +37,19 @@ pub(super) struct Known<'a> {
     pub(super) template: Option<&'a Template>,
 }
 
-pub(super) fn status(
+/// Writes a changed status and records an event.
+pub(super) async fn report(source: &CatalogSource, known: &Known<'_>, ctx: &Ctx) -> Result<(), Error> {
+    let (new, old) = (status(source, known, &ctx.namespace, Timestamp::now()), source.status.as_ref());
+    let changed = ctx.write_status(source, old, &new).await?;
+    if let (true, Some(reason)) = (changed, &new.reason)
+        && old.and_then(|s| s.reason.as_ref()) != Some(reason)
+    {
+        ctx.event(source, true, reason, new.message.as_deref().unwrap_or_default()).await;
+    }
+    Ok(())
+}
+
+fn status(
     source: &CatalogSource,
     known: &Known<'_>,
     manager_namespace: &str,

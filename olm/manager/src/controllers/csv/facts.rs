@@ -155,8 +155,8 @@ impl Observed<'_> {
         if self.groups.len() == 1 { self.desired.as_ref().ok().map(|d| &d.targets) } else { None }
     }
 
-    /// The state after Deployments were applied.
-    pub(super) fn with_applied(mut self, fresh: Vec<(String, Workload)>) -> Self {
+    /// Adds Deployments that were applied.
+    pub(super) fn add_applied(&mut self, fresh: Vec<(String, Workload)>) {
         for (name, deployment) in fresh {
             let Some(generation) = deployment.generation else { continue };
             let uid = deployment.uid.to_string();
@@ -165,7 +165,6 @@ impl Observed<'_> {
             self.deployments.insert(name, deployment);
         }
         self.applied.sort_by(|a, b| a.uid.cmp(&b.uid));
-        self
     }
 
     pub(super) fn before(&self) -> (CsvPhase, &str) {

@@ -1,15 +1,16 @@
 //! ClusterServiceVersion: from requirements to running Deployments, and the transition between versions.
 //!
 //! [`parts`] caches the cluster's objects beyond the shared stores; [`observe`] reads the state → [`decide`]
-//! chooses phase and actions (pure) → apply → [`status`] records it.
+//! chooses phase and actions (pure) → [`apply`] performs them → [`status`] derives the status (pure) and writes
+//! it.
 
 pub(crate) mod apis;
+mod apply;
 mod authority;
 mod cleanup;
 mod decide;
 mod facts;
 mod health;
-mod install;
 mod observe;
 mod parts;
 mod passing;
@@ -27,15 +28,11 @@ use std::{
     time::Duration,
 };
 
-use decide::{Act, Decision, INSTALL_FAILED};
+use decide::{Act, Decision};
 use facts::Observed;
 use futures::{Stream, StreamExt, stream};
 use jiff::Timestamp;
-use kube::{
-    Api, ResourceExt,
-    api::{DeleteParams, Preconditions},
-    runtime::reflector::ObjectRef,
-};
+use kube::{ResourceExt, runtime::reflector::ObjectRef};
 use observe::{Memory, Seen};
 use olm_api::{
     ClusterServiceVersion, InstallPlan, OperatorCondition, OperatorGroup, Subscription, csv::CsvPhase,
@@ -181,9 +178,9 @@ async fn reconcile(
         let group = observed.groups.first().map(AsRef::as_ref);
         if let Err(error) = retarget::follow(&csv, package.as_deref(), targets, group, &ctx).await {
             let decision = decide::decide(&observed);
-            return refused(&csv, &csv, decision, error, &ctx).await;
+            return Err(status::refused(&csv, &csv, decision, error, &ctx).await);
         }
-        install::ensure_metadata(&csv, targets, &ctx).await?;
+        apply::ensure_metadata(&csv, targets, &ctx).await?;
     }
     // The APIs of a group and the state of the version are independent of each other.
     let groups = observed.groups.clone();
@@ -193,163 +190,49 @@ async fn reconcile(
             _ => Ok(()),
         }
     };
-    let (provided, action) = tokio::join!(provides, act(&csv, observed, serving, &memory, &ctx));
+    let (provided, action) = tokio::join!(provides, converge(&csv, observed, serving, &memory, &ctx));
     provided.and(action)
 }
 
-/// Performs the action for the observed state.
-async fn act(
-    csv: &ClusterServiceVersion,
-    observed: Observed<'_>,
-    serving: Serving,
-    memory: &Memory,
-    ctx: &Ctx,
-) -> Result<Action, Error> {
-    let decision = decide::decide(&observed);
-    match decision.act {
-        Act::Nothing => {}
-        Act::Install => return install(observed, serving, decision, memory, ctx).await,
-        Act::Serve => return serve(csv, observed, serving, decision, memory, ctx).await,
-        Act::Stop => {
-            let ours: Vec<&str> = observed
-                .deployments
-                .iter()
-                .filter(|(_, d)| d.is_owned_by(csv.metadata.uid.as_deref()))
-                .map(|(name, _)| name.as_str())
-                .collect();
-            let group = observed.groups.first().map(AsRef::as_ref);
-            if let Err(error) = install::delete(csv, &ours, group, ctx).await {
-                return refused(csv, csv, decision, error, ctx).await;
-            }
-        }
-        Act::Delete => {
-            let status = status::status(csv, &decision, Timestamp::now());
-            record(csv, &status, ctx).await?;
-            let name = csv.name_any();
-            let api = Api::<ClusterServiceVersion>::namespaced(
-                ctx.client.clone(),
-                &csv.namespace().unwrap_or_default(),
-            );
-            // A recreated version of the same name is not deleted.
-            let this = Preconditions { uid: csv.metadata.uid.clone(), resource_version: None };
-            return match api.delete(&name, &DeleteParams::default().preconditions(this)).await {
-                Ok(_) => Ok(Action::await_change()),
-                Err(kube::Error::Api(status)) if status.is_not_found() => Ok(Action::await_change()),
-                Err(error) => Err(Error::kube(format!("delete ClusterServiceVersion {name}"))(error)),
-            };
-        }
-    }
-    if decision.phase == CsvPhase::Succeeded {
-        // Objects that the version no longer describes are deleted once the described ones run.
-        let group = observed.groups.first().map(AsRef::as_ref);
-        if let Err(error) = install::delete(csv, &observed.orphans(), group, ctx).await {
-            return refused(csv, csv, decision, error, ctx).await;
-        }
-    }
-    say(csv, &decision, &observed, memory, ctx).await
-}
-
-/// Installs the version and reports the result once. An interrupted installation is visible in the objects
-/// themselves.
-async fn install(
-    mut observed: Observed<'_>,
-    mut serving: Serving,
-    decision: Decision,
-    memory: &Memory,
-    ctx: &Ctx,
-) -> Result<Action, Error> {
-    let live = observed.csv;
-    let mut csv = live.clone();
-    // A recorded failure stays until there is a better result.
-    if !(decision.phase == CsvPhase::Failed && INSTALL_FAILED.contains(&decision.reason)) {
-        csv.status = Some(status::status(&csv, &decision, Timestamp::now()));
-    }
-    let applied = match put(&mut observed, &mut serving, ctx).await {
-        Ok(applied) => applied,
-        Err(error) => return refused(live, &csv, decision, error, ctx).await,
-    };
-    // Applying may complete the installation; then that is reported at once.
-    let observed = Observed { csv: &csv, ..observed.with_applied(applied) };
-    let after = decide::decide(&observed);
-    if after.act == Act::Serve {
-        return serve(live, observed, serving, after, memory, ctx).await;
-    }
-    say(live, &after, &observed, memory, ctx).await
-}
-
-/// Applies the Deployments and their requirements.
-async fn put(
-    observed: &mut Observed<'_>,
-    serving: &mut Serving,
-    ctx: &Ctx,
-) -> Result<Vec<(String, workload::Workload)>, Error> {
-    let group = observed.groups.first().map(AsRef::as_ref);
-    let resources = ctx.resources_for(group).await?;
-    authority::of_version(observed.csv, group, observed.to_apply().chain(serving.to_prepare()), ctx).await?;
-    authority::of_config(observed.csv, group, observed.to_apply(), ctx).await?;
-    serving.prepare(observed.csv, &resources, ctx).await?;
-    observed.serving = serving.facts();
-    if let Ok(desired) = &mut observed.desired {
-        serving.stamp(&mut desired.deployments, observe::hash);
-    }
-    install::apply(observed, ctx).await
-}
-
-/// The Deployments serve: configures the API server and the users' roles. `live` is the recorded version.
-async fn serve(
+/// Decides, applies and reports.
+///
+/// A pass may decide up to three times, but reads and reports once: the responses of its writes are part of the
+/// observed state. Deployments that are available are followed by what calls them, and the reported phase is that
+/// after both. A second pass instead would first write the phase between, and wait for the watch: requests and
+/// latency of every installation, and a phase that is outdated when it is read.
+async fn converge(
     live: &ClusterServiceVersion,
     observed: Observed<'_>,
     mut serving: Serving,
-    decision: Decision,
     memory: &Memory,
     ctx: &Ctx,
 ) -> Result<Action, Error> {
-    let csv = observed.csv.clone();
-    let switches = serving.to_switch_on();
-    let switched = async {
-        let switches = switches.iter().map(|(manifest, exists)| (manifest, *exists));
-        let group = observed.groups.first().map(AsRef::as_ref);
-        authority::of_version(&csv, group, switches, ctx).await?;
-        let resources = ctx.resources_for(group).await?;
-        serving.switch_on(&csv, &memory.roles, &resources).await
-    };
-    if let Err(error) = switched.await {
-        return refused(live, &csv, decision, error, ctx).await;
+    let mut observed = observed;
+    let mut decision = decide::decide(&observed);
+    if decision.act == Act::Delete {
+        return apply::retire(live, &decision, ctx).await;
     }
-    let observed = Observed { csv: &csv, serving: serving.facts(), ..observed };
-    let after = decide::decide(&observed);
-    say(live, &after, &observed, memory, ctx).await
-}
-
-/// Records the state of the version, unless it is about to change; `live` is the recorded version.
-async fn say(
-    live: &ClusterServiceVersion,
-    decision: &Decision,
-    observed: &Observed<'_>,
-    memory: &Memory,
-    ctx: &Ctx,
-) -> Result<Action, Error> {
+    let begun = status::begun(live, &decision);
+    let base = begun.as_ref().unwrap_or(live);
+    loop {
+        let act = decision.act;
+        if let Err(error) = apply::apply(&decision, &mut observed, &mut serving, &memory.roles, ctx).await {
+            return Err(status::refused(live, base, decision, error, ctx).await);
+        }
+        if !matches!(act, Act::Install | Act::Serve) {
+            break;
+        }
+        observed.csv = base;
+        decision = decide::decide(&observed);
+        if (act, decision.act) != (Act::Install, Act::Serve) {
+            break;
+        }
+    }
     if let Some(left) = memory.passing.hold(live, decision.phase, &observed.applied) {
         return Ok(Action::requeue(left));
     }
-    let status = status::status(observed.csv, decision, Timestamp::now());
-    record(live, &status::with_facts(status, observed), ctx).await?;
-    Ok(requeue(decision, observed))
-}
-
-/// Reports a refusal of the API server; the action is retried with back-off, without limit.
-async fn refused(
-    live: &ClusterServiceVersion,
-    csv: &ClusterServiceVersion,
-    decision: Decision,
-    error: Error,
-    ctx: &Ctx,
-) -> Result<Action, Error> {
-    if let Some((reason, message)) = install::refusal(&error) {
-        let failed = Decision { phase: CsvPhase::Failed, reason, message, act: Act::Nothing, ..decision };
-        record(live, &status::status(csv, &failed, Timestamp::now()), ctx).await?;
-    }
-    Err(error)
+    status::report(live, &decision, &observed, ctx).await?;
+    Ok(requeue(&decision, &observed))
 }
 
 /// When to reconcile without an event.
@@ -376,63 +259,5 @@ fn requeue(decision: &Decision, observed: &Observed<'_>) -> Action {
             let spread = Duration::from_secs(hasher.finish() % (SELDOM.as_secs() / 2));
             Action::requeue(SELDOM.saturating_add(spread))
         }
-    }
-}
-
-/// Writes a changed status and records an event.
-async fn record(
-    csv: &ClusterServiceVersion,
-    new: &olm_api::ClusterServiceVersionStatus,
-    ctx: &Ctx,
-) -> Result<(), Error> {
-    let old = csv.status.as_ref();
-    if !ctx.write_status(csv, old, new).await? {
-        return Ok(());
-    }
-    if old.map(|s| (s.phase, &s.reason)) != Some((new.phase, &new.reason)) {
-        let (before, reason) = (old.map(|s| s.phase).unwrap_or_default(), event_reason(new));
-        let begins = matches!(before, CsvPhase::None | CsvPhase::Pending);
-        let began = matches!(new.phase, CsvPhase::Installing | CsvPhase::Succeeded);
-        if begins && began && reason != BEGUN {
-            ctx.event(csv, false, BEGUN, "all requirements found, attempting install").await;
-        }
-        if new.phase == CsvPhase::Replacing {
-            ctx.metrics.upgraded();
-        }
-        let warning = new.phase == CsvPhase::Failed;
-        ctx.event(csv, warning, reason, new.message.as_deref().unwrap_or_default()).await;
-    }
-    Ok(())
-}
-
-/// Reason of the event at the start of an installation.
-const BEGUN: &str = "AllRequirementsMet";
-
-/// Upstream has the reason `InstallSucceeded` twice: for applied objects and for a running operator. Events
-/// of one reason are counted together under the text of the first, so the first gets the reason of the phase
-/// just before it, which is what users wait for.
-fn event_reason(status: &olm_api::ClusterServiceVersionStatus) -> &str {
-    match (status.phase, status.reason.as_deref()) {
-        (CsvPhase::Installing, Some("InstallSucceeded")) => BEGUN,
-        (_, reason) => reason.unwrap_or("PhaseChanged"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use olm_api::ClusterServiceVersionStatus;
-
-    use super::*;
-
-    #[test]
-    fn an_event_that_says_succeeded_is_of_an_operator_that_runs() {
-        let status = |phase| ClusterServiceVersionStatus {
-            phase,
-            reason: Some("InstallSucceeded".into()),
-            ..ClusterServiceVersionStatus::default()
-        };
-        assert_eq!(event_reason(&status(CsvPhase::Succeeded)), "InstallSucceeded");
-        assert_eq!(event_reason(&status(CsvPhase::Installing)), "AllRequirementsMet");
-        assert_eq!(event_reason(&ClusterServiceVersionStatus::default()), "PhaseChanged");
     }
 }

@@ -258,7 +258,7 @@ fn reserved_object(
     let groups: Vec<&str> = apis.map(|api| api.group.as_str()).collect();
     let targets = &targets.namespaces;
     let installed = Installed { namespace: &namespace, targets, crds: &crds, groups: &groups };
-    let condition = super::install::operator_condition(csv);
+    let condition = super::apply::operator_condition(csv);
     let mut objects = rendered.objects().map(|(_, object)| object).chain(&condition);
     objects.find_map(|object| {
         let why = reserved(object, None, &installed)?;

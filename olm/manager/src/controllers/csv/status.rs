@@ -1,4 +1,4 @@
-//! The status of a ClusterServiceVersion. Pure.
+//! The status of a ClusterServiceVersion: its content (pure), and one write.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -8,8 +8,15 @@ use olm_api::{
 };
 use olm_engine::limits::{REQUIREMENTS, TEXT, truncate, within};
 
-use super::{decide::Decision, facts::Observed, requirements::is_met};
-use crate::controllers::health::{self, Health};
+use super::{
+    decide::{Act, Decision, INSTALL_FAILED},
+    facts::Observed,
+    requirements::is_met,
+};
+use crate::{
+    context::{Ctx, Error},
+    controllers::health::{self, Health},
+};
 
 /// As upstream.
 const HISTORY: usize = 20;
@@ -108,10 +115,7 @@ fn to_entry(condition: Condition) -> CsvCondition {
 }
 
 /// The status with further facts: certificates, and the applied Deployments.
-pub(super) fn with_facts(
-    mut new: ClusterServiceVersionStatus,
-    observed: &Observed<'_>,
-) -> ClusterServiceVersionStatus {
+fn with_facts(mut new: ClusterServiceVersionStatus, observed: &Observed<'_>) -> ClusterServiceVersionStatus {
     if let Some((made, again)) = &observed.serving.dates {
         new.certs_last_updated = Some(made.clone());
         new.certs_rotate_at = Some(again.clone());
@@ -119,6 +123,98 @@ pub(super) fn with_facts(
     let live = |uid: &str| observed.deployments.values().any(|d| *d.uid == *uid);
     new.applied_deployments = observed.applied.iter().filter(|a| live(&a.uid)).cloned().collect();
     new
+}
+
+/// The version with the status of a decision to install it, on which the status after the installation builds.
+/// `None` without one: a recorded failure stays until there is a better result.
+pub(super) fn begun(csv: &ClusterServiceVersion, decision: &Decision) -> Option<ClusterServiceVersion> {
+    let recorded = decision.phase == CsvPhase::Failed && INSTALL_FAILED.contains(&decision.reason);
+    (decision.act == Act::Install && !recorded).then(|| {
+        let status = status(csv, decision, Timestamp::now());
+        ClusterServiceVersion { status: Some(status), ..csv.clone() }
+    })
+}
+
+/// Reports a decision; `live` is the recorded version.
+pub(super) async fn report(
+    live: &ClusterServiceVersion,
+    decision: &Decision,
+    observed: &Observed<'_>,
+    ctx: &Ctx,
+) -> Result<(), Error> {
+    let new = status(observed.csv, decision, Timestamp::now());
+    write(live, &with_facts(new, observed), ctx).await
+}
+
+/// Reports a refusal of the API server, and returns it: the action is retried with back-off, without limit.
+pub(super) async fn refused(
+    live: &ClusterServiceVersion,
+    csv: &ClusterServiceVersion,
+    decision: Decision,
+    error: Error,
+    ctx: &Ctx,
+) -> Error {
+    let Some((reason, message)) = refusal(&error) else { return error };
+    let failed = Decision { phase: CsvPhase::Failed, reason, message, act: Act::Nothing, ..decision };
+    let written = write(live, &status(csv, &failed, Timestamp::now()), ctx).await;
+    written.err().unwrap_or(error)
+}
+
+/// Reason and message of a failed attempt; `None` for a failure that may be temporary.
+fn refusal(error: &Error) -> Option<(&'static str, String)> {
+    let denied = "InstallComponentFailedNoRetry";
+    match error {
+        Error::Account(account) if account.is_users() => Some((denied, account.to_string())),
+        Error::NotPermitted(why) => Some((denied, why.clone())),
+        Error::NotReady { .. } => Some(("InstallComponentFailed", error.to_string())),
+        Error::Resource(resource) if resource.is_forbidden() => Some((denied, error.to_string())),
+        Error::Kube { source, .. } if matches!(&**source, kube::Error::Api(status) if status.is_forbidden()) => {
+            Some((denied, error.to_string()))
+        }
+        Error::Resource(resource) if resource.is_refused() => {
+            Some(("InstallComponentFailed", error.to_string()))
+        }
+        _ => None,
+    }
+}
+
+/// Writes a changed status and records an event.
+pub(super) async fn write(
+    csv: &ClusterServiceVersion,
+    new: &ClusterServiceVersionStatus,
+    ctx: &Ctx,
+) -> Result<(), Error> {
+    let old = csv.status.as_ref();
+    if !ctx.write_status(csv, old, new).await? {
+        return Ok(());
+    }
+    if old.map(|s| (s.phase, &s.reason)) != Some((new.phase, &new.reason)) {
+        let (before, reason) = (old.map(|s| s.phase).unwrap_or_default(), event_reason(new));
+        let begins = matches!(before, CsvPhase::None | CsvPhase::Pending);
+        let began = matches!(new.phase, CsvPhase::Installing | CsvPhase::Succeeded);
+        if begins && began && reason != BEGUN {
+            ctx.event(csv, false, BEGUN, "all requirements found, attempting install").await;
+        }
+        if new.phase == CsvPhase::Replacing {
+            ctx.metrics.upgraded();
+        }
+        let warning = new.phase == CsvPhase::Failed;
+        ctx.event(csv, warning, reason, new.message.as_deref().unwrap_or_default()).await;
+    }
+    Ok(())
+}
+
+/// Reason of the event at the start of an installation.
+const BEGUN: &str = "AllRequirementsMet";
+
+/// Upstream has the reason `InstallSucceeded` twice: for applied objects and for a running operator. Events
+/// of one reason are counted together under the text of the first, so the first gets the reason of the phase
+/// just before it, which is what users wait for.
+fn event_reason(status: &ClusterServiceVersionStatus) -> &str {
+    match (status.phase, status.reason.as_deref()) {
+        (CsvPhase::Installing, Some("InstallSucceeded")) => BEGUN,
+        (_, reason) => reason.unwrap_or("PhaseChanged"),
+    }
 }
 
 type Step = (CsvPhase, &'static str, &'static str);
@@ -184,7 +280,6 @@ fn push(
 mod tests {
     use olm_api::csv::RequirementState;
 
-    use super::super::decide::Act;
     use super::*;
     use crate::controllers::health::judges::{self, Argo, Kstatus};
 
@@ -292,5 +387,17 @@ mod tests {
         csv.metadata.generation = Some(100);
         let seen = judges::object(&csv, csv.status.as_ref().unwrap());
         assert_eq!(judges::kstatus(&seen), Kstatus::InProgress);
+    }
+
+    #[test]
+    fn an_event_that_says_succeeded_is_of_an_operator_that_runs() {
+        let status = |phase| ClusterServiceVersionStatus {
+            phase,
+            reason: Some("InstallSucceeded".into()),
+            ..ClusterServiceVersionStatus::default()
+        };
+        assert_eq!(event_reason(&status(CsvPhase::Succeeded)), "InstallSucceeded");
+        assert_eq!(event_reason(&status(CsvPhase::Installing)), "AllRequirementsMet");
+        assert_eq!(event_reason(&ClusterServiceVersionStatus::default()), "PhaseChanged");
     }
 }

@@ -16,10 +16,10 @@ use serde_json::json;
 
 use crate::{
     audit,
-    authority::Asking,
     authority::Lender,
-    authority::Named,
     authority::Permission,
+    authority::RecordedAuthority,
+    authority::Requester,
     authority::second::{self, Missing},
     context::{Ctx, Error},
     runner::Action,
@@ -52,11 +52,12 @@ pub(super) async fn prove(
     ctx: &Ctx,
 ) -> Result<Authorized, Error> {
     let (namespace, name) = (subscription.namespace().unwrap_or_default(), subscription.name_any());
-    let asking = Asking { kind: "Subscription", namespace: &namespace, name: &name };
+    let requester = Requester { kind: "Subscription", namespace: &namespace, name: &name };
     let named = ctx.authorities.of_plan(plan, subscription).await?;
     let group = snapshot.groups.iter().map(AsRef::as_ref).min_by_key(|group| group.name_any());
     let lenders = Lender::of(change, &ctx.stores);
-    let permission = ctx.authorities.permits_plan(&named, &change.demands, &asking, group, &lenders).await?;
+    let permission =
+        ctx.authorities.permits_plan(&named, &change.demands, &requester, group, &lenders).await?;
     if let Permission::Waits(why) = permission {
         return take_back(plan, LACKS, &Missing { why, first: None }, ctx).await.map(Authorized::No);
     }
@@ -64,8 +65,8 @@ pub(super) async fn prove(
         return take_back(plan, SECOND, &missing, ctx).await.map(Authorized::No);
     }
     Ok(Authorized::Yes(match named {
-        Named::By(authority) => Some(authority),
-        Named::NoRecord => None,
+        RecordedAuthority::By(authority) => Some(authority),
+        RecordedAuthority::NoRecord => None,
     }))
 }
 

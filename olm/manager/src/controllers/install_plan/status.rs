@@ -1,4 +1,4 @@
-//! The status of an InstallPlan. Pure.
+//! The status of an InstallPlan: its content (pure), and its writes.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Time};
@@ -9,14 +9,16 @@ use olm_api::{
     names,
 };
 use olm_engine::{
-    Change,
+    Change, Refusal,
     limits::{TEXT, truncate},
 };
 use olm_plan::{ObjectRef, Op, Phase, PlannedObject};
 
+use super::{changed, decide};
 use crate::{
-    context::Error,
+    context::{Ctx, Error, SAFETY_NET},
     controllers::health::{Health, conditions},
+    runner::Action,
 };
 
 /// Maximum number of listed steps; a step takes some 300 bytes, and no object of more than 900 KB is written.
@@ -161,6 +163,94 @@ pub(super) fn health(
     };
     status.observed_generation = plan.metadata.generation;
     conditions(&mut status.conditions, &health, plan.metadata.generation, now);
+}
+
+/// Records why a plan makes no progress, and emits one event.
+pub(super) async fn report(
+    plan: &InstallPlan,
+    ctx: &Ctx,
+    after: InstallPlanStatus,
+    reason: &str,
+    message: &str,
+) -> Result<(), Error> {
+    let before = plan.status.clone().unwrap_or_default();
+    report_over(plan, ctx, &before, after, reason, message).await
+}
+
+pub(super) async fn report_over(
+    plan: &InstallPlan,
+    ctx: &Ctx,
+    before: &InstallPlanStatus,
+    mut after: InstallPlanStatus,
+    reason: &str,
+    message: &str,
+) -> Result<(), Error> {
+    let message = truncate(message, TEXT);
+    let news = after.message.as_deref() != Some(&message);
+    after.message = Some(message.clone());
+    let failed = Condition::new(names::CONDITION_INSTALLED, false, reason, message.clone());
+    condition::set(&mut after.conditions, failed, Timestamp::now());
+    health(&mut after, plan, Some((reason, &message)), Timestamp::now());
+    ctx.write_status(plan, Some(before), &after).await?;
+    if news {
+        ctx.event(plan, true, reason, &format!("{message}; retrying")).await;
+    }
+    Ok(())
+}
+
+/// The plan may not proceed now. What it waits for is watched.
+pub(super) async fn report_held(plan: &InstallPlan, ctx: &Ctx, held: &decide::Held) -> Result<Action, Error> {
+    let mut new = plan.status.clone().unwrap_or_default();
+    let message = truncate(&held.message, TEXT);
+    if new.phase == InstallPlanPhase::None {
+        new.phase = InstallPlanPhase::Planning;
+    }
+    new.message = Some(message.clone());
+    let condition = Condition::new(names::CONDITION_INSTALLED, false, held.reason.clone(), message.clone());
+    condition::set(&mut new.conditions, condition, Timestamp::now());
+    health(&mut new, plan, Some((&held.reason, &message)), Timestamp::now());
+    if ctx.write_status(plan, plan.status.as_ref(), &new).await? {
+        ctx.event(plan, true, &held.reason, &message).await;
+    }
+    Ok(Action::requeue(decide::RETRY_INTERVAL))
+}
+
+/// The engine has no plan now: reported, and retried when the catalog changes.
+pub(super) async fn report_refusal(plan: &InstallPlan, ctx: &Ctx, refusal: Refusal) -> Result<Action, Error> {
+    let mut new = plan.status.clone().unwrap_or_default();
+    let message = truncate(&refusal.message(), TEXT);
+    if new.phase == InstallPlanPhase::None {
+        new.phase = InstallPlanPhase::Planning;
+    }
+    new.message = Some(message.clone());
+    let resolved = Condition::new(names::CONDITION_RESOLVED, false, refusal.code(), message.clone());
+    condition::set(&mut new.conditions, resolved, Timestamp::now());
+    health(&mut new, plan, Some((refusal.code(), &message)), Timestamp::now());
+    ctx.write_status(plan, plan.status.as_ref(), &new).await?;
+    Err(refusal.into())
+}
+
+/// The plan differs from the approved one. The Subscription's controller makes a new one.
+pub(super) async fn report_changed(plan: &InstallPlan, ctx: &Ctx, how: &str) -> Result<Action, Error> {
+    refuse(plan, ctx, changed::REASON, &changed::message(plan, how)).await
+}
+
+pub(super) async fn refuse(
+    plan: &InstallPlan,
+    ctx: &Ctx,
+    reason: &str,
+    message: &str,
+) -> Result<Action, Error> {
+    let mut new = plan.status.clone().unwrap_or_default();
+    new.phase = InstallPlanPhase::Failed;
+    new.message = Some(message.to_owned());
+    let failed = Condition::new(names::CONDITION_INSTALLED, false, reason, message);
+    condition::set(&mut new.conditions, failed, Timestamp::now());
+    health(&mut new, plan, Some((reason, message)), Timestamp::now());
+    if ctx.write_status(plan, plan.status.as_ref(), &new).await? {
+        ctx.event(plan, true, reason, message).await;
+    }
+    Ok(Action::requeue(SAFETY_NET))
 }
 
 #[cfg(test)]

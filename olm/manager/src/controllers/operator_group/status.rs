@@ -1,4 +1,4 @@
-//! The status of an OperatorGroup. Pure.
+//! The status of an OperatorGroup: its content (pure), and one write.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,10 @@ use kube::{ResourceExt, core::SelectorExt};
 use olm_api::{Condition, OperatorGroup, OperatorGroupStatus, condition, names};
 use olm_engine::limits::{TARGETS, fit};
 
-use crate::controllers::health::{self, Health};
+use crate::{
+    context::{Ctx, Error},
+    controllers::health::{self, Health},
+};
 
 /// The account that limits installations.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +23,24 @@ pub(super) enum Account {
     Found,
     /// Why it is unusable.
     Unusable(String),
+}
+
+/// Writes a changed status, records events, and returns the status.
+pub(super) async fn report(
+    group: &OperatorGroup,
+    selected: Option<BTreeSet<String>>,
+    groups: usize,
+    account: &Account,
+    ctx: &Ctx,
+) -> Result<OperatorGroupStatus, Error> {
+    let new = status(group, selected, groups, account, Timestamp::now());
+    if ctx.write_status(group, group.status.as_ref(), &new).await? {
+        for problem in new_problems(group.status.as_ref(), &new) {
+            let reason = problem.reason.as_deref().unwrap_or(&problem.type_);
+            ctx.event(group, true, reason, problem.message.as_deref().unwrap_or_default()).await;
+        }
+    }
+    Ok(new)
 }
 
 /// `selected` are the namespaces that match the selector, where the group has one.
@@ -99,7 +120,7 @@ fn too_many(group: &OperatorGroup, count: usize) -> String {
 }
 
 /// New problems of the group.
-pub(super) fn news(old: Option<&OperatorGroupStatus>, new: &OperatorGroupStatus) -> Vec<Condition> {
+pub(super) fn new_problems(old: Option<&OperatorGroupStatus>, new: &OperatorGroupStatus) -> Vec<Condition> {
     let held = |c: &Condition| {
         old.is_some_and(|o| condition::find(&o.conditions, &c.type_).is_some_and(Condition::is_true))
     };
@@ -113,7 +134,7 @@ pub(super) fn news(old: Option<&OperatorGroupStatus>, new: &OperatorGroupStatus)
 }
 
 /// Whether a change of a namespace may change the targets of a group, or the namespace lacks its label.
-pub(super) fn is_news(group: &OperatorGroup, namespace: &ObjectMeta) -> bool {
+pub(super) fn affects(group: &OperatorGroup, namespace: &ObjectMeta) -> bool {
     let name = namespace.name.as_deref().unwrap_or_default();
     let there = namespace.deletion_timestamp.is_none();
     if !group.spec.target_namespaces.is_empty() {
@@ -123,7 +144,7 @@ pub(super) fn is_news(group: &OperatorGroup, namespace: &ObjectMeta) -> bool {
         let target = group.spec.target_namespaces.iter().any(|target| target == name);
         return there && target != labelled;
     }
-    let Some(Ok(selector)) = super::selector(group) else { return false };
+    let Some(Ok(selector)) = super::observe::selector(group) else { return false };
     let matches = there && selector.matches(&namespace.labels.clone().unwrap_or_default());
     let listed = group.status.iter().flat_map(|s| &s.namespaces).any(|n| n == name);
     matches != listed

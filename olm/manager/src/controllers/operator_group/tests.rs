@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use olm_api::{OperatorGroupSpec, OperatorGroupStatus, condition, names};
 
@@ -57,8 +58,8 @@ fn bad_operator_group_missing_service_account_is_told_until_it_is_there() {
     let found = condition::find(&first.conditions, names::CONDITION_OPERATOR_GROUP_SERVICE_ACCOUNT).unwrap();
     assert_eq!(found.reason.as_deref(), Some("ServiceAccountNotFound"));
     // reported once
-    assert_eq!(news(None, &first).len(), 1);
-    assert!(news(Some(&first), &first).is_empty());
+    assert_eq!(new_problems(None, &first).len(), 1);
+    assert!(new_problems(Some(&first), &first).is_empty());
     group.status = Some(first);
     assert!(status(&group, None, 1, &Account::Found, now()).conditions.is_empty());
 }
@@ -88,7 +89,7 @@ fn a_group_of_too_many_namespaces_chooses_none_and_says_so() {
                 spec.targetNamespaces and spec.selector for all namespaces"
         )
     );
-    assert_eq!(news(None, &many).len(), 1);
+    assert_eq!(new_problems(None, &many).len(), 1);
     let mut group = selecting("team");
     group.status = Some(many);
     assert!(status(&group, Some(names(9)), 1, &Account::NotAsked, now()).conditions.is_empty());
@@ -124,19 +125,19 @@ fn tools_that_know_only_the_usual_conditions_see_how_a_group_stands() {
 fn only_groups_for_which_a_namespace_is_news_are_woken() {
     let mut by_label = selecting("team");
     // matches and is not listed
-    assert!(is_news(&by_label, &namespace("a", Some("team"))));
-    assert!(!is_news(&by_label, &namespace("a", None)));
+    assert!(affects(&by_label, &namespace("a", Some("team"))));
+    assert!(!affects(&by_label, &namespace("a", None)));
     by_label.status =
         Some(OperatorGroupStatus { namespaces: vec!["a".into()], ..OperatorGroupStatus::default() });
-    assert!(!is_news(&by_label, &namespace("a", Some("team"))));
+    assert!(!affects(&by_label, &namespace("a", Some("team"))));
     // listed and no longer matches
-    assert!(is_news(&by_label, &namespace("a", None)));
+    assert!(affects(&by_label, &namespace("a", None)));
     // a target that lacks the label of the group
     let mut by_name = group(&["a"]);
     by_name.metadata.uid = Some("u".into());
-    assert!(is_news(&by_name, &namespace("a", None)));
-    assert!(!is_news(&by_name, &namespace("a", Some("olm.operatorgroup.uid/u"))));
-    assert!(!is_news(&by_name, &namespace("b", None)));
+    assert!(affects(&by_name, &namespace("a", None)));
+    assert!(!affects(&by_name, &namespace("a", Some("olm.operatorgroup.uid/u"))));
+    assert!(!affects(&by_name, &namespace("b", None)));
     // no namespace affects a group of all
-    assert!(!is_news(&group(&[]), &namespace("a", None)));
+    assert!(!affects(&group(&[]), &namespace("a", None)));
 }

@@ -14,16 +14,16 @@ use serde_json::json;
 
 use super::{decide::Observed, plan_object};
 use crate::{
-    authority::Asking,
     authority::Authorities,
     authority::Lender,
     authority::Permission,
+    authority::Requester,
     authority::second::{self, Missing},
     context::{Ctx, Error},
 };
 
 /// Interval to check whether the author was granted the missing rights.
-pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(60);
+pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Why a plan that needs no approval besides the request is not approved: rights that the author lacks, or
 /// the approval of a second user. `None` where nothing is missing, or the plan needs an approval anyway.
@@ -37,15 +37,16 @@ pub(super) async fn needed(
     }
     let subscription = observed.subscription;
     let (namespace, name) = (subscription.namespace().unwrap_or_default(), subscription.name_any());
-    let asking = Asking { kind: "Subscription", namespace: &namespace, name: &name };
+    let requester = Requester { kind: "Subscription", namespace: &namespace, name: &name };
     let named = Authorities::of_request(subscription);
     let groups = ctx.stores.groups.in_namespace(&namespace);
     let group = groups.iter().map(AsRef::as_ref).min_by_key(|group| group.name_any());
     let lenders = Lender::of(plan, &ctx.stores);
-    let missing = match ctx.authorities.permits_plan(&named, &plan.demands, &asking, group, &lenders).await? {
-        Permission::Granted => second::missing(&named, None, plan, ctx).await?,
-        Permission::Waits(why) => Some(Missing { why, first: None }),
-    };
+    let missing =
+        match ctx.authorities.permits_plan(&named, &plan.demands, &requester, group, &lenders).await? {
+            Permission::Granted => second::missing(&named, None, plan, ctx).await?,
+            Permission::Waits(why) => Some(Missing { why, first: None }),
+        };
     Ok(missing.map(|missing| Missing { why: truncate(&missing.why, TEXT), ..missing }))
 }
 

@@ -7,10 +7,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::{
-    Api, ResourceExt,
-    api::{Patch, PatchParams},
-};
+use kube::ResourceExt;
 use olm_api::{
     Condition, Subscription, condition,
     names::{CONDITION_DELETION_HELD, FINALIZER_SUBSCRIPTION_CLEANUP},
@@ -21,6 +18,7 @@ use olm_engine::{
 };
 use olm_ops::Removal;
 
+use super::{apply, metadata::set_finalizer};
 use crate::{
     context::{Ctx, Error},
     runner::Action,
@@ -31,16 +29,6 @@ const GOING: Duration = Duration::from_secs(1);
 /// Poll interval while the deletion is blocked until a user acts.
 const HELD: Duration = Duration::from_secs(30);
 
-/// Adds the finalizer when the policy requires a cleanup, and removes it when it no longer does.
-pub(super) async fn ensure_finalizer(subscription: &Subscription, ctx: &Ctx) -> Result<(), Error> {
-    let wanted = subscription.spec.deletion_policy.is_some();
-    let has = subscription.finalizers().iter().any(|f| f == FINALIZER_SUBSCRIPTION_CLEANUP);
-    if wanted == has {
-        return Ok(());
-    }
-    set_finalizer(subscription, wanted, ctx).await
-}
-
 pub(super) async fn on_deletion(subscription: &Subscription, ctx: &Ctx) -> Result<Action, Error> {
     if !subscription.finalizers().iter().any(|f| f == FINALIZER_SUBSCRIPTION_CLEANUP) {
         return Ok(Action::await_change());
@@ -50,7 +38,7 @@ pub(super) async fn on_deletion(subscription: &Subscription, ctx: &Ctx) -> Resul
         set_finalizer(subscription, false, ctx).await?;
         return Ok(Action::await_change());
     }
-    if super::stop_plans(subscription, ctx).await? {
+    if apply::stop_plans(subscription, ctx).await? {
         // A plan that is being applied has finished its current request by then.
         return Ok(Action::requeue(GOING));
     }
@@ -66,7 +54,7 @@ pub(super) async fn on_deletion(subscription: &Subscription, ctx: &Ctx) -> Resul
         Ok(Removal::HeldAlong { reason, message }) => (reason, message, HELD),
         Err(error) => held(error, subscription, &ctx.namespace)?,
     };
-    tell(subscription, &reason, &message, ctx).await?;
+    report(subscription, &reason, &message, ctx).await?;
     Ok(Action::requeue(again))
 }
 
@@ -99,7 +87,7 @@ fn held(
 }
 
 /// A condition for programs, an event for `kubectl describe`.
-async fn tell(subscription: &Subscription, reason: &str, message: &str, ctx: &Ctx) -> Result<(), Error> {
+async fn report(subscription: &Subscription, reason: &str, message: &str, ctx: &Ctx) -> Result<(), Error> {
     let mut new = subscription.status.clone().unwrap_or_default();
     let held = Condition::new(CONDITION_DELETION_HELD, true, reason, truncate(message, TEXT));
     if condition::set(&mut new.conditions, held, Timestamp::now()) {
@@ -107,32 +95,6 @@ async fn tell(subscription: &Subscription, reason: &str, message: &str, ctx: &Ct
         ctx.event(subscription, true, CONDITION_DELETION_HELD, message).await;
     }
     Ok(())
-}
-
-async fn set_finalizer(subscription: &Subscription, present: bool, ctx: &Ctx) -> Result<(), Error> {
-    let name = subscription.name_any();
-    let api =
-        Api::<Subscription>::namespaced(ctx.client.clone(), &subscription.namespace().unwrap_or_default());
-    let mut finalizers = subscription.finalizers().to_vec();
-    finalizers.retain(|f| f != FINALIZER_SUBSCRIPTION_CLEANUP);
-    if present {
-        finalizers.push(FINALIZER_SUBSCRIPTION_CLEANUP.to_owned());
-    }
-    // Conditional on the resourceVersion that was read: a merge patch replaces the whole list.
-    let patch = serde_json::json!({
-        "metadata": { "finalizers": finalizers, "resourceVersion": subscription.resource_version() }
-    });
-    match api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await {
-        Ok(written) => {
-            // A deleted object is gone with its last finalizer.
-            if written.metadata.deletion_timestamp.is_none() {
-                ctx.stores.subscriptions.wrote(written);
-            }
-            Ok(())
-        }
-        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-        Err(error) => Err(Error::kube(format!("set the finalizer of Subscription {name}"))(error)),
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Decides the next action for a Subscription. Pure.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
@@ -9,8 +9,8 @@ use olm_api::{
     install_plan::InstallPlanPhase, names,
 };
 use olm_engine::{Change, Outcome, Refusal};
-use olm_plan::Finding;
-use olm_resolver::{Action, Resolved};
+use olm_plan::{Finding, Severity};
+use olm_resolver::Code;
 
 /// How long a version that is neither ready nor failed holds back the next one.
 const SETTLE: SignedDuration = SignedDuration::from_mins(5);
@@ -25,6 +25,8 @@ pub(super) struct Observed<'a> {
     pub(super) catalog: Catalog,
     /// The installed version of the Subscription.
     pub(super) installed: Option<&'a ClusterServiceVersion>,
+    /// The `Upgradeable` condition of the installed version.
+    pub(super) upgradeable: Result<(), String>,
     /// All of the namespace.
     pub(super) csvs: &'a [Arc<ClusterServiceVersion>],
     /// Those that the Subscription owns, oldest first.
@@ -59,6 +61,60 @@ pub(super) enum HoldReason {
     Settling {
         until: Timestamp,
     },
+}
+
+/// Changes that were begun, for the resolution.
+pub(super) struct InProgress {
+    pub(super) at_work: Option<AtWork>,
+    /// The name of the installed version that no plan will complete.
+    pub(super) unfinished: Option<String>,
+}
+
+/// An approved plan that is about to be applied, and its version.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct AtWork {
+    pub(super) plan: String,
+    pub(super) csv: String,
+}
+
+/// The result of a resolution, or why there is none.
+pub(super) enum Resolution {
+    Hold(HoldReason),
+    /// The chosen version is that of a plan at work: its change was computed and reported before.
+    AtWork {
+        plan: String,
+    },
+    Answer(Result<Outcome, Refusal>),
+}
+
+impl Resolution {
+    /// Whether a new kind may change the result: there is no result, or a version was rejected for a
+    /// dependency. `None` without a new result.
+    pub(super) fn needs_kinds(&self) -> Option<bool> {
+        Some(match self {
+            Self::AtWork { .. } => return None,
+            Self::Hold(_) => false,
+            Self::Answer(Err(_)) => true,
+            Self::Answer(Ok(Outcome::UpToDate(resolved))) => {
+                resolved.rejected.iter().any(|rejected| rejected.code == Code::DependencyUnsatisfied)
+            }
+            // The plan may be blocked by a missing kind of one of its objects.
+            Self::Answer(Ok(Outcome::Change(change))) => {
+                change.plan.findings.iter().any(|finding| finding.severity == Severity::Block)
+            }
+        })
+    }
+}
+
+/// The decision of a pass.
+pub(super) struct Decision {
+    pub(super) next: Next,
+    /// Plans to delete.
+    pub(super) obsolete: Vec<Arc<InstallPlan>>,
+    /// The current plan of the Subscription; a plan that is created replaces it.
+    pub(super) current: Option<Arc<InstallPlan>>,
+    /// When to retry a refusal.
+    pub(super) retry: Option<Duration>,
 }
 
 pub(super) enum Next {
@@ -129,7 +185,7 @@ fn goes_back(observed: &Observed<'_>) -> bool {
 }
 
 /// The installed version that no plan will complete: its plan failed or is gone. It gets another plan.
-pub(super) fn unfinished<'a>(observed: &Observed<'a>) -> Option<&'a ClusterServiceVersion> {
+fn unfinished<'a>(observed: &Observed<'a>) -> Option<&'a ClusterServiceVersion> {
     let csv = observed.installed?;
     let name = csv.metadata.name.as_deref();
     let of_it: Vec<&Arc<InstallPlan>> = observed.plans.iter().filter(|p| csv_of(p) == name).collect();
@@ -149,30 +205,45 @@ pub(super) fn is_stalled(plan: &InstallPlan) -> bool {
     condition::find(conditions, names::CONDITION_STALLED).is_some_and(Condition::is_true)
 }
 
-/// The approved plan for the chosen version, unless there is a reason to evaluate the change again: before
-/// its first change, the plan's controller checks it anyway.
-pub(super) fn at_work(
-    observed: &Observed<'_>,
-    resolved: &Resolved,
-    upgradeable: &Result<(), String>,
-) -> Option<String> {
-    let same = |plan: &&InstallPlan| csv_of(plan) == Some(resolved.chosen.name.as_str());
-    let goes_on = resolved.action != Action::None && upgradeable.is_ok();
-    in_flight(observed).filter(same).filter(|plan| goes_on && !is_stalled(plan)).map(ResourceExt::name_any)
+/// Changes that were begun. A plan at work for which there is a reason to evaluate the change again does not
+/// count: before its first change, the plan's controller checks it anyway.
+pub(super) fn in_progress(observed: &Observed<'_>) -> InProgress {
+    let at_work = in_flight(observed).filter(|plan| observed.upgradeable.is_ok() && !is_stalled(plan));
+    InProgress {
+        at_work: at_work
+            .and_then(|plan| Some(AtWork { plan: plan.name_any(), csv: csv_of(plan)?.to_owned() })),
+        unfinished: unfinished(observed).map(ResourceExt::name_any),
+    }
 }
 
 /// The action for the result of a resolution.
-pub(super) fn next(
-    observed: &Observed<'_>,
-    answer: Result<Outcome, Refusal>,
-    upgradeable: Result<(), String>,
-) -> Next {
-    let change = match answer.map(super::change_of) {
+pub(super) fn decide(observed: &Observed<'_>, resolution: Resolution) -> Decision {
+    let retry = match &resolution {
+        Resolution::Answer(Err(refusal)) => refusal.retry(),
+        _ => None,
+    };
+    let next = match resolution {
+        Resolution::Hold(reason) => Next::Hold(reason),
+        Resolution::AtWork { plan } => Next::Keep { plan },
+        Resolution::Answer(answer) => next(observed, answer),
+    };
+    let current = match &next {
+        Next::Plan(_) => None,
+        Next::Hold(HoldReason::Installing { plan }) | Next::Keep { plan } => {
+            observed.plans.iter().find(|p| p.name_any() == *plan).cloned()
+        }
+        _ => current_plan(observed, &next),
+    };
+    Decision { obsolete: obsolete(observed, &next), current, retry, next }
+}
+
+fn next(observed: &Observed<'_>, answer: Result<Outcome, Refusal>) -> Next {
+    let change = match answer {
         Err(refusal) => {
-            let reason = super::resolution_reason(&refusal).to_owned();
+            let reason = resolution_reason(&refusal).to_owned();
             return Next::Refused(Refused { reason, message: refusal.message() });
         }
-        Ok(Err(resolved)) => {
+        Ok(Outcome::UpToDate(resolved)) => {
             // The plan's version exists; the rest of the plan is still to be applied.
             let same = |plan: &&InstallPlan| csv_of(plan) == Some(resolved.chosen.name.as_str());
             return match in_flight(observed).filter(same) {
@@ -180,7 +251,7 @@ pub(super) fn next(
                 None => Next::UpToDate { deprecations: resolved.deprecations },
             };
         }
-        Ok(Ok(change)) => change,
+        Ok(Outcome::Change(change)) => change,
     };
     if change.plan.is_blocked() {
         return Next::Refused(blocked(&change.plan.findings));
@@ -193,13 +264,24 @@ pub(super) fn next(
     {
         return Next::Snoozed { to: change.resolved.chosen.name.clone() };
     }
-    if let (Some(_), Err(why)) = (&change.replaces, upgradeable) {
-        return Next::NotUpgradeable { to: change.resolved.chosen.name.clone(), why };
+    if let (Some(_), Err(why)) = (&change.replaces, &observed.upgradeable) {
+        return Next::NotUpgradeable { to: change.resolved.chosen.name.clone(), why: why.clone() };
     }
     if let Some(plan) = wanted {
         return Next::Keep { plan: plan.name_any() };
     }
     Next::Plan(Arc::from(change))
+}
+
+/// The reason of a refusal, for the conditions.
+fn resolution_reason(refusal: &Refusal) -> &'static str {
+    match refusal {
+        Refusal::Unresolvable(_)
+        | Refusal::UnknownCatalog { .. }
+        | Refusal::CatalogOutOfSight { .. }
+        | Refusal::Field { .. } => "ConstraintsNotSatisfiable",
+        _ => "ErrorPreventedResolution",
+    }
 }
 
 /// The newest reachable bundle.
@@ -208,8 +290,7 @@ fn newest(change: &Change) -> &str {
 }
 
 fn blocked(findings: &[Finding]) -> Refused {
-    let blocking: Vec<&Finding> =
-        findings.iter().filter(|f| f.severity == olm_plan::Severity::Block).collect();
+    let blocking: Vec<&Finding> = findings.iter().filter(|f| f.severity == Severity::Block).collect();
     let reason = blocking.first().map(|f| f.code.to_string()).unwrap_or_default();
     let text = |f: &&Finding| match &f.fix {
         Some(fix) => format!("{} ({fix})", f.text),
@@ -219,7 +300,7 @@ fn blocked(findings: &[Finding]) -> Refused {
 }
 
 /// Plans to delete: unapproved ones that are no longer requested, and old finished ones.
-pub(super) fn obsolete<'a>(observed: &'a Observed<'_>, next: &Next) -> Vec<&'a InstallPlan> {
+fn obsolete(observed: &Observed<'_>, next: &Next) -> Vec<Arc<InstallPlan>> {
     let wanted = match next {
         Next::Plan(change) => Some(super::plan_object::name(&change.plan.digest)),
         Next::Keep { plan } => Some(plan.clone()),
@@ -227,14 +308,14 @@ pub(super) fn obsolete<'a>(observed: &'a Observed<'_>, next: &Next) -> Vec<&'a I
         // Without a new result, existing plans stay.
         Next::Hold(_) | Next::Refused(_) => return finished_surplus(observed, None),
     };
-    let mut out: Vec<&InstallPlan> = Vec::new();
+    let mut out: Vec<Arc<InstallPlan>> = Vec::new();
     for plan in observed.plans {
         let is_wanted = wanted.as_deref() == Some(plan.name_any().as_str());
         // A finished plan of the same name blocks applying the same plan again.
         let in_the_way = is_wanted && is_finished(plan) && matches!(next, Next::Plan(_));
         let outdated = !is_wanted && !is_finished(plan);
         if in_the_way || outdated {
-            out.push(plan);
+            out.push(Arc::clone(plan));
         }
     }
     out.extend(finished_surplus(observed, wanted.as_deref()));
@@ -242,21 +323,15 @@ pub(super) fn obsolete<'a>(observed: &'a Observed<'_>, next: &Next) -> Vec<&'a I
 }
 
 /// The newest plan that is not deleted as [`obsolete`].
-pub(super) fn current_plan(observed: &Observed<'_>, next: &Next) -> Option<Arc<InstallPlan>> {
+fn current_plan(observed: &Observed<'_>, next: &Next) -> Option<Arc<InstallPlan>> {
     let obsolete: Vec<String> = obsolete(observed, next).iter().map(|plan| plan.name_any()).collect();
     observed.plans.iter().rev().find(|plan| !obsolete.contains(&plan.name_any())).cloned()
 }
 
-fn finished_surplus<'a>(observed: &'a Observed<'_>, wanted: Option<&str>) -> Vec<&'a InstallPlan> {
-    let others = || {
-        observed
-            .plans
-            .iter()
-            .map(AsRef::as_ref)
-            .filter(|p: &&InstallPlan| wanted != Some(p.name_any().as_str()))
-    };
+fn finished_surplus(observed: &Observed<'_>, wanted: Option<&str>) -> Vec<Arc<InstallPlan>> {
+    let others = || observed.plans.iter().filter(|p| wanted != Some(p.name_any().as_str()));
     let surplus = |of: InstallPlanPhase, keep: usize| {
-        let finished: Vec<&InstallPlan> = others().filter(|p| phase(p) == of).collect();
+        let finished: Vec<Arc<InstallPlan>> = others().filter(|p| phase(p) == of).cloned().collect();
         finished[..finished.len().saturating_sub(keep)].to_vec()
     };
     let mut surplus_plans = surplus(InstallPlanPhase::Complete, KEEP_COMPLETE);
@@ -265,7 +340,7 @@ fn finished_surplus<'a>(observed: &'a Observed<'_>, wanted: Option<&str>) -> Vec
 }
 
 /// The approved plan that is not finished. A plan of another origin is never applied, so it does not count.
-pub(super) fn in_flight<'a>(observed: &Observed<'a>) -> Option<&'a InstallPlan> {
+fn in_flight<'a>(observed: &Observed<'a>) -> Option<&'a InstallPlan> {
     observed
         .plans
         .iter()

@@ -48,7 +48,7 @@ impl Settled {
             return true;
         }
         // A new edition of a catalog leaves most packages unchanged.
-        if olm_engine::extent(catalogs, subscription, snapshot).await != Some(packages) {
+        if olm_engine::catalog_content_hash(catalogs, subscription, snapshot).await != Some(packages) {
             return false;
         }
         if let Some(decision) = self.all().get_mut(&key) {
@@ -72,7 +72,7 @@ impl Settled {
         catalogs: &[LoadedCatalog],
         snapshot: &Snapshot,
     ) {
-        if let Some(packages) = olm_engine::extent(catalogs, subscription, snapshot).await {
+        if let Some(packages) = olm_engine::catalog_content_hash(catalogs, subscription, snapshot).await {
             let mut all = self.all();
             // Removes entries of deleted Subscriptions; doing so occasionally is enough.
             if all.len().is_power_of_two() {

@@ -1,10 +1,10 @@
-//! The status of a Subscription. Pure.
+//! The status of a Subscription: its content (pure), and one write.
 
 use jiff::SignedDuration;
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Time};
 use kube::{Resource, ResourceExt};
 use olm_api::{
-    Condition, InstallPlan, SubscriptionStatus, condition,
+    Condition, InstallPlan, Subscription, SubscriptionStatus, condition,
     csv::CsvPhase,
     install_plan::InstallPlanPhase,
     names,
@@ -16,14 +16,61 @@ use olm_engine::{
 };
 
 use super::decide::{self, Catalog, HoldReason, Next, Observed};
-use crate::controllers::health::{self, Health};
+use crate::{
+    context::{Ctx, Error},
+    controllers::health::{self, Health},
+};
 
-/// `current` is the plan that waits for approval or is being applied, otherwise the last applied one.
-pub(super) fn status(
+/// The result of reporting a status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reported {
+    Written,
+    Unchanged,
+    /// The status is about to change.
+    Deferred,
+}
+
+/// Writes the status, unless it is unchanged or about to change.
+pub(super) async fn report(
     observed: &Observed<'_>,
     next: &Next,
     current: Option<&InstallPlan>,
-) -> SubscriptionStatus {
+    ctx: &Ctx,
+) -> Result<Reported, Error> {
+    let new = status(observed, next, current);
+    if is_passing(observed, next, &new, current) {
+        return Ok(Reported::Deferred);
+    }
+    let written = write(observed.subscription, &new, ctx).await?;
+    Ok(if written { Reported::Written } else { Reported::Unchanged })
+}
+
+/// Writes the status if it changed; returns whether it did.
+async fn write(subscription: &Subscription, new: &SubscriptionStatus, ctx: &Ctx) -> Result<bool, Error> {
+    let old = subscription.status.as_ref();
+    if !ctx.write_status(subscription, old, new).await? {
+        return Ok(false);
+    }
+    for type_ in [
+        names::CONDITION_RESOLUTION_FAILED,
+        names::CONDITION_CATALOG_SOURCES_UNHEALTHY,
+        names::CONDITION_INSTALL_PLAN_FAILED,
+    ] {
+        let find = |status: &SubscriptionStatus| {
+            condition::find(&status.conditions, type_).filter(|c| c.is_true()).cloned()
+        };
+        let before = old.and_then(find);
+        if let Some(now) = find(new)
+            && before.as_ref().map(|c| (&c.reason, &c.message)) != Some((&now.reason, &now.message))
+        {
+            ctx.event(subscription, true, type_, now.message.as_deref().unwrap_or_default()).await;
+        }
+    }
+    Ok(true)
+}
+
+/// `current` is the plan that waits for approval or is being applied, otherwise the last applied one.
+fn status(observed: &Observed<'_>, next: &Next, current: Option<&InstallPlan>) -> SubscriptionStatus {
     let old = observed.subscription.status.clone().unwrap_or_default();
     let mut status = old.clone();
 
@@ -67,7 +114,7 @@ pub(super) const PASSING: SignedDuration = SignedDuration::from_secs(2);
 
 /// Whether a status is about to change: only messages and versions differ while a plan is starting, or its
 /// version exists and is starting.
-pub(super) fn is_passing(
+fn is_passing(
     observed: &Observed<'_>,
     next: &Next,
     new: &SubscriptionStatus,

@@ -53,8 +53,8 @@ impl World {
         }
     }
 
-    async fn look(&self, name: &str, wanted: Wanted) -> View {
-        self.jobs.look(self.request(name, wanted)).await
+    async fn observe(&self, name: &str, wanted: Wanted) -> View {
+        self.jobs.observe(self.request(name, wanted)).await
     }
 
     /// Polls, as the controller does, until the expected state.
@@ -62,7 +62,7 @@ impl World {
         let mut wakes = self.refresh.wakes();
         let search = async {
             loop {
-                let view = self.look(name, wanted.clone()).await;
+                let view = self.observe(name, wanted.clone()).await;
                 if seen(&view) {
                     return view;
                 }
@@ -126,12 +126,12 @@ async fn t22_an_image_is_read_only_when_it_is_signed_as_required() {
     let again = async |seen: &dyn Fn(&View) -> bool| {
         let request = request();
         let secrets = request.secrets.clone();
-        let mut view = world.jobs.look(request).await;
+        let mut view = world.jobs.observe(request).await;
         while !seen(&view) {
             tokio::time::sleep(Duration::from_millis(5)).await;
             let mut request = world.request("cat", wanted.clone());
             request.secrets.clone_from(&secrets);
-            view = world.jobs.look(request).await;
+            view = world.jobs.observe(request).await;
         }
         view
     };
@@ -177,7 +177,7 @@ async fn a_restart_serves_what_was_there_and_reads_nothing_that_has_not_changed(
     world.registry.mood(Mood::Hangs);
     let world = world.restart().await;
     // then the content is there at once
-    let view = world.look("cat", image(&reference)).await;
+    let view = world.observe("cat", image(&reference)).await;
     assert!(has("a")(&view) && view.running && !view.outdated, "{view:?}");
     drop(view);
     // when the registry recovers, after another restart
@@ -195,7 +195,7 @@ async fn one_that_was_made_anew_under_the_same_name_is_another_one() {
     world.registry.mood(Mood::Hangs);
     let world = world.restart().await;
     let request = Request { uid: "2".into(), ..world.request("cat", image(&reference)) };
-    assert!(world.jobs.look(request).await.catalog.is_none());
+    assert!(world.jobs.observe(request).await.catalog.is_none());
 }
 
 #[tokio::test]
@@ -206,19 +206,19 @@ async fn a_registry_that_hangs_holds_up_nobody_else_and_another_spec_ends_the_wa
     world.registry.mood(Mood::Hangs);
     let fast = Registry::start().await;
     let reference = fast.push_catalog(&catalog("fast", "1.0.0"));
-    assert!(world.look("slow", image(&slow)).await.running);
+    assert!(world.observe("slow", image(&slow)).await.running);
     // when another catalog is requested, then it is read
     let mut wakes = world.refresh.wakes();
     let request = || Request { access: access(&fast), ..world.request("fast", image(&reference)) };
-    world.jobs.look(request()).await;
+    world.jobs.observe(request()).await;
     tokio::time::timeout(Duration::from_secs(60), wakes.changed()).await.unwrap().unwrap();
-    assert!(has("fast")(&world.jobs.look(request()).await));
+    assert!(has("fast")(&world.jobs.observe(request()).await));
     // when the slow one's spec is changed, then the read is cancelled
     let request = || Request { access: access(&fast), ..world.request("slow", image(&reference)) };
     let mut wakes = world.refresh.wakes();
-    assert!(world.jobs.look(request()).await.running);
+    assert!(world.jobs.observe(request()).await.running);
     tokio::time::timeout(Duration::from_secs(60), wakes.changed()).await.unwrap().unwrap();
-    assert!(has("fast")(&world.jobs.look(request()).await));
+    assert!(has("fast")(&world.jobs.observe(request()).await));
 }
 
 #[tokio::test]
@@ -255,7 +255,7 @@ async fn damage_on_the_disk_is_repaired_from_the_source() {
     let reference = world.registry.push_catalog(&catalog("a", "1.0.0"));
     let request = || Request { every: None, ..world.request("cat", image(&reference)) };
     let mut wakes = world.refresh.wakes();
-    world.jobs.look(request()).await;
+    world.jobs.observe(request()).await;
     wakes.changed().await.unwrap();
     let loaded = |view: View| LoadedCatalog {
         home: Home::Own(Arc::new(Own {
@@ -267,7 +267,7 @@ async fn damage_on_the_disk_is_repaired_from_the_source() {
         })),
         ..LoadedCatalog::new(CatalogRef::new("olm", "cat"), view.catalog.unwrap())
     };
-    let catalog = loaded(world.jobs.look(request()).await);
+    let catalog = loaded(world.jobs.observe(request()).await);
     // when its file is damaged
     for entry in std::fs::read_dir(world.folder.path().join("store/packages")).unwrap().flatten() {
         std::fs::write(entry.path(), "rubbish").unwrap();
@@ -276,9 +276,9 @@ async fn damage_on_the_disk_is_repaired_from_the_source() {
     assert!(catalog.package("a").await.is_err());
     // then that alone triggers another read, although its digest is the same
     wakes.changed().await.unwrap();
-    world.jobs.look(request()).await;
+    world.jobs.observe(request()).await;
     wakes.changed().await.unwrap();
-    let catalog = loaded(world.jobs.look(request()).await);
+    let catalog = loaded(world.jobs.observe(request()).await);
     assert!(catalog.package("a").await.unwrap().is_some());
 }
 
@@ -298,9 +298,9 @@ async fn a_missing_pull_secret_is_told_when_the_registry_refuses() {
         ..world.request("cat", image(&reference))
     };
     let mut wakes = world.refresh.wakes();
-    world.jobs.look(request()).await;
+    world.jobs.observe(request()).await;
     wakes.changed().await.unwrap();
-    let problem = world.jobs.look(request()).await.problem.unwrap();
+    let problem = world.jobs.observe(request()).await.problem.unwrap();
     assert!(
         problem.message.contains("pull secret olm/pull (spec.secrets) does not exist"),
         "{}",
@@ -328,9 +328,9 @@ async fn a_pull_secret_opens_a_registry_that_wants_a_log_in() {
     };
     // when it is used, then the catalog is there
     let mut wakes = world.refresh.wakes();
-    world.jobs.look(request()).await;
+    world.jobs.observe(request()).await;
     wakes.changed().await.unwrap();
-    let view = world.jobs.look(request()).await;
+    let view = world.jobs.observe(request()).await;
     assert!(has("a")(&view), "{view:?}");
 }
 
@@ -368,9 +368,9 @@ async fn a_config_map_that_is_missing_or_empty_is_an_error_of_its_own() {
         ..world.request("empty", wanted())
     };
     let mut wakes = world.refresh.wakes();
-    world.jobs.look(request()).await;
+    world.jobs.observe(request()).await;
     wakes.changed().await.unwrap();
-    let problem = world.jobs.look(request()).await.problem.unwrap();
+    let problem = world.jobs.observe(request()).await.problem.unwrap();
     assert_eq!(problem.reason, "ConfigMapError");
 }
 

@@ -46,6 +46,7 @@ impl World {
             subscription: &self.subscription,
             catalog: Catalog::Ready,
             installed: self.csvs.first().map(AsRef::as_ref),
+            upgradeable: Ok(()),
             csvs: &self.csvs,
             plans: &self.plans,
             now: self.now,
@@ -164,6 +165,20 @@ fn a_plan_that_does_not_get_on_does_not_hold_back_what_may_mend_it() {
     assert!(matches!(hold(&world.observed()), Some(HoldReason::Installing { .. })));
     world.plans = vec![stalled(at_work)];
     assert_eq!(hold(&world.observed()), None);
+}
+
+#[test]
+fn a_change_is_not_computed_again_while_its_plan_is_at_work() {
+    let mut world = world();
+    let plan = plan("install-a", "etcd.v1", true, InstallPlanPhase::Installing);
+    world.plans = vec![plan.clone()];
+    let at_work = AtWork { plan: "install-a".into(), csv: "etcd.v1".into() };
+    assert_eq!(in_progress(&world.observed()).at_work, Some(at_work));
+    // unless the operator is not upgradeable now, or the plan makes no progress
+    let observed = Observed { upgradeable: Err("busy".into()), ..world.observed() };
+    assert_eq!(in_progress(&observed).at_work, None);
+    world.plans = vec![stalled(plan)];
+    assert_eq!(in_progress(&world.observed()).at_work, None);
 }
 
 #[test]

@@ -26,6 +26,7 @@ fn observed<'a>(
         subscription,
         catalog: Catalog::Ready,
         installed: csvs.first().map(AsRef::as_ref),
+        upgradeable: Ok(()),
         csvs,
         plans,
         now: jiff::Timestamp::from_second(7).unwrap(),

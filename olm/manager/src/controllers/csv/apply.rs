@@ -1,26 +1,117 @@
-//! Applies a version's Deployments and their OperatorCondition.
+//! Applies a version: its Deployments, their OperatorCondition, and what the API server needs to call them.
 
 use futures::future;
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{
     Api, Resource, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams},
+    api::{DeleteParams, Patch, PatchParams, Preconditions},
 };
-use olm_api::{ClusterServiceVersion, OperatorCondition, OperatorGroup, names};
+use olm_api::{ClusterServiceVersion, OperatorCondition, OperatorGroup, csv::CsvPhase, names};
 use olm_engine::{
     ownership::{Owner, own},
     targets::Targets,
 };
 use serde_json::{Value, json};
 
-use super::{apis, authority, facts::Observed, workload::Workload};
-use crate::context::{Ctx, Error};
+use super::{
+    apis, authority,
+    decide::{Act, Decision},
+    facts::Observed,
+    observe,
+    serving::{Known, Serving},
+    status,
+    workload::Workload,
+};
+use crate::{
+    context::{Ctx, Error},
+    runner::Action,
+};
+
+/// Performs the action of a decision, and adds the responses to the observed state.
+pub(super) async fn apply(
+    decision: &Decision,
+    observed: &mut Observed<'_>,
+    serving: &mut Serving,
+    roles: &Known,
+    ctx: &Ctx,
+) -> Result<(), Error> {
+    let csv = observed.csv;
+    let group = observed.groups.first().map(AsRef::as_ref);
+    match decision.act {
+        Act::Install => install(observed, serving, ctx).await,
+        Act::Serve => serve(observed, serving, roles, ctx).await,
+        Act::Stop => {
+            let uid = csv.metadata.uid.as_deref();
+            let ours = observed.deployments.iter().filter(|(_, d)| d.is_owned_by(uid));
+            let ours: Vec<&str> = ours.map(|(name, _)| name.as_str()).collect();
+            delete(csv, &ours, group, ctx).await
+        }
+        // Objects that the version no longer describes are deleted once the described ones run.
+        Act::Nothing if decision.phase == CsvPhase::Succeeded => {
+            delete(csv, &observed.orphans(), group, ctx).await
+        }
+        Act::Nothing | Act::Delete => Ok(()),
+    }
+}
+
+/// Applies the Deployments and their requirements.
+async fn install(observed: &mut Observed<'_>, serving: &mut Serving, ctx: &Ctx) -> Result<(), Error> {
+    let group = observed.groups.first().map(AsRef::as_ref);
+    let resources = ctx.resources_for(group).await?;
+    authority::of_version(observed.csv, group, observed.to_apply().chain(serving.to_prepare()), ctx).await?;
+    authority::of_config(observed.csv, group, observed.to_apply(), ctx).await?;
+    serving.prepare(observed.csv, &resources, ctx).await?;
+    observed.serving = serving.facts();
+    if let Ok(desired) = &mut observed.desired {
+        serving.stamp(&mut desired.deployments, observe::hash);
+    }
+    let applied = apply_deployments(observed, ctx).await?;
+    observed.add_applied(applied);
+    Ok(())
+}
+
+/// The Deployments serve: configures the API server and the users' roles.
+async fn serve(
+    observed: &mut Observed<'_>,
+    serving: &mut Serving,
+    roles: &Known,
+    ctx: &Ctx,
+) -> Result<(), Error> {
+    let switches = serving.to_switch_on();
+    let switches = switches.iter().map(|(manifest, exists)| (manifest, *exists));
+    let group = observed.groups.first().map(AsRef::as_ref);
+    authority::of_version(observed.csv, group, switches, ctx).await?;
+    let resources = ctx.resources_for(group).await?;
+    serving.switch_on(observed.csv, roles, &resources).await?;
+    observed.serving = serving.facts();
+    Ok(())
+}
+
+/// Reports that the version is replaced, and deletes it.
+pub(super) async fn retire(
+    csv: &ClusterServiceVersion,
+    decision: &Decision,
+    ctx: &Ctx,
+) -> Result<Action, Error> {
+    status::write(csv, &status::status(csv, decision, Timestamp::now()), ctx).await?;
+    let name = csv.name_any();
+    let api =
+        Api::<ClusterServiceVersion>::namespaced(ctx.client.clone(), &csv.namespace().unwrap_or_default());
+    // A recreated version of the same name is not deleted.
+    let this = Preconditions { uid: csv.metadata.uid.clone(), resource_version: None };
+    match api.delete(&name, &DeleteParams::default().preconditions(this)).await {
+        Ok(_) => Ok(Action::await_change()),
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(Action::await_change()),
+        Err(error) => Err(Error::kube(format!("delete ClusterServiceVersion {name}"))(error)),
+    }
+}
 
 /// Applies everything that differs; returns the Deployments that were applied.
 ///
 /// The owner reference is part of the write: a Deployment of the same name passes from the previous version
 /// in one write, so that garbage collection never deletes it.
-pub(super) async fn apply(observed: &Observed<'_>, ctx: &Ctx) -> Result<Vec<(String, Workload)>, Error> {
+async fn apply_deployments(observed: &Observed<'_>, ctx: &Ctx) -> Result<Vec<(String, Workload)>, Error> {
     let Ok(desired) = &observed.desired else { return Ok(Vec::new()) };
     // With no more rights than the OperatorGroup grants.
     let rights = async {
@@ -32,7 +123,7 @@ pub(super) async fn apply(observed: &Observed<'_>, ctx: &Ctx) -> Result<Vec<(Str
     let (resources, _) = tokio::try_join!(rights, future::try_join_all(owned))?;
     // The manager may bind a missing role, and pods take longer to start than a write: the writes run
     // concurrently.
-    let talks_back = async {
+    let reports = async {
         let writes = objects.iter().map(|object| ctx.resources.apply(object));
         future::try_join_all(writes).await.map_err(Error::from)
     };
@@ -51,30 +142,12 @@ pub(super) async fn apply(observed: &Observed<'_>, ctx: &Ctx) -> Result<Vec<(Str
         }
         Ok(applied)
     };
-    let (_, applied) = tokio::try_join!(talks_back, run)?;
+    let (_, applied) = tokio::try_join!(reports, run)?;
     Ok(applied)
 }
 
-/// Reason and message of a failed attempt; `None` for a failure that may be temporary.
-pub(super) fn refusal(error: &Error) -> Option<(&'static str, String)> {
-    let denied = "InstallComponentFailedNoRetry";
-    match error {
-        Error::Account(account) if account.is_users() => Some((denied, account.to_string())),
-        Error::NotPermitted(why) => Some((denied, why.clone())),
-        Error::NotReady { .. } => Some(("InstallComponentFailed", error.to_string())),
-        Error::Resource(resource) if resource.is_forbidden() => Some((denied, error.to_string())),
-        Error::Kube { source, .. } if matches!(&**source, kube::Error::Api(status) if status.is_forbidden()) => {
-            Some((denied, error.to_string()))
-        }
-        Error::Resource(resource) if resource.is_refused() => {
-            Some(("InstallComponentFailed", error.to_string()))
-        }
-        _ => None,
-    }
-}
-
 /// Deletes Deployments of the version by name, with no more rights than the OperatorGroup grants.
-pub(super) async fn delete(
+async fn delete(
     csv: &ClusterServiceVersion,
     deployments: &[&str],
     group: Option<&OperatorGroup>,

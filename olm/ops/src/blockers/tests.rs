@@ -42,11 +42,11 @@ fn who_waits_for_nothing_says_nothing() {
         csv: Some(csv(&json!({ "phase": "Succeeded", "message": "fine" }))),
         ..View::default()
     };
-    assert_eq!(waits(&view, Some(("Pod ns/p".into(), "restarting".into())), now()), []);
+    assert_eq!(blockers(&view, Some(("Pod ns/p".into(), "restarting".into())), now()), []);
     // a plan that waits for approval is reported separately
     let mut waiting = plan("InstallComponentFailed");
     waiting.spec.approved = false;
-    assert_eq!(waits(&View { plan: Some(waiting), ..view }, None, now()), []);
+    assert_eq!(blockers(&View { plan: Some(waiting), ..view }, None, now()), []);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn each_thing_that_is_waited_for_names_object_reason_and_fix() {
     ];
     for (subscription, plan, object, reason, fix) in cases {
         let view = View { subscription: Some(subscription), plan, ..View::default() };
-        let found = waits(&view, None, now());
+        let found = blockers(&view, None, now());
         assert_eq!(found.len(), 1, "{reason}: {found:?}");
         assert_eq!((found[0].object.as_str(), found[0].reason.as_str()), (object, reason));
         assert!(found[0].fix.as_ref().is_some_and(|text| text.contains(fix)), "{found:?}");
@@ -129,7 +129,8 @@ fn the_operator_that_asks_to_stay_is_told_once() {
         plan: Some(plan(NOT_UPGRADEABLE)),
         ..View::default()
     };
-    let objects: Vec<String> = waits(&view, None, now()).into_iter().map(|wait| wait.object).collect();
+    let objects: Vec<String> =
+        blockers(&view, None, now()).into_iter().map(|blocker| blocker.object).collect();
     assert_eq!(objects, ["InstallPlan ns/install-a"]);
 }
 
@@ -146,7 +147,7 @@ fn a_version_tells_each_requirement_that_is_not_met_else_its_pod_else_itself() {
         &json!({ "phase": "Pending", "reason": "RequirementsNotMet", "message": "m", "requirementStatus": requirements }),
     );
     let pod = || Some(("Pod ns/a-1".to_owned(), "container main ErrImagePull: no".to_owned()));
-    let found = waits(&View { csv: Some(pending), ..View::default() }, pod(), now());
+    let found = blockers(&View { csv: Some(pending), ..View::default() }, pod(), now());
     let told: Vec<(&str, &str)> = found.iter().map(|w| (w.object.as_str(), w.text.as_str())).collect();
     assert_eq!(
         told,
@@ -160,12 +161,12 @@ fn a_version_tells_each_requirement_that_is_not_met_else_its_pod_else_itself() {
     let installing =
         csv(&json!({ "phase": "Installing", "reason": "InstallWaiting", "message": "0 of 1 replicas" }));
     let view = View { csv: Some(installing), ..View::default() };
-    let found = waits(&view, pod(), now());
+    let found = blockers(&view, pod(), now());
     assert_eq!(
         (found[0].object.as_str(), found[0].fix.as_deref()),
         ("Pod ns/a-1", Some("run `kubectl describe pod a-1 -n ns`"))
     );
-    let found = waits(&view, None, now());
+    let found = blockers(&view, None, now());
     assert_eq!((found[0].reason.as_str(), found[0].text.as_str()), ("InstallWaiting", "0 of 1 replicas"));
 }
 
@@ -173,7 +174,7 @@ fn a_version_tells_each_requirement_that_is_not_met_else_its_pod_else_itself() {
 fn a_version_that_just_began_to_come_up_waits_for_nothing_yet() {
     let told = |phase: &str, since: &str| {
         let csv = csv(&json!({ "phase": phase, "reason": "R", "message": "m", "lastTransitionTime": since }));
-        waits(&View { csv: Some(csv), ..View::default() }, None, now()).len()
+        blockers(&View { csv: Some(csv), ..View::default() }, None, now()).len()
     };
     assert_eq!(told("Installing", "2026-01-01T11:59:55Z"), 0);
     assert_eq!(told("Installing", "2026-01-01T11:59:45Z"), 1);

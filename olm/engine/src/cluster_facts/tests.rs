@@ -121,8 +121,8 @@ async fn an_ordinary_install_asks_four_questions() {
     let case = Case::new();
     let (resources, log) = server(vec![("POST", REVIEWS, 201, rules(&["*"]))]);
     // when
-    let mut facts = ahead(&resources, Asker::Installer, &case.input()).await;
-    behind(resources.client(), &mut facts, &case.input(), &with_namespace()).await;
+    let mut facts = read(&resources, Caller::Installer, &case.input()).await;
+    complete(resources.client(), &mut facts, &case.input(), &with_namespace()).await;
     // then
     let asked = asked(&log);
     let ends = [
@@ -148,8 +148,8 @@ async fn somebody_who_asks_is_told_of_their_rights_and_of_the_managers() {
     let (resources, log) =
         server(vec![("POST", REVIEWS, 201, rules(&["*"])), ("GET", "clusterroles/olm-manager", 200, role)]);
     // when there is no such namespace
-    let mut facts = ahead(&resources, Asker::User, &case.input()).await;
-    behind(resources.client(), &mut facts, &case.input(), &Live::new()).await;
+    let mut facts = read(&resources, Caller::User, &case.input()).await;
+    complete(resources.client(), &mut facts, &case.input(), &Live::new()).await;
     // then the rights in it and in the whole cluster are read
     assert_eq!(asked(&log).len(), 6, "{:#?}", asked(&log));
     assert_eq!(asked(&log).iter().filter(|line| line.contains(REVIEWS)).count(), 2);
@@ -203,7 +203,7 @@ async fn what_may_not_be_read_is_not_known_and_no_error() {
         ("GET", "resourcequotas", 403, forbidden()),
         ("GET", "validatingwebhookconfigurations", 403, forbidden()),
     ]);
-    let facts = ahead(&resources, Asker::Installer, &case.input()).await;
+    let facts = read(&resources, Caller::Installer, &case.input()).await;
     assert_eq!(facts.installer.why_unknown(), Some("no permission to create SelfSubjectRulesReview"));
     assert_eq!(facts.quotas.why_unknown(), Some("no permission to list resourcequotas in namespace ns"));
     assert_eq!(facts.webhooks.why_unknown(), Some("no permission to list validatingwebhookconfigurations"));
@@ -212,7 +212,7 @@ async fn what_may_not_be_read_is_not_known_and_no_error() {
     partly["status"]["incomplete"] = json!(true);
     partly["status"]["evaluationError"] = json!("webhook authorizer does not support user rule resolution");
     let (resources, _) = server(vec![("POST", REVIEWS, 201, partly)]);
-    let facts = ahead(&resources, Asker::Installer, &case.input()).await;
+    let facts = read(&resources, Caller::Installer, &case.input()).await;
     let why = facts.installer.why_unknown().unwrap_or_default();
     assert_eq!(
         why,
@@ -225,7 +225,7 @@ async fn what_may_not_be_read_is_not_known_and_no_error() {
 async fn rights_of_a_namespace_are_asked_for_when_those_of_the_cluster_do_not_suffice() {
     let case = Case::new();
     let (resources, log) = server(vec![("POST", REVIEWS, 201, rules(&["get"]))]);
-    ahead(&resources, Asker::Installer, &case.input()).await;
+    read(&resources, Caller::Installer, &case.input()).await;
     assert_eq!(asked(&log).iter().filter(|line| line.contains(REVIEWS)).count(), 2, "{:#?}", asked(&log));
 }
 
@@ -248,7 +248,7 @@ async fn roles_in_the_namespace_are_read_when_the_operator_can_do_harm() {
         ("GET", "clusterroles/edit", 200, edit),
     ]);
     // when
-    let facts = ahead(&resources, Asker::Installer, &case.input()).await;
+    let facts = read(&resources, Caller::Installer, &case.input()).await;
     // then the plan names the subjects with that role
     let plan = make_plan(&PlanInput { facts: &facts, ..case.input() }, &with_namespace());
     let trap = plan.findings.iter().find(|f| f.code == FindingCode::NamespaceTrap);
@@ -276,7 +276,7 @@ async fn objects_of_a_kind_that_changes_are_listed_page_by_page() {
         server(vec![("GET", "continue=more", 200, page("")), ("GET", "/etcdclusters?", 200, page("more"))]);
     // when
     let mut facts = ClusterFacts::default();
-    behind(resources.client(), &mut facts, &case.input(), &live).await;
+    complete(resources.client(), &mut facts, &case.input(), &live).await;
     // then both pages are there, with the types that a list leaves out
     let name = crd["metadata"]["name"].as_str().expect("a name");
     let objects = facts.custom_objects[name].known().expect("they may be listed");
@@ -285,7 +285,7 @@ async fn objects_of_a_kind_that_changes_are_listed_page_by_page() {
     // and nothing is listed for one that does not change
     live.insert(ObjectRef::of(&crd).expect("a reference"), crd.clone());
     let (resources, log) = server(vec![]);
-    behind(resources.client(), &mut facts, &case.input(), &live).await;
+    complete(resources.client(), &mut facts, &case.input(), &live).await;
     assert_eq!(asked(&log), Vec::<String>::new());
 }
 

@@ -18,7 +18,7 @@ use crate::{status::View, uninstall};
 /// One condition that an operator waits for or fails at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Wait {
+pub struct Blocker {
     /// The object that reports it or that is missing, as `Kind namespace/name`.
     pub object: String,
     /// A stable word.
@@ -34,30 +34,33 @@ pub struct Wait {
 const COMING_UP: SignedDuration = SignedDuration::from_secs(10);
 
 /// What an operator waits for, causes before consequences. `pod` is one that fails to start, and why.
-pub(super) fn waits(view: &View, pod: Option<(String, String)>, now: Timestamp) -> Vec<Wait> {
+pub(super) fn blockers(view: &View, pod: Option<(String, String)>, now: Timestamp) -> Vec<Blocker> {
     let mut out = Vec::new();
     if let Some(subscription) = &view.subscription {
         out.extend(held(subscription));
         out.extend(unresolved(subscription));
         out.extend(view.plan.as_ref().and_then(|plan| stuck(plan, subscription)));
-        let told = out.iter().any(|wait| wait.reason == NOT_UPGRADEABLE);
+        let told = out.iter().any(|blocker| blocker.reason == NOT_UPGRADEABLE);
         out.extend(not_upgradeable(subscription).filter(|_| !told));
     }
     let Some(csv) = &view.csv else { return out };
-    let missing: Vec<Wait> = unmet(csv).map(|r| requirement(&r, csv)).collect();
+    let missing: Vec<Blocker> = unmet(csv).map(|r| requirement(&r, csv)).collect();
     match (is_up(csv) || is_coming_up(csv, now), pod) {
         (true, _) => {}
         (false, _) if !missing.is_empty() => out.extend(missing),
-        (false, Some((pod, why))) => {
-            out.push(Wait { fix: Some(describe(&pod)), object: pod, reason: "PodNotReady".into(), text: why })
-        }
+        (false, Some((pod, why))) => out.push(Blocker {
+            fix: Some(describe(&pod)),
+            object: pod,
+            reason: "PodNotReady".into(),
+            text: why,
+        }),
         (false, None) => out.extend(phase(csv)),
     }
     out
 }
 
 /// A deletion that is held.
-pub(super) fn held(subscription: &Subscription) -> Option<Wait> {
+pub(super) fn held(subscription: &Subscription) -> Option<Blocker> {
     subscription.metadata.deletion_timestamp.as_ref()?;
     let held = holds(subscription, names::CONDITION_DELETION_HELD)?;
     let fix = format!("run `{}`", uninstall::command(subscription));
@@ -65,15 +68,15 @@ pub(super) fn held(subscription: &Subscription) -> Option<Wait> {
 }
 
 /// No version can be chosen.
-pub(super) fn unresolved(subscription: &Subscription) -> Option<Wait> {
+pub(super) fn unresolved(subscription: &Subscription) -> Option<Blocker> {
     let object = named("Subscription", subscription);
     let unhealthy = holds(subscription, names::CONDITION_CATALOG_SOURCES_UNHEALTHY);
     // The catalog is not used then: its earlier problems are not the cause. The message ends with the fix.
     if let Some(hidden) = unhealthy.filter(|c| c.reason.as_deref() == Some(CATALOG_OUT_OF_SIGHT)) {
         let message = hidden.message.as_deref().unwrap_or_default();
         let (text, fix) = message.rsplit_once("; ").unwrap_or((message, "set spec.sourceNamespace"));
-        let wait = of_condition(object, hidden, Some(fix.to_owned()));
-        return Some(Wait { text: text.to_owned(), ..wait });
+        let blocker = of_condition(object, hidden, Some(fix.to_owned()));
+        return Some(Blocker { text: text.to_owned(), ..blocker });
     }
     if let Some(failed) = holds(subscription, names::CONDITION_RESOLUTION_FAILED) {
         let fix = format!("run `olm why {}`", place(subscription));
@@ -95,7 +98,7 @@ pub(super) fn unmet(csv: &ClusterServiceVersion) -> impl Iterator<Item = Require
 const NOT_UPGRADEABLE: &str = "OperatorConditionNotUpgradeable";
 
 /// The operator reports that it is not upgradeable.
-fn not_upgradeable(subscription: &Subscription) -> Option<Wait> {
+fn not_upgradeable(subscription: &Subscription) -> Option<Blocker> {
     let pending = holds(subscription, names::CONDITION_INSTALL_PLAN_PENDING)
         .filter(|c| c.reason.as_deref() == Some(NOT_UPGRADEABLE))?;
     let fix = let_it(subscription);
@@ -112,7 +115,7 @@ fn let_it(subscription: &Subscription) -> String {
 }
 
 /// An approved plan without progress.
-fn stuck(plan: &InstallPlan, subscription: &Subscription) -> Option<Wait> {
+fn stuck(plan: &InstallPlan, subscription: &Subscription) -> Option<Blocker> {
     let status = plan.status.as_ref()?;
     if !plan.spec.approved || status.phase == InstallPlanPhase::Complete {
         return None;
@@ -138,10 +141,10 @@ fn stuck(plan: &InstallPlan, subscription: &Subscription) -> Option<Wait> {
     Some(of_condition(named("InstallPlan", plan), failed, fix))
 }
 
-fn requirement(requirement: &RequirementStatus, csv: &ClusterServiceVersion) -> Wait {
+fn requirement(requirement: &RequirementStatus, csv: &ClusterServiceVersion) -> Blocker {
     let fix = requirement_fix(requirement);
     let text = if requirement.message.is_empty() { "not met" } else { &requirement.message };
-    Wait {
+    Blocker {
         object: match requirement.name.as_str() {
             "" => format!("{} {}/{}", requirement.kind, requirement.group, requirement.version),
             name if requirement.kind == "ServiceAccount" => {
@@ -156,11 +159,11 @@ fn requirement(requirement: &RequirementStatus, csv: &ClusterServiceVersion) -> 
 }
 
 /// The reason of a version that does not run.
-fn phase(csv: &ClusterServiceVersion) -> Option<Wait> {
+fn phase(csv: &ClusterServiceVersion) -> Option<Blocker> {
     let status = csv.status.as_ref()?;
     let text = status.message.clone().filter(|message| !message.is_empty())?;
     let object = named("ClusterServiceVersion", csv);
-    Some(Wait {
+    Some(Blocker {
         fix: Some(describe(&object)),
         object,
         reason: status.reason.clone().unwrap_or_default(),
@@ -184,8 +187,8 @@ fn holds<'a>(subscription: &'a Subscription, type_: &str) -> Option<&'a Conditio
     condition::find(conditions, type_).filter(|c| c.is_true())
 }
 
-fn of_condition(object: String, condition: &Condition, fix: Option<String>) -> Wait {
-    Wait {
+fn of_condition(object: String, condition: &Condition, fix: Option<String>) -> Blocker {
+    Blocker {
         object,
         reason: condition.reason.clone().unwrap_or_default(),
         text: condition.message.clone().unwrap_or_default(),

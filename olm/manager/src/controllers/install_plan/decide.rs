@@ -1,21 +1,37 @@
-//! Preconditions of a plan before its first change. Pure.
+//! Decides whether a plan may be applied. Pure.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use kube::ResourceExt;
-use olm_api::Subscription;
-use olm_engine::{Change, Snapshot};
+use olm_api::{InstallPlan, Subscription};
+use olm_engine::{Change, Refusal, Snapshot};
 use olm_plan::{Finding, FindingCode, Severity};
+use olm_resolver::Code;
+
+use super::{changed, observe::Observed};
 
 /// Most of what holds a plan back is watched (catalogs, OperatorConditions, Subscriptions); objects of the
 /// operator's own kinds and rights are not.
-pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(30);
+pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Why a plan may not proceed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) reason: String,
     pub(super) message: String,
+}
+
+/// The next step of a plan.
+pub(super) enum Next {
+    Apply(Arc<Change>),
+    /// It differs from the approved content, and how.
+    Changed(String),
+    /// InstallPolicies deny it, and why: its approval is revoked.
+    Deny(String),
+    /// A precondition is not met.
+    Hold(Held),
+    /// The engine has no plan now.
+    Wait(Refusal),
 }
 
 /// Findings that are checked again when a plan is resumed: objects that it wrote already do not stop it; a
@@ -39,8 +55,43 @@ pub(super) fn leaves(subscription: &Subscription) -> Option<Held> {
     Some(Held { reason: "SubscriptionDeleted".into(), message })
 }
 
+/// The next step of a plan whose change is `change` now; `None` when no changes remain.
+pub(super) fn decide(
+    plan: &InstallPlan,
+    approved_content: &str,
+    observed: &Observed,
+    change: Result<Option<Arc<Change>>, Refusal>,
+) -> Next {
+    let (approved, begun) = (plan.spec.approved, observed.begun);
+    let change = match change {
+        Ok(Some(change)) => change,
+        Ok(None) => return Next::Changed("no changes remain".into()),
+        // No user can approve what a policy does not allow.
+        Err(refusal) if approved && refusal.code() == Code::ForbiddenByPolicy.as_str() => {
+            return Next::Deny(refusal.message());
+        }
+        Err(refusal) => return Next::Wait(refusal),
+    };
+    if begun {
+        if approved_content != change.plan.content_digest() {
+            return Next::Changed(changed::how_since_begun(plan, &change.plan));
+        }
+    } else if let Some(digest) =
+        plan.spec.plan_digest.as_deref().filter(|digest| *digest != change.plan.digest)
+    {
+        return Next::Changed(changed::how(plan, digest, &change.plan));
+    }
+    if let Some(why) = approved.then(|| denied(&change)).flatten() {
+        return Next::Deny(why);
+    }
+    match may_go_on(begun, &change, &observed.subscription, &observed.snapshot) {
+        Ok(()) => Next::Apply(change),
+        Err(held) => Next::Hold(held),
+    }
+}
+
 /// Whether the plan may be applied now. `begun`: it has already changed the cluster.
-pub(super) fn may_go_on(
+fn may_go_on(
     begun: bool,
     change: &Change,
     subscription: &Subscription,
@@ -79,7 +130,7 @@ pub(super) fn may_go_on(
 }
 
 /// Why InstallPolicies deny a plan.
-pub(super) fn denied(change: &Change) -> Option<String> {
+fn denied(change: &Change) -> Option<String> {
     let denies = change.plan.findings.iter().filter(|finding| finding.code.is_denial());
     let texts: Vec<&str> = denies.map(|finding| finding.text.as_str()).collect();
     (!texts.is_empty()).then(|| texts.join("; "))

@@ -46,7 +46,7 @@ const NOWHERE: &str = "no.namespace";
 
 /// Whose client reads the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Asker {
+pub enum Caller {
     /// The manager, which applies plans.
     #[default]
     Installer,
@@ -55,7 +55,7 @@ pub enum Asker {
 }
 
 /// Facts that do not depend on the live objects, so that both are read concurrently.
-pub(super) async fn ahead(resources: &Resources, asker: Asker, input: &PlanInput<'_>) -> ClusterFacts {
+pub(super) async fn read(resources: &Resources, caller: Caller, input: &PlanInput<'_>) -> ClusterFacts {
     let client = resources.client();
     let needed = FactsNeeded::of(input);
     let mut facts = input.facts.clone();
@@ -67,7 +67,7 @@ pub(super) async fn ahead(resources: &Resources, asker: Asker, input: &PlanInput
     let quotas = OptionFuture::from(needed.quotas.then(|| list_in::<ResourceQuota>(client, namespace)));
     let webhooks = OptionFuture::from(needed.webhooks.then(|| webhooks(client)));
     let (rights, bindings, quotas, webhooks, classes, apis) = tokio::join!(
-        rights(client, asker, input),
+        rights(client, caller, input),
         bindings,
         quotas,
         webhooks,
@@ -84,7 +84,7 @@ pub(super) async fn ahead(resources: &Resources, asker: Asker, input: &PlanInput
 }
 
 /// Facts that only the live objects make relevant. Usually none.
-pub(super) async fn behind(client: &Client, facts: &mut ClusterFacts, input: &PlanInput<'_>, live: &Live) {
+pub(super) async fn complete(client: &Client, facts: &mut ClusterFacts, input: &PlanInput<'_>, live: &Live) {
     let services =
         facts.webhooks.known().map(|known| services_needed(input, live, known)).unwrap_or_default();
     let kinds = stream::iter(kinds_needed(input, live))
@@ -104,10 +104,14 @@ pub(super) async fn behind(client: &Client, facts: &mut ClusterFacts, input: &Pl
 }
 
 /// The rights of the installer and of the caller.
-async fn rights(client: &Client, asker: Asker, input: &PlanInput<'_>) -> (Fact<Principal>, Fact<Principal>) {
+async fn rights(
+    client: &Client,
+    caller: Caller,
+    input: &PlanInput<'_>,
+) -> (Fact<Principal>, Fact<Principal>) {
     let manager = Who::ServiceAccount { namespace: home().to_owned(), name: MANAGER.to_owned() };
-    match asker {
-        Asker::Installer => {
+    match caller {
+        Caller::Installer => {
             let (who, client) = match accounts::installer(input.operator_groups, client).await {
                 Ok(account) => account.unwrap_or_else(|| (manager, client.clone())),
                 Err(error) => return (Fact::Unknown(error.to_string()), Fact::NotAsked),
@@ -115,7 +119,7 @@ async fn rights(client: &Client, asker: Asker, input: &PlanInput<'_>) -> (Fact<P
             let access = own_rights(&client, input, None).await;
             (known(access, |access| Principal { who, access, exact: true }), Fact::NotAsked)
         }
-        Asker::User => {
+        Caller::User => {
             let roles = Api::<ClusterRole>::all(client.clone());
             let (own, installer) =
                 tokio::join!(own_rights(client, input, Some(input.namespace)), roles.get_opt(MANAGER));

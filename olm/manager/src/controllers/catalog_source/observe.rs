@@ -1,0 +1,76 @@
+//! Observes a CatalogSource: what it asks for, and how far reading it is. Starts a read when one is due.
+
+use kube::ResourceExt;
+use olm_api::CatalogSource;
+use olm_engine::catalogs::{Access, Problem};
+
+use super::{
+    interval,
+    jobs::{Request, View},
+    key,
+    source::Wanted,
+    template::{self, Template},
+};
+use crate::context::Ctx;
+
+/// The observed state of a CatalogSource.
+pub(super) struct Observed {
+    pub(super) access: Access,
+    /// What is read, or why the spec is invalid.
+    pub(super) wanted: Result<Wanted, Problem>,
+    pub(super) template: Option<Template>,
+    pub(super) view: View,
+    pub(super) interval_problem: Option<Problem>,
+}
+
+pub(super) async fn observe(source: &CatalogSource, ctx: &Ctx) -> Observed {
+    let key = key(source);
+    let template = template(source, ctx).await;
+    let image = template.as_ref().and_then(Template::resolved);
+    let wanted = Wanted::of(&source.spec, image).and_then(|wanted| wanted.allowed_in(&key.0, &ctx.namespace));
+    let access = Access::new(ctx.client.clone(), ctx.registries.clone(), &key.0, &source.spec.secrets);
+    let (mut view, interval_problem) = view(source, &wanted, &access, ctx).await;
+    if view.outdated && matches!(wanted, Ok(Wanted::Signed { .. })) {
+        // Content that was read before a signature was required may not have one.
+        view.catalog = None;
+    }
+    Observed { access, wanted, template, view, interval_problem }
+}
+
+async fn view(
+    source: &CatalogSource,
+    wanted: &Result<Wanted, Problem>,
+    access: &Access,
+    ctx: &Ctx,
+) -> (View, Option<Problem>) {
+    let (key, uid) = (key(source), source.uid().unwrap_or_default());
+    let wanted = match wanted {
+        Ok(wanted) => wanted,
+        Err(problem) => return (ctx.jobs.refuse(&key, &uid, problem.clone()).await, None),
+    };
+    let secrets = &source.spec.secrets;
+    if *wanted == Wanted::Shipped {
+        let identity = wanted.identity(secrets);
+        return (ctx.jobs.at_hand(&key, &uid, identity, olm_catalog::shipped()), None);
+    }
+    let (every, problem) = interval::interval(&source.spec, wanted);
+    let request = Request {
+        key,
+        uid,
+        wanted: wanted.clone(),
+        secrets: secrets.clone(),
+        every,
+        client: ctx.client.clone(),
+        access: access.clone(),
+    };
+    (ctx.jobs.observe(request).await, problem)
+}
+
+/// The image for this cluster, when the CatalogSource has a template for it.
+async fn template(source: &CatalogSource, ctx: &Ctx) -> Option<Template> {
+    let text = template::text(source)?;
+    let version = ctx.client.apiserver_version().await;
+    let version =
+        version.inspect_err(|error| tracing::debug!(%error, "failed to get the version of the API server"));
+    Some(template::resolve(text, version.ok().as_ref().map(|info| info.git_version.as_str())))
+}
