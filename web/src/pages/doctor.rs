@@ -8,12 +8,12 @@ use serde_json::json;
 
 use crate::{
     caller::{Caller, Page},
-    error::{WebError, sentence},
+    error::WebError,
     links::clean,
     posted::Posted,
     view::{
         layout::Section,
-        parts::{self, Tone},
+        parts::{self, Tone, sentence},
     },
 };
 

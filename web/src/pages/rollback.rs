@@ -15,13 +15,13 @@ use super::installed::{cannot, home};
 use crate::{
     app::App,
     caller::{Caller, Page},
-    error::{WebError, sentence},
+    error::WebError,
     links::clean,
     posted::{Fields, Posted},
     rights,
     view::{
         layout::Section,
-        parts::{self, Tone},
+        parts::{self, Tone, sentence},
         plan,
     },
 };
