@@ -7,7 +7,7 @@ use olm_constraint::{Constraint, Problem as ConstraintProblem};
 use olm_version::{Prerelease, Range, Version, precedence};
 use serde::Deserialize;
 
-use crate::assemble::{Assembly, BUNDLE, CHANNEL, PACKAGE, Subject};
+use crate::assembly::{Assembly, BUNDLE, CHANNEL, PACKAGE, Subject};
 use crate::icon;
 use crate::index::Disorder;
 use crate::model::{BundleEntry, Channel, Package};

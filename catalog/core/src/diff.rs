@@ -5,8 +5,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::catalog::Catalog;
 use crate::content::ContentError;
-use crate::model::{BundleEntry, Catalog, Channel, Package};
+use crate::model::{BundleEntry, Channel, Package};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -10,7 +10,6 @@ use serde_json::Value;
 use super::folder::{self, Listing};
 use super::graph::{Node, graph_of_heads};
 use super::source::Source;
-use super::workers::Made;
 use super::{Built, BuiltPackage, Options, package, problem};
 use crate::problem::{Problem, Severity};
 use crate::spelling::PACKAGE_MANIFEST;
@@ -55,8 +54,8 @@ fn is_package_file(path: &Path) -> bool {
 }
 
 /// An operator's directory: one directory per version, or all files in one.
-pub(super) fn operator(dir: &Path, listing: &Listing, options: &Options) -> Made {
-    let mut made = Made::default();
+pub(super) fn operator(dir: &Path, listing: &Listing, options: &Options) -> Built {
+    let mut made = Built::default();
     let mut manifests = Vec::new();
     for path in listing.files.iter().filter(|path| is_package_file(path)) {
         let documents = documents(path, &mut made.problems);
