@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::json::strings;
+use crate::json::strings;
 
 /// A rule of a role or a review.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
