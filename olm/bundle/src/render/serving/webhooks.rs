@@ -7,10 +7,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 use olm_api::csv::WebhookDescription;
 use serde_json::{Value, json};
 
+use super::Served;
 use super::check::{CONVERSION, MUTATING, VALIDATING};
-use super::{CaPlace, Served, port, service_name};
+use super::endpoint::{CaPlace, port, service_name};
 use crate::model::name;
-use crate::render::map_at;
+use crate::render::maps::map_at;
 use crate::render::names::short_hash;
 
 /// The label by which upstream finds its webhooks.
