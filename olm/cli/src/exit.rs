@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, io::IsTerminal as _};
 
-use crate::output::printable;
+use crate::prose::printable;
 
 /// Exit codes, stable and documented in `olm --help`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use crate::{
     args::{DoctorArgs, Global},
     context,
     exit::{Code, Failure},
-    output::{count, print_one, printable},
-    prose::wrapped,
+    output::{count, print_one},
+    prose::{printable, wrapped},
 };
 
 /// The problems, and the removed objects.

@@ -13,7 +13,8 @@ use crate::{
     args::{Global, PolicyArgs, PolicyCommand, PolicyTestArgs},
     context,
     exit::{Code, Failure},
-    output::{count, print_one, printable, table},
+    output::{count, print_one, table},
+    prose::printable,
 };
 
 pub async fn run(global: &Global, args: PolicyArgs) -> Result<(), Failure> {

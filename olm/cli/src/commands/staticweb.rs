@@ -15,6 +15,7 @@ use axum::{
 use crate::{
     args::StaticwebArgs,
     exit::{Code, Failure},
+    signals::terminated,
 };
 
 pub async fn run(args: StaticwebArgs) -> Result<(), Failure> {
@@ -35,7 +36,7 @@ async fn serve(
     );
     let router = Router::new().fallback(answer).with_state(root);
     axum::serve(listener, router)
-        .with_graceful_shutdown(super::terminated())
+        .with_graceful_shutdown(terminated())
         .await
         .map_err(|e| Failure::new(Code::Unexpected, format!("failed to serve: {e}")))
 }

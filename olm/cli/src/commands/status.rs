@@ -9,7 +9,8 @@ use crate::{
     args::{Global, StatusArgs},
     context,
     exit::Failure,
-    output::{age, print_one, printable, table},
+    output::{age, print_one, table},
+    prose::printable,
 };
 
 pub async fn run(global: &Global, args: StatusArgs) -> Result<(), Failure> {

@@ -7,7 +7,7 @@ use olm_ops::{Error, Installed, Kind, Progress, StepState, WaitOptions};
 
 use crate::{
     exit::{Code, Failure},
-    output::printable,
+    prose::printable,
 };
 
 /// A failure with the exit code of the error's class.

@@ -23,7 +23,7 @@ use crate::{
     commands::wait,
     context,
     exit::{Code, Failure},
-    output::printable,
+    prose::printable,
     source::{self, Named, OpenedBundle},
 };
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use olm_catalog::{Catalog, Package, Summary};
 use serde::Serialize;
 
-use super::package;
+use super::read::package;
 use crate::{
     args::{CatalogListArgs, Listed},
     exit::Failure,

@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 use kube::Client;
 use olm_ops::manifests::{self, ManifestOptions, VERSION, installation};
 
-use super::{choose::choose, failure, found, namespace, not_installed};
+use super::{
+    choose::choose,
+    found::{failure, found, namespace, not_installed},
+};
 use crate::{
     args::{Global, SelfInstallArgs},
     commands::{

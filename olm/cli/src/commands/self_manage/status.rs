@@ -8,7 +8,7 @@ use olm_engine::site::MANAGER;
 use olm_ops::manifests::{VERSION, for_server, installation, manifests};
 use serde::Serialize;
 
-use super::{failure, found, not_installed};
+use super::found::{failure, found, not_installed};
 use crate::{
     args::{Global, OutputArgs},
     commands::wait,

@@ -12,7 +12,7 @@ use kube::Client;
 use olm_ops::manifests::installation::{self, Object};
 use serde::Serialize;
 
-use super::{failure, found, namespace, not_installed};
+use super::found::{failure, found, namespace, not_installed};
 use crate::{
     args::{Global, SelfUninstallArgs},
     context,
