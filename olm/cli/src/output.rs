@@ -152,9 +152,9 @@ impl Documents {
 
 /// A list that can be printed in every format.
 pub struct Listing<'a, T> {
-    pub header: &'a [&'a str],
     pub items: &'a [T],
-    pub row: fn(&T) -> Vec<String>,
+    /// Headers, and the cells below them.
+    pub columns: &'a [(&'a str, fn(&T) -> String)],
     pub name: fn(&T) -> String,
     /// Message on standard error for an empty list.
     pub empty: &'a str,
@@ -165,8 +165,10 @@ impl<T: Serialize> Listing<'_, T> {
         match format {
             Format::Table if self.items.is_empty() => eprintln!("{}", self.empty),
             Format::Table => {
-                let rows: Vec<Vec<String>> = self.items.iter().map(self.row).collect();
-                say(&table(if headers { self.header } else { &[] }, &rows))?;
+                let header: Vec<&str> = self.columns.iter().map(|(name, _)| *name).collect();
+                let row = |item: &T| self.columns.iter().map(|(_, cell)| cell(item)).collect::<Vec<_>>();
+                let rows: Vec<Vec<String>> = self.items.iter().map(row).collect();
+                say(&table(if headers { header.as_slice() } else { &[] }, &rows))?;
             }
             Format::Json => say(&to_json(&self.items)?)?,
             Format::Yaml => say(&to_yaml(&self.items)?)?,

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use olm_ops::doctor::{self, Ailment, Report, Severity};
 use serde::Serialize;
 
-use super::wait;
 use crate::{
     args::{DoctorArgs, Global},
     context,
@@ -59,7 +58,7 @@ async fn fix(client: &kube::Client, report: &Report, yes: bool) -> Result<Vec<St
     let mut removed = Vec::new();
     for ailment in curable {
         let Some(cure) = &ailment.cure else { continue };
-        if doctor::cure(client, cure).await.map_err(|error: olm_ops::Error| wait::failure(error))? {
+        if doctor::cure(client, cure).await? {
             removed.extend(ailment.object.clone());
         }
     }

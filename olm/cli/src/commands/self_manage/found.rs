@@ -1,6 +1,6 @@
 //! The installation of the product on the cluster.
 
-use olm_engine::{resources::ResourceError, site::home};
+use olm_engine::site::home;
 use olm_ops::manifests::installation;
 
 use crate::{
@@ -18,7 +18,7 @@ pub(super) async fn found(
     global: &Global,
     client: &kube::Client,
 ) -> Result<Option<installation::Installation>, Failure> {
-    let found = installation::find(client).await.map_err(failure)?;
+    let found = installation::find(client).await?;
     match (&global.namespace, &found) {
         (Some(wanted), Some(found)) if *wanted != found.namespace => Err(Failure::new(
             Code::Refused,
@@ -38,9 +38,4 @@ pub(super) async fn found(
 pub(super) fn not_installed() -> Failure {
     Failure::new(Code::NotFound, "olm is not installed on this cluster")
         .hint("install it with `olm self install`")
-}
-
-pub(super) fn failure(error: ResourceError) -> Failure {
-    let code = if error.is_forbidden() { Code::Forbidden } else { Code::Unexpected };
-    Failure::new(code, error.to_string())
 }
