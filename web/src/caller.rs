@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::{
     Json,
     extract::FromRequestParts,
-    response::{IntoResponse, Response},
+    response::{IntoResponse, Redirect, Response},
 };
-use http::{HeaderMap, header, request::Parts};
+use http::{HeaderMap, StatusCode, header, request::Parts};
 use kube::Client;
 use maud::Markup;
 use serde::Serialize;
@@ -83,6 +83,14 @@ impl Caller {
         self.session.as_ref().map_or(Ok(()), |session| session.check_csrf(field, headers))
     }
 
+    /// The response to a completed change: its result as JSON, or a redirect to a page.
+    pub(crate) fn done(&self, status: StatusCode, to: &str, result: &impl Serialize) -> Response {
+        match self.wants_json {
+            true => (status, Json(result)).into_response(),
+            false => Redirect::to(to).into_response(),
+        }
+    }
+
     /// The page as HTML, or its model as JSON.
     pub(crate) fn answer(&self, page: Page<'_>, model: &impl Serialize) -> Response {
         if self.wants_json {
@@ -106,17 +114,17 @@ pub(crate) struct Page<'a> {
     pub(crate) title: &'a str,
     pub(crate) section: Option<Section>,
     pub(crate) body: Markup,
-    pub(crate) status: http::StatusCode,
+    pub(crate) status: StatusCode,
     /// Seconds after which a browser without JavaScript reloads the page.
     pub(crate) refresh: Option<u32>,
 }
 
 impl<'a> Page<'a> {
     pub(crate) fn new(title: &'a str, section: Section, body: Markup) -> Self {
-        Self { title, section: Some(section), body, status: http::StatusCode::OK, refresh: None }
+        Self { title, section: Some(section), body, status: StatusCode::OK, refresh: None }
     }
 
-    pub(crate) fn status(mut self, status: http::StatusCode) -> Self {
+    pub(crate) fn status(mut self, status: StatusCode) -> Self {
         self.status = status;
         self
     }

@@ -44,6 +44,7 @@ const BATCH: Duration = Duration::from_millis(250);
 const CLOCK: Duration = Duration::from_secs(2);
 /// Polling interval for a page without recent changes.
 const SLOW_CLOCK: Duration = Duration::from_secs(30);
+
 /// The subject of a page.
 enum Subject {
     List,

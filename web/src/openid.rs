@@ -19,6 +19,7 @@ use crate::{client::ClientAddress, error::WebError, limits::RateLimits, links::c
 pub(crate) const VALID: Duration = Duration::from_secs(10 * 60);
 /// Maximum number of pending sign-ins; a further one replaces the oldest of the client with the most.
 const MAX: usize = 2000;
+
 /// Options for sign-ins at an OpenID Connect provider.
 #[derive(Clone, Debug)]
 pub struct OpenIdOptions {

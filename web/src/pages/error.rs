@@ -76,12 +76,10 @@ pub(crate) fn page(error: &WebError, context: &Context) -> Response {
     };
     let shell = Shell {
         title: &error.what,
-        section: None,
         theme: context.theme,
         user: context.session.as_ref(),
         path: "/catalog",
-        refresh: None,
-        onward: None,
+        ..Shell::default()
     };
     (error.status, shell.page(&body)).into_response()
 }

@@ -170,15 +170,7 @@ pub(super) fn open(
         Form::Code { code, user, instead_of } => code_form(&hidden, code, user, *instead_of),
     };
     let theme = Theme::of(headers);
-    let shell = Shell {
-        title: "Sign in",
-        section: None,
-        theme,
-        user: None,
-        path: "/login",
-        refresh: None,
-        onward: None,
-    };
+    let shell = Shell { title: "Sign in", theme, path: "/login", ..Shell::default() };
     let mut response = (status, shell.page(&body)).into_response();
     let value = set_cookie(secure, BROWSER_COOKIE, &browser, Some(BROWSER_SECONDS));
     response.headers_mut().insert(header::SET_COOKIE, value);
@@ -314,7 +306,7 @@ pub(super) fn leave(headers: &HeaderMap, title: &str, label: &str, to: &str) -> 
         }
     };
     let (theme, onward) = (Theme::of(headers), Some(to));
-    let shell = Shell { title, section: None, theme, user: None, path: "/login", refresh: None, onward };
+    let shell = Shell { title, theme, path: "/login", onward, ..Shell::default() };
     shell.page(&body).into_response()
 }
 

@@ -15,6 +15,7 @@ pub(crate) enum Section {
 }
 
 /// The content of the frame.
+#[derive(Default)]
 pub(crate) struct Shell<'a> {
     pub(crate) title: &'a str,
     pub(crate) section: Option<Section>,

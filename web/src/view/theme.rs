@@ -6,8 +6,9 @@ use crate::client::{cookie, cookie_name};
 
 pub(crate) const THEME_COOKIE: &str = "olm_theme";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Theme {
+    #[default]
     Auto,
     Light,
     Dark,
