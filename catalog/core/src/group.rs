@@ -24,7 +24,7 @@ pub(crate) struct Group {
     pub summary: Option<Summary>,
     /// Search text in addition to the summary.
     pub words: String,
-    /// The names that its channels replace or skip, as in [`Package::replaced`].
+    /// The names that its channels replace or skip, as `Package::replaced` computes them.
     pub replaced: Vec<u32>,
     pub flaws: Vec<Flaw>,
 }

@@ -8,8 +8,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use olm_bundle::{Bundle, BundleError, Gvk, PackageRequirement, Place};
 use olm_version::Version;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::icon::Icon;

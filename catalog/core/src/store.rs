@@ -20,8 +20,8 @@ use sha2::{Digest, Sha256};
 
 use crate::catalog::Catalog;
 use crate::content::{Content, PARTIAL, StoreFiles, is_partial};
-use crate::digest::hex;
 use crate::group::Group;
+use crate::hex::hex;
 use crate::load::{self, Files, Keep};
 use crate::problem::Problem;
 

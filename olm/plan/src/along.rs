@@ -217,7 +217,7 @@ fn joined(own: &str, along: &[AlongRef]) -> String {
             entry.digest,
         ])
     };
-    let lines: Vec<Value> = std::iter::once(own.into()).chain(along.into_iter().map(entry)).collect();
+    let lines: Vec<Value> = std::iter::once(Value::from(own)).chain(along.into_iter().map(entry)).collect();
     format!("sha256:{}", digest::of(&lines))
 }
 

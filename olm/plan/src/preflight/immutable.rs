@@ -5,8 +5,7 @@ use serde_json::Value;
 use super::{Context, Report};
 use crate::diff::diff;
 use crate::finding::{Finding, FindingCode, MOST_NAMED};
-use crate::json::some_of;
-use crate::json::text;
+use crate::json::{some_of, text};
 use crate::object::ObjectRef;
 
 /// Group, kind, and its immutable fields. A field below one of these counts, too.

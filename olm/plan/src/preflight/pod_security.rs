@@ -9,8 +9,7 @@ use olm_kube_schema::pod_security::{LABEL, Level, pinned_minor, violations};
 use super::pod::{self, Pods};
 use super::{Context, Report};
 use crate::finding::{Finding, FindingCode, MOST_NAMED, Severity};
-use crate::json::label;
-use crate::json::some_of;
+use crate::json::{label, some_of};
 
 /// Mode, its effect on violating pods, and the severity.
 const MODES: &[(&str, &str, Severity)] = &[

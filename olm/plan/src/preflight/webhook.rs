@@ -90,8 +90,8 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
             );
             let subject = format!(
                 "{} {}",
-                super::json::text(configuration, "/kind"),
-                super::json::text(configuration, "/metadata/name")
+                crate::json::text(configuration, "/kind"),
+                crate::json::text(configuration, "/metadata/name")
             );
             report.push(
                 Finding::new(FindingCode::WebhookUnavailable, subject, text)
