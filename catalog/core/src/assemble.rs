@@ -188,12 +188,8 @@ impl Assembly {
         const FIX: &str = "remove one of the two";
         let name = document.header.name.clone();
         if name.is_empty() {
-            return self.refuse(
-                document,
-                "package-name-missing",
-                "package without a name".into(),
-                "set its name",
-            );
+            let fix = "set its name";
+            return self.refuse(document, "package-name-missing", "package without a name".into(), fix);
         }
         if self.places.contains_key(&(PACKAGE, name.clone())) {
             return self.twice(document, PACKAGE, "package-duplicate", FIX);
@@ -221,13 +217,8 @@ impl Assembly {
         match icon::decode(icon) {
             Ok((icon, remark)) => {
                 if let Some(remark) = remark {
-                    self.report_at(
-                        document,
-                        Severity::Warning,
-                        remark.code,
-                        remark.text,
-                        "correct the mediatype",
-                    );
+                    let fix = "correct the mediatype";
+                    self.report_at(document, Severity::Warning, remark.code, remark.text, fix);
                 }
                 Some(icon)
             }
@@ -244,12 +235,8 @@ impl Assembly {
         let Header { package, name, .. } = &document.header;
         if self.package.is_none() {
             let text = format!("channel {name:?} references package {package:?}, missing from the catalog");
-            return self.refuse(
-                document,
-                "channel-package-unknown",
-                text,
-                "add the olm.package document or correct the name",
-            );
+            let fix = "add the olm.package document or correct the name";
+            return self.refuse(document, "channel-package-unknown", text, fix);
         }
         if name.is_empty() {
             let text = format!("package {package} has a channel without a name");
@@ -268,22 +255,14 @@ impl Assembly {
             if !seen.insert(entry.name.clone()) {
                 let text =
                     format!("channel {name} has entry {:?} twice; the first entry is used", entry.name);
-                self.refuse(
-                    document,
-                    "channel-entry-duplicate",
-                    text,
-                    "merge them into one entry with all edges",
-                );
+                let fix = "merge them into one entry with all edges";
+                self.refuse(document, "channel-entry-duplicate", text, fix);
                 continue;
             }
             if entry.name.is_empty() {
                 let text = format!("channel {name} has an entry without a name");
-                self.refuse(
-                    document,
-                    "entry-name-missing",
-                    text,
-                    "set the bundle name; until then the entry is omitted",
-                );
+                let fix = "set the bundle name; until then the entry is omitted";
+                self.refuse(document, "entry-name-missing", text, fix);
                 continue;
             }
             let skips = entry.skips.unwrap_or_default();
@@ -311,21 +290,13 @@ impl Assembly {
                 "" => format!("bundle {name:?} has no package"),
                 _ => format!("bundle {name:?} references package {package:?}, missing from the catalog"),
             };
-            return self.refuse(
-                document,
-                "bundle-package-unknown",
-                text,
-                "add the olm.package document or correct the name",
-            );
+            let fix = "add the olm.package document or correct the name";
+            return self.refuse(document, "bundle-package-unknown", text, fix);
         }
         if name.is_empty() {
             let text = format!("package {package} has a bundle without a name");
-            return self.refuse(
-                document,
-                "bundle-name-missing",
-                text,
-                "set its name to that of its ClusterServiceVersion",
-            );
+            let fix = "set its name to that of its ClusterServiceVersion";
+            return self.refuse(document, "bundle-name-missing", text, fix);
         }
         if self.places.contains_key(&(BUNDLE, name.clone())) {
             return self.twice(document, BUNDLE, "bundle-duplicate", "remove one of the two");

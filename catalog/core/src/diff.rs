@@ -71,7 +71,7 @@ pub fn diff(old: &Catalog, new: &Catalog) -> Result<Vec<Change>, ContentError> {
 }
 
 #[must_use]
-pub fn diff_packages(name: &str, old: Option<&Package>, new: Option<&Package>) -> Vec<Change> {
+fn diff_packages(name: &str, old: Option<&Package>, new: Option<&Package>) -> Vec<Change> {
     let mut report = Report { package: name, changes: Vec::new() };
     match (old, new) {
         (None, None) => {}

@@ -102,14 +102,8 @@ fn bundles(
         Ok(listing) => listing.files,
         Err(error) => {
             let (at, text) = (dir.display().to_string(), format!("{error}; it is omitted"));
-            problems.push(problem(
-                Severity::Error,
-                &at,
-                package,
-                "manifest-unreadable",
-                text,
-                "make it readable",
-            ));
+            let fix = "make it readable";
+            problems.push(problem(Severity::Error, &at, package, "manifest-unreadable", text, fix));
             return;
         }
     };
@@ -145,14 +139,8 @@ fn bundle(
         }
         Err(error) => {
             let (at, text) = (path.display().to_string(), format!("{error}; the bundle is omitted"));
-            problems.push(problem(
-                Severity::Error,
-                &at,
-                package,
-                "bundle-unreadable",
-                text,
-                "correct the manifests",
-            ));
+            let fix = "correct the manifests";
+            problems.push(problem(Severity::Error, &at, package, "bundle-unreadable", text, fix));
             None
         }
     }
