@@ -13,7 +13,7 @@ use crate::{
     options::Options,
     reference::Reference,
     registry::{Failures, Repository, places},
-    source::{Fetched, Revision, Source},
+    source::{Fetched, Revision, Source, shown},
     stage::Stage,
     web,
 };

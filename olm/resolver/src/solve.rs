@@ -77,7 +77,7 @@ enum Item<'a> {
 enum Key<'a> {
     Request(usize),
     /// Catalog and bundle by address: there is one of each.
-    Bundle(*const CatalogRef, *const crate::universe::Bundle),
+    Bundle(*const CatalogRef, *const crate::bundle::Bundle),
     Installed(usize),
     Package(&'a str),
     Api(&'a Gvk),
