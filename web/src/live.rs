@@ -16,7 +16,7 @@ use axum::{
         sse::{Event, KeepAlive, Sse},
     },
 };
-use futures::{Stream, StreamExt as _, stream};
+use futures::{StreamExt as _, stream};
 use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject},
@@ -163,11 +163,7 @@ pub(crate) async fn events(
     let stream = stream::unfold(receiver, |mut receiver| async {
         receiver.recv().await.map(|event| (Ok::<_, Infallible>(event), receiver))
     });
-    Ok(respond(stream))
-}
-
-fn respond(stream: impl Stream<Item = Result<Event, Infallible>> + Send + 'static) -> Response {
-    Sse::new(stream).keep_alive(KeepAlive::new().interval(Duration::from_secs(15))).into_response()
+    Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(Duration::from_secs(15))).into_response())
 }
 
 async fn follow(app: &Arc<App>, caller: &Caller, subject: &Subject, sender: &mpsc::Sender<Event>) {

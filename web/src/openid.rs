@@ -184,42 +184,33 @@ impl OpenId {
 
 /// An error of the provider, for the sign-in page.
 pub(crate) fn failed(error: &Error) -> WebError {
-    let (status, code, what, hint) = match error {
-        Error::Unreachable { .. } => (
-            StatusCode::BAD_GATEWAY,
-            "provider-unreachable",
-            "Provider unreachable",
-            "retry in a few seconds",
-        ),
-        Error::Answer { .. } => {
-            (StatusCode::BAD_GATEWAY, "provider-failed", "Provider error", "retry in a few seconds")
+    let status = match error {
+        Error::Refused { .. } | Error::Token(_) => StatusCode::FORBIDDEN,
+        _ => StatusCode::BAD_GATEWAY,
+    };
+    let (code, what, hint) = match error {
+        Error::Unreachable { .. } => {
+            ("provider-unreachable", "Provider unreachable", "retry in a few seconds")
         }
+        Error::Answer { .. } => ("provider-failed", "Provider error", "retry in a few seconds"),
         Error::Discovery(_) | Error::Settings { .. } => (
-            StatusCode::BAD_GATEWAY,
             "provider-settings",
             "Invalid OpenID Connect configuration",
             "contact the administrator of the console",
         ),
         Error::Issuer { .. } => (
-            StatusCode::BAD_GATEWAY,
             "wrong-issuer",
             "Issuer mismatch",
             "compare --oidc-issuer with `issuer` in the provider's discovery document",
         ),
-        Error::Refused { code, .. } if code == "invalid_grant" => (
-            StatusCode::FORBIDDEN,
-            "sign-in-refused",
-            "The provider rejected the sign-in",
-            "sign in again; an authorization code is valid once",
-        ),
-        Error::Refused { .. } => (
-            StatusCode::FORBIDDEN,
-            "sign-in-refused",
-            "The provider rejected the sign-in",
-            "compare the client ID and the client secret with those registered at the provider",
-        ),
+        Error::Refused { code, .. } => {
+            let hint = match code.as_str() {
+                "invalid_grant" => "sign in again; an authorization code is valid once",
+                _ => "compare the client ID and the client secret with those registered at the provider",
+            };
+            ("sign-in-refused", "The provider rejected the sign-in", hint)
+        }
         Error::Token(_) => (
-            StatusCode::FORBIDDEN,
             "token-not-valid",
             "Invalid ID token",
             "sign in again; if the error persists, contact the administrator of the console",
