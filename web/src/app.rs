@@ -1,32 +1,20 @@
-//! Shared state and routes of the console.
+//! Shared state of the console.
 
 use std::{sync::Arc, time::Duration};
 
-use axum::{
-    Router,
-    extract::{DefaultBodyLimit, State},
-    middleware,
-    response::{IntoResponse, Redirect, Response},
-    routing::{get, post},
-};
-use http::StatusCode;
+use axum::extract::FromRequestParts;
+use http::{HeaderMap, StatusCode, request::Parts};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     api_server::{ApiServer, Identity, Token},
-    assets,
     catalogs::Catalogs,
-    client::ClientAddress,
+    client::{AllowedHosts, ClientAddress, cookie, cookie_name, forwarded_tls},
     codes::LoginCodes,
     error::WebError,
-    icons,
-    limits::RateLimits,
-    live,
+    limits::{RateLimits, Streams},
     openid::OpenId,
-    pages,
-    posted::MAX_BODY,
-    security::{self, AllowedHosts},
-    session::Sessions,
+    session::{COOKIE, Session, Sessions},
 };
 
 pub(crate) struct App {
@@ -44,7 +32,7 @@ pub(crate) struct App {
     pub(crate) tls: bool,
     /// Whether a proxy in front of the console sets `X-Forwarded-For` and `X-Forwarded-Proto`.
     pub(crate) trust_proxy: bool,
-    pub(crate) streams: live::Streams,
+    pub(crate) streams: Streams,
     pub(crate) shutdown: CancellationToken,
 }
 
@@ -69,13 +57,11 @@ impl App {
             allowed_hosts,
             tls,
             trust_proxy,
-            streams: live::Streams::default(),
+            streams: Streams::default(),
             shutdown,
         }
     }
-}
 
-impl App {
     /// Looks up the user of a token at the API server. Attempts with invalid tokens are limited by client
     /// address.
     pub(crate) async fn who_is(
@@ -90,69 +76,30 @@ impl App {
         }
         result
     }
+
+    /// The session of a request, as of the last validation of its token by the API server.
+    pub(crate) fn session(&self, headers: &HeaderMap) -> Option<Session> {
+        self.sessions.find(self.session_cookie(headers)?)
+    }
+
+    pub(crate) fn session_cookie<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
+        cookie(headers, &cookie_name(self.is_secure(headers), COOKIE))
+    }
+
+    /// Whether the client reaches the console through TLS.
+    pub(crate) fn is_secure(&self, headers: &HeaderMap) -> bool {
+        self.tls || self.trust_proxy && forwarded_tls(headers)
+    }
+}
+
+impl FromRequestParts<Arc<App>> for ClientAddress {
+    type Rejection = WebError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, WebError> {
+        Ok(Self::of(parts, app.trust_proxy))
+    }
 }
 
 pub(crate) fn too_many_failures() -> WebError {
     WebError::too_many("too many failed sign-in attempts from your address")
-}
-
-pub(crate) fn router(app: Arc<App>) -> Router {
-    Router::new()
-        .route("/", get(|| async { Redirect::to("/catalog") }))
-        .route("/healthz", get(|| async { "ok\n" }))
-        .route("/readyz", get(ready))
-        .route("/static/{file}", get(assets::file))
-        .route("/icons/{hash}", get(icons::icon))
-        .route("/login", get(pages::login::form).post(pages::login::submit))
-        .route("/logout", post(pages::login::logout))
-        .route("/oidc/login", post(pages::openid::begin))
-        .route("/oidc/callback", get(pages::openid::callback))
-        .route("/me", get(pages::login::me))
-        .route("/theme", post(pages::login::theme))
-        .route("/api/v1/login-codes", post(pages::login::issue_code))
-        .route("/api/v1/events", get(live::events))
-        .route("/catalog", get(pages::catalog::page))
-        .route("/catalog/{source}/{package}", get(pages::package::page))
-        .route("/install/{source}/{package}", get(pages::install::page).post(pages::install::submit))
-        .route("/installed", get(pages::installed::page))
-        .route("/installed/{namespace}/{name}", get(pages::operator::page))
-        .route("/installed/{namespace}/{name}/approve", post(pages::operator::approve))
-        .route("/installed/{namespace}/{name}/plan", get(pages::review::page))
-        .route("/installed/{namespace}/{name}/change", get(pages::change::page).post(pages::change::submit))
-        .route(
-            "/installed/{namespace}/{name}/rollback",
-            get(pages::rollback::page).post(pages::rollback::submit),
-        )
-        .route(
-            "/installed/{namespace}/{name}/uninstall",
-            get(pages::uninstall::page).post(pages::uninstall::submit),
-        )
-        .route("/doctor", get(pages::doctor::page).post(pages::doctor::cure))
-        .route("/instances", get(pages::instances::index))
-        .route("/instances/new/{crd}", get(pages::create::page).post(pages::create::submit))
-        .route("/instances/{crd}", get(pages::instances::all_namespaces))
-        .route("/instances/{crd}/{namespace}", get(pages::instances::one_namespace))
-        .route("/instances/{crd}/{namespace}/{name}", get(pages::instance::page))
-        .fallback(|| async { WebError::not_found("page not found") })
-        .method_not_allowed_fallback(|| async {
-            WebError::new(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "method-not-allowed",
-                "Method not allowed",
-                "this URL does not support the request method",
-            )
-        })
-        .layer(DefaultBodyLimit::max(MAX_BODY))
-        .layer(middleware::from_fn_with_state(Arc::clone(&app), security::guard))
-        .with_state(app)
-}
-
-/// Reports whether the catalogs are readable. The API server is not checked: the console calls it only in the name
-/// of a user.
-async fn ready(State(app): State<Arc<App>>) -> Response {
-    match app.catalogs.problem().await {
-        None => "ok\n".into_response(),
-        // Still ready: pages show what is missing, and an unready console would get no traffic.
-        Some(why) => format!("ok, but failed to read the catalogs: {why}\n").into_response(),
-    }
 }

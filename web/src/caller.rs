@@ -5,57 +5,26 @@ use std::sync::Arc;
 use axum::{
     Json,
     extract::FromRequestParts,
-    response::{IntoResponse, Response},
+    response::{IntoResponse, Redirect, Response},
 };
-use http::{HeaderMap, header, request::Parts};
+use http::{HeaderMap, StatusCode, header, request::Parts};
 use kube::Client;
 use maud::Markup;
 use serde::Serialize;
 
 use crate::{
-    api_server::{self, Identity, Token},
+    api_server::{Identity, Token},
     app::App,
     audit,
-    client::{ClientAddress, cookie_name, is_secure},
+    client::ClientAddress,
     error::WebError,
-    openid,
-    security::{cookie, same},
-    session::{COOKIE, Session},
-    view::layout::{Section, Shell},
+    session::Session,
+    validity,
+    view::{
+        layout::{Section, Shell},
+        theme::Theme,
+    },
 };
-
-pub(crate) const THEME_COOKIE: &str = "olm_theme";
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Theme {
-    Auto,
-    Light,
-    Dark,
-}
-
-impl Theme {
-    pub(crate) fn parse(text: &str) -> Self {
-        match text {
-            "light" => Self::Light,
-            "dark" => Self::Dark,
-            _ => Self::Auto,
-        }
-    }
-
-    pub(crate) fn of(headers: &HeaderMap) -> Self {
-        let cookie =
-            [true, false].into_iter().find_map(|secure| cookie(headers, &cookie_name(secure, THEME_COOKIE)));
-        cookie.map_or(Self::Auto, Self::parse)
-    }
-
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Light => "light",
-            Self::Dark => "dark",
-        }
-    }
-}
 
 /// An authenticated caller, by session cookie or by bearer token.
 pub(crate) struct Caller {
@@ -83,7 +52,7 @@ impl FromRequestParts<Arc<App>> for Caller {
             note(parts, &identity);
             return Ok(Self { client, identity, session: None, wants_json, theme, path });
         }
-        let session = valid_session(app, headers).await?;
+        let session = validity::valid_session(app, headers).await?;
         note(parts, &session.identity);
         Ok(Self {
             client: session.client.clone(),
@@ -114,6 +83,14 @@ impl Caller {
         self.session.as_ref().map_or(Ok(()), |session| session.check_csrf(field, headers))
     }
 
+    /// The response to a completed change: its result as JSON, or a redirect to a page.
+    pub(crate) fn done(&self, status: StatusCode, to: &str, result: &impl Serialize) -> Response {
+        match self.wants_json {
+            true => (status, Json(result)).into_response(),
+            false => Redirect::to(to).into_response(),
+        }
+    }
+
     /// The page as HTML, or its model as JSON.
     pub(crate) fn answer(&self, page: Page<'_>, model: &impl Serialize) -> Response {
         if self.wants_json {
@@ -132,34 +109,22 @@ impl Caller {
     }
 }
 
-impl Session {
-    /// A changing request carries the CSRF token of the session, in a field or a header.
-    pub(crate) fn check_csrf(&self, field: Option<&str>, headers: &HeaderMap) -> Result<(), WebError> {
-        let given = field.or_else(|| headers.get("x-csrf-token")?.to_str().ok());
-        if given.is_some_and(|given| same(given, &self.csrf)) {
-            return Ok(());
-        }
-        Err(WebError::forbidden("the form belongs to another session")
-            .hint("reload the page and submit the form again"))
-    }
-}
-
 /// A page without its frame.
 pub(crate) struct Page<'a> {
     pub(crate) title: &'a str,
     pub(crate) section: Option<Section>,
     pub(crate) body: Markup,
-    pub(crate) status: http::StatusCode,
+    pub(crate) status: StatusCode,
     /// Seconds after which a browser without JavaScript reloads the page.
     pub(crate) refresh: Option<u32>,
 }
 
 impl<'a> Page<'a> {
     pub(crate) fn new(title: &'a str, section: Section, body: Markup) -> Self {
-        Self { title, section: Some(section), body, status: http::StatusCode::OK, refresh: None }
+        Self { title, section: Some(section), body, status: StatusCode::OK, refresh: None }
     }
 
-    pub(crate) fn status(mut self, status: http::StatusCode) -> Self {
+    pub(crate) fn status(mut self, status: StatusCode) -> Self {
         self.status = status;
         self
     }
@@ -187,40 +152,4 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Option<Token> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| Token::new(token.trim()))
-}
-
-/// The session of a request, as of the last validation of its token by the API server.
-pub(crate) fn session(app: &App, headers: &HeaderMap) -> Option<Session> {
-    app.sessions.find(session_cookie(app, headers)?)
-}
-
-pub(crate) fn session_cookie<'a>(app: &App, headers: &'a HeaderMap) -> Option<&'a str> {
-    cookie(headers, &cookie_name(is_secure(app, headers), COOKIE))
-}
-
-/// The session of a request, validated first when the last validation is old: the account may have been
-/// deleted.
-async fn valid_session(app: &Arc<App>, headers: &HeaderMap) -> Result<Session, WebError> {
-    let mut session = session(app, headers).ok_or_else(|| WebError::unauthorized("you are not signed in"))?;
-    openid::keep_valid(app, &session).await?;
-    if session.validated_ago() < app.revalidate {
-        return Ok(session);
-    }
-    match api_server::identity(&session.client, &session.identity.token).await {
-        Ok(identity) => {
-            app.sessions.validated(&session.key, identity.clone());
-            session.identity = identity;
-            Ok(session)
-        }
-        Err(error) if error.status == http::StatusCode::UNAUTHORIZED => {
-            tracing::info!(user = %session.identity.name, "session ended: token no longer accepted");
-            app.sessions.end_key(&session.key);
-            Err(error)
-        }
-        // An unreachable API server does not invalidate the account, and no request succeeds without it.
-        Err(error) => {
-            tracing::debug!(error = %error.why, "failed to validate the session");
-            Ok(session)
-        }
-    }
 }

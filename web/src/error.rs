@@ -1,23 +1,10 @@
-//! Errors with cause and hint, as a page and as JSON.
+//! Errors with cause and hint. [`pages::error`](crate::pages::error) shows them.
 
-use std::sync::Arc;
-
-use axum::{
-    Json,
-    extract::Request,
-    response::{IntoResponse, Redirect, Response},
-};
+use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use maud::html;
-use serde_json::json;
+use olm_engine::catalogs::ReadError;
 
-use crate::{
-    app::App,
-    caller::{self, Theme},
-    security::RequestId,
-    session::Session,
-    view::{layout, parts},
-};
+use crate::links::clean;
 
 /// A failed or refused request.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -35,30 +22,6 @@ pub(crate) struct WebError {
 }
 
 const ASK: &str = "ask an administrator for this permission, or sign in as another user";
-
-/// The data of a request that its error page needs.
-pub(crate) struct Context {
-    pub(crate) wants_json: bool,
-    pub(crate) theme: Theme,
-    pub(crate) session: Option<Session>,
-    pub(crate) path: String,
-    pub(crate) is_get: bool,
-    pub(crate) request_id: String,
-}
-
-impl Context {
-    pub(crate) fn of(app: &Arc<App>, request: &Request) -> Self {
-        let headers = request.headers();
-        Self {
-            wants_json: caller::wants_json(headers) || request.uri().path().starts_with("/api/"),
-            theme: Theme::of(headers),
-            session: caller::session(app, headers),
-            path: request.uri().path_and_query().map(|p| p.as_str().to_owned()).unwrap_or_default(),
-            is_get: request.method() == http::Method::GET,
-            request_id: request.extensions().get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default(),
-        }
-    }
-}
 
 impl WebError {
     pub(crate) fn new(
@@ -96,64 +59,6 @@ impl WebError {
         Self::new(StatusCode::TOO_MANY_REQUESTS, "too-many-requests", "Too many requests", why)
             .hint("wait a few seconds and try again")
     }
-
-    pub(crate) fn render(self, context: &Context) -> Response {
-        if self.status == StatusCode::UNAUTHORIZED && !context.wants_json && context.is_get {
-            let next: String = form_urlencoded::byte_serialize(context.path.as_bytes()).collect();
-            let to = if context.path == "/" { "/login".to_owned() } else { format!("/login?next={next}") };
-            return Redirect::to(&to).into_response();
-        }
-        if context.wants_json {
-            let body = json!({
-                "error": self.what, "code": self.code, "why": self.why, "hint": self.hint,
-                "requestId": context.request_id,
-            });
-            return (self.status, Json(body)).into_response();
-        }
-        let body = html! {
-            div.error-page {
-                p.eyebrow { "Error " (self.status.as_u16()) }
-                h1 { (self.what) }
-                p.lead { (parts::prose(&sentence(&self.why))) }
-                @if let Some(hint) = &self.hint { p { strong { "Hint: " } (parts::prose(hint)) } }
-                p.actions {
-                    @if context.session.is_some() {
-                        a.button href="/catalog" { "Go to the catalog" }
-                    } @else {
-                        a.button href="/login" { "Sign in" }
-                    }
-                }
-                p.muted.small { "Request " code { (context.request_id) } }
-            }
-        };
-        let shell = layout::Shell {
-            title: &self.what,
-            section: None,
-            theme: context.theme,
-            user: context.session.as_ref(),
-            path: "/catalog",
-            refresh: None,
-            onward: None,
-        };
-        (self.status, shell.page(&body)).into_response()
-    }
-}
-
-/// A clause of a log or of JSON as a sentence: with a capital letter and a full stop.
-pub(crate) fn sentence(clause: &str) -> String {
-    let mut chars = clause.trim().chars();
-    let Some(first) = chars.next() else { return String::new() };
-    // `spec.size`, `startingCSV` and names of objects keep their case.
-    let is_name =
-        |word: &str| word.contains(['-', '/', '.', '_', '`']) || word.chars().any(char::is_uppercase);
-    let first_word_is_a_name = clause.trim().split(' ').next().is_some_and(is_name);
-    let mut out: String =
-        if first_word_is_a_name { first.to_string() } else { first.to_uppercase().collect() };
-    out.push_str(chars.as_str());
-    if !out.ends_with(['.', '!', '?', ':', ')', '"', '`']) {
-        out.push('.');
-    }
-    out
 }
 
 impl IntoResponse for WebError {
@@ -237,20 +142,15 @@ impl From<olm_ops::Error> for WebError {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn clauses_become_sentences() {
-        for (clause, said) in [
-            ("the object was deleted", "The object was deleted."),
-            ("startingCSV asks for it (channel a)", "startingCSV asks for it (channel a)"),
-            ("spec.size is wrong", "spec.size is wrong."),
-            ("Done already.", "Done already."),
-            ("", ""),
-        ] {
-            assert_eq!(sentence(clause), said);
-        }
+/// A manager or disk that fails to provide a catalog.
+impl From<ReadError> for WebError {
+    fn from(error: ReadError) -> Self {
+        Self::new(
+            StatusCode::BAD_GATEWAY,
+            "catalog-unreadable",
+            "Failed to read the catalog",
+            clean(&error.to_string()),
+        )
+        .hint("retry in a few seconds; see `kubectl logs -n olm deploy/olm-manager`")
     }
 }

@@ -8,7 +8,7 @@ use axum::{
 };
 use http::header;
 
-use crate::{app::App, caller::Caller, error::WebError, pages::package::catalog_unreadable};
+use crate::{app::App, caller::Caller, error::WebError};
 
 /// SVG runs no script inside `<img>`; the policy covers a direct request of the URL.
 const ICON_CSP: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox";
@@ -20,8 +20,7 @@ pub(crate) async fn icon(
     Path(hash): Path<String>,
 ) -> Result<Response, WebError> {
     let snapshot = app.catalogs.read(&caller.identity).await;
-    let icon = snapshot.icon(&hash).await.map_err(|error| catalog_unreadable(&error))?;
-    let icon = icon.ok_or_else(|| WebError::not_found("icon not found"))?;
+    let icon = snapshot.icon(&hash).await?.ok_or_else(|| WebError::not_found("icon not found"))?;
     let headers = [
         (header::CONTENT_TYPE, icon.mediatype.clone()),
         (header::CACHE_CONTROL, "private, max-age=31536000, immutable".to_owned()),

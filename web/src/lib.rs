@@ -4,9 +4,9 @@
 //! signed-in user; catalogs come from the manager's port, which gets the same token. All content of catalogs
 //! and clusters is untrusted text.
 //!
-//! - `server`, `tls`, `connections`, `app`: listener, routes, shared state;
-//! - `security`, `session`, `codes`, `openid`, `client`, `limits`, `caller`, `rights`: authentication,
-//!   authorization and limits;
+//! - `server`, `tls`, `connections`, `routes`, `app`: listener, routes, shared state;
+//! - `security`, `session`, `codes`, `openid`, `renewal`, `validity`, `client`, `limits`, `caller`, `rights`:
+//!   authentication, authorization and limits;
 //! - `catalogs`, `icons`, `markdown`, `links`: sanitizing of untrusted content;
 //! - `form`: forms from the schema of a CRD;
 //! - `view`: components; `pages`: one page per file; `live`: server-sent events.
@@ -31,7 +31,9 @@ mod markdown;
 mod openid;
 mod pages;
 mod posted;
+mod renewal;
 mod rights;
+mod routes;
 mod security;
 mod server;
 mod session;
@@ -39,6 +41,7 @@ mod stalled;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod validity;
 mod view;
 
 pub use openid::OpenIdOptions;

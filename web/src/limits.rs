@@ -1,11 +1,13 @@
-//! Rate limits per client or user, so that one of them does not affect the others.
+//! Limits per client or user, so that one of them does not affect the others.
 
 use std::{
     collections::HashMap,
     hash::Hash,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
+
+use crate::error::WebError;
 
 /// Maximum number of buckets. Full buckets are evicted first.
 const MAX: usize = 10_000;
@@ -72,6 +74,49 @@ impl<K: Hash + Eq + Clone> Attempt<'_, K> {
         let mut buckets = self.limits.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(bucket) = buckets.get_mut(&self.key) {
             bucket.left = (bucket.left + 1.0).min(self.limits.burst);
+        }
+    }
+}
+
+/// Maximum number of streams.
+const MAX_STREAMS: usize = 256;
+/// Maximum number of streams of one user.
+const MAX_STREAMS_OF_USER: usize = 24;
+
+/// Number of streams by user.
+#[derive(Clone, Default)]
+pub(crate) struct Streams(Arc<Mutex<HashMap<String, usize>>>);
+
+pub(crate) struct OpenStream {
+    streams: Streams,
+    user: String,
+}
+
+impl Streams {
+    pub(crate) fn open(&self, user: &str) -> Result<OpenStream, WebError> {
+        let mut by_user = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if by_user.get(user).copied().unwrap_or(0) >= MAX_STREAMS_OF_USER {
+            return Err(WebError::too_many(format!(
+                "limit of {MAX_STREAMS_OF_USER} live pages per user reached"
+            ))
+            .hint("close other live pages, or reload this page manually"));
+        }
+        if by_user.values().sum::<usize>() >= MAX_STREAMS {
+            return Err(WebError::too_many("limit of live pages reached"));
+        }
+        *by_user.entry(user.to_owned()).or_default() += 1;
+        Ok(OpenStream { streams: self.clone(), user: user.to_owned() })
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        let mut by_user = self.streams.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = by_user.get_mut(&self.user) {
+            *count -= 1;
+            if *count == 0 {
+                by_user.remove(&self.user);
+            }
         }
     }
 }

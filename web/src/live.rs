@@ -4,9 +4,8 @@
 //! four times a second, and sends it if it differs. Objects that the user may not watch are polled.
 
 use std::{
-    collections::HashMap,
     convert::Infallible,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -17,7 +16,7 @@ use axum::{
         sse::{Event, KeepAlive, Sse},
     },
 };
-use futures::{Stream, StreamExt as _, stream};
+use futures::{StreamExt as _, stream};
 use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject},
@@ -34,10 +33,9 @@ use crate::{
     caller::Caller,
     dynamic::CustomKind,
     error::WebError,
-    openid,
     pages::{installed, instance, operator},
     posted::Fields,
-    session,
+    session, validity,
 };
 
 /// Changes within this time are rendered once.
@@ -46,47 +44,6 @@ const BATCH: Duration = Duration::from_millis(250);
 const CLOCK: Duration = Duration::from_secs(2);
 /// Polling interval for a page without recent changes.
 const SLOW_CLOCK: Duration = Duration::from_secs(30);
-/// Maximum number of streams.
-const MAX: usize = 256;
-
-/// Maximum number of streams of one user.
-const MAX_OF_USER: usize = 24;
-
-/// Number of streams by user.
-#[derive(Clone, Default)]
-pub(crate) struct Streams(Arc<Mutex<HashMap<String, usize>>>);
-
-struct Open {
-    streams: Streams,
-    user: String,
-}
-
-impl Streams {
-    fn open(&self, user: &str) -> Result<Open, WebError> {
-        let mut by_user = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if by_user.get(user).copied().unwrap_or(0) >= MAX_OF_USER {
-            return Err(WebError::too_many(format!("limit of {MAX_OF_USER} live pages per user reached"))
-                .hint("close other live pages, or reload this page manually"));
-        }
-        if by_user.values().sum::<usize>() >= MAX {
-            return Err(WebError::too_many("limit of live pages reached"));
-        }
-        *by_user.entry(user.to_owned()).or_default() += 1;
-        Ok(Open { streams: self.clone(), user: user.to_owned() })
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        let mut by_user = self.streams.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = by_user.get_mut(&self.user) {
-            *count -= 1;
-            if *count == 0 {
-                by_user.remove(&self.user);
-            }
-        }
-    }
-}
 
 /// The subject of a page.
 enum Subject {
@@ -206,11 +163,7 @@ pub(crate) async fn events(
     let stream = stream::unfold(receiver, |mut receiver| async {
         receiver.recv().await.map(|event| (Ok::<_, Infallible>(event), receiver))
     });
-    Ok(respond(stream))
-}
-
-fn respond(stream: impl Stream<Item = Result<Event, Infallible>> + Send + 'static) -> Response {
-    Sse::new(stream).keep_alive(KeepAlive::new().interval(Duration::from_secs(15))).into_response()
+    Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(Duration::from_secs(15))).into_response())
 }
 
 async fn follow(app: &Arc<App>, caller: &Caller, subject: &Subject, sender: &mpsc::Sender<Event>) {
@@ -272,7 +225,7 @@ async fn validate(app: &Arc<App>, caller: &Caller, validated: &mut Instant) -> R
         return Err(WebError::unauthorized("session ended"));
     }
     if let Some(session) = &caller.session {
-        openid::keep_valid(app, session).await?;
+        validity::keep_valid(app, session).await?;
     }
     if validated.elapsed() >= app.revalidate {
         api_server::identity(&caller.client, &caller.identity.token).await?;

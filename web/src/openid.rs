@@ -1,40 +1,24 @@
-//! Sign-ins at an OpenID Connect provider: pending sign-ins, and the renewal of their sessions.
+//! Sign-ins at an OpenID Connect provider: options, pending sign-ins and errors.
 //!
 //! The ID token is the session's bearer token for the API server, which has to accept the same issuer. The
 //! console therefore gets no additional rights.
 
 use std::{
     collections::HashMap,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicI64, Ordering},
-    },
+    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
 use http::StatusCode;
-use olm_oidc::{Authorization, Claims, Clock, Error, Provider, Settings, Tokens};
+use olm_oidc::{Authorization, Claims, Error, Provider, Settings};
 use serde_json::Value;
 
-use crate::{
-    api_server::{self, is_token},
-    app::App,
-    client::ClientAddress,
-    error::WebError,
-    limits::RateLimits,
-    links::clean,
-    session::{Session, hash},
-};
+use crate::{client::ClientAddress, error::WebError, limits::RateLimits, links::clean, session::hash};
 
 /// Lifetime of a pending sign-in.
 pub(crate) const VALID: Duration = Duration::from_secs(10 * 60);
 /// Maximum number of pending sign-ins; a further one replaces the oldest of the client with the most.
 const MAX: usize = 2000;
-/// An ID token is renewed this many seconds before it expires, or after half of its lifetime where that is
-/// shorter.
-const BEFORE: i64 = 60;
-/// Interval between attempts to renew a session at a provider that does not answer.
-const AGAIN: Duration = Duration::from_secs(10);
 
 /// Options for sign-ins at an OpenID Connect provider.
 #[derive(Clone, Debug)]
@@ -200,177 +184,37 @@ impl OpenId {
 
 /// An error of the provider, for the sign-in page.
 pub(crate) fn failed(error: &Error) -> WebError {
-    let (status, code, what, hint) = match error {
-        Error::Unreachable { .. } => (
-            StatusCode::BAD_GATEWAY,
-            "provider-unreachable",
-            "Provider unreachable",
-            "retry in a few seconds",
-        ),
-        Error::Answer { .. } => {
-            (StatusCode::BAD_GATEWAY, "provider-failed", "Provider error", "retry in a few seconds")
+    let status = match error {
+        Error::Refused { .. } | Error::Token(_) => StatusCode::FORBIDDEN,
+        _ => StatusCode::BAD_GATEWAY,
+    };
+    let (code, what, hint) = match error {
+        Error::Unreachable { .. } => {
+            ("provider-unreachable", "Provider unreachable", "retry in a few seconds")
         }
+        Error::Answer { .. } => ("provider-failed", "Provider error", "retry in a few seconds"),
         Error::Discovery(_) | Error::Settings { .. } => (
-            StatusCode::BAD_GATEWAY,
             "provider-settings",
             "Invalid OpenID Connect configuration",
             "contact the administrator of the console",
         ),
         Error::Issuer { .. } => (
-            StatusCode::BAD_GATEWAY,
             "wrong-issuer",
             "Issuer mismatch",
             "compare --oidc-issuer with `issuer` in the provider's discovery document",
         ),
-        Error::Refused { code, .. } if code == "invalid_grant" => (
-            StatusCode::FORBIDDEN,
-            "sign-in-refused",
-            "The provider rejected the sign-in",
-            "sign in again; an authorization code is valid once",
-        ),
-        Error::Refused { .. } => (
-            StatusCode::FORBIDDEN,
-            "sign-in-refused",
-            "The provider rejected the sign-in",
-            "compare the client ID and the client secret with those registered at the provider",
-        ),
+        Error::Refused { code, .. } => {
+            let hint = match code.as_str() {
+                "invalid_grant" => "sign in again; an authorization code is valid once",
+                _ => "compare the client ID and the client secret with those registered at the provider",
+            };
+            ("sign-in-refused", "The provider rejected the sign-in", hint)
+        }
         Error::Token(_) => (
-            StatusCode::FORBIDDEN,
             "token-not-valid",
             "Invalid ID token",
             "sign in again; if the error persists, contact the administrator of the console",
         ),
     };
     WebError::new(status, code, what, clean(&error.to_string())).hint(hint)
-}
-
-/// The state that renews a session of a provider. It is sent to the provider only.
-pub(crate) struct Renewal {
-    clock: Clock,
-    subject: String,
-    expires: AtomicI64,
-    due: AtomicI64,
-    /// Locked during a renewal: a refresh token may be valid once.
-    state: tokio::sync::Mutex<RenewalState>,
-}
-
-struct RenewalState {
-    refresh_token: Option<String>,
-    /// Until when the provider is not contacted again, and why.
-    failed: Option<(Instant, WebError)>,
-}
-
-impl Renewal {
-    pub(crate) fn new(tokens: &Tokens, clock: &Clock) -> Self {
-        let out = Self {
-            clock: clock.clone(),
-            subject: tokens.claims.sub.clone(),
-            expires: AtomicI64::default(),
-            due: AtomicI64::default(),
-            state: tokio::sync::Mutex::new(RenewalState {
-                refresh_token: tokens.refresh_token.clone(),
-                failed: None,
-            }),
-        };
-        out.expires_at(tokens.claims.exp);
-        out
-    }
-
-    fn expires_at(&self, expires: i64) {
-        let before = BEFORE.min(expires.saturating_sub(self.clock.now()) / 2);
-        self.expires.store(expires, Ordering::Relaxed);
-        self.due.store(expires.saturating_sub(before), Ordering::Relaxed);
-    }
-
-    fn is_due(&self) -> bool {
-        self.clock.now() >= self.due.load(Ordering::Relaxed)
-    }
-
-    fn is_expired(&self) -> bool {
-        self.clock.now() >= self.expires.load(Ordering::Relaxed)
-    }
-
-    /// Takes the refresh token of an ended session.
-    pub(crate) async fn take_refresh_token(&self) -> Option<String> {
-        self.state.lock().await.refresh_token.take()
-    }
-}
-
-/// Renews the ID token of a session before it expires, and ends a session that expired for good.
-pub(crate) async fn keep_valid(app: &Arc<App>, session: &Session) -> Result<(), WebError> {
-    let Some(renewal) = session.renewal.as_ref().filter(|renewal| renewal.is_due()) else { return Ok(()) };
-    // Pages do not wait for the renewal while the old token is valid.
-    let wait = renewal.is_expired();
-    if !wait && renewal.state.try_lock().is_err() {
-        return Ok(());
-    }
-    let (app, session, renewal) = (Arc::clone(app), session.clone(), Arc::clone(renewal));
-    // Spawned, so that a disconnecting client does not cancel it: the provider may already have revoked the
-    // old refresh token.
-    let renewed = tokio::spawn(async move { renew(&app, &session, &renewal).await });
-    if !wait {
-        return Ok(());
-    }
-    renewed.await.unwrap_or_else(|error| {
-        Err(WebError::new(StatusCode::BAD_GATEWAY, "unexpected", "Session renewal failed", error.to_string()))
-    })
-}
-
-async fn renew(app: &App, session: &Session, renewal: &Renewal) -> Result<(), WebError> {
-    let Some(openid) = &app.openid else { return Ok(()) };
-    let mut state = renewal.state.lock().await;
-    // A concurrent request may have renewed it.
-    if !renewal.is_due() {
-        return Ok(());
-    }
-    let end = |why: &str| {
-        tracing::info!(user = %session.identity.name, why, "session ended");
-        app.sessions.end_key(&session.key);
-        Err(WebError::unauthorized(why).hint("sign in again"))
-    };
-    let Some(refresh_token) = state.refresh_token.clone() else {
-        return if renewal.is_expired() { end("your sign-in at the provider has expired") } else { Ok(()) };
-    };
-    if let Some((_, error)) = state.failed.as_ref().filter(|(until, _)| renewal.clock.instant() < *until) {
-        return if renewal.is_expired() { Err(error.clone()) } else { Ok(()) };
-    }
-    match openid.provider.renew(&refresh_token, &renewal.subject).await {
-        Ok(tokens) if is_token(&tokens.id_token) => {
-            state.refresh_token = tokens.refresh_token;
-            state.failed = None;
-            session.identity.token.replace(&tokens.id_token);
-            renewal.expires_at(tokens.claims.exp);
-        }
-        Ok(_) => return end("the renewed ID token is not a valid bearer token"),
-        // A retry is useless.
-        Err(error @ (Error::Refused { .. } | Error::Token(_))) => {
-            tracing::info!(user = %session.identity.name, %error, "failed to renew the session");
-            state.refresh_token = None;
-            return if renewal.is_expired() {
-                end("the provider rejected the renewal of your sign-in")
-            } else {
-                Ok(())
-            };
-        }
-        Err(error) => {
-            let error = failed(&error);
-            state.failed = Some((renewal.clock.instant() + AGAIN, error.clone()));
-            return if renewal.is_expired() { Err(error) } else { Ok(()) };
-        }
-    }
-    match api_server::identity(&session.client, &session.identity.token).await {
-        Ok(identity) if identity.name == session.identity.name => {
-            app.sessions.validated(&session.key, identity);
-            Ok(())
-        }
-        Ok(_) => end("your user name on the API server changed"),
-        Err(error) if error.status == StatusCode::UNAUTHORIZED => {
-            end("the API server rejected the renewed ID token")
-        }
-        // The next request validates again.
-        Err(error) => {
-            tracing::debug!(error = %error.why, "failed to validate the session");
-            Ok(())
-        }
-    }
 }

@@ -4,6 +4,7 @@ pub(crate) mod catalog;
 pub(crate) mod change;
 pub(crate) mod create;
 pub(crate) mod doctor;
+pub(crate) mod error;
 pub(crate) mod install;
 pub(crate) mod installed;
 pub(crate) mod instance;

@@ -5,13 +5,12 @@ use tokio_util::sync::CancellationToken;
 pub use crate::tls::TlsFiles;
 use crate::{
     api_server::ApiServer,
-    app,
     app::App,
     catalogs::Catalogs,
+    client::AllowedHosts,
     connections::{self, Limits},
     openid::{OpenId, OpenIdOptions},
-    security::AllowedHosts,
-    tls,
+    routes, tls,
 };
 
 /// Options of the console.
@@ -76,7 +75,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
     listener.set_nonblocking(true)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
     tracing::info!(address = %listener.local_addr()?, "console is listening");
-    let router = app::router(Arc::new(app));
+    let router = routes::router(Arc::new(app));
     // Behind a proxy all connections have the address of the proxy.
     let per_client = if trust_proxy { Limits::DEFAULT.total } else { Limits::DEFAULT.per_client };
     // Event streams end when `shutdown` is cancelled, so open tabs do not delay it.

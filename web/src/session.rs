@@ -6,11 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use http::HeaderMap;
 use kube::Client;
 pub(crate) use olm_catalog::hex;
 use sha2::{Digest as _, Sha256};
 
-use crate::{api_server::Identity, openid::Renewal};
+use crate::{api_server::Identity, error::WebError, renewal::Renewal};
 
 pub(crate) const COOKIE: &str = "olm_session";
 /// Idle timeout.
@@ -118,6 +119,16 @@ impl Sessions {
 }
 
 impl Session {
+    /// A changing request carries the CSRF token of the session, in a field or a header.
+    pub(crate) fn check_csrf(&self, field: Option<&str>, headers: &HeaderMap) -> Result<(), WebError> {
+        let given = field.or_else(|| headers.get("x-csrf-token")?.to_str().ok());
+        if given.is_some_and(|given| same(given, &self.csrf)) {
+            return Ok(());
+        }
+        Err(WebError::forbidden("the form belongs to another session")
+            .hint("reload the page and submit the form again"))
+    }
+
     pub(crate) fn validated_ago(&self) -> Duration {
         self.validated.elapsed()
     }
@@ -140,6 +151,13 @@ pub(crate) fn is_random(text: &str) -> bool {
 
 pub(crate) fn hash(text: &str) -> [u8; 32] {
     Sha256::digest(text.as_bytes()).into()
+}
+
+/// Compares in a time that does not depend on where the texts differ.
+pub(crate) fn same(a: &str, b: &str) -> bool {
+    // Equal digests mean equal texts, and the position of a difference between digests reveals nothing about
+    // the texts.
+    hash(a) == hash(b)
 }
 
 #[cfg(test)]

@@ -22,11 +22,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-use crate::{
-    app::{self, App},
-    catalogs::Catalogs,
-    security::AllowedHosts,
-};
+use crate::{app::App, catalogs::Catalogs, client::AllowedHosts, routes};
 
 /// A client for an unreachable cluster.
 pub(crate) fn unreachable_client() -> Client {
@@ -155,7 +151,7 @@ pub(crate) fn console_with(
         CancellationToken::new(),
     );
     change(&mut app);
-    app::router(Arc::new(app))
+    routes::router(Arc::new(app))
 }
 
 pub(crate) async fn send(router: &Router, request: Request<Body>) -> Answer {

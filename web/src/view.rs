@@ -5,4 +5,5 @@ pub(crate) mod layout;
 pub(crate) mod parts;
 pub(crate) mod plan;
 pub(crate) mod ring;
+pub(crate) mod theme;
 pub(crate) mod time;

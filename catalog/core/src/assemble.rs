@@ -5,14 +5,16 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use olm_kube_schema::names::is_dns_label;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::assembly::{Assembly, BUNDLE, CHANNEL, Depth, PACKAGE, Subject};
 use crate::check;
+use crate::group::Group;
 use crate::header::Header;
 use crate::icon;
 use crate::model::{BundleEntry, Channel, ChannelEntry, Package, Property, RelatedImage};
-use crate::problem::{self, Place, Problem, Severity};
+use crate::problem::{self, Severity};
 use crate::shape::{GlancedDoc, PropertyDoc};
 
 /// A document in the canonical text of its package.
@@ -23,59 +25,6 @@ pub(crate) struct Document {
     pub range: Range<usize>,
     /// Index among the read documents; flaws refer to it.
     pub source: usize,
-}
-
-/// A problem without a final place: it moves with the document when others around it change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Flaw {
-    pub document: Option<usize>,
-    /// Another affected document.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub other: Option<usize>,
-    pub problem: Problem,
-}
-
-impl Flaw {
-    /// Adds it to a list.
-    pub fn list(self, flaws: &mut Vec<Self>) {
-        problem::list(flaws, self, |flaw| &mut flaw.problem);
-    }
-
-    /// The problem, with the places of the documents.
-    pub fn at(&self, place: impl Fn(usize) -> Option<Place>) -> Problem {
-        let mut problem = self.problem.clone();
-        if let Some(place) = self.document.and_then(&place) {
-            problem.place = place;
-        }
-        if let Some(Place { path, line, .. }) = self.other.and_then(&place) {
-            problem.text += &format!(" (other definition: {path}:{line})");
-        }
-        problem
-    }
-}
-
-/// A package being assembled.
-pub(crate) struct Assembly {
-    /// From the documents, whether the package exists or not.
-    pub name: String,
-    pub package: Option<Package>,
-    pub flaws: Vec<Flaw>,
-    text: Arc<String>,
-    /// Source documents of channels and bundles.
-    places: BTreeMap<(&'static str, String), usize>,
-    deprecated: bool,
-    depth: Depth,
-}
-
-/// How thoroughly documents are processed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Depth {
-    /// Completely, for content that was checked before.
-    Open,
-    /// Completely, with checks.
-    Check,
-    /// Only checks; content without influence on them is skipped.
-    Glance,
 }
 
 #[derive(Deserialize)]
@@ -145,71 +94,47 @@ struct ReferenceDoc {
     name: Option<String>,
 }
 
-impl Assembly {
-    /// Assembles a package from its documents in canonical order. Content that was checked before is not
-    /// checked again.
-    pub fn of(name: &str, text: &Arc<String>, documents: &[Document], depth: Depth) -> Self {
-        let mut assembly = Self {
-            name: name.to_owned(),
-            package: None,
-            flaws: Vec::new(),
-            text: Arc::clone(text),
-            places: BTreeMap::new(),
-            deprecated: false,
-            depth,
-        };
-        for document in documents {
-            match document.header.schema.as_str() {
-                "olm.package" => assembly.package(document),
-                "olm.channel" => assembly.channel(document),
-                "olm.bundle" => assembly.bundle(document),
-                "olm.deprecations" => assembly.deprecations(document),
-                _ => {}
-            }
-        }
-        check::package(&mut assembly);
-        assembly
-    }
-
-    pub fn checks(&self) -> bool {
-        self.depth != Depth::Open
-    }
-
-    /// Reports a problem at the place of a package, channel or bundle.
-    pub fn report(
-        &mut self,
-        subject: &Subject<'_>,
-        severity: Severity,
-        code: &'static str,
-        text: String,
-        fix: &'static str,
-    ) {
-        let document = self.places.get(&(subject.kind, subject.name.to_owned())).copied();
-        self.flaw(subject, document, None, (severity, code, text, fix));
-    }
-
-    fn flaw(
-        &mut self,
-        subject: &Subject<'_>,
-        document: Option<usize>,
-        other: Option<usize>,
-        (severity, code, text, fix): (Severity, &'static str, String, &'static str),
-    ) {
-        let mut problem = Problem::new(severity, Place::default(), code, text, fix);
-        problem.package = problem::name(&self.name);
-        let name = problem::name(subject.name);
-        match subject.kind {
-            CHANNEL => problem.channel = name,
-            BUNDLE => problem.entry = name,
+/// Assembles a package from its documents in canonical order. Content that was checked before is not
+/// checked again.
+pub(crate) fn assemble(name: &str, text: &Arc<String>, documents: &[Document], depth: Depth) -> Assembly {
+    let mut assembly = Assembly {
+        name: name.to_owned(),
+        package: None,
+        flaws: Vec::new(),
+        text: Arc::clone(text),
+        places: BTreeMap::new(),
+        deprecated: false,
+        depth,
+    };
+    for document in documents {
+        match document.header.schema.as_str() {
+            "olm.package" => assembly.package(document),
+            "olm.channel" => assembly.channel(document),
+            "olm.bundle" => assembly.bundle(document),
+            "olm.deprecations" => assembly.deprecations(document),
             _ => {}
         }
-        if subject.entry.is_some() {
-            problem.entry = subject.entry.and_then(problem::name);
-        }
-        problem.field = subject.field.map(str::to_owned);
-        Flaw { document, other, problem }.list(&mut self.flaws);
     }
+    check::package(&mut assembly);
+    assembly
+}
 
+/// A package from its canonical text, which was checked when it was written.
+pub(crate) fn open(package: &str, group: &Group, text: &Arc<String>) -> Option<Package> {
+    let document = |(schema, name, range): (&str, &str, _)| {
+        let header = Header {
+            schema: schema.to_owned(),
+            package: package.to_owned(),
+            name: name.to_owned(),
+            is_map: true,
+        };
+        Document { header, range, source: 0 }
+    };
+    let documents: Vec<Document> = group.documents().map(document).collect();
+    assemble(package, text, &documents, Depth::Open).package
+}
+
+impl Assembly {
     fn refuse(&mut self, document: &Document, code: &'static str, text: String, fix: &'static str) {
         self.report_at(document, Severity::Error, code, text, fix);
     }
@@ -263,12 +188,8 @@ impl Assembly {
         const FIX: &str = "remove one of the two";
         let name = document.header.name.clone();
         if name.is_empty() {
-            return self.refuse(
-                document,
-                "package-name-missing",
-                "package without a name".into(),
-                "set its name",
-            );
+            let fix = "set its name";
+            return self.refuse(document, "package-name-missing", "package without a name".into(), fix);
         }
         if self.places.contains_key(&(PACKAGE, name.clone())) {
             return self.twice(document, PACKAGE, "package-duplicate", FIX);
@@ -296,13 +217,8 @@ impl Assembly {
         match icon::decode(icon) {
             Ok((icon, remark)) => {
                 if let Some(remark) = remark {
-                    self.report_at(
-                        document,
-                        Severity::Warning,
-                        remark.code,
-                        remark.text,
-                        "correct the mediatype",
-                    );
+                    let fix = "correct the mediatype";
+                    self.report_at(document, Severity::Warning, remark.code, remark.text, fix);
                 }
                 Some(icon)
             }
@@ -319,12 +235,8 @@ impl Assembly {
         let Header { package, name, .. } = &document.header;
         if self.package.is_none() {
             let text = format!("channel {name:?} references package {package:?}, missing from the catalog");
-            return self.refuse(
-                document,
-                "channel-package-unknown",
-                text,
-                "add the olm.package document or correct the name",
-            );
+            let fix = "add the olm.package document or correct the name";
+            return self.refuse(document, "channel-package-unknown", text, fix);
         }
         if name.is_empty() {
             let text = format!("package {package} has a channel without a name");
@@ -343,22 +255,14 @@ impl Assembly {
             if !seen.insert(entry.name.clone()) {
                 let text =
                     format!("channel {name} has entry {:?} twice; the first entry is used", entry.name);
-                self.refuse(
-                    document,
-                    "channel-entry-duplicate",
-                    text,
-                    "merge them into one entry with all edges",
-                );
+                let fix = "merge them into one entry with all edges";
+                self.refuse(document, "channel-entry-duplicate", text, fix);
                 continue;
             }
             if entry.name.is_empty() {
                 let text = format!("channel {name} has an entry without a name");
-                self.refuse(
-                    document,
-                    "entry-name-missing",
-                    text,
-                    "set the bundle name; until then the entry is omitted",
-                );
+                let fix = "set the bundle name; until then the entry is omitted";
+                self.refuse(document, "entry-name-missing", text, fix);
                 continue;
             }
             let skips = entry.skips.unwrap_or_default();
@@ -386,21 +290,13 @@ impl Assembly {
                 "" => format!("bundle {name:?} has no package"),
                 _ => format!("bundle {name:?} references package {package:?}, missing from the catalog"),
             };
-            return self.refuse(
-                document,
-                "bundle-package-unknown",
-                text,
-                "add the olm.package document or correct the name",
-            );
+            let fix = "add the olm.package document or correct the name";
+            return self.refuse(document, "bundle-package-unknown", text, fix);
         }
         if name.is_empty() {
             let text = format!("package {package} has a bundle without a name");
-            return self.refuse(
-                document,
-                "bundle-name-missing",
-                text,
-                "set its name to that of its ClusterServiceVersion",
-            );
+            let fix = "set its name to that of its ClusterServiceVersion";
+            return self.refuse(document, "bundle-name-missing", text, fix);
         }
         if self.places.contains_key(&(BUNDLE, name.clone())) {
             return self.twice(document, BUNDLE, "bundle-duplicate", "remove one of the two");
@@ -504,25 +400,6 @@ impl Assembly {
         }
     }
 }
-
-/// The subject of a problem.
-pub(crate) struct Subject<'a> {
-    pub kind: &'static str,
-    pub name: &'a str,
-    /// An entry of a channel.
-    pub entry: Option<&'a str>,
-    pub field: Option<&'a str>,
-}
-
-impl<'a> Subject<'a> {
-    pub fn new(kind: &'static str, name: &'a str) -> Self {
-        Self { kind, name, entry: None, field: None }
-    }
-}
-
-pub(crate) const PACKAGE: &str = "package";
-pub(crate) const CHANNEL: &str = "channel";
-pub(crate) const BUNDLE: &str = "bundle";
 
 /// Sort order: packages, then their channels, bundles, deprecations, and all others.
 pub(crate) fn order<'a>(header: &'a Header, json: &'a str) -> (u8, &'a str, &'a str, &'a str) {

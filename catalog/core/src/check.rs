@@ -7,7 +7,7 @@ use olm_constraint::{Constraint, Problem as ConstraintProblem};
 use olm_version::{Prerelease, Range, Version, precedence};
 use serde::Deserialize;
 
-use crate::assemble::{Assembly, BUNDLE, CHANNEL, PACKAGE, Subject};
+use crate::assembly::{Assembly, BUNDLE, CHANNEL, PACKAGE, Subject};
 use crate::icon;
 use crate::index::Disorder;
 use crate::model::{BundleEntry, Channel, Package};
@@ -259,13 +259,8 @@ fn membership(assembly: &mut Assembly, package: &Package) {
             let text =
                 format!("channel {} has entries without a bundle: {}", channel.name, missing.join(", "));
             let subject = Subject { field: Some("entries"), ..Subject::new(CHANNEL, &channel.name) };
-            assembly.report(
-                &subject,
-                Error,
-                "channel-entry-no-bundle",
-                text,
-                "add the olm.bundle documents or remove the entries",
-            );
+            let fix = "add the olm.bundle documents or remove the entries";
+            assembly.report(&subject, Error, "channel-entry-no-bundle", text, fix);
         }
     }
     for bundle in package.bundles.keys().filter(|name| !listed.contains(name.as_str())) {
@@ -341,13 +336,8 @@ fn skip_ranges(assembly: &mut Assembly, package: &Package, channel: &Channel) {
         match Range::parse(source) {
             Err(error) => {
                 let text = format!("skipRange {source:?} of {} in channel {name}: {error}", entry.name);
-                assembly.report(
-                    &subject,
-                    Error,
-                    "skip-range-invalid",
-                    text,
-                    "correct the range; until then it is ignored",
-                );
+                let fix = "correct the range; until then it is ignored";
+                assembly.report(&subject, Error, "skip-range-invalid", text, fix);
             }
             Ok(range) => {
                 if let Some(remark) = range.remark() {

@@ -1,13 +1,13 @@
 //! The texts of a catalog's packages, in memory or on disk.
 
 use std::collections::BTreeMap;
-use std::ops::{Bound, Range};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::Bytes;
-
-use crate::model::{Catalog, Group, Package};
-use crate::store::StoreFiles;
+use crate::group::Group;
+use crate::model::Package;
 
 /// Storage of the texts.
 #[derive(Debug, Clone)]
@@ -29,7 +29,7 @@ pub enum ContentError {
         "failed to read package {package} from {path}: {source}; the next refresh of the catalog reads it \
          again"
     )]
-    Read { package: String, path: String, source: std::io::Error },
+    Read { package: String, path: String, source: io::Error },
     /// The file differs from what was written.
     #[error(
         "failed to read package {package} from {path}: file corrupted and set aside; the next refresh of \
@@ -46,7 +46,7 @@ const KEPT: usize = 8 << 20;
 pub(crate) struct Recent(Mutex<Vec<(Arc<Package>, usize)>>);
 
 impl Recent {
-    fn get(&self, name: &str) -> Option<Arc<Package>> {
+    pub fn get(&self, name: &str) -> Option<Arc<Package>> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let position = kept.iter().position(|(package, _)| package.name == name)?;
         let found = kept.remove(position);
@@ -55,7 +55,7 @@ impl Recent {
         Some(package)
     }
 
-    fn put(&self, package: &Arc<Package>, bytes: usize) {
+    pub fn put(&self, package: &Arc<Package>, bytes: usize) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.push((Arc::clone(package), bytes));
         while kept.len() > 1 && kept.iter().map(|(_, bytes)| bytes).sum::<usize>() > KEPT {
@@ -64,99 +64,65 @@ impl Recent {
     }
 }
 
-/// Selects documents; by default all.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Filter {
-    pub schema: Option<String>,
-    pub package: Option<String>,
-    pub name: Option<String>,
-}
-
-/// Documents of a catalog as canonical JSON, in a fixed order; one package is in memory at a time.
+/// The packages of a store. Clones of a catalog's content keep the lock of the store.
 #[derive(Debug)]
-pub struct Documents<'a> {
-    catalog: &'a Catalog,
-    groups: std::collections::btree_map::Range<'a, String, Group>,
-    filter: Filter,
-    /// Remaining documents of the current package, last first.
-    ranges: Vec<Range<usize>>,
-    text: Bytes,
+pub(crate) struct StoreFiles {
+    root: PathBuf,
+    _lock: File,
 }
 
-impl Catalog {
-    /// A complete package, read from the catalog's storage; `None` when it does not exist.
-    /// # Errors
-    /// [`ContentError`] when the content cannot be read.
-    pub fn package(&self, name: &str) -> Result<Option<Arc<Package>>, ContentError> {
-        let Some((name, group)) =
-            self.groups.get_key_value(name).filter(|(_, group)| group.summary.is_some())
-        else {
-            return Ok(None);
-        };
-        if let Some(package) = self.recent.get(name) {
-            return Ok(Some(package));
-        }
-        let text = self.text(name, group)?;
-        let package = crate::load::open(name, group, &text).map(Arc::new);
-        if let Some(package) = &package {
-            self.recent.put(package, text.len());
-        }
-        Ok(package)
+impl StoreFiles {
+    pub fn new(root: &Path, lock: File) -> Self {
+        Self { root: root.to_owned(), _lock: lock }
     }
 
-    #[must_use]
-    pub fn documents(&self, filter: &Filter) -> Documents<'_> {
-        let bound = || filter.package.as_deref().map_or(Bound::Unbounded, Bound::Included);
-        let groups = self.groups.range::<str, _>((bound(), bound()));
-        Documents { catalog: self, groups, filter: filter.clone(), ranges: Vec::new(), text: Bytes::new() }
+    pub fn root(&self) -> &Path {
+        &self.root
     }
 
-    fn text(&self, package: &str, group: &Group) -> Result<Arc<String>, ContentError> {
-        match &self.content {
-            Content::Memory(texts) => match texts.get(package) {
-                Some(text) => Ok(Arc::clone(text)),
-                None => Err(ContentError::NotKept { package: package.to_owned() }),
-            },
-            Content::Disk(disk) => disk.read(package, group),
-            Content::Nowhere => Err(ContentError::NotKept { package: package.to_owned() }),
-        }
+    fn path(&self, digest: &str) -> PathBuf {
+        self.root.join("packages").join(digest)
     }
-}
 
-impl Iterator for Documents<'_> {
-    type Item = Result<Bytes, ContentError>;
+    /// Whether a package's file exists, with the right length.
+    pub fn has(&self, group: &Group) -> bool {
+        fs::metadata(self.path(&group.digest)).is_ok_and(|file| file.len() == group.bytes)
+    }
 
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            if let Some(range) = self.ranges.pop() {
-                return Some(Ok(self.text.slice(range)));
-            }
-            let (name, group) = self.groups.next()?;
-            let fits =
-                |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted == value);
-            let wanted = group.documents().filter(|(schema, name, _)| {
-                fits(&self.filter.schema, schema) && fits(&self.filter.name, name)
-            });
-            self.ranges = wanted.map(|(_, _, range)| range).collect();
-            if self.ranges.is_empty() {
-                continue;
-            }
-            self.ranges.reverse();
-            match self.catalog.text(name, group) {
-                Ok(text) => self.text = Bytes::from_owner(Text(text)),
-                Err(error) => {
-                    self.ranges.clear();
-                    return Some(Err(error));
-                }
+    pub fn read(&self, package: &str, group: &Group) -> Result<Arc<String>, ContentError> {
+        let path = self.path(&group.digest);
+        let shown = || path.display().to_string();
+        let text = fs::read(&path).map_err(|source| ContentError::Read {
+            package: package.to_owned(),
+            path: shown(),
+            source,
+        })?;
+        let whole = text.len() as u64 == group.bytes && crc32fast::hash(&text) == group.checksum;
+        match String::from_utf8(text) {
+            Ok(text) if whole => Ok(Arc::new(text)),
+            _ => {
+                // Removed, so that the next refresh does not reuse it.
+                _ = fs::remove_file(&path);
+                Err(ContentError::Damaged { package: package.to_owned(), path: shown() })
             }
         }
     }
+
+    pub fn write(&self, digest: &str, text: &str) -> Result<(), (PathBuf, io::Error)> {
+        let path = self.path(digest);
+        if fs::metadata(&path).is_ok_and(|file| file.len() == text.len() as u64) {
+            return Ok(());
+        }
+        // Written under another name first: a killed process leaves no truncated package.
+        let partial = path.with_extension(PARTIAL);
+        let written = fs::write(&partial, text).and_then(|()| fs::rename(&partial, &path));
+        written.map_err(|error| (path, error))
+    }
 }
 
-struct Text(Arc<String>);
+/// Extension of a file that is being written.
+pub(crate) const PARTIAL: &str = "partial";
 
-impl AsRef<[u8]> for Text {
-    fn as_ref(&self) -> &[u8] {
-        self.0.as_bytes()
-    }
+pub(crate) fn is_partial(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == PARTIAL)
 }

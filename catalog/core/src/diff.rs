@@ -5,8 +5,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::catalog::Catalog;
 use crate::content::ContentError;
-use crate::model::{BundleEntry, Catalog, Channel, Package};
+use crate::model::{BundleEntry, Channel, Package};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -70,7 +71,7 @@ pub fn diff(old: &Catalog, new: &Catalog) -> Result<Vec<Change>, ContentError> {
 }
 
 #[must_use]
-pub fn diff_packages(name: &str, old: Option<&Package>, new: Option<&Package>) -> Vec<Change> {
+fn diff_packages(name: &str, old: Option<&Package>, new: Option<&Package>) -> Vec<Change> {
     let mut report = Report { package: name, changes: Vec::new() };
     match (old, new) {
         (None, None) => {}

@@ -9,14 +9,18 @@
 //! - [`shipped`](mod@shipped) is built into this program.
 
 mod assemble;
+mod assembly;
 pub mod build;
 mod canonical;
+mod catalog;
 mod check;
 mod content;
 pub mod diff;
-mod digest;
+mod documents;
 pub mod graph;
+mod group;
 mod header;
+mod hex;
 mod icon;
 mod index;
 mod input;
@@ -36,12 +40,13 @@ mod summary;
 pub mod template;
 mod window;
 
-pub use content::{ContentError, Documents, Filter};
-pub use digest::hex;
+pub use catalog::Catalog;
+pub use content::ContentError;
+pub use documents::{Documents, Filter};
+pub use hex::hex;
 pub use icon::Icon;
 pub use model::{
-    BundleEntry, Catalog, Channel, ChannelEntry, CsvMetadata, Package, Person, Property, Provider,
-    RelatedImage,
+    BundleEntry, Channel, ChannelEntry, CsvMetadata, Package, Person, Property, Provider, RelatedImage,
 };
 pub use nearest::Unknown;
 pub use problem::{Place, Problem, Severity};

@@ -10,18 +10,20 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use sha2::{Digest, Sha256};
 
-use crate::assemble::{Assembly, Depth, Document, Flaw, order};
+use crate::assemble::{Document, assemble, order};
+use crate::assembly::Depth;
 use crate::canonical::{self, Remarks};
-use crate::content::Content;
-use crate::digest::{self, hex};
+use crate::catalog::Catalog;
+use crate::content::{Content, StoreFiles};
+use crate::group::Group;
 use crate::header::Header;
+use crate::hex::hex;
 use crate::input::{Input, Text};
-use crate::model::{Catalog, Group, Package};
+use crate::model::Package;
 use crate::parallel;
-use crate::problem::{self, Place, Problem, Severity};
+use crate::problem::{self, Flaw, Place, Problem, Severity};
 use crate::scan::{Entry, Scan};
 use crate::spelling;
-use crate::store::StoreFiles;
 use crate::summary::Summary;
 
 /// Maximum file size: the whole community catalog has 87 MB.
@@ -147,7 +149,7 @@ pub(crate) fn load<'o>(
     }
     problems.sort_by(|a, b| (&a.place, &a.code, &a.text).cmp(&(&b.place, &b.code, &b.text)));
     if !matches!(keep, Keep::Nothing) {
-        loaded.digest = digest::of(&loaded.groups);
+        loaded.digest = digest_of_groups(&loaded.groups);
     }
     loaded.problems = problems;
     loaded
@@ -199,7 +201,7 @@ fn read(scan: &Scan<'_>, name: &str, entries: &[&Entry], old: Option<&Group>, ke
         text.push('\n');
     }
     let text = Arc::new(text);
-    let assembly = Assembly::of(name, &text, &located, if kept { Depth::Check } else { Depth::Glance });
+    let assembly = assemble(name, &text, &located, if kept { Depth::Check } else { Depth::Glance });
     flaws.extend(assembly.flaws);
     let replaced = assembly.package.as_ref().filter(|_| kept).map(Package::replaced);
     let summary = if kept { Summary::of } else { Summary::counts };
@@ -221,6 +223,19 @@ fn read(scan: &Scan<'_>, name: &str, entries: &[&Entry], old: Option<&Group>, ke
         failure = keep.put(name, &group.digest, &text).err();
     }
     Read { group, anew: true, failure }
+}
+
+/// `sha256:…` over the packages and the digests of their canonical texts. It does not depend on file names,
+/// the order of files and documents, formatting, key order, or YAML versus JSON.
+fn digest_of_groups(groups: &BTreeMap<String, Group>) -> String {
+    let mut hasher = Sha256::new();
+    for (name, group) in groups {
+        hasher.update(name.as_bytes());
+        hasher.update(b"\n");
+        hasher.update(group.digest.as_bytes());
+        hasher.update(b"\n");
+    }
+    format!("sha256:{}", hex(&hasher.finalize()))
 }
 
 /// Digest of documents as read.
@@ -293,21 +308,6 @@ fn flaw(document: usize, package: &str, code: &'static str, text: String, fix: &
     let mut problem = Problem::new(Severity::Error, Place::default(), code, text, fix);
     problem.package = problem::name(package);
     Flaw { document: Some(document), other: None, problem }
-}
-
-/// A package from its canonical text, which was checked when it was written.
-pub(crate) fn open(package: &str, group: &Group, text: &Arc<String>) -> Option<Package> {
-    let document = |(schema, name, range): (&str, &str, _)| {
-        let header = Header {
-            schema: schema.to_owned(),
-            package: package.to_owned(),
-            name: name.to_owned(),
-            is_map: true,
-        };
-        Document { header, range, source: 0 }
-    };
-    let documents: Vec<Document> = group.documents().map(document).collect();
-    Assembly::of(package, text, &documents, Depth::Open).package
 }
 
 pub(crate) struct Files<'a> {

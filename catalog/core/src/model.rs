@@ -1,167 +1,18 @@
-//! The catalog model.
+//! The model of a package: its channels and bundles.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use olm_bundle::{Bundle, BundleError, Gvk, PackageRequirement, Place};
 use olm_version::Version;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::assemble::Flaw;
-use crate::content::{Content, Recent};
 use crate::icon::Icon;
-use crate::problem::Problem;
-use crate::search::SearchIndex;
-use crate::summary::Summary;
-
-/// A catalog: a summary of each package, and access to the packages in their storage.
-/// Only the index is in memory; [`Catalog::package`] reads a package on demand.
-#[derive(Debug)]
-pub struct Catalog {
-    /// Its source: a directory, or a name given by the caller.
-    pub origin: String,
-    /// Digest of its content, `sha256:…`: independent of file names, order and formatting.
-    pub digest: String,
-    /// All problems, in order of place.
-    pub problems: Vec<Problem>,
-    /// By name of the package; documents without a package are under the empty name.
-    pub(crate) groups: BTreeMap<String, Group>,
-    pub(crate) content: Content,
-    pub(crate) recent: Recent,
-    /// Built by the first search.
-    pub(crate) search_index: OnceLock<SearchIndex>,
-}
-
-impl Default for Catalog {
-    fn default() -> Self {
-        Self {
-            origin: String::new(),
-            digest: String::new(),
-            problems: Vec::new(),
-            groups: BTreeMap::new(),
-            content: Content::Memory(BTreeMap::new()),
-            recent: Recent::default(),
-            search_index: OnceLock::new(),
-        }
-    }
-}
-
-#[derive(Serialize, Deserialize)]
-struct Index<'a> {
-    digest: Cow<'a, str>,
-    packages: Vec<IndexLine<'a>>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct IndexLine<'a> {
-    summary: Cow<'a, Summary>,
-    words: Cow<'a, str>,
-}
-
-/// The documents of a package.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Group {
-    /// Digest of the documents as read, to detect changes.
-    pub source: String,
-    /// Digest of the canonical text, in hex.
-    pub digest: String,
-    /// Length of the canonical text.
-    pub bytes: u64,
-    /// CRC-32 of the canonical text: sufficient to detect disk corruption, at a tenth of the digest's time.
-    pub checksum: u32,
-    /// The documents in the text, one a line: by schema, name and length without the line's end.
-    pub documents: Vec<(String, Vec<(String, usize)>)>,
-    /// `None` when the documents do not form an installable package.
-    pub summary: Option<Summary>,
-    /// Search text in addition to the summary.
-    pub words: String,
-    /// The names that its channels replace or skip, as in [`Package::replaced`].
-    pub replaced: Vec<u32>,
-    pub flaws: Vec<Flaw>,
-}
-
-impl Group {
-    /// Schema, name and range of each document in the text.
-    pub fn documents(&self) -> impl Iterator<Item = (&str, &str, Range<usize>)> {
-        let mut start = 0;
-        let all = self.documents.iter().flat_map(|(schema, named)| {
-            named.iter().map(|(name, length)| (schema.as_str(), name.as_str(), *length))
-        });
-        all.map(move |(schema, name, length)| {
-            let range = start..start + length;
-            start = range.end + 1;
-            (schema, name, range)
-        })
-    }
-}
-
-impl Catalog {
-    pub fn summaries(&self) -> impl Iterator<Item = &Summary> {
-        self.groups.values().filter_map(|group| group.summary.as_ref())
-    }
-
-    #[must_use]
-    pub fn summary(&self, package: &str) -> Option<&Summary> {
-        self.groups.get(package)?.summary.as_ref()
-    }
-
-    /// The number of installable packages.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.summaries().count()
-    }
-
-    /// The packages whose channels may replace or skip a bundle, in the order of their names: all that do,
-    /// and hardly any other.
-    pub fn replacing(&self, bundle: &str) -> impl Iterator<Item = &str> {
-        let hash = crc32fast::hash(bundle.as_bytes());
-        let groups = self.groups.values().filter(move |group| group.replaced.binary_search(&hash).is_ok());
-        groups.filter_map(|group| group.summary.as_ref()).map(|summary| summary.name.as_str())
-    }
-
-    /// The index of its packages, for another process: see [`Self::from_index`].
-    #[must_use]
-    pub fn index(&self) -> Vec<u8> {
-        let packages = self.groups.values().filter_map(|group| {
-            Some(IndexLine {
-                summary: Cow::Borrowed(group.summary.as_ref()?),
-                words: Cow::Borrowed(&group.words),
-            })
-        });
-        let index = Index { digest: Cow::Borrowed(&self.digest), packages: packages.collect() };
-        serde_json::to_vec(&index).unwrap_or_default()
-    }
-
-    /// A catalog stored by another process: it can be listed and searched; its packages are read from there.
-    /// # Errors
-    /// When the text does not come from [`Self::index`].
-    pub fn from_index(origin: &str, index: &[u8]) -> Result<Self, serde_json::Error> {
-        let Index { digest, packages } = serde_json::from_slice(index)?;
-        let group = |line: IndexLine<'_>| {
-            let summary = line.summary.into_owned();
-            let group = Group { summary: Some(summary), words: line.words.into_owned(), ..Group::default() };
-            (group.summary.as_ref().map(|summary| summary.name.clone()).unwrap_or_default(), group)
-        };
-        Ok(Self {
-            origin: origin.to_owned(),
-            digest: digest.into_owned(),
-            groups: packages.into_iter().map(group).collect(),
-            content: Content::Nowhere,
-            ..Self::default()
-        })
-    }
-
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.summaries().next().is_none()
-    }
-}
 
 /// A package: one operator in all its versions.
 #[derive(Debug, Clone, Default)]

@@ -1,6 +1,7 @@
 //! Suggestions for an unknown name.
 
-use crate::model::{Catalog, Package};
+use crate::catalog::Catalog;
+use crate::model::Package;
 
 /// An unknown name, with the nearest known names.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

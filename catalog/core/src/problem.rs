@@ -87,6 +87,35 @@ impl Problem {
     }
 }
 
+/// A problem without a final place: it moves with the document when others around it change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Flaw {
+    pub document: Option<usize>,
+    /// Another affected document.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other: Option<usize>,
+    pub problem: Problem,
+}
+
+impl Flaw {
+    /// Adds it to a list.
+    pub fn list(self, flaws: &mut Vec<Self>) {
+        list(flaws, self, |flaw| &mut flaw.problem);
+    }
+
+    /// The problem, with the places of the documents.
+    pub fn at(&self, place: impl Fn(usize) -> Option<Place>) -> Problem {
+        let mut problem = self.problem.clone();
+        if let Some(place) = self.document.and_then(&place) {
+            problem.place = place;
+        }
+        if let Some(Place { path, line, .. }) = self.other.and_then(&place) {
+            problem.text += &format!(" (other definition: {path}:{line})");
+        }
+        problem
+    }
+}
+
 /// Maximum number of listed problems of a package, or of a part of a file: a file of a megabyte could have a
 /// hundred thousand.
 pub(crate) const LISTED: usize = 1_000;

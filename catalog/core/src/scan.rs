@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
+use olm_bundle::yaml::has_content;
+
 use crate::canonical::{self, Remarks};
 use crate::header::Header;
 use crate::input::{Input, Text};
@@ -460,11 +462,6 @@ fn skip_to_marker<R: Read>(window: &mut Window<R>) -> io::Result<()> {
         window.consume(window.text().len().saturating_sub(4));
         window.grow()?;
     }
-}
-
-fn has_content(line: &str) -> bool {
-    let line = line.trim();
-    !(line.is_empty() || line == "---" || line == "..." || line.starts_with(['#', '%']))
 }
 
 /// The package of a broken document: its `package`, or its `name` where it is a package itself.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{Catalog, Group};
+use crate::group::Group;
 use crate::summary::Summary;
 
 /// A package that matches a search.
@@ -34,24 +34,17 @@ struct Indexed {
     text: String,
 }
 
-impl Catalog {
-    /// The packages that match a text, best first; every package by name for an empty text.
-    /// Every word of the text must match. A word matches a name, a display name, a provided kind, a keyword,
-    /// a category, the provider, the capability level or the description, in this order of weight; words of
-    /// four letters and more may have a typing error (of eight and more, two).
-    #[must_use]
+impl SearchIndex {
+    pub fn of<'a>(groups: impl Iterator<Item = &'a Group>) -> Self {
+        Self { packages: groups.filter_map(Indexed::of).collect() }
+    }
+
+    /// See [`Catalog::search`](crate::Catalog::search).
     pub fn search(&self, text: &str) -> Vec<Hit> {
         let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
-        let index = self.search_index.get_or_init(|| SearchIndex::of(self));
-        let mut hits: Vec<Hit> = index.packages.iter().filter_map(|package| package.fit(&words)).collect();
+        let mut hits: Vec<Hit> = self.packages.iter().filter_map(|package| package.fit(&words)).collect();
         hits.sort_by(|a, b| b.score.cmp(&a.score).then_with(|| a.package.cmp(&b.package)));
         hits
-    }
-}
-
-impl SearchIndex {
-    fn of(catalog: &Catalog) -> Self {
-        Self { packages: catalog.groups.values().filter_map(Indexed::of).collect() }
     }
 }
 
@@ -146,6 +139,7 @@ fn closeness(word: &str, text: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Catalog;
 
     fn catalog() -> Catalog {
         let package = |name: &str, display: &str, keyword: &str, kind: &str, description: &str| {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::model::Catalog;
+use crate::catalog::Catalog;
 
 /// The image reference of the shipped catalog in a CatalogSource.
 pub const SHIPPED_IMAGE: &str = "localhost/olm/catalog:0.1.0";

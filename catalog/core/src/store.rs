@@ -18,10 +18,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::content::{Content, ContentError};
-use crate::digest::hex;
+use crate::catalog::Catalog;
+use crate::content::{Content, PARTIAL, StoreFiles, is_partial};
+use crate::group::Group;
+use crate::hex::hex;
 use crate::load::{self, Files, Keep};
-use crate::model::{Catalog, Group};
 use crate::problem::Problem;
 
 /// Incremented when the format changes; catalogs with an older index are then read anew.
@@ -50,14 +51,8 @@ pub struct Store {
     disk: Arc<StoreFiles>,
     /// The last catalog of each key. Locked during a refresh: one at a time.
     catalogs: Arc<Mutex<BTreeMap<String, Weak<Catalog>>>>,
-}
-
-#[derive(Debug)]
-pub(crate) struct StoreFiles {
-    root: PathBuf,
     /// The catalogs in use; garbage collection keeps their packages.
-    used: Mutex<Vec<Weak<Catalog>>>,
-    _lock: File,
+    used: Arc<Mutex<Vec<Weak<Catalog>>>>,
 }
 
 /// Result of a refresh.
@@ -105,13 +100,13 @@ impl Store {
                 fs::remove_file(path).map_err(failed("remove", path))?;
             }
         }
-        let disk = StoreFiles { root: root.to_owned(), used: Mutex::default(), _lock: lock };
-        Ok(Self { disk: Arc::new(disk), catalogs: Arc::default() })
+        let disk = StoreFiles::new(root, lock);
+        Ok(Self { disk: Arc::new(disk), catalogs: Arc::default(), used: Arc::default() })
     }
 
     #[must_use]
     pub fn root(&self) -> &Path {
-        &self.disk.root
+        self.disk.root()
     }
 
     /// The last stored catalog: only its index is read. A malformed index counts as missing: the next refresh
@@ -132,7 +127,7 @@ impl Store {
         if let Some(catalog) = catalogs.get(key).and_then(Weak::upgrade) {
             return Ok(Some(catalog));
         }
-        let path = self.disk.index(key);
+        let path = self.index(key);
         let text = match fs::read(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -162,7 +157,7 @@ impl Store {
         let content = Content::Disk(Arc::clone(&self.disk));
         let catalog = Arc::new(Catalog { origin, digest, problems, groups, content, ..Catalog::default() });
         catalogs.insert(key.to_owned(), Arc::downgrade(&catalog));
-        let mut used = self.disk.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         used.retain(|catalog| catalog.strong_count() > 0);
         used.push(Arc::downgrade(&catalog));
         catalog
@@ -206,7 +201,7 @@ impl Store {
             problems: loaded.problems,
             groups: loaded.groups,
         };
-        self.disk.commit(&index)?;
+        self.commit(&index)?;
         let changed = before.is_none_or(|before| before != index.digest);
         let Index { origin, digest, problems, groups, .. } = index;
         let catalog = self.hand_out(&mut catalogs, key, origin, digest, problems, groups);
@@ -221,7 +216,7 @@ impl Store {
     pub fn remove(&self, key: &str) -> Result<(), StoreError> {
         let mut catalogs = self.catalogs.lock().unwrap_or_else(PoisonError::into_inner);
         catalogs.remove(key);
-        let path = self.disk.index(key);
+        let path = self.index(key);
         match fs::remove_file(&path) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
                 return Err(StoreError::Io { what: "remove", path, source });
@@ -240,7 +235,7 @@ impl Store {
         // The lock blocks writers of packages.
         let _catalogs = self.catalogs.lock().unwrap_or_else(PoisonError::into_inner);
         let mut needed = BTreeSet::new();
-        let folder = self.disk.root.join("catalogs");
+        let folder = self.root().join("catalogs");
         for path in files_in(&folder)? {
             let text = fs::read(&path).map_err(failed("read", &path))?;
             // A malformed index is written anew, and needs no packages.
@@ -248,13 +243,13 @@ impl Store {
                 needed.extend(index.groups.into_values().map(|group| group.digest));
             }
         }
-        for catalog in self.disk.used.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for catalog in self.used.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             if let Some(catalog) = catalog.upgrade() {
                 needed.extend(catalog.groups.values().map(|group| group.digest.clone()));
             }
         }
         let mut removed = 0;
-        for path in files_in(&self.disk.root.join("packages"))? {
+        for path in files_in(&self.root().join("packages"))? {
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             if !needed.contains(&name) {
                 fs::remove_file(&path).map_err(failed("remove", &path))?;
@@ -263,51 +258,10 @@ impl Store {
         }
         Ok(removed)
     }
-}
 
-impl StoreFiles {
     /// Keys contain characters that file names may not.
     fn index(&self, key: &str) -> PathBuf {
-        self.root.join("catalogs").join(format!("{}.json", &hex(&Sha256::digest(key.as_bytes()))[..32]))
-    }
-
-    fn path(&self, digest: &str) -> PathBuf {
-        self.root.join("packages").join(digest)
-    }
-
-    /// Whether a package's file exists, with the right length.
-    fn has(&self, group: &Group) -> bool {
-        fs::metadata(self.path(&group.digest)).is_ok_and(|file| file.len() == group.bytes)
-    }
-
-    pub(crate) fn read(&self, package: &str, group: &Group) -> Result<Arc<String>, ContentError> {
-        let path = self.path(&group.digest);
-        let shown = || path.display().to_string();
-        let text = fs::read(&path).map_err(|source| ContentError::Read {
-            package: package.to_owned(),
-            path: shown(),
-            source,
-        })?;
-        let whole = text.len() as u64 == group.bytes && crc32fast::hash(&text) == group.checksum;
-        match String::from_utf8(text) {
-            Ok(text) if whole => Ok(Arc::new(text)),
-            _ => {
-                // Removed, so that the next refresh does not reuse it.
-                _ = fs::remove_file(&path);
-                Err(ContentError::Damaged { package: package.to_owned(), path: shown() })
-            }
-        }
-    }
-
-    pub(crate) fn write(&self, digest: &str, text: &str) -> Result<(), (PathBuf, io::Error)> {
-        let path = self.path(digest);
-        if fs::metadata(&path).is_ok_and(|file| file.len() == text.len() as u64) {
-            return Ok(());
-        }
-        // Written under another name first: a killed process leaves no truncated package.
-        let partial = path.with_extension(PARTIAL);
-        let written = fs::write(&partial, text).and_then(|()| fs::rename(&partial, &path));
-        written.map_err(|error| (path, error))
+        self.root().join("catalogs").join(format!("{}.json", &hex(&Sha256::digest(key.as_bytes()))[..32]))
     }
 
     fn commit(&self, index: &Index) -> Result<(), StoreError> {
@@ -323,16 +277,10 @@ impl StoreFiles {
             file.write_all(&text)?;
             file.sync_all()?;
             fs::rename(&partial, &path)?;
-            File::open(self.root.join("catalogs"))?.sync_all()
+            File::open(self.root().join("catalogs"))?.sync_all()
         };
         write().map_err(|source| StoreError::Io { what: "write", path, source })
     }
-}
-
-const PARTIAL: &str = "partial";
-
-fn is_partial(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == PARTIAL)
 }
 
 fn files_in(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {

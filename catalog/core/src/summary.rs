@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::digest::hex;
+use crate::hex::hex;
 use crate::model::{CsvMetadata, Package};
 
 /// A package in a few lines; the package index is a list of these.

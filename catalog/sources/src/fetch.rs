@@ -13,7 +13,7 @@ use crate::{
     options::Options,
     reference::Reference,
     registry::{Failures, Repository, places},
-    source::{Fetched, Revision, Source},
+    source::{Fetched, Revision, Source, shown},
     stage::Stage,
     web,
 };
@@ -182,7 +182,7 @@ impl Fetch<'_> {
         let mut fetched = match self.unchanged(&digest) {
             Some(unchanged) => unchanged,
             None => {
-                let (name, limits) = (web::shown(url), &self.options.limits);
+                let (name, limits) = (shown(url), &self.options.limits);
                 let labels = archive::read(&name, &path, wrapped, self.content, self.stage, limits).await?;
                 self.found(&digest, labels)
             }

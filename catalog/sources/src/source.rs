@@ -3,9 +3,10 @@
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 use olm_catalog::Problem;
+use reqwest::Url;
 use serde::{Deserialize, Serialize};
 
-use crate::{digest::Digest, web};
+use crate::digest::Digest;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
@@ -58,7 +59,7 @@ impl fmt::Display for Source {
             }
             Self::Tarball { path } => write!(f, "archive {}", path.display()),
             Self::Directory { path } => write!(f, "folder {}", path.display()),
-            Self::Http { url } => f.write_str(&web::shown(url)),
+            Self::Http { url } => f.write_str(&shown(url)),
             Self::Grpc { address } => write!(f, "gRPC server {}", without_credentials(address)),
             Self::ConfigMap { name, .. } => write!(f, "ConfigMap {name}"),
         }
@@ -107,6 +108,20 @@ pub enum Fetched {
         /// Parts that could not be converted to a catalog; only for converted sources.
         problems: Vec<Problem>,
     },
+}
+
+/// A URL without embedded secrets.
+pub(crate) fn shown(url: &str) -> String {
+    match Url::parse(url) {
+        Ok(mut url) => {
+            // Neither can fail for a URL with a host, and one without has no credentials.
+            let _ = url.set_password(None);
+            let _ = url.set_username("");
+            url.set_query(None);
+            url.to_string()
+        }
+        Err(_) => "the URL".to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::{error::SourceError, image};
+use crate::error::SourceError;
 
 /// A directory next to the destination, on the same file system, deleted when its last user is gone: also
 /// when a fetch is cancelled while it unpacks.
@@ -83,7 +83,7 @@ impl Stage {
         work: impl FnOnce() -> Result<T, SourceError> + Send + 'static,
     ) -> Result<T, SourceError> {
         let folder = Arc::clone(&self.folder);
-        image::blocking(move || {
+        blocking(move || {
             let _folder = folder;
             work()
         })
@@ -93,5 +93,18 @@ impl Stage {
     /// Renames the files to the destination.
     pub fn publish(self) -> Result<(), SourceError> {
         fs::rename(&self.files, &self.dest).map_err(SourceError::io("create", &self.dest))
+    }
+}
+
+/// Runs blocking file work outside of the async executor.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, SourceError> + Send + 'static,
+) -> Result<T, SourceError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(SourceError::malformed("the source", "the program is shutting down")),
+        },
     }
 }

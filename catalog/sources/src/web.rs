@@ -14,7 +14,7 @@ use crate::{
     net::{self, Http, Pace, Redirects},
     registry,
     retry::{Attempts, Failure},
-    source::Revision,
+    source::{Revision, shown},
 };
 
 pub(crate) enum Answer {
@@ -122,19 +122,5 @@ fn cut(failure: Failure, size: u64) -> Failure {
             Failure::Transient { reason: format!("interrupted after {size} bytes: {reason}"), retry_after }
         }
         fatal => fatal,
-    }
-}
-
-/// A URL without embedded secrets.
-pub(crate) fn shown(url: &str) -> String {
-    match Url::parse(url) {
-        Ok(mut url) => {
-            // Neither can fail for a URL with a host, and one without has no credentials.
-            let _ = url.set_password(None);
-            let _ = url.set_username("");
-            url.set_query(None);
-            url.to_string()
-        }
-        Err(_) => "the URL".to_owned(),
     }
 }

@@ -1,6 +1,36 @@
-//! The kinds allowed in a `registry+v1` bundle.
+//! The kinds allowed in a `registry+v1` bundle, and the phases of an installation.
 
-use crate::render::Phase;
+/// The phases of an installation, in order. Each is complete before the next begins.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+    schemars::JsonSchema,
+)]
+pub enum Phase {
+    /// PriorityClasses, NetworkPolicies, PodDisruptionBudgets.
+    Prerequisites,
+    /// CustomResourceDefinitions, established.
+    Crds,
+    /// ServiceAccounts, roles and bindings.
+    Rbac,
+    /// Services, ConfigMaps, Secrets and the like.
+    Config,
+    /// What Deployments require that serve webhooks or aggregated APIs: Services, Secrets with certificates,
+    /// and roles to read them.
+    Endpoints,
+    /// Deployments, until rolled out.
+    Workloads,
+    /// What is served once the operator runs: webhooks, aggregated APIs, roles for its kinds.
+    Serving,
+}
 
 /// Whether objects of a kind are namespaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

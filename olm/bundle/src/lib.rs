@@ -15,6 +15,7 @@ mod csv;
 mod error;
 mod fbc;
 pub mod fields;
+mod finding;
 mod images;
 mod kinds;
 mod load;
@@ -30,13 +31,13 @@ pub use csv::{CrdRef, InstallMode, InstallModes};
 pub use error::{BundleError, Place, RenderError};
 pub use fbc::{Manifests, csv_metadata, related_images, render_fbc, render_fbc_with};
 pub use images::pulled_images;
-pub use kinds::{Scope, scope_of};
+pub use kinds::{Phase, Scope, scope_of};
 pub use model::{Bundle, Property};
 pub use olm_constraint::Gvk;
 pub use properties::{PackageRequirement, bundle_properties};
 pub use render::{
-    CaPlace, Endpoint, Fault, Manifest, Phase, Problem, RenderOptions, Rendered, crd_of_role, group_roles,
-    gvk_hash, hold_conversion_back, render,
+    CaPlace, Endpoint, Fault, Manifest, Problem, RenderOptions, Rendered, crd_of_role, group_roles, gvk_hash,
+    hold_conversion_back, render,
 };
 pub use validate::{
     Checked, Finding, ImageKind, Options, Severity, Suite, SuiteError, check_dir, check_files,

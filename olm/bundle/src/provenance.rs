@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::Place;
-use crate::validate::Finding;
+use crate::finding::Finding;
 use crate::yaml;
 
 /// A part of a bundle that a finding can concern.

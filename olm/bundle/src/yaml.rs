@@ -188,7 +188,9 @@ fn is_marker(line: &str, marker: &str) -> bool {
     line.strip_prefix(marker).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
 }
 
-fn has_content(line: &str) -> bool {
+/// Whether a line of a YAML stream belongs to a document.
+#[must_use]
+pub fn has_content(line: &str) -> bool {
     let line = line.trim();
     !(line.is_empty() || line == "---" || line == "..." || line.starts_with(['#', '%']))
 }

@@ -2,7 +2,10 @@
 
 use std::{fmt::Write as _, io::IsTerminal as _};
 
-use crate::output::printable;
+use olm_engine::resources::ResourceError;
+use olm_ops::Kind;
+
+use crate::prose::printable;
 
 /// Exit codes, stable and documented in `olm --help`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,6 +118,28 @@ impl Failure {
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
         Self::new(Code::Unexpected, format!("{error:#}"))
+    }
+}
+
+impl From<olm_ops::Error> for Failure {
+    fn from(error: olm_ops::Error) -> Self {
+        let code = match error.kind() {
+            Kind::Unexpected => Code::Unexpected,
+            Kind::NotFound => Code::NotFound,
+            Kind::Refused => Code::Refused,
+            Kind::Unresolvable => Code::Unresolvable,
+            Kind::Timeout => Code::Timeout,
+            Kind::Forbidden => Code::Forbidden,
+            Kind::AwaitingApproval => Code::NeedsApproval,
+        };
+        Self { hints: error.hint().into_iter().collect(), ..Self::new(code, error.to_string()) }
+    }
+}
+
+impl From<ResourceError> for Failure {
+    fn from(error: ResourceError) -> Self {
+        let code = if error.is_forbidden() { Code::Forbidden } else { Code::Unexpected };
+        Self::new(code, error.to_string())
     }
 }
 

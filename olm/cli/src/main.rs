@@ -11,6 +11,7 @@ mod output;
 mod pages;
 mod prose;
 mod removed;
+mod signals;
 mod source;
 
 use std::process::ExitCode;

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     args::{Args, Global},
     context,
-    output::printable,
+    prose::printable,
 };
 
 /// Names older than this are fetched again.

@@ -17,7 +17,7 @@ use olm_resolver::Resolved;
 
 use crate::{
     args::{OfflineArgs, RegistryArgs},
-    commands::{catalog, wait},
+    commands::catalog,
     exit::{Code, Failure},
     removed::{self, is_edge_source},
     source::{self, Named, OpenedBundle},
@@ -289,7 +289,7 @@ impl Offline {
 
 /// A refusal without a cluster: hints that read or change one are omitted.
 pub fn refused(refusal: Refusal) -> Failure {
-    let mut failure = wait::failure(refusal.into());
+    let mut failure = Failure::from(olm_ops::Error::from(refusal));
     failure.hints.retain(|hint| !hint.contains("kubectl "));
     failure
 }

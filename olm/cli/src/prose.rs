@@ -1,4 +1,4 @@
-//! Sentences and Markdown for terminals of 80 columns.
+//! Sentences, Markdown and untrusted text for terminals of 80 columns.
 
 /// Line width. It is fixed, so that redirected output equals the output on a terminal.
 pub const COLUMNS: usize = 80;
@@ -41,9 +41,33 @@ fn flush(out: &mut String, paragraph: &mut String) {
     }
 }
 
+/// Escapes untrusted text on one line: control characters and direction marks become `?`, so that it cannot
+/// move the cursor or hide text.
+pub fn printable(text: &str) -> String {
+    inert(&text.replace(['\n', '\t'], " "))
+}
+
+/// The same with line breaks retained.
+pub fn inert(text: &str) -> String {
+    text.chars()
+        .map(|c| match c {
+            '\n' | '\t' => c,
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' => '?',
+            c if c.is_control() => '?',
+            c => c,
+        })
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hostile_text_is_inert_in_a_terminal() {
+        assert_eq!(printable("a\x1b[2Jb\u{202e}c\nd"), "a?[2Jb?c d");
+        assert_eq!(inert("a\u{9b}2J\n\tb"), "a?2J\n\tb");
+    }
 
     #[test]
     fn text_is_broken_between_words_and_never_within() {

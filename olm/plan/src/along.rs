@@ -8,16 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use olm_api::names;
 use olm_api::subscription::Approval;
 use olm_resolver::{Action, ChosenBundle, Dependency, Hop, HopVia, Resolved, SatisfiedBy};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::digest;
 use crate::finding::{Finding, FindingCode, Severity};
 use crate::object::ObjectRef;
-use crate::plan::Plan;
+use crate::plan::{Along, AlongRef, Plan};
 use crate::planned::{Op, PlannedObject};
-use crate::schema;
 use olm_bundle::Phase;
 
 /// Maximum length of an object name.
@@ -38,35 +35,6 @@ pub struct Wanted {
     pub after: Vec<String>,
     /// The choice, as the resolver repeats it for its own Subscription.
     pub resolved: Resolved,
-}
-
-/// An operator installed as a dependency, with its plan.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Along {
-    /// What is remembered of it.
-    #[serde(flatten)]
-    pub entry: AlongRef,
-    /// The plan of its installation.
-    pub plan: Plan,
-}
-
-/// What an InstallPlan remembers of an operator that is installed along.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AlongRef {
-    /// Name of its Subscription.
-    pub subscription: String,
-    /// The bundle to install.
-    #[schemars(with = "schema::ChosenBundle")]
-    pub bundle: ChosenBundle,
-    /// Subscriptions of the namespace that require it.
-    pub required_by: Vec<String>,
-    /// Subscriptions whose operators must be running before this one is started.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub after: Vec<String>,
-    /// Digest of its plan.
-    pub digest: String,
 }
 
 impl Along {
@@ -194,7 +162,7 @@ pub fn subscription_name(bundle: &ChosenBundle) -> String {
     if name.len() <= LONGEST_NAME {
         return name;
     }
-    let digest = digest::of(&Value::from(plain));
+    let digest = digest::of([&Value::from(plain)]);
     let digits = digest.get(..TELLING).unwrap_or_default();
     format!("{}-{digits}", name.get(..LONGEST_NAME - TELLING - 1).unwrap_or_default())
 }
@@ -233,6 +201,24 @@ pub fn subscription(entry: &AlongRef, namespace: &str, approval: Approval) -> Va
         },
         "spec": spec,
     })
+}
+
+/// A digest that also covers the operators installed along.
+fn joined(own: &str, along: &[AlongRef]) -> String {
+    let mut along: Vec<&AlongRef> = along.iter().collect();
+    along.sort_by(|a, b| a.subscription.cmp(&b.subscription));
+    let entry = |entry: &AlongRef| {
+        json!([
+            entry.subscription,
+            entry.bundle.catalog.to_string(),
+            entry.bundle.package,
+            entry.bundle.channel,
+            entry.bundle.name,
+            entry.digest,
+        ])
+    };
+    let lines: Vec<Value> = std::iter::once(Value::from(own)).chain(along.into_iter().map(entry)).collect();
+    format!("sha256:{}", digest::of(&lines))
 }
 
 impl Plan {
@@ -288,8 +274,8 @@ impl Plan {
         if entries.is_empty() {
             return;
         }
-        self.digest = digest::joined(&self.digest, entries);
-        self.content = digest::joined(&self.content, entries);
+        self.digest = joined(&self.digest, entries);
+        self.content = joined(&self.content, entries);
         let mut made = Vec::with_capacity(entries.len());
         for entry in entries {
             let manifest = subscription(entry, &self.namespace, approval);

@@ -11,11 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::facts::Who;
-use crate::finding::{Finding, FindingCode};
-use crate::object::ObjectRef;
-use crate::preflight::{Access, MOST_NAMED, Rule, add, some_of};
-
-pub(crate) const RBAC: &str = "rbac.authorization.k8s.io";
+use crate::finding::{Finding, FindingCode, MOST_NAMED};
+use crate::json::{plural, some_of};
+use crate::object::{ObjectRef, RBAC};
+use crate::preflight::{Access, Rule, add};
 
 /// One request to an authorizer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -197,7 +196,7 @@ impl Demands {
 
     /// Adds a write of an object.
     pub(crate) fn write(&mut self, object: &ObjectRef, verb: &'static str) {
-        let resource = crate::preflight::plural(&object.kind);
+        let resource = plural(&object.kind);
         // The authorizer does not see the name of an object on creation.
         let name = (verb != "create").then_some(object.name.as_str());
         let request =

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::schema;
 
+/// Maximum number of named items in one line of a finding; the rest is counted.
+pub(crate) const MOST_NAMED: usize = 8;
+
 /// A result of a preflight check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -39,3 +39,12 @@ pub struct PlanInput<'a> {
     /// Other facts about the cluster.
     pub facts: &'a ClusterFacts,
 }
+
+impl<'a> PlanInput<'a> {
+    /// Names of the bundle's versions whose objects count as the package's own.
+    pub(crate) fn bundle_names(&self) -> Vec<&'a str> {
+        let mut names = vec![self.resolved.chosen.name.as_str()];
+        names.extend(self.resolved.from.as_ref().map(|from| from.name.as_str()));
+        names
+    }
+}

@@ -16,6 +16,7 @@ mod finding;
 mod images;
 mod input;
 mod installed;
+mod json;
 mod make;
 mod object;
 mod owner;
@@ -31,9 +32,7 @@ mod signatures;
 mod uninstall;
 mod universe;
 
-pub use along::{
-    Along, AlongRef, Wanted, subscription as along_subscription, subscription_name, wanted as wanted_along,
-};
+pub use along::{Wanted, subscription as along_subscription, subscription_name, wanted as wanted_along};
 pub use demands::{AccessRequest, Answers, Demands, Grant, Missing, Verdict};
 pub use desired::{OPERATOR_GROUP_NAME, claim, operator_group_of};
 pub use digest::{Parts, what_changed};
@@ -46,8 +45,8 @@ pub use make::{MOST_BYTES, make_plan, reads};
 pub use object::ObjectRef;
 pub use permissions::CatalogRisk;
 pub use plan::{
-    API_VERSION, Cause, DependencyView, FieldDiff, Level, Op, PermissionDelta, PermissionRule, PhaseObjects,
-    Plan, PlanAction, PlannedObject, RejectedView, Reversible, Why,
+    API_VERSION, Along, AlongRef, Cause, DependencyView, FieldDiff, Level, Op, PermissionDelta,
+    PermissionRule, PhaseObjects, Plan, PlanAction, PlannedObject, RejectedView, Reversible, Why,
 };
 pub use policy::{Judged, Policies, Right, rights_of};
 pub use preflight::{

@@ -19,7 +19,7 @@ use crate::owner::{Owner, owner_in, owner_of};
 use crate::permissions;
 use crate::plan::{API_VERSION, DependencyView, Plan, PlanAction, RejectedView, Reversible, Why};
 use crate::planned::{Cause, Op, PlannedObject};
-use crate::preflight::{Context, bundle_names, demands, findings, lending, removed_stored_versions};
+use crate::preflight::{Context, demands, findings, lending, removed_stored_versions};
 use crate::reserved::is_reserved;
 
 /// The objects whose live state [`make_plan`] needs.
@@ -234,7 +234,7 @@ fn left_over(input: &PlanInput<'_>, live: &Live, reference: &ObjectRef) -> Optio
         let note = Some("it belongs to olm or Kubernetes".to_owned());
         return Some(PlannedObject { note, ..PlannedObject::new(reference, Op::Noop, None) });
     }
-    let owner = owner_of(there, &input.resolved.chosen.package, input.namespace, &bundle_names(input));
+    let owner = owner_of(there, &input.resolved.chosen.package, input.namespace, &input.bundle_names());
     if !is_old && owner != Owner::Ours {
         let note = Some(match owner {
             Owner::Shared(namespace) => format!("required by the same package in namespace {namespace}"),

@@ -5,7 +5,6 @@ use olm_bundle::crd_of_role;
 use serde_json::Value;
 
 use crate::input::PlanInput;
-use crate::preflight::bundle_names;
 
 /// Owner of an object, relative to one package in one namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +25,7 @@ pub(crate) fn owner_in(input: &PlanInput<'_>, live: &Value) -> Owner {
             input.bundle.crds().any(|own| own.pointer("/metadata/name") == Some(&Value::from(crd.as_str())));
         return if brings { Owner::Ours } else { Owner::Other(format!("CustomResourceDefinition {crd}")) };
     }
-    owner_of(live, &input.resolved.chosen.package, input.namespace, &bundle_names(input))
+    owner_of(live, &input.resolved.chosen.package, input.namespace, &input.bundle_names())
 }
 
 /// Derives the owner from the labels and annotations of OLM, Helm and the API server.

@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use olm_bundle::{Manifest, Phase};
-use olm_resolver::{Code, group_by_cause, version_span};
+use olm_resolver::{ChosenBundle, Code, group_by_cause, version_span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::along::Along;
 use crate::demands::Demands;
 use crate::digest::Parts;
 use crate::finding::{Finding, Severity};
@@ -101,6 +100,35 @@ pub struct Plan {
     /// The manifests to apply, by reference. Not part of the JSON: they may hold secrets.
     #[serde(skip)]
     pub(crate) manifests: BTreeMap<ObjectRef, Manifest>,
+}
+
+/// An operator installed as a dependency, with its plan.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Along {
+    /// What is remembered of it.
+    #[serde(flatten)]
+    pub entry: AlongRef,
+    /// The plan of its installation.
+    pub plan: Plan,
+}
+
+/// What an InstallPlan remembers of an operator that is installed along.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AlongRef {
+    /// Name of its Subscription.
+    pub subscription: String,
+    /// The bundle to install.
+    #[schemars(with = "schema::ChosenBundle")]
+    pub bundle: ChosenBundle,
+    /// Subscriptions of the namespace that require it.
+    pub required_by: Vec<String>,
+    /// Subscriptions whose operators must be running before this one is started.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub after: Vec<String>,
+    /// Digest of its plan.
+    pub digest: String,
 }
 
 /// The type of a change.

@@ -13,11 +13,10 @@ use olm_api::{
 use olm_resolver::{Allowed, Allowlist, CatalogRef};
 use serde_json::Value;
 
-use crate::demands::RBAC;
-use crate::finding::{Finding, FindingCode};
-use crate::object::ObjectRef;
-use crate::preflight::json::text;
-use crate::preflight::{MOST_NAMED, Rule, some_of};
+use crate::finding::{Finding, FindingCode, MOST_NAMED};
+use crate::json::{some_of, text};
+use crate::object::{ObjectRef, RBAC};
+use crate::preflight::Rule;
 
 /// Labels of namespaces.
 type Labels = BTreeMap<String, String>;

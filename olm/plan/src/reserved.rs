@@ -6,10 +6,9 @@ use olm_api::names;
 use olm_bundle::crd_of_role;
 use serde_json::Value;
 
-use crate::object::ObjectRef;
-use crate::preflight::json::{label, list, strings, text};
+use crate::json::{label, list, strings, text};
+use crate::object::{ObjectRef, RBAC};
 
-const RBAC: &str = "rbac.authorization.k8s.io";
 const BOOTSTRAPPING: &str = "kubernetes.io/bootstrapping";
 /// Label of APIServices that the API server creates for its own groups and those of
 /// CustomResourceDefinitions.

@@ -1,6 +1,6 @@
 //! Allowlists.
 
-use crate::universe::CatalogRef;
+use crate::bundle::CatalogRef;
 
 /// Bundles that a policy allows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

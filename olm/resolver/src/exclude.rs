@@ -8,7 +8,7 @@ use crate::code::Code;
 use crate::context::{Context, name_of, namespace_of};
 use crate::explain::Fix;
 use crate::facts::Installed;
-use crate::need::Place;
+use crate::place::Place;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Excluded {

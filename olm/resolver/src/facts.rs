@@ -6,6 +6,7 @@ use olm_constraint::{Constraint, Gvk, Property, Subject};
 use olm_version::Version;
 
 use crate::allow::Allowlist;
+use crate::bundle::unmet;
 
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
@@ -58,5 +59,10 @@ impl Installed {
             labels: &self.labels,
             properties: &self.properties,
         }
+    }
+
+    /// Requirements that it does not provide itself.
+    pub(crate) fn needs(&self) -> Vec<&Constraint> {
+        unmet(&self.requires, &self.subject(None))
     }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::candidates::{Candidates, Nothing, channels_text, is_skip_version};
+use crate::bundle::Bundle;
+use crate::candidates::Candidates;
 use crate::code::Code;
 use crate::context::{Context, name_of, namespace_of, patch};
 use crate::explain::{Explanation, Fix, Node};
@@ -10,9 +11,9 @@ use crate::group::{group_by_cause, version_span};
 use crate::need::to_need;
 use crate::package::{Package, newest_first};
 use crate::request::Request;
+use crate::selection::{Nothing, channels_text, is_skip_version};
 use crate::solve::{Cause, Search, UnsatCore, Unsolved, solve};
 use crate::solver::BUDGET;
-use crate::universe::Bundle;
 use crate::why::Why;
 
 /// Maximum number of candidates of one request in an explanation.

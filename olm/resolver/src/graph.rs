@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::package::Package;
+use crate::bundle::{Channel, Entry};
 use crate::request::InstalledRef;
 use crate::resolution::HopVia;
-use crate::universe::{Channel, Entry};
 
 /// Why the entries of a channel have no order.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,14 +43,19 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    pub(crate) fn new(package: &Package, channel: &Channel) -> Self {
+    /// `bundle_place` has the index of a bundle in its package.
+    pub(crate) fn new(
+        package: &str,
+        channel: &Channel,
+        bundle_place: impl Fn(&str) -> Option<usize>,
+    ) -> Self {
         let entries = &channel.entries;
-        let order = order(&package.name, channel);
+        let order = order(package, channel);
         let mut position = vec![None; entries.len()];
         for (at, entry) in order.iter().flatten().enumerate() {
             position[*entry as usize] = Some(at as u32);
         }
-        let bundle = entries.iter().map(|e| package.bundle_place(&e.name).map(|p| p as u32)).collect();
+        let bundle = entries.iter().map(|e| bundle_place(&e.name).map(|p| p as u32)).collect();
         let mut by_name: Vec<u32> = (0..entries.len() as u32).collect();
         by_name.sort_by_key(|at| &entries[*at as usize].name);
         let mut edges = Vec::new();

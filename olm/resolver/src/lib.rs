@@ -4,6 +4,7 @@
 //! [`Explanation`] of why there is none.
 
 mod allow;
+mod bundle;
 mod candidates;
 mod code;
 mod components;
@@ -19,10 +20,12 @@ mod operators;
 mod outcome;
 mod package;
 mod path;
+mod place;
 mod rejected;
 mod request;
 mod resolution;
 mod resolve;
+mod selection;
 mod solve;
 pub mod solver;
 mod text;
@@ -30,6 +33,7 @@ mod universe;
 mod why;
 
 pub use allow::{Allowed, Allowlist};
+pub use bundle::{Bundle, CatalogRef, Channel, Entry};
 pub use code::Code;
 pub use explain::{Explanation, Fix, Node};
 pub use facts::{ApiFact, Facts, Installed};
@@ -43,7 +47,7 @@ pub use resolution::{
 };
 pub use resolve::{choose, resolve, resolve_one};
 pub use text::wrapped;
-pub use universe::{Bundle, Catalog, CatalogRef, Channel, Entry, Health, Universe};
+pub use universe::{Catalog, Health, Universe};
 
 pub use olm_constraint::{Constraint, Gvk, Property, Rule, Subject};
 

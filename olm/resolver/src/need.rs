@@ -4,30 +4,12 @@ use std::collections::{BTreeSet, HashSet};
 
 use olm_constraint::{Constraint, Rule};
 
+use crate::bundle::{CatalogRef, Channel};
 use crate::context::Context;
 use crate::exclude::Excluded;
-use crate::facts::Installed;
 use crate::package::Package;
+use crate::place::{Place, ordered_places};
 use crate::resolution::Need;
-use crate::universe::{Bundle, CatalogRef, Channel};
-
-/// A bundle with its package, channel and catalog.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<'a> {
-    pub(crate) catalog: &'a CatalogRef,
-    pub(crate) package: &'a str,
-    pub(crate) channel: &'a str,
-    pub(crate) bundle: &'a Bundle,
-    /// The bundle's index in its package.
-    pub(crate) at: u32,
-}
-
-impl<'a> Place<'a> {
-    /// Identity of a bundle: without the channel.
-    pub(crate) fn key(&self) -> (&'a CatalogRef, &'a str, &'a str) {
-        (self.catalog, self.package, self.bundle.name.as_str())
-    }
-}
 
 /// A requirement for display.
 pub(crate) fn to_need(constraint: &Constraint) -> Need {
@@ -38,24 +20,6 @@ pub(crate) fn to_need(constraint: &Constraint) -> Need {
         }
         _ => Need::Other(constraint.to_string()),
     }
-}
-
-/// Requirements of a bundle that it does not provide itself. The author's order has no effect.
-pub(crate) fn needs_of<'a>(package: &str, bundle: &'a Bundle) -> Vec<&'a Constraint> {
-    let subject = bundle.subject(package);
-    let mut list: Vec<_> = bundle.requires.iter().filter(|need| !need.met_by(&subject)).collect();
-    list.sort();
-    list.dedup();
-    list
-}
-
-/// Requirements of an installed operator.
-pub(crate) fn needs_of_installed(installed: &Installed) -> Vec<&Constraint> {
-    let subject = installed.subject(None);
-    let mut list: Vec<_> = installed.requires.iter().filter(|need| !need.met_by(&subject)).collect();
-    list.sort();
-    list.dedup();
-    list
 }
 
 impl<'a> Context<'a> {
@@ -136,19 +100,4 @@ impl<'a> Context<'a> {
         found.retain(|(place, excluded)| excluded.is_none() || !seen.contains(&place.key()));
         found
     }
-}
-
-/// The bundles of a channel from its head on; none when the channel has no order.
-pub(crate) fn ordered_places<'a>(
-    catalog: &'a CatalogRef,
-    package: &'a Package,
-    channel: &'a Channel,
-) -> impl Iterator<Item = Place<'a>> {
-    let graph = package.graph(channel);
-    let entries = graph.and_then(|graph| graph.order.as_deref().ok()).unwrap_or_default();
-    entries.iter().filter_map(move |entry| {
-        let at = graph?.bundle(*entry)?;
-        let bundle = &package.bundles()[at as usize];
-        Some(Place { catalog, package: &package.name, channel: &channel.name, bundle, at })
-    })
 }

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use olm_constraint::{Constraint, Gvk, Rule};
 
 use crate::facts::{Facts, Installed};
-use crate::need::needs_of_installed;
 
 /// A requirement of an operator.
 pub(crate) type Held<'a> = (&'a Installed, &'a Constraint);
@@ -38,7 +37,7 @@ impl<'a> Operators<'a> {
             if let Some(package) = operator.package.as_deref().filter(|package| *package != operator.name) {
                 operators.names.entry(package).or_default().push(operator);
             }
-            for need in needs_of_installed(operator) {
+            for need in operator.needs() {
                 let held = (operator, need);
                 match &need.rule {
                     Rule::Package { name, .. } => operators.held_packages.entry(name).or_default().push(held),

@@ -4,17 +4,25 @@ use std::collections::BTreeSet;
 
 use olm_constraint::Constraint;
 
-use crate::candidates::{Candidate, Candidates, channels_text, contains};
+use crate::bundle::CatalogRef;
+use crate::candidates::Candidates;
 use crate::context::Context;
-use crate::need::{Place, needs_of, needs_of_installed, ordered_places, to_need};
+use crate::need::to_need;
 use crate::path;
+use crate::place::{Place, ordered_places};
 use crate::rejected::rejected;
 use crate::request::Request;
 use crate::resolution::{Action, ChosenBundle, Dependency, HopVia, Resolved, SatisfiedBy};
-use crate::resolve::Detail;
+use crate::selection::{Candidate, channels_text, contains};
 use crate::solve::Choice;
-use crate::universe::CatalogRef;
 use crate::why::Why;
+
+/// Level of detail of the result.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Detail {
+    Choice,
+    Why,
+}
 
 /// The outcome of the solution for one request.
 pub(crate) fn resolved<'a>(
@@ -42,7 +50,7 @@ pub(crate) fn resolved<'a>(
         Detail::Choice => (Vec::new(), Vec::new()),
         Detail::Why => {
             let mut why_not = Why::new(ctx);
-            (path::path(ctx, request, chosen), rejected(ctx, request, list, chosen, choices, &mut why_not))
+            (path::path(ctx, request, chosen), rejected(request, list, chosen, choices, &mut why_not))
         }
     };
     Resolved {
@@ -151,10 +159,10 @@ fn dependencies<'a>(
     match (chosen, ctx.tied[index]) {
         (Some(candidate), _) => {
             let place = candidate.place;
-            queue.push((&place.bundle.name, place.catalog, needs_of(place.package, place.bundle)));
+            queue.push((&place.bundle.name, place.catalog, place.needs()));
         }
         (None, Some(installed)) => {
-            queue.push((&installed.name, &ctx.requests[index].catalog, needs_of_installed(installed)));
+            queue.push((&installed.name, &ctx.requests[index].catalog, installed.needs()));
         }
         (None, None) => {}
     }
@@ -173,7 +181,7 @@ fn dependencies<'a>(
                         return Some(SatisfiedBy::Request { subscription, name: bundle.name.clone() });
                     }
                     if seen.insert(place.key()) {
-                        queue.push((&bundle.name, place.catalog, needs_of(place.package, bundle)));
+                        queue.push((&bundle.name, place.catalog, place.needs()));
                     }
                     Some(SatisfiedBy::Install(chosen_bundle(with_channel(ctx, place))))
                 }

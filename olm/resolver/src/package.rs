@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 use olm_constraint::Gvk;
 use olm_version::precedence;
 
+use crate::bundle::{Bundle, Channel};
 use crate::graph::Graph;
-use crate::universe::{Bundle, Channel};
 
 /// One package. Channels and bundles are kept in the order of their names; of two with one name the first
 /// counts.
@@ -99,7 +99,11 @@ impl Package {
     /// The upgrade graph of one of the package's own channels.
     pub(crate) fn graph(&self, channel: &Channel) -> Option<&Graph> {
         let place = self.channel_place(&channel.name)?;
-        Some(self.graphs[place].get_or_init(|| Graph::new(self, &self.channels[place])))
+        Some(
+            self.graphs[place].get_or_init(|| {
+                Graph::new(&self.name, &self.channels[place], |name| self.bundle_place(name))
+            }),
+        )
     }
 
     /// Indexes of the bundles, the newest first.

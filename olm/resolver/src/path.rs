@@ -1,12 +1,12 @@
 //! The upgrade path from the installed version to the newest reachable one, hop by hop.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
-use crate::candidates::{Candidate, candidates, reference};
+use crate::candidates::candidates;
 use crate::context::Context;
-use crate::request::{InstalledRef, Request};
+use crate::request::{Request, UpgradePolicy};
 use crate::resolution::Hop;
-use crate::universe::Bundle;
+use crate::selection::{Candidate, reference};
 
 /// Longer than any real chain; bounds a cycle of skipRanges.
 const LONGEST: usize = 300;
@@ -20,7 +20,7 @@ pub(crate) fn path<'a>(ctx: &Context<'a>, request: &Request, chosen: Option<&Can
     seen.insert(&first.place.bundle.name);
     let mut at = request.clone();
     at.installed = Some(reference(first.place.bundle));
-    at.policy = crate::request::UpgradePolicy::CatalogProvided;
+    at.policy = UpgradePolicy::CatalogProvided;
     while hops.len() < LONGEST {
         let Ok(next) = candidates(ctx, &at) else { break };
         let Some(next) = next.allowed.first().filter(|c| seen.insert(&c.place.bundle.name)) else { break };
@@ -28,28 +28,6 @@ pub(crate) fn path<'a>(ctx: &Context<'a>, request: &Request, chosen: Option<&Can
         at.installed = Some(reference(next.place.bundle));
     }
     hops
-}
-
-/// Walks the edges from the installed bundle, the fewest hops first, until `ends` accepts a bundle, which it
-/// gets with the first hop of its path. `next` lists the hops from a bundle, best first.
-pub(crate) fn walk<'a>(
-    installed: &InstalledRef,
-    next: impl Fn(&InstalledRef) -> Vec<Candidate<'a>>,
-    mut ends: impl FnMut(&Candidate<'a>, &'a Bundle) -> bool,
-) -> Option<Candidate<'a>> {
-    let mut seen = BTreeSet::from([installed.name.clone()]);
-    let mut queue: VecDeque<(Candidate<'a>, &'a Bundle)> =
-        next(installed).into_iter().map(|first| (first, first.place.bundle)).collect();
-    while let Some((first, bundle)) = queue.pop_front() {
-        if !seen.insert(bundle.name.clone()) {
-            continue;
-        }
-        if ends(&first, bundle) {
-            return Some(first);
-        }
-        queue.extend(next(&reference(bundle)).into_iter().map(|next| (first, next.place.bundle)));
-    }
-    None
 }
 
 fn hop(candidate: &Candidate<'_>) -> Hop {

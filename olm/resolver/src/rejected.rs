@@ -6,16 +6,16 @@ use std::collections::HashMap;
 use olm_constraint::Constraint;
 use olm_version::{Version, precedence};
 
-use crate::candidates::{Candidate, Candidates, direct, is_skip_version};
+use crate::bundle::{Bundle, Channel};
+use crate::candidates::Candidates;
 use crate::code::Code;
-use crate::context::{Context, patch};
+use crate::context::patch;
 use crate::explain::Fix;
-use crate::need::{needs_of, to_need};
-use crate::path::walk;
+use crate::need::to_need;
 use crate::request::{InstalledRef, Request};
 use crate::resolution::Rejected;
+use crate::selection::{Candidate, direct, is_skip_version, walk};
 use crate::solve::Choice;
-use crate::universe::{Bundle, Channel};
 use crate::why::Why;
 
 /// Maximum number of listed bundles after the chosen one; a package has hundreds.
@@ -24,7 +24,6 @@ const OLDER: usize = 10;
 /// All bundles of the package that are newer than the choice, all that the request would prefer, and the
 /// first of those after it; newest first.
 pub(crate) fn rejected<'a>(
-    ctx: &Context<'a>,
     request: &Request,
     list: &Candidates<'a>,
     chosen: Option<&Candidate<'a>>,
@@ -58,7 +57,7 @@ pub(crate) fn rejected<'a>(
         known[place.at as usize] = true;
         reasons[place.at as usize] = Some((reason.code, reason.text.clone(), reason.fix.clone()));
     }
-    let later = LazyCell::new(|| later_hops(ctx, request, list, chosen));
+    let later = LazyCell::new(|| later_hops(request, list, chosen));
     let mut rejected = Vec::new();
     for &at in package.newest() {
         let bundle = &package.bundles()[at as usize];
@@ -120,7 +119,7 @@ fn wants_another<'a>(candidate: &Candidate<'a>, choices: &[Choice<'a>]) -> Optio
     let chosen = bundles.clone().find(|place| place.package == package)?.bundle.subject(package);
     let subject = candidate.place.bundle.subject(package);
     bundles.filter(|place| place.package != package).find_map(|place| {
-        let needs = needs_of(place.package, place.bundle).into_iter();
+        let needs = place.needs().into_iter();
         let mut needs = needs.filter(|need| need.met_by(&chosen) && !need.met_by(&subject));
         Some((place.bundle.name.as_str(), needs.next()?))
     })
@@ -184,7 +183,6 @@ fn unwanted<'a>(
 /// The bundles that the edges lead to in any number of hops, each with the first hop of its path: the chosen
 /// bundle where that leads to it.
 fn later_hops<'a>(
-    ctx: &Context<'a>,
     request: &Request,
     list: &Candidates<'a>,
     chosen: Option<&Candidate<'a>>,
@@ -192,7 +190,7 @@ fn later_hops<'a>(
     let mut found = HashMap::new();
     let Some(installed) = &request.installed else { return found };
     let next = |at: &InstalledRef| {
-        let mut next = direct(ctx, request, list.package, &list.channels, at);
+        let mut next = direct(list.catalog, list.package, &list.channels, at);
         next.sort_by_key(|hop| chosen.is_none_or(|chosen| chosen.place.key() != hop.place.key()));
         next
     };

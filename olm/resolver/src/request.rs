@@ -3,7 +3,7 @@
 use olm_version::{Range, RangeError, Version, nearest_range, parse_lenient, precedence};
 use serde::{Deserialize, Serialize};
 
-use crate::universe::CatalogRef;
+use crate::bundle::CatalogRef;
 
 /// The request of one Subscription.
 #[derive(Clone, Debug, Default)]

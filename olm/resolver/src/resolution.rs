@@ -5,10 +5,10 @@ use std::sync::Arc;
 use olm_version::Version;
 use serde::{Deserialize, Serialize};
 
+use crate::bundle::CatalogRef;
 use crate::code::Code;
 use crate::explain::{Explanation, Fix};
 use crate::request::InstalledRef;
-use crate::universe::CatalogRef;
 use olm_constraint::Gvk;
 
 /// The choice for every request, in the order of the requests.

@@ -7,11 +7,10 @@ use crate::candidates::{Candidates, candidates};
 use crate::components::components;
 use crate::context::{Context, namespace_of};
 use crate::explain::Explanation;
-use crate::facts::Facts;
+use crate::facts::{Facts, Installed};
 use crate::failure;
-use crate::need::{needs_of, needs_of_installed};
 use crate::operators::Operators;
-use crate::outcome::resolved;
+use crate::outcome::{Detail, resolved};
 use crate::request::Request;
 use crate::resolution::{Resolution, Resolved};
 use crate::solve::{Cause, Choice, UnsatCore, Unsolved, solve};
@@ -47,13 +46,6 @@ pub fn resolve_one(
 ) -> Result<Resolved, Arc<Explanation>> {
     let mut answers = decide(universe, requests, facts, Detail::Why, Some(at));
     answers.remove(&at).expect("every request gets an answer")
-}
-
-/// Level of detail of the result.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Detail {
-    Choice,
-    Why,
 }
 
 type Answer = Result<Resolved, Arc<Explanation>>;
@@ -190,11 +182,11 @@ fn settle<'a>(
 fn obvious<'a>(ctx: &Context<'a>, at: usize, list: &Candidates<'a>) -> Option<Choice<'a>> {
     match list.allowed.first() {
         Some(best) => {
-            let needs = needs_of(best.place.package, best.place.bundle);
+            let needs = best.place.needs();
             needs.iter().all(|need| ctx.present(need).is_some()).then_some(Choice::Bundle(best.place))
         }
         None => {
-            let needs = ctx.tied[at].map(needs_of_installed).unwrap_or_default();
+            let needs = ctx.tied[at].map(Installed::needs).unwrap_or_default();
             needs.iter().all(|need| ctx.present(need).is_some()).then_some(Choice::Installed(at))
         }
     }

@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use olm_constraint::{Constraint, Gvk};
 
+use crate::bundle::CatalogRef;
 use crate::candidates::Candidates;
 use crate::context::Context;
-use crate::need::{Place, needs_of, needs_of_installed};
+use crate::place::Place;
 use crate::solver::{Outcome, Rule, Tag, Var, World, fewest, minimal, search};
-use crate::universe::CatalogRef;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Choice<'a> {
@@ -77,7 +77,7 @@ enum Item<'a> {
 enum Key<'a> {
     Request(usize),
     /// Catalog and bundle by address: there is one of each.
-    Bundle(*const CatalogRef, *const crate::universe::Bundle),
+    Bundle(*const CatalogRef, *const crate::bundle::Bundle),
     Installed(usize),
     Package(&'a str),
     Api(&'a Gvk),
@@ -207,7 +207,7 @@ impl<'a> Domain<'a, '_> {
             }
             Item::Bundle(place) => {
                 let present_only = ctx.present_only(place.package);
-                let needs = needs_of(place.package, place.bundle);
+                let needs = place.needs();
                 let name = &place.bundle.name;
                 let cause = |need| Cause::Need(name, need);
                 let mut rules = self.needs(cause, needs, place.catalog, present_only);
@@ -217,7 +217,7 @@ impl<'a> Domain<'a, '_> {
             Item::Installed(at) => {
                 let lenient = self.lenient.contains(&at);
                 let Some(operator) = ctx.tied[at].filter(|_| !lenient) else { return Vec::new() };
-                let needs = needs_of_installed(operator);
+                let needs = operator.needs();
                 self.needs(|_| Cause::Held(at), needs, &ctx.requests[at].catalog, false)
             }
         }

@@ -4,13 +4,14 @@ use std::collections::HashMap;
 
 use olm_constraint::{Constraint, Rule};
 
+use crate::bundle::{Bundle, CatalogRef};
 use crate::code::Code;
 use crate::context::{Context, patch};
 use crate::explain::{Fix, Node};
 use crate::group::group_by_cause;
-use crate::need::{Place, needs_of, to_need};
+use crate::need::to_need;
+use crate::place::Place;
 use crate::request::DependencyPolicy;
-use crate::universe::{Bundle, CatalogRef};
 
 /// Maximum number of shown providers of one requirement.
 const SHOWN: usize = 5;
@@ -149,7 +150,7 @@ impl<'a, 'c> Why<'a, 'c> {
         let mut hopeless = Vec::new();
         while next < self.bundles.len() {
             let place = self.bundles[next].place;
-            for need in needs_of(place.package, place.bundle) {
+            for need in place.needs() {
                 let others = self.ctx.tied_meeting(need);
                 let by_others = others.iter().any(|at| self.ctx.requests[*at].package != place.package);
                 if by_others || self.ctx.present(need).is_some() {

@@ -4,25 +4,24 @@ use std::sync::Arc;
 
 use axum::{
     extract::{Path, RawQuery, State},
-    response::{IntoResponse, Redirect, Response},
+    response::Response,
 };
 use http::StatusCode;
 use maud::{Markup, html};
 use olm_ops::{SettingChange, SettingPreview};
 use olm_plan::PlanAction;
-use serde_json::json;
 
 use super::installed::{cannot, home};
 use crate::{
     app::App,
     caller::{Caller, Page},
-    error::{WebError, sentence},
+    error::WebError,
     links::clean,
     posted::{Fields, Posted},
     rights,
     view::{
         layout::Section,
-        parts::{self, Tone},
+        parts::{self, Tone, sentence},
         plan,
     },
 };
@@ -122,8 +121,7 @@ pub(crate) async fn submit(
     let change = read(&fields)?;
     let snapshot = app.catalogs.read(&caller.identity).await;
     match olm_ops::set(&caller.client, &snapshot.loaded, Some(&namespace), &target, &change).await {
-        Ok(setting) if caller.wants_json => Ok(axum::Json(json!(setting)).into_response()),
-        Ok(_) => Ok(Redirect::to(&home(&namespace, &target)).into_response()),
+        Ok(setting) => Ok(caller.done(StatusCode::OK, &home(&namespace, &target), &setting)),
         Err(error) => {
             let error = WebError::from(error);
             if caller.wants_json || error.status == StatusCode::UNAUTHORIZED {

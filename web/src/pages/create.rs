@@ -51,6 +51,7 @@ struct Known {
 }
 
 /// The state of the page.
+#[derive(Default)]
 struct State<'a> {
     as_yaml: bool,
     document: Value,
@@ -151,11 +152,7 @@ pub(crate) async fn page(
     let state = State {
         as_yaml: query.view.as_deref() == Some("yaml") || known.fields.is_empty(),
         document: known.start(query.ns.as_deref()),
-        text: None,
-        typed: None,
-        problems: Problems::new(),
-        failed: None,
-        checked: false,
+        ..State::default()
     };
     Ok(answer(&caller, &known, &state))
 }
@@ -167,15 +164,7 @@ pub(crate) async fn submit(Path(crd): Path<String>, posted: Posted) -> Result<Re
     let known = Known::read(&caller, &crd, ns.as_deref()).await?;
     let action = fields.text("action").unwrap_or("create");
     let as_yaml = fields.text("view") == Some("yaml");
-    let mut state = State {
-        as_yaml,
-        document: Value::Null,
-        text: None,
-        typed: None,
-        problems: Problems::new(),
-        failed: None,
-        checked: false,
-    };
+    let mut state = State { as_yaml, ..State::default() };
     if as_yaml {
         let text = fields.raw("document").unwrap_or_default();
         match form::parse_yaml(text) {

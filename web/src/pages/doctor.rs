@@ -1,6 +1,6 @@
 //! Problems of the cluster; the same checks as `olm doctor`.
 
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::Response;
 use http::StatusCode;
 use maud::{Markup, html};
 use olm_ops::doctor::{self, Ailment, Report, Severity};
@@ -8,12 +8,12 @@ use serde_json::json;
 
 use crate::{
     caller::{Caller, Page},
-    error::{WebError, sentence},
+    error::WebError,
     links::clean,
     posted::Posted,
     view::{
         layout::Section,
-        parts::{self, Tone},
+        parts::{self, Tone, sentence},
     },
 };
 
@@ -41,10 +41,7 @@ pub(crate) async fn cure(posted: Posted) -> Result<Response, WebError> {
         .hint("reload the page")
     })?;
     let removed = doctor::cure(&caller.client, cure).await?;
-    if caller.wants_json {
-        return Ok(axum::Json(json!({ "removed": removed })).into_response());
-    }
-    Ok(Redirect::to("/doctor").into_response())
+    Ok(caller.done(StatusCode::OK, "/doctor", &json!({ "removed": removed })))
 }
 
 fn view(report: &Report, csrf: &str) -> Markup {

@@ -17,16 +17,19 @@ use crate::{
     api_server::{Identity, Token},
     app::{App, too_many_failures},
     assets,
-    caller::{Caller, THEME_COOKIE, Theme, bearer, session, session_cookie},
-    client::{ClientAddress, cookie_name, is_secure, set_cookie},
+    caller::{Caller, bearer},
+    client::{ClientAddress, cookie, cookie_name, set_cookie},
     codes,
-    error::{WebError, sentence},
+    error::WebError,
     links::{clean, local},
-    openid::Renewal,
     posted::{Body, Fields},
-    security::{cookie, same},
-    session::{COOKIE, is_random, random_text},
-    view::{layout::Shell, parts},
+    renewal::Renewal,
+    session::{COOKIE, is_random, random_text, same},
+    view::{
+        layout::Shell,
+        parts::{self, sentence},
+        theme::{THEME_COOKIE, Theme},
+    },
 };
 
 /// Cookie of a browser that opened the sign-in page. The form sends its value back, so that another site's
@@ -49,7 +52,7 @@ pub(crate) async fn form(
     headers: HeaderMap,
 ) -> Result<Response, WebError> {
     let next = local(query.next.as_deref().unwrap_or("/catalog"));
-    let current = session(&app, &headers);
+    let current = app.session(&headers);
     let Some(code) = query.code else {
         if current.is_some() {
             return Ok(Redirect::to(&next).into_response());
@@ -73,7 +76,7 @@ pub(crate) async fn submit(
     headers: HeaderMap,
     Body(fields): Body,
 ) -> Result<Response, WebError> {
-    let secure = is_secure(&app, &headers);
+    let secure = app.is_secure(&headers);
     let next = local(fields.text("next").unwrap_or("/catalog"));
     check_browser(&app, &headers, &fields)?;
     let signed_in = match fields.text("code") {
@@ -86,7 +89,7 @@ pub(crate) async fn submit(
     match signed_in {
         Ok((client, identity)) => {
             // Every sign-in starts a new session, which prevents session fixation.
-            if let Some(old) = session_cookie(&app, &headers) {
+            if let Some(old) = app.session_cookie(&headers) {
                 app.sessions.end(old);
             }
             tracing::info!(user = %identity.name, "signed in");
@@ -114,7 +117,7 @@ pub(crate) async fn submit(
 
 /// Checks that the form belongs to a sign-in page that this browser opened.
 pub(super) fn check_browser(app: &App, headers: &HeaderMap, fields: &Fields) -> Result<(), WebError> {
-    let name = cookie_name(is_secure(app, headers), BROWSER_COOKIE);
+    let name = cookie_name(app.is_secure(headers), BROWSER_COOKIE);
     let browser = cookie(headers, &name).filter(|value| !value.is_empty());
     if browser.zip(fields.text("browser")).is_some_and(|(cookie, field)| same(cookie, field)) {
         return Ok(());
@@ -151,7 +154,7 @@ pub(super) fn open(
     form: &Form<'_>,
     next: &str,
 ) -> Response {
-    let secure = is_secure(app, headers);
+    let secure = app.is_secure(headers);
     // Tabs share the cookie.
     let known = cookie(headers, &cookie_name(secure, BROWSER_COOKIE)).filter(|value| is_random(value));
     let browser = known.map_or_else(random_text, str::to_owned);
@@ -167,15 +170,7 @@ pub(super) fn open(
         Form::Code { code, user, instead_of } => code_form(&hidden, code, user, *instead_of),
     };
     let theme = Theme::of(headers);
-    let shell = Shell {
-        title: "Sign in",
-        section: None,
-        theme,
-        user: None,
-        path: "/login",
-        refresh: None,
-        onward: None,
-    };
+    let shell = Shell { title: "Sign in", theme, path: "/login", ..Shell::default() };
     let mut response = (status, shell.page(&body)).into_response();
     let value = set_cookie(secure, BROWSER_COOKIE, &browser, Some(BROWSER_SECONDS));
     response.headers_mut().insert(header::SET_COOKIE, value);
@@ -280,9 +275,9 @@ pub(crate) async fn logout(
     headers: HeaderMap,
     Body(fields): Body,
 ) -> Result<Response, WebError> {
-    let secure = is_secure(&app, &headers);
+    let secure = app.is_secure(&headers);
     let mut elsewhere = None;
-    if let Some(session) = session(&app, &headers) {
+    if let Some(session) = app.session(&headers) {
         session.check_csrf(fields.raw("_csrf"), &headers)?;
         app.sessions.end_key(&session.key);
         tracing::info!(user = %session.identity.name, "signed out");
@@ -294,11 +289,25 @@ pub(crate) async fn logout(
         }
     }
     let mut response = match elsewhere {
-        Some(url) => super::openid::leave(&headers, "Signed out", "Sign out at the provider", &url),
+        Some(url) => leave(&headers, "Signed out", "Sign out at the provider", &url),
         None => Redirect::to("/login").into_response(),
     };
     response.headers_mut().insert(header::SET_COOKIE, set_cookie(secure, COOKIE, "", Some(0)));
     Ok(response)
+}
+
+/// A page that redirects immediately, also to another site.
+pub(super) fn leave(headers: &HeaderMap, title: &str, label: &str, to: &str) -> Response {
+    let body = html! {
+        div.login {
+            img.logo src=(assets::LOGO.url) width="56" height="56" alt="";
+            div { h1 { (title) } }
+            div.panel { div.body { a.button.primary.wide href=(to) { (label) } } }
+        }
+    };
+    let (theme, onward) = (Theme::of(headers), Some(to));
+    let shell = Shell { title, theme, path: "/login", onward, ..Shell::default() };
+    shell.page(&body).into_response()
 }
 
 /// Withdraws the refresh token at the provider, in the background so that the response does not wait.
@@ -321,7 +330,7 @@ pub(crate) async fn theme(State(app): State<Arc<App>>, headers: HeaderMap, Body(
     let theme = Theme::parse(fields.text("theme").unwrap_or_default());
     let next = local(fields.text("next").unwrap_or("/catalog"));
     let mut response = Redirect::to(&next).into_response();
-    let secure = is_secure(&app, &headers);
+    let secure = app.is_secure(&headers);
     let value = set_cookie(secure, THEME_COOKIE, theme.as_str(), Some(365 * 24 * 3600));
     response.headers_mut().insert(header::SET_COOKIE, value);
     response

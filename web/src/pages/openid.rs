@@ -4,25 +4,21 @@ use std::sync::Arc;
 
 use axum::{
     extract::{RawQuery, State},
-    response::{IntoResponse, Response},
+    response::Response,
 };
 use http::{HeaderMap, StatusCode, header};
-use maud::html;
 
-use super::login::{self, Form};
+use super::login::{self, Form, leave};
 use crate::{
     api_server::Token,
     app::{App, too_many_failures},
-    assets,
-    caller::{Theme, session_cookie},
-    client::{ClientAddress, cookie_name, is_secure, set_cookie, set_lax_cookie},
+    client::{ClientAddress, cookie, cookie_name, set_cookie, set_lax_cookie},
     error::WebError,
     links::{clean, local},
-    openid::{OpenId, Renewal, SignIn, VALID, failed},
+    openid::{OpenId, SignIn, VALID, failed},
     posted::{Body, Fields},
-    security::cookie,
+    renewal::Renewal,
     session::{COOKIE, hash, is_random, random_text},
-    view::layout::Shell,
 };
 
 /// Cookie of the browser that started a sign-in. The provider redirects from another site, and browsers send
@@ -41,12 +37,12 @@ pub(crate) async fn begin(
     if openid.starts.begin(from).is_none() {
         return Err(WebError::too_many("too many sign-in attempts from your address"));
     }
-    let secure = is_secure(&app, &headers);
+    let secure = app.is_secure(&headers);
     let next = local(fields.text("next").unwrap_or("/catalog"));
     // Several sign-ins can be pending in one browser.
     let known = cookie(&headers, &cookie_name(secure, BROWSER_COOKIE)).filter(|value| is_random(value));
     let browser = known.map_or_else(random_text, str::to_owned);
-    let replaces = session_cookie(&app, &headers).map(hash);
+    let replaces = app.session_cookie(&headers).map(hash);
     // The guard has already checked the host.
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let origin = format!("{}://{host}", if secure { "https" } else { "http" });
@@ -73,7 +69,7 @@ pub(crate) async fn callback(
     RawQuery(query): RawQuery,
 ) -> Result<Response, WebError> {
     let openid = openid(&app)?;
-    let secure = is_secure(&app, &headers);
+    let secure = app.is_secure(&headers);
     let fields = Fields::parse(query.unwrap_or_default().as_bytes());
     let browser = cookie(&headers, &cookie_name(secure, BROWSER_COOKIE)).unwrap_or_default();
     let begun = fields.text("state").and_then(|state| openid.begun.take(state, browser));
@@ -160,18 +156,4 @@ fn openid(app: &App) -> Result<&OpenId, WebError> {
         WebError::not_found("no OpenID Connect provider configured")
             .hint("start the console with --oidc-issuer")
     })
-}
-
-/// A page that redirects immediately, also to another site.
-pub(super) fn leave(headers: &HeaderMap, title: &str, label: &str, to: &str) -> Response {
-    let body = html! {
-        div.login {
-            img.logo src=(assets::LOGO.url) width="56" height="56" alt="";
-            div { h1 { (title) } }
-            div.panel { div.body { a.button.primary.wide href=(to) { (label) } } }
-        }
-    };
-    let (theme, onward) = (Theme::of(headers), Some(to));
-    let shell = Shell { title, section: None, theme, user: None, path: "/login", refresh: None, onward };
-    shell.page(&body).into_response()
 }

@@ -8,14 +8,13 @@ use std::sync::Arc;
 
 use axum::{
     extract::{Path, State},
-    response::{IntoResponse, Redirect, Response},
+    response::Response,
 };
 use maud::{Markup, html};
 use olm_api::{ClusterServiceVersion, Subscription, condition, names};
 use olm_ops::{Overview, Status, StepState, Timeline};
-use serde_json::json;
 
-use super::installed::{href, name, versions};
+use super::installed::{home, href, name, versions};
 use crate::{
     app::App,
     caller::{Caller, Page},
@@ -91,10 +90,7 @@ pub(crate) async fn approve(
             }
             error
         })?;
-    if caller.wants_json {
-        return Ok((http::StatusCode::ACCEPTED, axum::Json(json!(approved))).into_response());
-    }
-    Ok(Redirect::to(&format!("/installed/{}/{}", encode(&namespace), encode(&name))).into_response())
+    Ok(caller.done(http::StatusCode::ACCEPTED, &home(&namespace, &name), &approved))
 }
 
 /// The live part of the page.

@@ -6,11 +6,10 @@ use axum::{
     extract::{Path, Query, State},
     response::Response,
 };
-use http::StatusCode;
 use maud::{Markup, PreEscaped, html};
 use olm_api::csv::CrdDescription;
 use olm_catalog::{BundleEntry, Channel, CsvMetadata, Package};
-use olm_engine::catalogs::{CatalogImage, LoadedCatalog, ReadError};
+use olm_engine::catalogs::{CatalogImage, LoadedCatalog};
 use olm_kube_schema::names::is_dns_label;
 use olm_ops::Installed;
 use serde::{Deserialize, Serialize};
@@ -50,8 +49,7 @@ pub(crate) struct Found<'a> {
 pub(crate) async fn read(snapshot: &Snapshot, source: &str, package: &str) -> Result<Arc<Package>, WebError> {
     let found = snapshot.source(source).ok_or_else(|| unknown_catalog(snapshot, source))?;
     let loaded = snapshot.loaded_of(found).ok_or_else(|| unknown_catalog(snapshot, source))?;
-    let read = loaded.package(package).await.map_err(|error| catalog_unreadable(&error))?;
-    read.ok_or_else(|| {
+    loaded.package(package).await?.ok_or_else(|| {
         let near = found.catalog.search(package).into_iter().take(3).map(|hit| hit.package).collect();
         unknown("package", package, near)
     })
@@ -64,17 +62,6 @@ fn unknown(what: &str, name: &str, known: Vec<String>) -> WebError {
 
 fn unknown_catalog(snapshot: &Snapshot, source: &str) -> WebError {
     unknown("catalog", source, snapshot.sources.iter().map(|s| s.id.clone()).collect())
-}
-
-/// The error for a manager or disk that fails to provide the catalog.
-pub(crate) fn catalog_unreadable(error: &ReadError) -> WebError {
-    WebError::new(
-        StatusCode::BAD_GATEWAY,
-        "catalog-unreadable",
-        "Failed to read the catalog",
-        clean(&error.to_string()),
-    )
-    .hint("retry in a few seconds; see `kubectl logs -n olm deploy/olm-manager`")
 }
 
 impl<'a> Found<'a> {

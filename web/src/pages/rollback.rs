@@ -4,24 +4,23 @@ use std::sync::Arc;
 
 use axum::{
     extract::{Path, RawQuery, State},
-    response::{IntoResponse, Redirect, Response},
+    response::Response,
 };
 use http::StatusCode;
 use maud::{Markup, html};
 use olm_ops::RolledBack;
-use serde_json::json;
 
 use super::installed::{cannot, home};
 use crate::{
     app::App,
     caller::{Caller, Page},
-    error::{WebError, sentence},
+    error::WebError,
     links::clean,
     posted::{Fields, Posted},
     rights,
     view::{
         layout::Section,
-        parts::{self, Tone},
+        parts::{self, Tone, sentence},
         plan,
     },
 };
@@ -54,8 +53,7 @@ pub(crate) async fn submit(
         olm_ops::rollback(&caller.client, &snapshot.loaded, Some(&namespace), &target, to, Some(digest))
             .await;
     match done {
-        Ok(back) if caller.wants_json => Ok((StatusCode::ACCEPTED, axum::Json(json!(back))).into_response()),
-        Ok(_) => Ok(Redirect::to(&home(&namespace, &target)).into_response()),
+        Ok(back) => Ok(caller.done(StatusCode::ACCEPTED, &home(&namespace, &target), &back)),
         Err(error) => {
             let error = WebError::from(error);
             if caller.wants_json || error.status == StatusCode::UNAUTHORIZED {

@@ -1,11 +1,6 @@
 //! Uninstallation of an operator, with a preview of the deleted objects.
 
-use std::sync::Arc;
-
-use axum::{
-    extract::{Path, State},
-    response::{IntoResponse, Response},
-};
+use axum::{extract::Path, response::Response};
 use http::StatusCode;
 use maud::{Markup, html};
 use olm_ops::{Installed, Instance, Leaving, Operands, UninstallOptions, UninstallReport};
@@ -14,7 +9,6 @@ use serde::Serialize;
 
 use super::installed::{href, name};
 use crate::{
-    app::App,
     caller::{Caller, Page},
     error::WebError,
     links::clean,
@@ -208,7 +202,6 @@ pub(crate) async fn page(
 
 /// `POST /installed/{namespace}/{name}/uninstall`
 pub(crate) async fn submit(
-    State(_app): State<Arc<App>>,
     Path((namespace, target)): Path<(String, String)>,
     posted: Posted,
 ) -> Result<Response, WebError> {
@@ -238,7 +231,7 @@ pub(crate) async fn submit(
             if caller.wants_json || error.status == StatusCode::UNAUTHORIZED {
                 return Err(error);
             }
-            Ok(answer(&caller, &model, choice, Some(&error)).into_response())
+            Ok(answer(&caller, &model, choice, Some(&error)))
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use maud::{DOCTYPE, Markup, html};
 
-use crate::{assets, caller::Theme, session::Session};
+use super::theme::Theme;
+use crate::{assets, session::Session};
 
 /// A section of the navigation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +15,7 @@ pub(crate) enum Section {
 }
 
 /// The content of the frame.
+#[derive(Default)]
 pub(crate) struct Shell<'a> {
     pub(crate) title: &'a str,
     pub(crate) section: Option<Section>,
@@ -106,7 +108,7 @@ impl Shell<'_> {
                     form.segmented method="post" action="/theme" {
                         input type="hidden" name="next" value=(self.path);
                         @for theme in [Theme::Auto, Theme::Light, Theme::Dark] {
-                            button name="theme" value=(theme.as_str()) aria-pressed=(self.theme == theme) { (label(theme)) }
+                            button name="theme" value=(theme.as_str()) aria-pressed=(self.theme == theme) { (theme.label()) }
                         }
                     }
                     @if let Some(user) = self.user {
@@ -118,14 +120,6 @@ impl Shell<'_> {
                 }
             }
         }
-    }
-}
-
-fn label(theme: Theme) -> &'static str {
-    match theme {
-        Theme::Auto => "System",
-        Theme::Light => "Light",
-        Theme::Dark => "Dark",
     }
 }
 

@@ -4,7 +4,6 @@ use maud::{Markup, html};
 use olm_ops::Status;
 
 use super::{glyph::Glyph, layout::initial};
-use crate::error::sentence;
 
 /// The tone of a component. Never by colour alone: an icon and a word accompany it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,4 +187,39 @@ fn level(word: &str) -> usize {
 
 pub(crate) fn plural(n: usize, one: &str) -> String {
     if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
+}
+
+/// A clause of a log or of JSON as a sentence: with a capital letter and a full stop.
+pub(crate) fn sentence(clause: &str) -> String {
+    let mut chars = clause.trim().chars();
+    let Some(first) = chars.next() else { return String::new() };
+    // `spec.size`, `startingCSV` and names of objects keep their case.
+    let is_name =
+        |word: &str| word.contains(['-', '/', '.', '_', '`']) || word.chars().any(char::is_uppercase);
+    let first_word_is_a_name = clause.trim().split(' ').next().is_some_and(is_name);
+    let mut out: String =
+        if first_word_is_a_name { first.to_string() } else { first.to_uppercase().collect() };
+    out.push_str(chars.as_str());
+    if !out.ends_with(['.', '!', '?', ':', ')', '"', '`']) {
+        out.push('.');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clauses_become_sentences() {
+        for (clause, said) in [
+            ("the object was deleted", "The object was deleted."),
+            ("startingCSV asks for it (channel a)", "startingCSV asks for it (channel a)"),
+            ("spec.size is wrong", "spec.size is wrong."),
+            ("Done already.", "Done already."),
+            ("", ""),
+        ] {
+            assert_eq!(sentence(clause), said);
+        }
+    }
 }

@@ -5,9 +5,9 @@ use olm_plan::{Cause, Level, Op, Plan, PlannedObject, Severity, SignatureVerdict
 
 use super::{
     glyph::Glyph,
-    parts::{self, Tone},
+    parts::{self, Tone, sentence},
 };
-use crate::{error::sentence, links::clean};
+use crate::links::clean;
 
 fn mark(op: Op) -> &'static str {
     match op {

@@ -10,7 +10,6 @@ use serde_json::Value;
 use super::folder::{self, Listing};
 use super::graph::{Node, graph_of_heads};
 use super::source::Source;
-use super::workers::Made;
 use super::{Built, BuiltPackage, Options, package, problem};
 use crate::problem::{Problem, Severity};
 use crate::spelling::PACKAGE_MANIFEST;
@@ -55,8 +54,8 @@ fn is_package_file(path: &Path) -> bool {
 }
 
 /// An operator's directory: one directory per version, or all files in one.
-pub(super) fn operator(dir: &Path, listing: &Listing, options: &Options) -> Made {
-    let mut made = Made::default();
+pub(super) fn operator(dir: &Path, listing: &Listing, options: &Options) -> Built {
+    let mut made = Built::default();
     let mut manifests = Vec::new();
     for path in listing.files.iter().filter(|path| is_package_file(path)) {
         let documents = documents(path, &mut made.problems);
@@ -103,14 +102,8 @@ fn bundles(
         Ok(listing) => listing.files,
         Err(error) => {
             let (at, text) = (dir.display().to_string(), format!("{error}; it is omitted"));
-            problems.push(problem(
-                Severity::Error,
-                &at,
-                package,
-                "manifest-unreadable",
-                text,
-                "make it readable",
-            ));
+            let fix = "make it readable";
+            problems.push(problem(Severity::Error, &at, package, "manifest-unreadable", text, fix));
             return;
         }
     };
@@ -146,14 +139,8 @@ fn bundle(
         }
         Err(error) => {
             let (at, text) = (path.display().to_string(), format!("{error}; the bundle is omitted"));
-            problems.push(problem(
-                Severity::Error,
-                &at,
-                package,
-                "bundle-unreadable",
-                text,
-                "correct the manifests",
-            ));
+            let fix = "correct the manifests";
+            problems.push(problem(Severity::Error, &at, package, "bundle-unreadable", text, fix));
             None
         }
     }

@@ -35,12 +35,13 @@ pub use layout::Layout;
 pub use manifests::from_config_map;
 pub use options::Options;
 pub use repository::{
-    Progress, from_bundle_repository, load, write_bundle_repository, write_bundle_repository_with_progress,
+    from_bundle_repository, load, write_bundle_repository, write_bundle_repository_with_progress,
 };
 pub(crate) use source::icon;
+pub use workers::Progress;
 pub use write::Format;
 
-use crate::model::Catalog;
+use crate::catalog::Catalog;
 use crate::problem::{Place, Problem, Severity};
 
 /// A catalog built in memory.

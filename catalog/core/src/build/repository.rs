@@ -5,19 +5,10 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use super::layout::Layout;
-use super::workers::{self, Finished};
+use super::workers::{self, Finished, Progress};
 use super::{BuildError, Built, Format, Options, problem, write};
-use crate::model::Catalog;
+use crate::catalog::Catalog;
 use crate::problem::{Problem, Severity};
-
-/// Progress of a build.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
-    /// Completed package directories, and all.
-    pub packages: (usize, usize),
-    /// Read bundles, and all.
-    pub bundles: (usize, usize),
-}
 
 /// Builds a catalog from a directory of bundles, in memory.
 /// The directory is a checkout with `operators/NAME/VERSION/{manifests,metadata}`, its directory `operators`,

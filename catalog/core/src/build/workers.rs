@@ -19,11 +19,19 @@ use super::folder::{self, Listing};
 use super::graph::{Node, graph};
 use super::layout;
 use super::native::Native;
-use super::repository::Progress;
 use super::source::Source;
-use super::{BuildError, BuiltPackage, Options, check, manifests, package, problem};
+use super::{BuildError, Built, BuiltPackage, Options, check, manifests, package, problem};
 use crate::parallel;
 use crate::problem::{Problem, Severity};
+
+/// Progress of a build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Completed package directories, and all.
+    pub packages: (usize, usize),
+    /// Read bundles, and all.
+    pub bundles: (usize, usize),
+}
 
 /// Result of one directory.
 pub(super) struct Finished<R> {
@@ -37,13 +45,6 @@ pub(super) struct Taken<R> {
     /// Errors of the loader for it; only checked with [`Options::strict`].
     pub problems: Vec<Problem>,
     pub taken: Result<R, BuildError>,
-}
-
-/// The packages of one directory.
-#[derive(Default)]
-pub(super) struct Made {
-    pub packages: Vec<BuiltPackage>,
-    pub problems: Vec<Problem>,
 }
 
 /// Builds the packages of all directories; the results are in the order of the directories.
@@ -87,8 +88,8 @@ fn finish<R>(
     options: &Options,
     take: &(impl Fn(usize, BuiltPackage) -> Result<R, BuildError> + Sync),
 ) -> Finished<R> {
-    let Made { packages, problems } = guarded(operator.dir, || operator.made(options))
-        .unwrap_or_else(|crashed| Made { packages: Vec::new(), problems: vec![*crashed] });
+    let Built { packages, problems, .. } = guarded(operator.dir, || operator.made(options))
+        .unwrap_or_else(|crashed| Built { problems: vec![*crashed], ..Built::default() });
     let origin = operator.dir.display().to_string();
     let take = |package: BuiltPackage| Taken {
         name: package.name.clone(),
@@ -200,7 +201,7 @@ impl<'a> Operator<'a> {
     }
 
     /// Assembles the package from the read bundles.
-    fn made(&self, options: &Options) -> Made {
+    fn made(&self, options: &Options) -> Built {
         match &self.form {
             Form::Bundles(_) => self.assembled(options),
             Form::Manifests(listing) => manifests::operator(self.dir, listing, options),
@@ -209,14 +210,14 @@ impl<'a> Operator<'a> {
                 let text = format!("{error}; the package is omitted");
                 let fix = "make the directory readable";
                 let problem = problem(Severity::Error, &path, "", "package-unreadable", text, fix);
-                Made { packages: Vec::new(), problems: vec![problem] }
+                Built { problems: vec![problem], ..Built::default() }
             }
         }
     }
 
-    fn assembled(&self, options: &Options) -> Made {
+    fn assembled(&self, options: &Options) -> Built {
         let setup = self.setup(options);
-        let mut made = Made { packages: Vec::new(), problems: setup.problems.clone() };
+        let mut made = Built { problems: setup.problems.clone(), ..Built::default() };
         let mut sources: Vec<Source> = Vec::new();
         let read = std::mem::take(&mut *self.read.lock().unwrap_or_else(PoisonError::into_inner));
         for Read { source, problems } in read.into_iter().flatten() {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::Catalog;
+use crate::catalog::Catalog;
 
 const CATALOG: &str = r##"
 {"schema":"olm.package","name":"p","defaultChannel":"stable"}

@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use super::{BundleResolver, TemplateError, list, resolve, schema, text};
+use super::bundle::{BundleResolver, resolve};
+use super::document::{list, schema, text};
+use super::error::TemplateError;
 
 /// Every entry stays in its place; a bundle becomes the content of its image.
 pub(super) fn render(template: Value, resolver: &dyn BundleResolver) -> Result<Vec<Value>, TemplateError> {

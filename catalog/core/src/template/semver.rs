@@ -6,7 +6,9 @@ use olm_bundle::fields::Shape;
 use olm_version::{Version, precedence};
 use serde_json::{Value, json};
 
-use super::{BundleResolver, Identity, Resolved, TemplateError, list, resolve, text};
+use super::bundle::{BundleResolver, Identity, Resolved, resolve};
+use super::document::{list, text};
+use super::error::TemplateError;
 
 /// The lists of a template, from the least to the most mature.
 const LISTS: [&str; 3] = ["candidate", "fast", "stable"];

@@ -5,8 +5,10 @@ use std::cmp::Ordering;
 use olm_version::{Version, precedence};
 use serde_json::{Value, json};
 
-use super::{BundleResolver, Identity, TemplateError, list, resolve, schema, text};
-use crate::model::Catalog;
+use super::bundle::{BundleResolver, Identity, resolve};
+use super::document::{list, schema, text};
+use super::error::TemplateError;
+use crate::catalog::Catalog;
 use crate::problem::Severity;
 
 struct Substitution {

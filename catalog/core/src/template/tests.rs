@@ -4,6 +4,8 @@ use std::cell::RefCell;
 
 use serde_json::json;
 
+use super::bundle::Identity;
+use super::document::text;
 use super::semver::Entry;
 use super::*;
 

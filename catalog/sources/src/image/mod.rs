@@ -19,7 +19,7 @@ use crate::{
     error::{Exceeded, SourceError},
     options::Limits,
     registry::Repository,
-    stage::Stage,
+    stage::{Stage, blocking},
     unpack::{Unpacker, decompress},
 };
 
@@ -140,17 +140,4 @@ fn unpack(
         std::fs::remove_file(path).map_err(SourceError::io("remove", path))?;
     }
     Ok(unpacker)
-}
-
-/// Runs blocking file work outside of the async executor.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, SourceError> + Send + 'static,
-) -> Result<T, SourceError> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => Err(SourceError::malformed("the source", "the program is shutting down")),
-        },
-    }
 }

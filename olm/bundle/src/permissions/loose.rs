@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::grade::{Level, PermissionRule};
-use super::rights::{Right, Rights};
+use super::right::{Right, rights_of};
 use super::words::in_words;
 use crate::render::crd_of_role;
 
@@ -48,7 +48,7 @@ pub(super) fn loose(role: &Value, bound: bool, own: &Own<'_>, left: &mut usize) 
     if adds_to.is_empty() && bound {
         return list;
     }
-    let rights = Rights::of_role(role, namespace, left);
+    let rights = rights_of(role, namespace, left);
     // Without a binding, rights of level LOW are left out.
     let most = if adds_to.is_empty() { Level::Med } else { Level::Low };
     let foreign = rights.iter().filter(|right| !own.covers(right));

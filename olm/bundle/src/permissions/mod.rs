@@ -8,6 +8,7 @@
 mod grade;
 mod loose;
 mod pods;
+mod right;
 mod rights;
 mod score;
 mod webhooks;

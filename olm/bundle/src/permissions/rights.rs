@@ -1,4 +1,4 @@
-//! Single rights.
+//! The rights of a bundle.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,26 +7,9 @@ use serde_json::Value;
 use super::grade::{Level, PermissionRule};
 use super::loose::{Own, loose};
 use super::pods::node_access;
+use super::right::{MOST, Right, rights_of};
 use super::webhooks::seen_by;
 use super::words::in_words;
-
-/// Maximum number of rights of one bundle that are distinguished: a rule is a product of four lists, and
-/// bundles are untrusted. The largest real bundle has 4,000.
-const MOST: usize = 100_000;
-
-/// One verb on one resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Right<'a> {
-    /// The namespace that it is limited to; the whole cluster without one.
-    pub(super) namespace: Option<&'a str>,
-    pub(super) group: &'a str,
-    pub(super) resource: &'a str,
-    /// Name of the single object that it is limited to.
-    pub(super) name: Option<&'a str>,
-    pub(super) verb: &'a str,
-    /// Whether `resource` is a path of the API server instead.
-    pub(super) url: bool,
-}
 
 /// The rights of a bundle's objects.
 #[derive(Clone, Debug, Default)]
@@ -41,11 +24,6 @@ pub struct Rights<'a> {
 
 fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
-}
-
-fn strings<'a>(rule: &'a Value, key: &str) -> impl Iterator<Item = &'a str> + Clone {
-    let list = rule.get(key).and_then(Value::as_array).map_or([].as_slice(), Vec::as_slice);
-    list.iter().filter_map(Value::as_str)
 }
 
 impl<'a> Rights<'a> {
@@ -78,9 +56,7 @@ impl<'a> Rights<'a> {
                 continue;
             };
             bound.insert((kind, home, name));
-            for rule in role.get("rules").and_then(Value::as_array).into_iter().flatten() {
-                this.add(namespace, rule, &mut left);
-            }
+            this.rights.extend(rights_of(role, namespace, &mut left));
         }
         for (key, role) in &roles {
             let own = Own { crds: &this.own_crds, groups: &this.own_groups };
@@ -98,51 +74,6 @@ impl<'a> Rights<'a> {
             });
         }
         this
-    }
-
-    /// The rights of a role, as if it was bound in a scope.
-    pub(super) fn of_role(
-        role: &'a Value,
-        namespace: Option<&'a str>,
-        left: &mut usize,
-    ) -> BTreeSet<Right<'a>> {
-        let mut this = Self::default();
-        for rule in role.get("rules").and_then(Value::as_array).into_iter().flatten() {
-            this.add(namespace, rule, left);
-        }
-        this.rights
-    }
-
-    fn add(&mut self, namespace: Option<&'a str>, rule: &'a Value, left: &mut usize) {
-        let none: [Option<&str>; 1] = [None];
-        let named: Vec<Option<&str>> = strings(rule, "resourceNames").map(Some).collect();
-        let names = if named.is_empty() { none.as_slice() } else { named.as_slice() };
-        for verb in strings(rule, "verbs") {
-            // only a cluster-wide binding grants these
-            for path in strings(rule, "nonResourceURLs").filter(|_| namespace.is_none()) {
-                let right = Right { namespace, group: "", resource: path, name: None, verb, url: true };
-                if !self.insert(right, left) {
-                    return;
-                }
-            }
-            for group in strings(rule, "apiGroups") {
-                for resource in strings(rule, "resources") {
-                    for name in names {
-                        let right = Right { namespace, group, resource, name: *name, verb, url: false };
-                        if !self.insert(right, left) {
-                            return;
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    fn insert(&mut self, right: Right<'a>, left: &mut usize) -> bool {
-        let Some(fewer) = left.checked_sub(1) else { return false };
-        *left = fewer;
-        self.rights.insert(right);
-        true
     }
 
     /// All rights as text: the most dangerous first.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::grade::{Level, PermissionRule, grade};
-use super::rights::Right;
+use super::right::Right;
 
 const ORDER: &[&str] =
     &["*", "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];

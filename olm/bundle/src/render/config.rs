@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::map_at;
+use super::maps::map_at;
 
 /// A part of the configuration with the wrong shape.
 #[derive(Debug)]

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::apps::v1::DeploymentSpec;
 use serde_json::{Map, Value, json};
 
+use super::maps::{map_at, merge};
 use super::serving::{Endpoint, mount};
-use super::{Target, config, map_at, merge};
+use super::{Target, config};
 use crate::error::RenderError;
 
 /// The Deployments of a bundle, with the parts that operators rely on: the annotations that name its group

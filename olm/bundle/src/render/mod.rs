@@ -7,67 +7,26 @@ mod aggregation;
 mod config;
 mod deployments;
 mod manifest;
+mod maps;
 mod names;
 pub(crate) mod rbac;
 mod serving;
 mod strategy;
+mod target;
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-use crate::csv::InstallMode;
 use crate::error::RenderError;
-use crate::kinds::{Scope, phase_of, scope_of};
+use crate::kinds::{Phase, phase_of};
 use crate::model::{Bundle, kind, name};
 pub use aggregation::{crd_of_role, group_roles, gvk_hash};
 pub use manifest::Manifest;
 use serving::Served;
 pub use serving::{CaPlace, Endpoint, Fault, Problem, hold_conversion_back};
-
-/// The phases of an installation, in order. Each is complete before the next begins.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    serde::Serialize,
-    serde::Deserialize,
-    schemars::JsonSchema,
-)]
-pub enum Phase {
-    /// PriorityClasses, NetworkPolicies, PodDisruptionBudgets.
-    Prerequisites,
-    /// CustomResourceDefinitions, established.
-    Crds,
-    /// ServiceAccounts, roles and bindings.
-    Rbac,
-    /// Services, ConfigMaps, Secrets and the like.
-    Config,
-    /// What Deployments require that serve webhooks or aggregated APIs: Services, Secrets with certificates,
-    /// and roles to read them.
-    Endpoints,
-    /// Deployments, until rolled out.
-    Workloads,
-    /// What is served once the operator runs: webhooks, aggregated APIs, roles for its kinds.
-    Serving,
-}
-
-/// Target of an installation.
-#[derive(Debug, Clone, Default)]
-pub struct RenderOptions {
-    pub install_namespace: String,
-    /// The watched namespaces; empty or `[""]` means all.
-    pub target_namespaces: Vec<String>,
-    /// The OperatorGroup's name, for the annotation `olm.operatorGroup`.
-    pub operator_group: Option<String>,
-    /// `Subscription.spec.config`.
-    pub subscription_config: Option<Value>,
-}
+pub use target::RenderOptions;
+pub(crate) use target::Target;
 
 /// The objects of an installation by phase. The ClusterServiceVersion is not among them, and they have no
 /// owner references: the caller that applies them sets the owner.
@@ -153,65 +112,6 @@ fn rank(kind: &str) -> u8 {
     }
 }
 
-/// A bundle with its target.
-pub(crate) struct Target<'a> {
-    pub bundle: &'a Bundle,
-    pub options: &'a RenderOptions,
-    pub mode: InstallMode,
-    /// Sorted, without repetition; empty for all namespaces.
-    pub namespaces: Vec<String>,
-}
-
-impl<'a> Target<'a> {
-    pub(crate) fn of(bundle: &'a Bundle, options: &'a RenderOptions) -> Result<Self, RenderError> {
-        let targets = &options.target_namespaces;
-        let modes = bundle.install_modes();
-        let mode =
-            modes.check(&options.install_namespace, targets).map_err(|wanted| RenderError::InstallMode {
-                bundle: bundle.name().to_owned(),
-                wanted: match targets.as_slice() {
-                    [] => wanted.to_owned(),
-                    [all] if all.is_empty() => wanted.to_owned(),
-                    names => format!("{wanted} ({})", names.join(", ")),
-                },
-                supported: modes.to_string(),
-            })?;
-        let namespaces: BTreeSet<&String> = targets.iter().filter(|name| !name.is_empty()).collect();
-        Ok(Self { bundle, options, mode, namespaces: namespaces.into_iter().cloned().collect() })
-    }
-
-    /// Labels of every generated object, by which tools find an operator's parts.
-    pub fn owner_labels(&self) -> Map<String, Value> {
-        let mut labels = Map::new();
-        labels.insert("olm.managed".into(), "true".into());
-        labels.insert("olm.owner".into(), self.bundle.name().into());
-        labels.insert("olm.owner.kind".into(), "ClusterServiceVersion".into());
-        labels.insert("olm.owner.namespace".into(), self.options.install_namespace.as_str().into());
-        labels
-    }
-
-    /// Moves a manifest of the bundle to the install namespace and labels it.
-    pub(crate) fn adopt(&self, mut object: Value) -> Value {
-        let kind = kind(&object).to_owned();
-        let labels = match kind.as_str() {
-            // A CustomResourceDefinition outlives the operator: it has no owner.
-            "CustomResourceDefinition" => Map::from_iter([("olm.managed".to_owned(), json!("true"))]),
-            _ => self.owner_labels(),
-        };
-        merge(map_at(&mut object, &["metadata", "labels"]), labels);
-        let metadata = map_at(&mut object, &["metadata"]);
-        metadata.remove("creationTimestamp");
-        match scope_of(&kind) {
-            Some(Scope::Cluster) => metadata.remove("namespace"),
-            _ => metadata.insert("namespace".into(), self.options.install_namespace.as_str().into()),
-        };
-        if let Some(object) = object.as_object_mut() {
-            object.remove("status");
-        }
-        object
-    }
-}
-
 /// Checks the required parts of a bundle.
 fn check(bundle: &Bundle) -> Result<(), RenderError> {
     let invalid = |field: &str, text: String| {
@@ -251,29 +151,6 @@ fn check(bundle: &Bundle) -> Result<(), RenderError> {
         }
     }
     strategy::check(bundle)
-}
-
-/// The map at a path, created if missing.
-pub(crate) fn map_at<'a>(value: &'a mut Value, path: &[&str]) -> &'a mut Map<String, Value> {
-    let mut value = value;
-    for key in path {
-        value = as_map(value).entry(*key).or_insert(Value::Null);
-    }
-    as_map(value)
-}
-
-fn as_map(value: &mut Value) -> &mut Map<String, Value> {
-    if !value.is_object() {
-        *value = Value::Object(Map::new());
-    }
-    value.as_object_mut().expect("it was made a map above")
-}
-
-/// Merges a map into another, overwriting.
-pub(crate) fn merge(map: &mut Map<String, Value>, over: Map<String, Value>) {
-    for (key, value) in over {
-        map.insert(key, value);
-    }
 }
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
+use serde_json::json;
+
 use super::*;
 
 pub(super) fn bundle(change: impl FnOnce(&mut Value, &mut Vec<Value>)) -> Bundle {

@@ -32,10 +32,10 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use crate::error::BundleError;
+pub use crate::finding::{Finding, Severity};
 use crate::load::{self, Loaded};
 use crate::model::Bundle;
 
-pub use finding::{Finding, Severity};
 pub(crate) use finding::{Findings, note, repeated_keys};
 pub use icon::{ImageKind, sniff};
 pub use images::reference as image_reference;
@@ -67,9 +67,39 @@ impl Bundle {
         metadata::check(self, &mut findings);
         size::check(self, &mut findings);
         for suite in &options.suites {
-            suite.run(self, options, &mut findings);
+            run(*suite, self, options, &mut findings);
         }
         findings.finish(self)
+    }
+}
+
+fn run(suite: Suite, bundle: &Bundle, options: &Options, findings: &mut Findings) {
+    match suite {
+        Suite::OperatorHubV2 => hub::check(bundle, options, findings),
+        Suite::OperatorHub => {
+            if !options.suites.contains(&Suite::OperatorHubV2) {
+                hub::check(bundle, options, findings);
+            }
+            if !options.suites.contains(&Suite::Capabilities) {
+                categories::check_capabilities(bundle, findings);
+            }
+            if !options.suites.contains(&Suite::Categories) {
+                categories::check(bundle, options, findings);
+            }
+        }
+        Suite::Capabilities => categories::check_capabilities(bundle, findings),
+        Suite::Categories => categories::check(bundle, options, findings),
+        Suite::GoodPractices => practices::check(bundle, findings),
+        Suite::AlphaDeprecatedApis => {
+            // The hub's suites check them as well.
+            if !options.suites.iter().any(|suite| matches!(suite, Suite::OperatorHub | Suite::OperatorHubV2))
+            {
+                removed_apis::check(bundle, options, findings);
+            }
+        }
+        Suite::Objects => stability::check(bundle, findings),
+        Suite::OperatorGroup => annotations::check_operator_groups(bundle, findings),
+        Suite::Community => community::check(bundle, findings),
     }
 }
 

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::finding::{Finding, Severity, note, quote};
+use super::finding::{note, quote};
+use super::{Finding, Severity};
 use crate::error::Place;
 use crate::yaml;
 

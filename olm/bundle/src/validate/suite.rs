@@ -4,9 +4,6 @@ use std::collections::BTreeSet;
 
 use olm_version::{Version, parse_lenient};
 
-use super::{Findings, categories, community, hub, practices, removed_apis, stability};
-use crate::model::Bundle;
-
 /// Rules that are checked on demand.
 /// Upstream's `multiarch` is not among them: it inspects images, which this crate does not download.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -134,39 +131,6 @@ impl Suite {
             }
         }
         Ok(suites)
-    }
-
-    pub(super) fn run(self, bundle: &Bundle, options: &Options, findings: &mut Findings) {
-        match self {
-            Self::OperatorHubV2 => hub::check(bundle, options, findings),
-            Self::OperatorHub => {
-                if !options.suites.contains(&Self::OperatorHubV2) {
-                    hub::check(bundle, options, findings);
-                }
-                if !options.suites.contains(&Self::Capabilities) {
-                    categories::check_capabilities(bundle, findings);
-                }
-                if !options.suites.contains(&Self::Categories) {
-                    categories::check(bundle, options, findings);
-                }
-            }
-            Self::Capabilities => categories::check_capabilities(bundle, findings),
-            Self::Categories => categories::check(bundle, options, findings),
-            Self::GoodPractices => practices::check(bundle, findings),
-            Self::AlphaDeprecatedApis => {
-                // The hub's suites check them as well.
-                if !options
-                    .suites
-                    .iter()
-                    .any(|suite| matches!(suite, Self::OperatorHub | Self::OperatorHubV2))
-                {
-                    removed_apis::check(bundle, options, findings);
-                }
-            }
-            Self::Objects => stability::check(bundle, findings),
-            Self::OperatorGroup => super::annotations::check_operator_groups(bundle, findings),
-            Self::Community => community::check(bundle, findings),
-        }
     }
 }
 

@@ -10,9 +10,8 @@ use crate::{
 
 pub async fn run(global: &Global, args: ApproveArgs) -> Result<(), Failure> {
     let client = context::connect(global).await?;
-    let approved = olm_ops::approve(&client, global.namespace.as_deref(), &args.name, args.digest.as_deref())
-        .await
-        .map_err(wait::failure)?;
+    let approved =
+        olm_ops::approve(&client, global.namespace.as_deref(), &args.name, args.digest.as_deref()).await?;
     if args.wait.wait {
         let csv = Some(approved.csv.clone());
         wait::installed(&client, &approved.namespace, &approved.package, csv, args.wait.timeout).await?;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kube::Client;
 use olm_catalog::Package;
 use olm_engine::catalogs::{CatalogRef, Fetcher, LoadedCatalog};
 
@@ -24,26 +25,21 @@ pub async fn read(global: &Global, args: &CatalogArgs) -> Result<Vec<LoadedCatal
         }
         None => {
             let client = context::connect(global).await?;
-            let catalogs = Fetcher::service_proxy(client).fetch().await.map_err(|e| {
-                Failure::new(Code::Unexpected, e.to_string())
-                    .hint("check the manager: kubectl get pods -n olm")
-            })?;
+            let catalogs = fetch(client, "kubectl get pods -n olm").await?;
             names::keep(global, &catalogs);
             catalogs
         }
     };
     let Some(wanted) = &args.catalog else { return Ok(catalogs) };
     let chosen: Vec<_> = catalogs.iter().filter(|c| is_named(&c.reference, wanted)).cloned().collect();
-    if chosen.is_empty() {
-        let names: Vec<String> = catalogs.iter().map(|c| c.reference.name.clone()).collect();
-        let mut failure = Failure::new(Code::NotFound, format!("catalog `{wanted}` not found"));
-        let nearest = olm_version::suggest(wanted, &names, 3);
-        if !nearest.is_empty() {
-            failure = failure.hint(format!("did you mean {}?", nearest.join(", ")));
-        }
-        return Err(failure);
-    }
-    Ok(chosen)
+    if chosen.is_empty() { Err(unknown(&catalogs, wanted)) } else { Ok(chosen) }
+}
+
+/// Fetches the catalogs of a cluster; `check` is the command of the hint on an error.
+pub async fn fetch(client: Client, check: &str) -> Result<Vec<LoadedCatalog>, Failure> {
+    Fetcher::service_proxy(client).fetch().await.map_err(|error| {
+        Failure::new(Code::Unexpected, error.to_string()).hint(format!("check the manager: {check}"))
+    })
 }
 
 /// `NAME` or `NAMESPACE/NAME`.
@@ -79,15 +75,17 @@ pub fn reference(catalogs: &[LoadedCatalog], wanted: &str) -> Result<CatalogRef,
     let found: Vec<_> = catalogs.iter().filter(|c| is_named(&c.reference, wanted)).collect();
     match found.as_slice() {
         [one] => Ok(one.reference.clone()),
-        [] => {
-            let names: Vec<String> = catalogs.iter().map(|c| c.reference.name.clone()).collect();
-            let failure = Failure::new(Code::NotFound, format!("catalog `{wanted}` not found"));
-            Err(match olm_version::suggest(wanted, &names, 3) {
-                nearest if nearest.is_empty() => failure,
-                nearest => failure.hint(format!("did you mean {}?", nearest.join(", "))),
-            })
-        }
+        [] => Err(unknown(catalogs, wanted)),
         _ => Err(Failure::new(Code::Usage, format!("catalog `{wanted}` exists in several namespaces"))
             .hint("use NAMESPACE/NAME")),
+    }
+}
+
+fn unknown(catalogs: &[LoadedCatalog], wanted: &str) -> Failure {
+    let names = catalogs.iter().map(|c| c.reference.name.as_str());
+    let failure = Failure::new(Code::NotFound, format!("catalog `{wanted}` not found"));
+    match olm_version::suggest(wanted, names, 3) {
+        nearest if nearest.is_empty() => failure,
+        nearest => failure.hint(format!("did you mean {}?", nearest.join(", "))),
     }
 }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::{
     args::{ConsoleArgs, Global, OidcArgs},
-    commands::manager::on_termination,
     context,
     exit::{Code, Failure},
+    signals::on_termination,
 };
 
 pub async fn run(global: &Global, args: ConsoleArgs) -> Result<(), Failure> {

@@ -73,9 +73,12 @@ fn show_images(out: &OutputArgs) -> Result<(), Failure> {
         })
         .collect();
     Listing {
-        header: &["IMAGE", "PROGRAM", "WHAT"],
         items: &shown,
-        row: |s| vec![s.image.clone(), s.program.clone(), s.description.clone()],
+        columns: &[
+            ("IMAGE", |s| s.image.clone()),
+            ("PROGRAM", |s| s.program.clone()),
+            ("WHAT", |s| s.description.clone()),
+        ],
         name: |s| s.image.clone(),
         empty: "Nothing.",
     }

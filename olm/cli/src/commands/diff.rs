@@ -11,7 +11,7 @@ use crate::{
     args::{Against, Global, PackageDiffArgs},
     exit::Failure,
     offline::version_of,
-    output::printable,
+    prose::printable,
 };
 
 pub async fn run(global: &Global, args: PackageDiffArgs) -> Result<(), Failure> {

@@ -5,13 +5,12 @@ use std::fmt::Write as _;
 use olm_ops::doctor::{self, Ailment, Report, Severity};
 use serde::Serialize;
 
-use super::wait;
 use crate::{
     args::{DoctorArgs, Global},
     context,
     exit::{Code, Failure},
-    output::{count, print_one, printable},
-    prose::wrapped,
+    output::{count, print_one},
+    prose::{printable, wrapped},
 };
 
 /// The problems, and the removed objects.
@@ -59,7 +58,7 @@ async fn fix(client: &kube::Client, report: &Report, yes: bool) -> Result<Vec<St
     let mut removed = Vec::new();
     for ailment in curable {
         let Some(cure) = &ailment.cure else { continue };
-        if doctor::cure(client, cure).await.map_err(|error: olm_ops::Error| wait::failure(error))? {
+        if doctor::cure(client, cure).await? {
             removed.extend(ailment.object.clone());
         }
     }

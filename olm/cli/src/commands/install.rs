@@ -2,22 +2,20 @@
 
 use std::fmt::Write as _;
 
-use olm_engine::catalogs::{Fetcher, LoadedCatalog};
+use olm_engine::catalogs::LoadedCatalog;
 use olm_ops::InstallRequest;
 
 use super::{catalogs, plan::plan_text, wait};
 use crate::{
     args::{Approval, Global, InstallArgs},
     context,
-    exit::{Code, Failure},
+    exit::Failure,
     output::print_one,
 };
 
 pub async fn run(global: &Global, args: InstallArgs) -> Result<(), Failure> {
     let client = context::connect(global).await?;
-    let catalogs = Fetcher::service_proxy(client.clone()).fetch().await.map_err(|e| {
-        Failure::new(Code::Unexpected, e.to_string()).hint("check the manager: kubectl get pods -n olm")
-    })?;
+    let catalogs = catalogs::fetch(client.clone(), "kubectl get pods -n olm").await?;
     let mut request = request(global, &args, &catalogs)?;
     if args.approval.is_none()
         && let Ok(existing) = olm_ops::find_installed(&client, Some(&request.namespace), &args.package).await
@@ -27,10 +25,10 @@ pub async fn run(global: &Global, args: InstallArgs) -> Result<(), Failure> {
     }
 
     if args.dry_run {
-        let plan = olm_ops::preview_install(&client, &catalogs, &request).await.map_err(wait::failure)?;
+        let plan = olm_ops::preview_install(&client, &catalogs, &request).await?;
         return print_one(&plan, args.out.output, &plan.digest, || plan_text(&plan));
     }
-    let result = olm_ops::install(&client, &catalogs, &request).await.map_err(wait::failure)?;
+    let result = olm_ops::install(&client, &catalogs, &request).await?;
     for created in &result.created {
         eprintln!("created {created}");
     }

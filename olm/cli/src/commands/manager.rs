@@ -2,12 +2,12 @@
 
 use olm_engine::catalogs::Registries;
 use olm_manager::Options;
-use tokio_util::sync::CancellationToken;
 
 use crate::{
     args::{Global, ManagerArgs},
     context,
     exit::{Code, Failure},
+    signals::on_termination,
 };
 
 pub async fn run(global: &Global, args: ManagerArgs) -> Result<(), Failure> {
@@ -30,15 +30,4 @@ pub async fn run(global: &Global, args: ManagerArgs) -> Result<(), Failure> {
     olm_manager::run(client, options, shutdown)
         .await
         .map_err(|e| Failure::new(Code::Unexpected, e.to_string()))
-}
-
-/// A token that is cancelled by Ctrl-C or SIGTERM.
-pub fn on_termination() -> CancellationToken {
-    let token = CancellationToken::new();
-    let cancel = token.clone();
-    tokio::spawn(async move {
-        super::terminated().await;
-        cancel.cancel();
-    });
-    token
 }

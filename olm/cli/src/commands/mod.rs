@@ -38,6 +38,7 @@ use crate::{
     args::{Args, Command},
     exit::{Code, Failure},
     output::say,
+    signals::terminated,
 };
 
 /// Runs the command. Servers and `olm up` shut down gracefully on a signal; any other command stops
@@ -112,19 +113,4 @@ fn completion(shell: clap_complete::Shell) -> Result<(), Failure> {
     let completer = shells.completer(&name).ok_or_else(unknown)?;
     completer.write_registration(crate::args::COMPLETE, "olm", "olm", "olm", &mut script)?;
     say(&String::from_utf8_lossy(&script))
-}
-
-/// Resolves on Ctrl-C or SIGTERM.
-pub async fn terminated() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        // Without handlers the default action of the signals ends the process.
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
 }

@@ -8,12 +8,12 @@ use olm_ops::{PolicyTest, Subject, Verdict};
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use super::wait;
 use crate::{
     args::{Global, PolicyArgs, PolicyCommand, PolicyTestArgs},
     context,
     exit::{Code, Failure},
-    output::{count, print_one, printable, table},
+    output::{count, print_one, table},
+    prose::printable,
 };
 
 pub async fn run(global: &Global, args: PolicyArgs) -> Result<(), Failure> {
@@ -33,7 +33,7 @@ async fn test(global: &Global, args: PolicyTestArgs) -> Result<(), Failure> {
         Err(error) => (Vec::new(), Some(format!("catalogs: {error}"))),
     };
     let tested = olm_ops::test_policies(&client, global.namespace.as_deref(), &catalogs, policies).await;
-    let mut tested = tested.map_err(wait::failure)?;
+    let mut tested = tested?;
     tested.not_checked.splice(0..0, unreadable);
     print_one(&tested, args.out.output, "policies", || text(&tested, !args.out.no_headers))?;
     match (tested.is_felt(), tested.not_checked.is_empty()) {

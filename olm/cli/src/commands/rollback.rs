@@ -1,24 +1,18 @@
 //! `olm rollback`.
 
-use olm_engine::catalogs::Fetcher;
-
-use super::wait;
+use super::{catalogs, wait};
 use crate::{
     args::{Global, RollbackArgs},
     context,
-    exit::{Code, Failure},
+    exit::Failure,
     output::print_one,
 };
 
 pub async fn run(global: &Global, args: RollbackArgs) -> Result<(), Failure> {
     let client = context::connect(global).await?;
-    let catalogs = Fetcher::service_proxy(client.clone()).fetch().await.map_err(|e| {
-        Failure::new(Code::Unexpected, e.to_string()).hint("check the manager: olm self status")
-    })?;
+    let catalogs = catalogs::fetch(client.clone(), "olm self status").await?;
     let namespace = global.namespace.as_deref();
-    let back = olm_ops::rollback(&client, &catalogs, namespace, &args.name, args.to.as_deref(), None)
-        .await
-        .map_err(wait::failure)?;
+    let back = olm_ops::rollback(&client, &catalogs, namespace, &args.name, args.to.as_deref(), None).await?;
     if args.wait.wait {
         let csv = Some(back.csv.clone());
         wait::installed(&client, &back.namespace, &back.subscription, csv, args.wait.timeout).await?;

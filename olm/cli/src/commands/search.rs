@@ -43,18 +43,15 @@ pub async fn run(global: &Global, args: SearchArgs) -> Result<(), Failure> {
     // Best match first across catalogs; ties are ordered by name, so that the order is deterministic.
     found.sort_by(|a, b| b.score.cmp(&a.score).then_with(|| a.package.cmp(&b.package)));
     Listing {
-        header: &["PACKAGE", "DISPLAY", "VERSION", "CHANNEL", "CATALOG", "WHY"],
         items: &found,
-        row: |f| {
-            vec![
-                f.package.clone(),
-                f.display_name.clone(),
-                f.version.clone(),
-                f.channel.clone(),
-                f.catalog.clone(),
-                f.why.clone(),
-            ]
-        },
+        columns: &[
+            ("PACKAGE", |f| f.package.clone()),
+            ("DISPLAY", |f| f.display_name.clone()),
+            ("VERSION", |f| f.version.clone()),
+            ("CHANNEL", |f| f.channel.clone()),
+            ("CATALOG", |f| f.catalog.clone()),
+            ("WHY", |f| f.why.clone()),
+        ],
         name: |f| f.package.clone(),
         empty: "No packages found.",
     }

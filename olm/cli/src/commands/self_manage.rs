@@ -2,17 +2,15 @@
 //! `olm_ops::manifests`, which `olm up` applies too.
 
 mod choose;
+mod found;
 mod install;
 mod manifests;
 mod status;
 mod uninstall;
 
-use olm_engine::{resources::ResourceError, site::home};
-use olm_ops::manifests::installation;
-
 use crate::{
     args::{Global, SelfArgs, SelfCommand},
-    exit::{Code, Failure},
+    exit::Failure,
 };
 
 pub async fn run(global: &Global, args: SelfArgs) -> Result<(), Failure> {
@@ -23,41 +21,4 @@ pub async fn run(global: &Global, args: SelfArgs) -> Result<(), Failure> {
         SelfCommand::Uninstall(args) => uninstall::run(global, args).await,
         SelfCommand::Manifests(args) => manifests::run(global, &args),
     }
-}
-
-/// The namespace for the product.
-fn namespace(global: &Global) -> String {
-    global.namespace.clone().unwrap_or_else(|| home().to_owned())
-}
-
-/// The installation of the cluster; one in a namespace other than the flag's does not match.
-async fn found(
-    global: &Global,
-    client: &kube::Client,
-) -> Result<Option<installation::Installation>, Failure> {
-    let found = installation::find(client).await.map_err(failure)?;
-    match (&global.namespace, &found) {
-        (Some(wanted), Some(found)) if *wanted != found.namespace => Err(Failure::new(
-            Code::Refused,
-            format!(
-                "olm is installed in namespace {}, not in {wanted}; two managers would conflict",
-                found.namespace
-            ),
-        )
-        .hint(format!(
-            "omit --namespace, or remove the installation with `olm self uninstall -n {}`",
-            found.namespace
-        ))),
-        _ => Ok(found),
-    }
-}
-
-fn not_installed() -> Failure {
-    Failure::new(Code::NotFound, "olm is not installed on this cluster")
-        .hint("install it with `olm self install`")
-}
-
-fn failure(error: ResourceError) -> Failure {
-    let code = if error.is_forbidden() { Code::Forbidden } else { Code::Unexpected };
-    Failure::new(code, error.to_string())
 }

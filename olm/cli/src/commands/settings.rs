@@ -1,13 +1,12 @@
 //! `olm skip`, `pause`, `resume`, `unpin`, `snooze` and `set-channel`: each changes one field of the Subscription.
 
-use olm_engine::catalogs::Fetcher;
 use olm_ops::SettingChange;
 
-use super::wait;
+use super::catalogs;
 use crate::{
     args::{Global, NameArgs, OutputArgs, SetChannelArgs, SkipArgs, SnoozeArgs},
     context,
-    exit::{Code, Failure},
+    exit::Failure,
     output::print_one,
 };
 
@@ -39,13 +38,11 @@ async fn say(global: &Global, name: &str, change: &SettingChange, out: &OutputAr
     let client = context::connect(global).await?;
     // Only this change needs the newest version from the catalogs.
     let catalogs = match change {
-        SettingChange::Snooze => Fetcher::service_proxy(client.clone()).fetch().await.map_err(|e| {
-            Failure::new(Code::Unexpected, e.to_string()).hint("check the manager: olm self status")
-        })?,
+        SettingChange::Snooze => catalogs::fetch(client.clone(), "olm self status").await?,
         _ => Vec::new(),
     };
     let said = olm_ops::set(&client, &catalogs, global.namespace.as_deref(), name, change).await;
-    let said = said.map_err(wait::failure)?;
+    let said = said?;
     print_one(&said, out.output, &said.subscription, || {
         let already = if said.changed { "" } else { " (unchanged)" };
         format!("{}{already}", said.text)

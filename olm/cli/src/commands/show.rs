@@ -10,7 +10,8 @@ use super::catalogs;
 use crate::{
     args::{Global, ShowArgs},
     exit::Failure,
-    output::{print_one, printable, table},
+    output::{print_one, table},
+    prose::printable,
 };
 
 #[derive(Serialize)]

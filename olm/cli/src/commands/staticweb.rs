@@ -7,14 +7,15 @@ use std::{
 
 use axum::{
     Router,
-    body::Body,
-    extract::State,
-    http::{HeaderValue, Method, Request, Response, StatusCode, header},
+    extract::{Request, State},
+    http::{Method, StatusCode, header},
+    response::{IntoResponse as _, Response},
 };
 
 use crate::{
     args::StaticwebArgs,
     exit::{Code, Failure},
+    signals::terminated,
 };
 
 pub async fn run(args: StaticwebArgs) -> Result<(), Failure> {
@@ -35,12 +36,12 @@ async fn serve(
     );
     let router = Router::new().fallback(answer).with_state(root);
     axum::serve(listener, router)
-        .with_graceful_shutdown(super::terminated())
+        .with_graceful_shutdown(terminated())
         .await
         .map_err(|e| Failure::new(Code::Unexpected, format!("failed to serve: {e}")))
 }
 
-async fn answer(State(root): State<Option<PathBuf>>, request: Request<Body>) -> Response<Body> {
+async fn answer(State(root): State<Option<PathBuf>>, request: Request) -> Response {
     let path = request.uri().path().to_string();
     let response = if request.method() != Method::GET && request.method() != Method::HEAD {
         text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n")
@@ -58,7 +59,7 @@ async fn answer(State(root): State<Option<PathBuf>>, request: Request<Body>) -> 
     response
 }
 
-async fn file(root: &Path, path: &str) -> Response<Body> {
+async fn file(root: &Path, path: &str) -> Response {
     let Some(mut file) = resolve(root, path) else {
         return text(StatusCode::BAD_REQUEST, "invalid path\n");
     };
@@ -67,14 +68,9 @@ async fn file(root: &Path, path: &str) -> Response<Body> {
     }
     match tokio::fs::read(&file).await {
         Ok(bytes) => {
-            let mut response = Response::new(Body::from(bytes));
-            response
-                .headers_mut()
-                .insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type(&file)));
-            response
-                .headers_mut()
-                .insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-            response
+            let headers =
+                [(header::CONTENT_TYPE, content_type(&file)), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
+            (headers, bytes).into_response()
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             text(StatusCode::NOT_FOUND, "not found\n")
@@ -107,13 +103,8 @@ fn content_type(path: &Path) -> &'static str {
     }
 }
 
-fn text(status: StatusCode, text: &str) -> Response<Body> {
-    let mut response = Response::new(Body::from(text.to_string()));
-    *response.status_mut() = status;
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    response
+fn text(status: StatusCode, text: &str) -> Response {
+    (status, text.to_owned()).into_response()
 }
 
 #[cfg(test)]

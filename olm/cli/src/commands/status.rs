@@ -4,21 +4,18 @@ use std::fmt::Write as _;
 
 use olm_ops::{StepState, Timeline};
 
-use super::wait;
 use crate::{
     args::{Global, StatusArgs},
     context,
     exit::Failure,
-    output::{age, print_one, printable, table},
+    output::{age, print_one, table},
+    prose::printable,
 };
 
 pub async fn run(global: &Global, args: StatusArgs) -> Result<(), Failure> {
     let client = context::connect(global).await?;
-    let installed = olm_ops::find_installed(&client, global.namespace.as_deref(), &args.name)
-        .await
-        .map_err(wait::failure)?;
-    let timeline =
-        olm_ops::timeline(&client, &installed.namespace, &installed.name).await.map_err(wait::failure)?;
+    let installed = olm_ops::find_installed(&client, global.namespace.as_deref(), &args.name).await?;
+    let timeline = olm_ops::timeline(&client, &installed.namespace, &installed.name).await?;
     print_one(&timeline, args.out.output, &installed.name, || text(&timeline))
 }
 

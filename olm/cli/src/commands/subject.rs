@@ -8,14 +8,14 @@ use olm_api::{Subscription, subscription::UpgradeConstraintPolicy};
 use olm_catalog::{BundleEntry, Package};
 use olm_engine::{
     Refusal,
-    catalogs::{Fetcher, LoadedCatalog},
+    catalogs::LoadedCatalog,
     offline::{Draft, Supposed},
 };
 use olm_ops::{InstallRequest, Installed, Kind};
 use olm_plan::Plan;
 use olm_resolver::Resolved;
 
-use super::{catalogs, wait};
+use super::catalogs;
 use crate::{
     args::{Global, OfflineArgs},
     context,
@@ -84,15 +84,13 @@ impl Subject {
 
     async fn on_cluster(global: &Global, catalog: Option<&str>, query: Query<'_>) -> Result<Self, Failure> {
         let client = context::connect(global).await?;
-        let catalogs = Fetcher::service_proxy(client.clone()).fetch().await.map_err(|e| {
-            Failure::new(Code::Unexpected, e.to_string()).hint("check the manager: kubectl get pods -n olm")
-        })?;
+        let catalogs = catalogs::fetch(client.clone(), "kubectl get pods -n olm").await?;
         names::keep(global, &catalogs);
         let found = olm_ops::find_installed(&client, global.namespace.as_deref(), query.package).await;
         let installed = match found {
             Ok(installed) => Some(installed),
             Err(error) if error.kind() == Kind::NotFound => None,
-            Err(error) => return Err(wait::failure(error)),
+            Err(error) => return Err(error.into()),
         };
         let subscribed = installed.as_ref().filter(|installed| installed.catalog.is_some());
         let subscription = match subscribed {
@@ -112,7 +110,7 @@ impl Subject {
                         namespace.unwrap_or_else(|| olm_ops::suggested_namespace(&catalogs, package)),
                     )
                 };
-                olm_ops::wanted(&client, &catalogs, &request).await.map_err(wait::failure)?
+                olm_ops::wanted(&client, &catalogs, &request).await?
             }
         };
         Ok(Self { ground: Ground::Cluster { client, catalogs }, subscription, installed })
@@ -177,7 +175,7 @@ impl Subject {
     /// A refusal with the hints for a cluster, or without one.
     pub fn refused(&self, refusal: Refusal) -> Failure {
         match &self.ground {
-            Ground::Cluster { .. } => wait::failure(refusal.into()),
+            Ground::Cluster { .. } => Failure::from(olm_ops::Error::from(refusal)),
             Ground::Offline(_) => offline::refused(refusal),
         }
     }

@@ -8,7 +8,7 @@ use std::{
 use olm_ops::{Operands, UninstallOptions, UninstallReport};
 use olm_plan::Plan;
 
-use super::{plan::plan_text, wait};
+use super::plan::plan_text;
 use crate::{
     args::{Global, UninstallArgs},
     context,
@@ -26,7 +26,7 @@ pub async fn run(global: &Global, args: UninstallArgs) -> Result<(), Failure> {
         ..UninstallOptions::default()
     };
     let planned = olm_ops::preview_uninstall(&client, namespace, &args.name, &options).await;
-    let plan = planned.map_err(wait::failure)?;
+    let plan = planned?;
     if args.dry_run {
         print_one(&plan, args.out.output, &plan.digest, || plan_text(&plan))?;
         return if plan.is_blocked() { Err(Failure::new(Code::Refused, "")) } else { Ok(()) };
@@ -40,17 +40,11 @@ pub async fn run(global: &Global, args: UninstallArgs) -> Result<(), Failure> {
     // Only the displayed plan may run.
     options.digest = Some(plan.digest);
     let removing = olm_ops::uninstall(&client, namespace, &args.name, &options);
-    let report = tokio::time::timeout(args.timeout, removing)
-        .await
-        .map_err(|_| {
-            let message = format!(
-                "timed out waiting for the removal of {} after {}s",
-                args.name,
-                args.timeout.as_secs()
-            );
-            Failure::new(Code::Timeout, message).hint("run the command again to continue")
-        })?
-        .map_err(wait::failure)?;
+    let report = tokio::time::timeout(args.timeout, removing).await.map_err(|_| {
+        let message =
+            format!("timed out waiting for the removal of {} after {}s", args.name, args.timeout.as_secs());
+        Failure::new(Code::Timeout, message).hint("run the command again to continue")
+    })??;
     print_one(&report, args.out.output, &args.name, || text(&report))
 }
 

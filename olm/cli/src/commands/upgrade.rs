@@ -15,19 +15,17 @@ pub async fn run(global: &Global, args: UpgradeArgs) -> Result<(), Failure> {
     let namespace = global.namespace.as_deref();
     if let Some(channel) = &args.channel {
         let change = SettingChange::Channel(channel.clone());
-        let said = olm_ops::set(&client, &[], namespace, &args.name, &change).await.map_err(wait::failure)?;
+        let said = olm_ops::set(&client, &[], namespace, &args.name, &change).await?;
         eprintln!("{}", said.text);
     }
-    let upgraded =
-        olm_ops::upgrade(&client, namespace, &args.name, args.to.as_deref()).await.map_err(wait::failure)?;
+    let upgraded = olm_ops::upgrade(&client, namespace, &args.name, args.to.as_deref()).await?;
     let csv = match &upgraded {
         Upgraded::Approved(approved) => Some(approved.csv.clone()),
         Upgraded::InProgress { csv, .. } => Some(csv.clone()),
         Upgraded::Latest { .. } | Upgraded::Held { .. } => None,
     };
     if args.wait.wait && csv.is_some() {
-        let installed =
-            olm_ops::find_installed(&client, namespace, &args.name).await.map_err(wait::failure)?;
+        let installed = olm_ops::find_installed(&client, namespace, &args.name).await?;
         wait::installed(&client, &installed.namespace, &installed.name, csv, args.wait.timeout).await?;
     }
     print_one(&upgraded, args.out.output, &args.name, || match &upgraded {

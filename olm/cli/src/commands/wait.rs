@@ -1,33 +1,11 @@
-//! Waits for an installation with progress output; maps errors of operations to exit codes.
+//! Waits for an installation with progress output.
 
 use std::time::Duration;
 
 use kube::Client;
-use olm_ops::{Error, Installed, Kind, Progress, StepState, WaitOptions};
+use olm_ops::{Installed, Progress, StepState, WaitOptions};
 
-use crate::{
-    exit::{Code, Failure},
-    output::printable,
-};
-
-/// A failure with the exit code of the error's class.
-pub fn failure(error: Error) -> Failure {
-    let code = match error.kind() {
-        Kind::Unexpected => Code::Unexpected,
-        Kind::NotFound => Code::NotFound,
-        Kind::Refused => Code::Refused,
-        Kind::Unresolvable => Code::Unresolvable,
-        Kind::Timeout => Code::Timeout,
-        Kind::Forbidden => Code::Forbidden,
-        Kind::AwaitingApproval => Code::NeedsApproval,
-    };
-    let hint = error.hint();
-    let failure = Failure::new(code, error.to_string());
-    match hint {
-        Some(hint) => failure.hint(hint),
-        None => failure,
-    }
-}
+use crate::{exit::Failure, prose::printable};
 
 /// Waits until the operator runs; `csv` is the expected version, if known.
 pub async fn installed(
@@ -38,7 +16,7 @@ pub async fn installed(
     timeout: Duration,
 ) -> Result<Installed, Failure> {
     let options = WaitOptions { timeout, csv };
-    olm_ops::wait_installed(client, namespace, target, &options, tell).await.map_err(failure)
+    olm_ops::wait_installed(client, namespace, target, &options, tell).await.map_err(Failure::from)
 }
 
 /// Prints one line to standard error for each change with a message.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::json::strings;
+use crate::json::{list, strings};
 
 /// A rule of a role or a review.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,7 +33,7 @@ impl Rule {
     }
 
     pub(crate) fn of_role(role: &Value) -> Vec<Self> {
-        super::json::list(role, "/rules").iter().map(Self::of).collect()
+        list(role, "/rules").iter().map(Self::of).collect()
     }
 
     /// Whether it allows a request. `resource` is with its subresource; a `name` of `None` requests all

@@ -3,10 +3,10 @@
 use olm_resolver::{Gvk, Need, SatisfiedBy};
 use serde_json::Value;
 
-use super::json::{list, text};
 use super::{Context, Report};
 use crate::finding::{Finding, FindingCode};
 use crate::input::PlanInput;
+use crate::json::{list, text};
 
 pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     let input = context.input;

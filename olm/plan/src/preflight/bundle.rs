@@ -3,9 +3,9 @@
 use olm_bundle::RenderError;
 use olm_version::{parse_lenient, precedence};
 
-use super::json::text;
 use super::{Context, Report};
 use crate::finding::{Finding, FindingCode};
+use crate::json::text;
 
 pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     report.extend(not_renderable(context));

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::json::{list, text};
 use super::{Context, Report};
 use crate::finding::{Finding, FindingCode, Severity};
+use crate::json::{list, text};
 use crate::object::ObjectRef;
 use crate::owner::{Owner, owner_in};
 use crate::plan::PlannedObject;

@@ -4,12 +4,11 @@ use olm_kube_schema::change::{Change, ChangeCode, Severity as Harm};
 use olm_kube_schema::live::{LiveReport, ObjectReport};
 use serde_json::Value;
 
-use super::json::{list, some_of, text};
-use super::report::MOST_NAMED;
-use super::{Context, Report, bundle_names};
+use super::{Context, Report};
 use crate::equal::equal;
 use crate::facts::{CustomObjects, Fact, Principal, Who};
-use crate::finding::{Finding, FindingCode, Severity};
+use crate::finding::{Finding, FindingCode, MOST_NAMED, Severity};
+use crate::json::{list, some_of, text};
 use crate::object::ObjectRef;
 use crate::owner::{Owner, owner_of};
 
@@ -30,7 +29,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
 fn owned_by_other(context: &Context<'_>, reference: &ObjectRef, live: &Value) -> Option<Finding> {
     let input = context.input;
     let package = &input.resolved.chosen.package;
-    let Owner::Other(other) = owner_of(live, package, input.namespace, &bundle_names(input)) else {
+    let Owner::Other(other) = owner_of(live, package, input.namespace, &input.bundle_names()) else {
         return None;
     };
     if given_up(context, reference, live) {

@@ -2,11 +2,10 @@
 
 use serde_json::Value;
 
-use super::json::text;
-use super::report::MOST_NAMED;
-use super::{Context, Report, json::some_of};
+use super::{Context, Report};
 use crate::diff::diff;
-use crate::finding::{Finding, FindingCode};
+use crate::finding::{Finding, FindingCode, MOST_NAMED};
+use crate::json::{some_of, text};
 use crate::object::ObjectRef;
 
 /// Group, kind, and its immutable fields. A field below one of these counts, too.

@@ -1,9 +1,9 @@
 //! The namespace of the operator and its OperatorGroup.
 
-use super::json::text;
 use super::{Context, Report};
 use crate::desired::namespace_ref;
 use crate::finding::{Finding, FindingCode};
+use crate::json::text;
 
 pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     report.extend(operator_groups(context));

@@ -6,11 +6,11 @@ use olm_resolver::Gvk;
 use serde_json::Value;
 
 use super::access::Access;
-use super::json::{list, plural, text};
 use super::{apis, crd, priority_class, trap, upgrade, webhook};
 use crate::desired::csv_ref;
 use crate::facts::RoleName;
 use crate::input::{Live, PlanInput};
+use crate::json::{list, plural, text};
 use crate::object::ObjectRef;
 use crate::permissions;
 use crate::plan::Level;

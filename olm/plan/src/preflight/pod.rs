@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Context;
-use super::json::{list, text};
+use crate::json::{list, text};
 use crate::object::ObjectRef;
 use crate::plan::Op;
 

@@ -6,11 +6,10 @@
 
 use olm_kube_schema::pod_security::{LABEL, Level, pinned_minor, violations};
 
-use super::json::label;
 use super::pod::{self, Pods};
-use super::report::MOST_NAMED;
-use super::{Context, Report, json::some_of};
-use crate::finding::{Finding, FindingCode, Severity};
+use super::{Context, Report};
+use crate::finding::{Finding, FindingCode, MOST_NAMED, Severity};
+use crate::json::{label, some_of};
 
 /// Mode, its effect on violating pods, and the severity.
 const MODES: &[(&str, &str, Severity)] = &[

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::json::text;
 use super::pod;
 use super::{Context, Report};
 use crate::finding::{Finding, FindingCode};
 use crate::input::PlanInput;
+use crate::json::text;
 
 /// Part of every cluster.
 const BUILT_IN: &[&str] = &["system-cluster-critical", "system-node-critical"];

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::json::{list, plural, strings, text};
 use super::pod::{self, Pods};
 use super::{Context, Report};
 use crate::finding::{Finding, FindingCode, Severity};
+use crate::json::{list, plural, strings, text};
 use crate::plan::Op;
 use crate::quantity;
 

@@ -2,13 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::json::some_of;
 use crate::facts::Fact;
-use crate::finding::{Finding, FindingCode};
+use crate::finding::{Finding, FindingCode, MOST_NAMED};
 use crate::input::PlanInput;
-
-/// Maximum number of named items in one line of a finding; the rest is counted.
-pub(crate) const MOST_NAMED: usize = 8;
+use crate::json::some_of;
 
 /// Findings, and unchecked items.
 #[derive(Default)]

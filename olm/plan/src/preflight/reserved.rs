@@ -1,9 +1,9 @@
 //! Objects of the plan that belong to olm or to Kubernetes.
 
-use super::json::text;
 use super::{Context, Report};
 use crate::desired::operator_group_of;
 use crate::finding::{Finding, FindingCode};
+use crate::json::text;
 use crate::reserved::{Installed, reserved, unapproved_group};
 
 pub(super) fn check(context: &Context<'_>, report: &mut Report) {

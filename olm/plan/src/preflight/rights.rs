@@ -7,14 +7,13 @@ use olm_api::names;
 use serde_json::{Value, json};
 
 use super::access::{Access, Rule, add};
-use super::json::{list, plural, some_of, text};
-use super::report::MOST_NAMED;
 use super::{Context, Report};
-use crate::demands::{Demands, Grant, RBAC, Verdict};
+use crate::demands::{Demands, Grant, Verdict};
 use crate::digest;
 use crate::facts::{Principal, Who};
-use crate::finding::{Finding, FindingCode, Severity};
-use crate::object::ObjectRef;
+use crate::finding::{Finding, FindingCode, MOST_NAMED, Severity};
+use crate::json::{list, plural, some_of, text};
+use crate::object::{ObjectRef, RBAC};
 use crate::plan::{Op, PlanAction, PlannedObject};
 
 const OLM: &str = "operators.coreos.com";
@@ -195,7 +194,7 @@ fn grant(base: &str, who: &Who, namespace: Option<&str>, rules: &[Rule]) -> Stri
     let kind = if namespace.is_some() { "Role" } else { "ClusterRole" };
     let rules: Vec<Value> = rules.iter().map(manifest).collect();
     // Other rights get another role: grants for other reasons stay.
-    let hash = digest::of(&json!(rules));
+    let hash = digest::of([&json!(rules)]);
     let hash = hash.get(..8).unwrap_or_default();
     let mut metadata = json!({ "name": format!("{base}-{hash}") });
     if let Some(namespace) = namespace {

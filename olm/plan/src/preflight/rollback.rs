@@ -1,10 +1,9 @@
 //! Whether a rollback is possible.
 
-use super::json::some_of;
-use super::report::MOST_NAMED;
 use super::{Context, Report, crd};
 use crate::facts::Fact;
-use crate::finding::{Finding, FindingCode, Severity};
+use crate::finding::{Finding, FindingCode, MOST_NAMED, Severity};
+use crate::json::some_of;
 use crate::plan::PlanAction;
 
 pub(super) fn check(context: &Context<'_>, report: &mut Report) {

@@ -6,11 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::access::Rule;
-use super::json::{list, some_of, text};
-use super::report::MOST_NAMED;
 use super::{Context, Report};
 use crate::facts::RoleName;
-use crate::finding::{Finding, FindingCode};
+use crate::finding::{Finding, FindingCode, MOST_NAMED};
+use crate::json::{list, some_of, text};
 use crate::plan::Level;
 
 /// Group, resource, verbs, and the way to the operator's rights.

@@ -3,11 +3,10 @@
 use olm_bundle::InstallMode;
 use serde_json::Value;
 
-use super::json::{list, some_of, text};
-use super::report::MOST_NAMED;
 use super::{Context, Report};
 use crate::facts::Fact;
-use crate::finding::{Finding, FindingCode, Severity};
+use crate::finding::{Finding, FindingCode, MOST_NAMED, Severity};
+use crate::json::{list, some_of, text};
 
 pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     let Some(old) = context.replaced() else { return };

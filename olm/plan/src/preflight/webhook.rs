@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::json::{list, plural, selects, some_of, strings, text};
 use super::pod;
-use super::report::MOST_NAMED;
 use super::{Context, Report};
 use crate::desired::namespace_ref;
-use crate::finding::{Finding, FindingCode, Severity};
+use crate::finding::{Finding, FindingCode, MOST_NAMED, Severity};
 use crate::input::{Live, PlanInput};
+use crate::json::{list, plural, selects, some_of, strings, text};
 use crate::object::ObjectRef;
 use crate::plan::Op;
 
@@ -91,8 +90,8 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
             );
             let subject = format!(
                 "{} {}",
-                super::json::text(configuration, "/kind"),
-                super::json::text(configuration, "/metadata/name")
+                crate::json::text(configuration, "/kind"),
+                crate::json::text(configuration, "/metadata/name")
             );
             report.push(
                 Finding::new(FindingCode::WebhookUnavailable, subject, text)

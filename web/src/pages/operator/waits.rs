@@ -5,10 +5,9 @@ use olm_ops::{Blocker, Overview, Status};
 use olm_plan::AlongRef;
 
 use crate::{
-    error::sentence,
     links::{clean, encode},
     pages::installed::{approve, href},
-    view::parts::{self, Tone},
+    view::parts::{self, Tone, sentence},
 };
 
 /// A plan that requires approval.

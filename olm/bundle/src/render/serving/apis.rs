@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use olm_api::csv::ApiServiceDescription;
 use serde_json::{Value, json};
 
-use super::{CaPlace, Served, port, service_name};
+use super::Served;
+use super::endpoint::{CaPlace, port, service_name};
 
 /// Order of groups and versions for clients that name none; upstream's numbers.
 const GROUP_PRIORITY: i32 = 2000;

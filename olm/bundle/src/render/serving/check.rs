@@ -8,8 +8,8 @@ use olm_api::csv::{ApiServiceDescription, WebhookDescription};
 use olm_kube_schema::names::{is_dns_label, is_dns1035_label};
 use serde_json::Value;
 
+use super::endpoint::{port, service_name};
 use super::fault::{Fault, Problem};
-use super::{port, service_name};
 use crate::csv::InstallMode;
 use crate::model::{Bundle, name};
 use crate::render::Target;

@@ -3,7 +3,8 @@
 use olm_api::csv::{ApiServiceDescription, WebhookDescription};
 use serde_json::{Value, json};
 
-use super::{Endpoint, Served, port};
+use super::Served;
+use super::endpoint::{Endpoint, port};
 use crate::render::names::short_hash;
 
 /// The namespace of the API server's own objects.

@@ -1,16 +1,15 @@
 //! Admission webhooks and conversion webhooks.
 
-use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhook, ServiceReference, ValidatingWebhook, WebhookClientConfig,
-};
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhook, ServiceReference, WebhookClientConfig};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use olm_api::csv::WebhookDescription;
 use serde_json::{Value, json};
 
+use super::Served;
 use super::check::{CONVERSION, MUTATING, VALIDATING};
-use super::{CaPlace, Served, port, service_name};
+use super::endpoint::{CaPlace, port, service_name};
 use crate::model::name;
-use crate::render::map_at;
+use crate::render::maps::map_at;
 use crate::render::names::short_hash;
 
 /// The label by which upstream finds its webhooks.
@@ -72,38 +71,22 @@ pub(super) fn configuration(served: &Served<'_>, webhook: &WebhookDescription) -
         }),
         ..WebhookClientConfig::default()
     };
-    let side_effects = webhook.side_effects.clone().unwrap_or_default();
-    let rules = Some(webhook.rules.clone()).filter(|rules| !rules.is_empty());
-    let entry = if kind == "MutatingWebhookConfiguration" {
-        json!(MutatingWebhook {
-            name: webhook.generate_name.clone(),
-            client_config,
-            rules,
-            failure_policy: webhook.failure_policy.clone(),
-            match_policy: webhook.match_policy.clone(),
-            namespace_selector: namespaces(served),
-            object_selector: webhook.object_selector.clone(),
-            side_effects,
-            timeout_seconds: webhook.timeout_seconds,
-            admission_review_versions: webhook.admission_review_versions.clone(),
-            reinvocation_policy: webhook.reinvocation_policy.clone(),
-            match_conditions: None,
-        })
-    } else {
-        json!(ValidatingWebhook {
-            name: webhook.generate_name.clone(),
-            client_config,
-            rules,
-            failure_policy: webhook.failure_policy.clone(),
-            match_policy: webhook.match_policy.clone(),
-            namespace_selector: namespaces(served),
-            object_selector: webhook.object_selector.clone(),
-            side_effects,
-            timeout_seconds: webhook.timeout_seconds,
-            admission_review_versions: webhook.admission_review_versions.clone(),
-            match_conditions: None,
-        })
-    };
+    // The two kinds differ in one field.
+    let mutating = kind == "MutatingWebhookConfiguration";
+    let entry = json!(MutatingWebhook {
+        name: webhook.generate_name.clone(),
+        client_config,
+        rules: Some(webhook.rules.clone()).filter(|rules| !rules.is_empty()),
+        failure_policy: webhook.failure_policy.clone(),
+        match_policy: webhook.match_policy.clone(),
+        namespace_selector: namespaces(served),
+        object_selector: webhook.object_selector.clone(),
+        side_effects: webhook.side_effects.clone().unwrap_or_default(),
+        timeout_seconds: webhook.timeout_seconds,
+        admission_review_versions: webhook.admission_review_versions.clone(),
+        reinvocation_policy: webhook.reinvocation_policy.clone().filter(|_| mutating),
+        match_conditions: None,
+    });
     let mut labels = served.target.owner_labels();
     labels.insert(LABEL_GENERATE_NAME.to_owned(), webhook.generate_name.as_str().into());
     labels.insert(LABEL_HASH.to_owned(), short_hash(&entry.to_string()).into());

@@ -23,7 +23,7 @@ use crate::{
     commands::wait,
     context,
     exit::{Code, Failure},
-    output::printable,
+    prose::printable,
     source::{self, Named, OpenedBundle},
 };
 
@@ -90,7 +90,7 @@ pub async fn run(global: &Global, args: BundleRunArgs) -> Result<(), Failure> {
         channel: Some(config_map::CHANNEL.to_owned()),
         ..InstallRequest::new(&package, &namespace)
     };
-    let result = olm_ops::install(&client, &catalogs, &request).await.map_err(wait::failure)?;
+    let result = olm_ops::install(&client, &catalogs, &request).await?;
     for created in &result.created {
         eprintln!("created {created}");
     }
@@ -134,7 +134,7 @@ async fn installed(
     package: &str,
     catalog: &CatalogRef,
 ) -> Result<Option<Installed>, Failure> {
-    let all = olm_ops::list_installed(client, Some(namespace)).await.map_err(wait::failure)?;
+    let all = olm_ops::list_installed(client, Some(namespace)).await?;
     let Some(found) = all.into_iter().find(|installed| installed.package == package) else { return Ok(None) };
     let from = found.catalog.as_deref().unwrap_or_default();
     if from == catalog.name || from == format!("{}/{}", catalog.namespace, catalog.name) {

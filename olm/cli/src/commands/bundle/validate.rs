@@ -8,7 +8,8 @@ use serde::Serialize;
 use crate::{
     args::BundleValidateArgs,
     exit::{Code, Failure},
-    output::{self, Judgement, Report, Stream, printable, table},
+    output::{self, Judgement, Report, Stream, table},
+    prose::printable,
     source::{self, Named, OpenedBundle, blocking},
 };
 

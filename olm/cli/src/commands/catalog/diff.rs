@@ -6,11 +6,12 @@ use olm_catalog::{
 };
 use serde::Serialize;
 
-use super::tell;
+use super::read::tell;
 use crate::{
     args::DiffArgs,
     exit::{Code, Failure},
-    output::{Report, Stream, printable},
+    output::{Report, Stream},
+    prose::printable,
     source::{self, Named, Opened},
 };
 

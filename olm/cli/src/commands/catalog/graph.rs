@@ -2,11 +2,12 @@
 
 use olm_catalog::graph::{Format, Picture};
 
-use super::package;
+use super::read::package;
 use crate::{
     args::{Drawing, GraphArgs},
     exit::Failure,
-    output::{Stream, printable},
+    output::Stream,
+    prose::printable,
 };
 
 pub async fn run(args: GraphArgs) -> Result<(), Failure> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use olm_catalog::{Catalog, Package, Summary};
 use serde::Serialize;
 
-use super::package;
+use super::read::package;
 use crate::{
     args::{CatalogListArgs, Listed},
     exit::Failure,
@@ -66,59 +66,47 @@ pub async fn run(args: CatalogListArgs) -> Result<(), Failure> {
     let (format, headers) = (args.out.output, !args.out.no_headers);
     match args.what {
         Listed::Packages => Listing {
-            header: &["PACKAGE", "DISPLAY", "DEFAULT CHANNEL", "VERSION", "CHANNELS", "BUNDLES"],
             items: &summaries.iter().map(|summary| listed(summary)).collect::<Vec<_>>(),
-            row: |p| {
-                vec![
-                    p.name.clone(),
-                    p.display_name.clone(),
-                    p.default_channel.clone(),
-                    p.version.clone(),
-                    p.channels.to_string(),
-                    p.bundles.to_string(),
-                ]
-            },
+            columns: &[
+                ("PACKAGE", |p| p.name.clone()),
+                ("DISPLAY", |p| p.display_name.clone()),
+                ("DEFAULT CHANNEL", |p| p.default_channel.clone()),
+                ("VERSION", |p| p.version.clone()),
+                ("CHANNELS", |p| p.channels.to_string()),
+                ("BUNDLES", |p| p.bundles.to_string()),
+            ],
             name: |p| p.name.clone(),
             empty: "No packages found.",
         }
         .print(format, headers),
         Listed::Channels => Listing {
-            header: &["PACKAGE", "CHANNEL", "HEAD", "VERSION", "BUNDLES", ""],
             items: &each(&catalog, &summaries, channels)?,
-            row: |c| {
-                let mark = match (c.default, c.deprecated.is_some()) {
-                    (true, true) => "default, deprecated",
-                    (true, false) => "default",
-                    (false, true) => "deprecated",
-                    (false, false) => "",
-                };
-                vec![
-                    c.package.clone(),
-                    c.channel.clone(),
-                    c.head.clone(),
-                    c.version.clone(),
-                    c.entries.to_string(),
-                    mark.to_owned(),
-                ]
-            },
+            columns: &[
+                ("PACKAGE", |c| c.package.clone()),
+                ("CHANNEL", |c| c.channel.clone()),
+                ("HEAD", |c| c.head.clone()),
+                ("VERSION", |c| c.version.clone()),
+                ("BUNDLES", |c| c.entries.to_string()),
+                ("", |c| {
+                    let marks = [c.default.then_some("default"), c.deprecated.as_ref().map(|_| "deprecated")];
+                    marks.into_iter().flatten().collect::<Vec<_>>().join(", ")
+                }),
+            ],
             name: |c| format!("{}/{}", c.package, c.channel),
             empty: "No channels found.",
         }
         .print(format, headers),
         Listed::Bundles => Listing {
-            header: &["PACKAGE", "CHANNEL", "BUNDLE", "REPLACES", "SKIPS", "SKIP RANGE", "IMAGE"],
             items: &each(&catalog, &summaries, bundles)?,
-            row: |b| {
-                vec![
-                    b.package.clone(),
-                    b.channel.clone(),
-                    b.name.clone(),
-                    b.replaces.clone().unwrap_or_default(),
-                    b.skips.join(","),
-                    b.skip_range.clone().unwrap_or_default(),
-                    b.image.clone().unwrap_or_default(),
-                ]
-            },
+            columns: &[
+                ("PACKAGE", |b| b.package.clone()),
+                ("CHANNEL", |b| b.channel.clone()),
+                ("BUNDLE", |b| b.name.clone()),
+                ("REPLACES", |b| b.replaces.clone().unwrap_or_default()),
+                ("SKIPS", |b| b.skips.join(",")),
+                ("SKIP RANGE", |b| b.skip_range.clone().unwrap_or_default()),
+                ("IMAGE", |b| b.image.clone().unwrap_or_default()),
+            ],
             name: |b| b.name.clone(),
             empty: "No bundles found.",
         }

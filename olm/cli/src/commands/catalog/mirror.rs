@@ -16,7 +16,8 @@ use crate::{
     args::{Images, MirrorArgs},
     exit::{Code, Failure},
     oci::{self, Layout},
-    output::{Report, Stream, count, printable},
+    output::{Report, Stream, count},
+    prose::printable,
     source::{Named, options},
 };
 

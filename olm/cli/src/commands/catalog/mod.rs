@@ -5,6 +5,7 @@ mod diff;
 mod graph;
 mod list;
 mod mirror;
+pub mod read;
 mod render;
 mod reporter;
 mod serve;
@@ -12,16 +13,11 @@ mod validate;
 mod verify;
 
 pub use graph::draw;
-
-use std::sync::Arc;
-
-use olm_catalog::{Catalog, Package, Problem, Severity};
+pub use read::load;
 
 use crate::{
-    args::{CatalogCommand, CatalogCommandArgs, RegistryArgs},
-    exit::{Code, Failure},
-    output::printable,
-    source::{self, Named, Opened},
+    args::{CatalogCommand, CatalogCommandArgs},
+    exit::Failure,
 };
 
 pub async fn run(args: CatalogCommandArgs) -> Result<(), Failure> {
@@ -36,41 +32,4 @@ pub async fn run(args: CatalogCommandArgs) -> Result<(), Failure> {
         CatalogCommand::Mirror(args) => mirror::run(args).await,
         CatalogCommand::Verify(args) => verify::run(args).await.map_err(Failure::unanswered),
     }
-}
-
-/// Maximum number of errors printed as warnings; `olm catalog validate` lists all.
-const MOST_TOLD: usize = 10;
-
-/// Reads a catalog with its content. Errors of the package, or of all packages, are printed to standard
-/// error; the valid part is returned.
-pub async fn load(text: &str, registry: &RegistryArgs, package: Option<&str>) -> Result<Catalog, Failure> {
-    let opened = Opened::open(&Named::parse(text)?, &source::options(registry)?).await?;
-    let catalog = opened.load().await?;
-    tell(&catalog, package);
-    if catalog.is_empty() {
-        return Err(Failure::new(Code::NotFound, format!("{text} contains no readable package"))
-            .hint(format!("olm catalog validate {text}")));
-    }
-    Ok(catalog)
-}
-
-/// Prints the first errors.
-pub fn tell(catalog: &Catalog, package: Option<&str>) {
-    let concerns = |problem: &&Problem| {
-        let of = problem.package.as_deref();
-        problem.severity == Severity::Error && (package.is_none() || of.is_none() || of == package)
-    };
-    let errors: Vec<&Problem> = catalog.problems.iter().filter(concerns).collect();
-    for problem in errors.iter().take(MOST_TOLD) {
-        eprintln!("warning: {}", printable(&problem.to_string()));
-    }
-    if errors.len() > MOST_TOLD {
-        eprintln!("warning: and {} more; `olm catalog validate` shows all", errors.len() - MOST_TOLD);
-    }
-}
-
-/// A package, or an error with similar names.
-pub fn package(catalog: &Catalog, name: &str) -> Result<Arc<Package>, Failure> {
-    let read = catalog.package(name).map_err(|error| Failure::new(Code::Unexpected, error.to_string()))?;
-    read.ok_or_else(|| Failure::from(&catalog.nearest_package(name)))
 }

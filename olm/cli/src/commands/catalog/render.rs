@@ -3,7 +3,7 @@
 use olm_catalog::{Catalog, Filter, build::Layout};
 use olm_catalog_sources::Options;
 
-use super::tell;
+use super::read::tell;
 use crate::{
     args::RenderArgs,
     commands::bundle,

@@ -16,12 +16,13 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::tell;
+use super::read::tell;
 use crate::{
     args::ServeArgs,
-    commands::terminated,
     exit::{Code, Failure},
-    output::{count, printable, say},
+    output::{count, say},
+    prose::printable,
+    signals::terminated,
     source::{self, Named, Opened, blocking},
 };
 

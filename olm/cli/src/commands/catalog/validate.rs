@@ -11,7 +11,8 @@ use serde::Serialize;
 use crate::{
     args::ValidateArgs,
     exit::Failure,
-    output::{Report, Stream, count, printable},
+    output::{Report, Stream, count},
+    prose::printable,
     source::{self, Named, Opened},
 };
 

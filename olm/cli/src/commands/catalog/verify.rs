@@ -9,7 +9,8 @@ use serde::Serialize;
 use crate::{
     args::VerifyArgs,
     exit::{Code, Failure},
-    output::{Report, printable},
+    output::Report,
+    prose::printable,
     source::{self, Named},
 };
 

@@ -101,9 +101,14 @@ async fn list(faults: &Faults, out: &OutputArgs) -> Result<(), Failure> {
     };
     let items: Vec<Shown> = faults.list().await.map_err(refused)?.into_iter().map(shown).collect();
     Listing {
-        header: &["NAMESPACE", "POD", "FAULT", "WHAT", "SINCE"],
         items: &items,
-        row: |s| vec![s.namespace.clone(), s.pod.clone(), s.kind.to_owned(), s.what.clone(), s.since.clone()],
+        columns: &[
+            ("NAMESPACE", |s| s.namespace.clone()),
+            ("POD", |s| s.pod.clone()),
+            ("FAULT", |s| s.kind.to_owned()),
+            ("WHAT", |s| s.what.clone()),
+            ("SINCE", |s| s.since.clone()),
+        ],
         name: |s| format!("{}/{}", s.namespace, s.pod),
         empty: "No active faults.",
     }

@@ -19,15 +19,15 @@ pub async fn run(global: &Global, account: &str, out: &OutputArgs) -> Result<(),
         other => other.into(),
     })?;
     Listing {
-        header: &["GROUP", "RESOURCE", "VERB", "WHERE", "ALLOWED", "FORBIDDEN"],
         items: &used,
-        row: |used| {
-            let right = &used.right;
-            let place = if right.cluster_wide { "cluster" } else { "namespace" };
-            let counts = [used.allowed.to_string(), used.forbidden.to_string()];
-            let words = [right.group.as_str(), &right.resource, &right.verb, place];
-            words.map(str::to_owned).into_iter().chain(counts).collect()
-        },
+        columns: &[
+            ("GROUP", |used| used.right.group.clone()),
+            ("RESOURCE", |used| used.right.resource.clone()),
+            ("VERB", |used| used.right.verb.clone()),
+            ("WHERE", |used| if used.right.cluster_wide { "cluster" } else { "namespace" }.to_owned()),
+            ("ALLOWED", |used| used.allowed.to_string()),
+            ("FORBIDDEN", |used| used.forbidden.to_string()),
+        ],
         name: |used: &Used| format!("{}.{}:{}", used.right.resource, used.right.group, used.right.verb),
         empty: "No requests recorded.",
     }

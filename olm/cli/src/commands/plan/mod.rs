@@ -6,10 +6,7 @@ use olm_catalog::Package;
 use olm_ops::UninstallOptions;
 use olm_plan::{Op, Plan};
 
-use super::{
-    subject::{Query, Subject},
-    wait,
-};
+use super::subject::{Query, Subject};
 use crate::{
     args::{Global, PlanChangeArgs, PlanCommand, PlanCommandArgs, PlanOutputArgs, PlanUninstallArgs},
     context,
@@ -95,7 +92,7 @@ async fn uninstall(global: &Global, args: &PlanUninstallArgs) -> Result<(), Fail
         None => {
             let client = context::connect(global).await?;
             let planned = olm_ops::preview_uninstall(&client, namespace, &args.package, &options).await;
-            planned.map_err(wait::failure)?
+            planned?
         }
     };
     finish(&plan, &args.out)

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use olm_plan::{Finding, ImageSignature, Level, Op, Plan, PlanAction, PlannedObject, Severity};
 
 use crate::{
-    output::{count, printable},
-    prose::wrapped,
+    output::count,
+    prose::{printable, wrapped},
 };
 
 /// Maximum number of permissions without risk that are listed; risky ones are always listed.

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use kube::Client;
 use olm_ops::manifests::{self, ManifestOptions, VERSION, installation};
 
-use super::{choose::choose, failure, found, namespace, not_installed};
+use super::{
+    choose::choose,
+    found::{found, namespace, not_installed},
+};
 use crate::{
     args::{Global, SelfInstallArgs},
-    commands::{
-        progress::{Progress, Seen},
-        wait,
-    },
+    commands::progress::{Progress, Seen},
     context,
     exit::{Code, Failure},
 };
@@ -25,7 +25,7 @@ pub(super) enum Task {
 
 pub(super) async fn run(global: &Global, args: SelfInstallArgs, task: Task) -> Result<(), Failure> {
     let client = context::connect(global).await?;
-    if let Some(rival) = olm_ops::rival(&client).await.map_err(wait::failure)? {
+    if let Some(rival) = olm_ops::rival(&client).await? {
         return Err(Failure::new(Code::Refused, format!("{rival}; two managers of one API conflict"))
             .hint(format!("stop it with `{}`", rival.fix()))
             .hint("its installed operators are adopted unchanged; `olm doctor` checks them"));
@@ -45,11 +45,11 @@ pub(super) async fn run(global: &Global, args: SelfInstallArgs, task: Task) -> R
         .hint("use a newer `olm`, or pass --allow-downgrade"));
     }
     let options = choose(start(global, before.as_ref())?, &args.chosen)?;
-    let objects = manifests::for_server(&client, manifests::manifests(&options)).await.map_err(failure)?;
+    let objects = manifests::for_server(&client, manifests::manifests(&options)).await?;
     let progress = Progress::new(global.color.enabled_on_stderr());
-    manifests::apply(&client, &objects).await.map_err(failure)?;
+    manifests::apply(&client, &objects).await?;
     progress.done(&format!("applied {} objects in namespace {}", objects.len(), options.namespace));
-    for object in installation::prune(&client, &options.namespace, &objects).await.map_err(failure)? {
+    for object in installation::prune(&client, &options.namespace, &objects).await? {
         progress.done(&format!("removed {object}"));
     }
     if !args.no_wait {

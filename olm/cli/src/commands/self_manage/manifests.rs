@@ -6,7 +6,7 @@ use olm_ops::manifests::{ManifestOptions, containerfile, helm, manifests, served
 
 use serde_json::Value;
 
-use super::{choose::choose, namespace};
+use super::{choose::choose, found::namespace};
 use crate::{
     args::{Containerfile, Global, SelfManifestsArgs},
     exit::{Code, Failure},

@@ -8,10 +8,9 @@ use olm_engine::site::MANAGER;
 use olm_ops::manifests::{VERSION, for_server, installation, manifests};
 use serde::Serialize;
 
-use super::{failure, found, not_installed};
+use super::found::{found, not_installed};
 use crate::{
     args::{Global, OutputArgs},
-    commands::wait,
     context,
     exit::Failure,
     output::{print_one, table},
@@ -38,11 +37,11 @@ pub(super) async fn run(global: &Global, out: OutputArgs) -> Result<(), Failure>
     let client = context::connect(global).await?;
     let installation = found(global, &client).await?.ok_or_else(not_installed)?;
     let namespace = installation.namespace;
-    let workloads = installation::workloads(&client, &namespace).await.map_err(failure)?;
-    let objects = installation::objects(&client, &namespace).await.map_err(failure)?;
+    let workloads = installation::workloads(&client, &namespace).await?;
+    let objects = installation::objects(&client, &namespace).await?;
     let lease = Api::<Lease>::namespaced(client.clone(), &namespace).get_opt(MANAGER).await?;
     let missing = match installation.options.as_ref() {
-        Some(options) => missing(&for_server(&client, manifests(options)).await.map_err(failure)?, &objects),
+        Some(options) => missing(&for_server(&client, manifests(options)).await?, &objects),
         None => Vec::new(),
     };
     let status = Status {
@@ -52,7 +51,7 @@ pub(super) async fn run(global: &Global, out: OutputArgs) -> Result<(), Failure>
         workloads,
         objects: objects.len(),
         missing,
-        rival: olm_ops::rival(&client).await.map_err(wait::failure)?,
+        rival: olm_ops::rival(&client).await?,
         namespace,
     };
     print_one(&status, out.output, &status.namespace, || text(&status))

@@ -12,7 +12,7 @@ use kube::Client;
 use olm_ops::manifests::installation::{self, Object};
 use serde::Serialize;
 
-use super::{failure, found, namespace, not_installed};
+use super::found::{found, namespace, not_installed};
 use crate::{
     args::{Global, SelfUninstallArgs},
     context,
@@ -42,12 +42,10 @@ pub(super) async fn run(global: &Global, args: SelfUninstallArgs) -> Result<(), 
     let client = context::connect(global).await?;
     let namespace = found(global, &client).await?.map_or_else(|| namespace(global), |found| found.namespace);
     let (crds, rest): (Vec<Object>, Vec<Object>) = installation::objects(&client, &namespace)
-        .await
-        .map_err(failure)?
+        .await?
         .into_iter()
         .partition(|object| object.kind == "CustomResourceDefinition");
-    let users: BTreeMap<_, _> =
-        installation::users(&client, &namespace).await.map_err(failure)?.into_iter().collect();
+    let users: BTreeMap<_, _> = installation::users(&client, &namespace).await?.into_iter().collect();
     if rest.is_empty() && (crds.is_empty() || !args.delete_crds) {
         return Err(not_installed());
     }
@@ -84,10 +82,10 @@ async fn remove(client: &Client, report: &Report, limit: Duration) -> Result<(),
         report.removed.iter().partition(|o| matches!(o.kind.as_str(), "APIService" | "Deployment"));
     for batch in [running, rest] {
         for object in &batch {
-            installation::delete(client, object).await.map_err(failure)?;
+            installation::delete(client, object).await?;
         }
         loop {
-            let there = installation::objects(client, &report.namespace).await.map_err(failure)?;
+            let there = installation::objects(client, &report.namespace).await?;
             let Some(left) = batch.iter().find(|object| there.contains(object)) else { break };
             if start.elapsed() > limit {
                 return Err(Failure::new(
@@ -104,9 +102,9 @@ async fn remove(client: &Client, report: &Report, limit: Duration) -> Result<(),
 
 /// Deletes the namespace unless it contains other objects; returns those.
 async fn leave(client: &Client, report: &Report) -> Result<Vec<String>, Failure> {
-    let others = installation::others(client, &report.namespace, &report.removed).await.map_err(failure)?;
+    let others = installation::others(client, &report.namespace, &report.removed).await?;
     if others.is_empty() && !report.dry_run {
-        installation::delete_namespace(client, &report.namespace).await.map_err(failure)?;
+        installation::delete_namespace(client, &report.namespace).await?;
     }
     Ok(others.iter().map(ToString::to_string).collect())
 }

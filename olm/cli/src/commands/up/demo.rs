@@ -36,7 +36,7 @@ pub async fn run(progress: &Progress, client: &Client, etcd_version: &str) -> Re
         create_namespace: true,
         ..olm_ops::InstallRequest::new(PACKAGE, NAMESPACE)
     };
-    let result = olm_ops::install(client, &catalogs, &request).await.map_err(wait::failure)?;
+    let result = olm_ops::install(client, &catalogs, &request).await?;
     progress.done(&format!("subscribed to package {PACKAGE} on its default channel"));
     let installed =
         wait::installed(client, &result.namespace, &result.subscription, None, Duration::from_secs(60))

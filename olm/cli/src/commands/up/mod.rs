@@ -14,9 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     args::{Global, TokenArgs, UpArgs},
-    commands::{dev, progress::Progress, terminated},
+    commands::{dev, progress::Progress},
     context,
     exit::{Code, Failure},
+    signals::terminated,
 };
 
 /// State of a running `olm up` for other commands: `DATA/state.json`.

@@ -9,10 +9,7 @@ use olm_ops::Installed;
 use olm_resolver::{Explanation, Resolved};
 use serde::Serialize;
 
-use super::{
-    subject::{Ground, Query, Subject},
-    wait,
-};
+use super::subject::{Ground, Query, Subject};
 use crate::{
     args::{Global, WhyArgs},
     exit::{Code, Failure},
@@ -98,7 +95,7 @@ pub async fn run(global: &Global, args: WhyArgs) -> Result<(), Failure> {
         Err(Refusal::Unresolvable(explanation)) => (None, Some(explanation)),
         Err(refusal) => {
             let text = refusal.to_string();
-            let mut failure = wait::failure(refusal.into());
+            let mut failure = Failure::from(olm_ops::Error::from(refusal));
             // The Subscription already contains the same text.
             if subject.installed.as_ref().is_some_and(|installed| installed.reason.contains(&text)) {
                 failure = Failure::new(failure.code, "");

@@ -8,8 +8,8 @@ use olm_resolver::{
 
 use super::{Answer, Constraints, State};
 use crate::{
-    output::{age, count, printable},
-    prose::{COLUMNS, wrapped},
+    output::{age, count},
+    prose::{COLUMNS, printable, wrapped},
 };
 
 /// Maximum number of listed causes; `-o json` has all.

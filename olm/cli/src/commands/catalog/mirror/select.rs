@@ -9,7 +9,7 @@ use olm_catalog::{BundleEntry, Catalog, Package};
 use serde_json::Value;
 
 use crate::{
-    commands::catalog::package,
+    commands::catalog::read::package,
     exit::{Code, Failure},
 };
 

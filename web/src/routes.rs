@@ -1,0 +1,75 @@
+//! Routes of the console.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    extract::{DefaultBodyLimit, State},
+    middleware,
+    response::{IntoResponse, Redirect, Response},
+    routing::{get, post},
+};
+use http::StatusCode;
+
+use crate::{app::App, assets, error::WebError, icons, live, pages, posted::MAX_BODY, security};
+
+pub(crate) fn router(app: Arc<App>) -> Router {
+    Router::new()
+        .route("/", get(|| async { Redirect::to("/catalog") }))
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(ready))
+        .route("/static/{file}", get(assets::file))
+        .route("/icons/{hash}", get(icons::icon))
+        .route("/login", get(pages::login::form).post(pages::login::submit))
+        .route("/logout", post(pages::login::logout))
+        .route("/oidc/login", post(pages::openid::begin))
+        .route("/oidc/callback", get(pages::openid::callback))
+        .route("/me", get(pages::login::me))
+        .route("/theme", post(pages::login::theme))
+        .route("/api/v1/login-codes", post(pages::login::issue_code))
+        .route("/api/v1/events", get(live::events))
+        .route("/catalog", get(pages::catalog::page))
+        .route("/catalog/{source}/{package}", get(pages::package::page))
+        .route("/install/{source}/{package}", get(pages::install::page).post(pages::install::submit))
+        .route("/installed", get(pages::installed::page))
+        .route("/installed/{namespace}/{name}", get(pages::operator::page))
+        .route("/installed/{namespace}/{name}/approve", post(pages::operator::approve))
+        .route("/installed/{namespace}/{name}/plan", get(pages::review::page))
+        .route("/installed/{namespace}/{name}/change", get(pages::change::page).post(pages::change::submit))
+        .route(
+            "/installed/{namespace}/{name}/rollback",
+            get(pages::rollback::page).post(pages::rollback::submit),
+        )
+        .route(
+            "/installed/{namespace}/{name}/uninstall",
+            get(pages::uninstall::page).post(pages::uninstall::submit),
+        )
+        .route("/doctor", get(pages::doctor::page).post(pages::doctor::cure))
+        .route("/instances", get(pages::instances::index))
+        .route("/instances/new/{crd}", get(pages::create::page).post(pages::create::submit))
+        .route("/instances/{crd}", get(pages::instances::all_namespaces))
+        .route("/instances/{crd}/{namespace}", get(pages::instances::one_namespace))
+        .route("/instances/{crd}/{namespace}/{name}", get(pages::instance::page))
+        .fallback(|| async { WebError::not_found("page not found") })
+        .method_not_allowed_fallback(|| async {
+            WebError::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "method-not-allowed",
+                "Method not allowed",
+                "this URL does not support the request method",
+            )
+        })
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(middleware::from_fn_with_state(Arc::clone(&app), security::guard))
+        .with_state(app)
+}
+
+/// Reports whether the catalogs are readable. The API server is not checked: the console calls it only in the name
+/// of a user.
+async fn ready(State(app): State<Arc<App>>) -> Response {
+    match app.catalogs.problem().await {
+        None => "ok\n".into_response(),
+        // Still ready: pages show what is missing, and an unready console would get no traffic.
+        Some(why) => format!("ok, but failed to read the catalogs: {why}\n").into_response(),
+    }
+}
