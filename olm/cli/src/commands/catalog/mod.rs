@@ -13,7 +13,7 @@ mod validate;
 mod verify;
 
 pub use graph::draw;
-pub use read::load;
+pub use read::{load, package};
 
 use crate::{
     args::{CatalogCommand, CatalogCommandArgs},
