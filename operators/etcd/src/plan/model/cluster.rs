@@ -211,7 +211,7 @@ impl World {
     }
 
     /// A quorum always has a serving leader, one of those with the longest log.
-    fn elect(&mut self) {
+    pub(super) fn elect(&mut self) {
         if !self.has_quorum() {
             return;
         }
