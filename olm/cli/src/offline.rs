@@ -84,7 +84,7 @@ impl Offline {
 
     /// A package, or an error with similar names.
     pub fn package(&self, name: &str) -> Result<Arc<Package>, Failure> {
-        catalog::package(&self.catalog().catalog, name)
+        catalog::read::package(&self.catalog().catalog, name)
     }
 
     /// `PACKAGE@VERSION`, or the name of a bundle in any package; for a bundle that left the catalog also
