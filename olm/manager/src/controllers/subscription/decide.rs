@@ -87,25 +87,6 @@ pub(super) enum Resolution {
     Answer(Result<Outcome, Refusal>),
 }
 
-impl Resolution {
-    /// Whether a new kind may change the result: there is no result, or a version was rejected for a
-    /// dependency. `None` without a new result.
-    pub(super) fn needs_kinds(&self) -> Option<bool> {
-        Some(match self {
-            Self::AtWork { .. } => return None,
-            Self::Hold(_) => false,
-            Self::Answer(Err(_)) => true,
-            Self::Answer(Ok(Outcome::UpToDate(resolved))) => {
-                resolved.rejected.iter().any(|rejected| rejected.code == Code::DependencyUnsatisfied)
-            }
-            // The plan may be blocked by a missing kind of one of its objects.
-            Self::Answer(Ok(Outcome::Change(change))) => {
-                change.plan.findings.iter().any(|finding| finding.severity == Severity::Block)
-            }
-        })
-    }
-}
-
 /// The decision of a pass.
 pub(super) struct Decision {
     pub(super) next: Next,
@@ -115,6 +96,8 @@ pub(super) struct Decision {
     pub(super) current: Option<Arc<InstallPlan>>,
     /// When to retry a refusal.
     pub(super) retry: Option<Duration>,
+    /// Whether a new kind may change the result; `None` without a new result.
+    pub(super) needs_kinds: Option<bool>,
 }
 
 pub(super) enum Next {
@@ -222,6 +205,7 @@ pub(super) fn decide(observed: &Observed<'_>, resolution: Resolution) -> Decisio
         Resolution::Answer(Err(refusal)) => refusal.retry(),
         _ => None,
     };
+    let needs_kinds = needs_kinds(&resolution);
     let next = match resolution {
         Resolution::Hold(reason) => Next::Hold(reason),
         Resolution::AtWork { plan } => Next::Keep { plan },
@@ -234,7 +218,7 @@ pub(super) fn decide(observed: &Observed<'_>, resolution: Resolution) -> Decisio
         }
         _ => current_plan(observed, &next),
     };
-    Decision { obsolete: obsolete(observed, &next), current, retry, next }
+    Decision { obsolete: obsolete(observed, &next), current, retry, needs_kinds, next }
 }
 
 fn next(observed: &Observed<'_>, answer: Result<Outcome, Refusal>) -> Next {
@@ -271,6 +255,22 @@ fn next(observed: &Observed<'_>, answer: Result<Outcome, Refusal>) -> Next {
         return Next::Keep { plan: plan.name_any() };
     }
     Next::Plan(Arc::from(change))
+}
+
+/// Whether there is no result, or a version was rejected for a dependency.
+fn needs_kinds(resolution: &Resolution) -> Option<bool> {
+    Some(match resolution {
+        Resolution::AtWork { .. } => return None,
+        Resolution::Hold(_) => false,
+        Resolution::Answer(Err(_)) => true,
+        Resolution::Answer(Ok(Outcome::UpToDate(resolved))) => {
+            resolved.rejected.iter().any(|rejected| rejected.code == Code::DependencyUnsatisfied)
+        }
+        // The plan may be blocked by a missing kind of one of its objects.
+        Resolution::Answer(Ok(Outcome::Change(change))) => {
+            change.plan.findings.iter().any(|finding| finding.severity == Severity::Block)
+        }
+    })
 }
 
 /// The reason of a refusal, for the conditions.

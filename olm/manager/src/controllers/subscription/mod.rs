@@ -149,10 +149,10 @@ async fn pass(subscription: &Arc<Subscription>, ctx: &Ctx, memory: &Memory) -> R
         Some(reason) => Resolution::Hold(reason),
         None => resolve::resolve(&observed, &inputs, decide::in_progress(&observed), ctx).await?,
     };
-    if let Some(kinds) = resolution.needs_kinds() {
+    let decision = decide::decide(&observed, resolution);
+    if let Some(kinds) = decision.needs_kinds {
         settled.need(subscription, kinds);
     }
-    let decision = decide::decide(&observed, resolution);
     if let Next::Plan(change) = &decision.next {
         // The stores may lag, and a second plan for the same version could not be undone: the live objects
         // decide.

@@ -22,10 +22,11 @@ use crate::{
 
 /// What the stores contain about a Subscription.
 pub(super) struct Inputs {
-    namespace: String,
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) catalogs: Vec<LoadedCatalog>,
     plans: Vec<Arc<InstallPlan>>,
+    /// Why the catalog that the Subscription names is not visible from the namespace, and the fix.
+    hidden: Option<(String, String)>,
     /// Of the engine's result.
     pub(super) basis: Basis,
     /// With the plans and the status of the Subscription.
@@ -34,18 +35,15 @@ pub(super) struct Inputs {
 
 impl Inputs {
     pub(super) async fn read(subscription: &Arc<Subscription>, snapshots: &Snapshots, ctx: &Ctx) -> Self {
-        let namespace = subscription.namespace().unwrap_or_default();
-        let snapshot = snapshots.share(ctx.stores.snapshot(&ctx.resources, &namespace).await);
-        let catalogs =
-            ctx.catalogs.within(&CatalogVisibility::of(&namespace, &ctx.namespace, &snapshot.groups));
         let plans = plans_of(subscription, &ctx.stores);
+        let (namespace, spec) = (subscription.namespace().unwrap_or_default(), &subscription.spec);
+        let snapshot = snapshots.share(ctx.stores.snapshot(&ctx.resources, &namespace).await);
+        let visibility = CatalogVisibility::of(&namespace, &ctx.namespace, &snapshot.groups);
+        let hidden = visibility.refuses(&spec.source_namespace, &spec.source);
+        let catalogs = ctx.catalogs.within(&visibility);
         let basis = Basis::of(subscription, &snapshot, &catalogs);
         let whole = basis.and(&plans).and(std::slice::from_ref(subscription));
-        Self { namespace, snapshot, catalogs, plans, basis, whole }
-    }
-
-    fn visibility<'a>(&'a self, ctx: &'a Ctx) -> CatalogVisibility<'a> {
-        CatalogVisibility::of(&self.namespace, &ctx.namespace, &self.snapshot.groups)
+        Self { snapshot, catalogs, plans, hidden, basis, whole }
     }
 }
 
@@ -57,7 +55,7 @@ pub(super) async fn observe<'a>(
     ctx: &Ctx,
 ) -> Result<Observed<'a>, Error> {
     let snapshot = &inputs.snapshot;
-    let source = olm_engine::source_of(&inputs.catalogs, subscription).ok();
+    let (catalog, source) = catalog_state(subscription, inputs, sources, ctx).await?;
     let package = match source {
         Some(source) => olm_engine::prepared(source, &subscription.spec.name).await?,
         None => None,
@@ -65,7 +63,7 @@ pub(super) async fn observe<'a>(
     let installed = snapshot.installed(subscription, package.as_deref());
     Ok(Observed {
         subscription,
-        catalog: catalog_state(subscription, inputs, source.is_some(), sources, ctx).await?,
+        catalog,
         installed,
         upgradeable: installed.map_or(Ok(()), |csv| snapshot.upgradeable(&csv.name_any())),
         csvs: &snapshot.csvs,
@@ -87,30 +85,30 @@ pub(super) fn plans_of(subscription: &Subscription, stores: &Stores) -> Vec<Arc<
     plans
 }
 
-async fn catalog_state(
+/// The state of the catalog, and its content.
+async fn catalog_state<'a>(
     subscription: &Subscription,
-    inputs: &Inputs,
-    is_loaded: bool,
+    inputs: &'a Inputs,
     sources: &Sources,
     ctx: &Ctx,
-) -> Result<Catalog, Error> {
-    let spec = &subscription.spec;
-    let (namespace, name) = (&spec.source_namespace, &spec.source);
-    if let Some((text, fix)) = inputs.visibility(ctx).refuses(namespace, name) {
-        return Ok(Catalog::OutOfSight(format!("targeted {text}; {fix}")));
-    }
-    if let Some(entry) = ctx.catalogs.get(namespace, name) {
-        return Ok(match (is_loaded, entry.problem) {
-            (true, _) => Catalog::Ready,
-            (false, Some(problem)) => Catalog::Unreadable(format!(
+) -> Result<(Catalog, Option<&'a LoadedCatalog>), Error> {
+    let (namespace, name) = (&subscription.spec.source_namespace, &subscription.spec.source);
+    let source = olm_engine::source_of(&inputs.catalogs, subscription).ok();
+    let state = if let Some((text, fix)) = &inputs.hidden {
+        Catalog::OutOfSight(format!("targeted {text}; {fix}"))
+    } else if let Some(entry) = ctx.catalogs.get(namespace, name) {
+        match (source, entry.problem) {
+            (Some(_), _) => Catalog::Ready,
+            (None, Some(problem)) => Catalog::Unreadable(format!(
                 "targeted catalogsource {namespace}/{name} unhealthy: {}",
                 problem.message
             )),
-            (false, None) => Catalog::Loading,
-        });
-    }
-    Ok(match sources.exists(namespace, name, ctx).await? {
-        true => Catalog::Loading,
-        false => Catalog::Missing(format!("targeted catalogsource {namespace}/{name} missing")),
-    })
+            (None, None) => Catalog::Loading,
+        }
+    } else if sources.exists(namespace, name, ctx).await? {
+        Catalog::Loading
+    } else {
+        Catalog::Missing(format!("targeted catalogsource {namespace}/{name} missing"))
+    };
+    Ok((state, source))
 }
