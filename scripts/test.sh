@@ -67,14 +67,9 @@ awk '/^failures:$/ {on = 1} /^test result:/ {on = 0} on' "$log" | tail -n 300
 passed=$(grep -oE '[0-9]+ passed' "$log" | awk '{s+=$1} END {print s+0}')
 failed=$(grep -oE '[0-9]+ failed' "$log" | awk '{s+=$1} END {print s+0}')
 skipped=$(grep '^skipped:' "$log" | sort -u | wc -l)
-# In CI a skip that tests/expected-skips.tsv does not list is a failure: the tool that the test needs should have been installed.
+# In CI a skip that is not expected is a failure: the tool that the test needs should have been installed.
 if [ -n "${CI:-}" ]; then
-    unexpected=$(grep '^skipped:' "$log" | sort -u | sed 's/^skipped: //' |
-        grep -vEf <(grep -v '^#' tests/expected-skips.tsv | cut -f 1) || true)
-    if [ -n "$unexpected" ]; then
-        status=1
-        printf 'error: skips that tests/expected-skips.tsv does not list:\n%s\n' "$unexpected"
-    fi
+    scripts/unexpected-skips.sh "$log" || status=1
 fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ -z "$newest" ] || echo "${#again[@]} of them are scenarios of etcd, played once more on etcd $newest"

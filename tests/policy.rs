@@ -12,6 +12,8 @@ use serde_json::Value;
 mod links;
 #[path = "policy/sbom.rs"]
 mod sbom;
+#[path = "policy/scripts.rs"]
+mod scripts;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ has a parent").to_path_buf()

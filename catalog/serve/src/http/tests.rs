@@ -5,6 +5,8 @@ use std::path::Path;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Request};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use flate2::read::GzDecoder;
 use http_body_util::BodyExt;
 use olm_catalog::Store;
@@ -369,4 +371,27 @@ async fn icons_cannot_do_anything() {
     assert!(icon.header("content-security-policy").ends_with("sandbox"));
     let again = get("/catalogs/olm/one/api/v1/icons/p", &[("if-none-match", icon.header("etag"))]).await;
     assert_eq!((again.status, again.body.len()), (StatusCode::NOT_MODIFIED, 0));
+}
+
+/// Pictures are sent under the type of their bytes.
+#[tokio::test]
+async fn icons_of_every_type_are_sent() {
+    const ICO: &[u8] = b"\0\0\x01\0\x01\0\x10\x10\0\0\x01\0\x20\0\x04\0\0\0\x16\0\0\0rest";
+    let icons: [(&str, &[u8]); 5] = [
+        ("image/png", fixture::PNG),
+        ("image/jpeg", b"\xff\xd8\xff\xe0rest"),
+        ("image/gif", b"GIF89arest"),
+        ("image/svg+xml", b"<svg xmlns='http://www.w3.org/2000/svg'/>"),
+        ("image/vnd.microsoft.icon", ICO),
+    ];
+    for (kind, data) in icons {
+        let mut documents = fixture::documents();
+        let package = documents.iter_mut().find(|document| document["schema"] == "olm.package").unwrap();
+        package["icon"] = json!({"base64data": STANDARD.encode(data), "mediatype": kind});
+        let catalog = Arc::new(Catalog::from_bytes("icons", fixture::text(&documents).as_bytes()));
+        let router = router(move |_, _| Some(Arc::clone(&catalog)));
+        let icon = send(&router, "GET", "/catalogs/one/api/v1/icons/p", &[]).await;
+        assert_eq!((icon.status, icon.header("content-type")), (StatusCode::OK, kind), "{}", icon.text());
+        assert_eq!(icon.body, data, "{kind}");
+    }
 }
