@@ -106,7 +106,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     // a Kubernetes of its own
     ("olm-devcluster", &["olm-kube-schema"]),
-    // what any operator can use
+    // what any operator can use: olm-client has no types of olm
     ("etcd-operator", &["olm-client"]),
     ("olm", EVERY),
     ("olm-tests", EVERY),
