@@ -36,7 +36,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("olm-client", &[]),
     ("olm-oidc", &[]),
     ("olm-registry-api", &[]),
-    ("olm-constraint", &["olm-version"]),
+    ("olm-constraint", &["olm-version", "olm-kube-schema"]),
     ("olm-api", &["olm-signatures"]),
     ("olm-resolver", &["olm-version", "olm-constraint"]),
     ("olm-bundle", &["olm-version", "olm-kube-schema", "olm-constraint", "olm-api"]),
