@@ -18,6 +18,7 @@ pub mod live;
 pub mod names;
 pub mod pod_security;
 pub mod quantity;
+pub mod rbac;
 pub mod schema;
 mod view;
 

@@ -91,6 +91,12 @@ impl Quantity {
         Self { nanos: i128::from(units) * NANO, binary: false }
     }
 
+    /// The amount in billionths.
+    #[must_use]
+    pub fn nanos(self) -> i128 {
+        self.nanos
+    }
+
     /// -1, 0 or 1.
     #[must_use]
     pub fn sign(self) -> i64 {
