@@ -38,7 +38,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("olm-client", &[]),
     ("olm-oidc", &[]),
     ("olm-registry-api", &[]),
-    ("olm-constraint", &["olm-version"]),
+    ("olm-constraint", &["olm-version", "olm-kube-schema"]),
     ("olm-api", &["olm-signatures"]),
     ("olm-resolver", &["olm-version", "olm-constraint"]),
     ("olm-bundle", &["olm-version", "olm-kube-schema", "olm-constraint", "olm-api"]),
@@ -108,7 +108,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     // a Kubernetes of its own
     ("olm-devcluster", &["olm-kube-schema"]),
-    // what any operator can use
+    // what any operator can use: olm-client has no types of olm
     ("etcd-operator", &["olm-client"]),
     ("olm", EVERY),
     ("olm-tests", EVERY),

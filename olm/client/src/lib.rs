@@ -3,6 +3,7 @@
 //! * [`connection`]: connections that detect a dead peer
 //! * [`forward`]: the caller's token, for a Service behind the API server's proxy
 //! * [`events`]: events, one per text
+//! * [`lease`]: leader election
 //! * [`lists`](mod@lists): lists page by page, without `managedFields`
 //! * [`metadata`]: watches and lists of metadata
 //! * [`statuses`]: every error response as a `Status`
@@ -11,6 +12,7 @@
 mod connection;
 pub mod events;
 mod forward;
+pub mod lease;
 mod lists;
 mod metadata;
 mod statuses;

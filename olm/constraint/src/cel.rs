@@ -1,41 +1,38 @@
 //! Rules of the Common Expression Language, as OLM evaluates them: the variable `properties`, a list of maps
 //! with `type` and `value`, and the function `semver_compare(a, b)`, which is -1, 0 or 1.
 //!
-//! Rules are untrusted input, and the interpreter has neither a type checker nor limits. So a rule is
-//! - compiled on a separate thread, with a stack that its length cannot exhaust, and refused when it is too
-//!   deep;
-//! - type-checked ([`check`]): everything is declared, and the rule is a `bool`;
-//! - rewritten to count its cost ([`meter`]); it does not hold once it exceeds the budget.
-
-mod check;
-mod functions;
-mod meter;
-mod values;
+//! Rules are untrusted input: [`Language`] limits length, depth and cost.
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use cel::common::ast::{EntryExpr, Expr, IdedExpr};
-use cel::{Context, Value};
+use olm_kube_schema::{Condition, Language};
+use olm_version::{Version, parse_lenient, precedence};
+use serde_json::{Number, Value, json};
 
 use crate::Property;
 
 /// Parse time grows faster than linearly with the length. The longest rule of a public catalog has some 500
 /// bytes.
 const LONGEST_RULE: usize = 4 << 10;
-/// Depth of the syntax tree. The interpreter recurses with some kilobytes a level, on threads with stacks of
-/// 2 MiB.
-const MOST_LEVELS: usize = 64;
-/// The parser recurses once for each operator of a chain such as `1+1+1`, before the depth is known. A
-/// quarter of this is enough for the longest chains; untouched pages of the stack cost no memory.
-const PARSER_STACK: usize = 64 << 20;
+/// Above this size of the properties no rule holds. A unit is a value, or 16 bytes of a text; the properties
+/// of a bundle without its manifests and metadata have some hundreds.
+const MOST_UNITS: usize = 20_000;
+const TEXT_OF_A_UNIT: usize = 16;
+
+static LANGUAGE: Language = Language {
+    variable: "properties",
+    comparison: ("semver_compare", semver_compare),
+    // A rule is evaluated on each candidate bundle. One pass over its properties costs a thousand or two.
+    limit: 100_000,
+};
 
 /// A compiled rule. Equality compares the source texts.
 #[derive(Clone)]
 pub struct Cel {
     rule: Arc<str>,
-    expression: Arc<IdedExpr>,
+    condition: Condition,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,16 +41,9 @@ pub enum CelError {
     /// Size in bytes above the limit.
     #[error("the rule has {0} bytes, and {LONGEST_RULE} are taken at most")]
     TooLong(usize),
-    #[error("the rule is nested more than {MOST_LEVELS} levels deep")]
-    TooDeep,
-    #[error("{0}")]
-    Syntax(String),
-    /// An undeclared name, or a declared one with the wrong types.
-    #[error("{0}")]
-    Type(String),
-    /// The parser's thread failed to start.
-    #[error("the rule cannot be compiled now: {0}")]
-    Thread(String),
+    /// A syntax error, an undeclared name, the wrong types, or too many levels.
+    #[error("the rule does not compile: {0}")]
+    Invalid(String),
 }
 
 impl CelError {
@@ -62,12 +52,10 @@ impl CelError {
     pub fn fix(&self) -> &'static str {
         match self {
             Self::TooLong(_) => "split it into several constraints",
-            Self::TooDeep => "simplify it",
-            Self::Syntax(_) | Self::Type(_) => {
+            Self::Invalid(_) => {
                 "write a bool over `properties`, a list of maps with type and value, such as \
                  properties.exists(p, p.type == 'a')"
             }
-            Self::Thread(_) => "try again",
         }
     }
 }
@@ -76,17 +64,15 @@ impl Cel {
     /// Compiles a rule.
     ///
     /// # Errors
-    /// [`CelError`] with the defect of the rule. OLM too refuses syntax errors, undeclared names and rules
-    /// that are not a bool; the limits of length and depth, and the refusal of timestamps and durations,
-    /// exist only here.
+    /// [`CelError`] with the defect of the rule. OLM too refuses syntax errors, undeclared names, wrong types
+    /// and rules that are not a bool; the limits of length and depth, and the refusal of timestamps and
+    /// durations, exist only here.
     pub fn compile(rule: &str) -> Result<Self, CelError> {
         if rule.len() > LONGEST_RULE {
             return Err(CelError::TooLong(rule.len()));
         }
-        let expression = parse(rule)?;
-        check::is_bool(&expression).map_err(CelError::Type)?;
-        let expression = Arc::new(meter::metered(expression));
-        Ok(Self { rule: rule.into(), expression })
+        let condition = LANGUAGE.compile(rule).map_err(|text| CelError::Invalid(first_line(&text)))?;
+        Ok(Self { rule: rule.into(), condition })
     }
 
     /// The rule as written.
@@ -99,83 +85,56 @@ impl Cel {
     /// exceeds its budget does not hold.
     #[must_use]
     pub fn holds(&self, properties: &[Property]) -> bool {
-        let values = properties.iter().map(|property| Some((property.kind.as_str(), property.value()?)));
-        let Some(properties) = values.collect::<Option<Vec<_>>>() else { return false };
-        let Some(properties) = values::list(&properties) else { return false };
-        let mut context = Context::with_env(functions::environment());
-        context.add_variable_as_val("properties", properties);
-        meter::start();
-        matches!(Value::resolve(&self.expression, &context), Ok(Value::Bool(true)))
+        values(properties).is_some_and(|properties| self.condition.holds(&properties) == Ok(true))
     }
 }
 
-/// Parses a rule on a separate thread, so that neither its depth nor a panic of the parser harms the caller.
-fn parse(rule: &str) -> Result<IdedExpr, CelError> {
-    let text = rule.to_owned();
-    let thread = std::thread::Builder::new().name("cel-parser".to_owned()).stack_size(PARSER_STACK);
-    let parsed = thread.spawn(move || {
-        let parsed = functions::environment().compile(&text);
-        let program = parsed.map_err(|errors| syntax(&errors))?;
-        let expression = program.expression();
-        if is_deeper(expression, MOST_LEVELS) {
-            return Err(CelError::TooDeep);
+/// The first of the compiler's errors, with line and column but without the excerpt of the rule.
+fn first_line(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    line.strip_prefix("ERROR: <input>:").unwrap_or(line).to_owned()
+}
+
+/// The variable `properties`; `None` above the size limit.
+fn values(properties: &[Property]) -> Option<Value> {
+    let mut left = MOST_UNITS;
+    let property =
+        |property: &Property| as_go(json!({ "type": property.kind, "value": property.value()? }), &mut left);
+    properties.iter().map(property).collect()
+}
+
+/// The value as Go's JSON package reads it, where every number is a double; `None` when it takes more units
+/// than are left.
+fn as_go(value: Value, left: &mut usize) -> Option<Value> {
+    let bytes = value.as_str().map_or(0, str::len);
+    *left = left.checked_sub(1 + bytes / TEXT_OF_A_UNIT)?;
+    Some(match value {
+        Value::Number(number) => Value::Number(Number::from_f64(number.as_f64()?)?),
+        Value::Array(list) => list.into_iter().map(|value| as_go(value, left)).collect::<Option<_>>()?,
+        Value::Object(map) => {
+            let entry = |(key, value): (String, Value)| {
+                *left = left.checked_sub(key.len() / TEXT_OF_A_UNIT)?;
+                Some((key, as_go(value, left)?))
+            };
+            Value::Object(map.into_iter().map(entry).collect::<Option<_>>()?)
         }
-        Ok(expression.clone())
-    });
-    let parsed = parsed.map_err(|error| CelError::Thread(error.to_string()))?.join();
-    parsed.unwrap_or_else(|_| Err(CelError::Syntax("the rule cannot be parsed".to_owned())))
+        other => other,
+    })
 }
 
-/// The first message of the parser, with its position.
-fn syntax(errors: &cel::ParseErrors) -> CelError {
-    const LONGEST: usize = 200;
-    // The parser's own recursion limit.
-    if errors.errors.iter().any(|error| error.msg.contains("Recursion limit of ")) {
-        return CelError::TooDeep;
-    }
-    let Some(error) = errors.errors.first() else {
-        return CelError::Syntax("the rule cannot be parsed".to_owned());
+/// As blang's precedence, also of numbers: upstream prints values before it parses them.
+fn semver_compare(left: &Value, right: &Value) -> Result<Ordering, String> {
+    Ok(precedence(&version(left)?, &version(right)?))
+}
+
+fn version(value: &Value) -> Result<Version, String> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_f64() => number.as_f64().unwrap_or_default().to_string(),
+        Value::Number(number) => number.to_string(),
+        _ => return Err("semver_compare compares texts".to_owned()),
     };
-    let text: String =
-        error.msg.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST).collect();
-    let (line, column) = error.pos;
-    CelError::Syntax(format!("the rule does not parse at line {line}, column {column}: {text}"))
-}
-
-fn is_deeper(expression: &IdedExpr, levels: usize) -> bool {
-    let Some(levels) = levels.checked_sub(1) else { return true };
-    let mut deeper = false;
-    each_part(&expression.expr, |part| deeper |= is_deeper(part, levels));
-    deeper
-}
-
-/// Calls `f` with the direct subexpressions.
-fn each_part(expression: &Expr, mut f: impl FnMut(&IdedExpr)) {
-    match expression {
-        Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => {}
-        Expr::Call(call) => call.target.iter().map(AsRef::as_ref).chain(&call.args).for_each(f),
-        Expr::Comprehension(loop_) => {
-            [&loop_.iter_range, &loop_.accu_init, &loop_.loop_cond, &loop_.loop_step, &loop_.result]
-                .into_iter()
-                .for_each(f)
-        }
-        Expr::List(list) => list.elements.iter().for_each(f),
-        Expr::Select(select) => f(&select.operand),
-        Expr::Map(map) => map.entries.iter().for_each(|entry| each_of_entry(&entry.expr, &mut f)),
-        Expr::Struct(struct_) => {
-            struct_.entries.iter().for_each(|entry| each_of_entry(&entry.expr, &mut f));
-        }
-    }
-}
-
-fn each_of_entry(entry: &EntryExpr, f: &mut impl FnMut(&IdedExpr)) {
-    match entry {
-        EntryExpr::StructField(field) => f(&field.value),
-        EntryExpr::MapEntry(entry) => {
-            f(&entry.key);
-            f(&entry.value);
-        }
-    }
+    parse_lenient(&text).map_err(|error| error.to_string())
 }
 
 impl PartialEq for Cel {

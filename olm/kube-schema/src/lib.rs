@@ -18,10 +18,11 @@ pub mod live;
 pub mod names;
 pub mod pod_security;
 pub mod quantity;
+pub mod rbac;
 pub mod schema;
 mod view;
 
-pub use cel::{Expression, Named, Values, Wanted};
+pub use cel::{Compare, Condition, Expression, Language, Named, Values, Wanted};
 pub use change::{Change, ChangeCode, Severity, compare};
 pub use field_error::{ErrorKind, FieldError};
 pub use live::{LiveReport, check_objects};

@@ -12,7 +12,7 @@ use kube::{
     },
 };
 use olm_api::OperatorGroup;
-use olm_client::events::Recorder;
+use olm_client::{events::Recorder, lease::Fence};
 use olm_engine::{
     ChangeCache, Refusal,
     accounts::{self, AccountError},
@@ -29,7 +29,6 @@ use crate::{
     authority::Authorities,
     backoff::Backoff,
     controllers::{catalog_source::Jobs, csv},
-    fence::Fence,
     guard::guarded,
     health::Health,
     metrics::Metrics,

@@ -6,16 +6,13 @@ mod audit;
 mod authority;
 mod backoff;
 mod certs;
-mod clock;
 mod context;
 mod controllers;
 #[cfg(test)]
 mod events;
-mod fence;
 mod guard;
 mod health;
 mod http;
-mod lease;
 mod metrics;
 mod packages;
 mod reviews;

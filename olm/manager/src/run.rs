@@ -12,6 +12,7 @@ use std::{
 
 use kube::{Api, Client, ResourceExt, api::ListParams};
 use olm_api::CatalogSource;
+use olm_client::lease::Elector;
 use olm_engine::{
     catalogs::{CacheError, Registries},
     site::{HTTP_PORT, MANAGER, home},
@@ -24,7 +25,6 @@ use crate::{
     context::Ctx,
     controllers,
     http::{Connections, Peer, Serving, router},
-    lease::Elector,
     secure,
 };
 

@@ -2,9 +2,9 @@
 
 use olm_kube_schema::quantity::Quantity;
 
-/// A quantity in billionths, rounded up like in Kubernetes; `None` if invalid or too large.
+/// A quantity in billionths; `None` if invalid or too large.
 pub(crate) fn parse(text: &str) -> Option<i128> {
-    text.parse::<Quantity>().ok().map(Quantity::nanos)
+    text.parse().ok().map(Quantity::nanos)
 }
 
 /// A whole number as a quantity.

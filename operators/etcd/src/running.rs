@@ -1,6 +1,5 @@
 //! A process: its server, its leases, and the controllers that run while it holds them.
 
-use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use etcd_operator::controller::{self, Context, Scope};
 use etcd_operator::crd::backup::EtcdBackup;
 use etcd_operator::crd::restore::EtcdRestore;
 use etcd_operator::crd::{self, EtcdCluster};
-use etcd_operator::lease::{self, Elector};
+use etcd_operator::lease;
 use etcd_operator::metrics::Metrics;
 use etcd_operator::restore::Place;
 use etcd_operator::{backup, http, restore};
@@ -27,9 +26,6 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::{Args, Duties, lease_namespace, scope};
-
-/// Grace period for work in progress on shutdown; the next operator repeats what is lost.
-const FINISH: Duration = Duration::from_secs(3);
 
 pub(crate) fn crds() -> [CustomResourceDefinition; 3] {
     [crd::crd(), crd::backup::crd(), crd::restore::crd()]
@@ -80,7 +76,7 @@ async fn work(
     // hung one.
     let identity = format!("{instance}_{:08x}", rand::random::<u32>());
     let namespace = lease_namespace(&scope, &args.pod_namespace).to_owned();
-    let elector = |name| Elector::named(client.clone(), &namespace, name, &identity);
+    let elector = |name| lease::elector(&client, &namespace, name, &identity);
     let first = Context::new(
         client.clone(),
         Arc::new(InCluster),
@@ -102,7 +98,7 @@ async fn work(
                 return true;
             }
             let elector = context.elector.clone();
-            hold(&elector, &stop, |token| backup::run(context, folder, token)).await
+            lease::lead(elector, stop, |token| backup::run(context, folder, token)).await
         }));
     }
     if duties.restores {
@@ -119,40 +115,18 @@ async fn work(
                 return true;
             }
             let elector = context.elector.clone();
-            hold(&elector, &stop, |token| restore::run(context, folder, place, token)).await
+            lease::lead(elector, stop, |token| restore::run(context, folder, place, token)).await
         }));
     }
     if duties.clusters {
         let (context, stop) = (Arc::new(first), stop.clone());
         held.push(tokio::spawn(async move {
             let elector = context.elector.clone();
-            hold(&elector, &stop, |token| controller::run(context, token)).await
+            lease::lead(elector, stop, |token| controller::run(context, token)).await
         }));
     }
     let ended = join_all(held).await;
     ended.into_iter().all(|kept| kept.unwrap_or_default())
-}
-
-/// Runs while the lease is held; false when it is lost, and then the other controllers must stop too.
-async fn hold<F, W>(elector: &Elector, stop: &CancellationToken, work: F) -> bool
-where
-    F: FnOnce(CancellationToken) -> W,
-    W: Future<Output = ()> + Send + 'static,
-{
-    if !elector.acquire(stop).await {
-        return true;
-    }
-    let token = stop.child_token();
-    let work = tokio::spawn(work(token.clone()));
-    let kept = elector.hold(stop).await;
-    token.cancel();
-    if kept {
-        let _ = tokio::time::timeout(FINISH, work).await;
-        elector.release().await;
-    } else {
-        stop.cancel();
-    }
-    kept
 }
 
 /// Serves snapshots to restoring pods.

@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result};
 use etcd_operator::{
     backup,
     controller::{self, Context, Scope},
-    lease::{BACKUP_NAME, Elector, NAME, RESTORE_NAME},
+    lease::{self, BACKUP_NAME, NAME, RESTORE_NAME},
     metrics::Metrics,
     restore::{self, Place},
 };
@@ -27,8 +27,6 @@ use crate::inprocess::Faults;
 
 /// Restart delay of a terminated operator.
 const RESTART: Duration = Duration::from_millis(50);
-/// Grace period for work in progress on shutdown.
-const FINISH: Duration = Duration::from_secs(3);
 /// Timeout for its blocking threads to end.
 const GONE: Duration = Duration::from_secs(5);
 
@@ -163,7 +161,7 @@ async fn process(
     elected: &Arc<AtomicUsize>,
 ) {
     let client = needs.faults.client(needs.client.clone(), gate.clone());
-    let elector = |name| Elector::named(client.clone(), needs.namespace, name, &needs.identity);
+    let elector = |name| lease::elector(&client, needs.namespace, name, &needs.identity);
     let (metrics, instance) = (Arc::new(Metrics::default()), Some(needs.identity.clone()));
     let view = Arc::new(needs.view.clone());
     let first = Context::new(client.clone(), view, elector(NAME), metrics, Scope::All, instance)
@@ -174,7 +172,7 @@ async fn process(
     if needs.duties.backups {
         let context = Arc::new(first.behind(elector(BACKUP_NAME)));
         let (elector, folder) = (context.elector.clone(), folder.clone());
-        held.push(tokio::spawn(hold(elector, stop.clone(), move |token| {
+        held.push(tokio::spawn(lease::lead(elector, stop.clone(), move |token| {
             backup::run(context, folder, token)
         })));
     }
@@ -191,40 +189,18 @@ async fn process(
             None,
         );
         tokio::spawn(restore::serve(listener, Arc::clone(&context), folder.clone(), stop.clone()));
-        held.push(tokio::spawn(hold(elector, stop.clone(), move |token| {
+        held.push(tokio::spawn(lease::lead(elector, stop.clone(), move |token| {
             restore::run(context, folder, Arc::new(place), token)
         })));
     }
     if needs.duties.clusters {
         let (elector, elected) = (first.elector.clone(), Arc::clone(elected));
-        held.push(tokio::spawn(hold(elector, stop.clone(), move |token| {
+        held.push(tokio::spawn(lease::lead(elector, stop.clone(), move |token| {
             elected.fetch_add(1, Ordering::Relaxed);
             controller::run(Arc::new(first), token)
         })));
     }
     join_all(held).await;
-}
-
-/// Runs while the lease is held; the loss of one stops the others.
-async fn hold<F, W>(elector: Elector, stop: CancellationToken, work: F)
-where
-    F: FnOnce(CancellationToken) -> W,
-    W: Future<Output = ()> + Send + 'static,
-{
-    if !elector.acquire(&stop).await {
-        return;
-    }
-    let token = stop.child_token();
-    let work = tokio::spawn(work(token.clone()));
-    let kept = elector.hold(&stop).await;
-    token.cancel();
-    if kept {
-        let _ = tokio::time::timeout(FINISH, work).await;
-        elector.release().await;
-    } else {
-        work.abort();
-        stop.cancel();
-    }
 }
 
 impl Drop for Operator {

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use olm_kube_schema::names::{is_dns_subdomain, is_label_value};
 use olm_version::{Range, Version, parse_lenient};
 use serde_json::Value;
 
+use super::Findings;
 use super::finding::{Of, quote};
-use super::names::is_label_value;
-use super::{Findings, is_dns_subdomain};
 use crate::model::Bundle;
 use crate::provenance::Origin;
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use olm_kube_schema::names::is_dns_subdomain;
 use serde_json::Value;
 
 use super::finding::{Of, quote};
-use super::{Findings, Severity, is_dns_subdomain};
+use super::{Findings, Severity};
 use crate::csv::InstallMode;
 use crate::model::Bundle;
 use crate::provenance::Origin;

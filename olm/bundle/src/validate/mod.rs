@@ -18,7 +18,6 @@ mod icon;
 mod images;
 mod install;
 mod metadata;
-mod names;
 mod objects;
 mod package_manifest;
 mod practices;
@@ -39,7 +38,6 @@ use crate::model::Bundle;
 pub(crate) use finding::{Findings, note, repeated_keys};
 pub use icon::{ImageKind, sniff};
 pub use images::reference as image_reference;
-pub(crate) use names::is_dns_subdomain;
 pub use package_manifest::check_package_manifest;
 pub use suite::{Options, Suite, SuiteError};
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use olm_kube_schema::names::{is_label_value, is_qualified_name};
 use serde_json::Value;
 
 use super::Findings;
 use super::finding::quote;
-use super::names::{is_label_value, is_qualified_name};
 use crate::kinds::scope_of;
 use crate::model::{Bundle, kind, name};
 use crate::provenance::Origin;

@@ -78,7 +78,7 @@ fn problems_name_the_field_and_the_fix() {
         (
             json!({"cel": {"rule": "1 + 1"}}),
             vec![
-                "cel.rule: the rule must be a bool and is an int; write a bool over `properties`, a list of maps with type \
+                "cel.rule: the rule does not compile: must evaluate to bool but got int; write a bool over `properties`, a list of maps with type \
                  and value, such as properties.exists(p, p.type == 'a')"
                     .to_owned(),
             ],

@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use olm_kube_schema::rbac::{covers_resource, covers_url};
 use serde_json::{Value, json};
 
 use super::{
@@ -125,20 +126,13 @@ fn allows(rule: &Value, wanted: &Attributes) -> bool {
 }
 
 fn resource_matches(rule: &Value, wanted: &str) -> bool {
-    meta::list(rule, "/resources").iter().filter_map(Value::as_str).any(|resource| {
-        resource == "*"
-            || resource == wanted
-            || resource
-                .strip_prefix("*/")
-                .is_some_and(|sub| wanted.split_once('/').is_some_and(|(_, wanted)| wanted == sub))
-    })
+    let mut resources = meta::list(rule, "/resources").iter().filter_map(Value::as_str);
+    resources.any(|resource| covers_resource(resource, wanted))
 }
 
 fn url_matches(rule: &Value, wanted: &str) -> bool {
-    meta::list(rule, "/nonResourceURLs")
-        .iter()
-        .filter_map(Value::as_str)
-        .any(|url| url == wanted || url.strip_suffix('*').is_some_and(|prefix| wanted.starts_with(prefix)))
+    let mut urls = meta::list(rule, "/nonResourceURLs").iter().filter_map(Value::as_str);
+    urls.any(|url| covers_url(url, wanted))
 }
 
 /// Whether a user is authorized for an action.

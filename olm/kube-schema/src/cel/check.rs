@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::expression::{JSON_PATCH, OBJECT};
 use super::functions;
+use super::language::Language;
 use super::parse::Parsed;
 use super::signatures;
 use super::types::{Bindings, Ty};
@@ -27,7 +28,8 @@ pub(super) type Newest = (u64, String);
 /// As the compiler of Kubernetes prints them, with the position.
 pub(super) fn check<'n>(parsed: &Parsed, self_: Ty<'n>, old_self: Ty<'n>) -> Result<Checked<'n>, String> {
     let scopes = vec![("self".to_owned(), self_), (OLD_SELF.to_owned(), old_self)];
-    let mut checker = Checker { uses_old_self: false, newest: Newest::default(), patches: false, scopes };
+    let newest = Newest::default();
+    let mut checker = Checker { uses_old_self: false, newest, dialect: Dialect::Rules, scopes };
     let ty = checker.type_of(&parsed.root).map_err(|(at, what)| parsed.error_at(at, &what))?;
     Ok(Checked { ty, uses_old_self: checker.uses_old_self, newest: checker.newest })
 }
@@ -35,13 +37,24 @@ pub(super) fn check<'n>(parsed: &Parsed, self_: Ty<'n>, old_self: Ty<'n>) -> Res
 /// Names of variables with their types; a name may be qualified, as in `variables.size`.
 pub(super) type Declared<'n> = Vec<(String, Ty<'n>)>;
 
-/// As [`check`], with other variables, and with the types of patches where the expression creates one.
+/// What an expression may contain.
+#[derive(Clone, Copy)]
+pub(super) enum Dialect {
+    /// What Kubernetes has for rules and conditions.
+    Rules,
+    /// Objects and patches too.
+    Patches,
+    Language(&'static Language),
+}
+
+/// As [`check`], with other variables and in any dialect.
 pub(super) fn check_with<'n>(
     parsed: &Parsed,
     variables: Declared<'n>,
-    patches: bool,
+    dialect: Dialect,
 ) -> Result<Ty<'n>, String> {
-    let mut checker = Checker { uses_old_self: false, newest: Newest::default(), patches, scopes: variables };
+    let newest = Newest::default();
+    let mut checker = Checker { uses_old_self: false, newest, dialect, scopes: variables };
     checker.type_of(&parsed.root).map_err(|(at, what)| parsed.error_at(at, &what))
 }
 
@@ -55,8 +68,7 @@ type Outcome<'n> = Result<Ty<'n>, (u64, String)>;
 struct Checker<'n> {
     uses_old_self: bool,
     newest: Newest,
-    /// Whether objects and patches are allowed.
-    patches: bool,
+    dialect: Dialect,
     /// Variables: those of the rule, then those of the enclosing loops, the innermost last.
     scopes: Vec<(String, Ty<'n>)>,
 }
@@ -134,7 +146,7 @@ impl<'n> Checker<'n> {
     fn makes(&self, name: &str) -> bool {
         let is_object =
             || name.strip_prefix(OBJECT).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-        self.patches && (name == JSON_PATCH || is_object())
+        matches!(self.dialect, Dialect::Patches) && (name == JSON_PATCH || is_object())
     }
 
     fn message(&mut self, message: &StructExpr) -> Outcome<'n> {
@@ -158,9 +170,9 @@ impl<'n> Checker<'n> {
         Ok(Ty::Message(message.type_name.as_str().into()))
     }
 
-    /// The elements of a literal have one type.
+    /// The elements of a literal have one type in Kubernetes.
     fn alike(&self, at: u64, known: &Ty<'n>, next: &Ty<'n>) -> Outcome<'n> {
-        if known.takes(next, &mut Bindings::default()) {
+        if matches!(self.dialect, Dialect::Language(_)) || known.takes(next, &mut Bindings::default()) {
             Ok(known.join(next))
         } else {
             Err((at, format!("expected type '{known}' but found '{next}'")))
@@ -220,6 +232,9 @@ impl<'n> Checker<'n> {
         self.scopes.push((inner.accu_var.clone(), start.clone()));
         self.scopes.push((inner.iter_var.clone(), first));
         if let Some(name) = &inner.iter_var2 {
+            if matches!(self.dialect, Dialect::Language(_)) {
+                return Err((inner.iter_range.id, "a loop has one variable".to_owned()));
+            }
             self.scopes.push((name.clone(), second));
         }
         let condition = self.type_of(&inner.loop_cond);
@@ -259,10 +274,18 @@ impl<'n> Checker<'n> {
         for operand in target.into_iter().chain(&call.args) {
             types.push(self.type_of(operand)?);
         }
+        if let Dialect::Language(language) = self.dialect {
+            if !language.has(&name) {
+                return Err((at, format!("undeclared reference to '{name}' (in container '')")));
+            }
+            if name == language.comparison.0 && target.is_none() && types.len() == 2 {
+                return Ok(Ty::Int);
+            }
+        }
         if let Some((result, since)) = signatures::result(&name, target.is_some(), &types) {
             self.uses(since, &name);
             return match call.args.first() {
-                Some(argument) if !literal_is_valid(&name, &argument.expr) => {
+                Some(argument) if !self.literal_is_valid(&name, &argument.expr) => {
                     Err((argument.id, format!("invalid {name} argument")))
                 }
                 _ => Ok(result),
@@ -278,18 +301,19 @@ impl<'n> Checker<'n> {
         };
         Err((at, format!("found no matching overload for '{name}' applied to '{applied}'")))
     }
-}
 
-/// Literals for which a function always fails are refused at compile time, as by the `ASTValidators` of
-/// Kubernetes 1.29.
-fn literal_is_valid(function: &str, argument: &Expr) -> bool {
-    let Expr::Literal(literal) = argument else { return true };
-    match (function, literal) {
-        ("matches", LiteralValue::String(text)) => functions::compile(text.inner()).is_ok(),
-        ("duration", LiteralValue::String(text)) => functions::time::parse_span(text.inner()).is_some(),
-        ("duration", LiteralValue::Int(_)) => false,
-        ("timestamp", LiteralValue::String(text)) => functions::time::parse_time(text.inner()).is_some(),
-        _ => true,
+    /// Literals for which a function always fails are refused at compile time, as by the `ASTValidators` of
+    /// Kubernetes 1.29.
+    fn literal_is_valid(&self, function: &str, argument: &Expr) -> bool {
+        let Expr::Literal(literal) = argument else { return true };
+        match (function, literal) {
+            _ if matches!(self.dialect, Dialect::Language(_)) => true,
+            ("matches", LiteralValue::String(text)) => functions::compile(text.inner()).is_ok(),
+            ("duration", LiteralValue::String(text)) => functions::time::parse_span(text.inner()).is_some(),
+            ("duration", LiteralValue::Int(_)) => false,
+            ("timestamp", LiteralValue::String(text)) => functions::time::parse_time(text.inner()).is_some(),
+            _ => true,
+        }
     }
 }
 

@@ -62,7 +62,7 @@ struct Eval<'a, 'l> {
 impl<'a> Eval<'a, '_> {
     fn spend(&mut self, units: u64) -> Result<(), Fault> {
         self.spent = self.spent.saturating_add(units);
-        if self.spent > MOST_A_CALL { Err(Fault::Limit) } else { Ok(()) }
+        if self.spent > self.library.limit() { Err(Fault::Limit) } else { Ok(()) }
     }
 
     fn value(&mut self, expression: &'a IdedExpr) -> Outcome<'a> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cel::common::ast::{EntryExpr, Expr, IdedExpr, StructExpr};
 use serde_json::Value;
 
-use super::check::{Declared, check_with};
+use super::check::{Declared, Dialect, check_with};
 use super::eval::evaluate_with;
 use super::functions::Library;
 use super::parse::Parsed;
@@ -43,8 +43,11 @@ impl Expression {
         let parsed = Parsed::new(text).map_err(failed)?;
         let mut declared: Declared<'_> = variables.iter().map(|name| ((*name).to_owned(), Ty::Any)).collect();
         declared.extend(named.list.iter().map(|variable| (variable.name.clone(), Ty::Any)));
-        let patches = matches!(wanted, Wanted::Object | Wanted::Patches);
-        let ty = check_with(&parsed, declared, patches).map_err(failed)?;
+        let dialect = match wanted {
+            Wanted::Object | Wanted::Patches => Dialect::Patches,
+            Wanted::Bool | Wanted::Text | Wanted::Any => Dialect::Rules,
+        };
+        let ty = check_with(&parsed, declared, dialect).map_err(failed)?;
         let is_message = |ty: &Ty<'_>, name: &str| matches!(ty, Ty::Message(of) if &**of == name);
         let (fits, wanted) = match wanted {
             Wanted::Any => (true, ""),
@@ -75,7 +78,7 @@ impl Expression {
             return Err(format!("type mismatch: {what}"));
         }
         let outcome = evaluate_with(&self.parsed, &values.0, &mut Library::default());
-        outcome.and_then(|value| value.to_json()).map_err(text_of)
+        outcome.and_then(|value| value.to_json()).map_err(|fault| fault.text())
     }
 
     /// Evaluates a condition.
@@ -87,13 +90,6 @@ impl Expression {
             Value::Bool(holds) => Ok(holds),
             _ => Err("the expression is no bool".to_owned()),
         }
-    }
-}
-
-fn text_of(fault: Fault) -> String {
-    match fault {
-        Fault::Limit => "operation cancelled: actual cost limit exceeded".to_owned(),
-        Fault::Error(what) => what.to_string(),
     }
 }
 

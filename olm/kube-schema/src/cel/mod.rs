@@ -8,12 +8,14 @@
 //! - [`rule`]: a rule with its message, reason and field path;
 //! - [`validate`](mod@validate): the rules of a whole object, with those that compare it with its old
 //!   version;
-//! - [`expression`]: expressions outside of schemas.
+//! - [`expression`]: expressions outside of schemas;
+//! - [`language`]: conditions of other languages.
 
 mod check;
 mod eval;
 mod expression;
 mod functions;
+mod language;
 mod parse;
 mod rule;
 mod signatures;
@@ -23,6 +25,7 @@ mod value;
 mod weight;
 
 pub use self::expression::{Expression, Named, Values, Wanted};
+pub use self::language::{Compare, Condition, Language};
 pub(crate) use self::rule::{Cache, Rule, check_rules, has_all_functions};
 pub(crate) use self::validate::{same_item, validate};
 

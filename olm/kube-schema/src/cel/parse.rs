@@ -41,7 +41,12 @@ impl Parsed {
         let thread = std::thread::Builder::new().name("cel-parser".to_owned()).stack_size(PARSER_STACK);
         let parsed = thread.spawn(move || {
             let parser = ENVIRONMENT.parser();
+            let too_deep = || format!("the expression is nested more than {MOST_LEVELS} levels deep");
             let (root, source) = parser.parse_with_source_info(&owned).map_err(|errors| {
+                // The parser's own recursion limit.
+                if errors.errors.iter().any(|error| error.msg.contains("Recursion limit of ")) {
+                    return too_deep();
+                }
                 let lines = errors.errors.iter().map(|error| {
                     let (line, column) = error.pos;
                     shown(&owned, line.max(1).unsigned_abs(), column.max(1).unsigned_abs(), &error.msg)
@@ -49,7 +54,7 @@ impl Parsed {
                 lines.collect::<Vec<_>>().join("\n")
             })?;
             if is_deeper(&root, MOST_LEVELS) {
-                return Err(format!("the expression is nested more than {MOST_LEVELS} levels deep"));
+                return Err(too_deep());
             }
             Ok(Arc::new(Self { root, source }))
         });

@@ -24,6 +24,15 @@ pub(super) enum Fault {
     Limit,
 }
 
+impl Fault {
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Limit => "operation cancelled: actual cost limit exceeded".to_owned(),
+            Self::Error(what) => what.to_string(),
+        }
+    }
+}
+
 pub(super) type Outcome<'a> = Result<Val<'a>, Fault>;
 
 pub(super) fn error(text: impl AsRef<str>) -> Fault {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use olm_kube_schema::rbac::{covers_resource, covers_url};
 use serde_json::Value;
 
 use crate::json::{list, strings};
@@ -126,19 +127,6 @@ impl std::fmt::Display for Rule {
 
 fn has(list: &[String], wanted: &str) -> bool {
     list.iter().any(|own| own == "*" || own == wanted)
-}
-
-/// `*` covers everything, `*/scale` that subresource of everything.
-fn covers_resource(own: &str, wanted: &str) -> bool {
-    own == "*"
-        || own == wanted
-        || own
-            .strip_prefix("*/")
-            .is_some_and(|sub| wanted.split_once('/').is_some_and(|(_, wanted)| wanted == sub))
-}
-
-fn covers_url(own: &str, wanted: &str) -> bool {
-    own == wanted || own.strip_suffix('*').is_some_and(|prefix| wanted.starts_with(prefix))
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::{
 use olm_api::{InstallPolicy, subscription::DeletionPolicy};
 use olm_bundle::RenderError;
 use olm_plan::{
-    Fact, Finding, FindingCode, ImageRole, ImageSignature, Operand, Policies, SignatureVerdict,
+    Fact, Finding, FindingCode, ImageRole, ImageSignature, Operand, Policies, Severity, SignatureVerdict,
     UninstallInput, Who, make_uninstall_plan,
 };
 use olm_resolver::{ChosenBundle, Dependency, Gvk, Need, SatisfiedBy, Version};

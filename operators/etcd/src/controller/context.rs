@@ -8,12 +8,12 @@ use jiff::Timestamp;
 use kube::runtime::events::Reporter;
 use kube::{Client, ResourceExt};
 use olm_client::events::Recorder;
+use olm_client::lease::Elector;
 
 use super::pace;
 use crate::addressing::Addressing;
 use crate::disruption;
 use crate::etcd::Etcd;
-use crate::lease::Elector;
 use crate::metrics::Metrics;
 use crate::names;
 use crate::observe::{self, Classes, Environment};

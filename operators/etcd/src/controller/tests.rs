@@ -5,8 +5,7 @@ mod many;
 use std::sync::Mutex;
 
 use super::*;
-use crate::lease::Elector;
-use crate::names;
+use crate::{lease, names};
 
 #[test]
 fn a_failure_is_reported_again_only_after_an_interval() {
@@ -59,7 +58,7 @@ fn what_etcd_does_not_do_yet_counts_as_done_nowhere() {
 pub(crate) fn context(elector: &str) -> Context {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = Client::try_from(kube::Config::new("http://127.0.0.1:9".parse().unwrap())).unwrap();
-    let elector = Elector::named(client.clone(), "shop", "a", elector);
+    let elector = lease::elector(&client, "shop", "a", elector);
     let addressing = Arc::new(crate::addressing::InCluster);
     Context::new(client, addressing, elector, Arc::default(), Scope::All, None)
 }
@@ -74,7 +73,7 @@ async fn a_cluster_whose_turn_comes_while_the_lease_is_late_has_it_a_little_late
 #[tokio::test]
 async fn contexts_share_the_state_of_a_cluster_until_it_is_deleted() {
     let context = context("me");
-    let other = context.behind(Elector::named(context.client.clone(), "shop", "b", "me"));
+    let other = context.behind(lease::elector(&context.client, "shop", "b", "me"));
     assert!(Arc::ptr_eq(&context.tls, &other.tls) && Arc::ptr_eq(&context.backups, &other.backups));
     let mut paces = Vec::new();
     for _ in 0..8 {
@@ -219,8 +218,8 @@ async fn an_api_error_before_an_observation_reaches_the_status() {
         let (client, patches) = failing_api(method, resource, error);
         let mut context = context("me");
         context.client = client;
-        context.elector = Elector::new(context.client.clone(), "shop", "test");
-        assert!(context.elector.acquire(&CancellationToken::new()).await);
+        context.elector = lease::elector(&context.client, "shop", lease::NAME, "test");
+        assert!(context.elector.acquire(&CancellationToken::new()).await.is_some());
         context.keep("shop/orders", |state| state.failures = failures);
         // when a cluster is reconciled
         let cluster = crate::validate::tests::cluster(json!({ "size": 1 }));

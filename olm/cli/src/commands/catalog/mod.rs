@@ -13,7 +13,7 @@ mod validate;
 mod verify;
 
 pub use graph::draw;
-pub use read::{load, package};
+pub use read::load;
 
 use crate::{
     args::{CatalogCommand, CatalogCommandArgs},

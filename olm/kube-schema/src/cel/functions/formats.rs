@@ -38,24 +38,12 @@ fn wrong(format: &str, text: &str) -> Option<String> {
         "dns1035LabelPrefix" => (names::is_dns1035_label(whole), names::DNS1035_LABEL),
         "dns1123Subdomain" => (names::is_dns_subdomain(text), names::DNS_SUBDOMAIN),
         "dns1123SubdomainPrefix" => (names::is_dns_subdomain(whole), names::DNS_SUBDOMAIN),
-        "labelValue" => (text.is_empty() || is_name(text), VALUE),
-        "qualifiedName" => match text.split_once('/') {
-            Some((prefix, name)) => (names::is_dns_subdomain(prefix) && is_name(name), QUALIFIED),
-            None => (is_name(text), QUALIFIED),
-        },
+        "labelValue" => (names::is_label_value(text), VALUE),
+        "qualifiedName" => (names::is_qualified_name(text), QUALIFIED),
         other => {
             let good = crate::schema::matches_format(other, text);
             return (!good).then(|| format!("invalid {other}"));
         }
     };
     (!good).then(|| what.to_owned())
-}
-
-/// Alphanumerics, `-`, `_` and `.`, at most 63, beginning and ending with an alphanumeric.
-fn is_name(text: &str) -> bool {
-    let end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
-    text.len() <= 63
-        && end(text.chars().next())
-        && end(text.chars().next_back())
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }

@@ -12,6 +12,8 @@ use std::rc::Rc;
 
 use regex::Regex;
 
+use super::eval::MOST_A_CALL;
+use super::language::Language;
 use super::value::{Fault, Outcome, Val, error, no_overload};
 use crate::quantity::Quantity;
 
@@ -24,9 +26,19 @@ const PATTERN_UNITS: u64 = 10_000;
 #[derive(Default)]
 pub(super) struct Library {
     patterns: HashMap<String, Regex>,
+    language: Option<&'static Language>,
 }
 
 impl Library {
+    pub(super) fn of(language: &'static Language) -> Self {
+        Self { language: Some(language), ..Self::default() }
+    }
+
+    /// Cost limit of an expression.
+    pub(super) fn limit(&self) -> u64 {
+        self.language.map_or(MOST_A_CALL, |language| language.limit)
+    }
+
     /// Cost of a call beyond its one unit.
     pub(super) fn cost(&self, name: &str, args: &[Val<'_>]) -> u64 {
         let weight = |at: usize| args.get(at).map_or(0, Val::weight);
@@ -60,6 +72,9 @@ impl Library {
 
     /// Calls a function; the receiver of a member is the first argument.
     pub(super) fn call<'a>(&mut self, name: &str, args: &[Val<'a>]) -> Outcome<'a> {
+        if let Some(result) = self.language.and_then(|language| language.call(name, args)) {
+            return result;
+        }
         if let Some(result) = self.pattern_call(name, args) {
             return result;
         }

@@ -69,8 +69,6 @@ async fn view(
 /// The image for this cluster, when the CatalogSource has a template for it.
 async fn template(source: &CatalogSource, ctx: &Ctx) -> Option<Template> {
     let text = template::text(source)?;
-    let version = ctx.client.apiserver_version().await;
-    let version =
-        version.inspect_err(|error| tracing::debug!(%error, "failed to get the version of the API server"));
-    Some(template::resolve(text, version.ok().as_ref().map(|info| info.git_version.as_str())))
+    let version = ctx.resources.kubernetes().await.inspect_err(|error| tracing::debug!(%error));
+    Some(template::resolve(text, version.ok().as_deref()))
 }

@@ -4,7 +4,6 @@ use std::{
     borrow::Borrow,
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
 };
 
 use jiff::Timestamp;
@@ -42,14 +41,10 @@ use crate::{
     stores::Stores,
 };
 
-/// Clusters are upgraded rarely.
-const VERSION_KEPT: Duration = Duration::from_secs(600);
-
 /// The state of this controller outside the API server.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     providers: Mutex<Providers>,
-    version: tokio::sync::Mutex<Option<(Instant, String)>>,
     /// Users' roles that are up to date.
     pub(super) roles: Known,
     pub(super) passing: Passing,
@@ -66,17 +61,6 @@ impl Memory {
         if !std::mem::replace(&mut providers.seeded, true) {
             stores.versions.each(|csv| drop(providers.note(csv)));
         }
-    }
-
-    async fn kube_version(&self, ctx: &Ctx) -> Result<String, Error> {
-        let mut kept = self.version.lock().await;
-        if let Some((_, version)) = kept.as_ref().filter(|(read, _)| read.elapsed() < VERSION_KEPT) {
-            return Ok(version.clone());
-        }
-        let asked = ctx.client.apiserver_version().await;
-        let version = asked.map_err(Error::kube("read the version of the cluster"))?.git_version;
-        *kept = Some((Instant::now(), version.clone()));
-        Ok(version)
     }
 }
 
@@ -121,10 +105,8 @@ pub(super) async fn observe<'a>(
     let mut rivals = apis::owned_beside(csv, &csvs);
     rivals.extend(memory.providers().rivals(csv, &targets));
 
-    let (needs, deployments) = tokio::try_join!(
-        needs(csv, &made, &targets, ctx, memory),
-        deployments(csv, desired.as_ref().ok(), ctx)
-    )?;
+    let (needs, deployments) =
+        tokio::try_join!(needs(csv, &made, &targets, ctx), deployments(csv, desired.as_ref().ok(), ctx))?;
     let serving = serving::observe(csv, wants, &csvs, &needs, &memory.roles, ctx).await?;
     if let Ok(desired) = &mut desired {
         serving.stamp(&mut desired.deployments, hash);
@@ -297,10 +279,9 @@ async fn needs(
     made: &[Value],
     targets: &[String],
     ctx: &Ctx,
-    memory: &Memory,
 ) -> Result<Needs, Error> {
     let kube_version = match &csv.spec.min_kube_version {
-        Some(_) => Some(memory.kube_version(ctx).await?),
+        Some(_) => Some(ctx.resources.kubernetes().await?),
         None => None,
     };
     let (crds, mut accounts, native, granted) = tokio::try_join!(

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::super::*;
 use crate::addressing::InCluster;
-use crate::lease::Elector;
+use crate::lease;
 
 const STUCK: usize = 20;
 const GOOD: &str = "quick";
@@ -82,8 +82,8 @@ async fn unresponsive_clusters_delay_no_other() {
 
     let client = Client::try_from(kube::Config::new(url.parse().unwrap())).unwrap();
     let stop = CancellationToken::new();
-    let elector = Elector::new(client.clone(), "shop", "test");
-    assert!(elector.acquire(&stop).await);
+    let elector = lease::elector(&client, "shop", lease::NAME, "test");
+    assert!(elector.acquire(&stop).await.is_some());
     let scope = Scope::Namespaces(vec!["shop".into()]);
     let context = Context::new(client, Arc::new(InCluster), elector, Arc::default(), scope, None);
     let work = tokio::spawn(run(Arc::new(context), stop.clone()));

@@ -2,16 +2,14 @@
 //!
 //! The death of a holder is judged by *our* clock only: the lease is taken over when its record has not
 //! changed for its whole duration, measured from our first observation of that record. Wall clocks are
-//! written for information and never read. The lease is released on shutdown and the others watch it, so a
-//! rolling update hands over at once.
+//! written for information and never read. The lease is released on shutdown and the others watch or poll
+//! it, so a rolling update hands over at once. Writes are fenced: see [`Fence`].
 
-use std::{
-    pin::pin,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+mod fence;
 
-use futures::StreamExt as _;
+use std::{pin::pin, sync::Arc, time::Duration};
+
+use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
@@ -22,10 +20,12 @@ use kube::{
     api::{ObjectMeta, PostParams},
     runtime::watcher,
 };
-use olm_client::patient;
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::{clock::Clock, fence::Fence};
+use crate::patient;
+
+pub use fence::Fence;
 
 /// Validity of a lease after its last renewal.
 const DURATION: Duration = Duration::from_secs(15);
@@ -33,15 +33,19 @@ const DURATION: Duration = Duration::from_secs(15);
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 /// A third of the validity: the idle cost is one small write every five seconds.
 const RENEW: Duration = Duration::from_secs(5);
-/// Delay between attempts after a failure, and time limit of one.
+/// Time limit of an attempt.
 const RETRY: Duration = Duration::from_secs(2);
+/// Minimum delay between attempts, and the interval of polling.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// The lease of one replica.
-pub(crate) struct Elector {
+#[derive(Clone)]
+pub struct Elector {
     api: Api<Lease>,
     name: String,
     identity: String,
     fence: Arc<Fence>,
+    polls: bool,
 }
 
 /// The action for an observed lease.
@@ -57,14 +61,9 @@ enum Decision {
 struct Observed {
     lease: Option<Lease>,
     since: Instant,
-    clock: Clock,
 }
 
 impl Observed {
-    fn new(clock: Clock) -> Self {
-        Self { lease: None, since: clock.now(), clock }
-    }
-
     fn record(&self) -> Option<&LeaseSpec> {
         self.lease.as_ref()?.spec.as_ref()
     }
@@ -72,7 +71,7 @@ impl Observed {
     fn see(&mut self, lease: Option<Lease>) {
         let same = self.record() == lease.as_ref().and_then(|l| l.spec.as_ref());
         if !same {
-            self.since = self.clock.now();
+            self.since = Instant::now();
         }
         self.lease = lease;
     }
@@ -81,49 +80,66 @@ impl Observed {
     fn expires(&self) -> Instant {
         match self.record() {
             Some(record) if record.holder_identity.is_some() => self.since + valid(record),
-            _ => self.clock.now() + RETRY,
+            _ => Instant::now() + RETRY,
         }
     }
 }
 
 /// A lease that was taken, as stored by the API server.
-pub(crate) struct Held(Lease);
+pub struct Held(Lease);
 
 impl Elector {
-    /// The client must not be behind the fence: the elector opens it.
-    pub(crate) fn new(
-        client: Client,
-        namespace: &str,
-        name: &str,
-        identity: &str,
-        fence: Arc<Fence>,
-    ) -> Self {
-        Self { api: Api::namespaced(client, namespace), name: name.into(), identity: identity.into(), fence }
+    /// The client must not be behind the fence: the elector opens it. `identity` is unique among the
+    /// processes; a candidate needs the permissions to get, list, watch, create and update the lease.
+    #[must_use]
+    pub fn new(client: Client, namespace: &str, name: &str, identity: &str, fence: Arc<Fence>) -> Self {
+        let (api, name, identity) = (Api::namespaced(client, namespace), name.into(), identity.into());
+        Self { api, name, identity, fence, polls: false }
+    }
+
+    /// Polls the lease every second instead of watching it, without the permissions to list and watch.
+    #[must_use]
+    pub fn polling(self) -> Self {
+        Self { polls: true, ..self }
+    }
+
+    /// Whether this replica may write now.
+    #[must_use]
+    pub fn leads(&self) -> bool {
+        self.fence.leads()
     }
 
     /// Returns when this replica leads, with the fence open; `None` when shutdown came first.
-    pub(crate) async fn acquire(&self, shutdown: &CancellationToken) -> Option<Held> {
-        let clock = self.fence.clock();
-        let mut observed = Observed::new(clock.clone());
+    pub async fn acquire(&self, shutdown: &CancellationToken) -> Option<Held> {
+        let mut observed = Observed { lease: None, since: Instant::now() };
         let only_ours = watcher::Config::default().fields(&format!("metadata.name={}", self.name));
-        let mut changes = pin!(patient(watcher(self.api.clone(), only_ours)));
+        let mut changes = pin!(if self.polls {
+            stream::pending::<watcher::Result<watcher::Event<Lease>>>().left_stream()
+        } else {
+            patient(watcher(self.api.clone(), only_ours)).right_stream()
+        });
         loop {
-            match clock.within(RETRY, self.attempt(&mut observed)).await {
-                Some(Ok(Some(held))) => {
+            match timeout(RETRY, self.attempt(&mut observed)).await {
+                Ok(Ok(Some(held))) => {
                     tracing::info!(lease = self.name, identity = self.identity, "leading");
                     return Some(held);
                 }
-                Some(Ok(None)) => self.fence.follow(),
-                Some(Err(error)) => tracing::warn!(lease = self.name, %error, "failed to acquire the lease"),
-                None => tracing::warn!(lease = self.name, "acquiring the lease timed out"),
+                Ok(Ok(None)) => {
+                    if self.fence.follow() {
+                        let holder = observed.record().and_then(|record| record.holder_identity.as_deref());
+                        tracing::info!(lease = self.name, holder, "waiting for the lease");
+                    }
+                }
+                Ok(Err(error)) => tracing::warn!(lease = self.name, %error, "failed to acquire the lease"),
+                Err(_) => tracing::warn!(lease = self.name, "acquiring the lease timed out"),
             }
             let mut free = false;
             while !free {
-                // The minimum delay also applies after failures.
-                let next = observed.expires().max(clock.now() + RETRY / 2);
+                let soon = Instant::now() + PAUSE;
+                let next = if self.polls { soon } else { observed.expires().max(soon) };
                 tokio::select! {
                     () = shutdown.cancelled() => return None,
-                    () = clock.sleep_until(next) => break,
+                    () = sleep_until(next) => break,
                     event = changes.next() => match event {
                         Some(Ok(watcher::Event::Apply(lease) | watcher::Event::InitApply(lease))) => {
                             observed.see(Some(lease));
@@ -140,10 +156,9 @@ impl Elector {
 
     /// Keeps the lease until shutdown (then releases it and returns `true`) or until it is lost (`false`):
     /// the fence is closed then.
-    pub(crate) async fn hold(&self, held: Held, shutdown: &CancellationToken) -> bool {
-        let clock = self.fence.clock();
+    pub async fn hold(&self, held: Held, shutdown: &CancellationToken) -> bool {
         let mut lease = held.0;
-        let mut next = clock.now() + RENEW;
+        let mut next = Instant::now() + RENEW;
         loop {
             tokio::select! {
                 biased;
@@ -156,37 +171,36 @@ impl Elector {
                     self.fence.close();
                     return false;
                 }
-                () = clock.sleep_until(next) => {}
+                () = sleep_until(next) => {}
             }
-            let asked = self.fence.moment();
-            next = clock.now() + RENEW;
-            match clock.within(RETRY, self.renew(&lease)).await {
-                Some(Ok(Some(renewed))) => {
+            let asked = fence::Moment::now();
+            next = Instant::now() + RENEW;
+            match timeout(RETRY, self.renew(&lease)).await {
+                Ok(Ok(Some(renewed))) => {
                     lease = renewed;
                     self.fence.extend(asked, RENEW_DEADLINE);
                     continue;
                 }
-                Some(Ok(None)) => {
+                Ok(Ok(None)) => {
                     tracing::error!(lease = self.name, "lost the lease to another replica");
                     self.fence.close();
                     return false;
                 }
-                Some(Err(error)) => tracing::warn!(lease = self.name, %error, "failed to renew the lease"),
-                None => tracing::warn!(lease = self.name, "renewing the lease timed out"),
+                Ok(Err(error)) => tracing::warn!(lease = self.name, %error, "failed to renew the lease"),
+                Err(_) => tracing::warn!(lease = self.name, "renewing the lease timed out"),
             }
-            next = clock.now() + RETRY / 2;
+            next = Instant::now() + PAUSE;
         }
     }
 
     fn decide(&self, observed: &Observed) -> Decision {
-        let unchanged = self.fence.clock().now().saturating_duration_since(observed.since);
-        decide(&self.identity, observed.lease.is_some(), observed.record(), unchanged)
+        decide(&self.identity, observed.lease.is_some(), observed.record(), observed.since.elapsed())
     }
 
     /// Takes the lease if it may be taken.
     async fn attempt(&self, observed: &mut Observed) -> Result<Option<Held>, kube::Error> {
         observed.see(self.api.get_opt(&self.name).await?);
-        let asked = self.fence.moment();
+        let asked = fence::Moment::now();
         let written = match self.decide(observed) {
             Decision::Wait => return Ok(None),
             Decision::Create => self.create().await,
@@ -213,7 +227,8 @@ impl Elector {
         if holder != Some(&self.identity) {
             return Ok(None);
         }
-        ours(self.write(current).await)
+        // A conflict here is retried: it alone does not show another holder.
+        self.write(current).await.map(Some)
     }
 
     async fn create(&self) -> Result<Lease, kube::Error> {
@@ -268,10 +283,10 @@ impl Elector {
             }
             Ok::<_, kube::Error>(())
         };
-        match self.fence.clock().within(RETRY, release).await {
-            Some(Ok(())) => tracing::info!(lease = self.name, "released"),
-            Some(Err(error)) => tracing::warn!(lease = self.name, %error, "failed to release the lease"),
-            None => tracing::warn!(lease = self.name, "releasing the lease timed out"),
+        match timeout(RETRY, release).await {
+            Ok(Ok(())) => tracing::info!(lease = self.name, "released"),
+            Ok(Err(error)) => tracing::warn!(lease = self.name, %error, "failed to release the lease"),
+            Err(_) => tracing::warn!(lease = self.name, "releasing the lease timed out"),
         }
     }
 }

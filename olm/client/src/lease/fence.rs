@@ -4,11 +4,13 @@
 //! clock that continues while the machine sleeps. Another replica takes over later than that, independent of
 //! the clock settings of both machines.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tokio::sync::watch;
-
-use crate::clock::Clock;
+use futures::{Stream, stream};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
+};
 
 /// How long writes are certain to be exclusive.
 #[derive(Debug, Clone, Copy)]
@@ -26,69 +28,63 @@ enum State {
 
 /// Shared by the elector, which opens and closes it, and the client, which checks it before every write.
 #[derive(Debug)]
-pub(crate) struct Fence {
+pub struct Fence {
     state: watch::Sender<State>,
     /// Whether another replica was observed to lead.
     follows: watch::Sender<bool>,
-    clock: Clock,
 }
 
 impl Default for Fence {
     fn default() -> Self {
-        Self::new(Clock::default())
+        Self { state: watch::Sender::new(State::Closed), follows: watch::Sender::new(false) }
     }
 }
 
 /// The moment at which a renewal is about to be sent.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Moment {
+pub(super) struct Moment {
     at: Instant,
     boot: Option<Duration>,
 }
 
+impl Moment {
+    pub(super) fn now() -> Self {
+        Self { at: Instant::now(), boot: since_boot() }
+    }
+}
+
 impl Fence {
-    pub(crate) fn new(clock: Clock) -> Self {
-        Self { state: watch::Sender::new(State::Closed), follows: watch::Sender::new(false), clock }
-    }
-
-    pub(crate) fn clock(&self) -> &Clock {
-        &self.clock
-    }
-
-    /// Now, for a renewal that is about to be sent.
-    pub(crate) fn moment(&self) -> Moment {
-        Moment { at: self.clock.now(), boot: since_boot() }
-    }
-
     /// Permits writes permanently: there is no election.
-    pub(crate) fn open(&self) {
+    pub fn open(&self) {
         self.state.send_replace(State::Open);
     }
 
     /// Permits writes for this long from the moment at which the lease was requested.
-    pub(crate) fn extend(&self, asked: Moment, valid: Duration) {
+    pub(super) fn extend(&self, asked: Moment, valid: Duration) {
         let awake = asked.boot.map(|boot| (boot, valid));
         self.state.send_replace(State::Until { deadline: asked.at + valid, awake });
     }
 
-    pub(crate) fn follow(&self) {
-        self.follows.send_replace(true);
+    /// Records that another replica leads; whether this is the first time.
+    pub(super) fn follow(&self) -> bool {
+        !self.follows.send_replace(true)
     }
 
     /// Returns when another replica was observed to lead.
-    pub(crate) async fn follows(&self) {
+    pub async fn follows(&self) {
         let mut follows = self.follows.subscribe();
         // The sender lives as long as `self`.
         let _ = follows.wait_for(|follows| *follows).await;
     }
 
     /// Forbids writes at once, whatever was valid before.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.state.send_replace(State::Closed);
     }
 
     /// Whether this replica may write now.
-    pub(crate) fn leads(&self) -> bool {
+    #[must_use]
+    pub fn leads(&self) -> bool {
         match *self.state.borrow() {
             State::Closed => false,
             State::Open => true,
@@ -96,13 +92,13 @@ impl Fence {
                 let slept = awake.is_some_and(|(from, valid)| {
                     since_boot().is_some_and(|now| now.saturating_sub(from) >= valid)
                 });
-                self.clock.now() < deadline && !slept
+                Instant::now() < deadline && !slept
             }
         }
     }
 
     /// Returns when this replica may no longer write; at once when it may not now.
-    pub(crate) async fn lost(&self) {
+    pub async fn lost(&self) {
         let mut changes = self.state.subscribe();
         loop {
             let deadline = match *changes.borrow_and_update() {
@@ -112,7 +108,7 @@ impl Fence {
             };
             let over = async {
                 match deadline {
-                    Some(deadline) => self.clock.sleep_until(deadline).await,
+                    Some(deadline) => sleep_until(deadline).await,
                     None => std::future::pending().await,
                 }
             };
@@ -127,14 +123,14 @@ impl Fence {
     }
 
     /// Yields every time the right to write begins.
-    pub(crate) fn begins(&self) -> impl futures::Stream<Item = ()> + Send + use<> {
-        let changes = tokio_stream::wrappers::WatchStream::new(self.state.subscribe());
-        let mut led = false;
-        futures::StreamExt::filter_map(changes, move |state| {
-            let leads = !matches!(state, State::Closed);
-            let begins = leads && !led;
-            led = leads;
-            std::future::ready(begins.then_some(()))
+    pub fn begins(&self) -> impl Stream<Item = ()> + Send + use<> {
+        let closed = |state: &State| matches!(state, State::Closed);
+        stream::unfold((self.state.subscribe(), false), move |(mut state, led)| async move {
+            if led {
+                state.wait_for(closed).await.ok()?;
+            }
+            state.wait_for(|state| !closed(state)).await.ok()?;
+            Some(((), (state, true)))
         })
     }
 }
@@ -147,39 +143,40 @@ fn since_boot() -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use futures::StreamExt as _;
+    use tokio::time::advance;
+
     use super::*;
 
     const VALID: Duration = Duration::from_secs(10);
 
-    #[tokio::test]
-    async fn nobody_writes_before_the_lease_is_held_or_after_it_ran_out() {
-        let clock = Clock::simulated();
-        let fence = Fence::new(clock.clone());
+    #[tokio::test(start_paused = true)]
+    async fn writes_are_permitted_only_from_the_acquisition_to_the_deadline() {
+        let fence = Fence::default();
         assert!(!fence.leads());
         fence.lost().await;
 
         // when it is held
-        fence.extend(fence.moment(), VALID);
+        fence.extend(Moment::now(), VALID);
         assert!(fence.leads());
-        clock.pass(VALID - Duration::from_millis(100)).await;
+        advance(VALID - Duration::from_millis(100)).await;
         assert!(fence.leads());
 
         // then it expires without an access
-        clock.pass(Duration::from_millis(100)).await;
+        advance(Duration::from_millis(100)).await;
         assert!(!fence.leads());
         fence.lost().await;
     }
 
-    #[tokio::test]
-    async fn who_waits_for_the_end_sees_each_renewal_and_the_early_end() {
-        let clock = Clock::simulated();
-        let fence = Fence::new(clock.clone());
-        fence.extend(fence.moment(), VALID);
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_for_the_end_sees_each_renewal_and_the_early_end() {
+        let fence = Fence::default();
+        fence.extend(Moment::now(), VALID);
         let mut lost = std::pin::pin!(fence.lost());
         assert!(futures::poll!(lost.as_mut()).is_pending());
-        clock.pass(VALID / 2).await;
-        fence.extend(fence.moment(), VALID);
-        clock.pass(VALID - Duration::from_secs(1)).await;
+        advance(VALID / 2).await;
+        fence.extend(Moment::now(), VALID);
+        advance(VALID - Duration::from_secs(1)).await;
         assert!(futures::poll!(lost.as_mut()).is_pending(), "it was renewed");
         fence.close();
         assert!(futures::poll!(lost.as_mut()).is_ready());
@@ -197,13 +194,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_beginning_is_told_once() {
-        use futures::StreamExt as _;
+    async fn the_beginning_is_reported_once() {
         let fence = Fence::default();
         let mut begins = std::pin::pin!(fence.begins());
-        fence.extend(fence.moment(), VALID);
+        fence.extend(Moment::now(), VALID);
         assert_eq!(begins.next().await, Some(()));
-        fence.extend(fence.moment(), VALID);
+        fence.extend(Moment::now(), VALID);
         assert!(futures::poll!(begins.next()).is_pending());
     }
 }

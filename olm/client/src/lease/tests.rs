@@ -5,10 +5,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use http::{Method, Request, Response};
 use kube::client::Body;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::sleep};
 
 use super::*;
-use crate::clock::settle;
 
 /// An API server with one Lease. It refuses conflicting writes, as the real one does, and can be unreachable.
 #[derive(Clone, Default)]
@@ -18,6 +17,9 @@ struct Server(Arc<Content>);
 struct Content {
     lease: Mutex<Option<Value>>,
     version: Mutex<u64>,
+    /// Number of writes that are still to be refused as conflicts.
+    conflicts: Mutex<u32>,
+    lists: Mutex<u32>,
     away: Mutex<bool>,
     back: Notify,
     changed: Notify,
@@ -80,6 +82,7 @@ impl Server {
             )
         };
         if list {
+            *lock(&self.0.lists) += 1;
             let items: Vec<&Value> = lease.iter().collect();
             return (
                 200,
@@ -91,6 +94,11 @@ impl Server {
         }
         if *method == Method::GET {
             return lease.clone().map_or_else(|| no(404, "NotFound"), |lease| (200, lease));
+        }
+        let mut conflicts = lock(&self.0.conflicts);
+        if *conflicts > 0 {
+            *conflicts -= 1;
+            return no(409, "Conflict");
         }
         let mut new: Value = serde_json::from_slice(body).expect("JSON");
         let (old, sent) = (
@@ -120,9 +128,20 @@ struct Replica {
 }
 
 impl Replica {
-    fn start(server: &Server, clock: &Clock, identity: &str) -> Self {
-        let (fence, stop) = (Arc::new(Fence::new(clock.clone())), CancellationToken::new());
+    fn start(server: &Server, identity: &str) -> Self {
+        let fence = Arc::<Fence>::default();
+        Self::of(Elector::new(server.client(), "olm", "olm-manager", identity, Arc::clone(&fence)), fence)
+    }
+
+    /// Without the permission to watch.
+    fn polling(server: &Server, identity: &str) -> Self {
+        let fence = Arc::<Fence>::default();
         let elector = Elector::new(server.client(), "olm", "olm-manager", identity, Arc::clone(&fence));
+        Self::of(elector.polling(), fence)
+    }
+
+    fn of(elector: Elector, fence: Arc<Fence>) -> Self {
+        let stop = CancellationToken::new();
         let token = stop.clone();
         let task = tokio::spawn(async move {
             match elector.acquire(&token).await {
@@ -134,71 +153,95 @@ impl Replica {
     }
 
     /// Lets time pass until it leads, and returns how long that took.
-    async fn leads(&self, clock: &Clock) -> Duration {
-        let start = clock.now();
-        settle().await;
+    async fn leads(&self) -> Duration {
+        let start = Instant::now();
         while !self.fence.leads() {
-            clock.pass(Duration::from_millis(100)).await;
-            assert!(clock.now() - start < Duration::from_secs(120), "it never leads");
+            sleep(Duration::from_millis(100)).await;
+            assert!(start.elapsed() < Duration::from_secs(120), "it never leads");
         }
-        clock.now() - start
+        start.elapsed()
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn one_of_two_leads_and_a_released_lease_is_taken_at_once() {
-    // given two replicas of which the first leads
-    let (server, clock) = (Server::default(), Clock::simulated());
-    let first = Replica::start(&server, &clock, "a");
-    first.leads(&clock).await;
-    let second = Replica::start(&server, &clock, "b");
-    clock.pass(Duration::from_secs(60)).await;
-    assert!(first.fence.leads() && !second.fence.leads());
+    for start in [Replica::start, Replica::polling] {
+        // given two replicas of which the first leads
+        let server = Server::default();
+        let first = start(&server, "a");
+        first.leads().await;
+        let second = start(&server, "b");
+        sleep(Duration::from_secs(60)).await;
+        assert!(first.fence.leads() && !second.fence.leads());
 
-    // when the first is stopped
-    first.stop.cancel();
+        // when the first is stopped
+        first.stop.cancel();
 
-    // then the second leads within two seconds, and the first stopped before
-    let took = second.leads(&clock).await;
-    assert!(took <= Duration::from_secs(2), "{took:?}");
-    assert!(!first.fence.leads());
-    assert!(first.task.await.unwrap());
-    assert_eq!(server.holder().as_deref(), Some("b"));
+        // then the second leads within two seconds, and the first stopped before
+        let took = second.leads().await;
+        assert!(took <= Duration::from_secs(2), "{took:?}");
+        assert!(!first.fence.leads());
+        assert!(first.task.await.unwrap());
+        assert_eq!(server.holder().as_deref(), Some("b"));
+    }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
+async fn polling_candidates_do_not_watch() {
+    let server = Server::default();
+    let first = Replica::polling(&server, "a");
+    first.leads().await;
+    let _second = Replica::polling(&server, "b");
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(*lock(&server.0.lists), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn conflicts_alone_do_not_cost_the_lease() {
+    // given a leader, and a server that refuses the next writes as conflicts
+    let server = Server::default();
+    let first = Replica::start(&server, "a");
+    first.leads().await;
+    *lock(&server.0.conflicts) = 3;
+    // then it is renewed after them
+    sleep(Duration::from_secs(60)).await;
+    assert!(first.fence.leads() && !first.task.is_finished());
+    assert_eq!(*lock(&server.0.conflicts), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_replica_that_was_killed_is_followed_within_twenty_seconds() {
-    let (server, clock) = (Server::default(), Clock::simulated());
-    let first = Replica::start(&server, &clock, "a");
-    first.leads(&clock).await;
-    let second = Replica::start(&server, &clock, "b");
-    clock.pass(Duration::from_secs(30)).await;
+    let server = Server::default();
+    let first = Replica::start(&server, "a");
+    first.leads().await;
+    let second = Replica::start(&server, "b");
+    sleep(Duration::from_secs(30)).await;
 
     first.task.abort();
 
-    let took = second.leads(&clock).await;
+    let took = second.leads().await;
     assert!(took <= Duration::from_secs(20), "{took:?}");
     assert!(took >= DURATION - RENEW, "a renewal was not honoured: {took:?}");
 }
 
-#[tokio::test]
-async fn while_the_api_server_is_away_nobody_writes_and_after_it_one_does() {
-    let (server, clock) = (Server::default(), Clock::simulated());
-    let first = Replica::start(&server, &clock, "a");
-    first.leads(&clock).await;
-    let second = Replica::start(&server, &clock, "b");
-    clock.pass(Duration::from_secs(30)).await;
+#[tokio::test(start_paused = true)]
+async fn while_the_api_server_is_away_neither_writes_and_after_it_one_does() {
+    let server = Server::default();
+    let first = Replica::start(&server, "a");
+    first.leads().await;
+    let second = Replica::start(&server, "b");
+    sleep(Duration::from_secs(30)).await;
 
     // when it is unreachable for a minute
     server.go_away();
     let mut led = Duration::ZERO;
-    let start = clock.now();
-    while clock.now() - start < Duration::from_secs(60) {
-        clock.pass(Duration::from_millis(100)).await;
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(60) {
+        sleep(Duration::from_millis(100)).await;
         if first.fence.leads() {
-            led = clock.now() - start;
+            led = start.elapsed();
         }
-        assert!(!second.fence.leads(), "at {:?}", (clock.now() - start));
+        assert!(!second.fence.leads(), "at {:?}", start.elapsed());
     }
     // then the leader stopped by its own deadline
     assert!(led <= RENEW_DEADLINE, "{led:?}");
@@ -206,16 +249,16 @@ async fn while_the_api_server_is_away_nobody_writes_and_after_it_one_does() {
 
     // when it is reachable again
     server.come_back();
-    let took = second.leads(&clock).await;
+    let took = second.leads().await;
     assert!(took <= DURATION + RETRY, "{took:?}");
     assert_eq!(server.holder().as_deref(), Some("b"));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn at_no_time_do_two_lead_however_often_the_server_goes_away() {
     // given two replicas that are replaced whenever they lose, and a server that is unreachable for odd times
-    let (server, clock) = (Server::default(), Clock::simulated());
-    let mut replicas = [Replica::start(&server, &clock, "a"), Replica::start(&server, &clock, "b")];
+    let server = Server::default();
+    let mut replicas = [Replica::start(&server, "a"), Replica::start(&server, "b")];
     let mut changes = 0;
     let mut last = None;
     for step in 0_u64..3_000 {
@@ -224,7 +267,7 @@ async fn at_no_time_do_two_lead_however_often_the_server_goes_away() {
         } else if step % 97 == 7 + step / 97 * 5 % 80 {
             server.come_back();
         }
-        clock.pass(Duration::from_millis(370)).await;
+        sleep(Duration::from_millis(370)).await;
         let leading: Vec<usize> = (0..2).filter(|i| replicas[*i].fence.leads()).collect();
         assert!(leading.len() < 2, "two lead at step {step}");
         if let [leader] = leading[..]
@@ -235,32 +278,28 @@ async fn at_no_time_do_two_lead_however_often_the_server_goes_away() {
         }
         for (index, name) in ["a", "b"].iter().enumerate() {
             if replicas[index].task.is_finished() {
-                replicas[index] = Replica::start(&server, &clock, &format!("{name}-{step}"));
+                replicas[index] = Replica::start(&server, &format!("{name}-{step}"));
             }
         }
     }
     assert!(changes > 3, "the lease changed hands {changes} times: the test tests nothing");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_clock_that_is_wrong_by_days_changes_nothing() {
     // given a lease with timestamps of the distant past or future
-    let (server, clock) = (Server::default(), Clock::simulated());
+    let server = Server::default();
     *lock(&server.0.lease) = Some(json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": { "name": "olm-manager", "namespace": "olm", "resourceVersion": "0" },
         "spec": { "holderIdentity": "z", "leaseDurationSeconds": 15, "leaseTransitions": 2147483647,
             "acquireTime": "1999-01-01T00:00:00.000000Z", "renewTime": "1999-01-01T00:00:00.000000Z" },
     }));
-    let start = clock.now();
-    let replica = Replica::start(&server, &clock, "a");
-    replica.leads(&clock).await;
+    let start = Instant::now();
+    let replica = Replica::start(&server, "a");
+    replica.leads().await;
     // then its holder had its whole time, counted from the first observation
-    assert!(
-        (clock.now() - start) >= DURATION && (clock.now() - start) <= DURATION + RETRY,
-        "{:?}",
-        (clock.now() - start)
-    );
+    assert!((DURATION..=DURATION + RETRY).contains(&start.elapsed()), "{:?}", start.elapsed());
 }
 
 fn held_by(holder: &str) -> LeaseSpec {
