@@ -22,6 +22,7 @@ use crate::{
     backend::NodeBackend,
     controllers::{self, ControllerConfig},
     node::{self, Capability, ImageTable, Network, NetworkError, NodeAgent, NodeConfig, NodeError},
+    private,
 };
 
 /// The API server's cluster IP, as pods see it.
@@ -160,7 +161,7 @@ impl DevCluster {
         // Volumes keep their path permanently, whatever the working directory of the next start is.
         let volumes_dir = std::path::absolute(config.data_dir.join("volumes"))
             .map_err(|source| StartError::System { what: "resolve the volume directory", source })?;
-        crate::private::make_directory(&volumes_dir)
+        private::make_directory(&volumes_dir)
             .map_err(|source| StartError::System { what: "create the volume directory", source })?;
         let controllers = ControllerConfig {
             root_ca_pem: self.server.ca_pem().to_owned(),
