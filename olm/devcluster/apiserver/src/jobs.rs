@@ -1,12 +1,11 @@
-//! Jobs in the API server: defaults, the selector, validation and columns.
+//! Jobs in the API server: defaults, the selector and validation.
 
-use jiff::Timestamp;
 use olm_devcluster_machinery::field_error::FieldError;
 use serde_json::{Value, json};
 
 use super::{
-    columns, defaults,
-    meta::{self, age, default, list, text},
+    defaults,
+    meta::{self, default, text},
     validate,
 };
 
@@ -99,46 +98,4 @@ pub(crate) fn rules(object: &Value, live: Option<&Value>, errors: &mut Vec<Field
             ));
         }
     }
-}
-
-fn has(object: &Value, ty: &str) -> bool {
-    list(object, "/status/conditions").iter().any(|c| c["type"] == ty && c["status"] == "True")
-}
-
-/// As `printJob` of Kubernetes.
-pub(crate) fn cells(object: &Value) -> Vec<Value> {
-    let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64);
-    let succeeded = number("/status/succeeded").unwrap_or(0);
-    let parallelism = number("/spec/parallelism").unwrap_or(0);
-    let completions = match number("/spec/completions") {
-        Some(completions) => format!("{succeeded}/{completions}"),
-        None if parallelism > 1 => format!("{succeeded}/1 of {parallelism}"),
-        None => format!("{succeeded}/1"),
-    };
-    let time = |pointer: &str| meta::parse_time(text(object, pointer));
-    let duration = match (time("/status/startTime"), time("/status/completionTime")) {
-        (None, _) => String::new(),
-        (Some(begin), end) => {
-            let end = end.unwrap_or_else(Timestamp::now);
-            meta::human_duration(end.duration_since(begin).as_secs())
-        }
-    };
-    let state = if has(object, "Complete") || has(object, "Failed") {
-        if has(object, "Complete") { "Complete" } else { "Failed" }
-    } else if meta::is_deleting(object) {
-        "Terminating"
-    } else {
-        let all = ["Suspended", "FailureTarget", "SuccessCriteriaMet"];
-        all.into_iter().find(|ty| has(object, ty)).unwrap_or("Running")
-    };
-    let [names, images] = columns::containers(object);
-    vec![
-        state.into(),
-        completions.into(),
-        duration.into(),
-        age(text(object, "/metadata/creationTimestamp")).into(),
-        names,
-        images,
-        columns::selector_text(&object["spec"]["selector"]).into(),
-    ]
 }

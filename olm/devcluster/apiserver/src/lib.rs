@@ -7,7 +7,7 @@
 //!   [`aggregation`]
 //! * writes of an object: [`prepare`], [`defaults`], [`strategy`], [`admission`], [`validate`], [`commit`],
 //!   [`hooks`], [`crds`], [`service`], [`storage`], [`jobs`], [`pod_security`], [`webhooks`]; reads:
-//!   [`convert`], [`format`](mod@format), [`table`], [`columns`]
+//!   [`convert`], [`format`](mod@format), [`table`], [`columns`], [`cells`]
 //! * calls of the server itself: [`outbound`], [`trust`]
 
 mod admission;
@@ -15,6 +15,7 @@ mod aggregation;
 mod authn;
 mod authz;
 mod bootstrap;
+mod cells;
 mod columns;
 mod commit;
 mod convert;

@@ -8,11 +8,11 @@ use olm_devcluster_machinery::{crd::json_path, field_error::FieldError, patch};
 use serde_json::{Value, json};
 
 use super::{
-    columns::selector_text,
     convert, meta,
     prepare::Tracking,
     registry::ScalePaths,
     rest::change,
+    selector::selector_text,
     server::{Call, answer, decode, yaml},
     status::{ApiError, ApiResult},
 };

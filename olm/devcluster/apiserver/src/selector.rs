@@ -214,6 +214,27 @@ fn parse_label(part: &str) -> Option<LabelTerm> {
     term(part, LabelOp::Exists)
 }
 
+/// A `LabelSelector` in its text form.
+pub(crate) fn selector_text(selector: &Value) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    let mut labels: Vec<_> =
+        selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten().collect();
+    labels.sort_by_key(|(key, _)| key.as_str());
+    parts.extend(labels.iter().map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default())));
+    for term in meta::list(selector, "/matchExpressions") {
+        let key = meta::text(term, "/key");
+        let values =
+            meta::list(term, "/values").iter().filter_map(Value::as_str).collect::<Vec<_>>().join(",");
+        parts.push(match meta::text(term, "/operator") {
+            "In" => format!("{key} in ({values})"),
+            "NotIn" => format!("{key} notin ({values})"),
+            "Exists" => key.to_owned(),
+            _ => format!("!{key}"),
+        });
+    }
+    if parts.is_empty() { "<none>".to_owned() } else { parts.join(",") }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -1,11 +1,10 @@
-//! Volumes in the API server: defaults, validation, admission and columns of storage classes, claims and
-//! volumes.
+//! Volumes in the API server: defaults, validation and admission of storage classes, claims and volumes.
 
 use olm_devcluster_machinery::field_error::FieldError;
 use serde_json::{Value, json};
 
 use super::{
-    meta::{self, age, default, list, text},
+    meta::{self, default, list, text},
     server::Call,
     store::Store,
 };
@@ -238,82 +237,8 @@ pub(crate) fn volume(object: &Value, live: Option<&Value>, errors: &mut Vec<Fiel
     }
 }
 
-/// The short forms of access modes, as kubectl shows them.
-fn short_modes(modes: &[Value]) -> String {
-    let all = [
-        ("ReadWriteOnce", "RWO"),
-        ("ReadOnlyMany", "ROX"),
-        ("ReadWriteMany", "RWX"),
-        ("ReadWriteOncePod", "RWOP"),
-    ];
-    let there = all.iter().filter(|(mode, _)| modes.iter().any(|m| m == mode));
-    there.map(|(_, short)| *short).collect::<Vec<_>>().join(",")
-}
-
-fn phase(object: &Value) -> Value {
-    if meta::is_deleting(object) { "Terminating" } else { text(object, "/status/phase") }.into()
-}
-
-fn or_unset(object: &Value, pointer: &str) -> Value {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or("<unset>").into()
-}
-
-fn created(object: &Value) -> Value {
-    age(text(object, "/metadata/creationTimestamp")).into()
-}
-
 /// `standard (default)`.
 pub(crate) fn class_name(object: &Value) -> String {
     let name = meta::name(object);
     if is_default(object) { format!("{name} (default)") } else { name.to_owned() }
-}
-
-pub(crate) fn class_cells(object: &Value) -> Vec<Value> {
-    vec![
-        text(object, "/provisioner").into(),
-        text(object, "/reclaimPolicy").into(),
-        text(object, "/volumeBindingMode").into(),
-        (object["allowVolumeExpansion"] == true).to_string().into(),
-        created(object),
-    ]
-}
-
-pub(crate) fn claim_cells(object: &Value) -> Vec<Value> {
-    let volume = text(object, "/spec/volumeName");
-    let (capacity, modes) = match volume {
-        "" => (String::new(), String::new()),
-        _ => (
-            text(object, "/status/capacity/storage").to_owned(),
-            short_modes(list(object, "/status/accessModes")),
-        ),
-    };
-    vec![
-        phase(object),
-        volume.into(),
-        capacity.into(),
-        modes.into(),
-        text(object, "/spec/storageClassName").into(),
-        or_unset(object, "/spec/volumeAttributesClassName"),
-        created(object),
-        or_unset(object, "/spec/volumeMode"),
-    ]
-}
-
-pub(crate) fn volume_cells(object: &Value) -> Vec<Value> {
-    let claim = match object.pointer("/spec/claimRef") {
-        Some(claim) => format!("{}/{}", text(claim, "/namespace"), text(claim, "/name")),
-        None => String::new(),
-    };
-    vec![
-        text(object, "/spec/capacity/storage").into(),
-        short_modes(list(object, "/spec/accessModes")).into(),
-        text(object, "/spec/persistentVolumeReclaimPolicy").into(),
-        phase(object),
-        claim.into(),
-        text(object, "/spec/storageClassName").into(),
-        or_unset(object, "/spec/volumeAttributesClassName"),
-        text(object, "/status/reason").into(),
-        created(object),
-        or_unset(object, "/spec/volumeMode"),
-    ]
 }

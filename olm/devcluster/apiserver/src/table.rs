@@ -22,7 +22,7 @@ fn definitions(resource: &Resource) -> Value {
     let mut all = vec![definition("Name", "string", "name", "Name must be unique within a namespace.", 0)];
     match resource.builtin() {
         Some(builtin) => {
-            for column in columns::of(builtin).columns {
+            for column in columns::of(builtin.group, builtin.kind) {
                 let type_ = if column.number { "integer" } else { "string" };
                 all.push(definition(column.name, type_, "", "", i64::from(column.wide)));
             }
@@ -40,10 +40,14 @@ fn definitions(resource: &Resource) -> Value {
 }
 
 pub(crate) fn row(resource: &Resource, object: &Value, rows: Rows) -> Value {
-    let name = resource.builtin().map_or_else(|| meta::name(object).to_owned(), |b| columns::name(b, object));
+    let name =
+        resource.builtin().map_or_else(|| meta::name(object).to_owned(), |b| columns::name(b.group, object));
     let mut cells = vec![Value::from(name)];
     match resource.builtin() {
-        Some(builtin) => cells.extend((columns::of(builtin).cells)(object)),
+        Some(builtin) => {
+            let columns = columns::of(builtin.group, builtin.kind);
+            cells.extend(columns.iter().map(|column| column.cell(object)));
+        }
         None if resource.columns().is_empty() => {
             cells.push(meta::age(meta::text(object, "/metadata/creationTimestamp")).into())
         }
