@@ -4,9 +4,9 @@
 use serde_json::{Value, json};
 
 use super::{
+    call::Call,
     meta::{self, list, text},
     quota,
-    server::Call,
     status::{ApiError, ApiResult},
     storage,
     store::Key,
@@ -24,7 +24,7 @@ pub(crate) fn create(call: &Call<'_>, object: &mut Value) -> ApiResult<()> {
         priority(call, object)?;
         service_account(call, object)?;
     }
-    storage::admit(call, object);
+    storage::admit(call.resource, &call.server.store, object);
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Authentication: bearer tokens, client certificates, impersonation.
 
-use std::{collections::BTreeMap, path::Path, sync::PoisonError};
+use std::{collections::BTreeMap, path::Path};
 
 use async_trait::async_trait;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
@@ -16,7 +16,6 @@ use serde_json::{Value, json};
 use super::{
     authz::{self, Attributes},
     meta,
-    server::Server,
     status::{ApiError, ApiResult},
     store::{Key, Store},
     tls::OpenFile,
@@ -212,21 +211,6 @@ impl Tokens {
 pub trait TokenAuthenticator: Send + Sync {
     /// The user of a token; `None` when it is not valid.
     async fn authenticate(&self, token: &str) -> Option<Identity>;
-}
-
-/// The user of a token of an external issuer, if an authenticator is set.
-pub(crate) async fn external(server: &Server, token: &str) -> Option<Identity> {
-    let authenticator = server.authenticator.read().unwrap_or_else(PoisonError::into_inner).clone()?;
-    if server.tokens.verify(&server.store, token, &[ISSUER.to_owned()]).is_some() {
-        return None;
-    }
-    let mut identity = authenticator.authenticate(token).await?;
-    // An external issuer must not assign system names.
-    if identity.user.starts_with("system:") || identity.groups.iter().any(|g| g.starts_with("system:")) {
-        return None;
-    }
-    identity.groups.push("system:authenticated".to_owned());
-    Some(identity)
 }
 
 /// The bearer token of a request.

@@ -8,8 +8,8 @@ use super::{
     aggregation,
     authz::GROUP as RBAC,
     crds, hooks, meta,
-    registry::stored_key,
-    server::Server,
+    resource::stored_key,
+    state::Server,
     store::{Key, WriteError},
 };
 

@@ -6,9 +6,12 @@ use serde_json::Value;
 use tokio::sync::OwnedMutexGuard;
 
 use super::{
+    call::Call,
     hooks,
     log::LogError,
-    server::Call,
+    meta,
+    resource::Resource,
+    status::ApiError,
     store::{Key, WriteError},
 };
 
@@ -43,5 +46,26 @@ pub(crate) async fn commit(
             // The runtime is shutting down.
             Err(_) => Err(LogError::Stopped.into()),
         },
+    }
+}
+
+/// Whether an object that is being deleted can be removed.
+pub(crate) fn is_finished(resource: &Resource, object: &Value) -> bool {
+    let grace = object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
+    meta::is_deleting(object)
+        && meta::finalizers(object).is_empty()
+        && grace == 0
+        && (!resource.is("", "namespaces") || meta::list(object, "/spec/finalizers").is_empty())
+}
+
+/// Maps a failed write to the client's error.
+pub(crate) fn storage_error(error: &WriteError) -> ApiError {
+    match error {
+        WriteError::Raced => ApiError::unavailable("too many writers at once, try again"),
+        WriteError::Log(LogError::Full { .. }) => {
+            ApiError::new(507, "InsufficientStorage", format!("failed to store the object: {error}"))
+        }
+        WriteError::Log(LogError::Stopped) => ApiError::unavailable(error.to_string()),
+        WriteError::Log(_) => ApiError::internal(format!("failed to store the object: {error}")),
     }
 }

@@ -3,16 +3,15 @@
 //! Custom resources convert by their apiVersion only (strategy `None`) or by a webhook ([`webhook`]). Events
 //! are stored as core/v1 and also served as events.k8s.io/v1.
 
-mod webhook;
+pub(crate) mod webhook;
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-pub(crate) use self::webhook::ConversionWebhook;
 use super::{
-    registry::{Body, Resource},
-    server::Server,
+    resource::{Body, Resource},
+    state::Server,
     status::{ApiError, ApiResult},
 };
 
@@ -103,7 +102,7 @@ async fn to_version(
     objects: Vec<Arc<Value>>,
 ) -> ApiResult<Vec<Arc<Value>>> {
     if let Body::Custom { crd, conversion: Some(webhook), .. } = &resource.body {
-        return webhook.convert(server, crd, api_version, objects).await;
+        return webhook.convert(&server.network(), crd, api_version, objects).await;
     }
     let by_name = |object: Arc<Value>| {
         if has_version(&object, api_version) {

@@ -6,9 +6,11 @@ use olm_devcluster_machinery::crd;
 use serde_json::{Value, json};
 
 use super::{
-    aggregation, meta,
-    registry::{Resource, stored_key},
-    server::{Call, Server},
+    aggregation,
+    call::Call,
+    meta,
+    resource::{Resource, stored_key},
+    state::Server,
     status::{ApiError, ApiResult},
     store::{Key, WriteError},
 };

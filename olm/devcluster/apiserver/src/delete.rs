@@ -6,13 +6,14 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::{
-    commit::commit,
+    body::decode,
+    call::Call,
+    commit::{commit, is_finished, storage_error},
     convert, meta,
     prepare::{Tracking, success},
-    registry::Resource,
-    rest::{change, storage_error},
-    server::{Call, answer, decode},
-    status::{ApiError, ApiResult},
+    resource::Resource,
+    rest::change,
+    status::{ApiError, ApiResult, json_response},
     store::{Key, WriteError},
     webhooks::{self, AdmissionRequest, Operation},
 };
@@ -99,15 +100,6 @@ enum Outcome {
     Marked(Arc<Value>),
 }
 
-/// Whether an object that is being deleted can be removed.
-pub(crate) fn is_finished(resource: &Resource, object: &Value) -> bool {
-    let grace = object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
-    meta::is_deleting(object)
-        && meta::finalizers(object).is_empty()
-        && grace == 0
-        && (!resource.is("", "namespaces") || meta::list(object, "/spec/finalizers").is_empty())
-}
-
 /// DELETE of one object.
 pub(crate) async fn delete(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response> {
     let options = Options::read(call, bytes)?;
@@ -122,7 +114,7 @@ pub(crate) async fn delete(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response>
             if !resource.group.is_empty() {
                 details["group"] = resource.group.as_str().into();
             }
-            answer(200, &success(details))
+            json_response(200, &success(details))
         }
     })
 }

@@ -10,11 +10,12 @@ use sha2::{Digest, Sha256};
 
 use super::{
     aggregation,
-    kinds::{REVIEWS, SUBRESOURCES},
-    registry::{Resource, Served},
+    kinds::{BUILTINS, REVIEWS, SUBRESOURCES},
+    registry::Served,
     request::Info,
-    server::{Server, answer, unserved},
-    status::{ApiError, ApiResult, bytes_response},
+    resource::Resource,
+    state::Server,
+    status::{ApiError, ApiResult, bytes_response, json_response},
 };
 
 const VERBS: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
@@ -42,23 +43,24 @@ pub(crate) fn serve(
     let segments: Vec<&str> = path.split('/').collect();
     match segments.as_slice() {
         ["healthz" | "readyz" | "livez", ..] => Ok(bytes_response(200, "text/plain; charset=utf-8", "ok")),
-        ["version"] => Ok(answer(200, &version())),
-        [""] => Ok(answer(200, &json!({ "paths": paths(server) }))),
+        ["version"] => Ok(json_response(200, &version())),
+        [""] => Ok(json_response(200, &json!({ "paths": paths(server) }))),
         ["api"] if aggregated => aggregate(server, &served, true),
         ["apis"] if aggregated => aggregate(server, &served, false),
-        ["api"] => Ok(answer(
+        ["api"] => Ok(json_response(
             200,
             &json!({ "kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [] }),
         )),
-        ["apis"] => {
-            Ok(answer(200, &json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups(server) })))
-        }
+        ["apis"] => Ok(json_response(
+            200,
+            &json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups(server) }),
+        )),
         ["api", "v1"] => resource_list(&served, "", "v1"),
         ["apis", group] => match groups(server).into_iter().find(|g| g["name"] == *group) {
             Some(mut found) => {
                 found["kind"] = "APIGroup".into();
                 found["apiVersion"] = "v1".into();
-                Ok(answer(200, &found))
+                Ok(json_response(200, &found))
             }
             None => Err(ApiError::page_not_found()),
         },
@@ -67,7 +69,7 @@ pub(crate) fn serve(
         ["openapi", "v3", "api", "v1"] => openapi_document(&served, "", "v1"),
         ["openapi", "v3", "apis", group, version] => openapi_document(&served, group, version),
         ["openapi", "v2"] => Ok(openapi_v2(&served, accept)),
-        [".well-known", "openid-configuration"] => Ok(answer(
+        [".well-known", "openid-configuration"] => Ok(json_response(
             200,
             &json!({
                 "issuer": super::authn::ISSUER,
@@ -187,7 +189,7 @@ fn resource_list(served: &Served, group: &str, version: &str) -> ApiResult<Respo
         return Err(unserved(group));
     }
     let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-    Ok(answer(
+    Ok(json_response(
         200,
         &json!({ "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources }),
     ))
@@ -349,7 +351,7 @@ fn openapi_index(server: &Server, served: &Served) -> Response {
             documents.push((format!("apis/{}/{}", remote.group, remote.version), hash.to_owned()));
         }
     }
-    answer(200, &openapi::index_v3(&documents))
+    json_response(200, &openapi::index_v3(&documents))
 }
 
 fn openapi_document(served: &Served, group: &str, version: &str) -> ApiResult<Response> {
@@ -366,5 +368,12 @@ fn openapi_v2(served: &Served, accept: &str) -> Response {
         let format = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
         return bytes_response(200, format, openapi::encode_v2(&document));
     }
-    answer(200, &document)
+    json_response(200, &document)
+}
+
+/// The error of a path in a group without a served resource.
+pub(crate) fn unserved(group: &str) -> ApiError {
+    let built_in = BUILTINS.iter().any(|builtin| builtin.group == group)
+        || REVIEWS.iter().any(|review| review.group == group);
+    if built_in { ApiError::no_route() } else { ApiError::page_not_found() }
 }

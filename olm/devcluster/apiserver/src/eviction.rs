@@ -6,12 +6,13 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::{
-    delete, meta,
-    meta::{list, text},
-    rest::storage_error,
+    body::decode,
+    call::Call,
+    commit::storage_error,
+    delete,
+    meta::{self, list, text},
     selector::Selector,
-    server::{Call, answer, decode},
-    status::{ApiError, ApiResult},
+    status::{ApiError, ApiResult, json_response},
     store::{Key, WriteError},
     webhooks,
 };
@@ -51,7 +52,7 @@ pub(crate) async fn evict(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response> 
     match deleted {
         Err(error) if error.code() == 409 && only_as_it_is.is_some() => Err(later(&budget)),
         Err(error) => Err(error),
-        Ok(()) => Ok(answer(
+        Ok(()) => Ok(json_response(
             201,
             &json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201 }),
         )),
@@ -173,44 +174,4 @@ fn take(budget: &Value, pod: &str) -> ApiResult<Value> {
         }
     }
     Ok(new)
-}
-
-/// Rules of a PodDisruptionBudget.
-pub(crate) fn budget(
-    object: &Value,
-    _live: Option<&Value>,
-    errors: &mut Vec<olm_devcluster_machinery::field_error::FieldError>,
-) {
-    use olm_devcluster_machinery::field_error::FieldError;
-    let spec = &object["spec"];
-    if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
-        let detail = "minAvailable and maxUnavailable cannot be both set";
-        errors.push(FieldError::invalid("spec", spec.clone(), detail));
-    }
-    for field in ["minAvailable", "maxUnavailable"] {
-        let path = format!("spec.{field}");
-        match &spec[field] {
-            Value::Null => {}
-            Value::String(text) => match text.strip_suffix('%').and_then(|number| number.parse::<u32>().ok())
-            {
-                Some(0..=100) => {}
-                Some(_) => {
-                    errors.push(FieldError::invalid(path, text.as_str(), "must not be greater than 100%"))
-                }
-                None => {
-                    let detail = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
-                    errors.push(FieldError::invalid(path, text.as_str(), detail));
-                }
-            },
-            number if number.as_i64().is_some_and(|number| number < 0) => {
-                errors.push(FieldError::invalid(path, number.clone(), "must be greater than or equal to 0"));
-            }
-            _ => {}
-        }
-    }
-    let policy = text(spec, "/unhealthyPodEvictionPolicy");
-    if !matches!(policy, "" | "AlwaysAllow" | "IfHealthyBudget") {
-        let all = ["AlwaysAllow", "IfHealthyBudget"];
-        errors.push(FieldError::not_supported("spec.unhealthyPodEvictionPolicy", policy, all));
-    }
 }

@@ -24,7 +24,7 @@ use tokio::{
 use super::{
     nodes,
     request::{Info, Query},
-    server::Server,
+    state::Server,
     status::{ApiError, ApiResult},
 };
 

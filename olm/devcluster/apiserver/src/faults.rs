@@ -8,9 +8,10 @@ use olm_devcluster_machinery::fault::{Done, List, Order, Undo};
 use serde::de::DeserializeOwned;
 
 use super::{
+    body::read_body,
     nodes,
-    server::{Server, answer, read_body},
-    status::{ApiError, ApiResult},
+    state::Server,
+    status::{ApiError, ApiResult, json_response},
 };
 
 /// Serves GET, POST and DELETE.
@@ -18,17 +19,17 @@ pub(crate) async fn serve(server: &Arc<Server>, method: &Method, body: Body) -> 
     let backend = nodes::backend(server, "a fault")?;
     let list = |items: Vec<Done>| serde_json::to_value(List { items }).unwrap_or_default();
     match method.as_str() {
-        "GET" | "HEAD" => Ok(answer(200, &list(backend.faults()))),
+        "GET" | "HEAD" => Ok(json_response(200, &list(backend.faults()))),
         "POST" => {
             let order: Order = parse(&read_body(body).await?)?;
             order.fault.check().map_err(ApiError::bad_request)?;
             let done = backend.fault(order).await.map_err(|error| nodes::backend_error(&error))?;
-            Ok(answer(201, &serde_json::to_value(done).unwrap_or_default()))
+            Ok(json_response(201, &serde_json::to_value(done).unwrap_or_default()))
         }
         "DELETE" => {
             let which: Undo = parse(&read_body(body).await?)?;
             let undone = backend.undo(which).await.map_err(|error| nodes::backend_error(&error))?;
-            Ok(answer(200, &list(undone)))
+            Ok(json_response(200, &list(undone)))
         }
         _ => Err(ApiError::method_not_allowed()),
     }

@@ -7,9 +7,9 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    registry::Resource,
+    resource::Resource,
     status::{ApiError, ApiResult},
-    table,
+    table::{self, Rows},
     texts::Texts,
 };
 
@@ -22,14 +22,6 @@ pub(crate) enum Format {
     /// `PartialObjectMetadataList`, for lists only.
     MetadataList,
     Table(Rows),
-}
-
-/// Content of table rows besides their cells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rows {
-    None,
-    Metadata,
-    Object,
 }
 
 impl Format {

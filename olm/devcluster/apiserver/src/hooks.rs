@@ -6,14 +6,19 @@ use serde_json::{Value, json};
 use tokio::sync::OwnedMutexGuard;
 
 use super::{
-    aggregation, authz, crds, meta, pod_security, policies, quota,
-    registry::Resource,
-    server::{Call, Server},
+    aggregation::registered as aggregation,
+    authz,
+    call::Call,
+    crds, meta, pod_security,
+    policies::active as policies,
+    quota,
+    resource::Resource,
     service,
+    state::Server,
     status::{ApiError, ApiResult},
     storage,
     store::{Key, WriteError},
-    webhooks,
+    webhooks::active as webhooks,
 };
 
 const EVENT_SECONDS: i64 = 3600;

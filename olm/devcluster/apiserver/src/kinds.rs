@@ -1,49 +1,15 @@
-//! The table of built-in kinds: the properties that the generic code path needs.
+//! The tables of built-in kinds, reviews and subresources.
 
-use olm_devcluster_machinery::field_error::FieldError;
-use serde_json::Value;
-
-use super::{aggregation, defaults, eviction, jobs, policies, storage, strategy, validate, webhooks};
-
-/// A built-in kind.
-pub(crate) struct Builtin {
-    pub group: &'static str,
-    pub version: &'static str,
-    pub kind: &'static str,
-    pub plural: &'static str,
-    pub singular: &'static str,
-    pub short: &'static [&'static str],
-    pub categories: &'static [&'static str],
-    pub namespaced: bool,
-    /// Has `/status`, and writes to the main resource do not change the status.
-    pub status: bool,
-    /// Has `/scale` at `spec.replicas` and `status.replicas`.
-    pub scale: bool,
-    /// `metadata.generation` counts changes of `spec`.
-    pub generation: bool,
-    /// A component of the dev cluster implements it, or it needs none.
-    pub enforced: bool,
-    /// Field paths besides metadata.name and metadata.namespace that field selectors support.
-    pub fields: &'static [&'static str],
-    /// Storage key, for a kind that shares its objects with another one.
-    pub stored_as: Option<&'static str>,
-    pub name_rule: NameRule,
-    /// Sets Kubernetes' defaults.
-    pub default: fn(&mut Value),
-    /// Runs before an object is stored: new object, stored object.
-    pub prepare: fn(&mut Value, Option<&Value>),
-    pub validate: fn(&Value, Option<&Value>, &mut Vec<FieldError>),
-}
-
-/// Syntax of names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NameRule {
-    Subdomain,
-    Label,
-    Label1035,
-    /// Any valid path segment (RBAC).
-    PathSegment,
-}
+use super::{
+    aggregation::{registered::GROUP as AGGREGATION, rules as aggregation},
+    budget,
+    builtin::{Builtin, Review, Subresource},
+    defaults, jobs,
+    names::NameRule,
+    policies::rules as policies,
+    storage, strategy, validate,
+    webhooks::{active::GROUP as ADMISSION, rules as webhooks},
+};
 
 const BASE: Builtin = Builtin {
     group: "",
@@ -210,7 +176,7 @@ pub(crate) static BUILTINS: &[Builtin] = &[
         ..BASE
     },
     Builtin {
-        group: webhooks::GROUP,
+        group: ADMISSION,
         kind: "MutatingWebhookConfiguration",
         plural: "mutatingwebhookconfigurations",
         singular: "mutatingwebhookconfiguration",
@@ -222,7 +188,7 @@ pub(crate) static BUILTINS: &[Builtin] = &[
         ..BASE
     },
     Builtin {
-        group: webhooks::GROUP,
+        group: ADMISSION,
         kind: "ValidatingWebhookConfiguration",
         plural: "validatingwebhookconfigurations",
         singular: "validatingwebhookconfiguration",
@@ -234,7 +200,7 @@ pub(crate) static BUILTINS: &[Builtin] = &[
         ..BASE
     },
     Builtin {
-        group: webhooks::GROUP,
+        group: ADMISSION,
         kind: "MutatingAdmissionPolicy",
         plural: "mutatingadmissionpolicies",
         singular: "mutatingadmissionpolicy",
@@ -246,7 +212,7 @@ pub(crate) static BUILTINS: &[Builtin] = &[
         ..BASE
     },
     Builtin {
-        group: webhooks::GROUP,
+        group: ADMISSION,
         kind: "MutatingAdmissionPolicyBinding",
         plural: "mutatingadmissionpolicybindings",
         singular: "mutatingadmissionpolicybinding",
@@ -258,7 +224,7 @@ pub(crate) static BUILTINS: &[Builtin] = &[
         ..BASE
     },
     Builtin {
-        group: webhooks::GROUP,
+        group: ADMISSION,
         kind: "ValidatingAdmissionPolicy",
         plural: "validatingadmissionpolicies",
         singular: "validatingadmissionpolicy",
@@ -271,7 +237,7 @@ pub(crate) static BUILTINS: &[Builtin] = &[
         ..BASE
     },
     Builtin {
-        group: webhooks::GROUP,
+        group: ADMISSION,
         kind: "ValidatingAdmissionPolicyBinding",
         plural: "validatingadmissionpolicybindings",
         singular: "validatingadmissionpolicybinding",
@@ -283,7 +249,7 @@ pub(crate) static BUILTINS: &[Builtin] = &[
         ..BASE
     },
     Builtin {
-        group: aggregation::GROUP,
+        group: AGGREGATION,
         kind: "APIService",
         plural: "apiservices",
         singular: "apiservice",
@@ -364,7 +330,7 @@ pub(crate) static BUILTINS: &[Builtin] = &[
         short: &["pdb"],
         status: true,
         generation: true,
-        validate: eviction::budget,
+        validate: budget::rules,
         ..BASE
     },
     Builtin {
@@ -440,14 +406,6 @@ pub(crate) static BUILTINS: &[Builtin] = &[
     },
 ];
 
-/// A virtual resource that only supports POST and stores nothing.
-pub(crate) struct Review {
-    pub group: &'static str,
-    pub kind: &'static str,
-    pub plural: &'static str,
-    pub namespaced: bool,
-}
-
 /// The review APIs.
 pub(crate) static REVIEWS: &[Review] = &[
     Review {
@@ -482,16 +440,6 @@ pub(crate) static REVIEWS: &[Review] = &[
         namespaced: false,
     },
 ];
-
-/// A subresource of a built-in kind other than `status` and `scale`.
-pub(crate) struct Subresource {
-    pub of: &'static str,
-    pub name: &'static str,
-    pub group: &'static str,
-    pub version: &'static str,
-    pub kind: &'static str,
-    pub verbs: &'static [&'static str],
-}
 
 const CORE: Subresource = Subresource { of: "pods", name: "", group: "", version: "", kind: "", verbs: &[] };
 

@@ -1,10 +1,12 @@
 //! The API server: one code path over JSON objects and a table of kinds.
 //!
+//! * what requests share: [`state`]; a request with its context: [`call`]
 //! * storage: [`store`] (memory, watches), [`log`] (disk)
-//! * served resources: [`kinds`] (the table), [`registry`] (with custom resources), [`discovery`]
-//! * a request: [`server`] → [`request`] → [`authn`] → [`authz`] → [`rest`], [`list`], [`watch`], [`delete`],
-//!   [`eviction`], [`scale`], [`reviews`], [`nodes`], [`portforward`], [`faults`], [`request_counts`],
-//!   [`aggregation`]
+//! * served resources: [`kinds`] (the tables of [`builtin`] ones), [`registry`] (with custom ones),
+//!   [`resource`], [`discovery`]
+//! * a request: [`server`] (the router) → [`request`], [`body`] → [`authn`] → [`authz`] → [`rest`], [`list`],
+//!   [`watch`], [`delete`], [`eviction`], [`scale`], [`reviews`], [`nodes`], [`portforward`], [`faults`],
+//!   [`request_counts`], [`aggregation`]
 //! * writes of an object: [`prepare`], [`defaults`], [`strategy`], [`admission`], [`validate`], [`commit`],
 //!   [`hooks`], [`crds`], [`service`], [`storage`], [`jobs`], [`pod_security`], [`webhooks`]; reads:
 //!   [`convert`], [`format`](mod@format), [`table`], [`columns`], [`cells`]
@@ -14,7 +16,11 @@ mod admission;
 mod aggregation;
 mod authn;
 mod authz;
+mod body;
 mod bootstrap;
+mod budget;
+mod builtin;
+mod call;
 mod cells;
 mod columns;
 mod commit;
@@ -33,6 +39,7 @@ mod kinds;
 mod list;
 mod log;
 mod meta;
+mod names;
 mod nodes;
 mod outbound;
 mod pod_security;
@@ -43,8 +50,10 @@ mod protobuf;
 mod proxy;
 mod quota;
 mod registry;
+mod replicas;
 mod request;
 mod request_counts;
+mod resource;
 mod rest;
 mod reviews;
 mod scale;
@@ -52,6 +61,7 @@ mod selector;
 mod serve;
 mod server;
 mod service;
+mod state;
 mod status;
 mod storage;
 mod store;
@@ -81,15 +91,15 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    aggregation::{Aggregation, FrontProxy},
+    aggregation::{FrontProxy, registered::Aggregation},
     authn::Tokens,
-    policies::Policies,
+    policies::active::Policies,
     registry::Registry,
-    server::Server,
+    state::Server,
     store::Store,
     texts::Texts,
     tls::Authority,
-    webhooks::Webhooks,
+    webhooks::active::Webhooks,
 };
 pub use self::{
     authn::{Identity, TokenAuthenticator},

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{
+    call::Call,
     convert, meta,
     selector::Selector,
-    server::Call,
     status::{ApiError, ApiResult, bytes_response},
 };
 

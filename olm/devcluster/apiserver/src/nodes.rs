@@ -13,7 +13,7 @@ use super::{
     meta::{self, list, text},
     portforward, proxy,
     request::{Info, Query},
-    server::Server,
+    state::Server,
     status::{ApiError, ApiResult, bytes_response},
     store::Key,
 };

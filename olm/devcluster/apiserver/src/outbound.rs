@@ -17,6 +17,7 @@ use http::{Request, Response, header};
 use http_body_util::{BodyExt, Limited};
 use hyper::{body::Incoming, client::conn::http1::SendRequest};
 use hyper_util::rt::TokioIo;
+use olm_devcluster_machinery::backend::NodeBackend;
 use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
 use serde_json::Value;
 use tokio::net::TcpStream;
@@ -24,7 +25,6 @@ use tokio_rustls::TlsConnector;
 
 use super::{
     meta::{list, text},
-    server::Server,
     store::{Key, Store},
     trust,
 };
@@ -40,6 +40,13 @@ const HTTPS: u16 = 443;
 enum Place {
     Service { namespace: String, name: String, port: u16 },
     Host { host: String, port: u16 },
+}
+
+/// Where Services and pods are found.
+pub(crate) struct Network<'a> {
+    pub store: &'a Store,
+    /// Connections into the cluster network.
+    pub backend: Option<Arc<dyn NodeBackend>>,
 }
 
 /// A server to call, with the means to authenticate it.
@@ -123,7 +130,7 @@ impl Endpoint {
     /// Posts JSON and reads the JSON response, within a timeout.
     pub(crate) async fn post(
         &self,
-        server: &Server,
+        network: &Network<'_>,
         timeout: Duration,
         body: &Value,
     ) -> Result<Value, String> {
@@ -132,7 +139,7 @@ impl Endpoint {
         let fail = |why: &str| format!("Post \"{shown}\": {why}");
         let bytes = serde_json::to_vec(body).map_err(|error| error.to_string())?;
         let call = async {
-            let mut connection = self.connect(server).await?;
+            let mut connection = self.connect(network).await?;
             let request = Request::post(url.as_str())
                 .header(header::HOST, self.authority.as_str())
                 .header(header::CONTENT_TYPE, "application/json")
@@ -155,18 +162,18 @@ impl Endpoint {
     /// Sends a prepared request and returns the streamed response.
     pub(crate) async fn send(
         &self,
-        server: &Server,
+        network: &Network<'_>,
         mut request: Request<Body>,
     ) -> Result<Response<Incoming>, String> {
-        let mut connection = self.connect(server).await?;
+        let mut connection = self.connect(network).await?;
         if let Ok(host) = self.authority.parse() {
             request.headers_mut().insert(header::HOST, host);
         }
         connection.send_request(request).await.map_err(|error| go_message(&error))
     }
 
-    async fn connect(&self, server: &Server) -> Result<SendRequest<Body>, String> {
-        let stream = self.dial(server).await?;
+    async fn connect(&self, network: &Network<'_>) -> Result<SendRequest<Body>, String> {
+        let stream = self.dial(network).await?;
         // A small request must not wait for the acknowledgement of the handshake's last packet.
         let _ = stream.set_nodelay(true);
         let tls = TlsConnector::from(self.tls.clone())
@@ -184,14 +191,14 @@ impl Endpoint {
         Ok(sender)
     }
 
-    async fn dial(&self, server: &Server) -> Result<TcpStream, String> {
+    async fn dial(&self, network: &Network<'_>) -> Result<TcpStream, String> {
         match &self.place {
             Place::Host { host, port } => dial_host(host, *port).await,
             Place::Service { namespace, name, port } => {
                 let wanted = Port::Number(*port);
-                match find_service(&server.store, namespace, name, &wanted).map_err(|why| why.to_string())? {
+                match find_service(network.store, namespace, name, &wanted).map_err(|why| why.to_string())? {
                     Found::External(host) => dial_host(&host, *port).await,
-                    Found::Address(address) => match server.backend() {
+                    Found::Address(address) => match &network.backend {
                         Some(backend) => {
                             backend.dial(address).await.map_err(|error| refused(address, &error.to_string()))
                         }

@@ -9,8 +9,8 @@ use olm_kube_schema::pod_security::{LABEL, Level, pinned_minor, violations};
 use serde_json::Value;
 
 use super::{
+    call::Call,
     meta,
-    server::Call,
     status::{ApiError, ApiResult},
     store::Key,
 };

@@ -8,9 +8,9 @@ use olm_devcluster_machinery::{
 use serde_json::{Map, Value, json};
 
 use super::{
+    call::Call,
     convert, hooks, jobs, meta,
-    registry::Resource,
-    server::Call,
+    resource::Resource,
     status::{ApiError, ApiResult},
     validate,
 };

@@ -17,7 +17,7 @@ use super::{
     nodes,
     outbound::{self, Found, NoService, Port, Trust},
     request::Info,
-    server::Server,
+    state::Server,
     status::{ApiError, ApiResult},
     store::Key,
 };

@@ -6,9 +6,9 @@ use olm_devcluster_machinery::{limits, quota};
 use serde_json::Value;
 
 use super::{
+    call::Call,
     meta,
-    registry::stored_key,
-    server::Call,
+    resource::stored_key,
     status::{ApiError, ApiResult},
 };
 

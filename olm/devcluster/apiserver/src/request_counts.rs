@@ -11,10 +11,9 @@ use http::Method;
 use super::{
     authn::Identity,
     authz::Attributes,
-    server::answer,
-    status::{ApiError, ApiResult},
+    rights::{List, PATH, Right, Used},
+    status::{ApiError, ApiResult, json_response},
 };
-use crate::rights::{List, PATH, Right, Used};
 
 /// Limit of counted permissions of all accounts: a hundred operators with a hundred each. Further ones are
 /// not counted.
@@ -76,6 +75,6 @@ impl RequestCounts {
             forbidden: count.forbidden,
         };
         let items: Vec<Used> = of_it.map(used).collect();
-        Ok(answer(200, &serde_json::to_value(List { items }).unwrap_or_default()))
+        Ok(json_response(200, &serde_json::to_value(List { items }).unwrap_or_default()))
     }
 }

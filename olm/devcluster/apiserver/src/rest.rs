@@ -13,67 +13,18 @@ use serde_json::{Value, json};
 
 use super::{
     admission,
-    commit::commit,
+    body::{decode, yaml},
+    call::Call,
+    commit::{commit, is_finished, storage_error},
     convert, hooks, meta,
     prepare::{self, Draft, Tracking},
-    server::{Call, answer, decode, yaml},
-    status::{ApiError, ApiResult},
-    store::{Key, WriteError},
+    status::{ApiError, ApiResult, json_response},
+    store::WriteError,
     webhooks::{self, AdmissionRequest, Operation, UpdateAdmission},
 };
 
 /// Limit of retries: a bug must not loop forever, and this many concurrent writes are reported as a conflict.
 const ATTEMPTS: usize = 100;
-
-impl Call<'_> {
-    pub(crate) fn key(&self) -> Key {
-        self.key_of(&self.info.name)
-    }
-
-    pub(crate) fn key_of(&self, name: &str) -> Key {
-        let namespace = if self.resource.namespaced { self.info.namespace.as_str() } else { "" };
-        Key::new(&self.resource.stored, namespace, name)
-    }
-
-    pub(crate) fn not_found(&self) -> ApiError {
-        ApiError::not_found(&self.resource.plural, &self.resource.group, &self.info.name)
-    }
-
-    pub(crate) fn modified(&self) -> ApiError {
-        ApiError::modified(&self.resource.plural, &self.resource.group, &self.info.name)
-    }
-
-    pub(crate) fn current(&self) -> ApiResult<Arc<Value>> {
-        self.server.store.get(&self.key()).ok_or_else(|| self.not_found())
-    }
-
-    /// The response with an object in the requested form.
-    pub(crate) async fn show(&self, code: u16, object: &Arc<Value>) -> ApiResult<Response> {
-        let shown = convert::present(self.server, self.resource, object).await?;
-        Ok(answer(code, &self.format.object(self.resource, &shown)))
-    }
-
-    pub(crate) fn manager(&self) -> String {
-        let given = self.query.get("fieldManager");
-        if !given.is_empty() {
-            return given.to_owned();
-        }
-        let agent = self.headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default();
-        ssa::manager_from_user_agent(agent)
-    }
-}
-
-/// Maps a failed write to the client's error.
-pub(crate) fn storage_error(error: &WriteError) -> ApiError {
-    match error {
-        WriteError::Raced => ApiError::unavailable("too many writers at once, try again"),
-        WriteError::Log(super::log::LogError::Full { .. }) => {
-            ApiError::new(507, "InsufficientStorage", format!("failed to store the object: {error}"))
-        }
-        WriteError::Log(super::log::LogError::Stopped) => ApiError::unavailable(error.to_string()),
-        WriteError::Log(_) => ApiError::internal(format!("failed to store the object: {error}")),
-    }
-}
 
 /// GET of one object.
 pub(crate) async fn get(call: &Call<'_>) -> ApiResult<Response> {
@@ -234,7 +185,7 @@ where
         let mut new = draft.object;
         meta::metadata(&mut new)
             .insert("resourceVersion".to_owned(), meta::resource_version(&current).into());
-        let remove = super::delete::is_finished(resource, &new);
+        let remove = is_finished(resource, &new);
         if dry_run {
             return Ok(Arc::new(new));
         }
@@ -430,7 +381,7 @@ pub(crate) async fn bind(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response> {
         Ok((pod, Tracking::Update))
     })
     .await?;
-    Ok(answer(
+    Ok(json_response(
         201,
         &json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201 }),
     ))

@@ -10,11 +10,13 @@ use serde_json::{Value, json};
 use super::{
     authn::{self, ISSUER, Identity, TokenSpec},
     authz::{self, Attributes},
-    kinds::Review,
+    body::decode,
+    builtin::Review,
+    call::Call,
     meta,
     request::Info,
-    server::{Call, Server, answer, decode},
-    status::{ApiError, ApiResult},
+    state::Server,
+    status::{ApiError, ApiResult, json_response},
     store::Key,
 };
 
@@ -71,7 +73,7 @@ pub(crate) async fn serve(
     map.insert("apiVersion".to_owned(), format!("{}/v1", review.group).into());
     map.insert("status".to_owned(), status);
     map.entry("metadata").or_insert_with(|| json!({}));
-    Ok(answer(201, &body))
+    Ok(json_response(201, &body))
 }
 
 fn strings(value: &Value, pointer: &str) -> Vec<String> {
@@ -147,14 +149,12 @@ async fn token_review(server: &Server, token: &str, body: &Value) -> Value {
             json!({ "authenticated": true, "user": identity.to_user_info(), "audiences": audiences })
         }
         // Tokens of an external issuer are valid for this server only.
-        None => {
-            match authn::external(server, token).await.filter(|_| audiences.iter().any(|a| a == ISSUER)) {
-                Some(identity) => {
-                    json!({ "authenticated": true, "user": identity.to_user_info(), "audiences": [ISSUER] })
-                }
-                None => json!({ "authenticated": false, "error": "[invalid bearer token]" }),
+        None => match server.external_user(token).await.filter(|_| audiences.iter().any(|a| a == ISSUER)) {
+            Some(identity) => {
+                json!({ "authenticated": true, "user": identity.to_user_info(), "audiences": [ISSUER] })
             }
-        }
+            None => json!({ "authenticated": false, "error": "[invalid bearer token]" }),
+        },
     }
 }
 
@@ -237,5 +237,5 @@ pub(crate) fn token_request(call: &Call<'_>, bytes: &[u8]) -> ApiResult<Response
     let spec = meta::child(&mut body, "spec");
     spec.insert("audiences".to_owned(), json!(audiences));
     spec.insert("expirationSeconds".to_owned(), seconds.into());
-    Ok(answer(201, &body))
+    Ok(json_response(201, &body))
 }

@@ -1,113 +1,36 @@
-//! Handles one request from arrival to response.
+//! The router: handles one request from arrival to response.
 
-use std::sync::{
-    Arc, Mutex, PoisonError, RwLock,
-    atomic::{AtomicI64, Ordering},
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::{
     body::Body,
     extract::Request,
     response::{IntoResponse, Response},
 };
-use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, header, request::Parts};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use olm_devcluster_machinery::backend::NodeBackend;
-use serde_json::Value;
-use tokio_util::sync::CancellationToken;
+use http::{HeaderValue, header, request::Parts};
 
 use super::{
-    aggregation::{self, Aggregation},
-    authn::{self, Identity, TokenAuthenticator, Tokens},
+    aggregation,
+    authn::{self, Identity},
     authz::{self, Attributes},
-    discovery, faults,
+    body::read_body,
+    builtin::Review,
+    call::Call,
+    delete,
+    discovery::{self, unserved},
+    eviction, faults,
     format::Format,
-    kinds, nodes,
-    policies::Policies,
-    registry::{Registry, Resource},
+    kinds, list, nodes,
     request::{Info, Query},
-    request_counts::RequestCounts,
-    rest, reviews, rights,
-    status::{ApiError, ApiResult, json_response},
-    store::Store,
-    texts::Texts,
-    watch,
-    webhooks::{self, Webhooks},
+    rest, reviews, rights, scale,
+    state::Server,
+    status::{ApiError, ApiResult},
+    watch, webhooks,
 };
 
-/// Kubernetes' limit of 3 MiB.
-const MAX_BODY: usize = 3 << 20;
-
-/// State shared by requests.
-pub(crate) struct Server {
-    pub store: Store,
-    pub registry: Registry,
-    pub tokens: Tokens,
-    pub authenticator: RwLock<Option<Arc<dyn TokenAuthenticator>>>,
-    pub backend: RwLock<Option<Arc<dyn NodeBackend>>>,
-    pub shutdown: CancellationToken,
-    /// Held while a Service gets its addresses, so that each is allocated once.
-    pub addresses: Arc<tokio::sync::Mutex<()>>,
-    /// Held while the registry is updated to the stored CRDs.
-    pub definitions: Mutex<()>,
-    /// Time of the last purge of events, in seconds since 1970.
-    pub purged: AtomicI64,
-    pub webhooks: Webhooks,
-    pub policies: Policies,
-    pub texts: Texts,
-    pub aggregation: Aggregation,
-    pub rights: RequestCounts,
-}
-
-/// A request to a resource, with the context of its handler.
-pub(crate) struct Call<'a> {
-    pub server: &'a Arc<Server>,
-    pub resource: &'a Arc<Resource>,
-    pub info: &'a Info,
-    pub query: &'a Query,
-    pub who: &'a Identity,
-    pub headers: &'a HeaderMap,
-    pub format: Format,
-    pub warnings: Mutex<Vec<String>>,
-}
-
-impl Call<'_> {
-    /// A warning for the user, shown by kubectl; does not change the outcome.
-    pub(crate) fn warn(&self, text: impl Into<String>) {
-        let text = text.into();
-        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
-        if !warnings.contains(&text) {
-            warnings.push(text);
-        }
-    }
-
-    pub(crate) fn dry_run(&self) -> ApiResult<bool> {
-        match self.query.get("dryRun") {
-            "" => Ok(false),
-            "All" => Ok(true),
-            other => {
-                let message = format!("dryRun: Unsupported value: \"{other}\": supported values: \"All\"");
-                Err(ApiError::new(422, "Invalid", message))
-            }
-        }
-    }
-}
-
 impl Server {
-    pub(crate) fn backend(&self) -> Option<Arc<dyn NodeBackend>> {
-        self.backend.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Whether a minute has passed since the last purge of events; a caller that gets true performs it.
-    pub(crate) fn purge_is_due(&self) -> bool {
-        let (now, last) = (super::meta::now_unix(), self.purged.load(Ordering::Relaxed));
-        now - last > 60
-            && self.purged.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-    }
-
     pub(crate) async fn handle(self: &Arc<Self>, request: Request) -> Response {
-        Aggregation::start_checks(self);
+        aggregation::start_checks(self);
         let (parts, body) = request.into_parts();
         let head = parts.method == http::Method::HEAD;
         let mut response = match self.route(parts, body).await {
@@ -125,7 +48,7 @@ impl Server {
         let mut info = Info::parse(&parts.method, parts.uri.path(), &query);
         let known = parts.extensions.get::<Identity>().cloned();
         let external = match authn::bearer(&parts.headers) {
-            Some(token) => authn::external(self, token).await,
+            Some(token) => self.external_user(token).await,
             None => None,
         };
         let who = authn::identify(&self.tokens, &self.store, &parts.headers, known, external)?;
@@ -225,14 +148,14 @@ impl Server {
     async fn dispatch(self: &Arc<Self>, call: &Call<'_>, body: Body) -> ApiResult<Response> {
         let info = call.info;
         match (info.subresource.as_str(), info.verb.as_str()) {
-            ("", "list") => super::list::list(call).await,
+            ("", "list") => list::list(call).await,
             ("", "watch") => watch::watch(call).await,
             ("", "get") => rest::get(call).await,
             ("", "create") if info.name.is_empty() => rest::create(call, &read_body(body).await?).await,
             ("", "update") if !info.name.is_empty() => rest::update(call, &read_body(body).await?).await,
             ("", "patch") if !info.name.is_empty() => rest::patch(call, &read_body(body).await?).await,
-            ("", "delete") => super::delete::delete(call, &read_body(body).await?).await,
-            ("", "deletecollection") => super::delete::delete_collection(call, &read_body(body).await?).await,
+            ("", "delete") => delete::delete(call, &read_body(body).await?).await,
+            ("", "deletecollection") => delete::delete_collection(call, &read_body(body).await?).await,
             ("", _) => Err(ApiError::method_not_allowed()),
             ("status", verb) if call.resource.status => match verb {
                 "get" => rest::get(call).await,
@@ -241,9 +164,9 @@ impl Server {
                 _ => Err(ApiError::method_not_allowed()),
             },
             ("scale", verb) if call.resource.scale.is_some() => match verb {
-                "get" => super::scale::get(call).await,
-                "update" => super::scale::update(call, &read_body(body).await?).await,
-                "patch" => super::scale::patch(call, &read_body(body).await?).await,
+                "get" => scale::get(call).await,
+                "update" => scale::update(call, &read_body(body).await?).await,
+                "patch" => scale::patch(call, &read_body(body).await?).await,
                 _ => Err(ApiError::method_not_allowed()),
             },
             ("finalize", "update") if call.resource.is("", "namespaces") => {
@@ -256,7 +179,7 @@ impl Server {
                 reviews::token_request(call, &read_body(body).await?)
             }
             ("eviction", "create") if call.resource.is("", "pods") => {
-                super::eviction::evict(call, &read_body(body).await?).await
+                eviction::evict(call, &read_body(body).await?).await
             }
             ("ephemeralcontainers" | "resize", _) if call.resource.is("", "pods") => {
                 Err(ApiError::not_implemented(&format!("pods/{}", info.subresource)))
@@ -264,13 +187,6 @@ impl Server {
             _ => Err(ApiError::no_route()),
         }
     }
-}
-
-/// The error of a path in a group without a served resource.
-pub(crate) fn unserved(group: &str) -> ApiError {
-    let built_in = kinds::BUILTINS.iter().any(|builtin| builtin.group == group)
-        || kinds::REVIEWS.iter().any(|review| review.group == group);
-    if built_in { ApiError::no_route() } else { ApiError::page_not_found() }
 }
 
 /// The name in a field selector that selects one object by name.
@@ -281,7 +197,7 @@ fn only_name(selector: &str) -> Option<String> {
     })
 }
 
-fn review_of(info: &Info) -> Option<&'static kinds::Review> {
+fn review_of(info: &Info) -> Option<&'static Review> {
     kinds::REVIEWS.iter().find(|r| r.group == info.group && r.plural == info.resource && info.version == "v1")
 }
 
@@ -290,41 +206,4 @@ fn deprecation(call: &Call<'_>) {
         let usual = || format!("{} {} is deprecated", call.resource.api_version(), call.resource.kind);
         call.warn(version.deprecation_warning.clone().unwrap_or_else(usual));
     }
-}
-
-/// Reads a body of limited size.
-pub(crate) async fn read_body(body: Body) -> ApiResult<Bytes> {
-    match Limited::new(body, MAX_BODY).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => {
-            Err(ApiError::too_large(format!("Request entity too large: limit is {MAX_BODY}")))
-        }
-        Err(error) => Err(ApiError::bad_request(format!("failed to read the request body: {error}"))),
-    }
-}
-
-/// Decodes a body: JSON, YAML or Kubernetes' protobuf.
-pub(crate) fn decode(headers: &HeaderMap, bytes: &[u8]) -> ApiResult<Value> {
-    let media = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("application/json");
-    let media = media.split(';').next().unwrap_or_default().trim();
-    match media {
-        "application/json" | "*/*" | "" => serde_json::from_slice(bytes).map_err(|error| {
-            ApiError::bad_request(format!("failed to decode the request body as JSON: {error}"))
-        }),
-        "application/yaml" | "application/x-yaml" | "text/yaml" => yaml(bytes),
-        "application/vnd.kubernetes.protobuf" => super::protobuf::decode(bytes),
-        other => Err(ApiError::unsupported_media_type(format!(
-            "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf (got {other})"
-        ))),
-    }
-}
-
-pub(crate) fn yaml(bytes: &[u8]) -> ApiResult<Value> {
-    serde_yaml::from_slice(bytes)
-        .map_err(|error| ApiError::bad_request(format!("failed to decode the request body as YAML: {error}")))
-}
-
-/// A JSON response.
-pub(crate) fn answer(code: u16, value: &Value) -> Response {
-    json_response(code, value)
 }

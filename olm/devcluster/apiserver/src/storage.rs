@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     meta::{self, default, list, text},
-    server::Call,
+    resource::Resource,
     store::Store,
 };
 
@@ -39,14 +39,14 @@ pub(crate) fn prepare_volume(object: &mut Value, live: Option<&Value>) {
 }
 
 /// As the plugins StorageObjectInUseProtection and DefaultStorageClass.
-pub(crate) fn admit(call: &Call<'_>, object: &mut Value) {
-    if call.resource.is("", "persistentvolumes") {
+pub(crate) fn admit(resource: &Resource, store: &Store, object: &mut Value) {
+    if resource.is("", "persistentvolumes") {
         add_finalizer(object, VOLUME_FINALIZER);
-    } else if call.resource.is("", "persistentvolumeclaims") {
+    } else if resource.is("", "persistentvolumeclaims") {
         add_finalizer(object, CLAIM_FINALIZER);
         let has_class =
             object.pointer("/spec/storageClassName").is_some() || !text(object, CLASS_ANNOTATION).is_empty();
-        if !has_class && let Some(class) = default_class(&call.server.store) {
+        if !has_class && let Some(class) = default_class(store) {
             meta::child(object, "spec").insert("storageClassName".to_owned(), class.into());
         }
     }

@@ -3,7 +3,15 @@
 use olm_devcluster_machinery::crd::{Column, json_path};
 use serde_json::{Value, json};
 
-use super::{columns, format::Rows, meta, registry::Resource};
+use super::{columns, meta, resource::Resource};
+
+/// Content of table rows besides their cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rows {
+    None,
+    Metadata,
+    Object,
+}
 
 /// A table without rows.
 pub(crate) fn empty(resource: &Resource, with_columns: bool) -> Value {

@@ -9,13 +9,14 @@ use serde_json::{Value, json};
 use tokio::{sync::watch::Receiver, time::Instant};
 
 use super::{
+    call::Call,
     convert,
     format::Format,
     list::{self, too_large},
     meta,
-    registry::Resource,
+    resource::Resource,
     selector::Selector,
-    server::{Call, Server},
+    state::Server,
     status::{ApiError, ApiResult, bytes_response},
     store::Event,
 };

@@ -1,7 +1,7 @@
 //! Availability of extension API servers: the condition `Available` of their APIServices.
 
 use std::{
-    sync::{Arc, Weak},
+    sync::{Arc, Weak, atomic::Ordering},
     time::Duration,
 };
 
@@ -9,13 +9,14 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Remote, STORED,
-    discovery::{self, Offered, Purpose, Refused},
+    discovery::{self, Purpose, Refused},
+    registered::STORED,
+    remote::Remote,
 };
 use crate::{
     meta::{self, list, text},
     outbound::ready_endpoints,
-    server::Server,
+    state::Server,
     store::{Key, WriteError},
 };
 
@@ -51,8 +52,21 @@ enum Trigger {
     Other,
 }
 
+/// Starts the availability checks with the first remote; otherwise they cost nothing.
+pub(crate) fn start_checks(server: &Arc<Server>) {
+    let me = &server.aggregation;
+    if !me.any.load(Ordering::Relaxed) || me.watched.load(Ordering::Relaxed) {
+        return;
+    }
+    if let Ok(runtime) = tokio::runtime::Handle::try_current()
+        && !me.watched.swap(true, Ordering::AcqRel)
+    {
+        runtime.spawn(run(Arc::downgrade(server), server.shutdown.clone()));
+    }
+}
+
 /// Updates the conditions until the server stops.
-pub(super) async fn run(server: Weak<Server>, shutdown: CancellationToken) {
+async fn run(server: Weak<Server>, shutdown: CancellationToken) {
     let mut trigger = Trigger::Other;
     loop {
         let Some(strong) = server.upgrade() else { return };
@@ -158,7 +172,7 @@ async fn offer(server: &Server, remote: &Remote, path: &str) {
     let openapi = read("/openapi/v3", Purpose::OpenApi).await.and_then(|index| {
         Some(index.get("paths")?.get(&key)?.get("serverRelativeURL")?.as_str()?.to_owned())
     });
-    let offered = document.map(|document| Offered::of(&document, openapi));
+    let offered = document.map(|document| discovery::offered(&document, openapi));
     server.aggregation.set_offered(&remote.name, offered);
 }
 

@@ -6,31 +6,20 @@ use http::{Request, header};
 use http_body_util::{BodyExt, Limited};
 use serde_json::{Value, json};
 
-use super::{Remote, proxy};
+use super::{proxy, registered::Offered, remote::Remote};
 use crate::{
     authn::Identity,
     meta::{list, text},
-    server::Server,
+    state::Server,
     status::{ApiError, ApiResult, bytes_response},
 };
 
 /// Size limit of discovery and OpenAPI documents of one group: large ones have some megabytes.
 const MAX_DOCUMENT: usize = 16 << 20;
 
-/// Documents of an API server as of its last check.
-#[derive(Debug, Default)]
-pub(crate) struct Offered {
-    /// Resources in the form of aggregated discovery.
-    pub resources: Vec<Value>,
-    /// The path of its OpenAPI document, with the hash of its content.
-    pub openapi: Option<String>,
-}
-
-impl Offered {
-    /// From an APIResourceList.
-    pub(super) fn of(list: &Value, openapi: Option<String>) -> Self {
-        Self { resources: resources(list), openapi }
-    }
+/// The documents of a remote, from its APIResourceList.
+pub(super) fn offered(list: &Value, openapi: Option<String>) -> Offered {
+    Offered { resources: resources(list), openapi }
 }
 
 /// Converts to the form of aggregated discovery: subresources below their resources. Untrusted input is
@@ -137,7 +126,7 @@ pub(super) async fn document(
         .map_err(|error| Refused::Unreachable(error.to_string()))?;
     proxy::identify(request.headers_mut(), &purpose.identity())
         .map_err(|error| Refused::Unreachable(error.message().to_owned()))?;
-    let answer = endpoint.send(server, request).await.map_err(Refused::Unreachable)?;
+    let answer = endpoint.send(&server.network(), request).await.map_err(Refused::Unreachable)?;
     let code = answer.status().as_u16();
     if !(200..300).contains(&code) {
         return Err(Refused::Code(code));

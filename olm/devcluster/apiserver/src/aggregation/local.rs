@@ -4,16 +4,17 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::{Value, json};
 
-use super::GROUP;
+use super::{
+    registered::{GROUP, STORED},
+    rules::condition,
+};
 use crate::{
-    meta::{self, text},
-    registry::Body,
-    server::Server,
+    meta,
+    resource::Body,
+    state::Server,
     store::{Key, WriteError},
 };
 
-/// Where APIServices are stored.
-pub(crate) const STORED: &str = "apiregistration.k8s.io/apiservices";
 /// Marks an APIService as created by the server, and whether it is deleted with its CRD.
 const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 const OF_CRD: &str = "true";
@@ -43,14 +44,6 @@ const PRIORITIES: &[(&str, (i64, i64))] = &[
     ("node.k8s.io", (16_300, 15)),
     ("discovery.k8s.io", (16_200, 12)),
 ];
-
-/// The condition of a local APIService.
-pub(super) fn condition() -> Value {
-    json!({
-        "type": "Available", "status": "True", "reason": "Local",
-        "message": "Local APIServices are always available", "lastTransitionTime": meta::now(),
-    })
-}
 
 /// Updates the local APIServices to the served groups.
 pub(crate) async fn sync(server: &Arc<Server>) {
@@ -125,9 +118,4 @@ fn object(name: &str, group: &str, version: &str, managed: &str) -> Value {
         },
         "status": { "conditions": [condition()] },
     })
-}
-
-/// Whether this server serves an APIService.
-pub(super) fn is_local(object: &Value) -> bool {
-    text(object, "/spec/service/name").is_empty()
 }

@@ -3,10 +3,10 @@
 use axum::{body::Body, response::Response};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, header, request::Parts};
 
-use super::Remote;
+use super::remote::Remote;
 use crate::{
     authn::Identity,
-    server::Server,
+    state::Server,
     status::{ApiError, ApiResult, bytes_response},
 };
 
@@ -54,7 +54,7 @@ pub(crate) async fn forward(
         }
     }
     identify(request.headers_mut(), who)?;
-    let answer = match endpoint.send(server, request).await {
+    let answer = match endpoint.send(&server.network(), request).await {
         Ok(answer) => answer,
         Err(why) => return Ok(plain(503, &format!("error trying to reach service: {why}"))),
     };

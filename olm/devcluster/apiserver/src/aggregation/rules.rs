@@ -3,11 +3,9 @@
 use olm_devcluster_machinery::field_error::FieldError;
 use serde_json::{Value, json};
 
-use super::local;
 use crate::{
-    kinds::NameRule,
     meta::{self, default, text},
-    validate::name_problems,
+    names::{NameRule, name_problems},
 };
 
 pub(crate) fn defaults(object: &mut Value) {
@@ -18,9 +16,22 @@ pub(crate) fn defaults(object: &mut Value) {
 
 /// A local APIService is available from its creation.
 pub(crate) fn prepare(object: &mut Value, live: Option<&Value>) {
-    if live.is_none() && local::is_local(object) {
-        meta::child(object, "status").insert("conditions".to_owned(), json!([local::condition()]));
+    if live.is_none() && is_local(object) {
+        meta::child(object, "status").insert("conditions".to_owned(), json!([condition()]));
     }
+}
+
+/// Whether this server serves an APIService.
+fn is_local(object: &Value) -> bool {
+    text(object, "/spec/service/name").is_empty()
+}
+
+/// The condition of a local APIService.
+pub(super) fn condition() -> Value {
+    json!({
+        "type": "Available", "status": "True", "reason": "Local",
+        "message": "Local APIServices are always available", "lastTransitionTime": meta::now(),
+    })
 }
 
 pub(crate) fn rules(object: &Value, _live: Option<&Value>, errors: &mut Vec<FieldError>) {

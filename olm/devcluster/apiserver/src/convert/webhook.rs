@@ -7,8 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     meta::{self, list, text},
-    outbound::{Endpoint, decode_bundle},
-    server::Server,
+    outbound::{Endpoint, Network, decode_bundle},
     status::{ApiError, ApiResult},
 };
 
@@ -49,7 +48,7 @@ impl ConversionWebhook {
     /// Converts objects of a CRD to a version; those that are in it already are not sent.
     pub(crate) async fn convert(
         &self,
-        server: &Server,
+        network: &Network<'_>,
         crd: &Crd,
         api_version: &str,
         mut objects: Vec<Arc<Value>>,
@@ -62,7 +61,7 @@ impl ConversionWebhook {
             .collect();
         for places in places.chunks(MOST_OBJECTS) {
             let sent: Vec<Arc<Value>> = places.iter().map(|place| objects[*place].clone()).collect();
-            let converted = self.call(server, api_version, &sent).await.map_err(|why| {
+            let converted = self.call(network, api_version, &sent).await.map_err(|why| {
                 let from = sent.first().map(|o| text(o, "/apiVersion")).unwrap_or_default();
                 let message = format!("conversion webhook for {from}, Kind={} {why}", crd.kind);
                 ApiError::new(500, "", message)
@@ -81,7 +80,7 @@ impl ConversionWebhook {
 
     async fn call(
         &self,
-        server: &Server,
+        network: &Network<'_>,
         api_version: &str,
         objects: &[Arc<Value>],
     ) -> Result<Vec<Value>, String> {
@@ -93,7 +92,8 @@ impl ConversionWebhook {
             "kind": "ConversionReview", "apiVersion": format!("apiextensions.k8s.io/{version}"),
             "request": { "uid": uid, "desiredAPIVersion": api_version, "objects": sent },
         });
-        let answer = endpoint.post(server, TIMEOUT, &review).await.map_err(|why| format!("failed: {why}"))?;
+        let answer =
+            endpoint.post(network, TIMEOUT, &review).await.map_err(|why| format!("failed: {why}"))?;
         let mut converted =
             converted_objects(answer, version, &uid).map_err(|why| format!("failed: {why}"))?;
         if converted.len() != objects.len() {

@@ -11,14 +11,18 @@ use olm_kube_schema::{Expression, Values};
 use serde_json::Value;
 
 use super::{
-    namespace_object, params,
+    params::{self, namespace_object},
     policy::{Binding, Mutation, Policy},
 };
 use crate::{
     meta, prepare,
-    registry::Resource,
+    resource::Resource,
     status::{ApiError, ApiResult},
-    webhooks::{AdmissionRequest, Equivalents, Kind, Question, by_rules, by_selectors, request, to_version},
+    webhooks::{
+        matching::{Equivalents, Kind, by_rules, by_selectors},
+        request::{AdmissionRequest, to_version},
+        review::{Question, request},
+    },
 };
 
 /// Policy, binding and parameters, which identify a call for reinvocation.

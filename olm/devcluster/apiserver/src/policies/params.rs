@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use super::policy::Binding;
 use crate::{
-    convert, meta::text, registry::Resource, selector::Selector, store::Key, webhooks::AdmissionRequest,
+    convert, meta::text, resource::Resource, selector::Selector, store::Key,
+    webhooks::request::AdmissionRequest,
 };
 
 /// The parameters of a binding for a request; a single null for a policy without parameters. An empty list
@@ -61,4 +62,12 @@ pub(super) async fn collect(
         params.push(shown.map_err(|error| error.message().to_owned())?);
     }
     Ok(params)
+}
+
+/// The namespace of a request for expressions; null for a cluster-scoped one.
+pub(super) fn namespace_object(admission: &AdmissionRequest<'_>) -> Arc<Value> {
+    if admission.namespace.is_empty() || admission.resource.is("", "namespaces") {
+        return Arc::default();
+    }
+    admission.server.store.get(&Key::new("/namespaces", "", admission.namespace)).unwrap_or_default()
 }

@@ -8,7 +8,11 @@ use serde_json::Value;
 use crate::{
     meta::{self, list, text},
     store::Store,
-    webhooks::{Conditions, GROUP, Matching, VARIABLES},
+    webhooks::{
+        active::GROUP,
+        conditions::{Conditions, VARIABLES},
+        hook::Matching,
+    },
 };
 
 /// Variables of policy expressions; `params` only with a `paramKind`.
@@ -26,7 +30,7 @@ pub(super) fn condition_variables(spec: &Value) -> &'static [&'static str] {
 }
 
 /// A compiled policy with its bindings.
-pub(super) struct Policy<S> {
+pub(crate) struct Policy<S> {
     pub name: String,
     /// `failurePolicy: Ignore`.
     pub ignores_failures: bool,
@@ -42,7 +46,7 @@ pub(super) struct Policy<S> {
 }
 
 /// The scope and parameters of a policy.
-pub(super) struct Binding {
+pub(crate) struct Binding {
     pub name: String,
     pub matching: Option<Matching>,
     pub param: Option<Value>,
@@ -67,7 +71,7 @@ impl Binding {
 }
 
 /// A validation or mutation of a policy.
-pub(super) trait Step: Sized {
+pub(crate) trait Step: Sized {
     const POLICIES: &'static str;
     const BINDINGS: &'static str;
     /// Field of the spec with the steps.
@@ -113,7 +117,7 @@ impl<S: Step> Policy<S> {
 }
 
 /// A condition on a request.
-pub(super) struct Validation {
+pub(crate) struct Validation {
     pub expression: Result<Expression, String>,
     /// As written, for refusals without a message.
     pub text: String,
@@ -141,7 +145,7 @@ impl Step for Validation {
 }
 
 /// A change of the requested object.
-pub(super) enum Mutation {
+pub(crate) enum Mutation {
     /// Fields to merge, as in server-side apply.
     Fields(Result<Expression, String>),
     /// A JSON patch.

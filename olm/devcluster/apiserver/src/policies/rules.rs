@@ -8,10 +8,12 @@ use serde_json::{Value, json};
 
 use super::policy::{condition_variables, variables};
 use crate::{
-    kinds::NameRule,
     meta::{self, default, items_mut, list, text},
-    validate,
-    webhooks::{check_conditions, check_rule, check_selector, one_of},
+    names::{self, NameRule},
+    webhooks::{
+        conditions::check as check_conditions,
+        rules::{check_rule, check_selector, one_of},
+    },
 };
 
 type Errors = Vec<FieldError>;
@@ -66,7 +68,7 @@ pub(crate) fn validating_rules(policy: &Value, _live: Option<&Value>, errors: &m
     for (index, annotation) in annotations.iter().enumerate() {
         let path = format!("spec.auditAnnotations[{index}]");
         let key = text(annotation, "/key");
-        if let Some(problem) = validate::key_problem(&format!("{}/{key}", meta::name(policy))) {
+        if let Some(problem) = names::key_problem(&format!("{}/{key}", meta::name(policy))) {
             errors.push(FieldError::invalid(format!("{path}.key"), key, problem));
         }
         if !keys.insert(key) {
@@ -180,7 +182,7 @@ fn matching(matching: &Value, path: &str, errors: &mut Errors) {
             let mut names = HashSet::new();
             for (index, name) in list(rule, "/resourceNames").iter().filter_map(Value::as_str).enumerate() {
                 let path = format!("{path}.resourceNames[{index}]");
-                for problem in validate::name_problems(NameRule::PathSegment, name) {
+                for problem in names::name_problems(NameRule::PathSegment, name) {
                     errors.push(FieldError::invalid(path.as_str(), name, problem));
                 }
                 if !names.insert(name) {
@@ -279,7 +281,7 @@ fn binding(binding: &Value, errors: &mut Errors) {
     if policy.is_empty() {
         errors.push(FieldError::required("spec.policyName", ""));
     } else {
-        for problem in validate::name_problems(NameRule::Subdomain, policy) {
+        for problem in names::name_problems(NameRule::Subdomain, policy) {
             errors.push(FieldError::invalid("spec.policyName", policy, problem));
         }
     }
@@ -297,7 +299,7 @@ fn param_ref(reference: &Value, errors: &mut Errors) {
     for problem in Some(name)
         .filter(|n| !n.is_empty())
         .into_iter()
-        .flat_map(|name| validate::name_problems(NameRule::PathSegment, name))
+        .flat_map(|name| names::name_problems(NameRule::PathSegment, name))
     {
         errors.push(FieldError::invalid(format!("{path}.name"), name, problem));
     }

@@ -6,13 +6,17 @@ use olm_kube_schema::Values;
 use serde_json::Value;
 
 use super::{
-    namespace_object, params,
+    params::{self, namespace_object},
     policy::{Binding, Policy, Validation},
 };
 use crate::{
-    registry::Resource,
+    resource::Resource,
     status::{ApiError, ApiResult},
-    webhooks::{AdmissionRequest, Equivalents, Kind, Question, by_rules, by_selectors, request, to_version},
+    webhooks::{
+        matching::{Equivalents, Kind, by_rules, by_selectors},
+        request::{AdmissionRequest, to_version},
+        review::{Question, request},
+    },
 };
 
 /// Kubernetes' limit of a message from a `messageExpression`, in bytes.

@@ -28,7 +28,7 @@ use super::{
     meta::text,
     nodes,
     request::{Info, Query},
-    server::Server,
+    state::Server,
     status::{ApiError, ApiResult},
 };
 

@@ -1,17 +1,12 @@
 //! `matchConditions`: CEL expressions that decide whether a webhook is called, or a policy applies.
 
-use std::{collections::HashSet, sync::Arc};
+use std::collections::HashSet;
 
 use olm_devcluster_machinery::field_error::FieldError;
 use olm_kube_schema::{Expression, Named, Values, Wanted};
 use serde_json::Value;
 
-use super::{AdmissionRequest, review};
-use crate::{
-    meta::text,
-    status::{ApiError, ApiResult},
-    validate,
-};
+use crate::{meta::text, names};
 
 /// Variables of the expressions. Kubernetes' `authorizer` is not supported.
 pub(crate) const VARIABLES: [&str; 3] = ["object", "oldObject", "request"];
@@ -36,6 +31,10 @@ impl Conditions {
         Self { all: conditions.iter().map(compiled).collect() }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
     /// Whether all conditions hold. A failed evaluation is an error, unless another condition is false.
     pub(crate) fn decide(&self, values: &Values<'_>) -> Result<bool, String> {
         let mut failed = Vec::new();
@@ -47,33 +46,6 @@ impl Conditions {
             }
         }
         if failed.is_empty() { Ok(true) } else { Err(failed.join(", ")) }
-    }
-
-    /// Whether all conditions hold for a request. A failed evaluation counts as a failure of the webhook.
-    pub(super) fn hold(
-        &self,
-        admission: &AdmissionRequest<'_>,
-        question: &review::Question<'_>,
-        ignores_failures: bool,
-    ) -> ApiResult<bool> {
-        if self.all.is_empty() {
-            return Ok(true);
-        }
-        let request = review::request(admission, question, "");
-        let old: Option<&Arc<Value>> = question.old;
-        let values = [
-            ("object", question.object.unwrap_or(&Value::Null)),
-            ("oldObject", old.map_or(&Value::Null, AsRef::as_ref)),
-            ("request", &request),
-        ];
-        match self.decide(&Named::default().bind(&values)) {
-            Ok(holds) => Ok(holds),
-            Err(_) if ignores_failures => Ok(false),
-            Err(why) => {
-                let resource = admission.resource;
-                Err(ApiError::forbidden(&resource.plural, &resource.group, admission.name, &why))
-            }
-        }
     }
 }
 
@@ -89,7 +61,7 @@ pub(crate) fn check(conditions: &[Value], path: &str, variables: &[&str], errors
         let name_path = format!("{path}[{index}].name");
         if name.is_empty() {
             errors.push(FieldError::required(name_path.as_str(), ""));
-        } else if let Some(problem) = validate::key_problem(name) {
+        } else if let Some(problem) = names::key_problem(name) {
             errors.push(FieldError::invalid(name_path.as_str(), name, problem));
         }
         if !name.is_empty() && !names.insert(name) {

@@ -4,12 +4,16 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use super::{AdmissionRequest, Operation, admit_request};
+use super::{
+    mutate::mutate,
+    request::{AdmissionRequest, Operation},
+    validate::validate,
+};
 use crate::{
     authn::Identity,
-    registry::Resource,
     request::{Info, Query},
-    server::Server,
+    resource::Resource,
+    state::Server,
     status::ApiResult,
 };
 
@@ -75,4 +79,11 @@ fn options(info: &Info, query: &Query) -> Value {
     }
     options["command"] = query.all("command").collect::<Vec<_>>().into();
     options
+}
+
+/// Calls both kinds of webhooks for a request that stores no object: a delete, a connection.
+pub(crate) async fn admit_request(admission: &AdmissionRequest<'_>, object: Option<&Value>) -> ApiResult<()> {
+    let mut copy = object.cloned();
+    mutate(admission, copy.as_mut(), &mut |_| Ok(())).await?;
+    validate(admission, copy.as_ref()).await
 }

@@ -1,16 +1,17 @@
-//! Matches requests with webhooks.
+//! Matches requests with webhooks and policies.
 
 use std::{cell::OnceCell, sync::Arc};
 
 use serde_json::Value;
 
 use super::{
-    AdmissionRequest, Operation,
-    hook::{Matching, Rule, Scope},
+    hook::{Hook, Matching, Rule, Scope},
+    request::{AdmissionRequest, Operation},
 };
 use crate::{
     meta,
-    registry::{Body, Resource},
+    policies::policy::Policy,
+    resource::{Body, Resource},
     status::{ApiError, ApiResult},
     store::Key,
 };
@@ -83,6 +84,34 @@ impl Rule {
                 Scope::Cluster => !resource.namespaced,
             }
             && (self.names.is_empty() || self.names.iter().any(|name| name == admission.name))
+    }
+}
+
+impl AdmissionRequest<'_> {
+    /// Whether any policy or webhook has a rule for it. Cheap, because most requests match none.
+    pub(crate) fn matches_any(&self) -> bool {
+        self.concerns(&self.server.webhooks.mutating())
+            || (!self.is_exempt() && self.has_policy(&self.server.policies.mutating()))
+            || self.concerns_validating()
+    }
+
+    /// Whether any validating policy or webhook has a rule for it.
+    pub(crate) fn concerns_validating(&self) -> bool {
+        self.concerns(&self.server.webhooks.validating())
+            || (!self.is_exempt() && self.has_policy(&self.server.policies.validating()))
+    }
+
+    pub(super) fn concerns(&self, hooks: &[Hook]) -> bool {
+        if hooks.is_empty() || self.is_exempt() {
+            return false;
+        }
+        let others = Equivalents::default();
+        hooks.iter().any(|hook| by_rules(&hook.matching, self, &others).is_some())
+    }
+
+    fn has_policy<S>(&self, policies: &[Policy<S>]) -> bool {
+        let others = Equivalents::default();
+        policies.iter().any(|policy| by_rules(&policy.matching, self, &others).is_some())
     }
 }
 

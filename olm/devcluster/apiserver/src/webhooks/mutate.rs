@@ -6,15 +6,14 @@ use olm_devcluster_machinery::patch;
 use serde_json::Value;
 
 use super::{
-    AdmissionRequest,
     hook::Hook,
     matching::{self, Equivalents, Kind},
+    request::{AdmissionRequest, to_version},
     review::{self, Question, Refusal},
-    validate::to_version,
 };
 use crate::{
     policies, prepare,
-    registry::Resource,
+    resource::Resource,
     status::{ApiError, ApiResult},
 };
 
@@ -156,7 +155,7 @@ async fn round(
             old,
             mutating: true,
         };
-        if !hook.conditions.hold(admission, &question, hook.ignores_failures)? {
+        if !review::applies(hook, admission, &question)? {
             continue;
         }
         let answer = review::call(hook, admission, &question).await;

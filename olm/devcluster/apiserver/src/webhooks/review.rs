@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use olm_kube_schema::Named;
 use serde_json::{Value, json};
 
-use super::{AdmissionRequest, hook::Hook, matching::Kind};
+use super::{hook::Hook, matching::Kind, request::AdmissionRequest};
 use crate::{
     meta::{self, list, text},
-    registry::Resource,
-    status::ApiError,
+    resource::Resource,
+    status::{ApiError, ApiResult},
 };
 
 /// A webhook that did not allow the request.
@@ -38,6 +39,32 @@ pub(crate) struct Question<'a> {
     pub mutating: bool,
 }
 
+/// Whether the match conditions of a webhook hold. A failed evaluation counts as a failure of the webhook.
+pub(super) fn applies(
+    hook: &Hook,
+    admission: &AdmissionRequest<'_>,
+    question: &Question<'_>,
+) -> ApiResult<bool> {
+    if hook.conditions.is_empty() {
+        return Ok(true);
+    }
+    let request = request(admission, question, "");
+    let old: Option<&Arc<Value>> = question.old;
+    let values = [
+        ("object", question.object.unwrap_or(&Value::Null)),
+        ("oldObject", old.map_or(&Value::Null, AsRef::as_ref)),
+        ("request", &request),
+    ];
+    match hook.conditions.decide(&Named::default().bind(&values)) {
+        Ok(holds) => Ok(holds),
+        Err(_) if hook.ignores_failures => Ok(false),
+        Err(why) => {
+            let resource = admission.resource;
+            Err(ApiError::forbidden(&resource.plural, &resource.group, admission.name, &why))
+        }
+    }
+}
+
 pub(super) async fn call(
     hook: &Hook,
     admission: &AdmissionRequest<'_>,
@@ -58,7 +85,7 @@ pub(super) async fn call(
     let uid = meta::new_uid();
     let review = review(admission, question, version, &uid);
     let answer = endpoint
-        .post(admission.server, hook.timeout, &review)
+        .post(&admission.server.network(), hook.timeout, &review)
         .await
         .map_err(|why| failed(format!("failed to call webhook: {why}")))?;
     let response = verify(&answer, version, &uid, question.mutating)

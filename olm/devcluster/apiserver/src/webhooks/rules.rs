@@ -7,9 +7,8 @@ use serde_json::{Value, json};
 
 use super::{conditions, hook::REVIEW_VERSIONS};
 use crate::{
-    kinds::NameRule,
     meta::{default, items_mut, list, text},
-    validate,
+    names::{self, NameRule},
 };
 
 type Errors = Vec<FieldError>;
@@ -99,7 +98,7 @@ fn name(hook: &Value, path: &str, errors: &mut Errors) {
         errors.push(FieldError::required(path, ""));
         return;
     }
-    let problems = validate::name_problems(NameRule::Subdomain, name);
+    let problems = names::name_problems(NameRule::Subdomain, name);
     let odd = !problems.is_empty();
     errors.extend(problems.into_iter().map(|p| FieldError::invalid(path.as_str(), name, p)));
     if !odd && name.split('.').count() < 3 {
@@ -110,7 +109,7 @@ fn name(hook: &Value, path: &str, errors: &mut Errors) {
 
 /// Validates a LabelSelector.
 pub(crate) fn check_selector(path: &str, selector: &Value, errors: &mut Errors) {
-    validate::labels(&format!("{path}.matchLabels"), selector.get("matchLabels"), errors);
+    names::labels(&format!("{path}.matchLabels"), selector.get("matchLabels"), errors);
     for (index, term) in list(selector, "/matchExpressions").iter().enumerate() {
         let path = format!("{path}.matchExpressions[{index}]");
         let values = list(term, "/values");
@@ -130,7 +129,7 @@ pub(crate) fn check_selector(path: &str, selector: &Value, errors: &mut Errors) 
             }
         }
         let key = text(term, "/key");
-        if let Some(problem) = validate::key_problem(key) {
+        if let Some(problem) = names::key_problem(key) {
             errors.push(FieldError::invalid(format!("{path}.key"), key, problem));
         }
     }
@@ -287,7 +286,7 @@ fn service(service: &Value, path: &str, errors: &mut Errors) {
             errors.push(FieldError::invalid(path.as_str(), at, detail));
             continue;
         }
-        for problem in validate::name_problems(NameRule::Subdomain, step) {
+        for problem in names::name_problems(NameRule::Subdomain, step) {
             errors.push(FieldError::invalid(path.as_str(), at, format!("segment[{index}]: {problem}")));
         }
     }
@@ -306,7 +305,7 @@ fn review_versions(hook: &Value, path: &str, errors: &mut Errors) {
         if !seen.insert(version) {
             errors.push(FieldError::duplicate(path.as_str(), version));
         }
-        for problem in validate::name_problems(NameRule::Label1035, version) {
+        for problem in names::name_problems(NameRule::Label1035, version) {
             errors.push(FieldError::invalid(path.as_str(), version, problem));
         }
     }

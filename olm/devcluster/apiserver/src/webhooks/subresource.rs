@@ -2,8 +2,12 @@
 
 use serde_json::Value;
 
-use super::{AdmissionRequest, Operation, mutate, options, validate};
-use crate::{server::Call, status::ApiResult};
+use super::{
+    mutate::mutate,
+    request::{AdmissionRequest, Operation, options},
+    validate::validate,
+};
+use crate::{call::Call, status::ApiResult};
 
 /// Calls both kinds of webhooks, and applies their changes to the posted object.
 pub(crate) async fn posted(

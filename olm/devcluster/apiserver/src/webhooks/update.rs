@@ -4,8 +4,17 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{AdmissionRequest, Operation, mutate, options, validate};
-use crate::{registry::ScalePaths, scale, server::Call, status::ApiResult};
+use super::{
+    mutate::mutate,
+    request::{AdmissionRequest, Operation, options},
+    validate::validate,
+};
+use crate::{
+    call::Call,
+    replicas::{adopt_scale, scale_of},
+    resource::ScalePaths,
+    status::ApiResult,
+};
 
 /// Form of the object for webhooks.
 enum View<'a> {
@@ -32,7 +41,7 @@ impl<'a> UpdateAdmission<'a> {
             _ => View::Whole,
         };
         let old = match &view {
-            View::Scale(paths) => Arc::new(scale::seen_by_webhooks(live, paths)),
+            View::Scale(paths) => Arc::new(scale_of(live, paths)),
             View::Whole | View::Nothing => live.clone(),
         };
         Self { call, view, old, dry_run }
@@ -70,10 +79,10 @@ impl<'a> UpdateAdmission<'a> {
         let View::Scale(paths) = &self.view else {
             return mutate(&admission, Some(object), &mut |_| Ok(())).await;
         };
-        let mut seen = scale::seen_by_webhooks(object, paths);
+        let mut seen = scale_of(object, paths);
         let changed = mutate(&admission, Some(&mut seen), &mut |_| Ok(())).await?;
         if changed {
-            scale::changed_by_webhooks(object, paths, &seen);
+            adopt_scale(object, paths, &seen);
         }
         Ok(changed)
     }
@@ -82,7 +91,7 @@ impl<'a> UpdateAdmission<'a> {
         let options = || self.options();
         let admission = self.admission(&options);
         match &self.view {
-            View::Scale(paths) => validate(&admission, Some(&scale::seen_by_webhooks(object, paths))).await,
+            View::Scale(paths) => validate(&admission, Some(&scale_of(object, paths))).await,
             View::Whole | View::Nothing => validate(&admission, Some(object)).await,
         }
     }

@@ -9,16 +9,12 @@ use futures::future::join_all;
 use serde_json::Value;
 
 use super::{
-    AdmissionRequest,
     hook::Hook,
     matching::{self, Equivalents, Kind},
+    request::{AdmissionRequest, to_version},
     review::{self, Question, Refusal},
 };
-use crate::{
-    convert, policies,
-    registry::Resource,
-    status::{ApiError, ApiResult},
-};
+use crate::{policies, resource::Resource, status::ApiResult};
 
 /// The objects of a request in one version.
 struct Versioned {
@@ -52,7 +48,7 @@ pub(crate) async fn validate(admission: &AdmissionRequest<'_>, object: Option<&V
         let old = versioned.old.as_ref();
         let (kind, request_kind) = (&versioned.kind, &request_kind);
         let question = Question { resource, kind, request_kind, object, old, mutating: false };
-        if !hook.conditions.hold(admission, &question, hook.ignores_failures)? {
+        if !review::applies(hook, admission, &question)? {
             continue;
         }
         calls.push(async move { (hook, review::call(hook, admission, &question).await) });
@@ -112,19 +108,4 @@ async fn in_version(
         old: to_version(admission, resource, old).await?,
         kind: Kind::of_resource(resource),
     })
-}
-
-/// An object in another version of its resource; a failed conversion refuses the request.
-pub(crate) async fn to_version(
-    admission: &AdmissionRequest<'_>,
-    resource: &Resource,
-    object: Option<Arc<Value>>,
-) -> ApiResult<Option<Arc<Value>>> {
-    match object {
-        None => Ok(None),
-        Some(object) => match convert::present(admission.server, resource, &object).await {
-            Ok(converted) => Ok(Some(converted)),
-            Err(error) => Err(ApiError::internal(error.message())),
-        },
-    }
 }
