@@ -85,24 +85,6 @@ pub enum StartError {
     },
 }
 
-impl StartError {
-    /// The next step for the user.
-    #[must_use]
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Listen { .. } => {
-                Some("use another address with --listen, such as --listen 127.0.0.1:0".into())
-            }
-            Self::Data { .. } => Some(
-                "use another directory with --data-dir, or stop the `olm up` process that uses this one"
-                    .into(),
-            ),
-            Self::Network(_) | Self::Node(_) => Some("start without pods: --no-pods".into()),
-            Self::System { .. } => None,
-        }
-    }
-}
-
 /// A running dev cluster.
 pub struct DevCluster {
     server: ApiServer,

@@ -8,7 +8,7 @@ use olm_devcluster_machinery::field_error::FieldError;
 use serde_json::{Value, json};
 
 use super::{
-    authn::{self, ISSUER, Identity, TokenSpec},
+    authn::{ISSUER, Identity, TokenSpec},
     authz::{self, Attributes},
     body::decode,
     builtin::Review,

@@ -52,7 +52,7 @@ mod volumes;
 pub use agent::{NodeAgent, NodeConfig, NodeError};
 pub use capability::{Capability, enter_user_namespace_if_needed};
 pub use helper::{maybe_run_helper, tied_command};
-pub use images::{Image, ImageTable, UnknownImage};
+pub use images::{HostProgram, Image, ImageTable, UnknownImage};
 pub use network::{NODE_IP, Network, NetworkError};
 pub use unavailable::unavailable;
 

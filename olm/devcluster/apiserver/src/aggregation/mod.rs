@@ -4,7 +4,7 @@
 //! * [`remote`]: extension API servers with their endpoints; [`availability`]: their health; [`proxy`]:
 //!   requests to them
 //! * [`front`]: this server's authentication at them; [`discovery`]: their discovery documents;
-//!   [`rules`](mod@rules): validation of APIServices
+//!   [`rules`]: validation of APIServices
 
 mod availability;
 mod discovery;

@@ -62,7 +62,7 @@ fn images() -> ImageTable {
             &["sh", "-c", &format!("echo version {tag}; trap 'exit 0' TERM; while :; do sleep 0.05; done")],
         )
     };
-    ImageTable::discover(vec![image("1", &[]), version("2"), version("3")])
+    ImageTable::discover(vec![image("1", &[]), version("2"), version("3")], &[])
 }
 
 async fn agent(client: &Client, network: Network, data: &Path) -> NodeAgent {
