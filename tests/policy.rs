@@ -107,7 +107,19 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     // a Kubernetes of its own
-    ("olm-devcluster", &["olm-kube-schema"]),
+    ("olm-devcluster-machinery", &["olm-kube-schema"]),
+    ("olm-devcluster-apiserver", &["olm-kube-schema", "olm-devcluster-machinery"]),
+    ("olm-devcluster-controllers", &["olm-kube-schema", "olm-devcluster-machinery"]),
+    ("olm-devcluster-node", &["olm-kube-schema", "olm-devcluster-machinery"]),
+    (
+        "olm-devcluster",
+        &[
+            "olm-devcluster-machinery",
+            "olm-devcluster-apiserver",
+            "olm-devcluster-controllers",
+            "olm-devcluster-node",
+        ],
+    ),
     // what any operator can use: olm-client has no types of olm
     ("etcd-operator", &["olm-client"]),
     ("olm", EVERY),
@@ -128,6 +140,8 @@ const TESTS: &[(&str, &[&str])] = &[
     ("olm-engine", &["olm-ops", "olm-testing"]),
     ("olm-ops", &["olm-testing"]),
     ("olm-manager", &["olm-testing"]),
+    ("olm-devcluster-controllers", &["olm-devcluster-apiserver"]),
+    ("olm-devcluster-node", &["olm-devcluster-apiserver", "olm-devcluster-controllers"]),
 ];
 
 /// Crates with pure decisions: no runtime, no client, in their normal dependencies.

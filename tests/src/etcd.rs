@@ -7,7 +7,11 @@ use anyhow::{Context as _, Result, bail};
 use olm_devcluster::node::ImageTable;
 use serde_json::Value;
 
-use crate::{Cluster, etcd_stage::newer, wait::eventually};
+use crate::{
+    Cluster,
+    etcd_stage::{INSTALLED, newer},
+    wait::eventually,
+};
 
 /// The etcd version to use: `OLM_TEST_ETCD_VERSION`, otherwise that of the machine's `etcd --version`.
 pub fn version() -> Option<String> {
@@ -28,7 +32,7 @@ pub fn tool(name: &str) -> Option<PathBuf> {
     if got.is_file() {
         return Some(got);
     }
-    let image = ImageTable::discover(Vec::new()).resolve(&format!("etcd:v{version}")).ok()?;
+    let image = ImageTable::discover(Vec::new(), &INSTALLED).resolve(&format!("etcd:v{version}")).ok()?;
     image.programs.into_iter().find_map(|(program, path)| (program == name).then_some(path))
 }
 

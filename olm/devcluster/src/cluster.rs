@@ -22,6 +22,7 @@ use crate::{
     backend::NodeBackend,
     controllers::{self, ControllerConfig},
     node::{self, Capability, ImageTable, Network, NetworkError, NodeAgent, NodeConfig, NodeError},
+    private,
 };
 
 /// The API server's cluster IP, as pods see it.
@@ -84,24 +85,6 @@ pub enum StartError {
     },
 }
 
-impl StartError {
-    /// The next step for the user.
-    #[must_use]
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Listen { .. } => {
-                Some("use another address with --listen, such as --listen 127.0.0.1:0".into())
-            }
-            Self::Data { .. } => Some(
-                "use another directory with --data-dir, or stop the `olm up` process that uses this one"
-                    .into(),
-            ),
-            Self::Network(_) | Self::Node(_) => Some("start without pods: --no-pods".into()),
-            Self::System { .. } => None,
-        }
-    }
-}
-
 /// A running dev cluster.
 pub struct DevCluster {
     server: ApiServer,
@@ -160,7 +143,7 @@ impl DevCluster {
         // Volumes keep their path permanently, whatever the working directory of the next start is.
         let volumes_dir = std::path::absolute(config.data_dir.join("volumes"))
             .map_err(|source| StartError::System { what: "resolve the volume directory", source })?;
-        crate::private::make_directory(&volumes_dir)
+        private::make_directory(&volumes_dir)
             .map_err(|source| StartError::System { what: "create the volume directory", source })?;
         let controllers = ControllerConfig {
             root_ca_pem: self.server.ca_pem().to_owned(),

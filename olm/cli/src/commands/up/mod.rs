@@ -151,12 +151,16 @@ async fn stopped(until_stdin_closes: bool) {
 
 /// Why the cluster did not start, in one line, with a hint.
 fn refused(error: StartError) -> Failure {
-    let hint = error.hint();
     let failure = Failure::new(Code::Unexpected, error.to_string());
-    match hint {
-        Some(hint) => failure.hint(hint),
-        None => failure,
-    }
+    let hint = match error {
+        StartError::Listen { .. } => "use another address with --listen, such as --listen 127.0.0.1:0",
+        StartError::Data { .. } => {
+            "use another directory with --data-dir, or stop the `olm up` process that uses this one"
+        }
+        StartError::Network(_) | StartError::Node(_) => "start without pods: --no-pods",
+        StartError::System { .. } => return failure,
+    };
+    failure.hint(hint)
 }
 
 /// Restricted to the user: the file contains credentials.

@@ -1,0 +1,339 @@
+//! Derives the process of a pod's container. Pure, except for the files it names.
+
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::api::core::v1::{Container, Pod, PodDNSConfig, PodSpec};
+
+use crate::{
+    capabilities,
+    env::expand,
+    helper::wire::{MountSpec, Place, ProcessSpec, RootSpec, User},
+    images::Image,
+    volumes::Volumes,
+};
+
+/// Size of a container's writable layer.
+const ROOT_SIZE: u64 = 1 << 30;
+/// The user of containers with `runAsNonRoot` and no user: images here define none.
+const NON_ROOT: u32 = 65_532;
+
+/// Facts that are the same for every container of a pod.
+pub(crate) struct LaunchContext<'a> {
+    pub(crate) pod_dir: &'a Path,
+    pub(crate) pod_ip: &'a str,
+    pub(crate) dns_ip: &'a str,
+    pub(crate) domain: &'a str,
+    /// The agent's user namespace has a single user, who is unprivileged outside.
+    pub(crate) one_user: bool,
+}
+
+/// Features that this node does not support and therefore refuses.
+pub(crate) fn refusal(spec: &PodSpec) -> Option<String> {
+    let flags = [(spec.host_network, "hostNetwork"), (spec.host_pid, "hostPID"), (spec.host_ipc, "hostIPC")];
+    if let Some((_, name)) = flags.iter().find(|(flag, _)| *flag == Some(true)) {
+        return Some(format!(
+            "spec.{name} is not supported by the dev cluster: its pods have separate namespaces"
+        ));
+    }
+    if spec.ephemeral_containers.as_ref().is_some_and(|list| !list.is_empty()) {
+        return Some("spec.ephemeralContainers are not supported by the dev cluster".to_owned());
+    }
+    for (field, container) in
+        (spec.init_containers.iter().flatten().map(|container| ("initContainers", container)))
+            .chain(spec.containers.iter().map(|container| ("containers", container)))
+    {
+        let place = format!("spec.{field}[{}]", container.name);
+        if container.security_context.as_ref().is_some_and(|context| context.privileged == Some(true)) {
+            return Some(format!("{place}.securityContext.privileged is not supported by the dev cluster"));
+        }
+        let context = container.security_context.as_ref();
+        if context.and_then(|context| context.proc_mount.as_deref()).is_some_and(|mount| mount != "Default") {
+            return Some(format!("{place}.securityContext.procMount is not supported by the dev cluster"));
+        }
+        if container.volume_devices.as_ref().is_some_and(|list| !list.is_empty()) {
+            return Some(format!("{place}.volumeDevices are not supported by the dev cluster"));
+        }
+        if container.restart_policy.is_some() {
+            return Some(format!("{place}.restartPolicy (a sidecar) is not supported by the dev cluster"));
+        }
+    }
+    None
+}
+
+pub(crate) fn hostname(pod: &Pod) -> String {
+    let wanted = pod.spec.as_ref().and_then(|spec| spec.hostname.clone());
+    let mut name = wanted.or_else(|| pod.metadata.name.clone()).unwrap_or_default();
+    name.truncate(63);
+    name.trim_end_matches(['-', '.']).to_owned()
+}
+
+/// Builds the process of a container.
+pub(crate) fn process(
+    pod: &Pod,
+    container: &Container,
+    image: &Image,
+    env: Vec<(String, String)>,
+    volumes: &Volumes,
+    inputs: &LaunchContext<'_>,
+) -> Result<ProcessSpec, String> {
+    let spec = pod.spec.clone().unwrap_or_default();
+    let own = container.security_context.clone().unwrap_or_default();
+    let shared = spec.security_context.clone().unwrap_or_default();
+    let user = user(&spec, container, inputs.one_user)?;
+    let mut mounts = Vec::new();
+    for mount in container.volume_mounts.iter().flatten() {
+        let sub_path = match &mount.sub_path_expr {
+            Some(expression) => Some(expand(expression, &env)),
+            None => mount.sub_path.clone(),
+        };
+        mounts.push(MountSpec {
+            source: volumes.source(&mount.name, sub_path.as_deref())?,
+            target: mount.mount_path.clone(),
+            read_only: mount.read_only.unwrap_or(false) || volumes.is_read_only(&mount.name),
+        });
+    }
+    let message = message_file(inputs.pod_dir, &container.name);
+    mounts.push(MountSpec {
+        source: message,
+        target: container
+            .termination_message_path
+            .clone()
+            .unwrap_or_else(|| "/dev/termination-log".to_owned()),
+        read_only: false,
+    });
+    // Nested mounts come after their parents.
+    mounts.sort_by_key(|mount| mount.target.matches('/').count());
+    let argv = argv(container, image, &env);
+    if argv.is_empty() {
+        return Err(format!("image {} has no default command: set command", image.pattern));
+    }
+    Ok(ProcessSpec {
+        argv,
+        cwd: container.working_dir.clone().unwrap_or_default(),
+        no_new_privileges: own.allow_privilege_escalation == Some(false),
+        capabilities: capabilities::of(own.capabilities.as_ref())?,
+        place: Place::NewRoot(RootSpec {
+            staging: inputs.pod_dir.join("root"),
+            size: ROOT_SIZE,
+            read_only: own.read_only_root_filesystem.unwrap_or(false),
+            files: files(pod, &spec, &user, shared.fs_group, inputs),
+            programs: image.programs.clone(),
+            mounts,
+        }),
+        user,
+        env,
+    })
+}
+
+/// The termination message file of a container.
+pub(crate) fn message_file(pod_dir: &Path, container: &str) -> PathBuf {
+    pod_dir.join("termination").join(container)
+}
+
+/// `command` replaces the entrypoint and drops the image's arguments; `args` replaces the arguments.
+fn argv(container: &Container, image: &Image, env: &[(String, String)]) -> Vec<String> {
+    let all = |list: &Option<Vec<String>>| -> Option<Vec<String>> {
+        let list = list.as_ref().filter(|list| !list.is_empty())?;
+        Some(list.iter().map(|text| expand(text, env)).collect())
+    };
+    let (command, args) = (all(&container.command), all(&container.args));
+    let default_args = if command.is_some() { Vec::new() } else { image.default_args.clone() };
+    let mut argv = command.unwrap_or_else(|| image.entrypoint.clone());
+    argv.extend(args.unwrap_or(default_args));
+    argv
+}
+
+fn user(spec: &PodSpec, container: &Container, one_user: bool) -> Result<User, String> {
+    let own = container.security_context.clone().unwrap_or_default();
+    let shared = spec.security_context.clone().unwrap_or_default();
+    let id = |value: i64| u32::try_from(value).map_err(|_| format!("invalid user or group ID {value}"));
+    let non_root = own.run_as_non_root.or(shared.run_as_non_root).unwrap_or(false);
+    let uid = match own.run_as_user.or(shared.run_as_user) {
+        Some(0) if non_root => {
+            return Err("container has runAsNonRoot, but runAsUser is 0 (root)".to_owned());
+        }
+        Some(uid) => id(uid)?,
+        None if non_root => NON_ROOT,
+        None => 0,
+    };
+    let gid = match own.run_as_group.or(shared.run_as_group) {
+        Some(gid) => id(gid)?,
+        None if uid == NON_ROOT => NON_ROOT,
+        None => 0,
+    };
+    if one_user {
+        return Ok(User { uid, gid, groups: Vec::new(), alone: true });
+    }
+    let groups = shared.supplemental_groups.iter().flatten().copied().chain(shared.fs_group).map(id);
+    Ok(User { uid, gid, groups: groups.collect::<Result<_, _>>()?, alone: false })
+}
+
+fn files(
+    pod: &Pod,
+    spec: &PodSpec,
+    user: &User,
+    fs_group: Option<i64>,
+    inputs: &LaunchContext<'_>,
+) -> Vec<(String, String)> {
+    let hostname = hostname(pod);
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
+    let mut hosts = "127.0.0.1\tlocalhost\n".to_owned();
+    match spec.subdomain.as_deref().filter(|subdomain| !subdomain.is_empty()) {
+        Some(subdomain) => hosts.push_str(&format!(
+            "{}\t{hostname}.{subdomain}.{namespace}.svc.{}\t{hostname}\n",
+            inputs.pod_ip, inputs.domain
+        )),
+        None => hosts.push_str(&format!("{}\t{hostname}\n", inputs.pod_ip)),
+    }
+    for alias in spec.host_aliases.iter().flatten() {
+        hosts.push_str(&format!(
+            "{}\t{}\n",
+            alias.ip,
+            alias.hostnames.clone().unwrap_or_default().join("\t")
+        ));
+    }
+    let mut passwd =
+        "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n".to_owned();
+    let mut group = "root:x:0:\nnogroup:x:65534:\n".to_owned();
+    if user.uid != 0 && user.uid != 65_534 {
+        passwd.push_str(&format!("app:x:{}:{}:app:/:/bin/sh\n", user.uid, user.gid));
+    }
+    for (name, gid) in [("app", Some(i64::from(user.gid))), ("volumes", fs_group)] {
+        if let Some(gid) = gid.filter(|gid| *gid != 0) {
+            group.push_str(&format!("{name}:x:{gid}:\n"));
+        }
+    }
+    let resolv = resolv_conf(spec.dns_policy.as_deref(), spec.dns_config.as_ref(), namespace, inputs);
+    [
+        ("/etc/hosts", hosts),
+        ("/etc/hostname", format!("{hostname}\n")),
+        ("/etc/resolv.conf", resolv),
+        ("/etc/passwd", passwd),
+        ("/etc/group", group),
+        ("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n".to_owned()),
+    ]
+    .map(|(path, content)| (path.to_owned(), content))
+    .into()
+}
+
+fn resolv_conf(
+    policy: Option<&str>,
+    config: Option<&PodDNSConfig>,
+    namespace: &str,
+    inputs: &LaunchContext<'_>,
+) -> String {
+    let (mut servers, mut searches, mut options) = (Vec::new(), Vec::new(), Vec::new());
+    // `Default` means the node's DNS, which is the cluster's on this node: there is no other network.
+    if policy != Some("None") {
+        servers.push(inputs.dns_ip.to_owned());
+        let domain = inputs.domain;
+        searches = vec![format!("{namespace}.svc.{domain}"), format!("svc.{domain}"), domain.to_owned()];
+        options.push("ndots:5".to_owned());
+    }
+    if let Some(config) = config {
+        servers.extend(config.nameservers.iter().flatten().cloned());
+        searches.extend(config.searches.iter().flatten().cloned());
+        for option in config.options.iter().flatten() {
+            let name = option.name.clone().unwrap_or_default();
+            options.retain(|other: &String| other.split(':').next() != Some(name.as_str()));
+            options.push(option.value.as_ref().map_or(name.clone(), |value| format!("{name}:{value}")));
+        }
+    }
+    let mut text = String::new();
+    if !searches.is_empty() {
+        text.push_str(&format!("search {}\n", searches.join(" ")));
+    }
+    for server in servers {
+        text.push_str(&format!("nameserver {server}\n"));
+    }
+    if !options.is_empty() {
+        text.push_str(&format!("options {}\n", options.join(" ")));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{from_value, json};
+
+    fn image() -> Image {
+        Image {
+            pattern: "x".to_owned(),
+            programs: Vec::new(),
+            entrypoint: vec!["olm".to_owned()],
+            default_args: vec!["staticweb".to_owned()],
+            description: String::new(),
+        }
+    }
+
+    #[test]
+    fn command_and_args_override_those_of_the_image() {
+        let run = |container: serde_json::Value| {
+            argv(&from_value(container).unwrap(), &image(), &[("A".to_owned(), "1".to_owned())]).join(" ")
+        };
+        assert_eq!(run(json!({"name": "c"})), "olm staticweb");
+        assert_eq!(run(json!({"name": "c", "args": ["manager", "--x=$(A)"]})), "olm manager --x=1");
+        assert_eq!(run(json!({"name": "c", "command": ["sh"]})), "sh");
+        assert_eq!(run(json!({"name": "c", "command": ["sh"], "args": ["-c", "true"]})), "sh -c true");
+    }
+
+    #[test]
+    fn unsupported_features_are_refused_by_name() {
+        let refused = |spec: serde_json::Value| refusal(&from_value(spec).unwrap());
+        assert_eq!(refused(json!({"containers": [{"name": "c"}]})), None);
+        assert!(
+            refused(json!({"hostNetwork": true, "containers": []})).unwrap().starts_with("spec.hostNetwork")
+        );
+        let privileged = json!({"containers": [{"name": "c", "securityContext": {"privileged": true}}]});
+        assert!(refused(privileged).unwrap().contains("spec.containers[c].securityContext.privileged"));
+    }
+
+    #[test]
+    fn run_as_non_root_gets_another_user() {
+        let who = |context: serde_json::Value| {
+            let container = from_value(json!({"name": "c", "securityContext": context})).unwrap();
+            user(&PodSpec::default(), &container, false).map(|user| (user.uid, user.gid))
+        };
+        assert_eq!(who(json!({})), Ok((0, 0)));
+        assert_eq!(who(json!({"runAsNonRoot": true})), Ok((65_532, 65_532)));
+        assert_eq!(who(json!({"runAsUser": 1000, "runAsGroup": 7})), Ok((1000, 7)));
+        assert!(who(json!({"runAsNonRoot": true, "runAsUser": 0})).is_err());
+    }
+
+    #[test]
+    fn a_single_user_gets_the_requested_number_and_no_groups() {
+        let spec: PodSpec = from_value(json!({"containers": [], "securityContext": {
+            "runAsUser": 1000, "runAsGroup": 7, "fsGroup": 8, "supplementalGroups": [9],
+        }}))
+        .unwrap();
+        let groups = |one_user| {
+            let user = user(&spec, &Container::default(), one_user).unwrap();
+            (user.uid, user.gid, user.groups, user.alone)
+        };
+        assert_eq!(groups(false), (1000, 7, vec![9, 8], false));
+        assert_eq!(groups(true), (1000, 7, vec![], true));
+    }
+
+    #[test]
+    fn dns_is_the_clusters_unless_the_policy_is_none() {
+        let inputs = LaunchContext {
+            pod_dir: Path::new("/x"),
+            pod_ip: "10.244.0.2",
+            dns_ip: "10.96.0.10",
+            domain: "cluster.local",
+            one_user: false,
+        };
+        assert_eq!(
+            resolv_conf(None, None, "ns", &inputs),
+            "search ns.svc.cluster.local svc.cluster.local cluster.local\nnameserver 10.96.0.10\noptions ndots:5\n"
+        );
+        let config =
+            from_value(json!({"nameservers": ["1.2.3.4"], "options": [{"name": "ndots", "value": "2"}]}))
+                .unwrap();
+        assert_eq!(
+            resolv_conf(Some("None"), Some(&config), "ns", &inputs),
+            "nameserver 1.2.3.4\noptions ndots:2\n"
+        );
+    }
+}
