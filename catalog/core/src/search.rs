@@ -138,7 +138,6 @@ fn closeness(word: &str, text: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::Catalog;
 
     fn catalog() -> Catalog {

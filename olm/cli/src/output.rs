@@ -150,11 +150,13 @@ impl Documents {
     }
 }
 
+/// A header, and the cell below it for an item.
+type Column<'a, T> = (&'a str, fn(&T) -> String);
+
 /// A list that can be printed in every format.
 pub struct Listing<'a, T> {
     pub items: &'a [T],
-    /// Headers, and the cells below them.
-    pub columns: &'a [(&'a str, fn(&T) -> String)],
+    pub columns: &'a [Column<'a, T>],
     pub name: fn(&T) -> String,
     /// Message on standard error for an empty list.
     pub empty: &'a str,
