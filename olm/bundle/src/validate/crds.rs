@@ -8,6 +8,7 @@ mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use olm_version::parse_lenient;
 use serde_json::Value;
 
 use super::Findings;
@@ -23,6 +24,7 @@ const V1: &str = "apiextensions.k8s.io/v1";
 const V1BETA1: &str = "apiextensions.k8s.io/v1beta1";
 
 pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
+    let least = bundle.csv.spec.min_kube_version.as_deref().and_then(|text| parse_lenient(text).ok());
     for (index, crd) in bundle.objects.iter().enumerate() {
         if crate::model::kind(crd) != "CustomResourceDefinition" {
             continue;
@@ -45,6 +47,9 @@ pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
         }
         let crd = Crd { raw: crd, v1: api == V1 };
         rules::check(&crd, &mut findings);
+        if let Some(least) = &least {
+            rules::check_version(&crd, least, &mut findings);
+        }
         practice::check(&crd, &mut findings);
     }
     repeated(bundle, findings);

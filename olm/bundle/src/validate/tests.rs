@@ -235,6 +235,15 @@ fn each_mistake_has_its_code() {
         (&["crd-schema-keyword"], |_, objects| {
             objects[0]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["readOnly"] = true.into()
         }),
+        (&["crd-rule-version"], |_, objects| {
+            objects[0]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["x-kubernetes-validations"] =
+                json!([{"rule": "isIP('::1')"}])
+        }),
+        (&[], |csv, objects| {
+            csv["spec"]["minKubeVersion"] = "1.31.0".into();
+            objects[0]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["x-kubernetes-validations"] =
+                json!([{"rule": "isIP('::1')"}])
+        }),
         (&["crd-scale"], |_, objects| {
             objects[0]["spec"]["versions"][0]["subresources"] =
                 json!({"scale": {"specReplicasPath": "spec.x", "statusReplicasPath": ".status.x"}})

@@ -15,7 +15,11 @@ use super::types::{Bindings, Ty};
 pub(super) struct Checked<'n> {
     pub(super) ty: Ty<'n>,
     pub(super) uses_old_self: bool,
+    pub(super) newest: Newest,
 }
+
+/// The newest part of an expression: the minor version of Kubernetes that introduced it, and its name.
+pub(super) type Newest = (u64, String);
 
 /// Infers the type of the expression.
 ///
@@ -23,9 +27,9 @@ pub(super) struct Checked<'n> {
 /// As the compiler of Kubernetes prints them, with the position.
 pub(super) fn check<'n>(parsed: &Parsed, self_: Ty<'n>, old_self: Ty<'n>) -> Result<Checked<'n>, String> {
     let scopes = vec![("self".to_owned(), self_), (OLD_SELF.to_owned(), old_self)];
-    let mut checker = Checker { uses_old_self: false, patches: false, scopes };
+    let mut checker = Checker { uses_old_self: false, newest: Newest::default(), patches: false, scopes };
     let ty = checker.type_of(&parsed.root).map_err(|(at, what)| parsed.error_at(at, &what))?;
-    Ok(Checked { ty, uses_old_self: checker.uses_old_self })
+    Ok(Checked { ty, uses_old_self: checker.uses_old_self, newest: checker.newest })
 }
 
 /// Names of variables with their types; a name may be qualified, as in `variables.size`.
@@ -37,16 +41,20 @@ pub(super) fn check_with<'n>(
     variables: Declared<'n>,
     patches: bool,
 ) -> Result<Ty<'n>, String> {
-    let mut checker = Checker { uses_old_self: false, patches, scopes: variables };
+    let mut checker = Checker { uses_old_self: false, newest: Newest::default(), patches, scopes: variables };
     checker.type_of(&parsed.root).map_err(|(at, what)| parsed.error_at(at, &what))
 }
 
 const OLD_SELF: &str = "oldSelf";
 
+/// The minor version of Kubernetes that introduced macros with two variables, such as `all(i, v, …)`.
+const TWO_VARIABLES: u64 = 32;
+
 type Outcome<'n> = Result<Ty<'n>, (u64, String)>;
 
 struct Checker<'n> {
     uses_old_self: bool,
+    newest: Newest,
     /// Whether objects and patches are allowed.
     patches: bool,
     /// Variables: those of the rule, then those of the enclosing loops, the innermost last.
@@ -184,7 +192,16 @@ impl<'n> Checker<'n> {
         Ok(if select.test { Ty::Bool } else { field })
     }
 
+    fn uses(&mut self, since: u64, name: &str) {
+        if since > self.newest.0 {
+            self.newest = (since, name.to_owned());
+        }
+    }
+
     fn of_loop(&mut self, inner: &ComprehensionExpr) -> Outcome<'n> {
+        if inner.iter_var2.is_some() {
+            self.uses(TWO_VARIABLES, "a macro with two variables");
+        }
         let range = self.type_of(&inner.iter_range)?;
         let (first, second) = match &range {
             Ty::List(of) if inner.iter_var2.is_some() => (Ty::Int, Ty::clone(of)),
@@ -242,7 +259,8 @@ impl<'n> Checker<'n> {
         for operand in target.into_iter().chain(&call.args) {
             types.push(self.type_of(operand)?);
         }
-        if let Some(result) = signatures::result(&name, target.is_some(), &types) {
+        if let Some((result, since)) = signatures::result(&name, target.is_some(), &types) {
+            self.uses(since, &name);
             return match call.args.first() {
                 Some(argument) if !literal_is_valid(&name, &argument.expr) => {
                     Err((argument.id, format!("invalid {name} argument")))

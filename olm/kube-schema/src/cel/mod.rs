@@ -23,7 +23,7 @@ mod value;
 mod weight;
 
 pub use self::expression::{Expression, Named, Values, Wanted};
-pub(crate) use self::rule::{Cache, Rule, check_rules};
+pub(crate) use self::rule::{Cache, Rule, check_rules, has_all_functions};
 pub(crate) use self::validate::{same_item, validate};
 
 #[cfg(test)]

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::check::{Checked, check};
+use super::check::{Checked, Newest, check};
 use super::parse::Parsed;
+use super::signatures::{NEWEST, OLDEST};
 use super::types::Ty;
 use crate::field_error::{ErrorKind, FieldError};
 use crate::schema::{Additional, ListType, Node, child_path};
@@ -151,11 +152,27 @@ impl Rule {
     }
 }
 
-/// Type-checks the rules of a whole schema; `path` is its path in the definition.
-pub(crate) fn check_rules(root: &Node, path: &str) -> Vec<FieldError> {
+/// Type-checks the rules of a whole schema; `path` is its path in the definition. With a minor version of
+/// Kubernetes, also whether that has what they use.
+pub(crate) fn check_rules(root: &Node, path: &str, minor: Option<u64>) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    below(root, root, &Place { path: path.to_owned(), resource: true, uncorrelatable: None }, &mut errors);
+    let place = Place { path: path.to_owned(), resource: true, uncorrelatable: None, minor };
+    below(root, root, &place, &mut errors);
     errors
+}
+
+/// What Kubernetes 1.`minor` lacks. API servers accept in new rules only what the version before them has,
+/// so that they can be downgraded (`DefaultCompatibilityVersion`).
+fn too_new((since, name): &Newest, minor: Option<u64>) -> Option<String> {
+    let needed = since + 1;
+    minor
+        .is_some_and(|minor| *since > OLDEST && minor < needed)
+        .then(|| format!("{name} needs Kubernetes 1.{needed}"))
+}
+
+/// Whether Kubernetes 1.`minor` has every function.
+pub(crate) fn has_all_functions(minor: u64) -> bool {
+    minor > NEWEST
 }
 
 struct Place {
@@ -163,6 +180,7 @@ struct Place {
     resource: bool,
     /// The enclosing list whose items have no identity, if any.
     uncorrelatable: Option<String>,
+    minor: Option<u64>,
 }
 
 impl Place {
@@ -171,6 +189,7 @@ impl Place {
             path: format!("{}{part}", self.path),
             resource: false,
             uncorrelatable: self.uncorrelatable.clone(),
+            minor: self.minor,
         }
     }
 }
@@ -249,7 +268,10 @@ fn of_node(rules: &Node, node: &Node, place: &Place, errors: &mut Vec<FieldError
             false => self_.clone(),
         };
         match check(&rule.expression, self_.clone(), old_self) {
-            Ok(Checked { ty: Ty::Bool | Ty::Any, uses_old_self }) => {
+            Ok(Checked { ty: Ty::Bool | Ty::Any, uses_old_self, newest }) => {
+                if let Some(what) = too_new(&newest, place.minor) {
+                    errors.push(FieldError::invalid(at("rule"), rule.text.as_str(), what));
+                }
                 if let Some(list) = place.uncorrelatable.as_ref().filter(|_| uses_old_self) {
                     let detail = format!(
                         "oldSelf cannot be used on the uncorrelatable portion of the schema within {list}"
@@ -271,7 +293,10 @@ fn of_node(rules: &Node, node: &Node, place: &Place, errors: &mut Vec<FieldError
         }
         if let Some(message) = &rule.message_expression {
             let detail = match check(message, self_.clone(), self_.clone()) {
-                Ok(Checked { ty: Ty::Text | Ty::Any, .. }) => continue,
+                Ok(Checked { ty: Ty::Text | Ty::Any, newest, .. }) => match too_new(&newest, place.minor) {
+                    Some(what) => what,
+                    None => continue,
+                },
                 Ok(_) => "messageExpression must evaluate to a string".to_owned(),
                 Err(what) => format!("messageExpression compilation failed: {what}"),
             };

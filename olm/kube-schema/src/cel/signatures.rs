@@ -1,7 +1,7 @@
 //! Signatures of functions: the standard library and Kubernetes' own.
 //!
 //! `a.f(b) c` is a member function of `a`, `ns/f(b) c` one that is called as `ns.f(b)`; `A`, `B` stand for
-//! any type.
+//! any type. What is newer than Kubernetes 1.28 ends in the version that introduced it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -82,8 +82,8 @@ const SIGNATURES: &[&str] = &[
     "string(bytes) string",
     "string(time) string",
     "string(span) string",
-    "string(ip) string",
-    "string(cidr) string",
+    "string(ip) string 1.30",
+    "string(cidr) string 1.30",
     "timestamp(string) time",
     "timestamp(int) time",
     "timestamp(time) time",
@@ -122,24 +122,24 @@ const SIGNATURES: &[&str] = &[
     "string.substring(int) string",
     "string.substring(int,int) string",
     "string.trim() string",
-    "string.format(list<dyn>) string",
+    "string.format(list<dyn>) string 1.29",
     "list<string>.join() string",
     "list<string>.join(string) string",
-    "strings/quote(string) string",
+    "strings/quote(string) string 1.29",
     // lists
     "list<A>.indexOf(A) int",
     "list<A>.lastIndexOf(A) int",
     "list<A>.first() optional<A>",
     "list<A>.last() optional<A>",
-    "list<A>.slice(int,int) list<A>",
-    "list<A>.distinct() list<A>",
-    "list<A>.reverse() list<A>",
-    "list<list<A>>.flatten() list<A>",
-    "list<dyn>.flatten(int) list<dyn>",
-    "lists/range(int) list<int>",
-    "sets/contains(list<A>,list<A>) bool",
-    "sets/equivalent(list<A>,list<A>) bool",
-    "sets/intersects(list<A>,list<A>) bool",
+    "list<A>.slice(int,int) list<A> 1.34",
+    "list<A>.distinct() list<A> 1.34",
+    "list<A>.reverse() list<A> 1.34",
+    "list<list<A>>.flatten() list<A> 1.34",
+    "list<dyn>.flatten(int) list<dyn> 1.34",
+    "lists/range(int) list<int> 1.34",
+    "sets/contains(list<A>,list<A>) bool 1.29",
+    "sets/equivalent(list<A>,list<A>) bool 1.29",
+    "sets/intersects(list<A>,list<A>) bool 1.29",
     "list<int>.sum() int",
     "list<uint>.sum() uint",
     "list<double>.sum() double",
@@ -188,24 +188,24 @@ const SIGNATURES: &[&str] = &[
     "url.getPort() string",
     "url.getEscapedPath() string",
     "url.getQuery() map<string,list<string>>",
-    "ip(string) ip",
-    "isIP(string) bool",
-    "ip/isCanonical(string) bool",
-    "ip.family() int",
-    "ip.isUnspecified() bool",
-    "ip.isLoopback() bool",
-    "ip.isLinkLocalMulticast() bool",
-    "ip.isLinkLocalUnicast() bool",
-    "ip.isGlobalUnicast() bool",
-    "cidr(string) cidr",
-    "isCIDR(string) bool",
-    "cidr.containsIP(ip) bool",
-    "cidr.containsIP(string) bool",
-    "cidr.containsCIDR(cidr) bool",
-    "cidr.containsCIDR(string) bool",
-    "cidr.ip() ip",
-    "cidr.masked() cidr",
-    "cidr.prefixLength() int",
+    "ip(string) ip 1.30",
+    "isIP(string) bool 1.30",
+    "ip/isCanonical(string) bool 1.30",
+    "ip.family() int 1.30",
+    "ip.isUnspecified() bool 1.30",
+    "ip.isLoopback() bool 1.30",
+    "ip.isLinkLocalMulticast() bool 1.30",
+    "ip.isLinkLocalUnicast() bool 1.30",
+    "ip.isGlobalUnicast() bool 1.30",
+    "cidr(string) cidr 1.30",
+    "isCIDR(string) bool 1.30",
+    "cidr.containsIP(ip) bool 1.30",
+    "cidr.containsIP(string) bool 1.30",
+    "cidr.containsCIDR(cidr) bool 1.30",
+    "cidr.containsCIDR(string) bool 1.30",
+    "cidr.ip() ip 1.30",
+    "cidr.masked() cidr 1.30",
+    "cidr.prefixLength() int 1.30",
     // quantities
     "quantity(string) quantity",
     "isQuantity(string) bool",
@@ -221,19 +221,19 @@ const SIGNATURES: &[&str] = &[
     "quantity.isLessThan(quantity) bool",
     "quantity.compareTo(quantity) int",
     // versions
-    "semver(string) semver",
-    "semver(string,bool) semver",
-    "isSemver(string) bool",
-    "isSemver(string,bool) bool",
-    "semver.isGreaterThan(semver) bool",
-    "semver.isLessThan(semver) bool",
-    "semver.compareTo(semver) int",
-    "semver.major() int",
-    "semver.minor() int",
-    "semver.patch() int",
+    "semver(string) semver 1.33",
+    "semver(string,bool) semver 1.33",
+    "isSemver(string) bool 1.33",
+    "isSemver(string,bool) bool 1.33",
+    "semver.isGreaterThan(semver) bool 1.33",
+    "semver.isLessThan(semver) bool 1.33",
+    "semver.compareTo(semver) int 1.33",
+    "semver.major() int 1.33",
+    "semver.minor() int 1.33",
+    "semver.patch() int 1.33",
     // formats
-    "format/named(string) optional<format>",
-    "format.validate(string) optional<list<string>>",
+    "format/named(string) optional<format> 1.31",
+    "format.validate(string) optional<list<string>> 1.31",
 ];
 
 /// Types with an order.
@@ -256,10 +256,16 @@ pub(super) const FORMATS: [&str; 13] = [
     "datetime",
 ];
 
+/// The minor version of Kubernetes that the functions without a version have.
+pub(super) const OLDEST: u64 = 28;
+/// The minor version of Kubernetes that introduced the newest function.
+pub(super) const NEWEST: u64 = 34;
+
 /// One overload of a function.
 struct Signature {
     params: Vec<Ty<'static>>,
     result: Ty<'static>,
+    since: u64,
 }
 
 type Table = HashMap<(String, bool), Vec<Signature>>;
@@ -281,7 +287,7 @@ fn all_signatures() -> Vec<String> {
             all.push(format!("{name}({of},{of}) bool"));
         }
         all.push(format!("list<{of}>.isSorted() bool"));
-        all.push(format!("list<{of}>.sort() list<{of}>"));
+        all.push(format!("list<{of}>.sort() list<{of}> 1.34"));
         all.push(format!("list<{of}>.min() {of}"));
         all.push(format!("list<{of}>.max() {of}"));
     }
@@ -292,11 +298,18 @@ fn all_signatures() -> Vec<String> {
             }
         }
     }
-    all.extend(FORMATS.iter().map(|name| format!("format/{name}() format")));
+    all.extend(FORMATS.iter().map(|name| format!("format/{name}() format 1.31")));
     all
 }
 
+/// A signature and the minor version that introduced it.
+fn with_version(text: &str) -> (&str, u64) {
+    let newer = text.rsplit_once(" 1.").and_then(|(text, minor)| Some((text, minor.parse().ok()?)));
+    newer.unwrap_or((text, OLDEST))
+}
+
 fn parse(text: &str) -> (String, bool, Signature) {
+    let (text, since) = with_version(text);
     let (call, result) = text.rsplit_once(' ').expect("a signature ends in a type");
     let (front, params) = call.split_once('(').expect("a signature has parameters");
     let (receiver, name) = match front.rsplit_once('.') {
@@ -307,7 +320,7 @@ fn parse(text: &str) -> (String, bool, Signature) {
     };
     let params = split(params.trim_end_matches(')'));
     let params = receiver.into_iter().chain(params).map(of).collect();
-    (name, receiver.is_some(), Signature { params, result: of(result) })
+    (name, receiver.is_some(), Signature { params, result: of(result), since })
 }
 
 /// Splits at the commas outside of `<>`.
@@ -370,9 +383,10 @@ pub(super) fn is_known(name: &str) -> bool {
     has(true) || has(false)
 }
 
-/// The type of a call; `None` when no overload matches. The receiver of a member is the first argument.
-pub(super) fn result<'n>(name: &str, member: bool, args: &[Ty<'n>]) -> Option<Ty<'n>> {
-    let mut found: Option<Ty<'n>> = None;
+/// The type of a call, and the minor version of Kubernetes that introduced it; `None` when no overload
+/// matches. The receiver of a member is the first argument.
+pub(super) fn result<'n>(name: &str, member: bool, args: &[Ty<'n>]) -> Option<(Ty<'n>, u64)> {
+    let mut found: Option<(Ty<'n>, u64)> = None;
     for signature in TABLE.get(&(name.to_owned(), member))? {
         let mut bound = Bindings::default();
         let fits = signature.params.len() == args.len()
@@ -380,8 +394,10 @@ pub(super) fn result<'n>(name: &str, member: bool, args: &[Ty<'n>]) -> Option<Ty
         if fits {
             let result = signature.result.resolved(&bound);
             found = Some(match found {
-                Some(other) if !other.same(&result) => Ty::Any,
-                _ => result,
+                Some((other, since)) => {
+                    (if other.same(&result) { result } else { Ty::Any }, since.min(signature.since))
+                }
+                None => (result, signature.since),
             });
         }
     }
@@ -402,7 +418,7 @@ mod tests {
     #[test]
     fn every_signature_can_be_read() {
         assert!(TABLE.len() > 100);
-        assert!(result("size", true, &[Ty::Text]).is_some_and(|ty| matches!(ty, Ty::Int)));
+        assert!(result("size", true, &[Ty::Text]).is_some_and(|(ty, _)| matches!(ty, Ty::Int)));
         assert!(result("size", true, &[Ty::Int]).is_none());
         let list = Ty::List(Arc::new(Ty::Int));
         assert!(result("_+_", false, &[list.clone(), Ty::List(Arc::new(Ty::Nothing))]).is_some());
@@ -418,14 +434,21 @@ mod tests {
     #[test]
     fn the_functions_are_those_of_kubernetes() {
         let rows = KUBERNETES.lines().filter_map(|line| line.split_once('\t'));
-        let theirs: BTreeSet<String> = rows.map(|(_, signature)| signature.to_owned()).collect();
+        let theirs: BTreeSet<(String, String)> =
+            rows.map(|(version, signature)| (signature.to_owned(), version.to_owned())).collect();
         let is_function = |text: &String| !text.contains(['_', '@', '!']) && !text.starts_with('-');
         let all = all_signatures();
         assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len(), "a signature is listed twice");
-        let ours: BTreeSet<String> =
-            all.into_iter().filter(is_function).map(|text| text.replace('/', ".")).collect();
+        let ours: BTreeSet<(String, String)> = all
+            .iter()
+            .filter(|text| is_function(text))
+            .map(|text| with_version(text))
+            .map(|(text, since)| (text.replace('/', "."), format!("1.{since}")))
+            .collect();
         let missing: Vec<_> = theirs.difference(&ours).collect();
         let invented: Vec<_> = ours.difference(&theirs).collect();
         assert!(missing.is_empty() && invented.is_empty(), "missing: {missing:#?}\ninvented: {invented:#?}");
+        let newest = all.iter().map(|text| with_version(text).1).max();
+        assert_eq!(newest, Some(NEWEST));
     }
 }

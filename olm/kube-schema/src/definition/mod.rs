@@ -11,7 +11,7 @@ pub use self::{
     json_path::json_path,
     validation::{parse, validate_update},
 };
-use crate::{field_error::FieldError, schema::Schema};
+use crate::{cel, field_error::FieldError, schema::Schema};
 
 #[derive(Debug, Clone)]
 pub struct Crd {
@@ -90,6 +90,28 @@ pub fn check(crd: &Value) -> Vec<FieldError> {
             beta::paths_back(crd, parse(&beta::to_v1(crd)).err().unwrap_or_default())
         }
         _ => parse(crd).err().unwrap_or_default(),
+    }
+}
+
+/// The rules of a valid definition that Kubernetes 1.`minor` refuses because they use functions that it does
+/// not have. Rules that a cluster has stored already are not refused.
+#[must_use]
+pub fn newer_rules(crd: &Value, minor: u64) -> Vec<FieldError> {
+    if cel::has_all_functions(minor) || !has_rules(crd) {
+        return Vec::new();
+    }
+    let versions = parse(crd).map(|crd| crd.versions).unwrap_or_default();
+    let of = |(index, version): (usize, &CrdVersion)| {
+        version.schema.newer_rules(&format!("spec.versions[{index}].schema.openAPIV3Schema"), minor)
+    };
+    versions.iter().enumerate().flat_map(of).collect()
+}
+
+fn has_rules(value: &Value) -> bool {
+    match value {
+        Value::Object(map) => map.contains_key("x-kubernetes-validations") || map.values().any(has_rules),
+        Value::Array(items) => items.iter().any(has_rules),
+        _ => false,
     }
 }
 

@@ -319,3 +319,32 @@ fn the_old_api_is_checked_with_its_own_paths() {
         ["spec.versions: Required value: must have at least one version"]
     );
 }
+
+#[test]
+fn rules_with_functions_that_a_cluster_does_not_have_are_found() {
+    let found = |rule: &str, minor: u64| -> Vec<String> {
+        let mut crd = crontab();
+        crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = json!({
+            "type": "object", "x-kubernetes-validations": [{"rule": rule}],
+            "properties": {"list": {"type": "array", "items": {"type": "string"}}},
+        });
+        assert!(parse(&crd).is_ok(), "{rule}");
+        newer_rules(&crd, minor).iter().map(ToString::to_string).collect()
+    };
+    // A function can be used in new rules one version after the one that introduced it.
+    for (rule, needed, name) in [
+        ("self.list.sort() == self.list", 35, "sort"),
+        ("isSemver('1.0.0')", 34, "isSemver"),
+        ("self.list.all(i, v, v != 'a')", 33, "a macro with two variables"),
+        ("!format.uuid().validate('a').hasValue()", 32, "format.uuid"),
+        ("isIP('::1') && sets.contains(self.list, ['a'])", 31, "isIP"),
+        ("sets.contains(self.list, ['a'])", 30, "sets.contains"),
+    ] {
+        assert_eq!(found(rule, needed), Vec::<String>::new(), "{rule}");
+        let path =
+            "spec.versions[0].schema.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule";
+        let text = format!("{path}: Invalid value: {rule:?}: {name} needs Kubernetes 1.{needed}");
+        assert_eq!(found(rule, needed - 1), [text], "{rule}");
+    }
+    assert_eq!(found("self.list.size() > 0", 20), Vec::<String>::new());
+}

@@ -66,7 +66,7 @@ pub(super) fn compile(schema: &Value, path: &str) -> Result<Node, Vec<FieldError
     let mut compiler = Compiler { errors: Vec::new(), expressions: Cache::new(), patterns: HashSet::new() };
     let root = compiler.node(schema, path, Place::Root, 0);
     if compiler.errors.is_empty() {
-        compiler.errors.extend(cel::check_rules(&root, path));
+        compiler.errors.extend(cel::check_rules(&root, path, None));
     }
     if compiler.errors.is_empty() {
         compiler.defaults(&root, path);

@@ -51,6 +51,11 @@ impl Schema {
         Ok(Self { source: schema.clone(), root: compile::compile(schema, path)? })
     }
 
+    /// The rules that use what Kubernetes 1.`minor` does not have.
+    pub(crate) fn newer_rules(&self, path: &str, minor: u64) -> Vec<FieldError> {
+        cel::check_rules(&self.root, path, Some(minor))
+    }
+
     /// Sets defaults, also below lists and maps that are present.
     pub fn default(&self, object: &mut Value) {
         walk::default(&self.root, object);

@@ -19,6 +19,7 @@ const MOST_FIELDS: usize = 3;
 pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     for (reference, new) in context.crds() {
         report.extend(conversion(context, reference, new));
+        report.extend(newer_rule(context, reference, new));
         let Some(live) = context.live.get(reference) else { continue };
         report.extend(owned_by_other(context, reference, live));
         report.extend(stored_version_removed(reference, live, new));
@@ -87,6 +88,19 @@ fn scope(reference: &ObjectRef, live: &Value, new: &Value) -> Option<Finding> {
         Finding::new(FindingCode::CrdScopeChanged, reference, text)
             .fix(format!("kubectl get {} -A -o yaml > backup.yaml", reference.name))
     })
+}
+
+/// A rule that uses what the cluster's Kubernetes does not have. Rules that it has stored stay valid.
+fn newer_rule(context: &Context<'_>, reference: &ObjectRef, new: &Value) -> Option<Finding> {
+    let have = context.input.facts.kubernetes.as_ref()?;
+    let newer = |crd: &Value| olm_kube_schema::definition::newer_rules(crd, have.minor);
+    let stored = context.live.get(reference).map(newer).unwrap_or_default();
+    let error = newer(new).into_iter().find(|new| stored.iter().all(|old| old.bad_value != new.bad_value))?;
+    let text = format!("{}: {}; this cluster runs {have}", error.path, error.detail);
+    Some(
+        Finding::new(FindingCode::KubernetesTooOld, reference, text)
+            .fix(format!("olm show {}  # choose an older version", context.input.resolved.chosen.package)),
+    )
 }
 
 /// A conversion by the bundle's own webhook is enabled once that answers. Any other is not managed here.

@@ -296,3 +296,24 @@ fn an_older_kubernetes_is_detected_by_its_numbers_alone() {
     world.facts.kubernetes = Version::parse("1.40.0-rc.1").ok();
     assert_eq!(world.findings(), []);
 }
+
+#[test]
+fn a_rule_with_a_function_that_the_cluster_does_not_have_blocks_unless_it_is_stored() {
+    let mut new = crd();
+    new["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["x-kubernetes-validations"] =
+        json!([{ "rule": "[2, 1].sort()[0] == 1" }]);
+    let mut world = World::install(vec![new.clone()], |_| {});
+    let [found] = &world.findings()[..] else { panic!("{:?}", world.findings()) };
+    assert_eq!(found.code, FindingCode::KubernetesTooOld);
+    assert_eq!(
+        found.text,
+        "spec.versions[0].schema.openAPIV3Schema.x-kubernetes-validations[0].rule: sort needs Kubernetes 1.35; \
+         this cluster runs 1.34.0"
+    );
+    world.facts.kubernetes = Version::parse("1.35.0").ok();
+    assert_eq!(world.findings(), []);
+    world.facts.kubernetes = Version::parse("1.34.0").ok();
+    world.put(new);
+    let codes: Vec<_> = world.findings().iter().map(|finding| finding.code).collect();
+    assert!(!codes.contains(&FindingCode::KubernetesTooOld), "{codes:?}");
+}

@@ -1,6 +1,7 @@
 //! Rules of the API server.
 
 use olm_kube_schema::{ErrorKind, FieldError};
+use olm_version::Version;
 
 use super::super::finding::Of;
 use super::Crd;
@@ -18,6 +19,15 @@ pub(super) fn check(crd: &Crd<'_>, findings: &mut Of<'_>) {
         } else {
             findings.error(code, error.path, text, fix);
         }
+    }
+}
+
+/// Rules that use what the oldest Kubernetes of the bundle does not have.
+pub(super) fn check_version(crd: &Crd<'_>, least: &Version, findings: &mut Of<'_>) {
+    for error in olm_kube_schema::definition::newer_rules(crd.raw, least.minor) {
+        let text = format!("{}, spec.minKubeVersion is {least}", error.detail);
+        let fix = "raise spec.minKubeVersion, or write the rule without it";
+        findings.warn("crd-rule-version", error.path, text, fix);
     }
 }
 
