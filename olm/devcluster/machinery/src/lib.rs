@@ -36,7 +36,7 @@ pub use olm_kube_schema::schema;
 pub const KUBERNETES_MINOR: u64 = 33;
 
 /// The reported Kubernetes version: the API of that release, as far as it is implemented.
-pub const KUBERNETES_VERSION: &str = concat!("v1.33.0+olm.", env!("CARGO_PKG_VERSION"));
+pub const KUBERNETES_VERSION: &str = concat!("v1.36.0+olm.", env!("CARGO_PKG_VERSION"));
 
 /// The `provisioner` of this cluster's StorageClass.
 pub const PROVISIONER: &str = "olm.dev/host-path";

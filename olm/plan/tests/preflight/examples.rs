@@ -8,7 +8,7 @@ use std::{
 use olm_api::{InstallPolicy, subscription::DeletionPolicy};
 use olm_bundle::RenderError;
 use olm_plan::{
-    Fact, Finding, FindingCode, ImageRole, ImageSignature, Operand, Policies, Severity, SignatureVerdict,
+    Fact, Finding, FindingCode, ImageRole, ImageSignature, Operand, Policies, SignatureVerdict,
     UninstallInput, Who, make_uninstall_plan,
 };
 use olm_resolver::{ChosenBundle, Dependency, Gvk, Need, SatisfiedBy, Version};
@@ -304,7 +304,7 @@ fn a_rule_with_a_function_that_the_cluster_does_not_have_blocks_unless_it_is_sto
         json!([{ "rule": "[2, 1].sort()[0] == 1" }]);
     let mut world = World::install(vec![new.clone()], |_| {});
     let [found] = &world.findings()[..] else { panic!("{:?}", world.findings()) };
-    assert_eq!((found.code, found.severity), (FindingCode::KubernetesTooOld, Severity::Block));
+    assert_eq!(found.code, FindingCode::KubernetesTooOld);
     assert_eq!(
         found.text,
         "spec.versions[0].schema.openAPIV3Schema.x-kubernetes-validations[0].rule: sort needs Kubernetes 1.35; \

@@ -189,7 +189,7 @@ impl Kubectl {
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_reads_and_writes() {
     let Some(kubectl) = Kubectl::start() else { return };
-    kubectl.ok("version", &["Server Version: v1.33.0"]).await;
+    kubectl.ok("version", &["Server Version: v1.36.0"]).await;
     kubectl.ok("get ns", &["NAME", "STATUS", "AGE", "default", "kube-system", "Active"]).await;
     kubectl.ok("get svc,endpointslices", &["service/kubernetes", "10.96.0.1", "443/TCP"]).await;
     kubectl.ok("api-resources", &["deployments", "deploy", "apps/v1", "customresourcedefinitions"]).await;
