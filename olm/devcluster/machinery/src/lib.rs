@@ -33,7 +33,7 @@ pub mod ssa;
 pub use olm_kube_schema::schema;
 
 /// The minor version in [`KUBERNETES_VERSION`].
-pub const KUBERNETES_MINOR: u64 = 33;
+pub const KUBERNETES_MINOR: u64 = 36;
 
 /// The reported Kubernetes version: the API of that release, as far as it is implemented.
 pub const KUBERNETES_VERSION: &str = concat!("v1.36.0+olm.", env!("CARGO_PKG_VERSION"));
