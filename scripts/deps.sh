@@ -19,7 +19,7 @@ command -v protoc >/dev/null 2>&1 && includes_of_protoc || missing+=(libprotobuf
 need etcd etcd-server
 need etcdctl etcd-client
 
-command -v cargo >/dev/null 2>&1 || { echo "error: cargo is not installed; Rust 1.92 or newer is needed (see rustup)" >&2; exit 1; }
+command -v cargo >/dev/null 2>&1 || { echo "error: cargo is not installed; Rust 1.95 or newer is needed (see rustup)" >&2; exit 1; }
 [ ${#missing[@]} -eq 0 ] && exit 0
 
 if ! command -v apt-get >/dev/null 2>&1; then

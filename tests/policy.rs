@@ -275,6 +275,22 @@ fn satisfied(expression: &str, allowed: &BTreeSet<String>) -> bool {
     flat.split(" AND ").all(|part| part.split(" OR ").any(|licence| allowed.contains(licence.trim())))
 }
 
+/// The oldest supported Rust is the one that CI uses, and the one that users are told.
+#[test]
+fn the_oldest_rust_is_the_one_of_ci() {
+    let read = |file: &str| std::fs::read_to_string(root().join(file)).expect(file);
+    let manifest = read("Cargo.toml");
+    let (_, oldest) = manifest.split_once("rust-version = \"").expect("rust-version");
+    let (oldest, _) = oldest.split_once('"').expect("rust-version");
+    for (file, text) in [
+        (".github/workflows/ci.yml", format!("image: rust:{oldest}-bookworm")),
+        ("README.md", format!("Rust {oldest} or newer")),
+        ("scripts/deps.sh", format!("Rust {oldest} or newer")),
+    ] {
+        assert!(read(file).contains(&text), "{file} lacks `{text}`");
+    }
+}
+
 #[test]
 fn files_stay_readable() {
     // A file over the limit needs a reason, given here.
@@ -289,9 +305,9 @@ fn files_stay_readable() {
         let Ok(text) = std::fs::read_to_string(root().join(file)) else { continue };
         // Tests at the end of a file do not count: they do not obscure the code.
         let code = text.lines().take_while(|l| l.trim() != "#[cfg(test)]").count();
-        if code > 700 && !REASONS.iter().any(|(f, _)| *f == file) {
+        if code > 600 && !REASONS.iter().any(|(f, _)| *f == file) {
             wrong.push(format!("{file}: {code} lines"));
         }
     }
-    assert!(wrong.is_empty(), "files over 700 lines of code:\n  {}", wrong.join("\n  "));
+    assert!(wrong.is_empty(), "files over 600 lines of code:\n  {}", wrong.join("\n  "));
 }

@@ -28,6 +28,7 @@ use crate::{
     adoption::Standby,
     authority::Authorities,
     backoff::Backoff,
+    cache::Stores,
     controllers::{catalog_source::Jobs, csv},
     guard::guarded,
     health::Health,
@@ -35,7 +36,6 @@ use crate::{
     reviews::Reviews,
     run::Options,
     runner::{Action, Controller},
-    stores::Stores,
 };
 
 /// Concurrent reconciliations per kind.

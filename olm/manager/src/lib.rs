@@ -5,6 +5,7 @@ mod adoption;
 mod audit;
 mod authority;
 mod backoff;
+mod cache;
 mod certs;
 mod context;
 mod controllers;
@@ -19,7 +20,6 @@ mod reviews;
 mod run;
 mod runner;
 mod secure;
-mod stores;
 #[cfg(test)]
 mod testing;
 

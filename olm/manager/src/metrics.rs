@@ -23,7 +23,7 @@ use olm_engine::catalogs::{CatalogStore, Entry};
 use page::Page;
 use syncs::Syncs;
 
-use crate::stores::Stores;
+use crate::cache::Stores;
 
 type Key = (String, String);
 

@@ -15,7 +15,7 @@ use olm_ops::authority::{Authority, record};
 use olm_plan::{AccessRequest, Demands, Plan, Who};
 use tokio::sync::OnceCell;
 
-use crate::{context::Error, stores::Stores};
+use crate::{cache::Stores, context::Error};
 
 /// The recorded authority of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use olm_plan::{FindingCode, Plan};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    cache::is_over,
     context::{Ctx, Error},
-    stores::is_over,
 };
 
 use super::RecordedAuthority;

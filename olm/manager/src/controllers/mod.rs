@@ -4,7 +4,6 @@ pub(crate) mod catalog_source;
 pub(crate) mod csv;
 pub(crate) mod health;
 pub(crate) mod install_plan;
-pub(crate) mod ledger;
 pub(crate) mod olm_config;
 pub(crate) mod operator;
 pub(crate) mod operator_condition;

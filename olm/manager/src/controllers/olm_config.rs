@@ -14,9 +14,9 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    cache::Kind,
     context::{Ctx, Error, drive},
     runner::Action,
-    stores::Kind,
 };
 
 const DISABLED_COPIED_CSVS: &str = "DisabledCopiedCSVs";

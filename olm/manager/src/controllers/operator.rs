@@ -35,11 +35,10 @@ use self::{
     members::Members,
     summary::{Summary, digest},
 };
-use super::ledger::components;
 use crate::{
+    cache::{Cached, Kind, ledger::components},
     context::{Ctx, Error, SAFETY_NET, drive},
     runner::Action,
-    stores::{Cached, Kind},
 };
 
 /// Page size of a list of Operators: each lists all of its components.

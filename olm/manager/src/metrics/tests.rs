@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{families::FAMILIES, *};
 
-fn keep<K: crate::stores::Cached>(kind: &crate::stores::Kind<K>, objects: Vec<Value>) {
+fn keep<K: crate::cache::Cached>(kind: &crate::cache::Kind<K>, objects: Vec<Value>) {
     for object in objects {
         kind.wrote(serde_json::from_value(object).unwrap());
     }

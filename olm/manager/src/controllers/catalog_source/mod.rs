@@ -23,9 +23,9 @@ use tokio_stream::wrappers::WatchStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    cache::Kind,
     context::{Ctx, Error, SAFETY_NET, drive},
     runner::Action,
-    stores::Kind,
 };
 pub(crate) use jobs::Jobs;
 use jobs::View;

@@ -39,12 +39,11 @@ use olm_api::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::ledger::Touched;
 use crate::{
+    cache::{Stores, ledger::Touched},
     context::{Ctx, Error, SAFETY_NET, drive},
     controllers::operator_group,
     runner::Action,
-    stores::Stores,
 };
 pub(crate) use parts::Parts;
 use serving::Serving;

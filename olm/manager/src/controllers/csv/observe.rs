@@ -37,8 +37,8 @@ use super::{
     workload::Workload,
 };
 use crate::{
+    cache::Stores,
     context::{Ctx, Error},
-    stores::Stores,
 };
 
 /// The state of this controller outside the API server.

@@ -32,8 +32,8 @@ use serde_json::{Value, json};
 
 use super::{facts::ApiService, workload::Workload};
 use crate::{
+    cache::ledger::{Ledger, Touched, components},
     context::{Ctx, Error},
-    controllers::ledger::{Ledger, Touched, components},
 };
 
 /// Number of recently cleaned-up versions that are kept: more than are deleted at a time. A version beyond it

@@ -37,8 +37,8 @@ use super::{
     wait,
 };
 use crate::{
+    cache::Stores,
     context::{Ctx, Error},
-    stores::Stores,
 };
 
 /// Objects of one phase are independent of each other.

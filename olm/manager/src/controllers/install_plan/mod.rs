@@ -42,9 +42,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     audit,
+    cache::{OPEN_PLANS, Stores},
     context::{Ctx, Error, SAFETY_NET, drive},
     runner::Action,
-    stores::{OPEN_PLANS, Stores},
 };
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {

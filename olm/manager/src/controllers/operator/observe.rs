@@ -12,8 +12,8 @@ use olm_api::{
 
 use super::name_for;
 use crate::{
+    cache::is_over,
     context::{Ctx, Error},
-    stores::is_over,
 };
 
 /// Kinds of components that are listed from the API server, and whether they are in the namespace of the

@@ -10,7 +10,7 @@ use kube::Resource;
 use olm_api::{Operator, operator::RichReference};
 use serde::{Deserialize, Deserializer};
 
-use crate::stores::{Cached, Parts, text};
+use crate::cache::{Cached, Parts, text};
 
 /// Kinds of components in the stores: each change of one wakes the Operator.
 const COMPARED: [&str; 5] =

@@ -30,9 +30,9 @@ use tokio_stream::wrappers::WatchStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    cache::Stores,
     context::{Ctx, Error, SAFETY_NET, drive},
     runner::Action,
-    stores::Stores,
 };
 #[cfg(test)]
 pub(crate) use plan_object::parts;

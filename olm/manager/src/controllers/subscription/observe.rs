@@ -16,8 +16,8 @@ use super::{
     sources::Sources,
 };
 use crate::{
+    cache::Stores,
     context::{Ctx, Error},
-    stores::Stores,
 };
 
 /// What the stores contain about a Subscription.

@@ -7,6 +7,7 @@
 mod cached;
 mod compress;
 mod kind;
+pub(crate) mod ledger;
 mod table;
 mod trim;
 
