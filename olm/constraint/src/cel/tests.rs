@@ -193,8 +193,8 @@ fn a_rule_above_its_budget_does_not_hold() {
     assert!(!on(&double("x + x + x + x")));
     // lists and maps share their elements
     assert!(on(&double("[x, x, x, x]")) && on(&double("{'a': x, 'b': x, 'c': x}")));
-    // patterns that are expensive to compile
-    assert!(!on("properties.all(p, !p.value.kind.matches('(\\\\w{50}){50}'))"));
+    // a pattern that is expensive to compile is compiled once, many are not
+    assert!(on("properties.all(p, !p.value.kind.matches('(\\\\w{50}){50}'))"));
     assert!(!on("properties.all(p, p.value.kind.matches(p.value.kind))"));
     assert!(on("properties.all(p, p.value.kind.matches('^[0-9]+$'))"));
 }

@@ -112,7 +112,7 @@ async fn acknowledged_writes_survive_a_kill() {
     let mut child = Command::new(std::env::current_exe().expect("this test"))
         .args([
             "--exact",
-            "api::tests::disk::child_that_writes_until_it_is_killed",
+            "tests::disk::child_that_writes_until_it_is_killed",
             "--nocapture",
             "--test-threads=1",
         ])
@@ -256,7 +256,7 @@ async fn t18_the_umask_does_not_open_the_data_directory() {
         let directory = parent.path().join("data");
         let mut command = Command::new(std::env::current_exe().expect("this test"));
         command
-            .args(["--exact", "api::tests::disk::child_that_opens_a_data_directory"])
+            .args(["--exact", "tests::disk::child_that_opens_a_data_directory"])
             .env(UMASK_CHILD, &directory)
             .stdout(std::process::Stdio::null());
         #[allow(unsafe_code)]
