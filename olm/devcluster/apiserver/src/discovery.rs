@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use http::{HeaderMap, Method, header};
-use olm_devcluster_machinery::openapi;
+use olm_devcluster_machinery::{KUBERNETES_MINOR, KUBERNETES_VERSION, openapi};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -84,7 +84,7 @@ pub(crate) fn serve(
 
 fn version() -> Value {
     json!({
-        "major": "1", "minor": "33", "gitVersion": olm_devcluster_machinery::KUBERNETES_VERSION,
+        "major": "1", "minor": KUBERNETES_MINOR.to_string(), "gitVersion": KUBERNETES_VERSION,
         "gitCommit": "", "gitTreeState": "", "buildDate": "", "goVersion": "", "compiler": "rustc",
         "platform": format!("{}/{}", std::env::consts::OS, if cfg!(target_arch = "x86_64") { "amd64" } else { "arm64" }),
     })
