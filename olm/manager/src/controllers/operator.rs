@@ -36,7 +36,10 @@ use self::{
     summary::{Summary, digest},
 };
 use crate::{
-    cache::{Cached, Kind, ledger::components},
+    cache::{
+        Cached, Kind,
+        ledger::{Touched, components},
+    },
     context::{Ctx, Error, SAFETY_NET, drive},
     runner::Action,
 };
@@ -119,7 +122,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     }
 }
 
-fn gone(touched: &super::ledger::Touched) -> std::future::Ready<bool> {
+fn gone(touched: &Touched) -> std::future::Ready<bool> {
     std::future::ready(touched.gone)
 }
 
