@@ -1,5 +1,7 @@
 //! The scripts that run the tests: skips in CI, seeds of property tests. A stand-in for cargo records its calls.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::{
     os::unix::fs::{PermissionsExt as _, symlink},
     path::{Path, PathBuf},
