@@ -136,7 +136,7 @@ async fn one_click(cluster: &Cluster, page: &mut Page, link: &str, version: &str
     page.click("Install").await?;
     at(page, "/install/").await?;
     shot(page, "3-install").await?;
-    let command = page.eval("document.querySelector('#copy-command').innerText").await?;
+    let command = page.eval("document.querySelector('#copy-command').textContent").await?;
     // Exactly one click: no field is filled in here.
     page.click("Install").await?;
     at(page, "/installed/").await?;
@@ -182,7 +182,9 @@ async fn one_click(cluster: &Cluster, page: &mut Page, link: &str, version: &str
     cluster.olm_ok(&["uninstall", "etcd", "-n", &ns, "--instances", "delete", "--yes"])?;
 
     // The command that the page showed does what the click did.
-    let words = command.as_str().context("a command")?.split_whitespace().skip(1);
+    let command = command.as_str().context("a command")?;
+    let words = command.strip_prefix("olm ").with_context(|| format!("a command of olm: {command}"))?;
+    let words = words.split_whitespace();
     cluster.olm_ok(&words.collect::<Vec<_>>())?;
     csv_succeeded(cluster, &ns, "etcdoperator.v0.11.0").await?;
     cluster.olm_ok(&["uninstall", "etcd", "-n", &ns, "--yes"])?;
