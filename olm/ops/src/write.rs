@@ -54,7 +54,7 @@ where
     Ok(())
 }
 
-/// Whether the object of [`write`] was changed since it was read.
+/// Whether the object of [`write()`] was changed since it was read.
 pub(super) fn is_conflict(error: &Error) -> bool {
     matches!(error, Error::Kube { source, .. } if matches!(&**source, kube::Error::Api(s) if s.is_conflict()))
 }
