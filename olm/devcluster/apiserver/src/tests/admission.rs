@@ -42,7 +42,7 @@ fn hook(name: &str, client: Value, more: Value) -> Value {
 }
 
 async fn configure(server: &ApiServer, kind: &str, name: &str, hooks: Vec<Value>) {
-    let plural = format!("{}webhookconfigurations", kind);
+    let plural = format!("{kind}webhookconfigurations");
     let object = json!({"metadata": {"name": name}, "webhooks": hooks});
     let (code, body) = post(server, &format!("{GROUP}/{plural}"), object).await;
     assert_eq!(code, 201, "{body}");
@@ -593,9 +593,7 @@ async fn events_are_equivalent_in_both_groups() {
     assert_eq!(code, 201, "{body}");
     let seen = outside.take();
     let request = &seen[0].body["request"];
-    assert_eq!(
-        (&request["kind"]["group"], &request["requestKind"]["group"]),
-        (&json!("events.k8s.io"), &json!(""))
-    );
+    assert_eq!(request["kind"]["group"], "events.k8s.io");
+    assert_eq!(request["requestKind"]["group"], "");
     assert_eq!(request["object"]["note"], "hello");
 }
