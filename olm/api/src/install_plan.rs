@@ -128,7 +128,8 @@ pub struct InstallPlanStatus {
     /// Digest of the plan as computed last (not upstream).
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub plan_digest: Option<String>,
-    /// Digest of the applied content. An interrupted plan is compared with it (not upstream).
+    /// Digest of the applied content. For information: plans are compared by the annotation `olm.contentDigest`
+    /// (not upstream).
     #[serde(deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub content_digest: Option<String>,
 }

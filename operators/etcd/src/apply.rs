@@ -129,7 +129,7 @@ impl Applier<'_> {
         Ok(Done { changed, member: action.member().and_then(|name| id_of(seen, name)) })
     }
 
-    /// `Remember` has no effect here: `update_status` writes it.
+    /// `Remember` has no effect here: it is written with the status.
     async fn change(&self, action: &Action, seen: &Observed) -> Result<Changed, ApplyError> {
         match action {
             Action::Remember(_) => Ok(Changed::Before),

@@ -1,7 +1,7 @@
 //! The etcd operator: reconciles `EtcdCluster` objects with etcd members.
 //!
 //! A reconciliation passes these files: [`validate`] → `observe` → [`plan`] → `apply` → [`status`]. All
-//! decisions are pure; only `observe`, `apply` and `controller` use Kubernetes, only [`etcd`] uses etcd.
+//! decisions are pure: [`validate`], [`plan`] and [`status`] use neither Kubernetes nor etcd.
 
 pub mod addressing;
 mod apply;

@@ -12,7 +12,7 @@ use etcd_operator::controller::Scope;
 use etcd_operator::restore::fetch::{self, CopyArgs, FetchArgs, InstallArgs};
 use tracing_subscriber::EnvFilter;
 
-/// Returns memory of list pages and of catalogs to the system soon; see `.cargo/config.toml`.
+/// Returns memory of list pages to the system soon; see `.cargo/config.toml`.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

@@ -1,4 +1,5 @@
-//! The controllers. Each is a pipeline observe → decide (pure) → apply → status.
+//! The controllers, each a pipeline observe → decide (pure) → apply → status, and [`health`], the conditions
+//! for generic tools.
 
 pub(crate) mod catalog_source;
 pub(crate) mod csv;

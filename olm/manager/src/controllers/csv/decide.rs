@@ -117,9 +117,6 @@ fn misplaced(observed: &Observed<'_>) -> Option<Verdict> {
                     the selector"
             ),
         ),
-        Refused::Render(error @ RenderError::InstallMode { .. }) => {
-            failed("UnsupportedOperatorGroup", error.to_string())
-        }
         Refused::Render(error) => failed(reason_of(error), error.to_string()),
         Refused::Reserved { object, why } => {
             failed("ReservedObject", format!("operators may not create or change {object}: it {why}"))

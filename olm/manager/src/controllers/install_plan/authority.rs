@@ -38,7 +38,7 @@ pub(super) enum Authorized {
     No(Action),
 }
 
-/// Whether this manager made the plan: an approval applies to the digest of its content.
+/// The digest of the content, which an approval applies to; `None` if this manager did not make the plan.
 pub(super) fn content(plan: &InstallPlan) -> Option<&String> {
     plan.annotations().get(names::ANNOTATION_CONTENT_DIGEST).filter(|_| plan.spec.plan_digest.is_some())
 }

@@ -3,7 +3,7 @@
 //! The same engine makes the plan again right before the first change; when its digest is not the approved
 //! one, nothing is applied. An interrupted run resumes from the live state when the content is still the
 //! same: applying is idempotent. The digests are those that this manager wrote into the plan when it made it,
-//! and the approval is the one that the API server recorded: the status holds neither.
+//! and the approval is the one that the API server recorded: the status is not read for either.
 //!
 //! [`observe`] reads the namespace and makes the change again → [`decide`] whether it may be applied (pure) →
 //! [`apply`] → [`status`]. The status is written before the first change, and after the last.

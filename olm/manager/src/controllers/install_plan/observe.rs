@@ -51,7 +51,7 @@ pub(super) async fn change(
 ) -> Result<Option<Arc<Change>>, Refusal> {
     let Observed { snapshot, subscription, begun } = observed;
     let namespace = plan.namespace().unwrap_or_default();
-    // A plan in progress is completed with its original inputs, even if the OperatorGroup changed since.
+    // A plan in progress keeps its catalogs, even if the OperatorGroup changed since.
     let groups = if *begun { &[] } else { snapshot.groups.as_slice() };
     let visibility = CatalogVisibility::of(&namespace, &ctx.namespace, groups);
     let catalogs = ctx.catalogs.within(&visibility);
