@@ -134,6 +134,20 @@ pub struct InstallPlanStatus {
     pub content_digest: Option<String>,
 }
 
+impl InstallPlan {
+    /// The phase; [`InstallPlanPhase::default`] without a status.
+    #[must_use]
+    pub fn phase(&self) -> InstallPlanPhase {
+        self.status.as_ref().map(|status| status.phase).unwrap_or_default()
+    }
+
+    /// Whether the plan was applied, or never will be.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        matches!(self.phase(), InstallPlanPhase::Complete | InstallPlanPhase::Failed)
+    }
+}
+
 /// A step: one object of the plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]

@@ -131,10 +131,7 @@ impl World {
             .iter()
             .filter(|p| p.namespace() == namespace && p.metadata.deletion_timestamp.is_none())
             .filter(|p| p.owner_references().iter().any(|o| Some(&o.uid) == uid.as_ref()))
-            .filter(|p| {
-                let phase = p.status.as_ref().map(|s| s.phase).unwrap_or_default();
-                !matches!(phase, InstallPlanPhase::Complete | InstallPlanPhase::Failed)
-            })
+            .filter(|p| !p.is_over())
             .max_by_key(|p| p.spec.generation)
             .cloned();
         View { subscription: Some(subscription.clone()), csv, old, plan }

@@ -10,10 +10,7 @@ use olm_engine::recorded_along;
 use olm_plan::{FindingCode, Plan};
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    cache::is_over,
-    context::{Ctx, Error},
-};
+use crate::context::{Ctx, Error};
 
 use super::RecordedAuthority;
 
@@ -79,7 +76,7 @@ async fn comes_along(digest: &str, namespace: &str, ctx: &Ctx) -> Result<bool, E
     let manager = ctx.authorities.own_name().await?;
     let brings = |plan: &InstallPlan| {
         plan.spec.approved
-            && !is_over(plan)
+            && !plan.is_over()
             && recorded_along(plan).iter().any(|along| along.digest == digest)
             && by_two(plan, manager)
     };

@@ -99,7 +99,7 @@ macro_rules! cached_in_parts {
 }
 
 cached_in_parts!(Subscription, SubscriptionSpec, |spec| text(spec), SubscriptionBrief, SubscriptionBrief::of);
-cached_in_parts!(InstallPlan, InstallPlanSpec, |spec| text(spec), InstallPlanPhase, phase_of_plan);
+cached_in_parts!(InstallPlan, InstallPlanSpec, |spec| text(spec), InstallPlanPhase, InstallPlan::phase);
 cached_in_parts!(OperatorCondition, OperatorConditionSpec, |spec| text(spec), (), |_| ());
 cached_in_parts!(
     ClusterServiceVersion,
@@ -112,10 +112,6 @@ cached_in_parts!(
 
 pub(crate) fn text<T: Serialize>(value: &T) -> Option<Vec<u8>> {
     serde_json::to_vec(value).ok()
-}
-
-fn phase_of_plan(plan: &InstallPlan) -> InstallPlanPhase {
-    plan.status.as_ref().map(|status| status.phase).unwrap_or_default()
 }
 
 /// The state of a Subscription.

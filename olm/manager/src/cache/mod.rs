@@ -161,14 +161,8 @@ impl Stores {
     }
 }
 
-/// Whether a plan was applied, or never will be.
-pub(crate) fn is_over(plan: &InstallPlan) -> bool {
-    let phase = plan.status.as_ref().map(|status| status.phase);
-    matches!(phase, Some(InstallPlanPhase::Complete | InstallPlanPhase::Failed))
-}
-
 fn open(plan: &InstallPlan) -> Vec<String> {
-    if is_over(plan) { Vec::new() } else { vec![OPEN_PLANS.to_owned()] }
+    if plan.is_over() { Vec::new() } else { vec![OPEN_PLANS.to_owned()] }
 }
 
 fn memberships(namespace: &PartialObjectMeta<Namespace>) -> Vec<String> {

@@ -32,7 +32,7 @@ pub(super) fn version(csv: &mut ClusterServiceVersion) {
 /// Reduces a plan that is over to its result.
 pub(super) fn plan(plan: &mut InstallPlan) {
     tools(&mut plan.metadata);
-    if !super::is_over(plan) {
+    if !plan.is_over() {
         return;
     }
     plan.metadata.annotations = None;

@@ -299,9 +299,8 @@ async fn needs(
 /// takes longer does not count: the version has a status by then.
 fn is_coming(csv: &ClusterServiceVersion, stores: &Stores) -> bool {
     let made_by = |plan: &InstallPlan| {
-        let phase = plan.status.as_ref().map(|status| status.phase).unwrap_or_default();
         let names = &plan.spec.cluster_service_version_names;
-        phase == InstallPlanPhase::Installing && names.contains(&csv.name_any())
+        plan.phase() == InstallPlanPhase::Installing && names.contains(&csv.name_any())
     };
     let namespace = csv.namespace().unwrap_or_default();
     phase(csv) == CsvPhase::None && stores.plans.in_namespace(&namespace).iter().any(|plan| made_by(plan))

@@ -81,25 +81,16 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
 
 /// The plans that wait for others.
 fn at_work(plans: Vec<Arc<InstallPlan>>) -> Vec<ObjectRef<InstallPlan>> {
-    let waits = |plan: &&Arc<InstallPlan>| plan.spec.approved && !is_over(phase_of(plan));
+    let waits = |plan: &&Arc<InstallPlan>| plan.spec.approved && !plan.is_over();
     plans.iter().filter(waits).map(|plan| ObjectRef::from_obj(plan.as_ref())).collect()
 }
 
-fn phase_of(plan: &InstallPlan) -> InstallPlanPhase {
-    plan.status.as_ref().map(|s| s.phase).unwrap_or_default()
-}
-
-fn is_over(phase: InstallPlanPhase) -> bool {
-    matches!(phase, InstallPlanPhase::Complete | InstallPlanPhase::Failed)
-}
-
 async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Error> {
-    let phase = phase_of(&plan);
-    if plan.metadata.deletion_timestamp.is_some() || is_over(phase) {
+    if plan.metadata.deletion_timestamp.is_some() || plan.is_over() {
         return Ok(Action::await_change());
     }
     let Some(approved_content) = authority::content(&plan) else { return unknown(&plan, &ctx).await };
-    if authority::waits(&plan, phase) {
+    if authority::waits(&plan, plan.phase()) {
         return Ok(Action::await_change());
     }
     let Some(observed) = observe::observe(&plan, &ctx).await? else {

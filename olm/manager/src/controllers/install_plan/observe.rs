@@ -10,7 +10,6 @@ use olm_engine::{
 };
 use olm_plan::Fact;
 
-use super::phase_of;
 use crate::context::{Ctx, Error};
 
 /// The namespace and the Subscription of a plan.
@@ -24,7 +23,7 @@ pub(super) struct Observed {
 /// `None` without a Subscription. Before the first change they are read live; a plan in
 /// progress uses the stores: applying is idempotent.
 pub(super) async fn observe(plan: &InstallPlan, ctx: &Ctx) -> Result<Option<Observed>, Error> {
-    let begun = plan.spec.approved && phase_of(plan) == InstallPlanPhase::Installing;
+    let begun = plan.spec.approved && plan.phase() == InstallPlanPhase::Installing;
     let kind = Subscription::kind(&());
     let Some(owner) = plan.owner_references().iter().find(|o| o.kind == kind) else { return Ok(None) };
     let namespace = plan.namespace().unwrap_or_default();

@@ -11,10 +11,7 @@ use olm_api::{
 };
 
 use super::name_for;
-use crate::{
-    cache::is_over,
-    context::{Ctx, Error},
-};
+use crate::context::{Ctx, Error};
 
 /// Kinds of components that are listed from the API server, and whether they are in the namespace of the
 /// operator. The other kinds come from the stores. Secrets are not included: the manager reads none.
@@ -63,7 +60,7 @@ pub(super) fn stored(key: &str, operator: &str, namespace: &str, ctx: &Ctx) -> V
 
 /// Whether a plan is being executed. A plan is listed once it is complete or failed.
 fn at_work(plan: &InstallPlan) -> bool {
-    plan.spec.approved && !is_over(plan) && plan.metadata.deletion_timestamp.is_none()
+    plan.spec.approved && !plan.is_over() && plan.metadata.deletion_timestamp.is_none()
 }
 
 fn reference<K: Resource<DynamicType = ()>>(metadata: &ObjectMeta) -> RichReference {

@@ -172,8 +172,8 @@ fn unfinished<'a>(observed: &Observed<'a>) -> Option<&'a ClusterServiceVersion> 
     let csv = observed.installed?;
     let name = csv.metadata.name.as_deref();
     let of_it: Vec<&Arc<InstallPlan>> = observed.plans.iter().filter(|p| csv_of(p) == name).collect();
-    let counts = |p: &&Arc<InstallPlan>| is_finished(p) || is_ours(p);
-    if of_it.iter().filter(|p| counts(p)).any(|p| phase(p) != InstallPlanPhase::Failed) {
+    let counts = |p: &&Arc<InstallPlan>| p.is_over() || is_ours(p);
+    if of_it.iter().filter(|p| counts(p)).any(|p| p.phase() != InstallPlanPhase::Failed) {
         return None;
     }
     let phase = csv.status.as_ref().map(|s| s.phase).unwrap_or_default();
@@ -312,8 +312,8 @@ fn obsolete(observed: &Observed<'_>, next: &Next) -> Vec<Arc<InstallPlan>> {
     for plan in observed.plans {
         let is_wanted = wanted.as_deref() == Some(plan.name_any().as_str());
         // A finished plan of the same name blocks applying the same plan again.
-        let in_the_way = is_wanted && is_finished(plan) && matches!(next, Next::Plan(_));
-        let outdated = !is_wanted && !is_finished(plan);
+        let in_the_way = is_wanted && plan.is_over() && matches!(next, Next::Plan(_));
+        let outdated = !is_wanted && !plan.is_over();
         if in_the_way || outdated {
             out.push(Arc::clone(plan));
         }
@@ -331,7 +331,7 @@ fn current_plan(observed: &Observed<'_>, next: &Next) -> Option<Arc<InstallPlan>
 fn finished_surplus(observed: &Observed<'_>, wanted: Option<&str>) -> Vec<Arc<InstallPlan>> {
     let others = || observed.plans.iter().filter(|p| wanted != Some(p.name_any().as_str()));
     let surplus = |of: InstallPlanPhase, keep: usize| {
-        let finished: Vec<Arc<InstallPlan>> = others().filter(|p| phase(p) == of).cloned().collect();
+        let finished: Vec<Arc<InstallPlan>> = others().filter(|p| p.phase() == of).cloned().collect();
         finished[..finished.len().saturating_sub(keep)].to_vec()
     };
     let mut surplus_plans = surplus(InstallPlanPhase::Complete, KEEP_COMPLETE);
@@ -346,20 +346,12 @@ fn in_flight<'a>(observed: &Observed<'a>) -> Option<&'a InstallPlan> {
         .iter()
         .map(AsRef::as_ref)
         .rev()
-        .find(|plan: &&InstallPlan| plan.spec.approved && !is_finished(plan) && is_ours(plan))
+        .find(|plan: &&InstallPlan| plan.spec.approved && !plan.is_over() && is_ours(plan))
 }
 
 /// Whether this manager made an unfinished plan: it records the approved content.
 fn is_ours(plan: &InstallPlan) -> bool {
     plan.annotations().contains_key(names::ANNOTATION_CONTENT_DIGEST)
-}
-
-pub(super) fn is_finished(plan: &InstallPlan) -> bool {
-    matches!(phase(plan), InstallPlanPhase::Complete | InstallPlanPhase::Failed)
-}
-
-pub(super) fn phase(plan: &InstallPlan) -> InstallPlanPhase {
-    plan.status.as_ref().map(|s| s.phase).unwrap_or_default()
 }
 
 pub(super) fn csv_of(plan: &InstallPlan) -> Option<&str> {

@@ -75,7 +75,7 @@ fn status(observed: &Observed<'_>, next: &Next, current: Option<&InstallPlan>) -
     let mut status = old.clone();
 
     status.installed_csv = observed.installed.map(ResourceExt::name_any);
-    let pending = current.filter(|plan| !decide::is_finished(plan));
+    let pending = current.filter(|plan| !plan.is_over());
     let target = pending.and_then(decide::csv_of).map(str::to_owned);
     status.current_csv = match next {
         Next::NotUpgradeable { to, .. } | Next::Snoozed { to } => Some(to.clone()),
@@ -127,7 +127,7 @@ fn is_passing(
     {
         return now.duration_since(made.0) < PASSING;
     }
-    let begun = current.filter(|plan| !decide::is_finished(plan)).and_then(|plan| plan.status.as_ref());
+    let begun = current.filter(|plan| !plan.is_over()).and_then(|plan| plan.status.as_ref());
     let begun = begun.and_then(|status| status.start_time.as_ref());
     if begun.is_none_or(|begun| now.duration_since(begun.0) >= PASSING) || old == new {
         return false;
@@ -146,7 +146,7 @@ fn health(observed: &Observed<'_>, next: &Next, current: Option<&InstallPlan>) -
     if let Next::Refused(refused) = next {
         return Health::Stalled(refused.reason.clone(), refused.message.clone());
     }
-    if let Some(plan) = current.filter(|plan| !decide::is_finished(plan)) {
+    if let Some(plan) = current.filter(|plan| !plan.is_over()) {
         let message = plan.status.as_ref().and_then(|s| s.message.clone()).unwrap_or_default();
         return match decide::is_stalled(plan) {
             true => Health::Stalled("InstallPlanFailed".into(), message),
@@ -184,7 +184,7 @@ fn state(
         return SubscriptionState::UpgradePending;
     }
     let last = observed.plans.last();
-    if last.is_some_and(|plan| decide::phase(plan) == InstallPlanPhase::Failed)
+    if last.is_some_and(|plan| plan.phase() == InstallPlanPhase::Failed)
         && matches!(next, Next::Hold(_) | Next::Refused(_))
     {
         return SubscriptionState::UpgradeFailed;
@@ -306,7 +306,7 @@ fn conditions(
             (true, "ReferencedInstallPlanNotFound".to_owned(), message)
         }),
     );
-    let pending = current.filter(|plan| !decide::is_finished(plan));
+    let pending = current.filter(|plan| !plan.is_over());
     set(
         names::CONDITION_INSTALL_PLAN_PENDING,
         match (next, pending) {
@@ -315,7 +315,7 @@ fn conditions(
             }
             (_, Some(plan)) => {
                 let name = plan.name_any();
-                Some(match decide::phase(plan) {
+                Some(match plan.phase() {
                     _ if !plan.spec.approved => {
                         let needed = plan.annotations().get(names::ANNOTATION_APPROVAL_NEEDED);
                         let needed = needed.map(|needed| format!(": {needed}")).unwrap_or_default();
@@ -341,8 +341,7 @@ fn conditions(
         },
     );
     let fails = |plan: &&InstallPlan| {
-        decide::phase(plan) == InstallPlanPhase::Failed
-            || (!decide::is_finished(plan) && decide::is_stalled(plan))
+        plan.phase() == InstallPlanPhase::Failed || (!plan.is_over() && decide::is_stalled(plan))
     };
     let failed = current.filter(fails);
     set(
