@@ -1,10 +1,7 @@
 use std::fmt::Debug;
 
 use kube::{Api, Client, Resource, ResourceExt, api::ListParams, core::NamespaceResourceScope};
-use olm_api::{
-    ClusterServiceVersion, InstallPlan, OperatorGroup, Subscription, csv::CsvPhase,
-    install_plan::InstallPlanPhase, names,
-};
+use olm_api::{ClusterServiceVersion, InstallPlan, OperatorGroup, Subscription, csv::CsvPhase, names};
 use olm_engine::{installed, targets};
 use serde::{Serialize, de::DeserializeOwned};
 

@@ -17,8 +17,7 @@ use futures::{FutureExt, future::BoxFuture};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, ResourceExt, core::PartialObjectMeta, runtime::watcher::Config};
 use olm_api::{
-    ClusterServiceVersion, InstallPlan, InstallPolicy, OperatorCondition, OperatorGroup, Subscription,
-    install_plan::InstallPlanPhase, names,
+    ClusterServiceVersion, InstallPlan, InstallPolicy, OperatorCondition, OperatorGroup, Subscription, names,
 };
 
 use olm_client::{lists, metadata_only};

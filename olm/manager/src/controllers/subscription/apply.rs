@@ -34,7 +34,7 @@ async fn delete(api: &Api<InstallPlan>, plan: &InstallPlan, why: &str) -> Result
 /// Deletes the plans that would install again what is being removed; returns whether there were any.
 pub(super) async fn stop_plans(subscription: &Subscription, ctx: &Ctx) -> Result<bool, Error> {
     let mut plans = observe::plans_of(subscription, &ctx.stores);
-    plans.retain(|plan| !decide::is_finished(plan));
+    plans.retain(|plan| !plan.is_over());
     let api =
         Api::<InstallPlan>::namespaced(ctx.client.clone(), &subscription.namespace().unwrap_or_default());
     for plan in &plans {
@@ -58,7 +58,7 @@ pub(super) async fn apply(
     let needed = authority::needed(observed, &change.plan, ctx).await?;
     let name = plan_object::name(&change.plan.digest);
     if let Some(existing) = observed.plans.iter().find(|p| p.name_any() == name)
-        && !decide::is_finished(existing)
+        && !existing.is_over()
     {
         let requested = plan_object::is_requested(observed, &change.plan);
         return authority::follow(existing, requested, needed, ctx).await.map(Some);
