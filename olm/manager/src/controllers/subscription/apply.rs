@@ -10,7 +10,7 @@ use olm_api::{InstallPlan, Subscription, names};
 
 use super::{
     authority,
-    decide::{self, Decision, Next, Observed},
+    decide::{Decision, Next, Observed},
     observe, plan_object,
 };
 use crate::{
