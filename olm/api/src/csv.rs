@@ -148,6 +148,14 @@ pub struct ClusterServiceVersionSpec {
     pub aside: Shared<BTreeMap<String, String>>,
 }
 
+impl ClusterServiceVersion {
+    /// The phase; [`CsvPhase::default`] without a status.
+    #[must_use]
+    pub fn phase(&self) -> CsvPhase {
+        self.status.as_ref().map(|status| status.phase).unwrap_or_default()
+    }
+}
+
 impl ClusterServiceVersionSpec {
     /// CRDs that the operator provides.
     pub fn owned_crds(&self) -> &[CrdDescription] {

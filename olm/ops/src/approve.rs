@@ -385,11 +385,11 @@ mod tests {
     }
 
     /// An API server with one Subscription and no plans.
-    fn without_plans(subscription: Value) -> Client {
+    fn without_plans(subscription: Value, csvs: Vec<Value>) -> Client {
         let list = |items: Vec<Value>| json!({ "kind": "List", "metadata": {}, "items": items });
         olm_testing::client(vec![
             ("/subscriptions", list(vec![subscription])),
-            ("/clusterserviceversions", list(vec![])),
+            ("/clusterserviceversions", list(csvs)),
             ("/installplans", list(vec![])),
             ("/operatorgroups", list(vec![])),
         ])
@@ -404,7 +404,7 @@ mod tests {
         refused["status"] =
             json!({ "conditions": [{ "type": "ResolutionFailed", "status": "True", "reason": "no" }] });
         for (subscription, waits) in [(new, true), (refused, false)] {
-            let world = World::read(&without_plans(subscription), Some("ns")).await.unwrap();
+            let world = World::read(&without_plans(subscription, vec![]), Some("ns")).await.unwrap();
             assert_eq!((is_being_planned(&world, "a"), is_being_planned(&world, "b")), (waits, false));
         }
     }
@@ -427,13 +427,7 @@ mod tests {
             "spec": { "version": "1.0.0" }, "status": { "phase": "Succeeded" },
         });
         let upgraded = async |subscription: Value| {
-            let list = |items: Vec<Value>| json!({ "kind": "List", "metadata": {}, "items": items });
-            let client = olm_testing::client(vec![
-                ("/subscriptions", list(vec![subscription])),
-                ("/clusterserviceversions", list(vec![csv.clone()])),
-                ("/installplans", list(vec![])),
-                ("/operatorgroups", list(vec![])),
-            ]);
+            let client = without_plans(subscription, vec![csv.clone()]);
             serde_json::to_value(upgrade(&client, Some("ns"), "a", None).await.unwrap()).unwrap()
         };
         // given one that is up to date, one that is paused, and one whose upgrade is snoozed
@@ -464,7 +458,7 @@ mod tests {
             "metadata": { "name": "install-a", "namespace": "ns" },
             "spec": { "name": "install-a", "source": "c", "sourceNamespace": "olm" },
         });
-        let world = World::read(&without_plans(subscription), Some("ns")).await.unwrap();
+        let world = World::read(&without_plans(subscription, vec![]), Some("ns")).await.unwrap();
         let error = waiting_plan(&world, "install-a", None).unwrap_err().to_string();
         assert!(error.contains("waiting for approval"), "{error}");
         let error = waiting_plan(&world, "install-b", None).unwrap_err().to_string();
@@ -527,7 +521,7 @@ mod tests {
         // given a plan whose status changes, when it is approved
         let (error, versions) = contested(&["sha256:a", "sha256:a"]).await;
         // then each attempt names the version that was read before it
-        assert_eq!(versions, ["0", "1", "2"]);
+        assert_eq!(versions, ["0", "1", "2", "3", "4"]);
         assert!(error.to_string().contains("changed concurrently"), "{error}");
         // and a plan whose content changes is not approved again
         let (error, versions) = contested(&["sha256:a", "sha256:a", "sha256:b"]).await;

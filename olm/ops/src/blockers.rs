@@ -40,8 +40,8 @@ pub(super) fn blockers(view: &View, pod: Option<(String, String)>, now: Timestam
         out.extend(held(subscription));
         out.extend(unresolved(subscription));
         out.extend(view.plan.as_ref().and_then(|plan| stuck(plan, subscription)));
-        let told = out.iter().any(|blocker| blocker.reason == NOT_UPGRADEABLE);
-        out.extend(not_upgradeable(subscription).filter(|_| !told));
+        let reported = out.iter().any(|blocker| blocker.reason == NOT_UPGRADEABLE);
+        out.extend(not_upgradeable(subscription).filter(|_| !reported));
     }
     let Some(csv) = &view.csv else { return out };
     let missing: Vec<Blocker> = unmet(csv).map(|r| requirement(&r, csv)).collect();
@@ -172,8 +172,7 @@ fn phase(csv: &ClusterServiceVersion) -> Option<Blocker> {
 }
 
 fn is_up(csv: &ClusterServiceVersion) -> bool {
-    let phase = csv.status.as_ref().map(|status| status.phase).unwrap_or_default();
-    matches!(phase, CsvPhase::Succeeded | CsvPhase::Replacing | CsvPhase::Deleting)
+    matches!(csv.phase(), CsvPhase::Succeeded | CsvPhase::Replacing | CsvPhase::Deleting)
 }
 
 fn is_coming_up(csv: &ClusterServiceVersion, now: Timestamp) -> bool {

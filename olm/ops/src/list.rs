@@ -102,8 +102,7 @@ impl World {
         let taken: Vec<String> =
             out.iter().flat_map(|v| [&v.csv, &v.old]).flatten().filter_map(ResourceExt::uid).collect();
         for csv in &self.csvs {
-            let phase = csv.status.as_ref().map(|s| s.phase).unwrap_or_default();
-            let passing = matches!(phase, CsvPhase::Replacing | CsvPhase::Deleting);
+            let passing = matches!(csv.phase(), CsvPhase::Replacing | CsvPhase::Deleting);
             let copied = csv.labels().contains_key(names::LABEL_COPIED_FROM);
             if !passing && !copied && !csv.uid().is_some_and(|uid| taken.contains(&uid)) {
                 out.push(View { csv: Some(csv.clone()), ..View::default() });

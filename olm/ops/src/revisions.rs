@@ -113,7 +113,7 @@ pub(super) fn revisions(
     let ours = |plan: &&InstallPlan| {
         plan.namespace() == subscription.namespace()
             && plan.owner_references().iter().any(|o| Some(&o.uid) == uid.as_ref())
-            && plan.status.as_ref().is_some_and(|s| s.phase == InstallPlanPhase::Complete)
+            && plan.phase() == InstallPlanPhase::Complete
     };
     let mut plans: Vec<&InstallPlan> = plans.iter().filter(ours).collect();
     plans.sort_by_key(|plan| std::cmp::Reverse((plan.spec.generation, plan.creation_timestamp())));

@@ -95,8 +95,7 @@ impl View {
         if csv_status.phase == CsvPhase::Failed {
             return (Status::Degraded, csv_message);
         }
-        let plan_phase =
-            self.plan.as_ref().and_then(|p| p.status.as_ref()).map(|s| s.phase).unwrap_or_default();
+        let plan_phase = self.plan.as_ref().map(InstallPlan::phase).unwrap_or_default();
         let pending = condition_of(subscription, names::CONDITION_INSTALL_PLAN_PENDING);
         if let Some((reason, message)) = &pending
             && reason == "OperatorConditionNotUpgradeable"

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::error::Error;
 
 /// Attempts to write a change when concurrent writes conflict.
-pub(super) const ATTEMPTS: usize = 3;
+pub(super) const ATTEMPTS: usize = 5;
 
 /// Applies a merge patch on condition that the object is unchanged since it was read. `verb` is for errors.
 pub(super) async fn write<K>(client: &Client, object: &K, verb: &str, mut patch: Value) -> Result<(), Error>

@@ -10,7 +10,7 @@ pub(crate) mod webhook;
 
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{Api, Client, ResourceExt, api::PostParams};
-use olm_api::{InstallPlan, OperatorGroup};
+use olm_api::{InstallPlan, OperatorGroup, Subscription};
 use olm_ops::authority::{Authority, record};
 use olm_plan::{AccessRequest, Demands, Plan, Who};
 use tokio::sync::OnceCell;
@@ -72,7 +72,7 @@ impl Authorities {
         &self,
         named: &RecordedAuthority,
         demands: &Demands,
-        what: &Requester<'_>,
+        subscription: &Subscription,
         group: Option<&OperatorGroup>,
         lenders: &[Lender],
     ) -> Result<Permission, Error> {
@@ -80,7 +80,7 @@ impl Authorities {
         let Some((group, account)) = account else {
             return match named {
                 _ if demands.is_empty() => Ok(Permission::Granted),
-                RecordedAuthority::NoRecord => Ok(Permission::Waits(what.without_record())),
+                RecordedAuthority::NoRecord => Ok(Permission::Waits(without_record(subscription))),
                 RecordedAuthority::By(authority) => match self.holds(authority, demands).await? {
                     Permission::Waits(why) => self.lent(why, demands, lenders).await,
                     Permission::Granted => Ok(Permission::Granted),
@@ -207,20 +207,11 @@ impl Lender {
     }
 }
 
-/// The object that requests a change.
-pub(crate) struct Requester<'a> {
-    pub(crate) kind: &'a str,
-    pub(crate) namespace: &'a str,
-    pub(crate) name: &'a str,
-}
-
-impl Requester<'_> {
-    fn without_record(&self) -> String {
-        let Self { kind, namespace, name } = self;
-        format!(
-            "{kind} {namespace}/{name} has no recorded author, so the author's permissions were not checked; \
-                approve the plan, or record yourself as the author: {}",
-            record(kind, namespace, name)
-        )
-    }
+fn without_record(subscription: &Subscription) -> String {
+    let (namespace, name) = (subscription.namespace().unwrap_or_default(), subscription.name_any());
+    format!(
+        "Subscription {namespace}/{name} has no recorded author, so the author's permissions were not checked; \
+            approve the plan, or record yourself as the author: {}",
+        record("Subscription", &namespace, &name)
+    )
 }

@@ -218,7 +218,22 @@ fn keeps_alive(component: &RichReference) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use olm_api::ClusterServiceVersionStatus;
+
     use super::*;
+
+    #[test]
+    fn a_version_is_settled_when_it_has_succeeded_or_failed() {
+        let mut csv = ClusterServiceVersion::default();
+        assert!(!at_rest(&csv));
+        for (phase, settled) in
+            [(CsvPhase::Installing, false), (CsvPhase::Succeeded, true), (CsvPhase::Failed, true)]
+        {
+            csv.status =
+                Some(ClusterServiceVersionStatus { phase, ..ClusterServiceVersionStatus::default() });
+            assert_eq!(at_rest(&csv), settled, "{phase}");
+        }
+    }
 
     #[test]
     fn the_name_is_that_of_the_label() {

@@ -127,10 +127,7 @@ fn unmanaged(csv: &ClusterServiceVersion, subscriptions: &[Subscription]) -> Opt
         package.as_ref() == Some(&s.spec.name)
             || [&status.installed_csv, &status.current_csv].into_iter().flatten().any(|csv| *csv == name)
     });
-    let passing = matches!(
-        csv.status.as_ref().map(|s| s.phase).unwrap_or_default(),
-        CsvPhase::Replacing | CsvPhase::Deleting
-    );
+    let passing = matches!(csv.phase(), CsvPhase::Replacing | CsvPhase::Deleting);
     if bound || passing || csv.metadata.deletion_timestamp.is_some() {
         return None;
     }

@@ -170,7 +170,7 @@ impl Observed<'_> {
     pub(super) fn before(&self) -> (CsvPhase, &str) {
         let status = self.csv.status.as_ref();
         let reason = status.and_then(|s| s.reason.as_deref()).unwrap_or_default();
-        (status.map(|s| s.phase).unwrap_or_default(), reason)
+        (self.csv.phase(), reason)
     }
 
     /// The Deployments that have to be applied, and whether each exists.

@@ -132,10 +132,6 @@ pub(super) async fn observe<'a>(
     Ok(Seen { observed, csvs, package, serving })
 }
 
-fn phase(csv: &ClusterServiceVersion) -> CsvPhase {
-    csv.status.as_ref().map(|s| s.phase).unwrap_or_default()
-}
-
 fn next<'a>(name: &str, csvs: &'a [impl Borrow<ClusterServiceVersion>]) -> Option<&'a ClusterServiceVersion> {
     let csvs = || csvs.iter().map(Borrow::<ClusterServiceVersion>::borrow);
     let old = csvs().find(|c| c.metadata.name.as_deref() == Some(name));
@@ -155,7 +151,7 @@ fn supersedes(new: &ClusterServiceVersion, old: &ClusterServiceVersion) -> bool 
     }
     // Times are whole seconds; with equal ones, a version that is being replaced is older than a running one,
     // and that is older than a new one.
-    let rank = |csv: &ClusterServiceVersion| match phase(csv) {
+    let rank = |csv: &ClusterServiceVersion| match csv.phase() {
         CsvPhase::Deleting => 0,
         CsvPhase::Replacing => 1,
         CsvPhase::Succeeded | CsvPhase::Failed | CsvPhase::Unknown => 2,
@@ -178,7 +174,7 @@ pub(super) fn successor(name: &str, csvs: &[impl Borrow<ClusterServiceVersion>])
         last = following;
     }
     let circle = next(&last.name_any(), csvs).is_some();
-    Some(Successor { name: first.name_any(), runs: !circle && phase(last) == CsvPhase::Succeeded })
+    Some(Successor { name: first.name_any(), runs: !circle && last.phase() == CsvPhase::Succeeded })
 }
 
 /// The version before this one; one that names itself has none. Pure.
@@ -189,7 +185,7 @@ pub(super) fn predecessor(
     let name = csv.spec.replaces.as_deref().filter(|old| Some(*old) != csv.metadata.name.as_deref())?;
     let mut csvs = csvs.iter().map(Borrow::<ClusterServiceVersion>::borrow);
     let old = csvs.find(|c| c.metadata.name.as_deref() == Some(name)).filter(|old| supersedes(csv, old))?;
-    Some((name.to_owned(), phase(old)))
+    Some((name.to_owned(), old.phase()))
 }
 
 /// The Deployments of the version, its rights, and the endpoints that the API server calls.
@@ -303,7 +299,7 @@ fn is_coming(csv: &ClusterServiceVersion, stores: &Stores) -> bool {
         plan.phase() == InstallPlanPhase::Installing && names.contains(&csv.name_any())
     };
     let namespace = csv.namespace().unwrap_or_default();
-    phase(csv) == CsvPhase::None && stores.plans.in_namespace(&namespace).iter().any(|plan| made_by(plan))
+    csv.phase() == CsvPhase::None && stores.plans.in_namespace(&namespace).iter().any(|plan| made_by(plan))
 }
 
 async fn crds(

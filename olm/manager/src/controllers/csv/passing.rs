@@ -36,7 +36,7 @@ impl Passing {
         applied: &[AppliedDeployment],
     ) -> Option<Duration> {
         let uid = csv.uid().unwrap_or_default();
-        let from = csv.status.as_ref().map(|status| status.phase).unwrap_or_default();
+        let from = csv.phase();
         let mut all = self.all();
         let passes = matches!(
             (from, to),

@@ -16,11 +16,10 @@ use serde_json::json;
 
 use crate::{
     audit,
-    authority::Lender,
-    authority::Permission,
-    authority::RecordedAuthority,
-    authority::Requester,
-    authority::second::{self, Missing},
+    authority::{
+        Lender, Permission, RecordedAuthority,
+        second::{self, Missing},
+    },
     context::{Ctx, Error},
     runner::Action,
 };
@@ -51,13 +50,11 @@ pub(super) async fn prove(
     change: &Plan,
     ctx: &Ctx,
 ) -> Result<Authorized, Error> {
-    let (namespace, name) = (subscription.namespace().unwrap_or_default(), subscription.name_any());
-    let requester = Requester { kind: "Subscription", namespace: &namespace, name: &name };
     let named = ctx.authorities.of_plan(plan, subscription).await?;
     let group = snapshot.groups.iter().map(AsRef::as_ref).min_by_key(|group| group.name_any());
     let lenders = Lender::of(change, &ctx.stores);
     let permission =
-        ctx.authorities.permits_plan(&named, &change.demands, &requester, group, &lenders).await?;
+        ctx.authorities.permits_plan(&named, &change.demands, subscription, group, &lenders).await?;
     if let Permission::Waits(why) = permission {
         return take_back(plan, LACKS, &Missing { why, first: None }, ctx).await.map(Authorized::No);
     }

@@ -34,7 +34,7 @@ pub(super) fn how_since_begun(plan: &InstallPlan, now: &Plan) -> String {
 /// The message of the condition.
 pub(super) fn message(plan: &InstallPlan, how: &str) -> String {
     let approved = if plan.spec.approved { "approved" } else { "created" };
-    let begun = plan.status.as_ref().is_some_and(|s| s.phase == InstallPlanPhase::Installing);
+    let begun = plan.phase() == InstallPlanPhase::Installing;
     let (not, done) = match begun {
         true => ("continued", "Applied objects are retained"),
         false => ("applied", "No changes were made"),

@@ -20,8 +20,8 @@ pub(super) struct Observed {
     pub(super) begun: bool,
 }
 
-/// `None` without a Subscription. Before the first change they are read live; a plan in
-/// progress uses the stores: applying is idempotent.
+/// `None` without a Subscription. Before the first change, the namespace is read live; a plan in progress uses
+/// the stores: applying is idempotent.
 pub(super) async fn observe(plan: &InstallPlan, ctx: &Ctx) -> Result<Option<Observed>, Error> {
     let begun = plan.spec.approved && plan.phase() == InstallPlanPhase::Installing;
     let kind = Subscription::kind(&());

@@ -49,7 +49,7 @@ where
         return Some(format!("package {} of Subscription {name} to be installed{why}", other.spec.name));
     };
     let status = csv.status.as_ref();
-    match status.map(|s| s.phase).unwrap_or_default() {
+    match csv.phase() {
         CsvPhase::Succeeded => None,
         // The existing version is about to be replaced; the next one is checked when it runs.
         phase => {

@@ -14,11 +14,10 @@ use serde_json::json;
 
 use super::{decide::Observed, plan_object};
 use crate::{
-    authority::Authorities,
-    authority::Lender,
-    authority::Permission,
-    authority::Requester,
-    authority::second::{self, Missing},
+    authority::{
+        Authorities, Lender, Permission,
+        second::{self, Missing},
+    },
     context::{Ctx, Error},
 };
 
@@ -36,14 +35,12 @@ pub(super) async fn needed(
         return Ok(None);
     }
     let subscription = observed.subscription;
-    let (namespace, name) = (subscription.namespace().unwrap_or_default(), subscription.name_any());
-    let requester = Requester { kind: "Subscription", namespace: &namespace, name: &name };
     let named = Authorities::of_request(subscription);
-    let groups = ctx.stores.groups.in_namespace(&namespace);
+    let groups = ctx.stores.groups.in_namespace(&subscription.namespace().unwrap_or_default());
     let group = groups.iter().map(AsRef::as_ref).min_by_key(|group| group.name_any());
     let lenders = Lender::of(plan, &ctx.stores);
     let missing =
-        match ctx.authorities.permits_plan(&named, &plan.demands, &requester, group, &lenders).await? {
+        match ctx.authorities.permits_plan(&named, &plan.demands, subscription, group, &lenders).await? {
             Permission::Granted => second::missing(&named, None, plan, ctx).await?,
             Permission::Waits(why) => Some(Missing { why, first: None }),
         };

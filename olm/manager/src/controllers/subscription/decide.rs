@@ -152,7 +152,7 @@ pub(super) fn hold(observed: &Observed<'_>) -> Option<HoldReason> {
         return Some(HoldReason::Catalog);
     }
     let installed = observed.installed?;
-    let phase = installed.status.as_ref().map(|s| s.phase).unwrap_or_default();
+    let phase = installed.phase();
     let coming_up =
         matches!(phase, CsvPhase::None | CsvPhase::Pending | CsvPhase::InstallReady | CsvPhase::Installing);
     let until = settled(installed);
@@ -176,7 +176,7 @@ fn unfinished<'a>(observed: &Observed<'a>) -> Option<&'a ClusterServiceVersion> 
     if of_it.iter().filter(|p| counts(p)).any(|p| p.phase() != InstallPlanPhase::Failed) {
         return None;
     }
-    let phase = csv.status.as_ref().map(|s| s.phase).unwrap_or_default();
+    let phase = csv.phase();
     let made_by_us = observed.subscription.status.as_ref().is_some_and(|s| s.install_plan_ref.is_some());
     let lacks = matches!(phase, CsvPhase::None | CsvPhase::Pending);
     (!of_it.is_empty() || (made_by_us && lacks)).then_some(csv)

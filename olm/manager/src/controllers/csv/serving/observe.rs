@@ -169,9 +169,10 @@ pub(super) fn conflict(
     switches: &[Wanted],
 ) -> Option<String> {
     let namespace = csv.namespace().unwrap_or_default();
-    let leaving = csvs.iter().map(Borrow::<ClusterServiceVersion>::borrow).filter(|other| {
-        matches!(other.status.as_ref().map(|s| s.phase), Some(CsvPhase::Replacing | CsvPhase::Deleting))
-    });
+    let leaving = csvs
+        .iter()
+        .map(Borrow::<ClusterServiceVersion>::borrow)
+        .filter(|other| matches!(other.phase(), CsvPhase::Replacing | CsvPhase::Deleting));
     let mut adoptable: BTreeSet<String> = leaving.map(ResourceExt::name_any).collect();
     adoptable.insert(csv.name_any());
     adoptable.extend(csv.spec.replaces.clone());
