@@ -26,7 +26,7 @@ pub(crate) fn text(value: i128, bytes: bool) -> String {
     if value % ONE == 0 {
         return (value / ONE).to_string();
     }
-    format!("{}m", (value + 999_999).div_euclid(1_000_000))
+    format!("{}m", value.saturating_add(999_999).div_euclid(1_000_000))
 }
 
 #[cfg(test)]
@@ -53,6 +53,7 @@ mod tests {
         for text in ["", "Gi", "1Xi", "1.2.3", "e", "1e999", "1 Gi"] {
             assert_eq!(parse(text), None, "{text}");
         }
+        assert_eq!(parse(&"9".repeat(40)), None, "too large");
     }
 
     #[test]
@@ -63,5 +64,7 @@ mod tests {
             (show("250m", false), show("1.5", false), show("3", false)),
             ("250m".into(), "1500m".into(), "3".into())
         );
+        // A sum of requests is saturated.
+        assert!(text(i128::MAX, false).ends_with('m'));
     }
 }

@@ -239,7 +239,10 @@ impl<'a> Pass<'a> {
                     let text = recent_failure(&old, self.context.now()).unwrap_or_else(|| error.to_string());
                     let new =
                         status::unprepared(&old, &text, cluster.metadata.generation, self.context.now());
-                    self.report(&cluster, &old, &new).await?;
+                    // The first error is the cause; while the API server is unreachable both fail.
+                    if let Err(failed) = self.report(&cluster, &old, &new).await {
+                        tracing::warn!(cluster = key(&cluster), error = %failed, "failed to report a failure");
+                    }
                 }
                 return Err(error);
             }

@@ -27,8 +27,8 @@ pub fn elector(client: &Client, namespace: &str, name: &str, identity: &str) -> 
     Elector::new(client.clone(), namespace, name, identity, Arc::default()).polling()
 }
 
-/// Works while the lease is held. On `stop` the lease is released after the work; when the lease is lost, the
-/// work is aborted, `stop` is cancelled and the result is false.
+/// Works while the lease is held. On `stop` the lease is released after the work, which has three seconds
+/// to finish; when the lease is lost, the work is aborted, `stop` is cancelled and the result is false.
 pub async fn lead<F, W>(elector: Elector, stop: CancellationToken, work: F) -> bool
 where
     F: FnOnce(CancellationToken) -> W,
@@ -47,7 +47,10 @@ where
     };
     let finish = async {
         stop.cancelled().await;
-        let _ = tokio::time::timeout(FINISH, &mut work).await;
+        if tokio::time::timeout(FINISH, &mut work).await.is_err() {
+            tracing::warn!("reconciliations are interrupted; the next operator continues them");
+            work.abort();
+        }
         released.cancel();
     };
     tokio::join!(hold, finish).0

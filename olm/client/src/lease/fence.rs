@@ -186,7 +186,7 @@ mod tests {
     fn a_machine_that_slept_does_not_lead_however_little_its_other_clock_ran() {
         let fence = Fence::default();
         let Some(boot) = since_boot().filter(|boot| *boot > VALID) else {
-            println!("skipped: a machine that slept: /proc/uptime does not tell");
+            println!("skipped: a machine that slept: /proc/uptime is missing or below the validity");
             return;
         };
         fence.extend(Moment { at: Instant::now(), boot: Some(boot - VALID) }, VALID);

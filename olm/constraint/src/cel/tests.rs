@@ -200,6 +200,25 @@ fn a_rule_above_its_budget_does_not_hold() {
 }
 
 #[test]
+fn the_size_of_texts_and_maps_counts_where_little_of_them_is_read() {
+    let entries = (0..5_000).map(|n| (n.to_string(), json!(n)));
+    let map = Value::Object(entries.collect());
+    let properties = [property("map", map), property("text", json!("x".repeat(200_000)))];
+    for part in [
+        "!properties[0].value.all(k, false)",
+        "size(properties[1].value) > 0",
+        "properties[1].value < 'y'",
+        "!(properties[1].value in properties[0].value)",
+    ] {
+        let times = |count: usize| format!("{:?}.all(i, {part})", vec![1; count]);
+        let holds = |count: usize| Cel::compile(&times(count)).expect(part).holds(&properties);
+        // A single evaluation is far below the budget, a hundred are far above it.
+        assert!(holds(2), "{part}");
+        assert!(!holds(100), "{part}");
+    }
+}
+
+#[test]
 fn properties_that_are_too_large_or_too_deep_satisfy_no_rule() {
     let rule = Cel::compile("true").expect("parses");
     assert!(rule.holds(&operator()));

@@ -37,12 +37,12 @@ pub(super) fn check<'n>(parsed: &Parsed, self_: Ty<'n>, old_self: Ty<'n>) -> Res
 /// Names of variables with their types; a name may be qualified, as in `variables.size`.
 pub(super) type Declared<'n> = Vec<(String, Ty<'n>)>;
 
-/// What an expression may contain.
+/// The constructs that an expression may contain.
 #[derive(Clone, Copy)]
 pub(super) enum Dialect {
-    /// What Kubernetes has for rules and conditions.
+    /// Those of rules and conditions in Kubernetes.
     Rules,
-    /// Objects and patches too.
+    /// Those of rules, objects and patches.
     Patches,
     Language(&'static Language),
 }

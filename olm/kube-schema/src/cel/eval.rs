@@ -186,6 +186,8 @@ impl<'a> Eval<'a, '_> {
             args.push(self.value(operand)?);
         }
         self.spend(1)?;
+        let units = self.library.reading(&args);
+        self.spend(units)?;
         if let Some(result) = self.operator(name, &args) {
             return result;
         }
@@ -263,6 +265,8 @@ impl<'a> Eval<'a, '_> {
     /// A loop. The accumulator is modified in place.
     fn run(&mut self, inner: &'a ComprehensionExpr) -> Outcome<'a> {
         let range = self.value(&inner.iter_range)?;
+        let units = self.library.listing(&range);
+        self.spend(units)?;
         let keys = range.keys();
         let count = keys.as_ref().map(Vec::len).or_else(|| range.len().filter(|_| range.kind() == "list"));
         let count = count.ok_or_else(no_overload)?;

@@ -37,7 +37,8 @@ pub struct Language {
     pub variable: &'static str,
     /// A function of two values of any types, which returns -1, 0 or 1.
     pub comparison: (&'static str, Compare),
-    /// Limit of the cost of an evaluation, in Kubernetes' units.
+    /// Limit of the cost of an evaluation, in Kubernetes' units. Expressions are untrusted, so texts and keys of
+    /// maps count even where Kubernetes ignores their size.
     pub limit: u64,
 }
 

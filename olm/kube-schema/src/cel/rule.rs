@@ -153,7 +153,7 @@ impl Rule {
 }
 
 /// Type-checks the rules of a whole schema; `path` is its path in the definition. With a minor version of
-/// Kubernetes, also whether that has what they use.
+/// Kubernetes, functions and macros that it lacks are errors, too.
 pub(crate) fn check_rules(root: &Node, path: &str, minor: Option<u64>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let place = Place { path: path.to_owned(), resource: true, uncorrelatable: None, minor };

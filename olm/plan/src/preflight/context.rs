@@ -1,4 +1,4 @@
-//! What the checks see.
+//! The input of the checks.
 
 use std::collections::BTreeSet;
 

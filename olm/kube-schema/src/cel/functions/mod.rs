@@ -39,6 +39,21 @@ impl Library {
         self.language.map_or(MOST_A_CALL, |language| language.limit)
     }
 
+    /// Cost of the texts that a call reads. Kubernetes counts them for some functions only.
+    pub(super) fn reading(&self, args: &[Val<'_>]) -> u64 {
+        let units = |arg: &Val<'_>| match arg {
+            Val::Text(text) => text.len() as u64 / 10,
+            Val::Bytes(bytes) => bytes.len() as u64 / 10,
+            _ => 0,
+        };
+        if self.language.is_some() { args.iter().map(units).sum() } else { 0 }
+    }
+
+    /// Cost of listing the keys of a loop's range. Kubernetes counts the iterations only.
+    pub(super) fn listing(&self, range: &Val<'_>) -> u64 {
+        if self.language.is_some() && range.kind() == "map" { range.length() } else { 0 }
+    }
+
     /// Cost of a call beyond its one unit.
     pub(super) fn cost(&self, name: &str, args: &[Val<'_>]) -> u64 {
         let weight = |at: usize| args.get(at).map_or(0, Val::weight);

@@ -41,7 +41,7 @@ fn a_learner_of_members_of_whom_a_person_took_the_wrong_one_out_gets_no_vote() {
     let victim = name_of_leader(&world);
     world.spoil(&victim);
     let next = found(&mut world);
-    assert_eq!((&next.action, next.blocked), (&None, Some("Corrupt")), "nobody knows who is right");
+    assert_eq!((&next.action, next.blocked), (&None, Some("Corrupt")), "the correct data is unknown");
     world.members.retain(|m| m.pod.as_ref() != Some(&victim));
     let next = world.step();
     assert!(matches!(&next.action, Some(Action::RemoveMember { name, .. }) if *name == learner), "{next:?}");
