@@ -1,5 +1,5 @@
-//! A single-machine Kubernetes for development and tests. This crate assembles it and re-exports what others
-//! need of its parts:
+//! A single-machine Kubernetes for development and tests. This crate assembles it, and re-exports the parts
+//! that other crates use:
 //!
 //! * [`api`]: the API server: storage, REST, watches, discovery, identity and authorization
 //! * [`controllers`]: built-in controllers: Deployments, Services, namespaces, garbage collection and others

@@ -62,7 +62,7 @@ impl Identity {
     }
 
     /// A request without credentials.
-    pub fn anonymous() -> Self {
+    pub(crate) fn anonymous() -> Self {
         Self {
             user: "system:anonymous".to_owned(),
             groups: vec!["system:unauthenticated".to_owned()],

@@ -1,4 +1,4 @@
-//! A request to a resource, as its handler sees it.
+//! A request to a resource, with the context of its handler.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,7 +18,6 @@ use super::{
     store::Key,
 };
 
-/// A request to a resource, with the context of its handler.
 pub(crate) struct Call<'a> {
     pub server: &'a Arc<Server>,
     pub resource: &'a Arc<Resource>,

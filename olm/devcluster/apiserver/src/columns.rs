@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_shows_its_most_telling_reason() {
+    fn a_pod_shows_its_most_specific_reason() {
         let running = json!({
             "spec": {"containers": [{"name": "a"}, {"name": "b"}]},
             "status": {"phase": "Running", "containerStatuses": [

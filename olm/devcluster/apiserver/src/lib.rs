@@ -7,10 +7,12 @@
 //! * a request: [`server`] (the router) → [`request`], [`body`] → [`authn`] → [`authz`] → [`rest`], [`list`],
 //!   [`watch`], [`delete`], [`eviction`], [`scale`], [`reviews`], [`nodes`], [`portforward`], [`faults`],
 //!   [`request_counts`], [`aggregation`]
-//! * writes of an object: [`prepare`], [`defaults`], [`strategy`], [`admission`], [`validate`], [`commit`],
+//! * writes of an object: [`prepare`], [`defaults`], [`strategy`], [`admission`], [`validate`], [`names`], [`commit`],
 //!   [`hooks`], [`crds`], [`service`], [`storage`], [`jobs`], [`pod_security`], [`webhooks`]; reads:
 //!   [`convert`], [`format`](mod@format), [`table`], [`columns`], [`cells`]
 //! * calls of the server itself: [`outbound`], [`trust`]
+
+#![deny(missing_docs)]
 
 mod admission;
 mod aggregation;

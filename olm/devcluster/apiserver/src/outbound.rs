@@ -17,7 +17,7 @@ use http::{Request, Response, header};
 use http_body_util::{BodyExt, Limited};
 use hyper::{body::Incoming, client::conn::http1::SendRequest};
 use hyper_util::rt::TokioIo;
-use olm_devcluster_machinery::backend::NodeBackend;
+use olm_devcluster_machinery::{accept_any::AcceptAny, backend::NodeBackend};
 use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
 use serde_json::Value;
 use tokio::net::TcpStream;
@@ -42,7 +42,7 @@ enum Place {
     Host { host: String, port: u16 },
 }
 
-/// Where Services and pods are found.
+/// Access to Services and pods.
 pub(crate) struct Network<'a> {
     pub store: &'a Store,
     /// Connections into the cluster network.
@@ -268,7 +268,7 @@ pub(crate) fn tls_config(
         .map_err(|error| error.to_string())?;
     let builder = match trust {
         Trust::Unverified => {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(trust::AcceptAny::new()))
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAny(trust::provider())))
         }
         Trust::Authorities([]) => builder.with_root_certificates(machine_roots()),
         Trust::Authorities(bundle) => {

@@ -3,8 +3,7 @@
 //! As in Kubernetes: `enforce` refuses pods, `warn` warns about pods and workloads, `audit` is validated and
 //! has no effect, because there is no audit log. The texts of single violations are our own.
 
-use olm_devcluster_machinery::KUBERNETES_MINOR;
-use olm_devcluster_machinery::field_error::FieldError;
+use olm_devcluster_machinery::{KUBERNETES_MINOR, field_error::FieldError};
 use olm_kube_schema::pod_security::{LABEL, Level, pinned_minor, violations};
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! The `Scale` of an object: the form in which `/scale` and webhooks see it.
+//! The `Scale` of an object, for `/scale` and webhooks.
 
 use olm_devcluster_machinery::crd::json_path;
 use serde_json::{Value, json};

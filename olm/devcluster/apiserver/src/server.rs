@@ -91,18 +91,18 @@ impl Server {
             return reviews::serve(self, review, &info, &who, &parts.headers, &read_body(body).await?).await;
         }
         let served = self.registry.served();
-        let nobodys = || unserved(&info.group);
-        let resource = served.find(&info.group, &info.version, &info.resource).ok_or_else(nobodys)?;
+        let not_served = || unserved(&info.group);
+        let resource = served.find(&info.group, &info.version, &info.resource).ok_or_else(not_served)?;
         if resource.namespaced && info.namespace.is_empty() && !matches!(info.verb.as_str(), "list" | "watch")
         {
             return Err(if info.verb == "create" || info.verb == "deletecollection" {
                 ApiError::method_not_allowed()
             } else {
-                nobodys()
+                not_served()
             });
         }
         if !resource.namespaced && !info.namespace.is_empty() && info.resource != "namespaces" {
-            return Err(nobodys());
+            return Err(not_served());
         }
         let needs_node =
             matches!(info.subresource.as_str(), "log" | "exec" | "proxy" | "attach" | "portforward");

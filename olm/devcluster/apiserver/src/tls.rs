@@ -69,21 +69,9 @@ impl Authority {
         names: &[String],
         addresses: &[IpAddr],
     ) -> Result<Self, OpenFile> {
-        let text = |name: &'static str, bytes: Vec<u8>| {
-            String::from_utf8(bytes).map_err(|error| OpenFile::new(directory, name, error))
-        };
-        let make_key =
-            || KeyPair::generate().map(|key| key.serialize_pem().into_bytes()).map_err(|e| e.to_string());
-        let key_pem = text("ca.key", read_or_make(directory, "ca.key", make_key)?)?;
-        let key = KeyPair::from_pem(&key_pem).map_err(|e| OpenFile::new(directory, "ca.key", e))?;
-        let make_ca = || {
-            let certificate = ca_params().self_signed(&key).map_err(|e| e.to_string())?;
-            Ok(certificate.pem().into_bytes())
-        };
-        let ca_pem = text("ca.crt", read_or_make(directory, "ca.crt", make_ca)?)?;
+        let (ca_pem, issuer) = authority(directory, "ca.key", "ca.crt", "olm dev cluster")?;
         let fail = |error: &dyn ToString| OpenFile::new(directory, "ca.crt", error.to_string());
         let ca_der = CertificateDer::from_pem_slice(ca_pem.as_bytes()).map_err(|e| fail(&e))?;
-        let issuer = Issuer::from_ca_cert_pem(&ca_pem, key).map_err(|e| fail(&e))?;
         let serving_key = KeyPair::generate().map_err(|e| fail(&e))?;
         let serving = serving_params(names, addresses)
             .map_err(|e| fail(&e))?
@@ -102,9 +90,33 @@ impl Authority {
     }
 }
 
-fn ca_params() -> CertificateParams {
+/// Reads or creates a certificate authority: its certificate as PEM, and the issuer of certificates.
+pub(crate) fn authority(
+    directory: Option<&Path>,
+    key_file: &str,
+    certificate_file: &str,
+    name: &str,
+) -> Result<(String, Issuer<'static, KeyPair>), OpenFile> {
+    let text = |file: &str, bytes: Vec<u8>| {
+        String::from_utf8(bytes).map_err(|error| OpenFile::new(directory, file, error))
+    };
+    let make_key =
+        || KeyPair::generate().map(|key| key.serialize_pem().into_bytes()).map_err(|e| e.to_string());
+    let key_pem = text(key_file, read_or_make(directory, key_file, make_key)?)?;
+    let key = KeyPair::from_pem(&key_pem).map_err(|e| OpenFile::new(directory, key_file, e))?;
+    let make_certificate = || {
+        let certificate = authority_params(name).self_signed(&key).map_err(|e| e.to_string())?;
+        Ok(certificate.pem().into_bytes())
+    };
+    let pem = text(certificate_file, read_or_make(directory, certificate_file, make_certificate)?)?;
+    let issuer = Issuer::from_ca_cert_pem(&pem, key)
+        .map_err(|error| OpenFile::new(directory, certificate_file, error))?;
+    Ok((pem, issuer))
+}
+
+fn authority_params(name: &str) -> CertificateParams {
     let mut params = CertificateParams::default();
-    params.distinguished_name.push(DnType::CommonName, "olm dev cluster");
+    params.distinguished_name.push(DnType::CommonName, name);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages =
         vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];

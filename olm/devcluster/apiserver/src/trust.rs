@@ -83,54 +83,6 @@ impl ServerCertVerifier for Bundle {
     }
 }
 
-/// Trusts every certificate, for APIServices with `insecureSkipTLSVerify`. The server must still prove
-/// possession of the key.
-#[derive(Debug)]
-pub(crate) struct AcceptAny(Arc<CryptoProvider>);
-
-impl AcceptAny {
-    pub(crate) fn new() -> Self {
-        Self(provider())
-    }
-}
-
-impl ServerCertVerifier for AcceptAny {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, cert, dss, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, cert, dss, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
-}
-
 /// A failed handshake in Go's wording, which users search for.
 pub(crate) fn go_message(error: &io::Error, name: &ServerName<'_>) -> String {
     let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());

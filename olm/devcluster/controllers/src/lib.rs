@@ -14,6 +14,8 @@
 //! * [`scheduler`]: binds pods to the one node
 //! * [`volumes`]: volumes of PersistentVolumeClaims
 
+#![deny(missing_docs)]
+
 mod cache;
 mod claim;
 mod deployment;

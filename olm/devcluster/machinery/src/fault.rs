@@ -177,6 +177,7 @@ pub struct Done {
 /// Responses of the API server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct List {
+    /// The faults in force, or those that were removed.
     pub items: Vec<Done>,
 }
 

@@ -40,7 +40,7 @@ pub fn invalid_status(group: &str, kind: &str, name: &str, errors: &[FieldError]
 }
 
 /// `unknown field "spec.foo", unknown field "spec.bar"`; warnings use one header per path.
-pub fn unknown_fields_text(paths: &[String]) -> String {
+fn unknown_fields_text(paths: &[String]) -> String {
     let each: Vec<String> = paths.iter().map(|path| format!("unknown field \"{path}\"")).collect();
     each.join(", ")
 }

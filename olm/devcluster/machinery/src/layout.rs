@@ -48,7 +48,7 @@ struct Field {
 
 /// Strategy of strategic merge patch for a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Merge {
+pub(crate) enum Merge {
     /// Items are objects with this key.
     ByKey(&'static str),
     /// Items are primitives.
@@ -58,8 +58,11 @@ pub enum Merge {
 /// Strategy of server-side apply for a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum List {
+    /// Replaced as a whole.
     Atomic,
+    /// Items are merged by value.
     Set,
+    /// Items are merged by key.
     Map,
 }
 
@@ -160,15 +163,10 @@ impl Layout<'_> {
     pub fn custom(schema: &Schema) -> Layout<'_> {
         Layout(At::Custom(schema.root(), true))
     }
-
-    /// The layout of an object of unknown type: maps merge, lists are replaced.
-    pub fn untyped() -> Layout<'static> {
-        Layout(At::Untyped)
-    }
 }
 
 impl<'a> Layout<'a> {
-    pub fn is_custom(self) -> bool {
+    pub(crate) fn is_custom(self) -> bool {
         matches!(self.0, At::Custom(..) | At::Untyped)
     }
 
@@ -194,7 +192,7 @@ impl<'a> Layout<'a> {
     }
 
     /// Whether `key` is a field of a struct here, as opposed to a key of a map.
-    pub fn is_named(self, key: &str) -> bool {
+    pub(crate) fn is_named(self, key: &str) -> bool {
         match self.0 {
             At::Root(_) | At::Struct(_) | At::Plain => true,
             At::Field(field) => !(field.atomic && FREE_MAPS.contains(&key)),
@@ -206,7 +204,7 @@ impl<'a> Layout<'a> {
 
     /// Whether a value of this key exists in every object, so that setting something inside it does not
     /// create it.
-    pub fn is_always_present(self, key: &str) -> bool {
+    pub(crate) fn is_always_present(self, key: &str) -> bool {
         match self.0 {
             At::Custom(_, root) => root && key == "metadata",
             At::Untyped | At::Map => false,
@@ -248,7 +246,7 @@ impl<'a> Layout<'a> {
     }
 
     /// The identity of an item of the list-map here; `None` when it has none of the keys.
-    pub fn key_of(self, item: &Value) -> Option<Map<String, Value>> {
+    pub(crate) fn key_of(self, item: &Value) -> Option<Map<String, Value>> {
         let object = item.as_object()?;
         let mut key = Map::new();
         match self.0 {
@@ -282,7 +280,7 @@ impl<'a> Layout<'a> {
     }
 
     /// Names of the keys of the list-map here, for messages.
-    pub fn key_names(self) -> Vec<&'a str> {
+    pub(crate) fn key_names(self) -> Vec<&'a str> {
         match self.0 {
             At::Field(field) => field.keys.iter().map(|(name, _)| *name).collect(),
             At::Custom(node, _) => match &node.list_type {
@@ -294,7 +292,7 @@ impl<'a> Layout<'a> {
     }
 
     /// Strategy of strategic merge patch for a list here; `None` means replace.
-    pub fn merge(self) -> Option<Merge> {
+    pub(crate) fn merge(self) -> Option<Merge> {
         match self.0 {
             At::Field(field) => field.merge,
             _ => None,
@@ -304,17 +302,17 @@ impl<'a> Layout<'a> {
 
 /// The rows of one built-in type, for OpenAPI documents: field, list-map keys, set, atomic, merge key,
 /// retainKeys.
-pub struct Extension {
-    pub field: &'static str,
-    pub keys: Vec<&'static str>,
-    pub set: bool,
-    pub atomic: bool,
-    pub merge: Option<Merge>,
-    pub retain_keys: bool,
+pub(crate) struct Extension {
+    pub(crate) field: &'static str,
+    pub(crate) keys: Vec<&'static str>,
+    pub(crate) set: bool,
+    pub(crate) atomic: bool,
+    pub(crate) merge: Option<Merge>,
+    pub(crate) retain_keys: bool,
 }
 
 /// The table's rows for the fields of a type, named as in OpenAPI without its prefix (`core.v1.PodSpec`).
-pub fn extensions(ty: &str) -> Vec<Extension> {
+pub(crate) fn extensions(ty: &str) -> Vec<Extension> {
     let Some(ty) = TABLE.types.get(ty) else { return Vec::new() };
     let rows = ty.fields.iter().map(|(name, field)| Extension {
         field: name,

@@ -1,4 +1,4 @@
-//! What API server, controllers and node of the dev cluster share.
+//! Shared parts of the API server, the controllers and the node of the dev cluster.
 //!
 //! The rules of the Kubernetes API, as pure functions over `serde_json::Value`, independent of storage, HTTP
 //! and time: the API server supplies the input and stores the result.
@@ -17,7 +17,11 @@
 //! * [`backend`]: what the API server requests of the node
 //! * [`fault`]: fault injection into pods, and the client for it
 //! * [`private`]: files that only their owner can read
+//! * [`accept_any`]: TLS to servers that are not verified
 
+#![deny(missing_docs)]
+
+pub mod accept_any;
 pub mod backend;
 pub mod crd;
 pub mod fault;

@@ -83,8 +83,7 @@ fn pod(object: &Value, used: &mut Amounts) {
 }
 
 /// The requests or limits of a whole pod.
-#[must_use]
-pub fn pod_amounts(object: &Value, key: &str) -> Amounts {
+pub(crate) fn pod_amounts(object: &Value, key: &str) -> Amounts {
     let of = |container: &Value| -> Amounts {
         let amounts = container.pointer(&format!("/resources/{key}")).and_then(Value::as_object);
         amounts

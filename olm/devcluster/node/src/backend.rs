@@ -9,8 +9,10 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::BoxStream;
-use olm_devcluster_machinery::backend::{BackendError, ExecSession, LogOptions, NodeBackend};
-use olm_devcluster_machinery::fault::{CutFrom, Done, Fault, Order, Undo};
+use olm_devcluster_machinery::{
+    backend::{BackendError, ExecSession, LogOptions, NodeBackend},
+    fault::{CutFrom, Done, Fault, Order, Undo},
+};
 use tokio::{net::TcpStream, sync::oneshot};
 
 use super::{

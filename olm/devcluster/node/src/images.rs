@@ -71,7 +71,7 @@ impl ImageTable {
     }
 
     /// Discovers installed programs again.
-    pub fn refresh(&mut self) {
+    pub(crate) fn refresh(&mut self) {
         for (program, versions) in &mut self.found {
             program.discover(program.places(), versions);
         }

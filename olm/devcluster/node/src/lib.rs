@@ -22,13 +22,15 @@
 //! and reports the remedy, and so do the pods, which stay Pending.
 //!
 //! # Not supported
-//! Pods with these are refused with an event: host namespaces, privileged containers, block volumes, sidecar
-//! init containers, ephemeral containers, volumes other than emptyDir, configMap, secret, projected,
-//! downwardAPI, hostPath and persistentVolumeClaim. These have no effect: resource requests and limits,
-//! `capabilities`, seccomp, AppArmor and SELinux settings, sysctls, `activeDeadlineSeconds`,
-//! `emptyDir.medium` and `sizeLimit`, image pull policy and secrets. The containers of a pod share one PID
-//! namespace, and root in a container has the permissions of the user that runs the agent: this protects
-//! against accidents, not against attacks.
+//! Pods with these are refused with an event: host namespaces, `hostUsers: false`, resource claims,
+//! privileged containers, block volumes, sidecar init containers, ephemeral containers, volumes other than
+//! emptyDir, configMap, secret, projected, downwardAPI, hostPath and persistentVolumeClaim. These have no
+//! effect: resource requests and limits, seccomp, AppArmor and SELinux settings, sysctls,
+//! `activeDeadlineSeconds`, `emptyDir.medium` and `sizeLimit`, image pull policy and secrets. The containers
+//! of a pod share one PID namespace, and root in a container has the permissions of the user that runs the
+//! agent: this protects against accidents, not against attacks.
+
+#![deny(missing_docs)]
 
 mod agent;
 mod backend;

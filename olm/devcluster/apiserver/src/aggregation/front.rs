@@ -3,16 +3,13 @@
 
 use std::path::Path;
 
-use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, date_time_ymd,
-};
+use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose, date_time_ymd};
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::{Value, json};
 
 use crate::{
     outbound::ClientIdentity,
-    tls::{OpenFile, read_or_make},
+    tls::{OpenFile, authority},
 };
 
 /// The client name that extension API servers accept, as in kubeadm.
@@ -31,22 +28,10 @@ pub(crate) struct FrontProxy {
 impl FrontProxy {
     /// Reads or creates the authority, and creates a certificate.
     pub(crate) fn open(directory: Option<&Path>) -> Result<Self, OpenFile> {
-        const KEY: &str = "front-proxy-ca.key";
         const CERTIFICATE: &str = "front-proxy-ca.crt";
-        let text = |name: &'static str, bytes: Vec<u8>| {
-            String::from_utf8(bytes).map_err(|error| OpenFile::new(directory, name, error))
-        };
-        let make_key =
-            || KeyPair::generate().map(|key| key.serialize_pem().into_bytes()).map_err(|e| e.to_string());
-        let key_pem = text(KEY, read_or_make(directory, KEY, make_key)?)?;
-        let ca_key = KeyPair::from_pem(&key_pem).map_err(|e| OpenFile::new(directory, KEY, e))?;
-        let make_ca = || {
-            let certificate = authority().self_signed(&ca_key).map_err(|e| e.to_string())?;
-            Ok(certificate.pem().into_bytes())
-        };
-        let ca_pem = text(CERTIFICATE, read_or_make(directory, CERTIFICATE, make_ca)?)?;
+        let (ca_pem, issuer) =
+            authority(directory, "front-proxy-ca.key", CERTIFICATE, "olm dev cluster front proxy")?;
         let fail = |error: rcgen::Error| OpenFile::new(directory, CERTIFICATE, error);
-        let issuer = Issuer::from_ca_cert_pem(&ca_pem, ca_key).map_err(fail)?;
         let key = KeyPair::generate().map_err(fail)?;
         let certificate = client().signed_by(&key, &issuer).map_err(fail)?;
         let identity = ClientIdentity {
@@ -73,17 +58,6 @@ impl FrontProxy {
             },
         })
     }
-}
-
-fn authority() -> CertificateParams {
-    let mut params = CertificateParams::default();
-    params.distinguished_name.push(DnType::CommonName, "olm dev cluster front proxy");
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.key_usages =
-        vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
-    params.not_before = date_time_ymd(2020, 1, 1);
-    params.not_after = date_time_ymd(2060, 1, 1);
-    params
 }
 
 fn client() -> CertificateParams {

@@ -19,11 +19,10 @@ use axum::{
     extract::{FromRequestParts as _, WebSocketUpgrade},
     response::Response,
 };
-use forward::Target;
 use http::{HeaderMap, StatusCode, header, request::Parts};
 use hyper_util::rt::TokioIo;
-use session::PAIRING;
 
+use self::{forward::Target, session::PAIRING};
 use super::{
     meta::text,
     nodes,

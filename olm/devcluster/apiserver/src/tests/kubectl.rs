@@ -8,8 +8,10 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, stream::BoxStream};
-use olm_devcluster_machinery::backend::{BackendError, ExecSession, LogOptions, NodeBackend};
-use olm_devcluster_machinery::fault::{Done, Order, Undo};
+use olm_devcluster_machinery::{
+    backend::{BackendError, ExecSession, LogOptions, NodeBackend},
+    fault::{Done, Order, Undo},
+};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 
 use super::*;

@@ -127,7 +127,7 @@ fn go_name(name: &str) -> String {
 
 /// The fields of `object` that its built-in kind does not declare (`spec.template.spec.containers[0].foo`);
 /// `None` for a kind that is not built in.
-pub fn unknown_fields(group: &str, version: &str, kind: &str, object: &Value) -> Option<Vec<String>> {
+pub(super) fn unknown_fields(group: &str, version: &str, kind: &str, object: &Value) -> Option<Vec<String>> {
     let shape = GRAPH.root(group, version, kind)?;
     let mut paths = Vec::new();
     find_unknown(&shape, object, "", &mut paths);
@@ -158,7 +158,8 @@ fn find_unknown(shape: &Shape, value: &Value, path: &str, paths: &mut Vec<String
     }
 }
 
-/// As [`unknown_fields`], and removes them. Objects of other kinds are not changed.
+/// Removes the fields of `object` that its built-in kind does not declare, and returns their paths
+/// (`spec.template.spec.containers[0].foo`). Objects of other kinds are not changed.
 pub fn drop_unknown(group: &str, version: &str, kind: &str, object: &mut Value) -> Vec<String> {
     let paths = unknown_fields(group, version, kind, object).unwrap_or_default();
     if !paths.is_empty()

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 pub use self::{
     document::{document_v2, document_v3, index_v3},
-    fields::{drop_unknown, type_errors, unknown_fields},
+    fields::{drop_unknown, type_errors},
     protobuf::encode_v2,
 };
 

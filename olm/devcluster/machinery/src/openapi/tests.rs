@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use prost::Message as _;
 use serde_json::{Value, json};
 
-use super::*;
+use super::{fields::unknown_fields, *};
 
 const VERBS: &[&str] = &["get", "list", "create", "update", "patch", "delete", "deletecollection", "watch"];
 

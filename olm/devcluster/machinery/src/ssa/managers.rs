@@ -199,7 +199,7 @@ pub(super) fn bare(object: &Value) -> Value {
 }
 
 /// Removes `metadata.managedFields`.
-pub fn strip_managed_fields(object: &mut Value) {
+pub(super) fn strip_managed_fields(object: &mut Value) {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.shift_remove("managedFields");
     }

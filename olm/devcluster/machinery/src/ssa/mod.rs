@@ -25,10 +25,9 @@ use self::{
 };
 pub use self::{
     conflict::{ApplyError, Conflict},
-    managers::strip_managed_fields,
+    undeclared::undeclared,
     update::{manager_from_user_agent, track_update},
 };
-pub use undeclared::undeclared;
 
 use super::layout::Layout;
 

@@ -35,6 +35,13 @@ pub(crate) fn refusal(spec: &PodSpec) -> Option<String> {
             "spec.{name} is not supported by the dev cluster: its pods have separate namespaces"
         ));
     }
+    // Pod Security requires less of a pod with its own users.
+    if spec.host_users == Some(false) {
+        return Some("spec.hostUsers: false is not supported by the dev cluster".to_owned());
+    }
+    if spec.resource_claims.as_ref().is_some_and(|list| !list.is_empty()) {
+        return Some("spec.resourceClaims are not supported by the dev cluster".to_owned());
+    }
     if spec.ephemeral_containers.as_ref().is_some_and(|list| !list.is_empty()) {
         return Some("spec.ephemeralContainers are not supported by the dev cluster".to_owned());
     }
@@ -285,6 +292,12 @@ mod tests {
         assert!(
             refused(json!({"hostNetwork": true, "containers": []})).unwrap().starts_with("spec.hostNetwork")
         );
+        assert_eq!(refused(json!({"hostUsers": true, "containers": []})), None);
+        assert!(
+            refused(json!({"hostUsers": false, "containers": []})).unwrap().starts_with("spec.hostUsers")
+        );
+        let claim = json!({"resourceClaims": [{"name": "gpu"}], "containers": []});
+        assert!(refused(claim).unwrap().starts_with("spec.resourceClaims"));
         let privileged = json!({"containers": [{"name": "c", "securityContext": {"privileged": true}}]});
         assert!(refused(privileged).unwrap().contains("spec.containers[c].securityContext.privileged"));
     }

@@ -15,6 +15,7 @@ use k8s_openapi::{
     },
     apimachinery::pkg::util::intstr::IntOrString,
 };
+use olm_devcluster_machinery::accept_any::AcceptAny;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{decide::Threshold, grpc_health};
@@ -186,7 +187,7 @@ async fn http_get(target: &Target, action: &HTTPGetAction) -> Result<(), String>
         target.network.dial(address).await.map_err(|error| format!("dial tcp {address}: {error}"))?;
     if action.scheme.as_deref().is_some_and(|scheme| scheme.eq_ignore_ascii_case("HTTPS")) {
         let connector = tokio_rustls::TlsConnector::from(trusting_client()?);
-        let name = rustls_pki_types::ServerName::from(address.ip());
+        let name = rustls::pki_types::ServerName::from(address.ip());
         let stream =
             connector.connect(name, stream).await.map_err(|error| format!("TLS with {address}: {error}"))?;
         get(stream, address, action).await
@@ -241,47 +242,7 @@ fn trusting_client() -> Result<Arc<rustls::ClientConfig>, String> {
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(TrustAnyone(provider)))
+        .with_custom_certificate_verifier(Arc::new(AcceptAny(provider)))
         .with_no_client_auth();
     Ok(Arc::new(config))
-}
-
-#[derive(Debug)]
-struct TrustAnyone(Arc<rustls::crypto::CryptoProvider>);
-
-impl rustls::client::danger::ServerCertVerifier for TrustAnyone {
-    fn verify_server_cert(
-        &self,
-        _: &rustls_pki_types::CertificateDer<'_>,
-        _: &[rustls_pki_types::CertificateDer<'_>],
-        _: &rustls_pki_types::ServerName<'_>,
-        _: &[u8],
-        _: rustls_pki_types::UnixTime,
-    ) -> Result<rustls::client::danger::ServerCertVerified, rustls::Error> {
-        Ok(rustls::client::danger::ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &rustls_pki_types::CertificateDer<'_>,
-        signature: &rustls::DigitallySignedStruct,
-    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &rustls_pki_types::CertificateDer<'_>,
-        signature: &rustls::DigitallySignedStruct,
-    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }
