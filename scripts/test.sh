@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 log=${OLM_TEST_LOG:-target/test.log}
 mkdir -p "$(dirname "$log")"
 
-# What failed is told by its message; a backtrace of the test's runtime would only push it off the end of a log.
+# The message of a failure suffices; a backtrace of the test's runtime would only push it off the end of a log.
 export RUST_BACKTRACE=0
 
 # The long tests wait for real processes more than they compute: three at a time, also where there are two cores.

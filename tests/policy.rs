@@ -131,7 +131,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 /// May use every crate before it.
 const EVERY: &[&str] = &["*"];
 
-/// What unit tests may use beyond that.
+/// Crates that unit tests may use in addition.
 const TESTS: &[(&str, &[&str])] = &[
     ("olm-api", &["olm-kube-schema"]),
     ("olm-resolver", &["olm-testing"]),
@@ -275,7 +275,7 @@ fn satisfied(expression: &str, allowed: &BTreeSet<String>) -> bool {
     flat.split(" AND ").all(|part| part.split(" OR ").any(|licence| allowed.contains(licence.trim())))
 }
 
-/// The oldest supported Rust is the one that CI uses, and the one that users are told.
+/// CI uses the oldest supported Rust, and README.md and scripts/deps.sh name it.
 #[test]
 fn the_oldest_rust_is_the_one_of_ci() {
     let read = |file: &str| std::fs::read_to_string(root().join(file)).expect(file);

@@ -5,6 +5,7 @@ use olm_tests::inprocess::{Catalog, OLM, Operator, condition, crd, text};
 use serde_json::Value;
 
 use crate::{a_crd, op, scenario};
+
 /// SUB-16
 #[test]
 fn an_api_without_a_provider_is_reported_until_one_exists() {

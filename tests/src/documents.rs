@@ -216,6 +216,8 @@ impl Shell {
         let (mut output, mut ended) = (Vec::new(), false);
         while !ended || output.len() < wanted {
             let Ok(line) = self.lines.recv_timeout(LIMIT) else {
+                // Otherwise its end would wait for the command.
+                _ = self.child.kill();
                 bail!("`{command}` did not end; it printed\n{}", output.join("\n"));
             };
             // Output without a newline is followed by the mark.

@@ -1,4 +1,4 @@
-//! What a request says of its client: address, TLS, host name and cookies.
+//! The client of a request: its address, and its use of TLS, host name and cookies.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -22,7 +22,7 @@ impl From<IpAddr> for ClientAddress {
 }
 
 impl ClientAddress {
-    /// The address of a client, as of the proxy if one is trusted.
+    /// The address that a trusted proxy sent, otherwise that of the connection.
     pub(crate) fn of(parts: &Parts, trust_proxy: bool) -> Self {
         let peer = parts.extensions.get::<Peer>().map_or(Ipv6Addr::UNSPECIFIED.into(), |peer| peer.0.ip());
         // The last entry is set by the proxy; the client controls the ones before it.

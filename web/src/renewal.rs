@@ -1,4 +1,4 @@
-//! What a session of an OpenID Connect provider needs for its renewal.
+//! The state that renews the session of an OpenID Connect provider.
 
 use std::{
     sync::atomic::{AtomicI64, Ordering},

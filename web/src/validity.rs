@@ -1,4 +1,4 @@
-//! Keeps sessions valid: the API server accepts the token again at intervals, and a provider renews it.
+//! Keeps sessions valid: the API server validates their tokens at intervals, and their provider renews them.
 
 use std::{sync::Arc, time::Duration};
 
