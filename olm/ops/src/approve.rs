@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{Api, Client, ResourceExt, api::PostParams};
-use olm_api::{InstallPlan, names, subscription::SubscriptionState};
+use olm_api::{Condition, InstallPlan, Subscription, condition, names, subscription::SubscriptionState};
 use olm_engine::catalogs::LoadedCatalog;
 use olm_plan::Plan;
 use serde::Serialize;
@@ -249,7 +249,10 @@ pub async fn upgrade(
             return Err(Error::Refused {
                 code: "Pinned".into(),
                 text: format!("{target} is pinned to {pin} (spec.version of its Subscription)"),
-                fix: Some(format!("run `olm upgrade {target} --to VERSION` to move the pin")),
+                fix: Some(format!(
+                    "run `olm upgrade {} --to VERSION` to move the pin",
+                    world.describe(&view).arguments()
+                )),
             });
         }
         _ => {}
@@ -264,10 +267,10 @@ pub async fn upgrade(
                     "{} {version} has no plan for the upgrade to {to} ({})",
                     installed.package, installed.reason
                 ),
-                fix: Some(format!("run `olm status {target}` to show the blocker")),
+                fix: Some(format!("run `olm status {}` to show the blocker", installed.arguments())),
             });
         }
-        return Ok(match hold(&view, &installed, target) {
+        return Ok(match hold(&view, &installed) {
             Some((reason, fix)) => Upgraded::Held { version, reason, fix },
             None => Upgraded::Latest { version },
         });
@@ -290,24 +293,35 @@ pub async fn upgrade(
 }
 
 /// Why the controllers plan no upgrade of an operator, and the fix; `None` where they find no newer version.
-fn hold(view: &View, installed: &Installed, target: &str) -> Option<(String, String)> {
-    let show = format!("run `olm status {target}`");
+fn hold(view: &View, installed: &Installed) -> Option<(String, String)> {
     let Some(subscription) = &view.subscription else {
-        let fix = format!("run `olm install {}` to create one", installed.package);
+        let fix = format!("run `olm install {} -n {}` to create one", installed.package, installed.namespace);
         return Some((installed.reason.clone(), fix));
     };
     if subscription.spec.paused {
         let reason = format!("Subscription {} is paused", installed.name);
-        return Some((reason, format!("resume it with `olm resume {target}`")));
+        return Some((reason, format!("resume it with `olm resume {}`", installed.arguments())));
     }
-    let state = subscription.status.as_ref().map(|status| status.state).unwrap_or_default();
     let held = match installed.status {
         Status::Healthy => false,
-        // It was resolved, whatever the state of its workload.
-        Status::Failed | Status::Degraded => state != SubscriptionState::AtLatestKnown,
+        // A failed workload does not hold an upgrade.
+        Status::Failed | Status::Degraded => !is_at_latest(subscription),
         _ => true,
     };
-    held.then(|| (installed.reason.clone(), show))
+    held.then(|| {
+        let reason =
+            if installed.reason.is_empty() { installed.status.to_string() } else { installed.reason.clone() };
+        (reason, format!("run `olm status {}`", installed.arguments()))
+    })
+}
+
+/// Whether the last resolution found no newer version. A failed resolution keeps the state of the one before.
+fn is_at_latest(subscription: &Subscription) -> bool {
+    subscription.status.as_ref().is_some_and(|status| {
+        let failed = condition::find(&status.conditions, names::CONDITION_RESOLUTION_FAILED)
+            .is_some_and(Condition::is_true);
+        status.state == SubscriptionState::AtLatestKnown && !failed
+    })
 }
 
 /// Previews the next action of the controllers for an installed operator: the pending plan if there is one,
@@ -324,8 +338,8 @@ pub async fn preview_upgrade(
 ) -> Result<Plan, Error> {
     let world = World::read(client, namespace).await?;
     let view = world.find(target)?;
-    let package = world.describe(&view).package;
-    let subscription = view.subscription.ok_or_else(|| unmanaged(target, &package))?;
+    let installed = world.describe(&view);
+    let subscription = view.subscription.ok_or_else(|| unmanaged(target, &installed))?;
     Ok(olm_engine::preview(client, catalogs, &subscription).await?)
 }
 
@@ -426,15 +440,16 @@ mod tests {
             "metadata": { "name": "a.v1.0.0", "namespace": "ns", "uid": "c" },
             "spec": { "version": "1.0.0" }, "status": { "phase": "Succeeded" },
         });
-        let upgraded = async |subscription: Value| {
+        let upgraded_from = async |subscription: Value, csv: &Value| {
             let client = without_plans(subscription, vec![csv.clone()]);
             serde_json::to_value(upgrade(&client, Some("ns"), "a", None).await.unwrap()).unwrap()
         };
+        let upgraded = async |subscription: Value| upgraded_from(subscription, &csv).await;
         // given one that is up to date, one that is paused, and one whose upgrade is snoozed
         let latest = upgraded(subscription(json!({}), "AtLatestKnown")).await;
         assert_eq!(latest, json!({ "result": "latest", "version": "1.0.0" }));
         let paused = upgraded(subscription(json!({ "paused": true }), "AtLatestKnown")).await;
-        let fix = "resume it with `olm resume a`";
+        let fix = "resume it with `olm resume a -n ns`";
         assert_eq!(
             paused,
             json!({ "result": "held", "version": "1.0.0", "reason": "Subscription a is paused", "fix": fix })
@@ -443,6 +458,16 @@ mod tests {
         let snoozed = upgraded(subscription(spec, "UpgradeAvailable")).await;
         assert_eq!(snoozed["result"], "held");
         assert_eq!(snoozed["reason"], "snoozed until a version newer than a.v2.0.0 is available");
+        // given a failed version that says no more, the newest one, then with a resolution that failed since
+        let mut failed = csv.clone();
+        failed["status"]["phase"] = json!("Failed");
+        let newest = subscription(json!({}), "AtLatestKnown");
+        assert_eq!(upgraded_from(newest.clone(), &failed).await["result"], "latest");
+        let mut unresolved = newest;
+        unresolved["status"]["conditions"] =
+            json!([{ "type": "ResolutionFailed", "status": "True", "reason": "no" }]);
+        let held = upgraded_from(unresolved, &failed).await;
+        assert_eq!((&held["result"], held["reason"] == ""), (&json!("held"), false));
     }
 
     async fn refused(target: &str, digest: &str) -> (String, String) {

@@ -13,7 +13,7 @@ use olm_engine::CATALOG_OUT_OF_SIGHT;
 use olm_plan::FINDING_CODES;
 use serde::Serialize;
 
-use crate::{status::View, uninstall};
+use crate::{list::arguments, status::View, uninstall};
 
 /// One condition that an operator waits for or fails at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -202,7 +202,7 @@ fn named<K: kube::Resource>(kind: &str, object: &K) -> String {
 
 /// Name and namespace as arguments of `olm` commands.
 fn place(subscription: &Subscription) -> String {
-    format!("{} -n {}", subscription.name_any(), subscription.namespace().unwrap_or_default())
+    arguments(&subscription.name_any(), &subscription.namespace().unwrap_or_default())
 }
 
 /// The command that describes an object given as `Kind namespace/name`.

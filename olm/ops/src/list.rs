@@ -52,6 +52,18 @@ pub struct Installed {
     pub created: Option<String>,
 }
 
+impl Installed {
+    /// Name and namespace as arguments of `olm` commands.
+    pub(super) fn arguments(&self) -> String {
+        arguments(&self.name, &self.namespace)
+    }
+}
+
+/// Name and namespace as arguments of `olm` commands.
+pub(super) fn arguments(name: &str, namespace: &str) -> String {
+    format!("{name} -n {namespace}")
+}
+
 /// All operators of a namespace, or of all namespaces; worst first, then by namespace and name.
 ///
 /// # Errors

@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::{
     approve::{changed, same_digest},
     error::Error,
-    list::{World, version_in},
+    list::{Installed, World, version_in},
     settings::unmanaged,
     status::plan_summary,
     write::write,
@@ -99,7 +99,7 @@ pub async fn history(client: &Client, namespace: Option<&str>, target: &str) -> 
     let world = World::read(client, namespace).await?;
     let view = world.find(target)?;
     let installed = world.describe(&view);
-    let subscription = view.subscription.ok_or_else(|| unmanaged(target, &installed.package))?;
+    let subscription = view.subscription.ok_or_else(|| unmanaged(target, &installed))?;
     Ok(revisions(&world.plans, &subscription, installed.csv.as_deref()))
 }
 
@@ -246,15 +246,15 @@ async fn way(
     let world = World::read(client, namespace).await?;
     let view = world.find(target)?;
     let installed = world.describe(&view);
-    let subscription = view.subscription.ok_or_else(|| unmanaged(target, &installed.package))?;
+    let subscription = view.subscription.ok_or_else(|| unmanaged(target, &installed))?;
     let csv = installed.csv.clone().ok_or_else(|| Error::Refused {
         code: "NothingInstalled".into(),
         text: format!("{target} is not installed yet, so a rollback is not possible"),
-        fix: Some(format!("run `olm status {target}`")),
+        fix: Some(format!("run `olm status {}`", installed.arguments())),
     })?;
     let package = package(catalogs, &subscription).await?;
     let revisions = revisions(&world.plans, &subscription, Some(&csv));
-    let name = goal(&package, &revisions, &csv, to).ok_or_else(|| no_goal(&package, target, to))?;
+    let name = goal(&package, &revisions, &csv, to).ok_or_else(|| no_goal(&package, &installed, to))?;
     let version =
         package.bundles.get(&name).and_then(|b| b.version.clone()).ok_or_else(|| Error::Refused {
             code: "BundleGone".into(),
@@ -273,7 +273,7 @@ async fn way(
         return Err(Error::Refused {
             code: "NoWayBack".into(),
             text: format!("the rollback to {name} would install {} instead", plan.bundle),
-            fix: Some(format!("run `olm plan rollback {target} --version {version}`")),
+            fix: Some(format!("run `olm plan rollback {} --version {version}`", installed.arguments())),
         });
     }
     let changed = wanted.spec != subscription.spec
@@ -346,7 +346,7 @@ fn goal(
     before.map(str::to_owned).or_else(replaced)
 }
 
-fn no_goal(package: &olm_catalog::Package, target: &str, to: Option<&str>) -> Error {
+fn no_goal(package: &olm_catalog::Package, installed: &Installed, to: Option<&str>) -> Error {
     match to {
         Some(to) => {
             let versions: Vec<String> = package
@@ -364,7 +364,7 @@ fn no_goal(package: &olm_catalog::Package, target: &str, to: Option<&str>) -> Er
         None => Error::Refused {
             code: "NoRevision".into(),
             text: format!("{} has no known version older than the installed version", package.name),
-            fix: Some(format!("set a version with `olm rollback {target} --to VERSION`")),
+            fix: Some(format!("set a version with `olm rollback {} --to VERSION`", installed.arguments())),
         },
     }
 }

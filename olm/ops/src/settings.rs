@@ -71,7 +71,7 @@ pub async fn set(
     loop {
         attempt += 1;
         let (subscription, installed) = read_subscription(client, namespace, target).await?;
-        let Wanted { patch, text } = wanted(change, &subscription, &installed, target, newest.as_deref())?;
+        let Wanted { patch, text } = wanted(change, &subscription, &installed, newest.as_deref())?;
         let changed = patch.is_some();
         if let Some(patch) = patch {
             match write(client, &subscription, "change", patch).await {
@@ -112,7 +112,7 @@ pub async fn preview_set(
 ) -> Result<SettingPreview, Error> {
     let newest = newest(client, catalogs, namespace, target, change).await?;
     let (subscription, installed) = read_subscription(client, namespace, target).await?;
-    let Wanted { patch, text } = wanted(change, &subscription, &installed, target, newest.as_deref())?;
+    let Wanted { patch, text } = wanted(change, &subscription, &installed, newest.as_deref())?;
     let changed = patch.is_some();
     let after = match &patch {
         Some(patch) => patched(&subscription, patch)?,
@@ -148,16 +148,15 @@ fn wanted(
     change: &SettingChange,
     subscription: &Subscription,
     installed: &Installed,
-    target: &str,
     newest: Option<&str>,
 ) -> Result<Wanted, Error> {
     match change {
-        SettingChange::Skip(versions) => skip(subscription, installed, target, versions, true),
-        SettingChange::Unskip(versions) => skip(subscription, installed, target, versions, false),
+        SettingChange::Skip(versions) => skip(subscription, installed, versions, true),
+        SettingChange::Unskip(versions) => skip(subscription, installed, versions, false),
         SettingChange::Snooze | SettingChange::Unsnooze => Ok(snooze(subscription, installed, newest)),
-        SettingChange::Pause => Ok(pause(subscription, installed, target, true)),
-        SettingChange::Resume => Ok(pause(subscription, installed, target, false)),
-        SettingChange::Unpin => Ok(unpin(subscription, installed, target)),
+        SettingChange::Pause => Ok(pause(subscription, installed, true)),
+        SettingChange::Resume => Ok(pause(subscription, installed, false)),
+        SettingChange::Unpin => Ok(unpin(subscription, installed)),
         SettingChange::Channel(channel) => Ok(follow(subscription, installed, channel)),
     }
 }
@@ -165,11 +164,10 @@ fn wanted(
 fn skip(
     subscription: &Subscription,
     installed: &Installed,
-    target: &str,
     versions: &[String],
     skipped: bool,
 ) -> Result<Wanted, Error> {
-    let offered = || installed.next.clone().ok_or_else(|| nothing_offered(target, &installed.package));
+    let offered = || installed.next.clone().ok_or_else(|| nothing_offered(installed));
     let versions = if versions.is_empty() { vec![offered()?] } else { versions.to_vec() };
     let before = &subscription.spec.skip_versions;
     let bare = |text: &str| text.trim_start_matches('v').to_owned();
@@ -189,14 +187,17 @@ fn skip(
     Ok(Wanted { patch, text })
 }
 
-fn pause(subscription: &Subscription, installed: &Installed, target: &str, paused: bool) -> Wanted {
+fn pause(subscription: &Subscription, installed: &Installed, paused: bool) -> Wanted {
     let pin = subscription.spec.version.as_deref().filter(|_| !paused);
     let text = match (paused, pin) {
-        (true, _) => format!("{} is paused; resume it with `olm resume {target}`", installed.package),
+        (true, _) => {
+            format!("{} is paused; resume it with `olm resume {}`", installed.package, installed.arguments())
+        }
         (false, None) => format!("{} is resumed", installed.package),
         (false, Some(pin)) => format!(
-            "{} is resumed and pinned to {pin} (spec.version); unpin it with `olm unpin {target}`",
-            installed.package
+            "{} is resumed and pinned to {pin} (spec.version); unpin it with `olm unpin {}`",
+            installed.package,
+            installed.arguments()
         ),
     };
     let marked = subscription.annotations().contains_key(names::ANNOTATION_ROLLBACK_TO);
@@ -209,11 +210,14 @@ fn pause(subscription: &Subscription, installed: &Installed, target: &str, pause
     Wanted { patch, text }
 }
 
-fn unpin(subscription: &Subscription, installed: &Installed, target: &str) -> Wanted {
+fn unpin(subscription: &Subscription, installed: &Installed) -> Wanted {
     let spec = &subscription.spec;
     let said = spec.version.is_some() || spec.upgrade_constraint_policy.is_some();
     let patch = said.then(|| json!({ "spec": { "version": null, "upgradeConstraintPolicy": null } }));
-    let but = if spec.paused { format!(" after `olm resume {target}`") } else { String::new() };
+    let but = match spec.paused {
+        true => format!(" after `olm resume {}`", installed.arguments()),
+        false => String::new(),
+    };
     Wanted { patch, text: format!("{} follows its channel{but}", installed.package) }
 }
 
@@ -254,24 +258,27 @@ async fn newest(
     let (subscription, installed) = read_subscription(client, namespace, target).await?;
     let resolved = olm_engine::resolve(client, catalogs, &subscription).await?;
     if resolved.action != olm_resolver::Action::Upgrade {
-        return Err(nothing_offered(target, &installed.package));
+        return Err(nothing_offered(&installed));
     }
     Ok(Some(resolved.path.last().map_or(resolved.chosen.name, |hop| hop.name.clone())))
 }
 
-fn nothing_offered(target: &str, package: &str) -> Error {
+fn nothing_offered(installed: &Installed) -> Error {
     Error::Refused {
         code: "NothingOffered".into(),
-        text: format!("{package} has no available upgrade"),
-        fix: Some(format!("run `olm why {target}`, or specify a version")),
+        text: format!("{} has no available upgrade", installed.package),
+        fix: Some(format!("run `olm why {}`, or specify a version", installed.arguments())),
     }
 }
 
-pub(super) fn unmanaged(target: &str, package: &str) -> Error {
+pub(super) fn unmanaged(target: &str, installed: &Installed) -> Error {
     Error::Refused {
         code: "Unmanaged".into(),
         text: format!("{target} has no Subscription, which stores this setting"),
-        fix: Some(format!("run `olm install {package}` to create one")),
+        fix: Some(format!(
+            "run `olm install {} -n {}` to create one",
+            installed.package, installed.namespace
+        )),
     }
 }
 
@@ -284,7 +291,7 @@ async fn read_subscription(
     let world = World::read(client, namespace).await?;
     let view = world.find(target)?;
     let installed = world.describe(&view);
-    let subscription = view.subscription.ok_or_else(|| unmanaged(target, &installed.package))?;
+    let subscription = view.subscription.ok_or_else(|| unmanaged(target, &installed))?;
     Ok((subscription, installed))
 }
 

@@ -102,9 +102,10 @@ fn may_go_on(
         && !olm_ops::rolls_back_to(subscription, &change.resolved.chosen.name)
     {
         let message = format!(
-            "Subscription {} is paused (spec.paused); run `olm resume {}`",
+            "Subscription {} is paused (spec.paused); run `olm resume {} -n {}`",
             subscription.name_any(),
-            subscription.spec.name
+            subscription.spec.name,
+            subscription.namespace().unwrap_or_default()
         );
         return Err(Held { reason: "Paused".into(), message });
     }
