@@ -25,6 +25,33 @@ fn an_upgrade_comes_with_the_kind_that_it_needs() {
     });
 }
 
+/// A real API server serves a kind some time after its CustomResourceDefinition is established.
+#[test]
+fn an_upgrade_comes_with_a_kind_that_is_served_late() {
+    scenario(async |world, _manager| {
+        let (one, two) = (op("1.0.0"), op("2.0.0").needs("zs", "z.example.com", "Z", "v1"));
+        world.publish("catalog", &Catalog::chain(&[&one, &two])).await?;
+        world.home("ns").await?;
+        world.subscribe_with("ns", "a", |spec| spec["startingCSV"] = "a.v1.0.0".into()).await?;
+        world.csv("ns", "a.v1.0.0", "Succeeded").await?;
+        world.quiet().await?;
+        let from = world.faults.count();
+        let discovery = |call: &Call| call.path == "/apis/z.example.com/v1";
+        world.faults.add(Fault::Status(404), usize::MAX, discovery);
+        world.apply(&crd("zs", "z.example.com", "Z", &["v1"])).await?;
+        world
+            .eventually("a look for the new kind", async || {
+                let asked = world.faults.calls().split_off(from).iter().any(discovery);
+                ensure!(asked, "discovery was not read");
+                Ok(())
+            })
+            .await?;
+        world.quiet().await?;
+        world.faults.heal();
+        world.installed("ns", "a", "a.v2.0.0").await
+    });
+}
+
 /// A version whose ClusterServiceVersion the API server rejects: its name is invalid.
 fn invalid(version: &str) -> Operator {
     Operator::named("a", version, &format!("a.v{version}&invalid"))

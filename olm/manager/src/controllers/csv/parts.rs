@@ -9,9 +9,10 @@ use std::{
     fmt::Debug,
     hash::{DefaultHasher, Hash, Hasher},
     sync::{Arc, Mutex, PoisonError, Weak},
+    time::Duration,
 };
 
-use futures::{FutureExt, Stream, StreamExt, future::BoxFuture, stream};
+use futures::{FutureExt, Stream, StreamExt, future::BoxFuture, stream, stream::FuturesUnordered};
 use k8s_openapi::{
     api::{
         admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
@@ -41,6 +42,10 @@ use crate::{
 const REMEMBERED: usize = 1_024;
 /// Page size of a list: a page is held in memory until it is read.
 const PAGE: u32 = 500;
+
+/// An API server, above all one of several, serves a new kind some time after it has established the
+/// CustomResourceDefinition, without another change of it.
+const DISCOVERY_LAGS: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(10)];
 
 /// A ServiceAccount.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -262,9 +267,19 @@ impl Parts {
         all.map(|(name, seen)| (name, seen.components.into_vec())).filter(|(_, of)| !of.is_empty()).collect()
     }
 
-    /// Changes of CustomResourceDefinitions.
+    /// Changes of CustomResourceDefinitions, each repeated after the [`DISCOVERY_LAGS`].
     pub(crate) fn definitions(&self) -> impl Stream<Item = Touched> + Send + 'static + use<> {
-        self.definitions.touched()
+        let repeated = self.definitions.touched().flat_map_unordered(None, |touched| {
+            let after = |lag| {
+                let touched = touched.clone();
+                async move {
+                    tokio::time::sleep(lag).await;
+                    touched
+                }
+            };
+            DISCOVERY_LAGS.map(after).into_iter().collect::<FuturesUnordered<_>>()
+        });
+        stream::select(self.definitions.touched(), repeated)
     }
 
     /// The live CustomResourceDefinition without its schemas; read again only when it has changed, or was not
