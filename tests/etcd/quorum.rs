@@ -77,9 +77,7 @@ fn s11_two_of_three_without_their_data_are_for_a_person_to_decide() {
         let survivor = names.last().context("a member")?.clone();
         let id = cluster.object().await?["status"]["clusterID"].clone();
         let from = stage.audit.count();
-        for name in names.iter().filter(|name| **name != survivor) {
-            stage.delete("Pod", "ns", name).await?;
-        }
+        cluster.lose(names.iter().filter(|name| **name != survivor)).await?;
         nothing_is_touched(&cluster, from, "DataLost").await?;
         let object = cluster.object().await?;
         ensure!(object["status"]["phase"] == "Failed", "{}", object["status"]);
@@ -114,9 +112,7 @@ fn s12_all_members_die_at_once() {
         ensure!(stage.audit.membership_since(from).is_empty(), "membership was changed");
         // And now with all their data.
         let from = stage.audit.count();
-        for name in &all {
-            stage.delete("Pod", "ns", name).await?;
-        }
+        cluster.lose(&all).await?;
         nothing_is_touched(&cluster, from, "DataLost").await?;
         stage
             .eventually("the pods to be gone", async || {

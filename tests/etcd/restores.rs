@@ -188,9 +188,7 @@ fn s11_a_backup_heals_what_lost_its_data() {
         let (cluster, _) = made_with_backup(stage, spec(3), json!({})).await?;
         cluster.condition("BackedUp", "True", "BackedUp").await?;
         let former = cluster.names().await?;
-        for name in former.iter().take(2) {
-            stage.delete("Pod", "ns", name).await?;
-        }
+        cluster.lose(former.iter().take(2)).await?;
         let told = cluster.condition("Available", "False", "DataLost").await?;
         let message = told["message"].as_str().unwrap_or_default();
         // The command in the message is used unchanged, and the API server generates the name.
