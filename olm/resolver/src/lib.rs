@@ -45,7 +45,7 @@ pub use request::{
 pub use resolution::{
     Action, ChosenBundle, Dependency, Hop, HopVia, Need, Rejected, Resolution, Resolved, SatisfiedBy,
 };
-pub use resolve::{choose, resolve, resolve_one};
+pub use resolve::{resolve, resolve_one};
 pub use text::wrapped;
 pub use universe::{Catalog, Health, Universe};
 

@@ -17,20 +17,12 @@ use crate::selection::{Candidate, channels_text, contains};
 use crate::solve::Choice;
 use crate::why::Why;
 
-/// Level of detail of the result.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Detail {
-    Choice,
-    Why,
-}
-
 /// The outcome of the solution for one request.
 pub(crate) fn resolved<'a>(
     ctx: &Context<'a>,
     index: usize,
     list: &Candidates<'a>,
     choices: &[Choice<'a>],
-    detail: Detail,
 ) -> Resolved {
     let request = ctx.requests[index];
     let chosen = choices.iter().find_map(|choice| match choice {
@@ -46,18 +38,11 @@ pub(crate) fn resolved<'a>(
         }
         None => (Action::None, installed_bundle(request, list), stays_text(request, list)),
     };
-    let (path, rejected) = match detail {
-        Detail::Choice => (Vec::new(), Vec::new()),
-        Detail::Why => {
-            let mut why_not = Why::new(ctx);
-            (path::path(ctx, request, chosen), rejected(request, list, chosen, choices, &mut why_not))
-        }
-    };
     Resolved {
         subscription: request.subscription.clone(),
         action,
-        path,
-        rejected,
+        path: path::path(ctx, request, chosen),
+        rejected: rejected(request, list, chosen, choices, &mut Why::new(ctx)),
         dependencies: dependencies(ctx, index, chosen, choices),
         deprecations: deprecations(request, list, &bundle),
         from: request.installed.clone(),

@@ -10,7 +10,7 @@ use crate::explain::Explanation;
 use crate::facts::{Facts, Installed};
 use crate::failure;
 use crate::operators::Operators;
-use crate::outcome::{Detail, resolved};
+use crate::outcome::resolved;
 use crate::request::Request;
 use crate::resolution::{Resolution, Resolved};
 use crate::solve::{Cause, Choice, UnsatCore, Unsolved, solve};
@@ -22,14 +22,7 @@ use crate::universe::Universe;
 /// Requests that cannot interact do not fail each other, and of those that can, only contradicting ones fail.
 /// The result does not depend on the order of catalogs, packages, entries, facts or requests.
 pub fn resolve(universe: &Universe, requests: &[Request], facts: &Facts) -> Resolution {
-    let answers = decide(universe, requests, facts, Detail::Why, None);
-    Resolution { items: answers.into_values().collect() }
-}
-
-/// The same choice as [`resolve`], without the following hops ([`Resolved::path`]) and the rejected
-/// candidates ([`Resolved::rejected`]): for callers that only need to know whether there is a change.
-pub fn choose(universe: &Universe, requests: &[Request], facts: &Facts) -> Resolution {
-    let answers = decide(universe, requests, facts, Detail::Choice, None);
+    let answers = decide(universe, requests, facts, None);
     Resolution { items: answers.into_values().collect() }
 }
 
@@ -44,7 +37,7 @@ pub fn resolve_one(
     facts: &Facts,
     at: usize,
 ) -> Result<Resolved, Arc<Explanation>> {
-    let mut answers = decide(universe, requests, facts, Detail::Why, Some(at));
+    let mut answers = decide(universe, requests, facts, Some(at));
     answers.remove(&at).expect("every request gets an answer")
 }
 
@@ -55,7 +48,6 @@ fn decide(
     universe: &Universe,
     requests: &[Request],
     facts: &Facts,
-    detail: Detail,
     only: Option<usize>,
 ) -> BTreeMap<usize, Answer> {
     let operators = Operators::new(facts);
@@ -76,7 +68,7 @@ fn decide(
         let ctx = Context::new(universe, facts, &operators, &sorted, BTreeSet::new());
         for component in components(&ctx) {
             if only.is_none_or(|only| component.iter().any(|at| places[*at] == only)) {
-                let decided = decide_component(&ctx, &component, detail);
+                let decided = decide_component(&ctx, &component);
                 answers.extend(decided.into_iter().map(|(at, answer)| (places[at], answer)));
             }
         }
@@ -86,7 +78,7 @@ fn decide(
 
 /// Decides requests that can interact. Those that cannot be met get their explanation, and the others are
 /// decided without them.
-fn decide_component<'a>(ctx: &Context<'a>, component: &[usize], detail: Detail) -> Vec<(usize, Answer)> {
+fn decide_component<'a>(ctx: &Context<'a>, component: &[usize]) -> Vec<(usize, Answer)> {
     let mut answers: Vec<(usize, Answer)> = Vec::new();
     let mut rest: Vec<usize> = component.to_vec();
     let mut changed: Option<Context<'a>> = None;
@@ -114,7 +106,7 @@ fn decide_component<'a>(ctx: &Context<'a>, component: &[usize], detail: Detail) 
             match settle(ctx, &found, &mut budget) {
                 Ok(choices) => {
                     let items =
-                        found.iter().map(|(at, list)| (*at, Ok(resolved(ctx, *at, list, &choices, detail))));
+                        found.iter().map(|(at, list)| (*at, Ok(resolved(ctx, *at, list, &choices))));
                     answers.extend(items);
                     return answers;
                 }

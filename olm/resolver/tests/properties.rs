@@ -9,7 +9,7 @@ mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use olm_resolver::{Code, Resolution, choose, resolve};
+use olm_resolver::{Code, Resolution, resolve};
 use world::generate::{Style, model};
 use world::hard::pigeons;
 use world::model::{Catalog, Channel, Content, Edge, Kind, Model, Need, Package};
@@ -103,20 +103,6 @@ fn any_order_gives_the_same_answer_and_the_same_explanation() {
         }
         let first = answer(&world);
         differ(&first, &answer(&shuffled(&world, &mut Rng::new(seed))))
-    });
-}
-
-#[test]
-fn choosing_is_resolving_without_the_reasons() {
-    models("choosing_is_resolving_without_the_reasons", 400, |model, _| {
-        let world = model.world();
-        let mut full = world.resolve();
-        for item in full.items.iter_mut().flatten() {
-            item.path.clear();
-            item.rejected.clear();
-        }
-        let chosen = choose(&world.universe(), &world.requests, &world.facts);
-        differ(&reported(&world, &full), &reported(&world, &chosen))
     });
 }
 

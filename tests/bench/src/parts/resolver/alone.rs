@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
-use olm_resolver::{Facts, Request, Resolved, SatisfiedBy, resolve};
+use olm_resolver::{Request, Resolved, SatisfiedBy};
 
 use super::{
     super::{steps::spread, table::Row},
@@ -35,10 +35,8 @@ pub(super) struct Alone {
     pub resolved: Option<Resolved>,
     /// The first time, when the package's indexes are built.
     pub first: Duration,
-    /// Time of the choice.
+    /// Time of the resolution.
     pub time: Duration,
-    /// Time of choice and explanation, whatever the result.
-    pub explained: Duration,
 }
 
 impl Alone {
@@ -83,32 +81,22 @@ fn installed_for(satisfied_by: &SatisfiedBy) -> Option<&str> {
 
 /// Resolves every channel, several times.
 pub(super) fn resolve_all(world: &World) -> Result<Vec<Alone>> {
-    let facts = Facts::default();
     world
         .heads
         .keys()
         .map(|(package, channel)| {
             let request = request("bench", package, channel);
             let requests = std::slice::from_ref(&request);
-            let first = median(1, || world.choose(requests));
-            let mut items = resolve(&world.universe, requests, &facts).items;
+            let first = median(1, || world.resolve(requests));
+            let mut items = world.resolve(requests).items;
             ensure!(items.len() == 1, "one request has {} answers", items.len());
-            let chosen = world.choose(requests).items.pop().context("no answer")?;
             let resolved = items.pop().and_then(Result::ok);
-            let same = match (&resolved, &chosen) {
-                (Some(resolved), Ok(chosen)) => {
-                    resolved.chosen == chosen.chosen && resolved.dependencies == chosen.dependencies
-                }
-                (resolved, chosen) => resolved.is_none() && chosen.is_err(),
-            };
-            ensure!(same, "{package}/{channel}: `choose` and `resolve` do not agree");
             Ok(Alone {
                 package: package.clone(),
                 channel: channel.clone(),
                 resolved,
                 first,
-                time: median(RUNS, || world.choose(requests)),
-                explained: median(RUNS, || resolve(&world.universe, requests, &facts)),
+                time: median(RUNS, || world.resolve(requests)),
                 request,
             })
         })

@@ -6,7 +6,7 @@
 mod alone;
 mod instance;
 mod plan;
-mod reasons;
+mod refusal;
 mod synthetic;
 mod together;
 mod unsolvable;
@@ -45,7 +45,7 @@ pub(crate) fn rows() -> Result<Vec<Row>> {
     let all = alone::resolve_all(&world)?;
     alone::rows(&world, &all, &mut rows)?;
     together::rows(&world, &all, &mut rows)?;
-    reasons::rows(&world, &all, &mut rows)?;
+    rows.push(refusal::row(&world, &all)?);
     drop((all, world));
     instance::row(&mut rows)?;
     synthetic::rows(dir.path(), &mut rows)?;

@@ -182,7 +182,7 @@ fn is_needy(at: usize) -> bool {
 /// Resolves one package: its newest version, and its dependencies.
 fn alone(world: &World, at: usize) -> Result<Request> {
     let request = request("bench", &name(at), "stable");
-    let answer = world.choose(std::slice::from_ref(&request)).items.pop().context("no answer")?;
+    let answer = world.resolve(std::slice::from_ref(&request)).items.pop().context("no answer")?;
     let resolved = answer.map_err(|why| anyhow::anyhow!("{}: {}", name(at), why.summary))?;
     expect(at, &resolved)?;
     Ok(request)
@@ -204,7 +204,7 @@ fn point(world: &World, bundles: usize, prepared: Duration) -> Result<Point> {
         let at = place * (packages / ASKED - 1) + place % 2;
         let request = alone(world, at)?;
         // so short that noise would dominate: the best of several
-        let time = (0..15).map(|_| median(1, || world.choose(std::slice::from_ref(&request)))).min();
+        let time = (0..15).map(|_| median(1, || world.resolve(std::slice::from_ref(&request)))).min();
         times.extend(time);
     }
     times.sort();
@@ -216,9 +216,9 @@ fn namespaces(world: &World) -> Result<Duration> {
     let count = world.packages().len().min(10_000);
     let requests: Vec<Request> =
         (0..count).map(|at| request(&format!("team-{}", at % 1_000), &name(at), "stable")).collect();
-    for (at, item) in world.choose(&requests).items.iter().enumerate() {
+    for (at, item) in world.resolve(&requests).items.iter().enumerate() {
         let resolved = item.as_ref().map_err(|why| anyhow::anyhow!("{}: {}", name(at), why.summary))?;
         expect(at, resolved)?;
     }
-    Ok(median(3, || world.choose(&requests)))
+    Ok(median(3, || world.resolve(&requests)))
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result, ensure};
-use olm_resolver::{Action, Facts, Installed, InstalledRef, Request, Resolution, choose};
+use olm_resolver::{Action, Facts, Installed, InstalledRef, Request, Resolution, resolve};
 
 use super::{
     super::table::Row,
@@ -90,11 +90,11 @@ pub(super) fn rows(world: &World, all: &[Alone], rows: &mut Vec<Row>) -> Result<
     ] {
         let picked = beside_each_other(world, all, count)?;
         let requests: Vec<Request> = picked.iter().map(|it| it.request.clone()).collect();
-        same_as_alone(&world.choose(&requests), &picked)?;
+        same_as_alone(&world.resolve(&requests), &picked)?;
         let along: usize = picked.iter().map(|it| it.along().len()).sum();
         rows.push(Row {
             what,
-            measured: ms(median(RUNS, || world.choose(&requests))),
+            measured: ms(median(RUNS, || world.resolve(&requests))),
             limit,
             unit: "ms",
             note: format!("{along} bundles come along; recorded: OLM v0 {recorded}"),
@@ -117,13 +117,13 @@ fn nothing_new(world: &World, picked: &[&Alone], rows: &mut Vec<Row>) -> Result<
         requests.push(Request { installed: Some(installed), ..it.request.clone() });
         facts.installed.extend(operators);
     }
-    let resolution = choose(&world.universe, &requests, &facts);
+    let resolution = resolve(&world.universe, &requests, &facts);
     same_as_alone(&resolution, picked)?;
     let idle = resolution.items.iter().flatten().filter(|item| item.action == Action::None).count();
     ensure!(idle == picked.len(), "{idle} of {} have nothing to do", picked.len());
     rows.push(Row {
         what: "resolver: nothing new for 100 installed",
-        measured: ms(median(RUNS, || choose(&world.universe, &requests, &facts))),
+        measured: ms(median(RUNS, || resolve(&world.universe, &requests, &facts))),
         limit: 5.0,
         unit: "ms",
         note: format!("{} operators installed; recorded: OLM v0 1.5 s", facts.installed.len()),
@@ -142,10 +142,10 @@ fn many(world: &World, picked: &[&Alone], rows: &mut Vec<Row>) -> Result<()> {
             requests.push(request(&format!("team-{namespace}"), &it.package, &it.channel));
         }
     }
-    same_as_alone(&world.choose(&requests), &expected)?;
+    same_as_alone(&world.resolve(&requests), &expected)?;
     rows.push(Row {
         what: "resolver: 10,000 Subscriptions over 1,000 namespaces",
-        measured: median(3, || world.choose(&requests)).as_secs_f64(),
+        measured: median(3, || world.resolve(&requests)).as_secs_f64(),
         limit: 1.0,
         unit: "s",
         note: format!("one call; each of {} packages wanted by 100", picked.len()),

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use anyhow::{Context as _, Result, ensure};
 use olm_catalog::Catalog;
 use olm_plan::prepare;
-use olm_resolver::{CatalogRef, Facts, Package, Request, Resolution, Universe, choose};
+use olm_resolver::{CatalogRef, Facts, Package, Request, Resolution, Universe, resolve};
 
 /// Number of bundles of the full catalog.
 pub(super) const BUNDLES: usize = 6_448;
@@ -44,15 +44,15 @@ impl World {
     /// Resolves every channel once, to build the lazy indexes.
     pub fn warm(&self) -> Result<()> {
         let found = self.heads.keys().filter(|(package, channel)| {
-            self.choose(&[request("bench", package, channel)]).items.iter().all(Result::is_ok)
+            self.resolve(&[request("bench", package, channel)]).items.iter().all(Result::is_ok)
         });
         ensure!(found.count() > 0, "nothing could be chosen at all");
         Ok(())
     }
 
     /// Resolves on an empty cluster.
-    pub fn choose(&self, requests: &[Request]) -> Resolution {
-        choose(&self.universe, requests, &Facts::default())
+    pub fn resolve(&self, requests: &[Request]) -> Resolution {
+        resolve(&self.universe, requests, &Facts::default())
     }
 }
 

@@ -1,9 +1,9 @@
-//! The cost of explanations.
+//! The cost of a refusal.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 use anyhow::{Context as _, Result, ensure};
-use olm_resolver::{Catalog, Facts, Universe, choose, resolve};
+use olm_resolver::{Catalog, Facts, Universe, resolve};
 
 use super::{
     super::table::Row,
@@ -11,9 +11,6 @@ use super::{
     median, ms,
     world::{World, catalog_ref},
 };
-
-/// Maximum ratio of time with and without reasons.
-const TWICE: f64 = 2.0;
 
 /// A refusal checks every candidate, an install one, so their times are not comparable; it may take as long
 /// as the most expensive install, in milliseconds.
@@ -24,35 +21,8 @@ const NEEDY: (&str, &str) = ("kuadrant-operator", "limitador-operator");
 
 const RUNS: usize = 15;
 
-pub(super) fn rows(world: &World, all: &[Alone], rows: &mut Vec<Row>) -> Result<()> {
-    let possible = || all.iter().filter(|it| it.resolved.is_some());
-    let chosen: Duration = possible().map(|it| it.time).sum();
-    let explained: Duration = possible().map(|it| it.explained).sum();
-    let mut ratios: Vec<f64> =
-        possible().map(|it| it.explained.as_secs_f64() / it.time.as_secs_f64()).collect();
-    ratios.sort_by(f64::total_cmp);
-    let reasons: usize = possible().flat_map(|it| &it.resolved).map(|it| it.rejected.len()).sum();
-    ensure!(reasons > possible().count(), "{reasons} reasons for all of them");
-    rows.push(Row {
-        what: "resolver: with reasons, of the time without",
-        measured: explained.as_secs_f64() / chosen.as_secs_f64(),
-        limit: TWICE,
-        unit: "x",
-        note: format!(
-            "every channel that can be had, together: {:.1} ms, without {:.1} (of a single one p50 {:.1} x, worst {:.1} x); \
-             {reasons} bundles with the reason why not",
-            ms(explained),
-            ms(chosen),
-            ratios[ratios.len() / 2],
-            ratios[ratios.len() - 1]
-        ),
-    });
-    rows.push(refusal(world, all)?);
-    Ok(())
-}
-
 /// The same request where it can be met, and where its dependency was removed.
-fn refusal(world: &World, all: &[Alone]) -> Result<Row> {
+pub(super) fn row(world: &World, all: &[Alone]) -> Result<Row> {
     let (package, needed) = NEEDY;
     let default = &world.packages()[package].default_channel;
     let it =
@@ -69,7 +39,7 @@ fn refusal(world: &World, all: &[Alone]) -> Result<Row> {
         text.contains(needed) && !why.nodes.is_empty(),
         "the explanation does not tell what is missing: {text}"
     );
-    let met = median(RUNS, || choose(&world.universe, requests, &facts));
+    let met = median(RUNS, || resolve(&world.universe, requests, &facts));
     let refused = median(RUNS, || resolve(&poorer, requests, &facts));
     Ok(Row {
         what: "resolver: a refusal with its reasons",
