@@ -56,7 +56,7 @@ enum ReconcileError {
     #[error("failed to parse the object: {0}")]
     Unreadable(String),
     #[error(transparent)]
-    Look(#[from] ObserveError),
+    Observe(#[from] ObserveError),
     #[error(transparent)]
     Apply(#[from] ApplyError),
     #[error("failed to reread the cluster: {}", why(.0))]
@@ -69,7 +69,7 @@ impl ReconcileError {
     /// Whether Kubernetes rejects the request until a user fixes the cause.
     fn is_refusal(&self) -> bool {
         match self {
-            Self::Look(error) => error.is_refusal(),
+            Self::Observe(error) => error.is_refusal(),
             Self::Apply(error) => error.is_refusal(),
             Self::Unreadable(_) | Self::Reread(_) | Self::Status(_) => false,
         }
@@ -78,7 +78,7 @@ impl ReconcileError {
     const fn category(&self) -> &'static str {
         match self {
             Self::Unreadable(_) => "Unreadable",
-            Self::Look(_) => "Look",
+            Self::Observe(_) => "Look",
             Self::Apply(error) => error.category(),
             Self::Reread(_) => "Reread",
             Self::Status(_) => "Status",
