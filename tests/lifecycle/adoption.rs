@@ -394,13 +394,14 @@ fn beside_an_olm_that_runs_nothing_is_done() {
             "{}",
             subscription["status"]
         );
-        let rival = olm_ops::rival(&world.client).await?.context("it is to be seen by others too")?;
-        ensure!(rival.deployments == ["old-olm/olm-operator"], "{rival:?}");
+        let other =
+            olm_ops::find_other_olm(&world.client).await?.context("it is to be seen by others too")?;
+        ensure!(other.deployments == ["old-olm/olm-operator"], "{other:?}");
         let report = doctor::examine(&world.client, None).await;
         ensure!(
-            report.ailments.iter().any(|a| a.code == doctor::Code::OtherOlmRunning),
+            report.problems.iter().any(|a| a.code == doctor::Code::OtherOlmRunning),
             "{:?}",
-            report.ailments
+            report.problems
         );
         // when that is stopped, it starts
         world.apply(&olm_operator(0)).await?;
@@ -443,7 +444,7 @@ fn the_doctor_finds_what_was_left_behind() {
         world.quiet().await?;
         manager.stop().await?;
         let healthy = doctor::examine(&world.client, Some(ns)).await;
-        let ill: Vec<_> = healthy.ailments.iter().filter(|a| a.cure.is_some()).collect();
+        let ill: Vec<_> = healthy.problems.iter().filter(|a| a.safe_fix.is_some()).collect();
         ensure!(ill.is_empty(), "{ill:?}");
         // given a role of a version that is gone, a copy of a version, and two groups
         let labels = json!({ "olm.owner": "gone.v1", "olm.owner.kind": "ClusterServiceVersion", "olm.owner.namespace": ns });
@@ -463,7 +464,7 @@ fn the_doctor_finds_what_was_left_behind() {
         let report = doctor::examine(&world.client, None).await;
         // then each is named
         let found: Vec<(doctor::Code, &str)> =
-            report.ailments.iter().map(|a| (a.code, a.object.as_deref().unwrap_or_default())).collect();
+            report.problems.iter().map(|a| (a.code, a.object.as_deref().unwrap_or_default())).collect();
         for wanted in [
             (doctor::Code::Orphan, "ClusterRole gone.v1-x"),
             (doctor::Code::CopiedCsv, "ClusterServiceVersion watched/a.v1.0.0"),
@@ -472,9 +473,9 @@ fn the_doctor_finds_what_was_left_behind() {
             ensure!(found.contains(&wanted), "{wanted:?} is not among {found:?}");
         }
         // and the safe fixes are applied
-        for ailment in &report.ailments {
-            if let Some(cure) = &ailment.cure {
-                doctor::cure(&world.client, cure).await?;
+        for problem in &report.problems {
+            if let Some(fix) = &problem.safe_fix {
+                doctor::apply_fix(&world.client, fix).await?;
             }
         }
         ensure!(world.find("ClusterRole", "", "gone.v1-x").await?.is_none(), "the orphan is there");

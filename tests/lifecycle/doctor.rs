@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, ensure};
 use olm_devcluster::api::Identity;
 use olm_ops::{
-    doctor::{self, Ailment, Code, Report, Severity},
+    doctor::{self, Code, Problem, Report, Severity},
     manifests::{self, ManifestOptions},
 };
 use olm_tests::inprocess::{Catalog, Manager, OLM, World};
@@ -11,14 +11,14 @@ use serde_json::json;
 
 use super::{a_crd, op, run};
 
-fn with(report: &Report, code: Code) -> Vec<&Ailment> {
-    report.ailments.iter().filter(|a| a.code == code).collect()
+fn with(report: &Report, code: Code) -> Vec<&Problem> {
+    report.problems.iter().filter(|a| a.code == code).collect()
 }
 
-fn one(report: &Report, code: Code) -> Result<&Ailment> {
+fn one(report: &Report, code: Code) -> Result<&Problem> {
     match with(report, code)[..] {
         [one] => Ok(one),
-        ref several => anyhow::bail!("one {code} is expected, not {several:?}: {:?}", report.ailments),
+        ref several => anyhow::bail!("one {code} is expected, not {several:?}: {:?}", report.problems),
     }
 }
 
@@ -38,7 +38,7 @@ async fn installed() -> Result<(World, Manager)> {
     world
         .eventually("the pod to wait for its image", async || {
             let report = doctor::examine(&world.client, Some("ns")).await;
-            ensure!(!with(&report, Code::PodNotStarting).is_empty(), "{:?}", report.ailments);
+            ensure!(!with(&report, Code::PodNotStarting).is_empty(), "{:?}", report.problems);
             Ok(())
         })
         .await?;
@@ -53,7 +53,7 @@ fn an_image_and_an_operand_in_trouble_are_reported_at_once() {
         let (world, _manager) = installed().await?;
         let report = doctor::examine(&world.client, Some("ns")).await;
         let pod = one(&report, Code::PodNotStarting)?;
-        ensure!(pod.severity == Severity::Error && report.is_ill());
+        ensure!(pod.severity == Severity::Error && report.has_errors());
         ensure!(pod.object.as_deref().is_some_and(|o| o.starts_with("Pod ns/a-")), "{pod:?}");
         ensure!(
             pod.why.starts_with("of a.v1.0.0: container ") && pod.why.contains("ErrImagePull"),
@@ -93,7 +93,7 @@ fn what_was_installed_and_changed_is_reported() {
         world.apply(deployment).await?;
         let report = doctor::examine(&world.client, None).await;
         for code in [Code::CrdDiffers, Code::CrdOutdated, Code::InstallationDiffers, Code::NotChecked] {
-            ensure!(with(&report, code).is_empty(), "as installed: {:?}", report.ailments);
+            ensure!(with(&report, code).is_empty(), "as installed: {:?}", report.problems);
         }
         // given a CustomResourceDefinition without validation, and a binding to another account
         let name = "subscriptions.operators.coreos.com";
@@ -170,7 +170,7 @@ fn what_a_caller_may_not_read_is_named_and_not_judged() {
                 ensure!(
                     with(&report, code).is_empty(),
                     "{code} from what was not read: {:?}",
-                    report.ailments
+                    report.problems
                 );
             }
         }

@@ -279,8 +279,8 @@ fn t21_a_policy_without_a_recorded_author_lends_nothing_and_is_listed_until_one_
         ensure!(needed.contains(command), "{needed}");
         let listed = async || {
             let report = doctor::examine(&pat, None).await;
-            let of = |ailment: &doctor::Ailment| ailment.code == doctor::Code::AuthorNotRecorded;
-            report.ailments.into_iter().filter(of).collect::<Vec<_>>()
+            let of = |problem: &doctor::Problem| problem.code == doctor::Code::AuthorNotRecorded;
+            report.problems.into_iter().filter(of).collect::<Vec<_>>()
         };
         let found = listed().await;
         let [found] = &found[..] else { anyhow::bail!("one is expected: {found:?}") };
@@ -570,10 +570,10 @@ fn the_effect_of_a_policy_is_shown_before_it_is_applied() {
                 ],
             "{tested:?}"
         );
-        ensure!(tested.not_checked.is_empty() && tested.is_felt(), "{tested:?}");
+        ensure!(tested.not_checked.is_empty() && tested.has_effect(), "{tested:?}");
         let elsewhere = json!({ "namespaceSelector": { "matchLabels": { "no": "such" } }, "allow": [{ "packages": ["x"] }] });
         let tested = test(&world.client, None, elsewhere).await?;
-        ensure!(!tested.is_felt() && tested.policies[0].namespaces == Some(0), "{tested:?}");
+        ensure!(!tested.has_effect() && tested.policies[0].namespaces == Some(0), "{tested:?}");
 
         // and a tenant sees the own namespace, and a list of unreadable objects
         let jane = tenant(&world, "jane", "ns").await?;

@@ -62,7 +62,7 @@ fn t01_what_was_changed_of_olm_is_reported_and_restored() {
         let reported = async || -> Vec<(Code, String)> {
             let report = doctor::examine(&world.client, None).await;
             let codes = [Code::CrdDiffers, Code::CrdOutdated, Code::InstallationDiffers];
-            let found = report.ailments.into_iter().filter(|a| codes.contains(&a.code));
+            let found = report.problems.into_iter().filter(|a| codes.contains(&a.code));
             found.map(|a| (a.code, a.object.unwrap_or_default())).collect()
         };
         ensure!(reported().await.is_empty(), "as installed: {:?}", reported().await);

@@ -44,7 +44,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
             "/installed/{namespace}/{name}/uninstall",
             get(pages::uninstall::page).post(pages::uninstall::submit),
         )
-        .route("/doctor", get(pages::doctor::page).post(pages::doctor::cure))
+        .route("/doctor", get(pages::doctor::page).post(pages::doctor::apply_fix))
         .route("/instances", get(pages::instances::index))
         .route("/instances/new/{crd}", get(pages::create::page).post(pages::create::submit))
         .route("/instances/{crd}", get(pages::instances::all_namespaces))

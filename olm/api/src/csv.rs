@@ -141,11 +141,11 @@ pub struct ClusterServiceVersionSpec {
     /// Webhooks of the operator.
     #[serde(rename = "webhookdefinitions", deserialize_with = "nul", skip_serializing_if = "Vec::is_empty")]
     pub webhook_definitions: Vec<WebhookDescription>,
-    /// Large annotations of the object, where somebody keeps many objects in memory and put them here to keep equal ones
-    /// once. Never on the wire.
+    /// Large annotations of the object, in a cache that stores equal ones of several objects once. Not
+    /// serialized.
     #[serde(skip)]
     #[schemars(skip)]
-    pub aside: Shared<BTreeMap<String, String>>,
+    pub shared_annotations: Shared<BTreeMap<String, String>>,
 }
 
 impl ClusterServiceVersion {

@@ -65,14 +65,14 @@ impl OperatorCondition {
         if let Some(over) = find(&self.spec.overrides, CONDITION_UPGRADEABLE) {
             return if over.is_true() { Ok(()) } else { Err(why(over)) };
         }
-        let Some(said) = find(&self.spec.conditions, CONDITION_UPGRADEABLE) else { return Ok(()) };
-        if let (Some(observed), Some(generation)) = (said.observed_generation, self.metadata.generation)
+        let Some(found) = find(&self.spec.conditions, CONDITION_UPGRADEABLE) else { return Ok(()) };
+        if let (Some(observed), Some(generation)) = (found.observed_generation, self.metadata.generation)
             && observed != generation
         {
             return Err(format!(
                 "the condition Upgradeable is outdated (written for generation {observed}, now {generation})"
             ));
         }
-        if said.status == crate::condition::ConditionStatus::False { Err(why(said)) } else { Ok(()) }
+        if found.status == crate::condition::ConditionStatus::False { Err(why(found)) } else { Ok(()) }
     }
 }

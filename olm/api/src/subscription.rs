@@ -211,7 +211,7 @@ pub struct SubscriptionStatus {
     /// The version that is on the cluster.
     #[serde(rename = "installedCSV", deserialize_with = "opt", skip_serializing_if = "Option::is_none")]
     pub installed_csv: Option<String>,
-    /// The InstallPlan at work.
+    /// The InstallPlan in progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub install_plan_ref: Option<ObjectReference>,
     /// Upstream's older form of installPlanRef.

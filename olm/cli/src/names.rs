@@ -39,7 +39,7 @@ pub fn known() -> Vec<Known> {
     let age = age.ok().and_then(|then| SystemTime::now().duration_since(then).ok());
     if age.is_none_or(|age| age > FRESH) {
         // Old names are better than none when the cluster does not answer in time.
-        ask(&global);
+        fetch_names(global);
     }
     read(&path)
 }
@@ -79,18 +79,18 @@ fn write(path: &Path, names: &[Known]) -> std::io::Result<()> {
 }
 
 /// Fetches the names from the cluster, within the time limit.
-fn ask(global: &Global) {
+fn fetch_names(global: &Global) {
     _ = rustls::crypto::ring::default_provider().install_default();
     let Ok(runtime) = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()
     else {
         return;
     };
     runtime.block_on(async {
-        let asked = tokio::time::timeout(PATIENCE, async {
+        let fetched = tokio::time::timeout(PATIENCE, async {
             let client = context::connect(global).await.ok()?;
             Fetcher::service_proxy(client).fetch().await.ok()
         });
-        if let Ok(Some(catalogs)) = asked.await {
+        if let Ok(Some(catalogs)) = fetched.await {
             keep(global, &catalogs);
         }
     });

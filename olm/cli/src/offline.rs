@@ -9,7 +9,7 @@ use olm_catalog_sources::Source;
 use olm_engine::{
     Refusal,
     catalogs::{CatalogRef, LoadedCatalog},
-    offline::{Draft, Supposed, step},
+    offline::{AssumedCluster, Draft, step},
 };
 use olm_ops::UninstallOptions;
 use olm_plan::{Finding, FindingCode, Plan, Severity, wanted_along};
@@ -34,7 +34,7 @@ const NOWHERE: &str = "offline";
 pub struct Offline {
     /// A single element, in the form that the engine takes.
     catalogs: [LoadedCatalog; 1],
-    pub supposed: Supposed,
+    pub assumed: AssumedCluster,
     /// The catalog as named by the user.
     pub source: String,
 }
@@ -52,7 +52,7 @@ impl Offline {
         let reference = CatalogRef::new(NOWHERE, short(source));
         let mut offline = Self {
             catalogs: [LoadedCatalog::new(reference, Arc::new(content))],
-            supposed: Supposed {
+            assumed: AssumedCluster {
                 namespace: namespace.unwrap_or(NAMESPACE).to_owned(),
                 kubernetes: args.kube_version.clone(),
                 installed: Vec::new(),
@@ -61,14 +61,14 @@ impl Offline {
         };
         for text in &args.installed {
             let entry = offline.find_bundle(text, package).await?;
-            if let Some(other) = offline.supposed.of_package(&entry.package) {
+            if let Some(other) = offline.assumed.of_package(&entry.package) {
                 let what = format!(
                     "--installed: {} and {} are of one package, expected one bundle per package",
                     other.name, entry.name
                 );
                 return Err(Failure::new(Code::Usage, what));
             }
-            offline.supposed.installed.push(entry);
+            offline.assumed.installed.push(entry);
         }
         Ok(Some(offline))
     }
@@ -131,7 +131,7 @@ impl Offline {
     /// The installed bundle of a package, if it is no longer in the catalog.
     pub fn removed(&self, package: &str) -> Option<&BundleEntry> {
         let known = self.package(package).ok()?;
-        self.supposed.of_package(package).filter(|entry| !known.bundles.contains_key(&entry.name))
+        self.assumed.of_package(package).filter(|entry| !known.bundles.contains_key(&entry.name))
     }
 
     /// The Subscription that `olm install` would create, for a channel with the installed bundle, preferably
@@ -139,7 +139,7 @@ impl Offline {
     pub fn subscription(&self, package: &str, channel: Option<&str>) -> Subscription {
         let known = self.package(package).ok();
         let followed = known.as_ref().map(|package| {
-            let installed = self.supposed.of_package(&package.name);
+            let installed = self.assumed.of_package(&package.name);
             let removed = self.removed(&package.name);
             // A bundle that left the catalog is not in a channel, but edges name it.
             let has = |name: &str| {
@@ -163,12 +163,12 @@ impl Offline {
             ..SubscriptionSpec::default()
         };
         let mut subscription = Subscription::new(package, spec);
-        subscription.metadata.namespace = Some(self.supposed.namespace.clone());
+        subscription.metadata.namespace = Some(self.assumed.namespace.clone());
         subscription
     }
 
     pub async fn resolve(&self, subscription: &Subscription) -> Result<Resolved, Refusal> {
-        self.supposed.resolve(&self.catalogs, subscription).await
+        self.assumed.resolve(&self.catalogs, subscription).await
     }
 
     pub async fn plan(&self, subscription: &Subscription) -> Result<Plan, Failure> {
@@ -176,12 +176,12 @@ impl Offline {
         let package = self.package(&subscription.spec.name)?;
         let to = package.bundles.get(&resolved.chosen.name);
         let to = to.ok_or_else(|| gone(&resolved.chosen.name, &self.source))?;
-        self.planned(subscription, &resolved, self.supposed.of_package(&package.name), to).await
+        self.planned(subscription, &resolved, self.assumed.of_package(&package.name), to).await
     }
 
     /// The plan from the installed version to another one, with or without an upgrade path.
     pub async fn compare(&self, subscription: &Subscription, to: &BundleEntry) -> Result<Plan, Failure> {
-        let from = self.supposed.of_package(&to.package);
+        let from = self.assumed.of_package(&to.package);
         let resolved = step(subscription, &self.catalog().reference, from, to);
         self.planned(subscription, &resolved, from, to).await
     }
@@ -193,7 +193,7 @@ impl Offline {
         options: &UninstallOptions,
     ) -> Result<Plan, Failure> {
         let package = self.package(&subscription.spec.name)?;
-        let entry = self.supposed.of_package(&package.name).or_else(|| package.head());
+        let entry = self.assumed.of_package(&package.name).or_else(|| package.head());
         let entry = entry.ok_or_else(|| gone(&package.name, &self.source))?;
         let bundle = self.bundle(entry).await?;
         let resolved = step(subscription, &self.catalog().reference, None, entry);
@@ -205,7 +205,7 @@ impl Offline {
             previous: None,
             along: &[],
         };
-        Ok(self.supposed.plan_uninstall(&draft, options.policy()))
+        Ok(self.assumed.plan_uninstall(&draft, options.policy()))
     }
 
     async fn planned(
@@ -229,7 +229,7 @@ impl Offline {
             let bundle = self.bundle(entry).await?;
             along.push((wanted, bundle));
         }
-        let mut plan = self.supposed.plan(&Draft {
+        let mut plan = self.assumed.plan(&Draft {
             subscription,
             resolved,
             catalog: self.catalog(),

@@ -38,7 +38,7 @@ pub enum Report {
 
 /// How a verdict on a bundle is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub enum Judgement {
+pub enum VerdictFormat {
     /// Lines for people.
     #[default]
     Text,
@@ -170,11 +170,11 @@ impl<T: Serialize> Listing<'_, T> {
                 let header: Vec<&str> = self.columns.iter().map(|(name, _)| *name).collect();
                 let row = |item: &T| self.columns.iter().map(|(_, cell)| cell(item)).collect::<Vec<_>>();
                 let rows: Vec<Vec<String>> = self.items.iter().map(row).collect();
-                say(&table(if headers { header.as_slice() } else { &[] }, &rows))?;
+                print_line(&table(if headers { header.as_slice() } else { &[] }, &rows))?;
             }
-            Format::Json => say(&to_json(&self.items)?)?,
-            Format::Yaml => say(&to_yaml(&self.items)?)?,
-            Format::Name => self.items.iter().try_for_each(|item| say(&(self.name)(item)))?,
+            Format::Json => print_line(&to_json(&self.items)?)?,
+            Format::Yaml => print_line(&to_yaml(&self.items)?)?,
+            Format::Name => self.items.iter().try_for_each(|item| print_line(&(self.name)(item)))?,
         }
         Ok(())
     }
@@ -188,15 +188,15 @@ pub fn print_one<T: Serialize>(
     text: impl FnOnce() -> String,
 ) -> Result<(), Failure> {
     match format {
-        Format::Table => say(&text()),
-        Format::Json => say(&to_json(item)?),
-        Format::Yaml => say(&to_yaml(item)?),
-        Format::Name => say(name),
+        Format::Table => print_line(&text()),
+        Format::Json => print_line(&to_json(item)?),
+        Format::Yaml => print_line(&to_yaml(item)?),
+        Format::Name => print_line(name),
     }
 }
 
 /// Prints a line to standard output. A closed pipe (`olm list | head -1`) is not an error.
-pub fn say(text: &str) -> Result<(), Failure> {
+pub fn print_line(text: &str) -> Result<(), Failure> {
     let written = writeln!(std::io::stdout(), "{}", text.trim_end());
     match written {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),

@@ -19,7 +19,8 @@ pub enum Kind {
     Finding,
     Reason,
     Problem,
-    Ailment,
+    #[serde(rename = "ailment")]
+    ClusterProblem,
 }
 
 impl Kind {
@@ -29,7 +30,7 @@ impl Kind {
             Self::Finding => "Findings of plans",
             Self::Reason => "Reasons of the resolver",
             Self::Problem => "Problems of catalogs and bundles",
-            Self::Ailment => "Problems of clusters (olm doctor)",
+            Self::ClusterProblem => "Problems of clusters (olm doctor)",
         }
     }
 }
@@ -54,7 +55,8 @@ pub fn all() -> Vec<Page> {
         text: (*text).to_owned(),
     });
     let problems = CATALOGS.lines().filter_map(problem);
-    let mut pages: Vec<Page> = written.chain(problems).chain(DOCTOR.lines().filter_map(ailment)).collect();
+    let mut pages: Vec<Page> =
+        written.chain(problems).chain(DOCTOR.lines().filter_map(cluster_problem)).collect();
     pages.sort_by(|a, b| (a.kind, &a.code).cmp(&(b.kind, &b.code)));
     pages
 }
@@ -90,11 +92,11 @@ fn problem(line: &str) -> Option<Page> {
 }
 
 /// Parses a table row: code, severity, meaning, fix.
-fn ailment(line: &str) -> Option<Page> {
+fn cluster_problem(line: &str) -> Option<Page> {
     let cells: Vec<&str> = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ").collect();
     let [code, severity, meaning, fix] = cells.as_slice() else { return None };
     let code = code.strip_prefix('`')?.strip_suffix('`')?;
-    Some(short(code, Kind::Ailment, meaning, &format!("**Severity:** {severity}\n\n"), fix))
+    Some(short(code, Kind::ClusterProblem, meaning, &format!("**Severity:** {severity}\n\n"), fix))
 }
 
 /// The page of a code with a table row.
@@ -148,9 +150,10 @@ mod tests {
     fn every_ailment_has_a_row_and_every_row_an_ailment() {
         use olm_ops::doctor::CODES;
         let known: BTreeSet<String> = CODES.iter().map(ToString::to_string).collect();
-        assert_eq!(codes(Kind::Ailment), known, "keep the table of docs/doctor.md as the codes are");
+        assert_eq!(codes(Kind::ClusterProblem), known, "keep the table of docs/doctor.md as the codes are");
         for code in CODES {
-            let page = find(code.as_str()).unwrap().into_iter().find(|p| p.kind == Kind::Ailment).unwrap();
+            let page =
+                find(code.as_str()).unwrap().into_iter().find(|p| p.kind == Kind::ClusterProblem).unwrap();
             let severity = format!("**Severity:** {}\n", code.severity().as_str());
             assert!(page.text.contains(&severity), "{code}: {}", page.text);
         }

@@ -11,7 +11,7 @@ use olm_resolver::Resolved;
 
 use crate::{
     Change, Refusal,
-    build::{self, Loaded, Place, load},
+    build::{self, Destination, Loaded, load},
     catalogs::LoadedCatalog,
     request,
     resources::Resources,
@@ -33,8 +33,8 @@ pub(super) async fn build_change(
     let others = try_join_all(wanted.iter().map(|wanted| load(catalogs, &wanted.resolved))).await?;
     let bundles: Vec<&Bundle> = std::iter::once(&root).chain(&others).map(|loaded| &loaded.bundle).collect();
     let targets = targets::common(&namespace, &bundles, &snapshot.groups);
-    let place = Place { targets: &targets, groups: &snapshot.groups, second: false };
-    let mut change = build::build(resources, subscription, snapshot, root, &place, resolved).await?;
+    let destination = Destination { targets: &targets, groups: &snapshot.groups, namespace_planned: false };
+    let mut change = build::build(resources, subscription, snapshot, root, &destination, resolved).await?;
     if wanted.is_empty() {
         return Ok(change);
     }
@@ -44,10 +44,11 @@ pub(super) async fn build_change(
     } else {
         snapshot.groups.clone()
     };
-    let place = Place { targets: &targets, groups: &groups, second: true };
+    let destination = Destination { targets: &targets, groups: &groups, namespace_planned: true };
     let pairs = wanted.iter().zip(others);
-    let plans: Vec<_> =
-        pairs.map(|pair| second(resources, snapshot, pair, &place, &namespace, approval)).collect();
+    let plans: Vec<_> = pairs
+        .map(|pair| build_along(resources, snapshot, pair, &destination, &namespace, approval))
+        .collect();
     let along = try_join_all(plans).await?;
     let taken: BTreeSet<String> = snapshot.subscriptions.iter().map(|s| s.name_any()).collect();
     change.plan = change.plan.with_along(along, approval, &taken);
@@ -67,18 +68,18 @@ pub(super) async fn build_resumed_change(
     let namespace = request::namespace(subscription);
     let root = load(catalogs, &resolved).await?;
     let targets = targets::targets(&namespace, &root.bundle, &snapshot.groups);
-    let place = Place { targets: &targets, groups: &snapshot.groups, second: false };
-    let change = build::build(resources, subscription, snapshot, root, &place, resolved).await?;
+    let destination = Destination { targets: &targets, groups: &snapshot.groups, namespace_planned: false };
+    let change = build::build(resources, subscription, snapshot, root, &destination, resolved).await?;
     let plan = change.plan.resumed(&along, subscription.spec.install_plan_approval);
     Ok(Change { plan, along, ..change })
 }
 
 /// The change that the Subscription of an operator installed along with the plan will make.
-async fn second(
+async fn build_along(
     resources: &Resources,
     snapshot: &Snapshot,
     (wanted, loaded): (&Wanted, Loaded<'_>),
-    place: &Place<'_>,
+    destination: &Destination<'_>,
     namespace: &str,
     approval: Approval,
 ) -> Result<Along, Refusal> {
@@ -94,7 +95,7 @@ async fn second(
             text: format!("invalid Subscription of a dependency: {error}"),
         })?;
     let resolved = wanted.resolved.clone();
-    let mut change = build::build(resources, &subscription, snapshot, loaded, place, resolved).await?;
+    let mut change = build::build(resources, &subscription, snapshot, loaded, destination, resolved).await?;
     // The first plan makes the namespace, so the check for it does not apply.
     change.plan.findings.retain(|f| f.code != FindingCode::NamespaceMissing);
     Ok(Along::new(wanted, change.plan))

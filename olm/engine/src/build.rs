@@ -41,12 +41,12 @@ pub(super) async fn load<'a>(
     Ok(Loaded { source, package, bundle })
 }
 
-pub(super) struct Place<'a> {
+pub(super) struct Destination<'a> {
     pub(super) targets: &'a Targets,
     /// The OperatorGroups of the namespace, including one that another plan makes first.
     pub(super) groups: &'a [Arc<OperatorGroup>],
     /// Whether another plan runs first and makes a missing namespace.
-    pub(super) second: bool,
+    pub(super) namespace_planned: bool,
 }
 
 /// The CRDs that other operators of the namespace own.
@@ -68,13 +68,13 @@ pub(super) async fn build(
     subscription: &Subscription,
     snapshot: &Snapshot,
     loaded: Loaded<'_>,
-    place: &Place<'_>,
+    destination: &Destination<'_>,
     resolved: Resolved,
 ) -> Result<Change, Refusal> {
     let namespace = request::namespace(subscription);
     let Loaded { source, package, bundle } = &loaded;
     let config = subscription.spec.config.as_ref();
-    let mut rendered = place.targets.render(&namespace, bundle, config);
+    let mut rendered = destination.targets.render(&namespace, bundle, config);
     if let Ok(rendered) = &mut rendered {
         claim(rendered, &resolved, &namespace);
     }
@@ -82,14 +82,14 @@ pub(super) async fn build(
     // The installed version is rendered from the cluster's copy: the catalog may have dropped it.
     let previous = replaced
         .filter(|_| resolved.action == Action::Upgrade)
-        .and_then(|csv| place.targets.render(&namespace, &bundle_of(csv), config).ok())
+        .and_then(|csv| destination.targets.render(&namespace, &bundle_of(csv), config).ok())
         .map(|mut rendered| {
             rendered.phases.retain(|(phase, _)| *phase != Phase::Crds);
             rendered
         });
 
     let groups: Vec<Value> =
-        place.groups.iter().filter_map(|group| serde_json::to_value(group.as_ref()).ok()).collect();
+        destination.groups.iter().filter_map(|group| serde_json::to_value(group.as_ref()).ok()).collect();
     let facts = ClusterFacts {
         kubernetes: snapshot.kubernetes.clone(),
         from_channel: channel::before(subscription, &snapshot.subscriptions, package, &resolved),
@@ -109,7 +109,7 @@ pub(super) async fn build(
         rendered: rendered.as_ref(),
         previous: previous.as_ref(),
         operator_groups: &groups,
-        target_namespaces: &place.targets.namespaces,
+        target_namespaces: &destination.targets.namespaces,
         facts: &facts,
     };
     let verified = async {
@@ -128,7 +128,7 @@ pub(super) async fn build(
     );
     facts.signatures = verified;
     let (mut live, unreadable) = seen?;
-    if place.second {
+    if destination.namespace_planned {
         let made = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } });
         live.entry(ObjectRef::new("v1", "Namespace", None, &namespace)).or_insert(made);
     }

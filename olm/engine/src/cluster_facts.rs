@@ -22,7 +22,7 @@ use kube::{
 };
 use olm_plan::{
     Access, ClusterFacts, CustomObjects, Fact, FactsNeeded, KindNeeded, Live, PlanInput, Principal, RoleName,
-    Rule, Who, kinds_needed, namespaces_to_ask, roles_needed, services_needed,
+    Rule, Who, kinds_needed, namespaces_to_review, roles_needed, services_needed,
 };
 use olm_resolver::Gvk;
 use serde::{Serialize, de::DeserializeOwned};
@@ -32,7 +32,7 @@ use crate::{
     accounts,
     resources::{Resources, short},
     site::MANAGER,
-    site::home,
+    site::manager_namespace,
 };
 
 const READS: usize = 8;
@@ -109,15 +109,15 @@ async fn rights(
     caller: Caller,
     input: &PlanInput<'_>,
 ) -> (Fact<Principal>, Fact<Principal>) {
-    let manager = Who::ServiceAccount { namespace: home().to_owned(), name: MANAGER.to_owned() };
+    let manager = Who::ServiceAccount { namespace: manager_namespace().to_owned(), name: MANAGER.to_owned() };
     match caller {
         Caller::Installer => {
             let (who, client) = match accounts::installer(input.operator_groups, client).await {
                 Ok(account) => account.unwrap_or_else(|| (manager, client.clone())),
-                Err(error) => return (Fact::Unknown(error.to_string()), Fact::NotAsked),
+                Err(error) => return (Fact::Unknown(error.to_string()), Fact::NotRead),
             };
             let access = own_rights(&client, input, None).await;
-            (known(access, |access| Principal { who, access, exact: true }), Fact::NotAsked)
+            (known(access, |access| Principal { who, access, exact: true }), Fact::NotRead)
         }
         Caller::User => {
             let roles = Api::<ClusterRole>::all(client.clone());
@@ -135,7 +135,7 @@ async fn rights(
                     Fact::Known(Principal { who: manager, access, exact: false })
                 }
                 // The manager's manifests are not on this cluster, so its user is unknown.
-                (None, Ok(None)) => Fact::NotAsked,
+                (None, Ok(None)) => Fact::NotRead,
                 (None, Err(error)) => unknown("get", &format!("ClusterRole {MANAGER}"), &error),
             };
             let user = known(own, |access| Principal { who: Who::You, access, exact: true });
@@ -150,9 +150,9 @@ async fn own_rights(client: &Client, input: &PlanInput<'_>, also: Option<&str>) 
     let mut access = match rules(client, NOWHERE).await {
         Fact::Known(rules) => Access::unknown().with_cluster(rules),
         Fact::Unknown(why) => return Fact::Unknown(why),
-        Fact::NotAsked => return Fact::NotAsked,
+        Fact::NotRead => return Fact::NotRead,
     };
-    let mut namespaces = namespaces_to_ask(input, &access);
+    let mut namespaces = namespaces_to_review(input, &access);
     namespaces.extend(also.map(str::to_owned));
     let answers: Vec<(String, Fact<Vec<Rule>>)> = stream::iter(namespaces)
         .map(|namespace| async move {
@@ -219,7 +219,7 @@ async fn webhooks(client: &Client) -> Fact<Vec<Value>> {
             Fact::Known(all)
         }
         (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => Fact::Unknown(why),
-        _ => Fact::NotAsked,
+        _ => Fact::NotRead,
     }
 }
 
@@ -338,7 +338,7 @@ fn known<T, U>(fact: Fact<T>, map: impl FnOnce(T) -> U) -> Fact<U> {
     match fact {
         Fact::Known(value) => Fact::Known(map(value)),
         Fact::Unknown(why) => Fact::Unknown(why),
-        Fact::NotAsked => Fact::NotAsked,
+        Fact::NotRead => Fact::NotRead,
     }
 }
 

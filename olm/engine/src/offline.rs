@@ -22,7 +22,7 @@ use crate::{Refusal, catalogs::LoadedCatalog, request, targets};
 
 /// The assumed cluster: it contains this and nothing else.
 #[derive(Debug, Clone, Default)]
-pub struct Supposed {
+pub struct AssumedCluster {
     pub namespace: String,
     /// Version of Kubernetes; an unknown one rejects nothing.
     pub kubernetes: Option<Version>,
@@ -45,7 +45,7 @@ pub struct Draft<'a> {
     pub along: &'a [(Wanted, Bundle)],
 }
 
-impl Supposed {
+impl AssumedCluster {
     /// The installed bundle of a package.
     #[must_use]
     pub fn of_package(&self, package: &str) -> Option<&BundleEntry> {

@@ -15,7 +15,7 @@ pub async fn read(client: &Client, namespace: &str) -> Fact<Policies> {
     match list(client).await {
         Fact::Known(all) => among(client, all, namespace).await,
         Fact::Unknown(why) => Fact::Unknown(why),
-        Fact::NotAsked => Fact::NotAsked,
+        Fact::NotRead => Fact::NotRead,
     }
 }
 

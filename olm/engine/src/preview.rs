@@ -22,7 +22,7 @@ use crate::{
     catalogs::{CatalogVisibility, LoadedCatalog},
     installed, policies, prepared, request,
     resources::Resources,
-    site::home,
+    site::manager_namespace,
     snapshot,
 };
 
@@ -72,7 +72,7 @@ pub async fn preview_under(
     let resources = Resources::new(client.clone());
     let namespace = request::namespace(subscription);
     let snapshot = Snapshot::read(&resources, &namespace, ready(policies)).await?.for_user();
-    let visibility = CatalogVisibility::of(&namespace, home(), &snapshot.groups);
+    let visibility = CatalogVisibility::of(&namespace, manager_namespace(), &snapshot.groups);
     check_catalog_visible(subscription, &visibility)?;
     let catalogs = &visibility.among(catalogs);
     match evaluate(&resources, catalogs, subscription, &snapshot).await? {
@@ -100,7 +100,7 @@ pub async fn resolve(
     let namespace = request::namespace(subscription);
     let policies = policies::read(client, &namespace);
     let snapshot = Snapshot::read(&resources, &namespace, policies).await?;
-    let visibility = CatalogVisibility::of(&namespace, home(), &snapshot.groups);
+    let visibility = CatalogVisibility::of(&namespace, manager_namespace(), &snapshot.groups);
     check_catalog_visible(subscription, &visibility)?;
     choose(&resources, &visibility.among(catalogs), subscription, &snapshot).await
 }
@@ -296,7 +296,7 @@ pub fn bundle_of(csv: &ClusterServiceVersion) -> Bundle {
 pub fn restore_annotations(csv: &ClusterServiceVersion) -> ClusterServiceVersion {
     let (metadata, spec) = (csv.metadata.clone(), csv.spec.clone());
     let mut csv = ClusterServiceVersion { metadata, spec, status: None };
-    let aside = std::mem::take(&mut csv.spec.aside);
-    csv.annotations_mut().extend(aside.iter().map(|(key, value)| (key.clone(), value.clone())));
+    let shared = std::mem::take(&mut csv.spec.shared_annotations);
+    csv.annotations_mut().extend(shared.iter().map(|(key, value)| (key.clone(), value.clone())));
     csv
 }

@@ -231,7 +231,7 @@ impl Resources {
     }
 
     /// As [`Self::apply`], with the warnings of the API server (HTTP `Warning` headers).
-    pub async fn apply_told(&self, manifest: &Value) -> Result<(Value, Vec<String>), ResourceError> {
+    pub async fn apply_with_warnings(&self, manifest: &Value) -> Result<(Value, Vec<String>), ResourceError> {
         self.patch(manifest, FIELD_MANAGER).await
     }
 

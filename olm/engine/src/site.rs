@@ -18,11 +18,11 @@ pub const NAMESPACE_VARIABLE: &str = "OLM_NAMESPACE";
 
 /// The product's namespace as configured for this process: `OLM_NAMESPACE`, else [`NAMESPACE`].
 #[must_use]
-pub fn home() -> &'static str {
-    static HOME: LazyLock<String> = LazyLock::new(|| {
+pub fn manager_namespace() -> &'static str {
+    static CONFIGURED: LazyLock<String> = LazyLock::new(|| {
         std::env::var(NAMESPACE_VARIABLE).ok().filter(|name| !name.is_empty()).unwrap_or(NAMESPACE.into())
     });
-    &HOME
+    &CONFIGURED
 }
 
 /// The manager's user name at the API server.

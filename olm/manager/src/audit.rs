@@ -71,7 +71,7 @@ async fn program(plan: &InstallPlan, ctx: &Ctx) -> Option<String> {
     {
         return None;
     }
-    // The stores do not keep managed fields.
+    // The cache does not keep managed fields.
     let api = Api::<InstallPlan>::namespaced(ctx.client.clone(), &plan.namespace()?);
     olm_ops::approval(&api.get(&plan.name_any()).await.ok()?).with
 }

@@ -16,7 +16,7 @@ use olm_client::{events::Recorder, lease::Fence};
 use olm_engine::{
     ChangeCache, Refusal,
     accounts::{self, AccountError},
-    catalogs::{BundleImages, Cache, CacheError, CatalogStore, Refresh, Registries, SignatureCache},
+    catalogs::{BundleImages, CacheDir, CacheDirError, LoadedCatalogs, Refresh, Registries, SignatureCache},
     limits::{NOTE, truncate},
     resources::{ResourceError, Resources, short},
 };
@@ -28,7 +28,7 @@ use crate::{
     adoption::Standby,
     authority::Authorities,
     backoff::Backoff,
-    cache::Stores,
+    cache::ClusterCache,
     controllers::{catalog_source::Jobs, csv},
     guard::guarded,
     health::Health,
@@ -55,7 +55,7 @@ pub(crate) struct Ctx {
     pub(crate) reviews: Arc<Reviews>,
     pub(crate) recorder: Recorder,
     pub(crate) authorities: Arc<Authorities>,
-    pub(crate) catalogs: Arc<CatalogStore>,
+    pub(crate) catalogs: Arc<LoadedCatalogs>,
     pub(crate) jobs: Arc<Jobs>,
     pub(crate) images: Arc<BundleImages>,
     pub(crate) signatures: Arc<SignatureCache>,
@@ -63,7 +63,7 @@ pub(crate) struct Ctx {
     pub(crate) registries: Registries,
     pub(crate) backoff: Arc<Backoff>,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) stores: Arc<Stores>,
+    pub(crate) cache: Arc<ClusterCache>,
     pub(crate) change_cache: Arc<ChangeCache>,
     /// The parts and requirements of ClusterServiceVersions.
     pub(crate) parts: Arc<csv::Parts>,
@@ -132,9 +132,9 @@ impl Ctx {
         }
     }
 
-    pub(crate) fn new(client: Client, options: &Options) -> Result<Self, CacheError> {
+    pub(crate) fn new(client: Client, options: &Options) -> Result<Self, CacheDirError> {
         let Options { namespace, identity, .. } = options;
-        let cache = Arc::new(Cache::open(options.cache_dir.as_deref())?);
+        let cache_dir = Arc::new(CacheDir::open(options.cache_dir.as_deref())?);
         let (refresh, metrics) = (Arc::<Refresh>::default(), Arc::<Metrics>::default());
         let fence = Arc::<Fence>::default();
         let client = guarded(client, Arc::clone(&fence), Arc::clone(&metrics));
@@ -146,14 +146,14 @@ impl Ctx {
             authorities: Arc::new(Authorities::new(client.clone())),
             client,
             catalogs: Arc::default(),
-            images: BundleImages::new(cache.bundles()),
+            images: BundleImages::new(cache_dir.bundles()),
             signatures: Arc::default(),
-            jobs: Arc::new(Jobs::new(cache, Arc::clone(&refresh), Arc::clone(&metrics))),
+            jobs: Arc::new(Jobs::new(cache_dir, Arc::clone(&refresh), Arc::clone(&metrics))),
             refresh,
             registries: options.registries.clone(),
             backoff: Arc::default(),
             metrics,
-            stores: Arc::default(),
+            cache: Arc::default(),
             change_cache: Arc::default(),
             parts: Arc::default(),
             health: Arc::default(),
@@ -192,9 +192,9 @@ impl Ctx {
     /// Returns when the cluster has been read once. A decision about a namespace reads all of it, and the
     /// controllers share opened namespaces: they start together, so those that need no parts of versions wait
     /// for them too, at most [`TOGETHER`].
-    pub(crate) async fn seen(&self) {
-        self.stores.synced().await;
-        let _ = tokio::time::timeout(TOGETHER, self.parts.filled()).await;
+    pub(crate) async fn synced(&self) {
+        self.cache.synced().await;
+        let _ = tokio::time::timeout(TOGETHER, self.parts.synced()).await;
     }
 
     /// Writes a changed status; an unchanged one is not written, since a write would wake every watcher.
@@ -209,28 +209,11 @@ impl Ctx {
             + 'static,
         S: Serialize + PartialEq,
     {
-        self.status(object, old, new, None).await
+        self.write_status_at(object, old, new, None).await
     }
 
-    /// As [`Self::write_status`], conditional on the version of the object that was read.
-    pub(crate) async fn promise_status<K, S>(
-        &self,
-        object: &K,
-        old: Option<&S>,
-        new: &S,
-    ) -> Result<bool, Error>
-    where
-        K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
-            + Clone
-            + Debug
-            + DeserializeOwned
-            + 'static,
-        S: Serialize + PartialEq,
-    {
-        self.status(object, old, new, object.resource_version()).await
-    }
-
-    async fn status<K, S>(
+    /// As [`Self::write_status`], conditional on a version of the object, if there is one.
+    pub(crate) async fn write_status_at<K, S>(
         &self,
         object: &K,
         old: Option<&S>,
@@ -260,7 +243,7 @@ impl Ctx {
             .patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch))
             .await
             .map_err(Error::kube(format!("write the status of {} {name}", K::kind(&()))))?;
-        self.stores.wrote(written);
+        self.cache.store_written(written);
         Ok(true)
     }
 }

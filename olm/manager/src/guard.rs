@@ -136,7 +136,7 @@ mod tests {
         client.send(request("GET", "/api/v1/pods")).await.unwrap();
         for method in ["POST", "PUT", "PATCH", "DELETE"] {
             let error = client.send(request(method, "/api/v1/namespaces/a/pods/b")).await.unwrap_err();
-            assert!(said(&error).contains("does not hold the lease"), "{error}");
+            assert!(message(&error).contains("does not hold the lease"), "{error}");
         }
         assert_eq!(asked.load(Ordering::SeqCst), 1);
 
@@ -150,7 +150,7 @@ mod tests {
 
         // then the response is not awaited
         let error = write.await.unwrap().unwrap_err();
-        assert!(said(&error).contains("does not hold the lease"), "{error}");
+        assert!(message(&error).contains("does not hold the lease"), "{error}");
         assert_eq!(asked.load(Ordering::SeqCst), 2);
     }
 
@@ -163,7 +163,7 @@ mod tests {
         let reader = client.clone();
         let read = tokio::spawn(async move { reader.send(request("GET", "/api/v1/pods")).await });
         let error = read.await.unwrap().unwrap_err();
-        assert!(said(&error).contains("no response from the API server after 60s"), "{error}");
+        assert!(message(&error).contains("no response from the API server after 60s"), "{error}");
 
         answers.add_permits(2);
         client.send(request("PATCH", "/api/v1/namespaces/a/pods/b")).await.unwrap();
@@ -187,13 +187,13 @@ mod tests {
         for method in ["POST", "PUT", "PATCH"] {
             client.send(write(method, 900_000)).await.unwrap();
             let error = client.send(write(method, 900_001)).await.unwrap_err();
-            assert!(said(&error).contains("configmaps/b, expected at most 900 KB"), "{error}");
+            assert!(message(&error).contains("configmaps/b, expected at most 900 KB"), "{error}");
         }
         assert_eq!(asked.load(Ordering::SeqCst), 3);
     }
 
     /// The whole chain of causes.
-    fn said(error: &dyn std::error::Error) -> String {
+    fn message(error: &dyn std::error::Error) -> String {
         let mut out = error.to_string();
         let mut at = error.source();
         while let Some(cause) = at {

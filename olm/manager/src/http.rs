@@ -23,7 +23,7 @@ use olm_engine::catalogs::{LoadedCatalog, NoBundle, ReadError};
 use serde::Deserialize;
 use tokio::sync::Semaphore;
 
-use crate::{context::Ctx, metrics::Seen, reviews::User};
+use crate::{context::Ctx, metrics::PageInputs, reviews::User};
 
 /// Concurrent bundle requests: each may wait for a registry. Further ones are refused at once.
 const BUNDLES: usize = 16;
@@ -97,9 +97,9 @@ async fn readyz(State(serving): State<Serving>) -> Response {
 
 async fn metrics(State(serving): State<Serving>) -> impl IntoResponse {
     let ctx = &serving.ctx;
-    let text = ctx.metrics.render(&Seen {
+    let text = ctx.metrics.render(&PageInputs {
         catalogs: &ctx.catalogs,
-        stores: &ctx.stores,
+        cache: &ctx.cache,
         leading: ctx.leads(),
         retrying: ctx.backoff.failing(),
         now: jiff::Timestamp::now(),

@@ -1,6 +1,6 @@
 //! The manager's counters and gauges as Prometheus text. Labels carry names of objects and values of closed
 //! sets, never a user's free text. Series of an object disappear with the object, because they are read from
-//! the stores at each scrape.
+//! the cache at each scrape.
 
 mod families;
 mod page;
@@ -19,11 +19,11 @@ use std::{
 
 use jiff::Timestamp;
 use olm_api::{Subscription, csv::CsvPhase, install_plan::InstallPlanPhase, names};
-use olm_engine::catalogs::{CatalogStore, Entry};
+use olm_engine::catalogs::{CatalogState, LoadedCatalogs};
 use page::Page;
 use syncs::Syncs;
 
-use crate::cache::Stores;
+use crate::cache::ClusterCache;
 
 type Key = (String, String);
 
@@ -47,9 +47,9 @@ struct Count {
 }
 
 /// Further inputs of a page.
-pub(crate) struct Seen<'a> {
-    pub(crate) catalogs: &'a CatalogStore,
-    pub(crate) stores: &'a Stores,
+pub(crate) struct PageInputs<'a> {
+    pub(crate) catalogs: &'a LoadedCatalogs,
+    pub(crate) cache: &'a ClusterCache,
     pub(crate) leading: bool,
     /// Number of objects that are being retried.
     pub(crate) retrying: usize,
@@ -104,7 +104,7 @@ impl Metrics {
     }
 
     /// One reconciliation of a Subscription.
-    pub(crate) fn synced(&self, subscription: &Subscription) {
+    pub(crate) fn count_sync(&self, subscription: &Subscription) {
         lock(&self.syncs).count(subscription);
     }
 
@@ -118,21 +118,21 @@ impl Metrics {
         }
     }
 
-    pub(crate) fn render(&self, seen: &Seen<'_>) -> String {
+    pub(crate) fn render(&self, inputs: &PageInputs<'_>) -> String {
         let mut page = Page::new();
-        page.value("olm_leading", f64::from(u8::from(seen.leading)));
-        self.counters(&mut page, seen);
-        catalogs(&mut page, seen);
-        self.subscriptions(&mut page, seen);
-        plans(&mut page, seen);
-        self.versions(&mut page, seen);
+        page.value("olm_leading", f64::from(u8::from(inputs.leading)));
+        self.counters(&mut page, inputs);
+        catalogs(&mut page, inputs);
+        self.subscriptions(&mut page, inputs);
+        plans(&mut page, inputs);
+        self.versions(&mut page, inputs);
         let certificates = lock(&self.certificates).clone();
         let certificates = certificates.into_iter().map(|((ns, name), at)| (vec![ns, name], at as f64));
         page.family("olm_certificate_expiry_timestamp_seconds", certificates);
         page.end()
     }
 
-    fn counters(&self, page: &mut Page, seen: &Seen<'_>) {
+    fn counters(&self, page: &mut Page, inputs: &PageInputs<'_>) {
         let reconciles = lock(&self.reconciles).clone();
         let of = |pick: fn(&Count) -> f64| {
             let series = reconciles.iter();
@@ -142,7 +142,7 @@ impl Metrics {
         };
         page.family("olm_reconcile_total", of(|count| count.runs as f64));
         page.family("olm_reconcile_seconds_total", of(|count| count.time.as_secs_f64()));
-        page.value("olm_retrying_objects", seen.retrying as f64);
+        page.value("olm_retrying_objects", inputs.retrying as f64);
         let requests = lock(&self.requests).clone();
         page.family(
             "olm_api_requests_total",
@@ -171,13 +171,13 @@ impl Metrics {
         page.family("olm_catalog_fetch_seconds_total", of(|count| count.time.as_secs_f64()));
     }
 
-    fn subscriptions(&self, page: &mut Page, seen: &Seen<'_>) {
-        let stores = seen.stores;
+    fn subscriptions(&self, page: &mut Page, inputs: &PageInputs<'_>) {
+        let cache = inputs.cache;
         let (mut count, mut failed, mut upgrades) = (0, Vec::new(), Vec::new());
-        stores.subscriptions.briefs(|namespace, name, brief| {
+        cache.subscriptions.briefs(|namespace, name, brief| {
             count += 1;
             let of = || vec![namespace.to_owned(), name.to_owned()];
-            for (type_, reason) in &brief.troubles {
+            for (type_, reason) in &brief.problems {
                 failed.push(([of(), vec![(*type_).to_owned(), reason.to_string()]].concat(), 1.0));
             }
             if let Some((installed, wanted)) = brief.upgrade.as_deref() {
@@ -186,16 +186,16 @@ impl Metrics {
         });
         page.value("subscription_count", f64::from(count));
         let mut syncs = lock(&self.syncs);
-        syncs.retain(|namespace, name| stores.subscriptions.has(namespace, name));
+        syncs.retain(|namespace, name| cache.subscriptions.has(namespace, name));
         page.family("subscription_sync_total", syncs.series());
         drop(syncs);
         page.family("olm_subscription_failed", failed);
         page.family("olm_upgrade_available", upgrades);
     }
 
-    fn versions(&self, page: &mut Page, seen: &Seen<'_>) {
+    fn versions(&self, page: &mut Page, inputs: &PageInputs<'_>) {
         let (mut succeeded, mut abnormal) = (Vec::new(), Vec::new());
-        seen.stores.versions.briefs(|namespace, name, brief| {
+        inputs.cache.csvs.briefs(|namespace, name, brief| {
             let labels = vec![namespace.to_owned(), name.to_owned(), brief.version.to_string()];
             let runs = brief.phase == CsvPhase::Succeeded;
             if !runs {
@@ -213,7 +213,7 @@ impl Metrics {
 }
 
 /// Conditions of a Subscription that are true on a problem.
-pub(crate) const TROUBLES: [&str; 5] = [
+pub(crate) const PROBLEM_CONDITIONS: [&str; 5] = [
     names::CONDITION_CATALOG_SOURCES_UNHEALTHY,
     names::CONDITION_RESOLUTION_FAILED,
     names::CONDITION_INSTALL_PLAN_FAILED,
@@ -221,9 +221,9 @@ pub(crate) const TROUBLES: [&str; 5] = [
     names::CONDITION_BUNDLE_UNPACK_FAILED,
 ];
 
-fn plans(page: &mut Page, seen: &Seen<'_>) {
+fn plans(page: &mut Page, inputs: &PageInputs<'_>) {
     let (mut count, mut phases, mut open) = (0, BTreeMap::<String, u64>::new(), Vec::new());
-    seen.stores.plans.briefs(|namespace, name, phase| {
+    inputs.cache.plans.briefs(|namespace, name, phase| {
         count += 1;
         *phases.entry(phase.to_string()).or_default() += 1;
         if *phase != InstallPlanPhase::Complete {
@@ -235,18 +235,18 @@ fn plans(page: &mut Page, seen: &Seen<'_>) {
     page.family("olm_install_plan_phase", open);
 }
 
-fn catalogs(page: &mut Page, seen: &Seen<'_>) {
-    let all = seen.catalogs.all();
+fn catalogs(page: &mut Page, inputs: &PageInputs<'_>) {
+    let all = inputs.catalogs.all();
     for (name, value) in GAUGES {
         let series = all.iter().filter_map(|((namespace, catalog), entry)| {
-            Some((vec![namespace.clone(), catalog.clone()], value(entry, seen.now)?))
+            Some((vec![namespace.clone(), catalog.clone()], value(entry, inputs.now)?))
         });
         page.family(name, series);
     }
     page.value("catalog_source_count", all.len() as f64);
 }
 
-type Gauge = (&'static str, fn(&Entry, Timestamp) -> Option<f64>);
+type Gauge = (&'static str, fn(&CatalogState, Timestamp) -> Option<f64>);
 
 /// Gauges of every CatalogSource; unknown values have no series.
 const GAUGES: [Gauge; 7] = [

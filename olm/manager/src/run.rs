@@ -14,8 +14,8 @@ use kube::{Api, Client, ResourceExt, api::ListParams};
 use olm_api::CatalogSource;
 use olm_client::lease::Elector;
 use olm_engine::{
-    catalogs::{CacheError, Registries},
-    site::{HTTP_PORT, MANAGER, home},
+    catalogs::{CacheDirError, Registries},
+    site::{HTTP_PORT, MANAGER, manager_namespace},
 };
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -51,7 +51,7 @@ impl Options {
     #[must_use]
     pub fn new(identity: impl Into<String>) -> Self {
         Self {
-            namespace: home().into(),
+            namespace: manager_namespace().into(),
             listen: Some(SocketAddr::from(([0, 0, 0, 0], HTTP_PORT))),
             identity: identity.into(),
             leader_election: true,
@@ -66,7 +66,7 @@ impl Options {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
-    Cache(#[from] CacheError),
+    Cache(#[from] CacheDirError),
     #[error("failed to listen on {address}: {source}")]
     Listen { address: SocketAddr, source: std::io::Error },
     #[error("failed to serve HTTP: {0}")]
@@ -217,14 +217,14 @@ async fn controllers(ctx: Arc<Ctx>, stop: CancellationToken) {
     use controllers::{
         csv, install_plan, olm_config, operator, operator_condition, operator_group, orphans, subscription,
     };
-    // One task per feed, so that none waits while another reads or decides. They are aborted on return.
+    // One task per watch, so that none waits while another reads or decides. They are aborted on return.
     let mut tasks = JoinSet::new();
-    for feed in ctx.stores.feeds(&ctx.client).into_iter().chain(ctx.parts.feeds(&ctx.client)) {
+    for watch in ctx.cache.watches(&ctx.client).into_iter().chain(ctx.parts.watches(&ctx.client)) {
         let stop = stop.clone();
         tasks.spawn(async move {
             tokio::select! {
                 () = stop.cancelled() => {}
-                () = feed => {}
+                () = watch => {}
             }
         });
     }
@@ -272,7 +272,7 @@ async fn ready(ctx: Arc<Ctx>, ready: Arc<AtomicBool>, stop: CancellationToken) {
         }
     }
     tokio::select! {
-        () = ctx.stores.synced() => {}
+        () = ctx.cache.synced() => {}
         // On standby for another OLM it is ready without controllers.
         () = ctx.standby.begun() => {}
         // A follower has no controllers, and is ready to take over.

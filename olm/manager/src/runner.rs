@@ -3,9 +3,9 @@
 //! kube's own keeps each object twice in addition to the store, under keys of several strings each; for ten
 //! thousand objects that is tens of megabytes. Here an object is one short string until it is reconciled.
 
-mod agenda;
 #[cfg(test)]
 mod tests;
+mod work_queue;
 
 use std::{
     future::Future,
@@ -22,7 +22,7 @@ use kube::{Resource, runtime::reflector::ObjectRef};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use agenda::Agenda;
+use work_queue::WorkQueue;
 
 /// `NAMESPACE/NAME` of an object; no namespace for a cluster-wide one. Neither part contains a slash.
 pub(crate) type Key = Arc<str>;
@@ -99,12 +99,12 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Controller<K> {
         Fut: Future<Output = Action> + Send + 'static,
     {
         let reconcile = Arc::new(reconcile);
-        let mut agenda = Agenda::default();
+        let mut queue = WorkQueue::default();
         let mut running = JoinSet::<(Key, Action)>::new();
         loop {
             while !shutdown.is_cancelled()
                 && running.len() < at_once
-                && let Some(key) = agenda.take()
+                && let Some(key) = queue.take()
             {
                 let (objects, reconcile) = (Arc::clone(&self.objects), Arc::clone(&reconcile));
                 running.spawn(async move {
@@ -120,12 +120,12 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Controller<K> {
             if shutdown.is_cancelled() && running.is_empty() {
                 return;
             }
-            let due = agenda.next().map(|at| tokio::time::sleep_until(at.into()));
+            let due = queue.next().map(|at| tokio::time::sleep_until(at.into()));
             tokio::select! {
                 Some(finished) = running.join_next() => match finished {
                     Ok((key, Action(after))) => {
                         let again = after.and_then(|after| Instant::now().checked_add(after));
-                        agenda.done(&key, again);
+                        queue.done(&key, again);
                     }
                     Err(error) => match error.try_into_panic() {
                         Ok(panic) => std::panic::resume_unwind(panic),
@@ -134,10 +134,10 @@ impl<K: Resource<DynamicType = ()> + Send + Sync + 'static> Controller<K> {
                     },
                 },
                 Some(wake) = self.wakes.next(), if !shutdown.is_cancelled() => match wake {
-                    Wake::One(key) => agenda.wake(key),
-                    Wake::All => self.objects.keys().into_iter().for_each(|key| agenda.wake(key)),
+                    Wake::One(key) => queue.wake(key),
+                    Wake::All => self.objects.keys().into_iter().for_each(|key| queue.wake(key)),
                 },
-                Some(()) = OptionFuture::from(due) => agenda.due(Instant::now()),
+                Some(()) = OptionFuture::from(due) => queue.due(Instant::now()),
                 () = shutdown.cancelled(), if !shutdown.is_cancelled() => {}
                 // Nothing is running and no trigger is left.
                 else => return,

@@ -101,11 +101,11 @@ const NOT_UPGRADEABLE: &str = "OperatorConditionNotUpgradeable";
 fn not_upgradeable(subscription: &Subscription) -> Option<Blocker> {
     let pending = holds(subscription, names::CONDITION_INSTALL_PLAN_PENDING)
         .filter(|c| c.reason.as_deref() == Some(NOT_UPGRADEABLE))?;
-    let fix = let_it(subscription);
+    let fix = allow_upgrade(subscription);
     Some(of_condition(named("Subscription", subscription), pending, Some(fix)))
 }
 
-fn let_it(subscription: &Subscription) -> String {
+fn allow_upgrade(subscription: &Subscription) -> String {
     let csv = subscription.status.as_ref().and_then(|s| s.installed_csv.clone()).unwrap_or_default();
     let namespace = subscription.namespace().unwrap_or_default();
     format!(
@@ -124,7 +124,7 @@ fn stuck(plan: &InstallPlan, subscription: &Subscription) -> Option<Blocker> {
         .filter(|c| c.status == ConditionStatus::False)?;
     let fix = match failed.reason.as_deref().unwrap_or_default() {
         "Paused" => Some(format!("run `olm resume {}`", place(subscription))),
-        NOT_UPGRADEABLE => Some(let_it(subscription)),
+        NOT_UPGRADEABLE => Some(allow_upgrade(subscription)),
         "InstallCheckFailed" => {
             Some("create the ServiceAccount, or remove it from the namespace's OperatorGroup".into())
         }

@@ -10,7 +10,7 @@ use kube::{
 use olm_api::{OperatorGroup, Subscription, SubscriptionSpec, names, subscription::Approval};
 use olm_engine::{
     catalogs::{CatalogVisibility, LoadedCatalog},
-    site::home,
+    site::manager_namespace,
 };
 use olm_plan::{Plan, Severity};
 use olm_resolver::CatalogRef;
@@ -111,7 +111,7 @@ impl InstallRequest {
         // Catalogs come best first. One that is not visible from the namespace is unusable; where only such a
         // catalog has the package, the later refusal names it.
         let with = |c: &&LoadedCatalog| c.catalog.summary(&self.package).is_some();
-        let visibility = CatalogVisibility::of(&self.namespace, home(), groups);
+        let visibility = CatalogVisibility::of(&self.namespace, manager_namespace(), groups);
         let visible = |c: &&LoadedCatalog| visibility.reaches(&c.reference.namespace);
         let found = catalogs.iter().filter(visible).find(with).or_else(|| catalogs.iter().find(with));
         found.map(|c| c.reference.clone()).ok_or_else(|| {
@@ -368,15 +368,18 @@ mod tests {
                 .ok()
         };
         let chosen = |catalogs: &[LoadedCatalog]| among(catalogs, &[]);
-        assert_eq!(chosen(&[catalog("theirs"), catalog(home())]).as_deref(), Some(home()));
+        assert_eq!(
+            chosen(&[catalog("theirs"), catalog(manager_namespace())]).as_deref(),
+            Some(manager_namespace())
+        );
         assert_eq!(chosen(&[catalog("theirs"), catalog("mine")]).as_deref(), Some("mine"));
         assert_eq!(chosen(&[catalog("theirs")]).as_deref(), Some("theirs"));
         assert_eq!(chosen(&[]), None);
         // a group may exclude the catalogs of the product's namespace
         let mut group = OperatorGroup::new("g", olm_api::OperatorGroupSpec::default());
         group.annotations_mut().insert(names::ANNOTATION_EXCLUDE_GLOBAL.into(), "true".into());
-        let all = [catalog(home()), catalog("mine")];
-        assert_eq!(chosen(&all).as_deref(), Some(home()));
+        let all = [catalog(manager_namespace()), catalog("mine")];
+        assert_eq!(chosen(&all).as_deref(), Some(manager_namespace()));
         assert_eq!(among(&all, &[Arc::new(group)]).as_deref(), Some("mine"));
     }
 }

@@ -40,7 +40,7 @@ pub async fn list_instances(client: &Client, namespace: &str, target: &str) -> R
     let world = World::read(client, Some(namespace)).await?;
     let view = world.find(target)?;
     match &view.csv {
-        Some(csv) => Ok(in_its_care(list_instances_of(client, csv).await?, &world.describe(&view))),
+        Some(csv) => Ok(managed_by(list_instances_of(client, csv).await?, &world.describe(&view))),
         None => Ok(Vec::new()),
     }
 }
@@ -48,7 +48,7 @@ pub async fn list_instances(client: &Client, namespace: &str, target: &str) -> R
 /// The custom resources of an operator's kinds that it manages: another installation of the same operator may
 /// serve the others, in its own namespaces. Without an OperatorGroup the watched namespaces are unknown,
 /// and only the operator's own namespace counts.
-pub(super) fn in_its_care<I: std::borrow::Borrow<Instance>>(
+pub(super) fn managed_by<I: std::borrow::Borrow<Instance>>(
     mut instances: Vec<I>,
     operator: &Installed,
 ) -> Vec<I> {

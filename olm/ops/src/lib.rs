@@ -17,10 +17,10 @@ mod install;
 mod instances;
 mod list;
 pub mod manifests;
+mod other_olm;
 mod overview;
 mod policy;
 mod revisions;
-mod rival;
 mod settings;
 mod status;
 mod timeline;
@@ -35,15 +35,15 @@ pub use error::{Error, Kind};
 pub use install::{InstallRequest, InstallResult, install, preview_install, wanted};
 pub use instances::{Instance, list_instances, list_instances_of};
 pub use list::{Installed, find_installed, list_installed};
+pub use other_olm::{OTHER_OLM_SELECTOR, OtherOlm, find_other_olm};
 pub use overview::{Overview, overview};
 pub use policy::{Effect, PolicyTest, Subject, TestedPolicy, Verdict, test_policies};
 pub use revisions::{Approval, Revision, RolledBack, approval, history, preview_rollback, rollback};
-pub use rival::{RIVAL_SELECTOR, Rival, rival};
 pub use settings::{Setting, SettingChange, SettingPreview, preview_set, set};
 pub use status::{Status, rolls_back_to};
 pub use timeline::{EventLine, Step, StepState, Timeline, timeline};
 pub use uninstall::{
-    Leaving, Operands, Progress as Removal, UninstallOptions, UninstallReport, advance,
+    Operands, Progress as Removal, UninstallOptions, UninstallReport, UninstallTarget, advance,
     command as uninstall_command, preview_uninstall, uninstall,
 };
 pub use wait::{Diagnosis, Progress, WaitOptions, wait_installed};

@@ -11,7 +11,7 @@ use kube::{Api, Client, ResourceExt, api::ListParams};
 use olm_api::{ClusterServiceVersion, InstallPolicy, OperatorGroup, Subscription};
 use olm_bundle::Rendered;
 use olm_engine::{bundle_of, catalogs::LoadedCatalog, policies, targets::targets};
-use olm_plan::{Fact, Finding, FindingCode, Judged, Policies, rights_of, signature_findings};
+use olm_plan::{Fact, Finding, FindingCode, Policies, PolicyInput, rights_of, signature_findings};
 use olm_resolver::{CatalogRef, Code};
 use serde::Serialize;
 
@@ -80,7 +80,7 @@ pub enum Verdict {
 impl PolicyTest {
     /// Whether the policies would change the result.
     #[must_use]
-    pub fn is_felt(&self) -> bool {
+    pub fn has_effect(&self) -> bool {
         self.effects.iter().any(|effect| effect.result != Verdict::Allowed)
     }
 }
@@ -113,7 +113,7 @@ pub async fn test_policies(
             not_checked.push(format!("the InstallPolicies of the cluster: {why}"));
             Vec::new()
         }
-        Fact::NotAsked => Vec::new(),
+        Fact::NotRead => Vec::new(),
     };
     let views = world.views();
     let wanted = views.iter().map(namespace_of).collect();
@@ -218,7 +218,7 @@ async fn installed(
         Some(subscription) => {
             let spec = &subscription.spec;
             let catalog = CatalogRef::new(&spec.source_namespace, &spec.source);
-            let mut findings = held.findings(&Judged {
+            let mut findings = held.findings(&PolicyInput {
                 catalog: &catalog,
                 package: &spec.name,
                 channel: spec.channel.as_deref().unwrap_or_default(),

@@ -212,8 +212,8 @@ fn pause(subscription: &Subscription, installed: &Installed, paused: bool) -> Wa
 
 fn unpin(subscription: &Subscription, installed: &Installed) -> Wanted {
     let spec = &subscription.spec;
-    let said = spec.version.is_some() || spec.upgrade_constraint_policy.is_some();
-    let patch = said.then(|| json!({ "spec": { "version": null, "upgradeConstraintPolicy": null } }));
+    let is_pinned = spec.version.is_some() || spec.upgrade_constraint_policy.is_some();
+    let patch = is_pinned.then(|| json!({ "spec": { "version": null, "upgradeConstraintPolicy": null } }));
     let but = match spec.paused {
         true => format!(" after `olm resume {}`", installed.arguments()),
         false => String::new(),

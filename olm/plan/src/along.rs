@@ -231,7 +231,7 @@ impl Plan {
             finding.code != FindingCode::DependencyMissing || !covered.contains(finding.subject.as_str())
         });
         for one in &along {
-            self.findings.extend(in_the_way(one, &self.namespace, taken));
+            self.findings.extend(subscription_conflict(one, &self.namespace, taken));
         }
         if along.len() > MOST_ALONG {
             let text =
@@ -299,7 +299,7 @@ impl Plan {
     }
 }
 
-fn in_the_way(one: &Along, namespace: &str, taken: &BTreeSet<String>) -> Option<Finding> {
+fn subscription_conflict(one: &Along, namespace: &str, taken: &BTreeSet<String>) -> Option<Finding> {
     let bundle = &one.entry.bundle;
     let by = one.entry.required_by.join(", ");
     if taken.contains(&one.entry.subscription) {

@@ -150,7 +150,7 @@ pub struct Demands {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// These requests must be answered before a verdict.
-    Ask(BTreeSet<AccessRequest>),
+    Undecided(BTreeSet<AccessRequest>),
     Covered,
     Lacking(Vec<Missing>),
 }
@@ -236,22 +236,22 @@ impl Demands {
         if self.is_empty() {
             return Verdict::Covered;
         }
-        let mut judge = Judge { answers, ask: BTreeSet::new() };
-        let all = everything().map(|request| judge.answer(request));
-        if !judge.ask.is_empty() {
-            return Verdict::Ask(judge.ask);
+        let mut evaluation = Evaluation { answers, open: BTreeSet::new() };
+        let all = everything().map(|request| evaluation.answer(request));
+        if !evaluation.open.is_empty() {
+            return Verdict::Undecided(evaluation.open);
         }
         if all == [Some(true), Some(true)] {
             return Verdict::Covered;
         }
         let mut missing: BTreeMap<Option<String>, Missing> = BTreeMap::new();
         for write in &self.writes {
-            if judge.allows(&write.request) == Some(false) {
+            if evaluation.allows(&write.request) == Some(false) {
                 missing_in(&mut missing, write.object.namespace.as_deref()).write(write);
             }
         }
         for grant in &self.grants {
-            if judge.allows(&grant.verb_request()) != Some(false) {
+            if evaluation.allows(&grant.verb_request()) != Some(false) {
                 continue;
             }
             let scope = grant.scope();
@@ -262,14 +262,14 @@ impl Demands {
             let parts = rules.iter().flat_map(Rule::parts);
             // Every part is evaluated, so that all open requests are returned at once.
             let lacking: Vec<Rule> = parts
-                .filter(|part| judge.allows(&AccessRequest::of_part(part, scope)) == Some(false))
+                .filter(|part| evaluation.allows(&AccessRequest::of_part(part, scope)) == Some(false))
                 .collect();
             if !lacking.is_empty() {
                 missing_in(&mut missing, scope).grant(grant, lacking);
             }
         }
-        match (judge.ask.is_empty(), missing.is_empty()) {
-            (false, _) => Verdict::Ask(judge.ask),
+        match (evaluation.open.is_empty(), missing.is_empty()) {
+            (false, _) => Verdict::Undecided(evaluation.open),
             (true, true) => Verdict::Covered,
             (true, false) => Verdict::Lacking(missing.into_values().collect()),
         }
@@ -280,7 +280,7 @@ impl Demands {
         let mut answers = Answers::new();
         loop {
             match self.verdict(&answers) {
-                Verdict::Ask(requests) => {
+                Verdict::Undecided(requests) => {
                     for request in requests {
                         let answer = request.by(access)?;
                         answers.insert(request, answer);
@@ -301,16 +301,16 @@ fn missing_in<'m>(all: &'m mut BTreeMap<Option<String>, Missing>, scope: Option<
     })
 }
 
-struct Judge<'a> {
+struct Evaluation<'a> {
     answers: &'a Answers,
-    ask: BTreeSet<AccessRequest>,
+    open: BTreeSet<AccessRequest>,
 }
 
-impl Judge<'_> {
+impl Evaluation<'_> {
     fn answer(&mut self, request: AccessRequest) -> Option<bool> {
         let known = self.answers.get(&request).copied();
         if known.is_none() {
-            self.ask.insert(request);
+            self.open.insert(request);
         }
         known
     }

@@ -16,7 +16,7 @@ use crate::signatures::ImageSignature;
 pub enum Fact<T> {
     /// Not queried: irrelevant for the plan.
     #[default]
-    NotAsked,
+    NotRead,
     Known(T),
     /// Relevant, but could not be determined; with the cause.
     Unknown(String),
@@ -26,7 +26,7 @@ impl<T> Fact<T> {
     pub fn known(&self) -> Option<&T> {
         match self {
             Self::Known(value) => Some(value),
-            Self::NotAsked | Self::Unknown(_) => None,
+            Self::NotRead | Self::Unknown(_) => None,
         }
     }
 
@@ -34,7 +34,7 @@ impl<T> Fact<T> {
     pub fn why_unknown(&self) -> Option<&str> {
         match self {
             Self::Unknown(why) => Some(why),
-            Self::NotAsked | Self::Known(_) => None,
+            Self::NotRead | Self::Known(_) => None,
         }
     }
 }

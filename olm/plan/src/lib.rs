@@ -48,9 +48,9 @@ pub use plan::{
     API_VERSION, Along, AlongRef, Cause, DependencyView, FieldDiff, Level, Op, PermissionDelta,
     PermissionRule, PhaseObjects, Plan, PlanAction, PlannedObject, RejectedView, Reversible, Why,
 };
-pub use policy::{Judged, Policies, Right, rights_of};
+pub use policy::{Policies, PolicyInput, Right, rights_of};
 pub use preflight::{
-    Access, FactsNeeded, KindNeeded, Rule, kinds_needed, namespaces_to_ask, roles_needed, services_needed,
+    Access, FactsNeeded, KindNeeded, Rule, kinds_needed, namespaces_to_review, roles_needed, services_needed,
 };
 pub use reserved::{Installed, is_reserved, reserved};
 pub use schema::plan_schema;
@@ -59,7 +59,7 @@ pub use signatures::{
     used_images,
 };
 pub use uninstall::{
-    CarriesOut, Dependency, Operand, Requester, UninstallInput, make_uninstall_plan, no_longer_needed,
+    Dependency, Operand, PendingDeletion, Requester, UninstallInput, make_uninstall_plan, no_longer_needed,
     uninstall_reads,
 };
 pub use universe::{bundle_of, prepare, universe_of};

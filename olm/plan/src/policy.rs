@@ -34,7 +34,7 @@ pub struct Policies {
 
 /// The inputs of a bundle for policies.
 #[derive(Clone, Debug)]
-pub struct Judged<'a> {
+pub struct PolicyInput<'a> {
     pub catalog: &'a CatalogRef,
     pub package: &'a str,
     /// The channel of the choice; empty where unknown.
@@ -163,8 +163,8 @@ impl Policies {
     }
 
     /// Why a bundle is not allowed.
-    pub fn findings(&self, judged: &Judged<'_>) -> Vec<Finding> {
-        let Judged { catalog, package, channel, .. } = judged;
+    pub fn findings(&self, judged: &PolicyInput<'_>) -> Vec<Finding> {
+        let PolicyInput { catalog, package, channel, .. } = judged;
         let mut out = Vec::new();
         for list in self.allowlists() {
             let listed = match channel.is_empty() {

@@ -12,7 +12,7 @@ use crate::explain::Fix;
 use crate::package::Package;
 use crate::place::Place;
 use crate::request::Request;
-use crate::selection::{Candidate, Nothing, Selection, fix, is_skip_version, nearest_text};
+use crate::selection::{Candidate, NoCandidates, Selection, fix, is_skip_version, nearest_text};
 use crate::universe::Health;
 
 /// The candidates of one request.
@@ -29,7 +29,7 @@ pub(crate) struct Candidates<'a> {
 }
 
 /// The candidates of a request, before dependencies are considered.
-pub(crate) fn candidates<'a>(ctx: &Context<'a>, request: &Request) -> Result<Candidates<'a>, Nothing> {
+pub(crate) fn candidates<'a>(ctx: &Context<'a>, request: &Request) -> Result<Candidates<'a>, NoCandidates> {
     let (catalog, package) = find_package(ctx, request)?;
     let channels = find_channels(request, package)?;
     let listed = Selection { ctx, request, catalog, package, channels: &channels }.list()?;
@@ -61,12 +61,15 @@ pub(crate) fn candidates<'a>(ctx: &Context<'a>, request: &Request) -> Result<Can
 }
 
 /// The package, with the universe's own copy of its catalog's name.
-fn find_package<'a>(ctx: &Context<'a>, request: &Request) -> Result<(&'a CatalogRef, &'a Package), Nothing> {
+fn find_package<'a>(
+    ctx: &Context<'a>,
+    request: &Request,
+) -> Result<(&'a CatalogRef, &'a Package), NoCandidates> {
     let id = &request.catalog;
     let Some((id, catalog)) = ctx.universe.catalogs().get_key_value(id) else {
         let known: Vec<String> = ctx.universe.catalogs().keys().map(ToString::to_string).collect();
         let nearest = nearest_or_all(&id.to_string(), &known);
-        return Err(Nothing {
+        return Err(NoCandidates {
             code: Code::UnknownCatalog,
             text: format!("catalog {id} not found{}", nearest_text(&nearest)),
             nearest,
@@ -77,7 +80,7 @@ fn find_package<'a>(ctx: &Context<'a>, request: &Request) -> Result<(&'a Catalog
         return Ok((id, package));
     }
     if let Health::Unavailable { reason } = &catalog.health {
-        return Err(Nothing {
+        return Err(NoCandidates {
             code: Code::CatalogUnavailable,
             text: format!("failed to read catalog {id}: {reason}"),
             nearest: Vec::new(),
@@ -104,7 +107,7 @@ fn find_package<'a>(ctx: &Context<'a>, request: &Request) -> Result<(&'a Catalog
         Some(name) => fixes.push(fix(format!("show package {name}"), format!("olm show {name}"))),
         None => fixes.push(fix("search the catalogs", format!("olm search {}", request.package))),
     }
-    Err(Nothing {
+    Err(NoCandidates {
         code: Code::UnknownPackage,
         text: format!("catalog {id} has no package {}{}", request.package, nearest_text(&nearest)),
         nearest,
@@ -119,7 +122,7 @@ fn nearest_or_all(name: &str, known: &[String]) -> Vec<String> {
 }
 
 /// The requested channel; without one all of them, the default channel first, as in OLM.
-fn find_channels<'a>(request: &Request, package: &'a Package) -> Result<Vec<&'a Channel>, Nothing> {
+fn find_channels<'a>(request: &Request, package: &'a Package) -> Result<Vec<&'a Channel>, NoCandidates> {
     let Some(name) = &request.channel else {
         let mut channels: Vec<&Channel> = package.channels().iter().collect();
         channels.sort_by_key(|c| (c.name != package.default_channel, &c.name));
@@ -129,7 +132,7 @@ fn find_channels<'a>(request: &Request, package: &'a Package) -> Result<Vec<&'a 
         let known: Vec<String> = package.channels().iter().map(|channel| channel.name.clone()).collect();
         let nearest = nearest_or_all(name, &known);
         let better = nearest.first().unwrap_or(&package.default_channel);
-        Nothing {
+        NoCandidates {
             code: Code::UnknownChannel,
             text: format!("package {} has no channel {name}{}", package.name, nearest_text(&nearest)),
             fixes: vec![

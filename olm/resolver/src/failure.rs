@@ -11,7 +11,7 @@ use crate::group::{group_by_cause, version_span};
 use crate::need::to_need;
 use crate::package::{Package, newest_first};
 use crate::request::Request;
-use crate::selection::{Nothing, channels_text, is_skip_version};
+use crate::selection::{NoCandidates, channels_text, is_skip_version};
 use crate::solve::{Cause, Search, UnsatCore, Unsolved, solve};
 use crate::solver::BUDGET;
 use crate::why::Why;
@@ -23,7 +23,7 @@ fn subject(request: &Request) -> String {
     format!("Subscription {}", request.subscription)
 }
 
-pub(crate) fn no_choice(request: &Request, nothing: Nothing) -> Explanation {
+pub(crate) fn no_choice(request: &Request, nothing: NoCandidates) -> Explanation {
     Explanation {
         code: nothing.code,
         summary: format!(

@@ -8,7 +8,7 @@ use crate::resolution::HopVia;
 
 /// Why the entries of a channel have no order.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Disorder {
+pub(crate) enum OrderError {
     #[error(
         "no channel heads (entries not replaced by another entry) found in channel \"{channel}\" of package \"{package}\""
     )]
@@ -28,7 +28,7 @@ pub(crate) enum Disorder {
 #[derive(Clone, Debug)]
 pub(crate) struct Graph {
     /// From the head backwards along `replaces`; see [`order`].
-    pub(crate) order: Result<Vec<u32>, Disorder>,
+    pub(crate) order: Result<Vec<u32>, OrderError>,
     /// For each entry its position in the order.
     position: Vec<Option<u32>>,
     /// For each entry the index of its bundle in the package.
@@ -127,7 +127,7 @@ fn gone(entries: &[Entry], (entry, slot): (u32, u32)) -> &str {
 
 /// The entries of a channel from its head backwards along `replaces`. Skipped entries are left out, and so
 /// are those off the chain: exactly OLM's order, which ignores versions.
-fn order(package: &str, channel: &Channel) -> Result<Vec<u32>, Disorder> {
+fn order(package: &str, channel: &Channel) -> Result<Vec<u32>, OrderError> {
     let entries = &channel.entries;
     let by_name: BTreeMap<&str, u32> =
         entries.iter().enumerate().map(|(at, e)| (e.name.as_str(), at as u32)).collect();
@@ -148,7 +148,7 @@ fn order(package: &str, channel: &Channel) -> Result<Vec<u32>, Disorder> {
             let entry = &entries[at as usize];
             if !seen.insert(at) {
                 let (channel, package) = names();
-                return Err(Disorder::Cycle { head: (*head).to_owned(), channel, package });
+                return Err(OrderError::Cycle { head: (*head).to_owned(), channel, package });
             }
             if !skipped.contains(entry.name.as_str()) {
                 chain.push(at);
@@ -160,11 +160,11 @@ fn order(package: &str, channel: &Channel) -> Result<Vec<u32>, Disorder> {
     let (channel_name, package) = names();
     match chains.len() {
         0 if entries.is_empty() => Ok(Vec::new()),
-        0 => Err(Disorder::NoHead { channel: channel_name, package }),
+        0 => Err(OrderError::NoHead { channel: channel_name, package }),
         1 => Ok(chains.remove(0)),
         count => {
             let texts: Vec<String> = chains.iter().map(|chain| chain_text(entries, chain)).collect();
-            Err(Disorder::SeveralChains { count, chains: texts.join(", "), channel: channel_name, package })
+            Err(OrderError::SeveralChains { count, chains: texts.join(", "), channel: channel_name, package })
         }
     }
 }

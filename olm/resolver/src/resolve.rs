@@ -103,15 +103,14 @@ fn decide_component<'a>(ctx: &Context<'a>, component: &[usize]) -> Vec<(usize, A
             failed.push(at);
         }
         if failed.is_empty() {
-            match settle(ctx, &found, &mut budget) {
+            match solve_leniently(ctx, &found, &mut budget) {
                 Ok(choices) => {
-                    let items =
-                        found.iter().map(|(at, list)| (*at, Ok(resolved(ctx, *at, list, &choices))));
+                    let items = found.iter().map(|(at, list)| (*at, Ok(resolved(ctx, *at, list, &choices))));
                     answers.extend(items);
                     return answers;
                 }
                 Err(unsolved) => {
-                    failed = to_blame(&found, &unsolved);
+                    failed = concerned(&found, &unsolved);
                     let explanation = Arc::new(failure::explain(ctx, &found, &failed, &unsolved));
                     answers.extend(failed.iter().map(|at| (*at, Err(explanation.clone()))));
                 }
@@ -126,7 +125,7 @@ fn decide_component<'a>(ctx: &Context<'a>, component: &[usize]) -> Vec<(usize, A
 }
 
 /// The requests that a failure concerns: those of the contradiction; all if it names none.
-fn to_blame(found: &BTreeMap<usize, Candidates<'_>>, unsolved: &Unsolved<'_>) -> Vec<usize> {
+fn concerned(found: &BTreeMap<usize, Candidates<'_>>, unsolved: &Unsolved<'_>) -> Vec<usize> {
     let named: Vec<usize> = match unsolved {
         Unsolved::Conflict(causes) => causes
             .iter()
@@ -140,7 +139,8 @@ fn to_blame(found: &BTreeMap<usize, Candidates<'_>>, unsolved: &Unsolved<'_>) ->
     if named.is_empty() { found.keys().copied().collect() } else { named }
 }
 
-fn settle<'a>(
+/// Solves the requests of a component. Installed operators with missing requirements do not block the others.
+fn solve_leniently<'a>(
     ctx: &Context<'a>,
     found: &BTreeMap<usize, Candidates<'a>>,
     budget: &mut u64,

@@ -25,7 +25,7 @@ pub(crate) struct Candidate<'a> {
 
 /// Why a request has no candidates.
 #[derive(Debug)]
-pub(crate) struct Nothing {
+pub(crate) struct NoCandidates {
     pub(crate) code: Code,
     pub(crate) text: String,
     pub(crate) nearest: Vec<String>,
@@ -91,7 +91,7 @@ pub(crate) struct Selection<'c, 'a> {
 
 impl<'a> Selection<'_, 'a> {
     /// The bundles in order of preference; a bundle may be listed once for each channel.
-    pub(crate) fn list(&self) -> Result<Vec<Candidate<'a>>, Nothing> {
+    pub(crate) fn list(&self) -> Result<Vec<Candidate<'a>>, NoCandidates> {
         match (&self.request.installed, &self.request.starting_csv) {
             (None, Some(name)) => self.starting(name),
             (None, None) => self.fresh(),
@@ -103,7 +103,7 @@ impl<'a> Selection<'_, 'a> {
     }
 
     /// The bundles of all channels in order of preference. An error when none of the channels has an order.
-    fn in_order(&self) -> Result<Vec<Place<'a>>, Nothing> {
+    fn in_order(&self) -> Result<Vec<Place<'a>>, NoCandidates> {
         let Self { catalog, package, channels, .. } = *self;
         let mut places = Vec::new();
         let mut disorder = None;
@@ -114,7 +114,7 @@ impl<'a> Selection<'_, 'a> {
             }
         }
         match disorder {
-            Some(text) if places.is_empty() => Err(Nothing {
+            Some(text) if places.is_empty() => Err(NoCandidates {
                 code: Code::BrokenChannel,
                 text,
                 nearest: Vec::new(),
@@ -144,7 +144,7 @@ impl<'a> Selection<'_, 'a> {
     }
 
     /// Nothing is installed and `startingCSV` names the bundle; it may be one that others skip.
-    fn starting(&self, name: &str) -> Result<Vec<Candidate<'a>>, Nothing> {
+    fn starting(&self, name: &str) -> Result<Vec<Candidate<'a>>, NoCandidates> {
         let Self { request, package, channels, .. } = *self;
         let places = self.all_entries();
         let mut found: Vec<Place<'a>> = places.iter().filter(|p| p.bundle.name == name).copied().collect();
@@ -152,7 +152,7 @@ impl<'a> Selection<'_, 'a> {
         found.sort_by_key(|p| channels.iter().position(|c| c.name == p.channel));
         if found.is_empty() {
             let nearest = suggest(name, places.iter().map(|p| p.bundle.name.as_str()), 3);
-            return Err(Nothing {
+            return Err(NoCandidates {
                 code: Code::UnknownStartingCsv,
                 text: format!(
                     "{} has no bundle {name} (startingCSV){}",
@@ -167,7 +167,7 @@ impl<'a> Selection<'_, 'a> {
     }
 
     /// Nothing is installed.
-    fn fresh(&self) -> Result<Vec<Candidate<'a>>, Nothing> {
+    fn fresh(&self) -> Result<Vec<Candidate<'a>>, NoCandidates> {
         let Self { request, .. } = *self;
         let Some(wanted) = &request.version else {
             return Ok(self.in_order()?.into_iter().map(install).collect());
@@ -182,7 +182,7 @@ impl<'a> Selection<'_, 'a> {
         if found.is_empty() { Err(self.no_such_version(wanted)) } else { Ok(found) }
     }
 
-    fn no_such_version(&self, wanted: &VersionRequest) -> Nothing {
+    fn no_such_version(&self, wanted: &VersionRequest) -> NoCandidates {
         let Self { request, package, channels, .. } = *self;
         let has_it =
             |channel: &&Channel| bundles_of(package, channel).any(|b| matches_version(Some(wanted), b));
@@ -208,7 +208,7 @@ impl<'a> Selection<'_, 'a> {
             _ => Code::UnknownVersion,
         };
         fixes.push(fix("list the versions", format!("olm show {}", package.name)));
-        Nothing {
+        NoCandidates {
             code,
             text: format!(
                 "{} has no version {}{}",
@@ -222,7 +222,7 @@ impl<'a> Selection<'_, 'a> {
     }
 
     /// Self-certified upgrades: any bundle that the range allows, in the order of preference, skipped ones last.
-    fn self_certified(&self, installed: &InstalledRef) -> Result<Vec<Candidate<'a>>, Nothing> {
+    fn self_certified(&self, installed: &InstalledRef) -> Result<Vec<Candidate<'a>>, NoCandidates> {
         let Self { request, .. } = *self;
         let mut places = self.in_order().unwrap_or_default();
         if request.version.is_some() {
@@ -260,7 +260,7 @@ impl<'a> Selection<'_, 'a> {
     }
 
     /// The target bundles of the channels' edges.
-    fn successors(&self, installed: &InstalledRef) -> Result<Vec<Candidate<'a>>, Nothing> {
+    fn successors(&self, installed: &InstalledRef) -> Result<Vec<Candidate<'a>>, NoCandidates> {
         let Self { request, catalog, package, channels, .. } = *self;
         let broken = |channel: &&Channel| package.graph(channel).is_none_or(|graph| graph.order.is_err());
         if channels.iter().all(broken) {
@@ -293,7 +293,7 @@ impl<'a> Selection<'_, 'a> {
         Some(Candidate { on_the_way: true, ..first })
     }
 
-    fn unreachable_version(&self, installed: &InstalledRef, wanted: &VersionRequest) -> Nothing {
+    fn unreachable_version(&self, installed: &InstalledRef, wanted: &VersionRequest) -> NoCandidates {
         let Self { request, package, channels, .. } = *self;
         if !channels
             .iter()
@@ -315,7 +315,7 @@ impl<'a> Selection<'_, 'a> {
         if let Some((bundle, by)) = skipped {
             text.push_str(&format!(" ({} is skipped by {})", bundle.name, by.name));
         }
-        Nothing {
+        NoCandidates {
             code: Code::NoUpgradeEdge,
             text,
             nearest: Vec::new(),

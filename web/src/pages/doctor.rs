@@ -3,7 +3,7 @@
 use axum::response::Response;
 use http::StatusCode;
 use maud::{Markup, html};
-use olm_ops::doctor::{self, Ailment, Report, Severity};
+use olm_ops::doctor::{self, Problem, Report, Severity};
 use serde_json::json;
 
 use crate::{
@@ -25,13 +25,13 @@ pub(crate) async fn page(caller: Caller) -> Result<Response, WebError> {
 }
 
 /// `POST /doctor` with the UID of an orphaned object: removes it.
-pub(crate) async fn cure(posted: Posted) -> Result<Response, WebError> {
+pub(crate) async fn apply_fix(posted: Posted) -> Result<Response, WebError> {
     let Posted { caller, fields } = posted;
     let uid = fields.text("uid").ok_or_else(|| WebError::bad_request("`uid` is missing"))?;
     // Only objects that the checks find now can be removed.
     let report = doctor::examine(&caller.client, None).await;
-    let found = report.ailments.iter().filter_map(|a| a.cure.as_ref()).find(|cure| cure.uid == uid);
-    let cure = found.ok_or_else(|| {
+    let found = report.problems.iter().filter_map(|a| a.safe_fix.as_ref()).find(|fix| fix.uid == uid);
+    let fix = found.ok_or_else(|| {
         WebError::new(
             StatusCode::CONFLICT,
             "gone",
@@ -40,12 +40,12 @@ pub(crate) async fn cure(posted: Posted) -> Result<Response, WebError> {
         )
         .hint("reload the page")
     })?;
-    let removed = doctor::cure(&caller.client, cure).await?;
+    let removed = doctor::apply_fix(&caller.client, fix).await?;
     Ok(caller.done(StatusCode::OK, "/doctor", &json!({ "removed": removed })))
 }
 
 fn view(report: &Report, csrf: &str) -> Markup {
-    let of = |severity| report.ailments.iter().filter(|a| a.severity == severity).count();
+    let of = |severity| report.problems.iter().filter(|a| a.severity == severity).count();
     let (errors, warnings, unchecked) = (of(Severity::Error), of(Severity::Warning), report.unchecked());
     html! {
         div.head {
@@ -71,38 +71,38 @@ fn view(report: &Report, csrf: &str) -> Markup {
                 }
             }
         }
-        @if report.ailments.is_empty() {
+        @if report.problems.is_empty() {
             (parts::note(Tone::Good, &html! { "No problems found." }))
         } @else {
-            div.panel { ul.rows { @for ailment in &report.ailments { li { (row(ailment, csrf)) } } } }
+            div.panel { ul.rows { @for problem in &report.problems { li { (row(problem, csrf)) } } } }
         }
     }
 }
 
-fn row(ailment: &Ailment, csrf: &str) -> Markup {
-    let tone = match ailment.severity {
+fn row(problem: &Problem, csrf: &str) -> Markup {
+    let tone = match problem.severity {
         Severity::Error => Tone::Bad,
         Severity::Warning => Tone::Warn,
         Severity::Info => Tone::Info,
     };
-    let object = ailment.object.as_deref().map(clean);
+    let object = problem.object.as_deref().map(clean);
     html! {
         div.grow.stack-xs {
             div.row {
-                (parts::chip(tone, tone.glyph(), ailment.code.as_str()))
+                (parts::chip(tone, tone.glyph(), problem.code.as_str()))
                 @if let Some(object) = &object { span.small.muted.clip { (object) } }
             }
-            p { (parts::prose(&sentence(&clean(&ailment.why)))) }
-            @match (&ailment.cure, &ailment.fix) {
+            p { (parts::prose(&sentence(&clean(&problem.why)))) }
+            @match (&problem.safe_fix, &problem.fix) {
                 (Some(_), _) => p.small.muted { "Unused object, safe to remove." },
                 (None, Some(fix)) => p.small { strong { "Hint: " } (parts::prose(&clean(fix))) },
                 (None, None) => {}
             }
         }
-        @if let Some(cure) = &ailment.cure {
+        @if let Some(fix) = &problem.safe_fix {
             form method="post" action="/doctor" {
                 (parts::csrf(csrf))
-                input type="hidden" name="uid" value=(cure.uid);
+                input type="hidden" name="uid" value=(fix.uid);
                 button.button.slim.danger { "Remove" span.visually-hidden { " " (object.unwrap_or_default()) } }
             }
         }

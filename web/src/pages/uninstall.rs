@@ -3,7 +3,7 @@
 use axum::{extract::Path, response::Response};
 use http::StatusCode;
 use maud::{Markup, html};
-use olm_ops::{Installed, Instance, Leaving, Operands, UninstallOptions, UninstallReport};
+use olm_ops::{Installed, Instance, Operands, UninstallOptions, UninstallReport, UninstallTarget};
 use olm_plan::Plan;
 use serde::Serialize;
 
@@ -162,17 +162,17 @@ impl Choice {
 }
 
 async fn read(caller: &Caller, namespace: &str, target: &str) -> Result<Model, WebError> {
-    let (leaving, why_not) = tokio::join!(
-        Leaving::read(&caller.client, Some(namespace), target),
+    let (operator, why_not) = tokio::join!(
+        UninstallTarget::read(&caller.client, Some(namespace), target),
         rights::missing(&caller.client, "delete", "clusterserviceversions", namespace)
     );
-    let leaving = leaving?;
-    let problem = leaving.unlisted().map(|crd| format!("Missing permission: list {crd} in all namespaces."));
-    let instances = leaving.instances().into_iter().map(short).collect();
-    let plans = |dependencies| Plans::new(|level| leaving.plan(&Choice { level, dependencies }.options()));
+    let operator = operator?;
+    let problem = operator.unlisted().map(|crd| format!("Missing permission: list {crd} in all namespaces."));
+    let instances = operator.instances().into_iter().map(short).collect();
+    let plans = |dependencies| Plans::new(|level| operator.plan(&Choice { level, dependencies }.options()));
     let (without, with) = (plans(false), plans(true));
     let differs = without.operator.digest != with.operator.digest;
-    let installed = leaving.installed().clone();
+    let installed = operator.installed().clone();
     Ok(Model {
         installed,
         instances: problem.is_none().then_some(instances),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args as ClapArgs, Subcommand};
 
 use super::RegistryArgs;
-use crate::output::{Documents, Judgement};
+use crate::output::{Documents, VerdictFormat};
 
 /// `olm bundle`.
 #[derive(Debug, ClapArgs)]
@@ -135,7 +135,7 @@ pub struct BundleValidateArgs {
     pub list_optional: bool,
     /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
-    pub output: Judgement,
+    pub output: VerdictFormat,
     #[command(flatten)]
     pub registry: RegistryArgs,
 }

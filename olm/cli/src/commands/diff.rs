@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{
     plan::{changes, named},
-    subject::{Ground, Query, Subject},
+    subject::{Query, StateSource, Subject},
 };
 use crate::{
     args::{Against, Global, PackageDiffArgs},
@@ -26,12 +26,12 @@ async fn plan(global: &Global, mut args: PackageDiffArgs) -> Result<Plan, Failur
     args.offline.installed.extend(args.from.as_ref().map(|from| format!("{}@{from}", args.package)));
     let mut subject = Subject::find(global, &args.offline, query).await?;
     subject.must_be_installed()?;
-    if let Ground::Offline(offline) = &subject.ground
+    if let StateSource::Offline(offline) = &subject.source
         && let Some(removed) = offline.removed(&args.package)
     {
         return Err(offline.unknown_objects(removed));
     }
-    if let (Ground::Offline(offline), Some(to)) = (&subject.ground, &args.to) {
+    if let (StateSource::Offline(offline), Some(to)) = (&subject.source, &args.to) {
         // Any two versions can be compared; `olm why` checks for an upgrade path.
         let package = offline.package(&args.package)?;
         return offline.compare(&subject.subscription, version_of(&package, to)?).await;

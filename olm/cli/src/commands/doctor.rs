@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use olm_ops::doctor::{self, Ailment, Report, Severity};
+use olm_ops::doctor::{self, Problem, Report, Severity};
 use serde::Serialize;
 
 use crate::{
@@ -33,20 +33,20 @@ pub async fn run(global: &Global, args: DoctorArgs) -> Result<(), Failure> {
     };
     let outcome = Outcome { report: &report, removed };
     print_one(&outcome, args.out.output, "doctor", || text(&outcome))?;
-    if report.is_blind() {
+    if report.is_unreachable() {
         return Err(Failure::new(Code::Unanswered, ""));
     }
-    if report.is_ill() { Err(Failure::no()) } else { Ok(()) }
+    if report.has_errors() { Err(Failure::no()) } else { Ok(()) }
 }
 
 /// Removes orphaned objects. Without `--yes` it only lists them.
 async fn fix(client: &kube::Client, report: &Report, yes: bool) -> Result<Vec<String>, Failure> {
-    let curable: Vec<&Ailment> = report.ailments.iter().filter(|a| a.cure.is_some()).collect();
+    let fixable: Vec<&Problem> = report.problems.iter().filter(|a| a.safe_fix.is_some()).collect();
     if !yes {
-        for ailment in &curable {
-            eprintln!("would remove {}", printable(ailment.object.as_deref().unwrap_or_default()));
+        for problem in &fixable {
+            eprintln!("would remove {}", printable(problem.object.as_deref().unwrap_or_default()));
         }
-        return match curable.len() {
+        return match fixable.len() {
             0 => Ok(Vec::new()),
             n => Err(Failure::new(
                 Code::Refused,
@@ -56,10 +56,10 @@ async fn fix(client: &kube::Client, report: &Report, yes: bool) -> Result<Vec<St
         };
     }
     let mut removed = Vec::new();
-    for ailment in curable {
-        let Some(cure) = &ailment.cure else { continue };
-        if doctor::cure(client, cure).await? {
-            removed.extend(ailment.object.clone());
+    for problem in fixable {
+        let Some(fix) = &problem.safe_fix else { continue };
+        if doctor::apply_fix(client, fix).await? {
+            removed.extend(problem.object.clone());
         }
     }
     Ok(removed)
@@ -82,20 +82,20 @@ fn text(outcome: &Outcome<'_>) -> String {
             count(report.objects, "object")
         );
     }
-    for ailment in &report.ailments {
-        let mark = match ailment.severity {
+    for problem in &report.problems {
+        let mark = match problem.severity {
             Severity::Error => '✖',
             Severity::Warning => '⚠',
             Severity::Info => '·',
         };
-        let object = ailment.object.as_ref().map_or(String::new(), |object| format!(" {object}:"));
-        let text = format!("{}{object} {}", ailment.code, ailment.why);
+        let object = problem.object.as_ref().map_or(String::new(), |object| format!(" {object}:"));
+        let text = format!("{}{object} {}", problem.code, problem.why);
         out += &wrapped(&format!("{mark} "), "  ", &printable(&text));
-        if let Some(fix) = &ailment.fix {
+        if let Some(fix) = &problem.fix {
             _ = writeln!(out, "    {}", printable(fix));
         }
     }
-    let of = |severity| report.ailments.iter().filter(|a| a.severity == severity).count();
+    let of = |severity| report.problems.iter().filter(|a| a.severity == severity).count();
     let (errors, warnings) = (of(Severity::Error), of(Severity::Warning));
     let unchecked = match report.unchecked() {
         0 => String::new(),
@@ -120,13 +120,13 @@ mod tests {
 
     #[test]
     fn each_ailment_has_its_code_its_object_why_and_what_to_do() {
-        let ailment = Ailment {
+        let problem = Problem {
             code: Ill::WebhookUnanswered,
             severity: Severity::Error,
             object: Some("ValidatingWebhookConfiguration a".into()),
             why: "no pod is ready".into(),
             fix: Some("kubectl get pods".into()),
-            cure: None,
+            safe_fix: None,
         };
         let report = Report {
             kubernetes: Some("v1.33.0".into()),
@@ -135,7 +135,7 @@ mod tests {
             namespace: Some("olm".into()),
             manager_checked: true,
             objects: 1,
-            ailments: vec![ailment],
+            problems: vec![problem],
         };
         let printed = text(&Outcome { report: &report, removed: Some(vec!["ClusterRole b".into()]) });
         assert_eq!(
@@ -147,13 +147,13 @@ mod tests {
     }
     #[test]
     fn what_was_not_checked_is_never_called_well() {
-        let unchecked = |why: &str| Ailment {
+        let unchecked = |why: &str| Problem {
             code: Ill::NotChecked,
             severity: Severity::Info,
             object: None,
             why: why.into(),
             fix: None,
-            cure: None,
+            safe_fix: None,
         };
         let report = Report {
             kubernetes: Some("v1.33.0".into()),
@@ -162,7 +162,7 @@ mod tests {
             namespace: None,
             manager_checked: false,
             objects: 2,
-            ailments: vec![
+            problems: vec![
                 unchecked("Deployments in namespace x: forbidden"),
                 unchecked("APIServices: forbidden"),
             ],
@@ -173,7 +173,7 @@ mod tests {
              · NotChecked Deployments in namespace x: forbidden\n· NotChecked APIServices: forbidden\n\
              no problems found; 2 checks skipped, see NotChecked\n"
         );
-        let well = Report { manager_checked: true, ailments: Vec::new(), ..report };
+        let well = Report { manager_checked: true, problems: Vec::new(), ..report };
         assert!(
             text(&Outcome { report: &well, removed: None })
                 .ends_with("no manager, olm 0.1.0; 2 objects checked\nno problems found\n")

@@ -28,7 +28,7 @@ pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
 
 fn list(pages: &[Page]) -> String {
     let mut out = String::new();
-    for kind in [Kind::Finding, Kind::Reason, Kind::Problem, Kind::Ailment] {
+    for kind in [Kind::Finding, Kind::Reason, Kind::Problem, Kind::ClusterProblem] {
         let rows: Vec<Vec<String>> = pages
             .iter()
             .filter(|page| page.kind == kind)
@@ -49,7 +49,7 @@ fn text(page: &Page) -> String {
         Kind::Finding => "a finding of a plan",
         Kind::Reason => "a reason of the resolver",
         Kind::Problem => "a problem of a catalog or a bundle",
-        Kind::Ailment => "a problem of a cluster",
+        Kind::ClusterProblem => "a problem of a cluster",
     };
     text.replacen(&format!("{}\n", page.code), &format!("{}, {kind}\n", page.code), 1)
 }

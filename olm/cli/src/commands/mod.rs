@@ -37,7 +37,7 @@ mod why;
 use crate::{
     args::{Args, Command},
     exit::{Code, Failure},
-    output::say,
+    output::print_line,
     signals::terminated,
 };
 
@@ -112,5 +112,5 @@ fn completion(shell: clap_complete::Shell) -> Result<(), Failure> {
     let unknown = || Failure::new(Code::Unexpected, format!("no completion script for {name}"));
     let completer = shells.completer(&name).ok_or_else(unknown)?;
     completer.write_registration(crate::args::COMPLETE, "olm", "olm", "olm", &mut script)?;
-    say(&String::from_utf8_lossy(&script))
+    print_line(&String::from_utf8_lossy(&script))
 }

@@ -36,7 +36,7 @@ async fn test(global: &Global, args: PolicyTestArgs) -> Result<(), Failure> {
     let mut tested = tested?;
     tested.not_checked.splice(0..0, unreadable);
     print_one(&tested, args.out.output, "policies", || text(&tested, !args.out.no_headers))?;
-    match (tested.is_felt(), tested.not_checked.is_empty()) {
+    match (tested.has_effect(), tested.not_checked.is_empty()) {
         (true, _) => Err(Failure::no()),
         (false, false) => Err(Failure::new(Code::Unanswered, "")),
         (false, true) => Ok(()),

@@ -50,7 +50,7 @@ impl Progress {
         Fut: Future<Output = Result<Seen<T>, kube::Error>>,
     {
         let start = Instant::now();
-        let mut told = String::new();
+        let mut printed = String::new();
         loop {
             let seen = match probe().await {
                 Ok(Seen::Ready(value)) => {
@@ -61,9 +61,9 @@ impl Progress {
                 Err(error) => error.to_string(),
             };
             // A step that completes within half a second prints no status.
-            if seen != told && start.elapsed() > Duration::from_millis(500) {
+            if seen != printed && start.elapsed() > Duration::from_millis(500) {
                 eprintln!("… {what}: {seen}");
-                told.clone_from(&seen);
+                printed.clone_from(&seen);
             }
             if start.elapsed() > limit {
                 let message = format!(

@@ -13,38 +13,37 @@ use crate::{
 pub async fn skip(global: &Global, args: SkipArgs) -> Result<(), Failure> {
     let change =
         if args.undo { SettingChange::Unskip(args.versions) } else { SettingChange::Skip(args.versions) };
-    say(global, &args.name, &change, &args.out).await
+    set(global, &args.name, &change, &args.out).await
 }
 
 pub async fn pause(global: &Global, args: NameArgs, paused: bool) -> Result<(), Failure> {
     let change = if paused { SettingChange::Pause } else { SettingChange::Resume };
-    say(global, &args.name, &change, &args.out).await
+    set(global, &args.name, &change, &args.out).await
 }
 
 pub async fn unpin(global: &Global, args: NameArgs) -> Result<(), Failure> {
-    say(global, &args.name, &SettingChange::Unpin, &args.out).await
+    set(global, &args.name, &SettingChange::Unpin, &args.out).await
 }
 
 pub async fn snooze(global: &Global, args: SnoozeArgs) -> Result<(), Failure> {
     let change = if args.undo { SettingChange::Unsnooze } else { SettingChange::Snooze };
-    say(global, &args.name, &change, &args.out).await
+    set(global, &args.name, &change, &args.out).await
 }
 
 pub async fn set_channel(global: &Global, args: SetChannelArgs) -> Result<(), Failure> {
-    say(global, &args.name, &SettingChange::Channel(args.channel), &args.out).await
+    set(global, &args.name, &SettingChange::Channel(args.channel), &args.out).await
 }
 
-async fn say(global: &Global, name: &str, change: &SettingChange, out: &OutputArgs) -> Result<(), Failure> {
+async fn set(global: &Global, name: &str, change: &SettingChange, out: &OutputArgs) -> Result<(), Failure> {
     let client = context::connect(global).await?;
     // Only this change needs the newest version from the catalogs.
     let catalogs = match change {
         SettingChange::Snooze => catalogs::fetch(client.clone(), "olm self status").await?,
         _ => Vec::new(),
     };
-    let said = olm_ops::set(&client, &catalogs, global.namespace.as_deref(), name, change).await;
-    let said = said?;
-    print_one(&said, out.output, &said.subscription, || {
-        let already = if said.changed { "" } else { " (unchanged)" };
-        format!("{}{already}", said.text)
+    let setting = olm_ops::set(&client, &catalogs, global.namespace.as_deref(), name, change).await?;
+    print_one(&setting, out.output, &setting.subscription, || {
+        let already = if setting.changed { "" } else { " (unchanged)" };
+        format!("{}{already}", setting.text)
     })
 }

@@ -9,7 +9,7 @@ use olm_catalog::{BundleEntry, Package};
 use olm_engine::{
     Refusal,
     catalogs::LoadedCatalog,
-    offline::{Draft, Supposed},
+    offline::{AssumedCluster, Draft},
 };
 use olm_ops::{InstallRequest, Installed, Kind};
 use olm_plan::Plan;
@@ -38,7 +38,7 @@ pub struct Query<'a> {
 }
 
 /// The source of the state.
-pub enum Ground {
+pub enum StateSource {
     Cluster {
         /// With the identity of the user.
         client: Client,
@@ -49,7 +49,7 @@ pub enum Ground {
 }
 
 pub struct Subject {
-    pub ground: Ground,
+    pub source: StateSource,
     /// The existing or assumed Subscription, changed by the query.
     pub subscription: Subscription,
     /// The installed operator on the cluster.
@@ -79,7 +79,7 @@ impl Subject {
 
     fn offline(offline: Offline, query: Query<'_>) -> Self {
         let subscription = offline.subscription(query.package, query.channel);
-        Self { ground: Ground::Offline(Box::new(offline)), subscription, installed: None }
+        Self { source: StateSource::Offline(Box::new(offline)), subscription, installed: None }
     }
 
     async fn on_cluster(global: &Global, catalog: Option<&str>, query: Query<'_>) -> Result<Self, Failure> {
@@ -113,7 +113,7 @@ impl Subject {
                 olm_ops::wanted(&client, &catalogs, &request).await?
             }
         };
-        Ok(Self { ground: Ground::Cluster { client, catalogs }, subscription, installed })
+        Ok(Self { source: StateSource::Cluster { client, catalogs }, subscription, installed })
     }
 
     /// Fails if the package is not installed.
@@ -123,18 +123,18 @@ impl Subject {
         }
         let package = &self.subscription.spec.name;
         let failure = Failure::new(Code::NotFound, format!("{package} is not installed"));
-        Err(match &self.ground {
-            Ground::Cluster { .. } => failure.hint(format!("olm plan install {package}")),
-            Ground::Offline(_) => failure.hint("set the installed bundle with --installed BUNDLE"),
+        Err(match &self.source {
+            StateSource::Cluster { .. } => failure.hint(format!("olm plan install {package}")),
+            StateSource::Offline(_) => failure.hint("set the installed bundle with --installed BUNDLE"),
         })
     }
 
     /// The installed ClusterServiceVersion, or the assumed one.
     pub fn installed_csv(&self) -> Option<&str> {
-        match &self.ground {
-            Ground::Cluster { .. } => self.installed.as_ref()?.csv.as_deref(),
-            Ground::Offline(offline) => {
-                offline.supposed.of_package(&self.subscription.spec.name).map(|entry| entry.name.as_str())
+        match &self.source {
+            StateSource::Cluster { .. } => self.installed.as_ref()?.csv.as_deref(),
+            StateSource::Offline(offline) => {
+                offline.assumed.of_package(&self.subscription.spec.name).map(|entry| entry.name.as_str())
             }
         }
     }
@@ -142,21 +142,21 @@ impl Subject {
     /// The catalog of the Subscription.
     pub fn catalog(&self) -> Option<&LoadedCatalog> {
         let spec = &self.subscription.spec;
-        match &self.ground {
-            Ground::Cluster { catalogs, .. } => catalogs.iter().find(|catalog| {
+        match &self.source {
+            StateSource::Cluster { catalogs, .. } => catalogs.iter().find(|catalog| {
                 let reference = &catalog.reference;
                 reference.namespace == spec.source_namespace && reference.name == spec.source
             }),
-            Ground::Offline(offline) => Some(offline.catalog()),
+            StateSource::Offline(offline) => Some(offline.catalog()),
         }
     }
 
     /// The package, or an error with similar names.
     pub async fn package(&self) -> Result<Arc<Package>, Failure> {
         let name = &self.subscription.spec.name;
-        match &self.ground {
-            Ground::Offline(offline) => offline.package(name),
-            Ground::Cluster { catalogs, .. } => {
+        match &self.source {
+            StateSource::Offline(offline) => offline.package(name),
+            StateSource::Cluster { catalogs, .. } => {
                 let own = self.catalog().map(std::slice::from_ref);
                 Ok(catalogs::find(own.unwrap_or(catalogs), name).await?.1)
             }
@@ -164,37 +164,37 @@ impl Subject {
     }
 
     pub async fn resolve(&self) -> Result<Resolved, Refusal> {
-        match &self.ground {
-            Ground::Cluster { client, catalogs } => {
+        match &self.source {
+            StateSource::Cluster { client, catalogs } => {
                 olm_engine::resolve(client, catalogs, &self.subscription).await
             }
-            Ground::Offline(offline) => offline.resolve(&self.subscription).await,
+            StateSource::Offline(offline) => offline.resolve(&self.subscription).await,
         }
     }
 
     /// A refusal with the hints for a cluster, or without one.
     pub fn refused(&self, refusal: Refusal) -> Failure {
-        match &self.ground {
-            Ground::Cluster { .. } => Failure::from(olm_ops::Error::from(refusal)),
-            Ground::Offline(_) => offline::refused(refusal),
+        match &self.source {
+            StateSource::Cluster { .. } => Failure::from(olm_ops::Error::from(refusal)),
+            StateSource::Offline(_) => offline::refused(refusal),
         }
     }
 
     /// The plan of the Subscription.
     pub async fn plan(&self) -> Result<Plan, Failure> {
-        match &self.ground {
-            Ground::Cluster { client, catalogs } => {
+        match &self.source {
+            StateSource::Cluster { client, catalogs } => {
                 let planned = olm_engine::preview(client, catalogs, &self.subscription).await;
                 planned.map_err(|refusal| self.refused(refusal))
             }
-            Ground::Offline(offline) => offline.plan(&self.subscription).await,
+            StateSource::Offline(offline) => offline.plan(&self.subscription).await,
         }
     }
 
     /// The plan compared with the manifests of the installed version in the catalog, instead of the live
     /// objects.
     pub async fn plan_against_installed(&self) -> Result<Plan, Failure> {
-        let (Some(catalog), Ground::Cluster { .. }) = (self.catalog(), &self.ground) else {
+        let (Some(catalog), StateSource::Cluster { .. }) = (self.catalog(), &self.source) else {
             return self.plan().await;
         };
         let package = self.package().await?;
@@ -214,11 +214,11 @@ impl Subject {
             Some(name) => Some(read(name).await?),
             None => None,
         };
-        let supposed = Supposed {
+        let assumed = AssumedCluster {
             namespace: self.subscription.metadata.namespace.clone().unwrap_or_default(),
-            ..Supposed::default()
+            ..AssumedCluster::default()
         };
-        Ok(supposed.plan(&Draft {
+        Ok(assumed.plan(&Draft {
             subscription: &self.subscription,
             resolved: &resolved,
             catalog,
@@ -231,15 +231,15 @@ impl Subject {
 
     /// Resolves the Subscription as if another version were installed.
     pub async fn resolve_from(&self, from: &BundleEntry) -> Result<Resolved, Refusal> {
-        let catalogs = match &self.ground {
-            Ground::Cluster { catalogs, .. } => catalogs.as_slice(),
-            Ground::Offline(offline) => offline.catalogs(),
+        let catalogs = match &self.source {
+            StateSource::Cluster { catalogs, .. } => catalogs.as_slice(),
+            StateSource::Offline(offline) => offline.catalogs(),
         };
-        let supposed = Supposed {
+        let assumed = AssumedCluster {
             namespace: self.subscription.metadata.namespace.clone().unwrap_or_default(),
             installed: vec![from.clone()],
-            ..Supposed::default()
+            ..AssumedCluster::default()
         };
-        supposed.resolve(catalogs, &self.subscription).await
+        assumed.resolve(catalogs, &self.subscription).await
     }
 }

@@ -15,8 +15,8 @@ pub async fn run(global: &Global, args: UpgradeArgs) -> Result<(), Failure> {
     let namespace = global.namespace.as_deref();
     if let Some(channel) = &args.channel {
         let change = SettingChange::Channel(channel.clone());
-        let said = olm_ops::set(&client, &[], namespace, &args.name, &change).await?;
-        eprintln!("{}", said.text);
+        let setting = olm_ops::set(&client, &[], namespace, &args.name, &change).await?;
+        eprintln!("{}", setting.text);
     }
     let upgraded = olm_ops::upgrade(&client, namespace, &args.name, args.to.as_deref()).await?;
     let csv = match &upgraded {

@@ -16,11 +16,11 @@ pub async fn installed(
     timeout: Duration,
 ) -> Result<Installed, Failure> {
     let options = WaitOptions { timeout, csv };
-    olm_ops::wait_installed(client, namespace, target, &options, tell).await.map_err(Failure::from)
+    olm_ops::wait_installed(client, namespace, target, &options, report_progress).await.map_err(Failure::from)
 }
 
 /// Prints one line to standard error for each change with a message.
-fn tell(progress: &Progress) {
+fn report_progress(progress: &Progress) {
     if progress.text.is_empty() {
         return;
     }

@@ -81,7 +81,7 @@ impl BundleImageError {
     }
 
     /// As another process reported it.
-    pub(super) fn told(image: &str, code: &str, text: &str) -> Self {
+    pub(super) fn reported(image: &str, code: &str, text: &str) -> Self {
         let known = [UNREACHABLE, PULLING, DENIED, NOT_FOUND].into_iter().find(|known| *known == code);
         Self::new(image, known.unwrap_or(INVALID), text)
     }

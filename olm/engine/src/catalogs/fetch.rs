@@ -16,7 +16,7 @@ use super::{
     IndexEntry, LoadedCatalog,
     remote::{Recent, Remote},
 };
-use crate::{site::HTTP_PORT, site::MANAGER, site::home};
+use crate::{site::HTTP_PORT, site::MANAGER, site::manager_namespace};
 
 /// The served catalogs are unreadable.
 #[derive(Debug, thiserror::Error)]
@@ -120,7 +120,7 @@ impl Fetcher {
     /// of [`olm_client::connect`].
     #[must_use]
     pub fn service_proxy(client: Client) -> Self {
-        let namespace = home();
+        let namespace = manager_namespace();
         let prefix = format!("/api/v1/namespaces/{namespace}/services/https:{MANAGER}:{HTTP_PORT}/proxy");
         let from = format!("service {namespace}/{MANAGER} (through the API server's proxy)");
         Self::new(client, prefix, from, Credentials::Client(Arc::default()))
@@ -148,7 +148,7 @@ impl Fetcher {
                     priority: entry.priority,
                     catalog,
                     image: entry.image,
-                    home: super::Home::Remote(remote),
+                    backend: super::Backend::Remote(remote),
                 });
             }
         }
@@ -236,7 +236,7 @@ impl Server {
             }),
             ..TokenRequest::default()
         };
-        let accounts = Api::<ServiceAccount>::namespaced(self.client.clone(), home());
+        let accounts = Api::<ServiceAccount>::namespaced(self.client.clone(), manager_namespace());
         let issued = accounts.create_token_request(MANAGER, &PostParams::default(), &request).await;
         let issued = issued.map_err(|error| FetchError::Status {
             from: self.from.clone(),

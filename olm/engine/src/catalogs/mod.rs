@@ -2,14 +2,14 @@
 
 mod access;
 mod bundles;
-mod cache;
+mod cache_dir;
 mod document;
 mod fetch;
+mod loaded;
 mod own;
 mod registries;
 mod remote;
 mod signatures;
-mod store;
 mod visibility;
 
 use std::sync::Arc;
@@ -22,9 +22,10 @@ use serde::{Deserialize, Serialize};
 pub use access::Access;
 pub use bundles::BundleImageError;
 pub use bundles::BundleImages;
-pub use cache::CacheError;
-pub use cache::{Cache, Record, store_key};
+pub use cache_dir::CacheDirError;
+pub use cache_dir::{CacheDir, Record, store_key};
 pub use fetch::{FetchError, Fetcher};
+pub use loaded::{CatalogState, LoadedCatalogs, Problem};
 pub use olm_catalog::hex;
 pub use olm_resolver::CatalogRef;
 pub use own::{Own, Refresh};
@@ -32,7 +33,6 @@ pub use registries::Registries;
 pub use remote::NoBundle;
 use remote::Remote;
 pub use signatures::{SignatureCache, names_image};
-pub use store::{CatalogStore, Entry, Problem};
 pub use visibility::CatalogVisibility;
 
 /// Namespace and name of a CatalogSource.
@@ -51,7 +51,7 @@ pub struct LoadedCatalog {
     /// The image that the catalog was read from.
     pub image: Option<CatalogImage>,
     /// Where its packages and bundles are read.
-    pub home: Home,
+    pub backend: Backend,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,9 +65,9 @@ pub struct CatalogImage {
 }
 
 #[derive(Debug, Clone)]
-pub enum Home {
+pub enum Backend {
     /// From the catalog itself; bundles that are images are unavailable.
-    Here,
+    Local,
     /// The manager's own: packages from its store, bundles that are images from their registries.
     Own(Arc<Own>),
     /// From the manager, by another process.
@@ -103,7 +103,7 @@ impl LoadedCatalog {
             priority: 0,
             catalog,
             image: None,
-            home: Home::Here,
+            backend: Backend::Local,
         }
     }
 
@@ -112,10 +112,10 @@ impl LoadedCatalog {
     /// # Errors
     /// [`ReadError`]
     pub async fn package(&self, name: &str) -> Result<Option<Arc<Package>>, ReadError> {
-        match &self.home {
-            Home::Remote(remote) => Ok(remote.package(&self.catalog, name).await?),
-            Home::Here => Ok(self.catalog.package(name)?),
-            Home::Own(own) => {
+        match &self.backend {
+            Backend::Remote(remote) => Ok(remote.package(&self.catalog, name).await?),
+            Backend::Local => Ok(self.catalog.package(name)?),
+            Backend::Own(own) => {
                 let read = self.catalog.package(name);
                 if read.is_err() {
                     own.damaged();
@@ -143,10 +143,10 @@ impl LoadedCatalog {
         let Some(image) = &entry.image else {
             return Err(ReadError::Bundle("it has neither inline manifests nor an image".into()));
         };
-        match &self.home {
-            Home::Remote(remote) => remote.document(entry, image).await,
-            Home::Own(own) => Ok(own.document(entry, image).await?),
-            Home::Here => Err(ReadError::Bundle(format!(
+        match &self.backend {
+            Backend::Remote(remote) => remote.document(entry, image).await,
+            Backend::Own(own) => Ok(own.document(entry, image).await?),
+            Backend::Local => Err(ReadError::Bundle(format!(
                 "its manifests are in image {image}, which only a manager pulls, and this catalog is not \
                     served by a manager"
             ))),
@@ -158,10 +158,10 @@ impl LoadedCatalog {
     /// # Errors
     /// Why they are unreadable.
     pub async fn signatures(&self, entry: &BundleEntry, image: &str) -> Result<FoundSignatures, String> {
-        match &self.home {
-            Home::Remote(remote) => remote.signatures(entry, image).await,
-            Home::Own(own) => own.signatures(image).await,
-            Home::Here => {
+        match &self.backend {
+            Backend::Remote(remote) => remote.signatures(entry, image).await,
+            Backend::Own(own) => own.signatures(image).await,
+            Backend::Local => {
                 Err("signatures are read only by the manager, which does not serve this catalog".to_owned())
             }
         }
@@ -182,9 +182,9 @@ impl LoadedCatalog {
     }
 
     pub async fn icon(&self, package: &str) -> Result<Option<Icon>, ReadError> {
-        match &self.home {
-            Home::Remote(remote) => Ok(remote.icon(package).await?),
-            Home::Here | Home::Own(_) => {
+        match &self.backend {
+            Backend::Remote(remote) => Ok(remote.icon(package).await?),
+            Backend::Local | Backend::Own(_) => {
                 Ok(self.package(package).await?.and_then(|package| package.icon.clone()))
             }
         }

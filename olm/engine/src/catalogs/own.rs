@@ -24,7 +24,7 @@ pub struct Own {
 impl Own {
     /// Its content on disk is damaged, so it is read again from the source.
     pub(super) fn damaged(&self) {
-        self.refresh.ask(&self.catalog);
+        self.refresh.request(&self.catalog);
     }
 
     pub(super) async fn document(
@@ -55,7 +55,7 @@ pub struct Refresh {
 
 impl Refresh {
     /// Requests that the content of a catalog is read again, whether its source has changed or not.
-    fn ask(&self, catalog: &CatalogRef) {
+    fn request(&self, catalog: &CatalogRef) {
         let key = (catalog.namespace.clone(), catalog.name.clone());
         if self.damaged.lock().unwrap_or_else(PoisonError::into_inner).insert(key) {
             tracing::warn!(%catalog, "cached content is corrupt; fetching it again");

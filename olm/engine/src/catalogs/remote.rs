@@ -92,7 +92,7 @@ impl Remote {
         let path = format!("{}/bundles/{}/{}", self.base, segment(&entry.package), segment(&entry.name));
         let (status, _, body) = self.server.get(&path, None).await?;
         if let Some(no) = refusal(status, &body) {
-            return Err(BundleImageError::told(image, &no.code, &no.message).into());
+            return Err(BundleImageError::reported(image, &no.code, &no.message).into());
         }
         self.server.expect_ok(&path, status, &body)?;
         Ok(body.into())

@@ -137,7 +137,7 @@ async fn an_ordinary_install_asks_four_questions() {
     }
     assert!(facts.installer.known().is_some_and(|p| p.exact));
     assert_eq!((facts.quotas, facts.webhooks), (Fact::Known(vec![]), Fact::Known(vec![])));
-    assert_eq!(facts.user, Fact::NotAsked);
+    assert_eq!(facts.user, Fact::NotRead);
 }
 
 #[tokio::test]
@@ -187,8 +187,8 @@ fn the_manager_has_the_rights_that_plans_and_their_checks_need() {
     assert_eq!(may, Some(true));
     // and write and grant what the shipped operator needs, without access to namespaces
     let mut case = Case::new();
-    assert!(namespaces_to_ask(&case.input(), &access).is_empty());
-    let who = Who::ServiceAccount { namespace: home().to_owned(), name: MANAGER.to_owned() };
+    assert!(namespaces_to_review(&case.input(), &access).is_empty());
+    let who = Who::ServiceAccount { namespace: manager_namespace().to_owned(), name: MANAGER.to_owned() };
     case.facts.installer = Fact::Known(Principal { who, access, exact: true });
     let plan = make_plan(&case.input(), &with_namespace());
     let codes: Vec<_> = plan.findings.iter().map(|f| f.code).collect();

@@ -42,7 +42,7 @@ fn components(metadata: &ObjectMeta) -> (Vec<String>, Vec<(String, String)>) {
 }
 
 /// The version that an object passes to: the newest one of the first namespace that still has one.
-async fn heir(shared: &[(String, String)], client: &Client) -> Result<Option<OwnerKey>, kube::Error> {
+async fn new_owner(shared: &[(String, String)], client: &Client) -> Result<Option<OwnerKey>, kube::Error> {
     for (label, namespace) in shared {
         let api = Api::<ClusterServiceVersion>::namespaced(client.clone(), namespace);
         let params = ListParams::default().labels(&format!("{label},!{}", names::LABEL_COPIED_FROM));
@@ -65,14 +65,14 @@ pub async fn release(object: &Owned, client: &Client) -> Result<Released, kube::
     let name = object.metadata.name.clone().unwrap_or_default();
     let api = object.api(client);
     let (own, shared) = components(&object.metadata);
-    let done = if let Some(heir) = heir(&shared, client).await? {
+    let done = if let Some(owner) = new_owner(&shared, client).await? {
         let mut labels: Map<String, Value> = own.into_iter().map(|label| (label, Value::Null)).collect();
-        for (key, value) in names::owner_labels(&heir.name, &heir.namespace) {
+        for (key, value) in names::owner_labels(&owner.name, &owner.namespace) {
             labels.insert(key.into(), value.into());
         }
         let patch =
             json!({ "metadata": { "labels": labels, "resourceVersion": object.metadata.resource_version } });
-        api.patch_metadata(&name, &params(), &Patch::Merge(&patch)).await.map(|_| Released::Passed(heir))
+        api.patch_metadata(&name, &params(), &Patch::Merge(&patch)).await.map(|_| Released::Passed(owner))
     } else {
         let preconditions = Preconditions {
             uid: object.metadata.uid.clone(),

@@ -15,7 +15,7 @@ use super::LEGACY_MANAGERS;
 const KEPT: [&str; 4] = ["f:spec", "f:template", "f:metadata", "f:annotations"];
 
 /// The new entries of an object, or `None` when OLM owns none of them.
-pub(super) fn taken_over(entries: &[Value], ours: &str) -> Option<Vec<Value>> {
+pub(super) fn adopted(entries: &[Value], ours: &str) -> Option<Vec<Value>> {
     let theirs = |entry: &Value| {
         let manager = entry["manager"].as_str().unwrap_or_default();
         // Status is written by its subresource and keeps its owner.
@@ -106,7 +106,7 @@ mod tests {
             status.clone(),
         ];
         // when
-        let taken = taken_over(&entries, "ours").unwrap();
+        let taken = adopted(&entries, "ours").unwrap();
         // then
         assert_eq!(
             taken,
@@ -128,7 +128,7 @@ mod tests {
             ]
         );
         // and a second run changes nothing
-        assert_eq!(taken_over(&taken, "ours"), None);
+        assert_eq!(adopted(&taken, "ours"), None);
     }
 
     #[test]
@@ -137,18 +137,18 @@ mod tests {
             entry("ours", "Apply", json!({ "f:a": {}, "f:b": { "f:c": {} } })),
             entry("catalog", "Update", json!({ "f:b": { "f:d": {} } })),
         ];
-        let taken = taken_over(&entries, "ours").unwrap();
+        let taken = adopted(&entries, "ours").unwrap();
         assert_eq!(taken, [entry("ours", "Apply", json!({ "f:a": {}, "f:b": { "f:c": {}, "f:d": {} } }))]);
     }
 
     #[test]
     fn what_others_wrote_is_nobodys_business() {
-        assert_eq!(taken_over(&[entry("kubectl", "Update", json!({ "f:a": {} }))], "ours"), None);
-        assert_eq!(taken_over(&[], "ours"), None);
+        assert_eq!(adopted(&[entry("kubectl", "Update", json!({ "f:a": {} }))], "ours"), None);
+        assert_eq!(adopted(&[], "ours"), None);
         // and fields of another API version are not merged
         let mut old = entry("olm", "Update", json!({ "f:a": {} }));
         old["apiVersion"] = "apps/v1beta1".into();
         let mine = entry("ours", "Apply", json!({ "f:b": {} }));
-        assert_eq!(taken_over(&[mine, old], "ours"), None);
+        assert_eq!(adopted(&[mine, old], "ours"), None);
     }
 }

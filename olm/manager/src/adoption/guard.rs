@@ -16,11 +16,11 @@ use olm_engine::{
     limits::{NOTE, truncate},
     site::MANAGER,
 };
-use olm_ops::{RIVAL_SELECTOR, Rival, rival};
+use olm_ops::{OTHER_OLM_SELECTOR, OtherOlm, find_other_olm};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::take_over::take_over;
+use super::adopt::adopt;
 use crate::context::Ctx;
 
 /// Poll interval while another OLM runs, in addition to the watch: its APIService is not watched.
@@ -70,18 +70,18 @@ where
     Fut: Future<Output = ()>,
 {
     let api = Api::<Deployment>::all(ctx.client.clone());
-    let config = watcher::Config::default().labels(RIVAL_SELECTOR);
+    let config = watcher::Config::default().labels(OTHER_OLM_SELECTOR);
     let changes = patient(watcher(api, config)).map(drop);
     let mut changes = Box::pin(changes);
-    while alone(&ctx, &mut changes, &stop).await && taken_over(&ctx, &stop).await {
+    while alone(&ctx, &mut changes, &stop).await && adopted(&ctx, &stop).await {
         let work = stop.child_token();
         let mut running = Box::pin(controllers(Arc::clone(&ctx), work.clone()));
         loop {
             tokio::select! {
                 () = &mut running => return,
                 Some(()) = changes.next() => {
-                    if let Some(rival) = find_rival(&ctx).await {
-                        report(&ctx, &rival).await;
+                    if let Some(other) = find_or_warn(&ctx).await {
+                        report(&ctx, &other).await;
                         work.cancel();
                         running.await;
                         break;
@@ -95,14 +95,14 @@ where
 /// Waits until no other OLM runs; `false` on shutdown.
 async fn alone(ctx: &Ctx, changes: &mut (impl Stream<Item = ()> + Unpin), stop: &CancellationToken) -> bool {
     loop {
-        match rival(&ctx.client).await {
+        match find_other_olm(&ctx.client).await {
             Ok(None) => {
                 if ctx.standby.set(None) {
                     tracing::info!("no other OLM is running; starting");
                 }
                 return true;
             }
-            Ok(Some(rival)) => report(ctx, &rival).await,
+            Ok(Some(other)) => report(ctx, &other).await,
             // Without the right to list Deployments, which the manifests grant, another OLM is undetectable: the
             // controllers start.
             Err(error @ olm_ops::Error::Forbidden { .. }) => {
@@ -121,9 +121,9 @@ async fn alone(ctx: &Ctx, changes: &mut (impl Stream<Item = ()> + Unpin), stop: 
 }
 
 /// Retries the adoption of OLM v0's objects until it succeeds; `false` on shutdown.
-async fn taken_over(ctx: &Ctx, stop: &CancellationToken) -> bool {
+async fn adopted(ctx: &Ctx, stop: &CancellationToken) -> bool {
     loop {
-        match take_over(ctx).await {
+        match adopt(ctx).await {
             Ok(()) => return true,
             Err(error) => tracing::warn!(%error, "failed to adopt the objects of OLM, retrying"),
         }
@@ -135,16 +135,16 @@ async fn taken_over(ctx: &Ctx, stop: &CancellationToken) -> bool {
 }
 
 /// Whether another OLM runs. A temporary read error changes nothing: the watch triggers another check.
-async fn find_rival(ctx: &Ctx) -> Option<Rival> {
-    rival(&ctx.client).await.unwrap_or_else(|error| {
+async fn find_or_warn(ctx: &Ctx) -> Option<OtherOlm> {
+    find_other_olm(&ctx.client).await.unwrap_or_else(|error| {
         tracing::debug!(%error, "failed to check for another OLM");
         None
     })
 }
 
 /// Reports in the log, as an event on the manager's Deployment, and in the readiness probe.
-async fn report(ctx: &Ctx, rival: &Rival) {
-    let text = format!("{rival}. This manager stays idle until it is stopped: {}", rival.fix());
+async fn report(ctx: &Ctx, other: &OtherOlm) {
+    let text = format!("{other}. This manager stays idle until it is stopped: {}", other.fix());
     if !ctx.standby.set(Some(text.clone())) {
         return;
     }

@@ -1,13 +1,13 @@
 //! Adoption of OLM v0's objects: in place, and never while it runs.
 //!
 //! * [`guard`]: runs the controllers only while no other OLM runs
-//! * [`take_over`]: adoption: roles and bindings under our names, then removal of OLM's, then its fields
+//! * [`adopt`]: adoption: roles and bindings under our names, then removal of OLM's, then its fields
 //! * [`traces`]: finds Deployments with fields of OLM
 //! * [`fields`]: renames the managers in `metadata.managedFields`; pure
 
+mod adopt;
 mod fields;
 mod guard;
-mod take_over;
 mod traces;
 
 pub(crate) use guard::{Standby, guarded};

@@ -10,7 +10,7 @@ use olm_engine::ownership::{OwnerKey, each_listed};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-use super::{LEGACY_MANAGERS, fields::taken_over};
+use super::{LEGACY_MANAGERS, fields::adopted};
 
 /// The owner and the field managers of an object.
 #[derive(Deserialize, Clone)]
@@ -44,7 +44,7 @@ impl Trace {
             |writer: &Writer| writer.manager.as_deref().is_some_and(|name| LEGACY_MANAGERS.contains(&name));
         writers.iter().any(known) && {
             let entries: Vec<Value> = serde_json::from_str(fields.get()).unwrap_or_default();
-            taken_over(&entries, names::FIELD_MANAGER).is_some()
+            adopted(&entries, names::FIELD_MANAGER).is_some()
         }
     }
 }

@@ -5,7 +5,7 @@
 //! rights, holds every right that is used or granted ([`review`]).
 
 mod review;
-pub(crate) mod second;
+pub(crate) mod second_approval;
 pub(crate) mod webhook;
 
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
@@ -15,7 +15,7 @@ use olm_ops::authority::{Authority, record};
 use olm_plan::{AccessRequest, Demands, Plan, Who};
 use tokio::sync::OnceCell;
 
-use crate::{cache::Stores, context::Error};
+use crate::{cache::ClusterCache, context::Error};
 
 /// The recorded authority of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl Authorities {
         demands: &Demands,
         subscription: &Subscription,
         group: Option<&OperatorGroup>,
-        lenders: &[Lender],
+        lenders: &[LendingPolicy],
     ) -> Result<Permission, Error> {
         let account = group.and_then(|group| Some((group, group.spec.service_account_name.as_deref()?)));
         let Some((group, account)) = account else {
@@ -99,9 +99,9 @@ impl Authorities {
         &self,
         mut why: String,
         demands: &Demands,
-        lenders: &[Lender],
+        lenders: &[LendingPolicy],
     ) -> Result<Permission, Error> {
-        for Lender { policy, author } in lenders {
+        for LendingPolicy { policy, author } in lenders {
             let Some(author) = author else {
                 why += &format!(
                     "; InstallPolicy {policy} has no recorded author to lend permissions: {}",
@@ -191,16 +191,16 @@ impl Authorities {
 }
 
 /// An InstallPolicy that lends the rights of its author.
-pub(crate) struct Lender {
+pub(crate) struct LendingPolicy {
     policy: String,
     author: Option<Authority>,
 }
 
-impl Lender {
+impl LendingPolicy {
     /// The authors who lend their rights to a plan.
-    pub(crate) fn of(plan: &Plan, stores: &Stores) -> Vec<Self> {
+    pub(crate) fn of(plan: &Plan, cache: &ClusterCache) -> Vec<Self> {
         let lender = |policy: &String| {
-            let found = stores.policies.get("", policy)?;
+            let found = cache.policies.get("", policy)?;
             Some(Self { policy: policy.clone(), author: Authority::requested(found.as_ref()) })
         };
         plan.lending.iter().filter_map(lender).collect()

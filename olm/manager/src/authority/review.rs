@@ -39,7 +39,7 @@ pub(super) async fn missing(
                 continue;
             }
             Verdict::Lacking(missing) => return Ok(missing),
-            Verdict::Ask(requests) => requests,
+            Verdict::Undecided(requests) => requests,
         };
         let reviews: Vec<_> =
             requests.into_iter().map(|request| review(client, authority, request)).collect();

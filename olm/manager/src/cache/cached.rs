@@ -14,7 +14,7 @@ use olm_api::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-/// Objects that a store caches.
+/// Objects of a [`KindCache`](super::KindCache).
 pub(crate) trait Cached:
     Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
 {
@@ -34,7 +34,7 @@ pub(crate) trait Cached:
 
     /// The namespace that reconciliations of this object read. At the start of the manager all objects are
     /// reconciled in this order, so that the controllers read the same namespaces at about the same time.
-    fn near<'a>(namespace: &'a str, _name: &'a str) -> &'a str {
+    fn sort_key<'a>(namespace: &'a str, _name: &'a str) -> &'a str {
         namespace
     }
 }
@@ -105,9 +105,9 @@ cached_in_parts!(
     ClusterServiceVersion,
     ClusterServiceVersionSpec,
     // The separated annotations are not part of the text of the spec.
-    |spec| text(&(spec, &spec.aside)),
-    VersionBrief,
-    VersionBrief::of
+    |spec| text(&(spec, &spec.shared_annotations)),
+    CsvBrief,
+    CsvBrief::of
 );
 
 pub(crate) fn text<T: Serialize>(value: &T) -> Option<Vec<u8>> {
@@ -118,7 +118,7 @@ pub(crate) fn text<T: Serialize>(value: &T) -> Option<Vec<u8>> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SubscriptionBrief {
     /// Problem conditions that are true, with their reasons.
-    pub(crate) troubles: Box<[(&'static str, Box<str>)]>,
+    pub(crate) problems: Box<[(&'static str, Box<str>)]>,
     /// The installed version, and its replacement.
     pub(crate) upgrade: Option<Box<(String, String)>>,
 }
@@ -127,26 +127,26 @@ impl SubscriptionBrief {
     fn of(subscription: &Subscription) -> Self {
         let status = subscription.status.as_ref();
         let conditions = status.map(|status| status.conditions.as_slice()).unwrap_or_default();
-        let troubles = crate::metrics::TROUBLES.iter().filter_map(|type_| {
+        let problems = crate::metrics::PROBLEM_CONDITIONS.iter().filter_map(|type_| {
             let found = condition::find(conditions, type_).filter(|found| found.is_true())?;
             Some((*type_, found.reason.as_deref().unwrap_or_default().into()))
         });
         let versions = status.and_then(|s| s.installed_csv.clone().zip(s.current_csv.clone()));
         let upgrade = versions.filter(|(installed, wanted)| installed != wanted).map(Box::new);
-        Self { troubles: troubles.collect(), upgrade }
+        Self { problems: problems.collect(), upgrade }
     }
 }
 
 /// The state of a version of an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct VersionBrief {
+pub(crate) struct CsvBrief {
     pub(crate) version: Box<str>,
     pub(crate) phase: CsvPhase,
     /// Why it does not run.
     pub(crate) reason: Option<Box<str>>,
 }
 
-impl VersionBrief {
+impl CsvBrief {
     fn of(csv: &ClusterServiceVersion) -> Self {
         let status = csv.status.as_ref();
         let phase = status.map(|status| status.phase).unwrap_or_default();
@@ -182,12 +182,12 @@ mod tests {
         }))
         .unwrap();
         let brief = subscription.brief();
-        assert_eq!(*brief.troubles, [("ResolutionFailed", "no".into())]);
+        assert_eq!(*brief.problems, [("ResolutionFailed", "no".into())]);
         assert_eq!(brief.upgrade.as_deref(), Some(&("a.v1".to_owned(), "a.v2".to_owned())));
     }
 
     #[test]
-    fn versions_that_differ_in_what_was_put_aside_are_told_apart_and_whole() {
+    fn versions_with_different_shared_annotations_are_distinct_and_complete() {
         let csv = |examples: &str, reason: &str| -> ClusterServiceVersion {
             let mut csv = serde_json::from_value(json!({
                 "metadata": { "name": "a.v1", "annotations": { "alm-examples": examples } },
@@ -205,8 +205,7 @@ mod tests {
         let opened = ClusterServiceVersion::together(parts.spec, &parts.rest).unwrap();
         assert_eq!(opened, one);
         assert!(Arc::ptr_eq(opened.spec.install.arc(), parts.spec.install.arc()));
-        let brief =
-            VersionBrief { version: "1.0.0".into(), phase: CsvPhase::Failed, reason: Some("a".into()) };
+        let brief = CsvBrief { version: "1.0.0".into(), phase: CsvPhase::Failed, reason: Some("a".into()) };
         assert_eq!(one.brief(), brief);
     }
 }

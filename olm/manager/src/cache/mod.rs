@@ -3,11 +3,16 @@
 //! Decisions are made on this state, which may lag behind the cluster. So every write is conditional on the
 //! state that it was decided on (server-side apply, creation under a name derived from the decision, a
 //! resourceVersion), and what cannot be undone is decided on a live read.
+//!
+//! [`ClusterCache`] has one [`KindCache`] for each kind whose objects the controllers share. A
+//! [`FieldCache`](field_cache::FieldCache) contains a few fields of each object of a kind; the CSV controller has
+//! those of the parts of operators. Catalogs are elsewhere: `LoadedCatalogs` of the engine has them in memory,
+//! and `CacheDir` on disk.
 
 mod cached;
 mod compress;
-mod kind;
-pub(crate) mod ledger;
+pub(crate) mod field_cache;
+mod kind_cache;
 mod table;
 mod trim;
 
@@ -25,10 +30,7 @@ use olm_engine::{Snapshot, Watched, resources::Resources};
 use olm_plan::Policies;
 
 pub(crate) use cached::{Cached, Parts, text};
-pub(crate) use kind::Kind;
-
-/// A ClusterServiceVersion as it is kept in memory.
-pub(crate) type Version = ClusterServiceVersion;
+pub(crate) use kind_cache::KindCache;
 
 /// Key of the InstallPlans that are not over.
 pub(crate) const OPEN_PLANS: &str = "open";
@@ -40,42 +42,42 @@ const VERSIONS: u32 = 100;
 const PAGE: u32 = 250;
 
 /// The objects that decisions are made on.
-pub(crate) struct Stores {
-    pub(crate) subscriptions: Kind<Subscription>,
+pub(crate) struct ClusterCache {
+    pub(crate) subscriptions: KindCache<Subscription>,
     /// Without the fields that only a plan in progress needs. Those that are not over have the key
     /// [`OPEN_PLANS`].
-    pub(crate) plans: Kind<InstallPlan>,
+    pub(crate) plans: KindCache<InstallPlan>,
     /// Without the copies that OLM v0 left in other namespaces, and without unused fields ([`olm_engine::restore_annotations`] has
     /// all annotations). Keyed by the CRDs and APIServices that they own or need.
-    pub(crate) versions: Kind<Version>,
-    pub(crate) groups: Kind<OperatorGroup>,
-    pub(crate) conditions: Kind<OperatorCondition>,
+    pub(crate) csvs: KindCache<ClusterServiceVersion>,
+    pub(crate) groups: KindCache<OperatorGroup>,
+    pub(crate) conditions: KindCache<OperatorCondition>,
     /// Keyed by the labels of their OperatorGroups and Operators.
-    pub(crate) namespaces: Kind<PartialObjectMeta<Namespace>>,
-    pub(crate) policies: Kind<InstallPolicy>,
+    pub(crate) namespaces: KindCache<PartialObjectMeta<Namespace>>,
+    pub(crate) policies: KindCache<InstallPolicy>,
 }
 
-impl Default for Stores {
+impl Default for ClusterCache {
     fn default() -> Self {
         let everything = || Config::default().page_size(PAGE);
         let originals =
             Config::default().labels(&format!("!{}", names::LABEL_COPIED_FROM)).page_size(VERSIONS);
         Self {
-            subscriptions: Kind::new(
+            subscriptions: KindCache::new(
                 everything(),
                 |subscription| trim::tools(&mut subscription.metadata),
                 |_| Vec::new(),
             ),
-            plans: Kind::new(everything(), trim::plan, open),
-            versions: Kind::new(originals, trim::version, apis),
-            groups: Kind::new(everything(), |group| trim::tools(&mut group.metadata), |_| Vec::new()),
-            conditions: Kind::new(everything(), trim::condition, |_| Vec::new()),
-            namespaces: Kind::new(
+            plans: KindCache::new(everything(), trim::plan, open),
+            csvs: KindCache::new(originals, trim::csv, apis),
+            groups: KindCache::new(everything(), |group| trim::tools(&mut group.metadata), |_| Vec::new()),
+            conditions: KindCache::new(everything(), trim::condition, |_| Vec::new()),
+            namespaces: KindCache::new(
                 everything(),
                 |namespace| namespace.metadata.annotations = None,
                 memberships,
             ),
-            policies: Kind::new(
+            policies: KindCache::new(
                 everything(),
                 |policy: &mut InstallPolicy| trim::tools(&mut policy.metadata),
                 |_| Vec::new(),
@@ -85,62 +87,62 @@ impl Default for Stores {
     }
 }
 
-impl Stores {
-    /// The watches that keep the stores current while they are polled. Reading a page of a list takes time:
+impl ClusterCache {
+    /// The watches that keep the cache current while they are polled. Reading a page of a list takes time:
     /// each belongs in its own task.
-    pub(crate) fn feeds(self: &Arc<Self>, client: &Client) -> [BoxFuture<'static, ()>; 7] {
-        fn feed<K: Cached>(
-            stores: &Arc<Stores>,
-            kind: fn(&Stores) -> &Kind<K>,
+    pub(crate) fn watches(self: &Arc<Self>, client: &Client) -> [BoxFuture<'static, ()>; 7] {
+        fn watch<K: Cached>(
+            cache: &Arc<ClusterCache>,
+            kind: fn(&ClusterCache) -> &KindCache<K>,
             api: Api<K>,
         ) -> BoxFuture<'static, ()> {
-            let stores = Arc::clone(stores);
-            async move { kind(&stores).follow(api).await }.boxed()
+            let cache = Arc::clone(cache);
+            async move { kind(&cache).follow(api).await }.boxed()
         }
         let client = &lists(client.clone());
         let lean = metadata_only(client.clone());
         [
-            feed(self, |stores| &stores.subscriptions, Api::all(client.clone())),
-            feed(self, |stores| &stores.plans, Api::all(client.clone())),
-            feed(self, |stores| &stores.versions, Api::all(client.clone())),
-            feed(self, |stores| &stores.groups, Api::all(client.clone())),
-            feed(self, |stores| &stores.conditions, Api::all(client.clone())),
-            feed(self, |stores| &stores.namespaces, Api::all(lean)),
-            feed(self, |stores| &stores.policies, Api::all(client.clone())),
+            watch(self, |cache| &cache.subscriptions, Api::all(client.clone())),
+            watch(self, |cache| &cache.plans, Api::all(client.clone())),
+            watch(self, |cache| &cache.csvs, Api::all(client.clone())),
+            watch(self, |cache| &cache.groups, Api::all(client.clone())),
+            watch(self, |cache| &cache.conditions, Api::all(client.clone())),
+            watch(self, |cache| &cache.namespaces, Api::all(lean)),
+            watch(self, |cache| &cache.policies, Api::all(client.clone())),
         ]
     }
 
-    /// Stores the response of a write; kinds without a store are ignored.
+    /// Stores the response of a write; other kinds are ignored.
     pub(crate) fn wrote<K: Any>(&self, object: K) {
-        fn of<K: Cached>(kind: &Kind<K>, object: Box<dyn Any>) -> Result<(), Box<dyn Any>> {
-            object.downcast::<K>().map(|object| kind.wrote(*object))
+        fn of<K: Cached>(kind: &KindCache<K>, object: Box<dyn Any>) -> Result<(), Box<dyn Any>> {
+            object.downcast::<K>().map(|object| kind.store_written(*object))
         }
         // An error returns the object: it is of another kind.
         let _ = of(&self.subscriptions, Box::new(object))
             .or_else(|object| of(&self.plans, object))
-            .or_else(|object| of(&self.versions, object))
+            .or_else(|object| of(&self.csvs, object))
             .or_else(|object| of(&self.groups, object))
             .or_else(|object| of(&self.conditions, object))
             .or_else(|object| of(&self.namespaces, object));
     }
 
-    /// Returns when all stores have read the cluster once.
+    /// Returns when all kinds have read the cluster once.
     pub(crate) async fn synced(&self) {
         tokio::join!(
-            self.subscriptions.filled(),
-            self.plans.filled(),
-            self.versions.filled(),
-            self.groups.filled(),
-            self.conditions.filled(),
-            self.namespaces.filled(),
-            self.policies.filled(),
+            self.subscriptions.synced(),
+            self.plans.synced(),
+            self.csvs.synced(),
+            self.groups.synced(),
+            self.conditions.synced(),
+            self.namespaces.synced(),
+            self.policies.synced(),
         );
     }
 
     /// The objects of a namespace for a decision. They may lag behind the cluster.
     pub(crate) async fn snapshot(&self, resources: &Resources, namespace: &str) -> Snapshot {
         let objects = Watched {
-            csvs: self.versions.in_namespace(namespace),
+            csvs: self.csvs.in_namespace(namespace),
             groups: self.groups.in_namespace(namespace),
             conditions: self.conditions.in_namespace(namespace),
             subscriptions: self.subscriptions.in_namespace(namespace),
@@ -171,7 +173,7 @@ fn memberships(namespace: &PartialObjectMeta<Namespace>) -> Vec<String> {
 }
 
 /// The CRDs and the APIServices that a version owns or needs.
-fn apis(csv: &Version) -> Vec<String> {
+fn apis(csv: &ClusterServiceVersion) -> Vec<String> {
     let crds = csv.spec.owned_crds().iter().chain(csv.spec.required_crds()).map(|crd| crd.name.clone());
     let definitions = csv.spec.api_service_definitions.iter();
     let services = definitions.flat_map(|apis| apis.owned.iter().chain(&apis.required));

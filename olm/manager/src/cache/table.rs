@@ -46,11 +46,11 @@ struct Entry<K: Cached> {
     version: Option<u64>,
     keys: Box<[Arc<str>]>,
     brief: K::Brief,
-    lies: Lies<K>,
+    stored: Stored<K>,
 }
 
-enum Lies<K: Cached> {
-    AsItIs(Arc<K>),
+enum Stored<K: Cached> {
+    Whole(Arc<K>),
     Packed { spec: Arc<K::Spec>, rest: Packed },
 }
 
@@ -80,8 +80,12 @@ impl<K: Cached> ObjectTable<K> {
         };
         let name: Arc<str> = name.into();
         let keys = (self.keys)(object).into_iter().map(|key| self.note(&key, &space, &name)).collect();
-        let entry =
-            Entry { version: version(object.as_ref()), keys, brief: object.brief(), lies: self.lay(object) };
+        let entry = Entry {
+            version: version(object.as_ref()),
+            keys,
+            brief: object.brief(),
+            stored: self.store(object),
+        };
         self.spaces.entry(space).or_default().insert(name, entry);
     }
 
@@ -95,9 +99,9 @@ impl<K: Cached> ObjectTable<K> {
         key
     }
 
-    fn lay(&mut self, object: &Arc<K>) -> Lies<K> {
+    fn store(&mut self, object: &Arc<K>) -> Stored<K> {
         let packed = object.apart().and_then(|parts| Some((self.compressor.pack(&parts.rest)?, parts)));
-        let Some((rest, parts)) = packed else { return Lies::AsItIs(Arc::clone(object)) };
+        let Some((rest, parts)) = packed else { return Stored::Whole(Arc::clone(object)) };
         let mut hasher = DefaultHasher::new();
         parts.key.hash(&mut hasher);
         let key = hasher.finish();
@@ -111,15 +115,15 @@ impl<K: Cached> ObjectTable<K> {
             self.specs.insert(key, Arc::downgrade(&spec));
             spec
         });
-        let lies = Lies::Packed { spec, rest };
-        debug_assert!(self.open(&lies).is_some(), "what is packed can be opened: {object:?}");
-        lies
+        let stored = Stored::Packed { spec, rest };
+        debug_assert!(self.unpack(&stored).is_some(), "a packed object can be unpacked: {object:?}");
+        stored
     }
 
-    fn open(&self, lies: &Lies<K>) -> Option<Arc<K>> {
-        match lies {
-            Lies::AsItIs(object) => Some(Arc::clone(object)),
-            Lies::Packed { spec, rest } => {
+    fn unpack(&self, stored: &Stored<K>) -> Option<Arc<K>> {
+        match stored {
+            Stored::Whole(object) => Some(Arc::clone(object)),
+            Stored::Packed { spec, rest } => {
                 let object = self.compressor.open(rest).and_then(|rest| K::together(spec, &rest));
                 if object.is_none() {
                     // It was written here, by the same types that read it.
@@ -169,7 +173,7 @@ impl<K: Cached> ObjectTable<K> {
             self.opened().iter().find(|(space, _)| **space == *namespace).and_then(|(_, objects)| {
                 objects.iter().find(|object| object.meta().name.as_deref() == Some(name)).cloned()
             });
-        opened.or_else(|| self.open(&entry.lies))
+        opened.or_else(|| self.unpack(&entry.stored))
     }
 
     pub(super) fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
@@ -182,7 +186,7 @@ impl<K: Cached> ObjectTable<K> {
             opened.push_back(known);
             return objects;
         }
-        let objects: Vec<Arc<K>> = objects.values().filter_map(|entry| self.open(&entry.lies)).collect();
+        let objects: Vec<Arc<K>> = objects.values().filter_map(|entry| self.unpack(&entry.stored)).collect();
         if opened.len() >= OPENED {
             opened.pop_front();
         }
@@ -213,7 +217,7 @@ impl<K: Cached> ObjectTable<K> {
 
     /// All objects, each decompressed temporarily.
     pub(super) fn all(&self) -> impl Iterator<Item = Arc<K>> {
-        self.spaces.values().flat_map(BTreeMap::values).filter_map(|entry| self.open(&entry.lies))
+        self.spaces.values().flat_map(BTreeMap::values).filter_map(|entry| self.unpack(&entry.stored))
     }
 
     #[cfg(test)]

@@ -14,7 +14,7 @@ const READ: [&str; 2] = ["olm.", "operatorframework.io/"];
 const TOOLS: &str = "kubectl.kubernetes.io/";
 
 /// Removes unused fields of a version, and moves what versions of one operator have in common to the spec.
-pub(super) fn version(csv: &mut ClusterServiceVersion) {
+pub(super) fn csv(csv: &mut ClusterServiceVersion) {
     let spec = &mut csv.spec;
     spec.description = None;
     spec.icon = Vec::new();
@@ -26,7 +26,7 @@ pub(super) fn version(csv: &mut ClusterServiceVersion) {
     let Some(annotations) = &mut csv.metadata.annotations else { return };
     let stays = |key: &str| READ.iter().any(|prefix| key.starts_with(prefix));
     let others: BTreeMap<String, String> = annotations.extract_if(.., |key, _| !stays(key)).collect();
-    csv.spec.aside = Shared::from(others);
+    csv.spec.shared_annotations = Shared::from(others);
 }
 
 /// Reduces a plan that is over to its result.

@@ -192,7 +192,7 @@ pub(crate) struct Held {
     /// The problem of the certificate in use, if any.
     pub(super) fault: Option<String>,
     /// Whether it contains keys that do not belong there.
-    pub(super) litter: bool,
+    pub(super) foreign_keys: bool,
 }
 
 impl Held {
@@ -218,8 +218,9 @@ impl Held {
             Err(fault) => (None, Some(fault)),
         };
         let coming = usable(NEXT_CERTIFICATE, NEXT_KEY).ok();
-        let litter = coming.is_none() && (data.contains_key(NEXT_CERTIFICATE) || data.contains_key(NEXT_KEY));
-        Self { serving, coming, authorities, fault, litter }
+        let foreign_keys =
+            coming.is_none() && (data.contains_key(NEXT_CERTIFICATE) || data.contains_key(NEXT_KEY));
+        Self { serving, coming, authorities, fault, foreign_keys }
     }
 
     /// The data to store in the Secret.

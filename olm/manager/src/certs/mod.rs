@@ -15,11 +15,11 @@
 //! within one, resumes. This module has no client.
 
 mod held;
-mod mint;
+mod issue;
 mod rotation;
 
 pub(crate) use held::{Authority, Held, Pair};
-pub(crate) use mint::mint;
+pub(crate) use issue::issue;
 pub(crate) use rotation::{Certificates, Step, next};
 
 /// Validity of certificates and their authorities: two years, as upstream.
@@ -31,7 +31,7 @@ pub(crate) const RENEW_BEFORE_DAYS: i64 = 60;
 pub(crate) const BACKDATE_SECONDS: i64 = 300;
 /// Delay between the creation of a new authority and the use of its certificate: servers reload their
 /// trust within seconds.
-pub(crate) const SETTLE_SECONDS: i64 = 300;
+pub(crate) const PROPAGATION_SECONDS: i64 = 300;
 /// Maximum number of authorities that are published together. Two are enough for a renewal; more result from
 /// a Secret that is destroyed repeatedly.
 pub(crate) const MOST_AUTHORITIES: usize = 8;

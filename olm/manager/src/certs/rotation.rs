@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::held::{Authority, Held, Pair};
-use super::{MOST_AUTHORITIES, SETTLE_SECONDS};
+use super::{MOST_AUTHORITIES, PROPAGATION_SECONDS};
 
 /// The state of an endpoint's certificates.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ pub(crate) fn next(certificates: &Certificates<'_>, now: Timestamp) -> Step {
     let Some(serving) = &held.serving else {
         return Step::Replace(held.fault.clone().unwrap_or_else(|| "no certificate exists".to_owned()));
     };
-    if held.litter || held.authorities.iter().any(|authority| authority.expired(now)) {
+    if held.foreign_keys || held.authorities.iter().any(|authority| authority.expired(now)) {
         return Step::Drop;
     }
     if published.iter().any(|trusted| !same(trusted, &held.authorities)) {
@@ -48,8 +48,8 @@ pub(crate) fn next(certificates: &Certificates<'_>, now: Timestamp) -> Step {
     }
     let seconds = now.as_second();
     if let Some(coming) = &held.coming {
-        let settled = coming.made().saturating_add(SETTLE_SECONDS);
-        return if seconds >= settled { Step::Switch } else { Step::Wait(settled) };
+        let propagated = coming.made().saturating_add(PROPAGATION_SECONDS);
+        return if seconds >= propagated { Step::Switch } else { Step::Wait(propagated) };
     }
     if seconds >= serving.renew_at() {
         return Step::Prepare;

@@ -19,7 +19,7 @@ fn names() -> [String; 3] {
 }
 
 fn made(now: Timestamp) -> (Authority, Pair) {
-    mint(&names(), now).unwrap()
+    issue(&names(), now).unwrap()
 }
 
 fn fresh(now: Timestamp) -> Held {
@@ -97,7 +97,7 @@ fn whatever_is_in_the_secret_is_replaced_or_used_and_never_fails() {
     assert_eq!(with(&[("next.crt", Some("aGFsbG8="))]), Step::Drop);
     assert_eq!(due(&read(&BTreeMap::new(), now), &[], now), Step::Replace("tls.crt is missing".to_owned()));
     // one of another Service is not accepted
-    let foreign = mint(&["x.ns".to_owned(), "x.ns.svc".to_owned()], now).unwrap();
+    let foreign = issue(&["x.ns".to_owned(), "x.ns.svc".to_owned()], now).unwrap();
     let foreign = Held::default().replaced(foreign, &[], now);
     assert!(matches!(due(&stored(&foreign, now), &[], now), Step::Replace(_)));
 }
@@ -121,20 +121,20 @@ fn renewing_is_a_hand_over_in_steps() {
     assert_eq!(due(&prepared, &old, later), Step::Publish);
     let both = vec![prepared.authorities.clone()];
     assert_eq!(both[0].len(), 2);
-    let settled = later.as_second() + SETTLE_SECONDS;
-    assert_eq!(due(&prepared, &both, later), Step::Wait(settled));
-    let settled = Timestamp::from_second(settled).unwrap();
-    assert_eq!(due(&prepared, &both, settled), Step::Switch);
+    let propagated = later.as_second() + PROPAGATION_SECONDS;
+    assert_eq!(due(&prepared, &both, later), Step::Wait(propagated));
+    let propagated = Timestamp::from_second(propagated).unwrap();
+    assert_eq!(due(&prepared, &both, propagated), Step::Switch);
     // without callers, no publication is needed
-    assert_eq!(due(&prepared, &[], settled), Step::Switch);
+    assert_eq!(due(&prepared, &[], propagated), Step::Switch);
 
-    let switched = stored(&prepared.switched(), settled);
+    let switched = stored(&prepared.switched(), propagated);
     assert_ne!(switched.serving, first.serving);
     assert_ne!(switched.ca_hash(), first.ca_hash());
     assert_eq!(switched.coming, None);
     // the old authority stays until it expires
     let end = (now + days(730)).as_second();
-    assert_eq!(due(&switched, &both, settled), Step::Wait(end));
+    assert_eq!(due(&switched, &both, propagated), Step::Wait(end));
     let end = Timestamp::from_second(end).unwrap();
     assert_eq!(due(&switched, &both, end), Step::Drop);
     let dropped = stored(&switched.dropped(end), end);
@@ -293,10 +293,10 @@ proptest! {
                 }
             }
         }
-        // and without events, it settles
+        // and without events, no further step is due
         for _ in 0..6 {
             world.manager(3);
-            world.now += SignedDuration::from_secs(SETTLE_SECONDS);
+            world.now += SignedDuration::from_secs(PROPAGATION_SECONDS);
         }
         let held = stored(&world.secret, world.now);
         prop_assert!(matches!(due(&held, &world.published, world.now), Step::Wait(_)));

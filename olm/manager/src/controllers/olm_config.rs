@@ -14,7 +14,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    cache::Kind,
+    cache::KindCache,
     context::{Ctx, Error, drive},
     runner::Action,
 };
@@ -22,7 +22,7 @@ use crate::{
 const DISABLED_COPIED_CSVS: &str = "DisabledCopiedCSVs";
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
-    let configs = Kind::<OLMConfig>::new(watcher::Config::default(), |_| {}, |_| Vec::new());
+    let configs = KindCache::<OLMConfig>::new(watcher::Config::default(), |_| {}, |_| Vec::new());
     let api = Api::all(ctx.client.clone());
     tokio::select! {
         () = drive("olm_config", configs.controller(), ctx, shutdown, reconcile) => {}

@@ -36,10 +36,7 @@ use self::{
     summary::{Summary, digest},
 };
 use crate::{
-    cache::{
-        Cached, Kind,
-        ledger::{Touched, components},
-    },
+    cache::{Cached, KindCache, field_cache::components},
     context::{Ctx, Error, SAFETY_NET, drive},
     runner::Action,
 };
@@ -51,49 +48,55 @@ const PAGE: u32 = 100;
 type Doubtful = Arc<Mutex<BTreeSet<String>>>;
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
-    let operators =
-        Arc::new(Kind::<Summary>::new(watcher::Config::default().page_size(PAGE), |_| {}, Summary::keys));
+    let operators = Arc::new(KindCache::<Summary>::new(
+        watcher::Config::default().page_size(PAGE),
+        |_| {},
+        Summary::keys,
+    ));
     let doubtful = Doubtful::default();
     let (definitions, homes) = (Arc::<Members>::default(), Arc::<Members>::default());
-    let stores = Arc::clone(&ctx.stores);
+    let cache = Arc::clone(&ctx.cache);
     let controller = operators
         .controller()
         .reconcile_on(
-            stores
+            cache
                 .subscriptions
                 .wakes(|subscription: &Subscription| Some(ObjectRef::new(&name_for(subscription)))),
         )
-        .reconcile_on(stores.versions.wakes({
-            let stores = Arc::clone(&stores);
+        .reconcile_on(cache.csvs.wakes({
+            let cache = Arc::clone(&cache);
             move |csv: &ClusterServiceVersion| {
-                let there = stores.versions.has(&csv.namespace().unwrap_or_default(), &csv.name_any());
-                let rests = !there || csv.metadata.deletion_timestamp.is_some() || at_rest(csv);
-                references(components(&csv.metadata).into_iter().filter(|_| rests))
+                let there = cache.csvs.has(&csv.namespace().unwrap_or_default(), &csv.name_any());
+                let is_final = !there || csv.metadata.deletion_timestamp.is_some() || is_settled(csv);
+                references(components(&csv.metadata).into_iter().filter(|_| is_final))
             }
         }))
-        .reconcile_on(stores.namespaces.wakes({
+        .reconcile_on(cache.namespaces.wakes({
             let members = Arc::clone(&homes);
             move |namespace: &PartialObjectMeta<Namespace>| {
                 references(members.changed(&namespace.name_any(), components(&namespace.metadata)))
             }
         }))
-        .reconcile_on(stores.plans.wakes(of_its_namespace(&operators)))
-        .reconcile_on(stores.conditions.wakes(of_its_namespace(&operators)))
+        .reconcile_on(cache.plans.wakes(of_its_namespace(&operators)))
+        .reconcile_on(cache.conditions.wakes(of_its_namespace(&operators)))
         .reconcile_on(
-            ctx.parts.owned().filter(gone).flat_map(|touched| stream::iter(references(touched.components))),
+            ctx.parts
+                .owned()
+                .filter(|change| std::future::ready(change.deleted))
+                .flat_map(|change| stream::iter(references(change.components))),
         )
         .reconcile_on(ctx.parts.definitions().flat_map({
             let (definitions, doubtful) = (Arc::clone(&definitions), Arc::clone(&doubtful));
-            move |touched| {
-                let changed = definitions.changed(&touched.name, touched.components);
+            move |change| {
+                let changed = definitions.changed(&change.name, change.components);
                 let mut doubtful = doubtful.lock().unwrap_or_else(PoisonError::into_inner);
                 doubtful.extend(changed.iter().cloned());
                 stream::iter(references(changed))
             }
         }));
     // The object is made with the Subscription that requests the operator.
-    let makers = stores.subscriptions.controller();
-    let known = async { tokio::join!(stores.synced(), ctx.parts.filled(), operators.filled()) };
+    let makers = cache.subscriptions.controller();
+    let known = async { tokio::join!(cache.synced(), ctx.parts.synced(), operators.synced()) };
     let made = Arc::clone(&operators);
     let work = async {
         tokio::select! {
@@ -101,7 +104,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
             () = shutdown.cancelled() => return,
         }
         definitions.seed(ctx.parts.memberships());
-        let all = ctx.stores.namespaces.all();
+        let all = ctx.cache.namespaces.all();
         homes.seed(all.iter().map(|n| (n.name_any(), components(&n.metadata))).collect());
         tokio::join!(
             drive("operator", controller, Arc::clone(&ctx), shutdown.clone(), move |operator, ctx| {
@@ -122,14 +125,10 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     }
 }
 
-fn gone(touched: &Touched) -> std::future::Ready<bool> {
-    std::future::ready(touched.gone)
-}
-
 /// All Operators of the namespace of an object. Its labels may name another Operator than before, or none,
 /// and the object may be gone: each Operator compares its status with its components.
 fn of_its_namespace<K: Cached>(
-    operators: &Arc<Kind<Summary>>,
+    operators: &Arc<KindCache<Summary>>,
 ) -> impl Fn(&K) -> Vec<ObjectRef<Summary>> + Send + 'static + use<K> {
     let operators = Arc::clone(operators);
     move |object| operators.references_keyed(&object.namespace().unwrap_or_default())
@@ -147,14 +146,14 @@ fn name_for(subscription: &Subscription) -> String {
 }
 
 /// Whether a version is in a settled phase.
-fn at_rest(csv: &ClusterServiceVersion) -> bool {
+fn is_settled(csv: &ClusterServiceVersion) -> bool {
     csv.status.as_ref().is_some_and(|s| matches!(s.phase, CsvPhase::Succeeded | CsvPhase::Failed))
 }
 
 async fn make(
     subscription: Arc<Subscription>,
     ctx: Arc<Ctx>,
-    operators: Arc<Kind<Summary>>,
+    operators: Arc<KindCache<Summary>>,
 ) -> Result<Action, Error> {
     let installed = subscription.status.as_ref().is_some_and(|s| s.installed_csv.is_some());
     let name = name_for(&subscription);
@@ -165,7 +164,7 @@ async fn make(
         });
         let made = ctx.resources.apply(&operator).await?;
         if let Ok(made) = serde_json::from_value(made) {
-            operators.wrote(made);
+            operators.store_written(made);
         }
     }
     Ok(Action::await_change())
@@ -225,13 +224,13 @@ mod tests {
     #[test]
     fn a_version_is_settled_when_it_has_succeeded_or_failed() {
         let mut csv = ClusterServiceVersion::default();
-        assert!(!at_rest(&csv));
+        assert!(!is_settled(&csv));
         for (phase, settled) in
             [(CsvPhase::Installing, false), (CsvPhase::Succeeded, true), (CsvPhase::Failed, true)]
         {
             csv.status =
                 Some(ClusterServiceVersionStatus { phase, ..ClusterServiceVersionStatus::default() });
-            assert_eq!(at_rest(&csv), settled, "{phase}");
+            assert_eq!(is_settled(&csv), settled, "{phase}");
         }
     }
 

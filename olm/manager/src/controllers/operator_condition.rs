@@ -15,7 +15,7 @@ use crate::{
 };
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
-    let controller = ctx.stores.conditions.controller();
+    let controller = ctx.cache.conditions.controller();
     drive("operator_condition", controller, ctx, shutdown, reconcile).await;
 }
 
@@ -30,11 +30,11 @@ async fn reconcile(object: Arc<OperatorCondition>, ctx: Arc<Ctx>) -> Result<Acti
 /// Pure.
 fn status(object: &OperatorCondition, now: Timestamp) -> OperatorConditionStatus {
     let mut conditions = object.status.as_ref().map(|s| s.conditions.clone()).unwrap_or_default();
-    conditions.retain(|old| object.spec.conditions.iter().any(|said| said.type_ == old.type_));
-    for said in &object.spec.conditions {
-        let mut said = said.clone();
-        said.observed_generation = object.metadata.generation;
-        condition::set(&mut conditions, said, now);
+    conditions.retain(|old| object.spec.conditions.iter().any(|new| new.type_ == old.type_));
+    for condition in &object.spec.conditions {
+        let mut condition = condition.clone();
+        condition.observed_generation = object.metadata.generation;
+        condition::set(&mut conditions, condition, now);
     }
     // An object without conditions gets no status.
     let observed_generation = object.metadata.generation.filter(|_| !conditions.is_empty());
@@ -49,8 +49,8 @@ mod tests {
 
     #[test]
     fn what_the_operator_says_is_mirrored_and_forgotten_with_it() {
-        let said = Condition::new("Upgradeable", false, "Busy", "compacting");
-        let spec = OperatorConditionSpec { conditions: vec![said], ..OperatorConditionSpec::default() };
+        let condition = Condition::new("Upgradeable", false, "Busy", "compacting");
+        let spec = OperatorConditionSpec { conditions: vec![condition], ..OperatorConditionSpec::default() };
         let mut object = OperatorCondition::new("etcd.v1", spec);
         object.metadata.generation = Some(3);
         let first = status(&object, Timestamp::now());

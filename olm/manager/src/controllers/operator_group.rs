@@ -29,32 +29,32 @@ use status::Account;
 const MISSING_ACCOUNT: Duration = Duration::from_secs(30);
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
-    let stores = Arc::clone(&ctx.stores);
-    let controller = stores
+    let cache = Arc::clone(&ctx.cache);
+    let controller = cache
         .groups
         .controller()
         // A second group in the namespace invalidates both; when it is deleted, the other is valid again.
-        .reconcile_on(stores.groups.wakes({
-            let stores = Arc::clone(&stores);
+        .reconcile_on(cache.groups.wakes({
+            let cache = Arc::clone(&cache);
             move |group: &OperatorGroup| {
-                references(stores.groups.in_namespace(&group.namespace().unwrap_or_default()))
+                references(cache.groups.in_namespace(&group.namespace().unwrap_or_default()))
             }
         }))
         // Wakes only the groups that a change of the namespace affects.
-        .reconcile_on(stores.namespaces.wakes({
-            let stores = Arc::clone(&stores);
+        .reconcile_on(cache.namespaces.wakes({
+            let cache = Arc::clone(&cache);
             move |namespace: &PartialObjectMeta<Namespace>| {
-                let mut groups = stores.groups.all();
+                let mut groups = cache.groups.all();
                 groups.retain(|group| status::affects(group, &namespace.metadata));
                 references(groups)
             }
         }))
         // One of a group's roles was changed or deleted.
-        .reconcile_on(ctx.parts.owned().filter_map(|touched| {
-            let owner = touched.owner.filter(|owner| owner.kind == "OperatorGroup");
+        .reconcile_on(ctx.parts.owned().filter_map(|change| {
+            let owner = change.owner.filter(|owner| owner.kind == "OperatorGroup");
             ready(owner.map(|owner| ObjectRef::new(&owner.name).within(&owner.namespace)))
         }));
-    let known = async { tokio::join!(stores.synced(), ctx.parts.filled()) };
+    let known = async { tokio::join!(cache.synced(), ctx.parts.synced()) };
     tokio::select! {
         _ = known => {}
         () = shutdown.cancelled() => return,
@@ -77,11 +77,11 @@ async fn reconcile(group: Arc<OperatorGroup>, ctx: Arc<Ctx>) -> Result<Action, E
     let again = match account {
         Account::Unusable(_) => Action::requeue(MISSING_ACCOUNT),
         Account::Found => Action::requeue(SAFETY_NET),
-        Account::NotAsked => Action::await_change(),
+        Account::NotChecked => Action::await_change(),
     };
     let new = status::report(&group, selected, groups, &account, &ctx).await?;
     if groups == 1 {
-        let members = ctx.stores.versions.in_namespace(&group.namespace().unwrap_or_default());
+        let members = ctx.cache.csvs.in_namespace(&group.namespace().unwrap_or_default());
         let changed = provides(&group, members.iter().map(AsRef::as_ref), &ctx).await?;
         if !changed {
             members::roles(&group, &ctx).await?;

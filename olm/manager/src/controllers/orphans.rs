@@ -39,15 +39,15 @@ enum Search {
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     let mut gone = gone(&ctx);
     // The first search covers deletions while the manager was down.
-    let seen = async { tokio::join!(ctx.stores.synced(), ctx.parts.filled()) };
+    let seen = async { tokio::join!(ctx.cache.synced(), ctx.parts.synced()) };
     tokio::select! {
         () = shutdown.cancelled() => return,
         _ = seen => {}
     }
-    let far = ctx.parts.far_owners();
+    let unreachable = ctx.parts.unreachable_owners();
     let mut look = Search::default();
     loop {
-        match sweep(&look, &far, &ctx).await {
+        match sweep(&look, &unreachable, &ctx).await {
             Ok(()) => {
                 let first = tokio::select! {
                     () = shutdown.cancelled() => return,
@@ -69,22 +69,22 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
 
 /// Yields deleted owners that may have left objects.
 fn gone(ctx: &Ctx) -> stream::BoxStream<'static, OwnerKey> {
-    let (stores, parts) = (Arc::clone(&ctx.stores), Arc::clone(&ctx.parts));
-    let versions = ctx.stores.versions.wakes(move |csv: &ClusterServiceVersion| {
-        let there = stores.versions.has(&csv.namespace().unwrap_or_default(), &csv.name_any());
+    let (cache, parts) = (Arc::clone(&ctx.cache), Arc::clone(&ctx.parts));
+    let versions = ctx.cache.csvs.wakes(move |csv: &ClusterServiceVersion| {
+        let there = cache.csvs.has(&csv.namespace().unwrap_or_default(), &csv.name_any());
         let orderly = parts.left_nothing(csv.metadata.uid.as_deref().unwrap_or_default());
         (!there && !orderly).then(|| ObjectRef::<ClusterServiceVersion>::from_obj(csv))
     });
-    let stores = Arc::clone(&ctx.stores);
-    let groups = ctx.stores.groups.wakes(move |group: &OperatorGroup| {
-        let there = stores.groups.has(&group.namespace().unwrap_or_default(), &group.name_any());
+    let cache = Arc::clone(&ctx.cache);
+    let groups = ctx.cache.groups.wakes(move |group: &OperatorGroup| {
+        let there = cache.groups.has(&group.namespace().unwrap_or_default(), &group.name_any());
         (!there).then(|| ObjectRef::<OperatorGroup>::from_obj(group))
     });
-    let stores = Arc::clone(&ctx.stores);
+    let cache = Arc::clone(&ctx.cache);
     // Objects that are created or changed after the deletion of their version.
-    let late = ctx.parts.owned().filter_map(move |touched| {
-        let owner = touched.owner.filter(|owner| !touched.gone && owner.kind == CSV);
-        let late = owner.filter(|owner| !stores.versions.has(&owner.namespace, &owner.name));
+    let late = ctx.parts.owned().filter_map(move |change| {
+        let owner = change.owner.filter(|owner| !change.deleted && owner.kind == CSV);
+        let late = owner.filter(|owner| !cache.csvs.has(&owner.namespace, &owner.name));
         future::ready(late)
     });
     let key = |kind: &'static str| {
@@ -101,11 +101,11 @@ fn gone(ctx: &Ctx) -> stream::BoxStream<'static, OwnerKey> {
     .boxed()
 }
 
-/// Deletes orphaned objects. `far` are the owners that roles and bindings named at the start: these kinds
+/// Deletes orphaned objects. `unreachable` are the owners that roles and bindings named at the start: these kinds
 /// have the most objects, and are not listed again for that.
-async fn sweep(look: &Search, far: &BTreeSet<OwnerKey>, ctx: &Ctx) -> Result<(), Error> {
+async fn sweep(look: &Search, unreachable: &BTreeSet<OwnerKey>, ctx: &Ctx) -> Result<(), Error> {
     let found = match look {
-        Search::AtStart if far.iter().all(|owner| is_there(owner, ctx)) => {
+        Search::AtStart if unreachable.iter().all(|owner| is_there(owner, ctx)) => {
             let few: Vec<_> = OWNED_KINDS.iter().copied().filter(|(group, ..)| *group != RBAC).collect();
             orphans_of(&few, &ctx.client, |owner| !is_there(owner, ctx)).await
         }
@@ -121,19 +121,19 @@ async fn sweep(look: &Search, far: &BTreeSet<OwnerKey>, ctx: &Ctx) -> Result<(),
         let what = format!("delete orphaned {orphan}");
         match release(&orphan, &ctx.client).await.map_err(Error::kube(what))? {
             Released::Deleted => tracing::info!(object = %orphan, "deleted an orphaned object"),
-            Released::Passed(heir) => {
-                tracing::info!(object = %orphan, to = %heir.name, namespace = %heir.namespace, "handed over")
+            Released::Passed(owner) => {
+                tracing::info!(object = %orphan, to = %owner.name, namespace = %owner.namespace, "handed over")
             }
         }
     }
     Ok(())
 }
 
-/// Whether an owner exists according to the stores; `true` for other kinds.
+/// Whether an owner exists according to the cache; `true` for other kinds.
 fn is_there(owner: &OwnerKey, ctx: &Ctx) -> bool {
     match owner.kind.as_str() {
-        CSV => ctx.stores.versions.has(&owner.namespace, &owner.name),
-        GROUP => ctx.stores.groups.has(&owner.namespace, &owner.name),
+        CSV => ctx.cache.csvs.has(&owner.namespace, &owner.name),
+        GROUP => ctx.cache.groups.has(&owner.namespace, &owner.name),
         _ => true,
     }
 }

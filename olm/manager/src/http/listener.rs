@@ -26,7 +26,7 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use crate::certs::mint;
+use crate::certs::issue;
 
 /// Time limit for a client to start its request or its TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -138,7 +138,7 @@ async fn start(stream: TcpStream, address: SocketAddr, acceptor: TlsAcceptor) ->
 
 fn settings(namespace: &str) -> Result<ServerConfig, String> {
     let names = [format!("{MANAGER}.{namespace}.svc"), format!("{MANAGER}.{namespace}.svc.cluster.local")];
-    let (_, pair) = mint(&names, Timestamp::now()).map_err(|error| error.to_string())?;
+    let (_, pair) = issue(&names, Timestamp::now()).map_err(|error| error.to_string())?;
     let provider = Arc::new(ring::default_provider());
     let (chain, key) = pair.certified()?;
     let key = provider.key_provider.load_private_key(key).map_err(|error| error.to_string())?;

@@ -3,7 +3,7 @@ use std::net::SocketAddr;
 use axum::{body::Body, extract::ConnectInfo, http::Request};
 use olm_catalog::Catalog;
 use olm_catalog_sources::FoundSignatures;
-use olm_engine::catalogs::{BundleImages, CatalogRef, Entry, Home, LoadedCatalog, Own};
+use olm_engine::catalogs::{Backend, BundleImages, CatalogRef, CatalogState, LoadedCatalog, Own};
 use olm_testing::{Mood, Registry};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -47,9 +47,9 @@ async fn world() -> World {
             access: crate::testing::access(&registry),
             refresh: Arc::default(),
         };
-        let home = Home::Own(Arc::new(own));
-        let loaded = Some(LoadedCatalog { home, ..LoadedCatalog::new(reference, catalog) });
-        catalogs.put(namespace, name, Entry { loaded, ..Entry::default() });
+        let backend = Backend::Own(Arc::new(own));
+        let loaded = Some(LoadedCatalog { backend, ..LoadedCatalog::new(reference, catalog) });
+        catalogs.put(namespace, name, CatalogState { loaded, ..CatalogState::default() });
     };
     put("olm", "shipped", olm_catalog::shipped());
     put("team", "private", olm_catalog::shipped());

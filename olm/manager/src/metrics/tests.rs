@@ -4,15 +4,15 @@ use serde_json::{Value, json};
 
 use super::{families::FAMILIES, *};
 
-fn keep<K: crate::cache::Cached>(kind: &crate::cache::Kind<K>, objects: Vec<Value>) {
+fn keep<K: crate::cache::Cached>(kind: &crate::cache::KindCache<K>, objects: Vec<Value>) {
     for object in objects {
-        kind.wrote(serde_json::from_value(object).unwrap());
+        kind.store_written(serde_json::from_value(object).unwrap());
     }
 }
 
-fn render(metrics: &Metrics, catalogs: &CatalogStore, stores: &Stores) -> String {
+fn render(metrics: &Metrics, catalogs: &LoadedCatalogs, cache: &ClusterCache) -> String {
     let now = Timestamp::from_second(1_700_000_060).unwrap();
-    metrics.render(&Seen { catalogs, stores, leading: true, retrying: 3, now })
+    metrics.render(&PageInputs { catalogs, cache, leading: true, retrying: 3, now })
 }
 
 fn has(page: &str, lines: &[&str]) {
@@ -23,13 +23,13 @@ fn has(page: &str, lines: &[&str]) {
 
 #[test]
 fn of_a_catalog_that_failed_it_is_known_since_when_and_why() {
-    let (metrics, catalogs) = (Metrics::default(), CatalogStore::default());
+    let (metrics, catalogs) = (Metrics::default(), LoadedCatalogs::default());
     metrics.fetched("AccessDenied", Duration::from_millis(500));
     let problem = olm_engine::catalogs::Problem::new("RegistryServerError", "AccessDenied", "401");
     let last_success = jiff::Timestamp::from_second(1_700_000_000).ok();
-    let entry = Entry { problem: Some(problem), last_success, ..Entry::default() };
+    let entry = CatalogState { problem: Some(problem), last_success, ..CatalogState::default() };
     catalogs.put("olm", "community", entry);
-    let page = render(&metrics, &catalogs, &Stores::default());
+    let page = render(&metrics, &catalogs, &ClusterCache::default());
     has(
         &page,
         &[
@@ -55,7 +55,7 @@ fn counters_are_rendered_as_prometheus_text() {
     metrics.certificate_expires("a", "web", Some(1_800_000_000));
     metrics.certificate_expires("a", "gone", Some(1));
     metrics.certificate_expires("a", "gone", None);
-    let page = render(&metrics, &CatalogStore::default(), &Stores::default());
+    let page = render(&metrics, &LoadedCatalogs::default(), &ClusterCache::default());
     has(
         &page,
         &[
@@ -91,18 +91,18 @@ fn what_is_said_of_an_object_goes_with_it() {
             "status": { "phase": phase, "reason": "ComponentUnhealthy" },
         })
     };
-    let stores = Stores::default();
-    keep(&stores.subscriptions, vec![subscription.clone()]);
-    keep(&stores.versions, vec![version("etcd.v1", "Succeeded"), version("other.v1", "Failed")]);
+    let cache = ClusterCache::default();
+    keep(&cache.subscriptions, vec![subscription.clone()]);
+    keep(&cache.csvs, vec![version("etcd.v1", "Succeeded"), version("other.v1", "Failed")]);
     let plan = |name: &str, phase: &str| json!({ "metadata": { "name": name, "namespace": "a" }, "spec": { "clusterServiceVersionNames": [], "approval": "Manual", "approved": false }, "status": { "phase": phase } });
-    keep(&stores.plans, vec![plan("one", "Complete"), plan("two", "RequiresApproval")]);
+    keep(&cache.plans, vec![plan("one", "Complete"), plan("two", "RequiresApproval")]);
     let metrics = Metrics::default();
     let typed: Subscription = serde_json::from_value(subscription).unwrap();
-    metrics.synced(&typed);
-    metrics.synced(&typed);
+    metrics.count_sync(&typed);
+    metrics.count_sync(&typed);
 
     // then each has one series
-    let page = render(&metrics, &CatalogStore::default(), &stores);
+    let page = render(&metrics, &LoadedCatalogs::default(), &cache);
     has(
         &page,
         &[
@@ -122,7 +122,7 @@ fn what_is_said_of_an_object_goes_with_it() {
     assert!(!page.contains("long story"), "free text is no label: {page}");
 
     // when they are gone
-    let page = render(&metrics, &CatalogStore::default(), &Stores::default());
+    let page = render(&metrics, &LoadedCatalogs::default(), &ClusterCache::default());
     assert!(!page.contains("\"a\""), "{page}");
     assert!(lock(&metrics.syncs).is_empty());
 }
@@ -150,7 +150,7 @@ fn the_documentation_has_every_metric_and_no_other() {
 
 #[test]
 fn every_family_is_on_the_page() {
-    let page = render(&Metrics::default(), &CatalogStore::default(), &Stores::default());
+    let page = render(&Metrics::default(), &LoadedCatalogs::default(), &ClusterCache::default());
     for family in FAMILIES {
         assert!(page.contains(&format!("# TYPE {} {}\n", family.name, family.kind)), "{}", family.name);
     }

@@ -26,7 +26,7 @@ const MOST_AUTHORITIES: usize = 32;
 
 /// How the API server authenticates, and which headers name the user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Front {
+pub(crate) struct FrontProxy {
     authorities: Vec<CertificateDer<'static>>,
     /// Common names; empty means any.
     names: Vec<String>,
@@ -36,7 +36,7 @@ pub(crate) struct Front {
     extra: Vec<String>,
 }
 
-impl Front {
+impl FrontProxy {
     /// Parses the data of the ConfigMap.
     ///
     /// # Errors
@@ -109,8 +109,8 @@ impl Front {
 
 /// The groups of a user whom the front proxy names with these groups.
 fn groups(user: &str, mut named: Vec<String>) -> Vec<String> {
-    let said = named.iter().any(|group| group == AUTHENTICATED || group == UNAUTHENTICATED);
-    if user != ANONYMOUS && !said {
+    let has_status_group = named.iter().any(|group| group == AUTHENTICATED || group == UNAUTHENTICATED);
+    if user != ANONYMOUS && !has_status_group {
         named.push(AUTHENTICATED.to_owned());
     }
     named

@@ -18,7 +18,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use access::Front;
+pub(crate) use access::FrontProxy;
 pub(crate) use answers::router;
 use olm_ops::manifests::packages::{GROUP, VERSION};
 

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use axum::{Extension, Router, body::Body};
 use http::Request;
 use olm_catalog::Catalog;
-use olm_engine::catalogs::{CatalogRef, Entry, LoadedCatalog};
+use olm_engine::catalogs::{CatalogRef, CatalogState, LoadedCatalog};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair};
 use rustls::pki_types::CertificateDer;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-use super::{Front, answers};
+use super::{FrontProxy, answers};
 use crate::{context::Ctx, secure::Caller};
 
 const ALL: &str = "/apis/packages.operators.coreos.com/v1/packagemanifests";
@@ -62,7 +62,7 @@ fn certificate(name: &str) -> CertificateDer<'static> {
     params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().clone()
 }
 
-fn front() -> Front {
+fn front() -> FrontProxy {
     let pem = {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
@@ -77,7 +77,7 @@ fn front() -> Front {
         ("requestheader-group-headers", words(&["X-Remote-Group"])),
         ("requestheader-extra-headers-prefix", words(&["X-Remote-Extra-"])),
     ];
-    Front::read(&data.map(|(key, value)| (key.to_owned(), value)).into()).unwrap()
+    FrontProxy::read(&data.map(|(key, value)| (key.to_owned(), value)).into()).unwrap()
 }
 
 /// A manager with a global catalog and one of a namespace. The API server allows `ann` everything, and `bob`
@@ -117,7 +117,7 @@ fn world() -> Router {
             priority,
             ..LoadedCatalog::new(reference, catalog())
         };
-        ctx.catalogs.put(namespace, name, Entry { loaded: Some(loaded), ..Entry::default() });
+        ctx.catalogs.put(namespace, name, CatalogState { loaded: Some(loaded), ..CatalogState::default() });
     }
     answers::router(ctx)
 }

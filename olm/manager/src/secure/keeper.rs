@@ -38,9 +38,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::listener::{Current, Settings};
 use crate::{
-    certs::{Authority, Certificates, Held, Step, mint, next},
+    certs::{Authority, Certificates, Held, Step, issue, next},
     context::{Ctx, Error},
-    packages::Front,
+    packages::FrontProxy,
 };
 
 /// Check interval when no step is due before.
@@ -58,7 +58,7 @@ pub(super) struct Keeper {
     sender: watch::Sender<Option<Arc<Settings>>>,
     stranger: Arc<Notify>,
     /// The inputs of the current settings.
-    seen: Option<(Held, Front)>,
+    seen: Option<(Held, FrontProxy)>,
 }
 
 impl Keeper {
@@ -111,7 +111,7 @@ impl Keeper {
             return Ok(INTERVAL);
         }
         // Reviews of the webhook carry no user, and some clusters have no front proxy.
-        let front = if callers.packages.is_some() { self.front().await? } else { Front::default() };
+        let front = if callers.packages.is_some() { self.front().await? } else { FrontProxy::default() };
         let (held, again) = self.certificate(callers).await?;
         let seen = (held, front);
         if seen.0.dates().is_some() && self.seen.as_ref() != Some(&seen) {
@@ -137,7 +137,7 @@ impl Keeper {
                 return Ok((held, again));
             }
             let published = callers.published();
-            let made = || mint(&names, now).map_err(|error| Error::Secure(error.to_string()));
+            let made = || issue(&names, now).map_err(|error| Error::Secure(error.to_string()));
             let step = next(&Certificates { held: &held, published: &published }, now);
             let held = match &step {
                 Step::Wait(at) => {
@@ -188,11 +188,11 @@ impl Keeper {
     }
 
     /// How the API server authenticates requests that it forwards for users.
-    async fn front(&self) -> Result<Front, Error> {
+    async fn front(&self) -> Result<FrontProxy, Error> {
         let (namespace, name) = FRONT;
         let api = Api::<ConfigMap>::namespaced(self.ctx.client.clone(), namespace);
         let map = api.get(name).await.map_err(Error::kube(format!("get ConfigMap {namespace}/{name}")))?;
-        Front::read(&map.data.unwrap_or_default())
+        FrontProxy::read(&map.data.unwrap_or_default())
             .map_err(|error| Error::Secure(format!("ConfigMap {namespace}/{name}: {error}")))
     }
 }
@@ -279,7 +279,7 @@ fn encoded(secret: Option<&Secret>) -> BTreeMap<String, String> {
 }
 
 /// Probes have no certificate; a client with one must present that of the API server.
-fn settings(held: &Held, front: &Front) -> Result<Settings, String> {
+fn settings(held: &Held, front: &FrontProxy) -> Result<Settings, String> {
     let provider = Arc::new(ring::default_provider());
     let (chain, key) = held.certified().ok_or("the Secret contains no certificate")??;
     let key = provider.key_provider.load_private_key(key).map_err(|error| error.to_string())?;

@@ -17,7 +17,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use crate::{packages::Front, reviews::User};
+use crate::{packages::FrontProxy, reviews::User};
 
 /// Time limit of the TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -29,7 +29,7 @@ const CONNECTIONS: usize = 64;
 /// TLS settings of a connection.
 pub(super) struct Settings {
     pub(super) tls: Arc<ServerConfig>,
-    pub(super) front: Arc<Front>,
+    pub(super) front: Arc<FrontProxy>,
 }
 
 /// The settings of new connections; empty before there is a certificate.
@@ -43,7 +43,7 @@ pub(super) struct Current {
 /// The client of a connection.
 #[derive(Clone)]
 pub(crate) struct Caller {
-    front: Arc<Front>,
+    front: Arc<FrontProxy>,
     certificate: Option<CertificateDer<'static>>,
     stranger: Arc<Notify>,
 }
@@ -59,7 +59,7 @@ impl Caller {
     }
 
     #[cfg(test)]
-    pub(crate) fn new(front: Front, certificate: Option<CertificateDer<'static>>) -> Self {
+    pub(crate) fn new(front: FrontProxy, certificate: Option<CertificateDer<'static>>) -> Self {
         Self { front: Arc::new(front), certificate, stranger: Arc::default() }
     }
 }

@@ -5,21 +5,21 @@ use olm_api::{InstallPolicy, Subscription, install_policy::PlanAuthority};
 use olm_engine::site::MANAGER;
 
 use super::{
-    ailment::{Ailment, Code},
     facts::Facts,
     installation::named,
     objects::Compared,
+    problem::{Code, Problem},
 };
 use crate::authority::{self, Authority, policies::REQUESTS};
 
 /// The existence of the policies or the webhook is checked with the installation's objects.
-pub(super) fn check(facts: &Facts) -> Vec<Ailment> {
+pub(super) fn check(facts: &Facts) -> Vec<Problem> {
     let refused = facts.installation.iter().filter_map(refused);
     refused.chain(unrecorded(&facts.subscriptions)).chain(lending_nothing(&facts.policies)).collect()
 }
 
 /// A webhook without a CA bundle: the API server cannot verify the manager's certificate.
-fn refused(compared: &Compared) -> Option<Ailment> {
+fn refused(compared: &Compared) -> Option<Problem> {
     let live =
         compared.live.as_ref().filter(|_| compared.wanted["kind"] == "MutatingWebhookConfiguration")?;
     let unknown =
@@ -30,26 +30,26 @@ fn refused(compared: &Compared) -> Option<Ailment> {
             server refuses changes of Subscriptions, OperatorGroups, ClusterServiceVersions, InstallPlans \
             and InstallPolicies";
         let fix = format!("kubectl -n {} logs deployment/{MANAGER}", namespace.unwrap_or_default());
-        Ailment::new(Code::RequestsRefused, Some(format!("MutatingWebhookConfiguration {REQUESTS}")), why)
+        Problem::new(Code::RequestsRefused, Some(format!("MutatingWebhookConfiguration {REQUESTS}")), why)
             .fix(fix)
     })
 }
 
-fn unrecorded(subscriptions: &[Subscription]) -> Vec<Ailment> {
+fn unrecorded(subscriptions: &[Subscription]) -> Vec<Problem> {
     let unknown =
         |s: &&Subscription| s.metadata.deletion_timestamp.is_none() && Authority::requested(*s).is_none();
-    let ailment = |subscription: &Subscription| {
+    let problem = |subscription: &Subscription| {
         let (namespace, name) = (subscription.namespace().unwrap_or_default(), subscription.name_any());
         let why = "it has no recorded author, so its next plan requires approval";
-        Ailment::new(Code::AuthorNotRecorded, named("Subscription", subscription), why)
+        Problem::new(Code::AuthorNotRecorded, named("Subscription", subscription), why)
             .fix(authority::record("Subscription", &namespace, &name))
     };
-    subscriptions.iter().filter(unknown).map(ailment).collect()
+    subscriptions.iter().filter(unknown).map(problem).collect()
 }
 
 /// Policies that were written while no author was recorded: before the installation, or while its recording
 /// was down.
-fn lending_nothing(policies: &[InstallPolicy]) -> Vec<Ailment> {
+fn lending_nothing(policies: &[InstallPolicy]) -> Vec<Problem> {
     let lends = |policy: &InstallPolicy| {
         policy.spec.allow.iter().flatten().any(|entry| entry.authority == PlanAuthority::Policy)
     };
@@ -58,13 +58,13 @@ fn lending_nothing(policies: &[InstallPolicy]) -> Vec<Ailment> {
             && lends(policy)
             && Authority::requested(*policy).is_none()
     };
-    let ailment = |policy: &InstallPolicy| {
+    let problem = |policy: &InstallPolicy| {
         let why = "no author is recorded, so `authority: Policy` lends no permissions (spec.allow)";
-        Ailment::new(Code::AuthorNotRecorded, named("InstallPolicy", policy), why).fix(authority::record(
+        Problem::new(Code::AuthorNotRecorded, named("InstallPolicy", policy), why).fix(authority::record(
             "InstallPolicy",
             "",
             &policy.name_any(),
         ))
     };
-    policies.iter().filter(unknown).map(ailment).collect()
+    policies.iter().filter(unknown).map(problem).collect()
 }

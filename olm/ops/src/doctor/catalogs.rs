@@ -5,16 +5,16 @@ use kube::ResourceExt;
 use olm_api::CatalogSource;
 
 use super::{
-    ailment::{Ailment, Code, Severity},
     facts::Facts,
     installation::named,
+    problem::{Code, Problem, Severity},
 };
 
 /// A polled catalog is stale when it was last read longer ago than this, whatever its interval: three reads a
 /// day are enough for every site.
 const STALE: SignedDuration = SignedDuration::from_hours(24);
 
-pub(super) fn check(facts: &Facts, now: Timestamp) -> Vec<Ailment> {
+pub(super) fn check(facts: &Facts, now: Timestamp) -> Vec<Problem> {
     facts
         .catalogs
         .iter()
@@ -23,7 +23,7 @@ pub(super) fn check(facts: &Facts, now: Timestamp) -> Vec<Ailment> {
         .collect()
 }
 
-fn one(catalog: &CatalogSource, now: Timestamp) -> Vec<Ailment> {
+fn one(catalog: &CatalogSource, now: Timestamp) -> Vec<Problem> {
     let object = named("CatalogSource", catalog);
     let status = catalog.status.clone().unwrap_or_default();
     let state = status.connection_state.as_ref().map(|s| s.last_observed_state.clone()).unwrap_or_default();
@@ -47,7 +47,7 @@ fn one(catalog: &CatalogSource, now: Timestamp) -> Vec<Ailment> {
         let text = if message.is_empty() { String::new() } else { format!(": {message}") };
         let why = format!("{state}{reason}{text}{since}");
         out.push(
-            Ailment::new(Code::CatalogUnreadable, object.clone(), why).severity(severity).fix(what.clone()),
+            Problem::new(Code::CatalogUnreadable, object.clone(), why).severity(severity).fix(what.clone()),
         );
     } else if let Some(time) = &status.last_success
         && status.latest_image_registry_poll.is_some()
@@ -55,12 +55,12 @@ fn one(catalog: &CatalogSource, now: Timestamp) -> Vec<Ailment> {
     {
         let hours = now.duration_since(time.0).as_hours();
         let why = format!("last successful read {hours} hours ago");
-        out.push(Ailment::new(Code::CatalogStale, object.clone(), why).fix(what.clone()));
+        out.push(Problem::new(Code::CatalogStale, object.clone(), why).fix(what.clone()));
     }
     if let Some(first) = status.problems.first() {
         let more = status.problems.len() - 1;
         let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
-        out.push(Ailment::new(Code::CatalogProblems, object, format!("{first}{more}")).fix(what));
+        out.push(Problem::new(Code::CatalogProblems, object, format!("{first}{more}")).fix(what));
     }
     out
 }

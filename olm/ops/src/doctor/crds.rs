@@ -7,8 +7,8 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::{
-    ailment::{Ailment, Code},
     facts::Facts,
+    problem::{Code, Problem},
 };
 use crate::manifests::surplus;
 
@@ -22,7 +22,7 @@ const NESTED: &[&str] = &["properties", "items", "additionalProperties"];
 /// Keywords whose order has no meaning.
 const SETS: &[&str] = &["required", "enum", "x-kubernetes-list-map-keys"];
 
-pub(super) fn check(facts: &Facts) -> Vec<Ailment> {
+pub(super) fn check(facts: &Facts) -> Vec<Problem> {
     let ours = olm_api::crds();
     let installed = facts.manager.as_ref().and_then(|manager| manager.version.as_deref());
     let same = installed.is_none_or(|version| version == env!("CARGO_PKG_VERSION"));
@@ -34,12 +34,12 @@ fn one(
     ours: &CustomResourceDefinition,
     live: Option<&CustomResourceDefinition>,
     same: bool,
-) -> Option<Ailment> {
+) -> Option<Problem> {
     let object = Some(format!("CustomResourceDefinition {}", ours.name_any()));
     let fix = "olm self upgrade  # applies the CustomResourceDefinitions of this version";
     let Some(live) = live else {
         return Some(
-            Ailment::new(Code::CrdMissing, object, "missing from the cluster").fix("olm self install"),
+            Problem::new(Code::CrdMissing, object, "missing from the cluster").fix("olm self install"),
         );
     };
     let conditions = live.status.as_ref().and_then(|s| s.conditions.as_deref()).unwrap_or_default();
@@ -49,7 +49,7 @@ fn one(
     {
         let why = format!("{} is {}: {}", bad.type_, bad.status, bad.message.as_deref().unwrap_or_default());
         return Some(
-            Ailment::new(Code::CrdMissing, object, why)
+            Problem::new(Code::CrdMissing, object, why)
                 .fix(format!("kubectl describe crd {}", ours.name_any())),
         );
     }
@@ -61,13 +61,13 @@ fn one(
                 incorrectly",
             listed(found.changed)
         );
-        return Some(Ailment::new(Code::CrdDiffers, object, why).fix(fix));
+        return Some(Problem::new(Code::CrdDiffers, object, why).fix(fix));
     }
     if found.missing.is_empty() {
         return None;
     }
     let why = format!("it lacks {}: values of these fields are dropped", listed(found.missing));
-    Some(Ailment::new(Code::CrdOutdated, object, why).fix(fix))
+    Some(Problem::new(Code::CrdOutdated, object, why).fix(fix))
 }
 
 fn listed(mut paths: Vec<String>) -> String {

@@ -26,7 +26,7 @@ use olm_api::{
 use olm_engine::{
     ownership::{Owned, orphans},
     resources::short,
-    site::{MANAGER, home},
+    site::{MANAGER, manager_namespace},
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -37,9 +37,8 @@ use super::{
     pods::{self, Unavailable},
 };
 use crate::{
-    Error, Rival,
+    Error, OtherOlm, find_other_olm,
     manifests::installation::{self, Installation},
-    rival,
 };
 
 /// The installed manager.
@@ -60,7 +59,7 @@ pub(super) struct Facts {
     /// Why the API server does not answer.
     pub(super) unreachable: Option<String>,
     pub(super) kubernetes: Option<String>,
-    pub(super) rival: Option<Rival>,
+    pub(super) other_olm: Option<OtherOlm>,
     /// The CRDs of olm by name; `None` is missing.
     pub(super) crds: BTreeMap<String, Option<CustomResourceDefinition>>,
     /// `None` when it is not on the cluster, or Deployments may not be listed.
@@ -122,8 +121,8 @@ impl Facts {
         }
         facts.kinds(client).await;
         facts.manager(client).await;
-        facts.rival = match rival(client).await {
-            Ok(rival) => rival,
+        facts.other_olm = match find_other_olm(client).await {
+            Ok(other_olm) => other_olm,
             Err(Error::Forbidden { .. }) => facts.unseen("Deployments of another OLM: forbidden".to_owned()),
             Err(error) => facts.unseen(error.to_string()),
         };
@@ -202,9 +201,9 @@ impl Facts {
         };
         let Some(found) = found else {
             // Installed by other means, or manually; or the caller has rights in this namespace alone.
-            let api = Api::<Deployment>::namespaced(client.clone(), home());
+            let api = Api::<Deployment>::namespaced(client.clone(), manager_namespace());
             if let Ok(Some(deployment)) = api.get_opt(MANAGER).await {
-                self.manager = Some(self.parts(client, home(), None, Some(deployment)).await);
+                self.manager = Some(self.parts(client, manager_namespace(), None, Some(deployment)).await);
             }
             return;
         };

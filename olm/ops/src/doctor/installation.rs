@@ -7,37 +7,37 @@ use olm_plan::{Access, Rule};
 use serde_json::json;
 
 use super::{
-    ailment::{Ailment, Code},
     facts::{Facts, Manager},
+    problem::{Code, Problem},
 };
 use crate::manifests::{ManifestOptions, manifests};
 
 /// A holder that did not renew for this many lease durations is gone, even with clock skew.
 const STALE: i32 = 4;
 
-pub(super) fn unreachable(why: &str) -> Ailment {
-    Ailment::new(Code::ApiUnreachable, None, format!("the API server is not reachable: {why}"))
+pub(super) fn unreachable(why: &str) -> Problem {
+    Problem::new(Code::ApiUnreachable, None, format!("the API server is not reachable: {why}"))
         .fix("start a dev cluster with `olm up`, or select a cluster with --kubeconfig or --context")
 }
 
-pub(super) fn check(facts: &Facts, now: Timestamp) -> Vec<Ailment> {
+pub(super) fn check(facts: &Facts, now: Timestamp) -> Vec<Problem> {
     let mut out = Vec::new();
-    if let Some(rival) = &facts.rival {
-        let why = format!("{rival}; the manager stays idle until it is stopped");
+    if let Some(other_olm) = &facts.other_olm {
+        let why = format!("{other_olm}; the manager stays idle until it is stopped");
         out.push(
-            Ailment::new(
+            Problem::new(
                 Code::OtherOlmRunning,
-                rival.deployments.first().map(|d| format!("Deployment {d}")),
+                other_olm.deployments.first().map(|d| format!("Deployment {d}")),
                 why,
             )
-            .fix(rival.fix()),
+            .fix(other_olm.fix()),
         );
     }
     match &facts.manager {
-        Some(manager) => out.extend(of_manager(manager, facts.rival.is_some(), now)),
+        Some(manager) => out.extend(of_manager(manager, facts.other_olm.is_some(), now)),
         None if facts.manager_unseen => {}
         None => out.push(
-            Ailment::new(
+            Problem::new(
                 Code::ManagerMissing,
                 None,
                 "no manager is installed: no operator is installed, upgraded or cleaned up",
@@ -48,7 +48,7 @@ pub(super) fn check(facts: &Facts, now: Timestamp) -> Vec<Ailment> {
     out
 }
 
-fn of_manager(manager: &Manager, idles: bool, now: Timestamp) -> Vec<Ailment> {
+fn of_manager(manager: &Manager, idles: bool, now: Timestamp) -> Vec<Problem> {
     let mut out = Vec::new();
     let place = format!("{}/{MANAGER}", manager.namespace);
     let object = Some(format!("Deployment {place}"));
@@ -57,7 +57,7 @@ fn of_manager(manager: &Manager, idles: bool, now: Timestamp) -> Vec<Ailment> {
             "the manager has version {version}, this program has version {}",
             env!("CARGO_PKG_VERSION")
         );
-        out.push(Ailment::new(Code::ManagerVersionDiffers, object.clone(), why).fix("olm self upgrade"));
+        out.push(Problem::new(Code::ManagerVersionDiffers, object.clone(), why).fix("olm self upgrade"));
     }
     if let Some(deployment) = &manager.deployment {
         let status = deployment.status.as_ref();
@@ -71,7 +71,7 @@ fn of_manager(manager: &Manager, idles: bool, now: Timestamp) -> Vec<Ailment> {
             let why = if why.is_empty() { "none of its pods is available".to_owned() } else { why };
             let fix =
                 format!("kubectl describe pods -n {} -l app.kubernetes.io/name={MANAGER}", manager.namespace);
-            out.push(Ailment::new(Code::ManagerNotReady, object.clone(), why).fix(fix));
+            out.push(Problem::new(Code::ManagerNotReady, object.clone(), why).fix(fix));
         }
     }
     out.extend(lease(manager, now).filter(|_| !idles));
@@ -79,14 +79,14 @@ fn of_manager(manager: &Manager, idles: bool, now: Timestamp) -> Vec<Ailment> {
         let why = format!("its ClusterRole lacks: {missing}");
         let fix = "olm self upgrade  # applies the ClusterRole of this version";
         out.push(
-            Ailment::new(Code::ManagerLacksRights, Some(format!("ClusterRole {MANAGER}")), why).fix(fix),
+            Problem::new(Code::ManagerLacksRights, Some(format!("ClusterRole {MANAGER}")), why).fix(fix),
         );
     }
     out
 }
 
 /// A leading manager renews its lease every few seconds.
-fn lease(manager: &Manager, now: Timestamp) -> Option<Ailment> {
+fn lease(manager: &Manager, now: Timestamp) -> Option<Problem> {
     if manager.lease_unseen {
         return None;
     }
@@ -94,7 +94,7 @@ fn lease(manager: &Manager, now: Timestamp) -> Option<Ailment> {
     let fix = format!("kubectl logs -n {} -l app.kubernetes.io/name={MANAGER} --tail=50", manager.namespace);
     let Some(lease) = &manager.lease else {
         let why = "no replica has acquired the lease: no object is reconciled";
-        return Some(Ailment::new(Code::LeaseStale, object, why).fix(fix));
+        return Some(Problem::new(Code::LeaseStale, object, why).fix(fix));
     };
     let spec = lease.spec.as_ref()?;
     let holder = spec.holder_identity.as_deref().unwrap_or_default();
@@ -108,7 +108,7 @@ fn lease(manager: &Manager, now: Timestamp) -> Option<Ailment> {
         "" => "no replica holds the lease: no object is reconciled".to_owned(),
         holder => format!("{holder} held the lease and last renewed it {} s ago", age.as_secs()),
     };
-    Some(Ailment::new(Code::LeaseStale, object, why).fix(fix))
+    Some(Problem::new(Code::LeaseStale, object, why).fix(fix))
 }
 
 /// The rights that this version's manager needs and the live role does not grant.

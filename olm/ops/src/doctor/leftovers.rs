@@ -6,17 +6,18 @@ use olm_engine::ownership::OwnerKey;
 use olm_plan::OPERATOR_GROUP_NAME;
 
 use super::{
-    ailment::{Ailment, Code, Cure},
     facts::Facts,
     installation::named,
+    problem::{Code, Problem},
+    safe_fix::SafeFix,
 };
 
-pub(super) fn check(facts: &Facts) -> Vec<Ailment> {
+pub(super) fn check(facts: &Facts) -> Vec<Problem> {
     let mut out = Vec::new();
     for orphan in &facts.orphans {
         let Some(owner) = OwnerKey::of(&orphan.metadata) else { continue };
         let why = format!("its owner {} {}/{} does not exist", owner.kind, owner.namespace, owner.name);
-        let cure = Cure {
+        let fix = SafeFix {
             api_version: orphan.resource.api_version.clone(),
             kind: orphan.resource.kind.clone(),
             namespace: orphan.metadata.namespace.clone(),
@@ -24,7 +25,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Ailment> {
             uid: orphan.metadata.uid.clone().unwrap_or_default(),
         };
         out.push(
-            Ailment::new(Code::Orphan, Some(orphan.to_string()), why).fix("olm doctor --fix").cure(cure),
+            Problem::new(Code::Orphan, Some(orphan.to_string()), why).fix("olm doctor --fix").safe_fix(fix),
         );
     }
     for csv in &facts.csvs {
@@ -34,18 +35,18 @@ pub(super) fn check(facts: &Facts) -> Vec<Ailment> {
                 watch a namespace"
         );
         out.push(
-            Ailment::new(Code::CopiedCsv, named("ClusterServiceVersion", csv), why)
+            Problem::new(Code::CopiedCsv, named("ClusterServiceVersion", csv), why)
                 .fix("olm doctor --fix")
-                .cure(cure_of("ClusterServiceVersion", csv)),
+                .safe_fix(fix_of("ClusterServiceVersion", csv)),
         );
     }
     let listed = facts.listed("subscriptions") && facts.listed("clusterserviceversions");
     for group in facts.groups.iter().filter(|g| listed && unused(g, facts)) {
         let why = "created by a plan, and its namespace no longer has an operator";
         out.push(
-            Ailment::new(Code::UnusedOperatorGroup, named("OperatorGroup", group), why)
+            Problem::new(Code::UnusedOperatorGroup, named("OperatorGroup", group), why)
                 .fix("olm doctor --fix")
-                .cure(cure_of("OperatorGroup", group)),
+                .safe_fix(fix_of("OperatorGroup", group)),
         );
     }
     out
@@ -61,8 +62,8 @@ fn unused(group: &OperatorGroup, facts: &Facts) -> bool {
         && !facts.csvs.iter().any(|csv| here(csv.namespace()) && !copied(csv))
 }
 
-fn cure_of<K: Resource<DynamicType = ()>>(kind: &str, object: &K) -> Cure {
-    Cure {
+fn fix_of<K: Resource<DynamicType = ()>>(kind: &str, object: &K) -> SafeFix {
+    SafeFix {
         api_version: K::api_version(&()).into_owned(),
         kind: kind.to_owned(),
         namespace: object.namespace(),

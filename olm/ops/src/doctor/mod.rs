@@ -1,13 +1,11 @@
 //! Diagnosis of a cluster.
 //!
 //! [`facts`] reads the cluster (and lists what it may not read), the checks are pure functions of the facts,
-//! and [`cure`](mod@cure) applies fixes that are safe without confirmation: it deletes orphaned objects.
+//! and [`safe_fix`] applies fixes that are safe without confirmation: it deletes orphaned objects.
 
-mod ailment;
 mod authors;
 mod catalogs;
 mod crds;
-mod cure;
 mod facts;
 mod installation;
 mod leftovers;
@@ -15,6 +13,8 @@ mod objects;
 mod operands;
 mod operators;
 mod pods;
+mod problem;
+mod safe_fix;
 mod serving;
 #[cfg(test)]
 mod tests;
@@ -25,8 +25,8 @@ use serde::Serialize;
 
 use facts::Facts;
 
-pub use ailment::{Ailment, CODES, Code, Cure, Severity};
-pub use cure::cure;
+pub use problem::{CODES, Code, Problem, Severity};
+pub use safe_fix::{SafeFix, apply_fix};
 
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -45,26 +45,27 @@ pub struct Report {
     /// Number of objects that were read.
     pub objects: usize,
     /// The problems, worst first.
-    pub ailments: Vec<Ailment>,
+    #[serde(rename = "ailments")]
+    pub problems: Vec<Problem>,
 }
 
 impl Report {
     /// Whether there is an error.
     #[must_use]
-    pub fn is_ill(&self) -> bool {
-        self.ailments.iter().any(|a| a.severity == Severity::Error)
+    pub fn has_errors(&self) -> bool {
+        self.problems.iter().any(|a| a.severity == Severity::Error)
     }
 
     /// Number of checks that were not possible, each with a [`Code::NotChecked`].
     #[must_use]
     pub fn unchecked(&self) -> usize {
-        self.ailments.iter().filter(|a| a.code == Code::NotChecked).count()
+        self.problems.iter().filter(|a| a.code == Code::NotChecked).count()
     }
 
     /// Whether the API server did not answer: then all other facts are unknown.
     #[must_use]
-    pub fn is_blind(&self) -> bool {
-        self.ailments.iter().any(|a| a.code == Code::ApiUnreachable)
+    pub fn is_unreachable(&self) -> bool {
+        self.problems.iter().any(|a| a.code == Code::ApiUnreachable)
     }
 }
 
@@ -77,7 +78,7 @@ pub async fn examine(client: &Client, namespace: Option<&str>) -> Report {
 
 /// The report is a pure function of the facts and the time.
 fn report(facts: &Facts, now: Timestamp) -> Report {
-    let mut ailments = match &facts.unreachable {
+    let mut problems = match &facts.unreachable {
         Some(why) => vec![installation::unreachable(why)],
         None => {
             let mut all = installation::check(facts, now);
@@ -90,11 +91,11 @@ fn report(facts: &Facts, now: Timestamp) -> Report {
             all.extend(operands::check(&facts.operands, now));
             all.extend(serving::check(facts));
             all.extend(leftovers::check(facts));
-            all.extend(facts.not_seen.iter().map(|why| Ailment::new(Code::NotChecked, None, why.clone())));
+            all.extend(facts.not_seen.iter().map(|why| Problem::new(Code::NotChecked, None, why.clone())));
             all
         }
     };
-    ailments.sort_by(|a, b| (a.severity, a.code, &a.object).cmp(&(b.severity, b.code, &b.object)));
+    problems.sort_by(|a, b| (a.severity, a.code, &a.object).cmp(&(b.severity, b.code, &b.object)));
     Report {
         kubernetes: facts.kubernetes.clone(),
         program: env!("CARGO_PKG_VERSION").to_owned(),
@@ -102,6 +103,6 @@ fn report(facts: &Facts, now: Timestamp) -> Report {
         namespace: facts.manager.as_ref().map(|m| m.namespace.clone()),
         manager_checked: facts.unreachable.is_none() && (facts.manager.is_some() || !facts.manager_unseen),
         objects: facts.count(),
-        ailments,
+        problems,
     }
 }

@@ -12,7 +12,7 @@ use olm_engine::{
 use olm_plan::{Access, Rule};
 use serde_json::Value;
 
-use super::ailment::{Ailment, Code};
+use super::problem::{Code, Problem};
 use crate::manifests::{ManifestOptions, for_server, installation::Installation, manifests, surplus};
 
 /// Kinds of the installation that are compared. CustomResourceDefinitions and workloads have checks of their
@@ -92,11 +92,11 @@ async fn live(resources: &Resources, wanted: Value) -> Result<Compared, String> 
     Ok(Compared { wanted, live })
 }
 
-pub(super) fn check(compared: &[Compared]) -> Vec<Ailment> {
+pub(super) fn check(compared: &[Compared]) -> Vec<Problem> {
     compared.iter().filter_map(one).collect()
 }
 
-fn one(compared: &Compared) -> Option<Ailment> {
+fn one(compared: &Compared) -> Option<Problem> {
     let wanted = &compared.wanted;
     let text = |pointer: &str| wanted.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let kind = text("/kind");
@@ -120,7 +120,7 @@ fn one(compared: &Compared) -> Option<Ailment> {
         },
     };
     let fix = "olm self upgrade  # applies the objects of this version";
-    Some(Ailment::new(Code::InstallationDiffers, Some(name), why).fix(fix))
+    Some(Problem::new(Code::InstallationDiffers, Some(name), why).fix(fix))
 }
 
 /// A field as messages show it: keys with dots in brackets.

@@ -14,8 +14,8 @@ use olm_engine::targets;
 use serde_json::Value;
 
 use super::{
-    ailment::{Ailment, Code, Severity},
     facts::{cause, place},
+    problem::{Code, Problem, Severity},
 };
 
 /// Maximum number of kinds that are read.
@@ -192,21 +192,21 @@ fn problem(condition: &Value) -> Option<String> {
     PROBLEMS.contains(&(type_, status)).then(|| format!("{type_}={status}"))
 }
 
-pub(super) fn check(operands: &[Operand], now: Timestamp) -> Vec<Ailment> {
-    let mut by_kind: BTreeMap<&str, Vec<Ailment>> = BTreeMap::new();
+pub(super) fn check(operands: &[Operand], now: Timestamp) -> Vec<Problem> {
+    let mut by_kind: BTreeMap<&str, Vec<Problem>> = BTreeMap::new();
     for operand in operands {
         by_kind.entry(&operand.resource).or_default().push(one(operand, now));
     }
     let mut out = Vec::new();
-    for (resource, mut ailments) in by_kind {
-        ailments.sort_by(|a, b| (a.severity, &a.object).cmp(&(b.severity, &b.object)));
-        let more = ailments.split_off(ailments.len().min(NAMED));
-        out.extend(ailments);
+    for (resource, mut problems) in by_kind {
+        problems.sort_by(|a, b| (a.severity, &a.object).cmp(&(b.severity, &b.object)));
+        let more = problems.split_off(problems.len().min(NAMED));
+        out.extend(problems);
         if let Some(worst) = more.first().map(|a| a.severity) {
             let why = format!("{} more objects report a problem", more.len());
             let object = Some(format!("CustomResourceDefinition {resource}"));
             out.push(
-                Ailment::new(Code::OperandUnhealthy, object, why)
+                Problem::new(Code::OperandUnhealthy, object, why)
                     .severity(worst)
                     .fix(format!("kubectl get {resource} --all-namespaces")),
             );
@@ -215,7 +215,7 @@ pub(super) fn check(operands: &[Operand], now: Timestamp) -> Vec<Ailment> {
     out
 }
 
-fn one(operand: &Operand, now: Timestamp) -> Ailment {
+fn one(operand: &Operand, now: Timestamp) -> Problem {
     let text = |condition: &Value, key: &str| condition[key].as_str().unwrap_or_default().to_owned();
     let mut parts: Vec<String> = Vec::new();
     let mut messages: Vec<String> = Vec::new();
@@ -260,7 +260,7 @@ fn one(operand: &Operand, now: Timestamp) -> Ailment {
             format!("kubectl describe {} {}", operand.resource, operand.name),
         ),
     };
-    Ailment::new(Code::OperandUnhealthy, Some(object), parts.join("; ")).severity(severity).fix(fix)
+    Problem::new(Code::OperandUnhealthy, Some(object), parts.join("; ")).severity(severity).fix(fix)
 }
 
 #[cfg(test)]
@@ -295,13 +295,13 @@ mod tests {
                 { "type": "Degraded", "status": "False", "reason": "AsExpected" },
             ]),
         );
-        let ailments = check(&[lost], now());
-        assert_eq!(ailments.len(), 1);
-        assert_eq!(ailments[0].severity, Severity::Error);
-        assert_eq!(ailments[0].object.as_deref(), Some("EtcdCluster db/etcd"));
-        assert_eq!(ailments[0].why, "Available=False (QuorumLost): 1 of 3 answer");
+        let problems = check(&[lost], now());
+        assert_eq!(problems.len(), 1);
+        assert_eq!(problems[0].severity, Severity::Error);
+        assert_eq!(problems[0].object.as_deref(), Some("EtcdCluster db/etcd"));
+        assert_eq!(problems[0].why, "Available=False (QuorumLost): 1 of 3 answer");
         let fix = "kubectl describe etcdclusters.etcd.database.coreos.com -n db etcd";
-        assert_eq!(ailments[0].fix.as_deref(), Some(fix));
+        assert_eq!(problems[0].fix.as_deref(), Some(fix));
     }
 
     #[test]
@@ -326,9 +326,9 @@ mod tests {
             { "type": "Degraded", "status": "True", "message": "m" }]);
         assert_eq!(check(&[operand("x", both.clone())], now())[0].why, "Degraded=True: m; Ready=False");
         let many: Vec<Operand> = (0..NAMED + 3).map(|n| operand(&format!("x{n}"), both.clone())).collect();
-        let ailments = check(&many, now());
-        assert_eq!(ailments.len(), NAMED + 1);
-        assert_eq!(ailments[NAMED].why, "3 more objects report a problem");
+        let problems = check(&many, now());
+        assert_eq!(problems.len(), NAMED + 1);
+        assert_eq!(problems[NAMED].why, "3 more objects report a problem");
     }
 
     #[test]

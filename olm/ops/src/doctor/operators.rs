@@ -9,9 +9,9 @@ use olm_api::{
 
 use super::{
     super::blockers::{held, unmet, unresolved},
-    ailment::{Ailment, Code},
     facts::Facts,
     installation::named,
+    problem::{Code, Problem},
 };
 
 /// A version becomes ready, and a plan is applied, within seconds; one that takes longer than this is stuck.
@@ -19,8 +19,8 @@ const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
 /// How long after its due time a certificate may be renewed.
 const ROTATION: SignedDuration = SignedDuration::from_hours(1);
 
-pub(super) fn check(facts: &Facts, now: Timestamp) -> Vec<Ailment> {
-    let mut out: Vec<Ailment> = facts.subscriptions.iter().filter_map(subscription).collect();
+pub(super) fn check(facts: &Facts, now: Timestamp) -> Vec<Problem> {
+    let mut out: Vec<Problem> = facts.subscriptions.iter().filter_map(subscription).collect();
     out.extend(facts.plans.iter().filter_map(|p| plan(p, now)));
     let own = |csv: &&ClusterServiceVersion| !csv.labels().contains_key(names::LABEL_COPIED_FROM);
     out.extend(facts.csvs.iter().filter(own).flat_map(|csv| version(csv, now)));
@@ -34,18 +34,18 @@ pub(super) fn check(facts: &Facts, now: Timestamp) -> Vec<Ailment> {
     out
 }
 
-fn subscription(subscription: &Subscription) -> Option<Ailment> {
+fn subscription(subscription: &Subscription) -> Option<Problem> {
     let held = held(subscription).map(|wait| (Code::DeletionHeld, wait));
     let (code, wait) =
         held.or_else(|| unresolved(subscription).map(|wait| (Code::SubscriptionUnresolved, wait)))?;
-    let ailment = Ailment::new(code, Some(wait.object), format!("{}: {}", wait.reason, wait.text));
+    let problem = Problem::new(code, Some(wait.object), format!("{}: {}", wait.reason, wait.text));
     Some(match wait.fix {
-        Some(fix) => ailment.fix(fix),
-        None => ailment,
+        Some(fix) => problem.fix(fix),
+        None => problem,
     })
 }
 
-fn plan(plan: &InstallPlan, now: Timestamp) -> Option<Ailment> {
+fn plan(plan: &InstallPlan, now: Timestamp) -> Option<Problem> {
     let status = plan.status.clone().unwrap_or_default();
     let object = named("InstallPlan", plan);
     let place = format!("-n {}", plan.namespace().unwrap_or_default());
@@ -54,7 +54,7 @@ fn plan(plan: &InstallPlan, now: Timestamp) -> Option<Ailment> {
         InstallPlanPhase::RequiresApproval if !plan.spec.approved => {
             let why = format!("waiting for approval of {what}");
             Some(
-                Ailment::new(Code::PlanWaiting, object, why)
+                Problem::new(Code::PlanWaiting, object, why)
                     .fix(format!("olm approve {} {place}", plan.name_any())),
             )
         }
@@ -73,14 +73,14 @@ fn plan(plan: &InstallPlan, now: Timestamp) -> Option<Ailment> {
                 now.duration_since(since).as_secs() / 60
             );
             Some(
-                Ailment::new(Code::PlanStuck, object, why)
+                Problem::new(Code::PlanStuck, object, why)
                     .fix(format!("kubectl describe installplan {place} {}", plan.name_any())),
             )
         }
     }
 }
 
-fn version(csv: &ClusterServiceVersion, now: Timestamp) -> Vec<Ailment> {
+fn version(csv: &ClusterServiceVersion, now: Timestamp) -> Vec<Problem> {
     let status = csv.status.clone().unwrap_or_default();
     let object = named("ClusterServiceVersion", csv);
     let place = format!("-n {}", csv.namespace().unwrap_or_default());
@@ -102,7 +102,7 @@ fn version(csv: &ClusterServiceVersion, now: Timestamp) -> Vec<Ailment> {
         };
         let why = format!("{} ({}): {cause}", status.phase, status.reason.as_deref().unwrap_or_default());
         let fix = format!("olm status {} {place}", csv.name_any());
-        out.push(Ailment::new(Code::OperatorUnhealthy, object.clone(), why).fix(fix));
+        out.push(Problem::new(Code::OperatorUnhealthy, object.clone(), why).fix(fix));
     }
     if let Some(due) = status.certs_rotate_at.as_ref().map(|t| t.0)
         && now.duration_since(due) > ROTATION
@@ -112,13 +112,13 @@ fn version(csv: &ClusterServiceVersion, now: Timestamp) -> Vec<Ailment> {
                 fail"
         );
         let fix = format!("kubectl describe csv {place} {}", csv.name_any());
-        out.push(Ailment::new(Code::CertificateNotRotated, object, why).fix(fix));
+        out.push(Problem::new(Code::CertificateNotRotated, object, why).fix(fix));
     }
     out
 }
 
 /// It runs, and gets no updates.
-fn unmanaged(csv: &ClusterServiceVersion, subscriptions: &[Subscription]) -> Option<Ailment> {
+fn unmanaged(csv: &ClusterServiceVersion, subscriptions: &[Subscription]) -> Option<Problem> {
     let namespace = csv.namespace().unwrap_or_default();
     let package = olm_engine::package_of(csv);
     let name = csv.name_any();
@@ -135,7 +135,7 @@ fn unmanaged(csv: &ClusterServiceVersion, subscriptions: &[Subscription]) -> Opt
     let fix =
         format!("olm install {target} -n {namespace}  # or remove it: olm uninstall {target} -n {namespace}");
     Some(
-        Ailment::new(
+        Problem::new(
             Code::Unmanaged,
             named("ClusterServiceVersion", csv),
             "it has no Subscription and receives no updates",
@@ -144,7 +144,7 @@ fn unmanaged(csv: &ClusterServiceVersion, subscriptions: &[Subscription]) -> Opt
     )
 }
 
-fn groups(facts: &Facts) -> Vec<Ailment> {
+fn groups(facts: &Facts) -> Vec<Problem> {
     let mut namespaces: Vec<String> = facts
         .csvs
         .iter()
@@ -165,7 +165,7 @@ fn groups(facts: &Facts) -> Vec<Ailment> {
         let object = Some(format!("Namespace {namespace}"));
         match here.len() {
             0 => out.push(
-                Ailment::new(
+                Problem::new(
                     Code::NoOperatorGroup,
                     object,
                     "it has operators and no OperatorGroup, so they do not run",
@@ -177,7 +177,7 @@ fn groups(facts: &Facts) -> Vec<Ailment> {
             ),
             1 => {}
             n => out.push(
-                Ailment::new(
+                Problem::new(
                     Code::TooManyOperatorGroups,
                     object,
                     format!(

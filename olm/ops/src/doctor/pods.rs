@@ -11,9 +11,9 @@ use kube::{Api, Client, ResourceExt as _, api::ListParams};
 use olm_api::names;
 
 use super::{
-    ailment::{Ailment, Code},
     facts::{cause, place},
     installation::named,
+    problem::{Code, Problem},
 };
 use crate::manifests::PART_OF;
 
@@ -106,11 +106,11 @@ fn is_unavailable(deployment: &Deployment) -> bool {
         && (available.min(updated) < wanted || status.unavailable_replicas.unwrap_or(0) > 0)
 }
 
-pub(super) fn check(unavailable: &[Unavailable]) -> Vec<Ailment> {
+pub(super) fn check(unavailable: &[Unavailable]) -> Vec<Problem> {
     unavailable.iter().flat_map(one).collect()
 }
 
-fn one(unavailable: &Unavailable) -> Vec<Ailment> {
+fn one(unavailable: &Unavailable) -> Vec<Problem> {
     let deployment = &unavailable.deployment;
     let owner = match deployment.labels().get(names::LABEL_OWNER) {
         Some(csv) => format!("of {csv}"),
@@ -128,7 +128,7 @@ fn one(unavailable: &Unavailable) -> Vec<Ailment> {
     for (failure, pod, count) in causes.into_values() {
         let more = if count > 1 { format!(" (and {} more pods)", count - 1) } else { String::new() };
         let why = format!("{owner}: {}{more}", failure.text());
-        out.push(Ailment::new(Code::PodNotStarting, named("Pod", pod), why).fix(failure.fix(pod)));
+        out.push(Problem::new(Code::PodNotStarting, named("Pod", pod), why).fix(failure.fix(pod)));
     }
     let conditions = deployment.status.as_ref().and_then(|s| s.conditions.as_deref()).unwrap_or_default();
     if let Some(refused) = conditions.iter().find(is_refused) {
@@ -142,7 +142,7 @@ fn one(unavailable: &Unavailable) -> Vec<Ailment> {
             deployment.namespace().unwrap_or_default(),
             deployment.name_any()
         );
-        out.push(Ailment::new(Code::PodNotStarting, named("Deployment", deployment), why).fix(fix));
+        out.push(Problem::new(Code::PodNotStarting, named("Deployment", deployment), why).fix(fix));
     }
     out
 }
@@ -257,18 +257,18 @@ mod tests {
             deployment: deployment(json!({})),
             pods: vec![pod("p1", waiting("ErrImagePull")), pod("p2", waiting("ErrImagePull"))],
         };
-        let ailments = check(&[found]);
-        assert_eq!(ailments.len(), 1, "{ailments:?}");
-        assert_eq!(ailments[0].object.as_deref(), Some("Pod ns/p1"));
-        assert_eq!(ailments[0].why, "of thing.v1: container main: ErrImagePull: because (and 1 more pods)");
+        let problems = check(&[found]);
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert_eq!(problems[0].object.as_deref(), Some("Pod ns/p1"));
+        assert_eq!(problems[0].why, "of thing.v1: container main: ErrImagePull: because (and 1 more pods)");
         let fix = "check image reg/x:1 and the pull secrets of the pod: kubectl describe pod -n ns p1";
-        assert_eq!(ailments[0].fix.as_deref(), Some(fix));
+        assert_eq!(problems[0].fix.as_deref(), Some(fix));
         let mut crash = waiting("CrashLoopBackOff");
         crash["containerStatuses"][0]["lastState"] = json!({ "terminated": { "exitCode": 3 } });
         let found = Unavailable { deployment: deployment(json!({})), pods: vec![pod("p", crash)] };
-        let ailments = check(&[found]);
-        assert_eq!(ailments[0].why, "of thing.v1: container main: CrashLoopBackOff: exit code 3; because");
-        assert_eq!(ailments[0].fix.as_deref(), Some("kubectl logs -n ns p -c main --previous"));
+        let problems = check(&[found]);
+        assert_eq!(problems[0].why, "of thing.v1: container main: CrashLoopBackOff: exit code 3; because");
+        assert_eq!(problems[0].fix.as_deref(), Some("kubectl logs -n ns p -c main --previous"));
     }
 
     #[test]
@@ -276,9 +276,9 @@ mod tests {
         let status = json!({ "conditions": [{ "type": "ReplicaFailure", "status": "True",
             "reason": "FailedCreate", "message": "pods are forbidden: exceeded quota" }] });
         let found = Unavailable { deployment: deployment(status), pods: Vec::new() };
-        let ailments = check(&[found]);
-        assert_eq!(ailments[0].object.as_deref(), Some("Deployment ns/thing"));
-        assert_eq!(ailments[0].why, "of thing.v1: FailedCreate: pods are forbidden: exceeded quota");
+        let problems = check(&[found]);
+        assert_eq!(problems[0].object.as_deref(), Some("Deployment ns/thing"));
+        assert_eq!(problems[0].why, "of thing.v1: FailedCreate: pods are forbidden: exceeded quota");
     }
 
     #[test]

@@ -4,12 +4,12 @@
 use serde_json::Value;
 
 use super::{
-    ailment::{Ailment, Code, Severity},
     facts::Facts,
+    problem::{Code, Problem, Severity},
 };
 
-pub(super) fn check(facts: &Facts) -> Vec<Ailment> {
-    let mut out: Vec<Ailment> = facts.webhooks.iter().flat_map(|w| webhook(w, facts)).collect();
+pub(super) fn check(facts: &Facts) -> Vec<Problem> {
+    let mut out: Vec<Problem> = facts.webhooks.iter().flat_map(|w| webhook(w, facts)).collect();
     out.extend(facts.api_services.iter().filter_map(api_service));
     out
 }
@@ -28,7 +28,7 @@ fn service(webhook: &Value) -> Option<(String, String)> {
     Some((text("namespace")?, text("name")?))
 }
 
-fn webhook(configuration: &Value, facts: &Facts) -> Vec<Ailment> {
+fn webhook(configuration: &Value, facts: &Facts) -> Vec<Problem> {
     let kind = configuration["kind"].as_str().unwrap_or("webhook configuration");
     let name = configuration["metadata"]["name"].as_str().unwrap_or_default();
     let dead = configuration["webhooks"].as_array().into_iter().flatten().filter_map(|webhook| {
@@ -46,7 +46,7 @@ fn webhook(configuration: &Value, facts: &Facts) -> Vec<Ailment> {
             format!("webhook {webhook_name} {what}: no pod behind Service {namespace}/{service} is ready");
         let fix = format!("kubectl get pods,endpointslices -n {namespace}");
         Some(
-            Ailment::new(Code::WebhookUnanswered, Some(format!("{kind} {name}")), why)
+            Problem::new(Code::WebhookUnanswered, Some(format!("{kind} {name}")), why)
                 .severity(severity)
                 .fix(fix),
         )
@@ -54,7 +54,7 @@ fn webhook(configuration: &Value, facts: &Facts) -> Vec<Ailment> {
     dead.collect()
 }
 
-fn api_service(object: &Value) -> Option<Ailment> {
+fn api_service(object: &Value) -> Option<Problem> {
     let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
     let bad =
         conditions.into_iter().flatten().find(|c| c["type"] == "Available" && c["status"] == "False")?;
@@ -70,5 +70,5 @@ fn api_service(object: &Value) -> Option<Ailment> {
         service("namespace"),
         service("name")
     );
-    Some(Ailment::new(Code::ApiServiceUnavailable, Some(format!("APIService {name}")), why).fix(fix))
+    Some(Problem::new(Code::ApiServiceUnavailable, Some(format!("APIService {name}")), why).fix(fix))
 }

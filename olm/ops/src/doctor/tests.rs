@@ -15,15 +15,15 @@ use serde_json::{Value, json};
 
 use super::{
     Report,
-    ailment::{Code, Severity},
     facts::{Facts, Manager},
     objects::Compared,
     operands::Operand,
     pods::Unavailable,
+    problem::{Code, Severity},
     report,
 };
 use crate::{
-    Rival,
+    OtherOlm,
     manifests::{ManifestOptions, manifests},
 };
 
@@ -138,14 +138,14 @@ fn pod_without_image() -> k8s_openapi::api::core::v1::Pod {
 }
 
 fn codes(report: &Report) -> Vec<(Code, Severity)> {
-    report.ailments.iter().map(|a| (a.code, a.severity)).collect()
+    report.problems.iter().map(|a| (a.code, a.severity)).collect()
 }
 
 #[test]
 fn a_cluster_that_is_well_has_no_ailment() {
     let report = report(&well(), now());
-    assert_eq!(report.ailments, []);
-    assert!(!report.is_ill() && !report.is_blind());
+    assert_eq!(report.problems, []);
+    assert!(!report.has_errors() && !report.is_unreachable());
     assert_eq!(report.manager.as_deref(), Some(env!("CARGO_PKG_VERSION")));
 }
 
@@ -153,7 +153,7 @@ fn a_cluster_that_is_well_has_no_ailment() {
 fn one_that_does_not_answer_is_not_called_well() {
     let facts = Facts { unreachable: Some("connection refused".into()), ..Facts::default() };
     let report = report(&facts, now());
-    assert!(report.is_ill() && report.is_blind());
+    assert!(report.has_errors() && report.is_unreachable());
     assert_eq!(codes(&report), [(Code::ApiUnreachable, Severity::Error)]);
 }
 
@@ -165,7 +165,9 @@ fn each_ailment_is_found_and_says_what_to_do() {
     let cases: &[(&str, Change, (Code, Severity))] = &[
         (
             "another OLM",
-            |f| f.rival = Some(Rival { deployments: vec!["x/olm-operator".into()], api_service: None }),
+            |f| {
+                f.other_olm = Some(OtherOlm { deployments: vec!["x/olm-operator".into()], api_service: None })
+            },
             (Code::OtherOlmRunning, Error),
         ),
         (
@@ -396,10 +398,10 @@ fn each_ailment_is_found_and_says_what_to_do() {
         let mut facts = well();
         change(&mut facts);
         let report = report(&facts, now());
-        assert_eq!(codes(&report), [*expected], "{name}: {:?}", report.ailments);
-        let ailment = &report.ailments[0];
-        assert!(!ailment.why.is_empty(), "{name}");
-        assert!(ailment.fix.is_some() || ailment.code == Code::NotChecked, "{name} says nothing to do");
+        assert_eq!(codes(&report), [*expected], "{name}: {:?}", report.problems);
+        let problem = &report.problems[0];
+        assert!(!problem.why.is_empty(), "{name}");
+        assert!(problem.fix.is_some() || problem.code == Code::NotChecked, "{name} says nothing to do");
     }
     let missing: Vec<&Code> = super::CODES
         .iter()
@@ -414,13 +416,13 @@ fn only_what_nothing_answers_for_is_cured() {
     facts.orphans = vec![orphan()];
     facts.csvs.push(csv("Failed"));
     let report = report(&facts, now());
-    let cured: Vec<&str> =
-        report.ailments.iter().filter_map(|a| a.cure.as_ref()).map(|c| c.name.as_str()).collect();
-    assert_eq!(cured, ["gone-x"]);
+    let fixed: Vec<&str> =
+        report.problems.iter().filter_map(|a| a.safe_fix.as_ref()).map(|c| c.name.as_str()).collect();
+    assert_eq!(fixed, ["gone-x"]);
     // a group that a user made belongs to the user
     let mut facts = Facts { subscriptions: Vec::new(), csvs: Vec::new(), ..well() };
     facts.groups = vec![group("mine")];
-    assert_eq!(super::report(&facts, now()).ailments, []);
+    assert_eq!(super::report(&facts, now()).problems, []);
 }
 
 #[test]
@@ -431,13 +433,13 @@ fn nothing_is_concluded_from_what_could_not_be_listed() {
     facts.manager.as_mut().unwrap().lease_unseen = true;
     (facts.subscriptions, facts.groups) = (Vec::new(), Vec::new());
     facts.unlisted = unlisted(&["subscriptions", "operatorgroups"]);
-    assert_eq!(super::report(&facts, now()).ailments, []);
+    assert_eq!(super::report(&facts, now()).problems, []);
     let mut facts = Facts { subscriptions: Vec::new(), csvs: Vec::new(), ..well() };
     facts.groups = vec![group(olm_plan::OPERATOR_GROUP_NAME)];
     facts.unlisted = unlisted(&["clusterserviceversions"]);
-    assert_eq!(super::report(&facts, now()).ailments, []);
+    assert_eq!(super::report(&facts, now()).problems, []);
     // an unreadable manager is not a missing one
     let facts = Facts { manager: None, manager_unseen: true, ..well() };
     let report = super::report(&facts, now());
-    assert!(!report.manager_checked && report.ailments.is_empty(), "{report:?}");
+    assert!(!report.manager_checked && report.problems.is_empty(), "{report:?}");
 }

@@ -159,13 +159,13 @@ fn workload(deployment: &Deployment) -> Workload {
     let ready = current && available >= wanted && !old;
     let pod = deployment.spec.template.spec.as_ref();
     let image = pod.and_then(|pod| pod.containers.first()?.image.clone()).unwrap_or_default();
-    let said = status.conditions.iter().flatten().find(|c| {
+    let failure = status.conditions.iter().flatten().find(|c| {
         let is = |type_: &str, status: &str| {
             c.type_.as_deref() == Some(type_) && c.status.as_deref() == Some(status)
         };
         is("ReplicaFailure", "True") || is("Progressing", "False")
     });
-    let message = match said.and_then(|c| c.message.clone()) {
+    let message = match failure.and_then(|c| c.message.clone()) {
         _ if ready => String::new(),
         Some(message) => message,
         None if !current => "the change is not observed yet".into(),

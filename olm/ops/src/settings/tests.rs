@@ -59,8 +59,8 @@ fn specs(patches: &Arc<Mutex<Vec<Value>>>) -> Vec<Value> {
 #[tokio::test]
 async fn what_is_offered_is_skipped_when_no_version_is_named() {
     let (client, patches) = cluster(&json!({ "skipVersions": ["0.9.0"] }), 0);
-    let said = set(&client, &[], Some("db"), "etcd", &SettingChange::Skip(vec![])).await.unwrap();
-    assert_eq!((said.changed, said.text.as_str()), (true, "etcd skips 0.11.0"));
+    let setting = set(&client, &[], Some("db"), "etcd", &SettingChange::Skip(vec![])).await.unwrap();
+    assert_eq!((setting.changed, setting.text.as_str()), (true, "etcd skips 0.11.0"));
     assert_eq!(specs(&patches), [json!({ "skipVersions": ["0.9.0", "0.11.0"] })]);
     // on condition of the version that was read
     assert_eq!(patches.lock().unwrap()[0]["metadata"]["resourceVersion"], "7");
@@ -101,8 +101,8 @@ async fn a_change_at_the_same_moment_is_not_written_over() {
 async fn a_pin_outlasts_a_pause_and_that_is_told() {
     let pinned = json!({ "paused": true, "version": "=0.10.0", "upgradeConstraintPolicy": "SelfCertified" });
     let (client, patches) = cluster(&pinned, 0);
-    let said = set(&client, &[], Some("db"), "etcd", &SettingChange::Resume).await.unwrap();
-    assert!(said.text.contains("is resumed and pinned to =0.10.0"), "{}", said.text);
+    let setting = set(&client, &[], Some("db"), "etcd", &SettingChange::Resume).await.unwrap();
+    assert!(setting.text.contains("is resumed and pinned to =0.10.0"), "{}", setting.text);
     set(&client, &[], Some("db"), "etcd", &SettingChange::Unpin).await.unwrap();
     assert_eq!(specs(&patches)[1], json!({ "version": null, "upgradeConstraintPolicy": null }));
 }
@@ -115,9 +115,9 @@ async fn a_preview_says_the_same_and_changes_nothing() {
     assert!(preview.setting.changed && patches.lock().unwrap().is_empty());
     // no catalog is available for a plan
     assert!(preview.plan.is_none() && preview.problem.is_some_and(|why| why.contains("olm/c")));
-    let said = set(&client, &[], Some("db"), "etcd", &channel).await.unwrap();
-    assert_eq!(said.text, "etcd follows channel beta");
-    assert_eq!(said, preview.setting);
+    let setting = set(&client, &[], Some("db"), "etcd", &channel).await.unwrap();
+    assert_eq!(setting.text, "etcd follows channel beta");
+    assert_eq!(setting, preview.setting);
     assert_eq!(specs(&patches), [json!({ "channel": "beta" })]);
     // where nothing is to happen there is no plan, and none is missing
     let paused = preview_set(&client, &[], Some("db"), "etcd", &SettingChange::Pause).await.unwrap();

@@ -1,16 +1,16 @@
 //! Complete removal of an operator.
 //!
-//! [`Leaving::read`] reads the cluster, [`Leaving::plan`] makes the plan (the same that is previewed), and
+//! [`UninstallTarget::read`] reads the cluster, [`UninstallTarget::plan`] makes the plan (the same that is previewed), and
 //! [`uninstall`] applies exactly that plan. A Subscription that is deleted with a `deletionPolicy` is removed
 //! by the same plan ([`advance`]), with the rights of the manager and without waiting. Both are interruptible
 //! at any point: the rest is planned anew.
 
-mod elsewhere;
-mod leaving;
+mod other_users;
 mod owned;
-mod remains;
+mod remaining_crds;
 mod remove;
 mod stages;
+mod target;
 
 use kube::{Client, ResourceExt};
 use olm_api::{
@@ -25,7 +25,7 @@ use super::{
     error::Error,
 };
 
-pub use leaving::Leaving;
+pub use target::UninstallTarget;
 
 /// What to do with custom resources of the operator.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,19 +132,19 @@ pub async fn preview_uninstall(
     target: &str,
     options: &UninstallOptions,
 ) -> Result<Plan, Error> {
-    Ok(read_leaving(client, namespace, target, options).await?.plan(options))
+    Ok(read_target(client, namespace, target, options).await?.plan(options))
 }
 
 /// CRDs are deleted last, so a request to delete them also covers what an interrupted uninstall left.
-async fn read_leaving(
+async fn read_target(
     client: &Client,
     namespace: Option<&str>,
     target: &str,
     options: &UninstallOptions,
-) -> Result<Leaving, Error> {
+) -> Result<UninstallTarget, Error> {
     match options.delete_crds {
-        true => Leaving::remains(client, namespace, target).await,
-        false => Leaving::read(client, namespace, target).await,
+        true => UninstallTarget::remains(client, namespace, target).await,
+        false => UninstallTarget::read(client, namespace, target).await,
     }
 }
 
@@ -162,12 +162,12 @@ pub async fn uninstall(
     target: &str,
     options: &UninstallOptions,
 ) -> Result<UninstallReport, Error> {
-    let leaving = read_leaving(client, namespace, target, options).await?;
-    let plan = leaving.plan(options);
+    let operator = read_target(client, namespace, target, options).await?;
+    let plan = operator.plan(options);
     refuse_another(&plan, options.digest.as_deref())?;
-    refuse_unseen(&leaving, options)?;
+    refuse_unlisted(&operator, options)?;
     refuse_blocked(&plan)?;
-    remove::carry_out(client, &leaving, &plan, options).await
+    remove::apply(client, &operator, &plan, options).await
 }
 
 /// Progress of the removal of the operator of a deleted Subscription.
@@ -193,16 +193,16 @@ pub enum Progress {
 /// the caller may not delete an object.
 pub async fn advance(client: &Client, subscription: &Subscription) -> Result<Progress, Error> {
     let options = UninstallOptions::from(subscription.spec.deletion_policy.unwrap_or_default());
-    let leaving = Leaving::of_subscription(client, subscription).await?;
-    let plan = leaving.plan(&options);
-    refuse_unseen(&leaving, &options)?;
+    let operator = UninstallTarget::of_subscription(client, subscription).await?;
+    let plan = operator.plan(&options);
+    refuse_unlisted(&operator, &options)?;
     refuse_blocked(&plan)?;
-    remove::advance(client, &leaving, &plan, subscription).await
+    remove::advance(client, &operator, &plan, subscription).await
 }
 
 /// Refuses to delete CRDs when some were unreadable: the result would claim that all are gone.
-fn refuse_unseen(leaving: &Leaving, options: &UninstallOptions) -> Result<(), Error> {
-    if !options.delete_crds || leaving.knows_all_crds(options) {
+fn refuse_unlisted(operator: &UninstallTarget, options: &UninstallOptions) -> Result<(), Error> {
+    if !options.delete_crds || operator.knows_all_crds(options) {
         return Ok(());
     }
     let text = "no permission to list CustomResourceDefinitions, so CRDs of previous versions were not found";

@@ -6,7 +6,7 @@ use kube::{Client, ResourceExt};
 use olm_api::csv::CrdDescription;
 use olm_bundle::{Phase, Rendered};
 
-use super::remains::Remains;
+use super::remaining_crds::RemainingCrds;
 use crate::{
     error::Error,
     instances::{Instance, list_by_crd, list_watched},
@@ -52,7 +52,7 @@ impl Owned {
             watched.push((crd.clone(), list_watched(client, crd, installed).await?));
         }
         let brought: BTreeSet<&str> = rendered.iter().flat_map(crds_of).collect();
-        let remains = match Remains::beside(client, installed, &brought).await {
+        let remains = match RemainingCrds::beside(client, installed, &brought).await {
             Ok(remains) => remains,
             Err(Error::Forbidden { .. }) => {
                 return Ok(Self { rendered, instances, watched, ..Self::default() });
@@ -69,7 +69,7 @@ impl Owned {
     }
 
     /// Of an operator that only has remains.
-    pub(super) async fn left(client: &Client, remains: &Remains) -> Result<Self, Error> {
+    pub(super) async fn left(client: &Client, remains: &RemainingCrds) -> Result<Self, Error> {
         Ok(Self {
             rendered: Some(remains.rendered()),
             instances: remains.instances(client).await?,

@@ -22,7 +22,7 @@ use olm_plan::{ObjectRef, Op, Plan};
 use serde_json::Value;
 
 use super::{
-    Leaving, Progress, UninstallOptions, UninstallReport, described,
+    Progress, UninstallOptions, UninstallReport, UninstallTarget, described,
     stages::{Held, HeldCondition, in_words, stages},
 };
 use crate::error::Error;
@@ -39,9 +39,9 @@ const WRITES: usize = 8;
 
 /// Deletes the objects of the plan, stage by stage, each after the one before is gone. Dependents of deleted
 /// objects are awaited at the end.
-pub(super) async fn carry_out(
+pub(super) async fn apply(
     client: &Client,
-    leaving: &Leaving,
+    operator: &UninstallTarget,
     plan: &Plan,
     options: &UninstallOptions,
 ) -> Result<UninstallReport, Error> {
@@ -51,7 +51,7 @@ pub(super) async fn carry_out(
         digest: plan.digest.clone(),
         ..UninstallReport::default()
     };
-    let doing = Doing { client, resources: Resources::new(client.clone()), leaving, policy: Value::Null };
+    let doing = Doing { client, resources: Resources::new(client.clone()), operator, policy: Value::Null };
     for stage in stages(plan) {
         report.removed.extend(doing.remove(stage).await?.iter().map(ToString::to_string));
     }
@@ -73,7 +73,7 @@ pub(super) async fn carry_out(
         }
     }
     // Objects that no manifest names and that carry the version's name.
-    for version in leaving.versions(options) {
+    for version in operator.versions(options) {
         let found = labelled(client, &selector(&version, &plan.namespace)).await;
         let found = found.map_err(Error::kube(format!("list the remaining objects of {version}")))?;
         let names = found.iter().map(ToString::to_string);
@@ -87,12 +87,12 @@ pub(super) async fn carry_out(
 /// deleted last.
 pub(super) async fn advance(
     client: &Client,
-    leaving: &Leaving,
+    operator: &UninstallTarget,
     plan: &Plan,
     subscription: &Subscription,
 ) -> Result<Progress, Error> {
     let policy = serde_json::to_value(subscription.spec.deletion_policy).unwrap_or_default();
-    let doing = Doing { client, resources: Resources::new(client.clone()), leaving, policy };
+    let doing = Doing { client, resources: Resources::new(client.clone()), operator, policy };
     let own = |r: &ObjectRef| r.kind == "Subscription" && r.name == subscription.name_any();
     for mut stage in stages(plan) {
         stage.retain(|reference| !own(reference));
@@ -101,8 +101,9 @@ pub(super) async fn advance(
             return Ok(along);
         }
         // A Subscription with its own cleanup reports its own delays.
-        let is_late =
-            |held: &Held, since: &Option<Timestamp>| !held.carries_itself_out() && since.is_some_and(overdue);
+        let is_late = |held: &Held, since: &Option<Timestamp>| {
+            !held.completes_on_its_own() && since.is_some_and(overdue)
+        };
         if let Some((_, since)) = held.iter().find(|(held, since)| is_late(held, since)) {
             let since = since.unwrap_or_default();
             let late: Vec<Held> =
@@ -132,21 +133,21 @@ fn stuck(held: &[Held], how_long: &str) -> Error {
 
 /// A dependency whose own deletion is held also blocks this one.
 fn held_along(held: &Held, subscription: &Subscription) -> Option<Progress> {
-    let told = held.told.as_ref().filter(|_| held.carries_itself_out())?;
+    let condition = held.condition.as_ref().filter(|_| held.completes_on_its_own())?;
     let (dependency, namespace) = (&held.object, subscription.namespace().unwrap_or_default());
     let message = format!(
         "the deletion of dependency {dependency} is held: {}; its own policy applies now: to retain its \
             objects, set spec.deletionPolicy to null in {dependency} and in Subscription {namespace}/{}",
-        told.message,
+        condition.message,
         subscription.name_any()
     );
-    Some(Progress::HeldAlong { reason: told.reason.clone(), message })
+    Some(Progress::HeldAlong { reason: condition.reason.clone(), message })
 }
 
 struct Doing<'a> {
     client: &'a Client,
     resources: Resources,
-    leaving: &'a Leaving,
+    operator: &'a UninstallTarget,
     /// The `deletionPolicy` that the Subscriptions of dependencies are deleted with.
     policy: Value,
 }
@@ -155,7 +156,7 @@ impl Doing<'_> {
     /// The endpoint of an object. Those of instances are known from their list.
     async fn api(&self, object: &ObjectRef) -> Result<(Api<DynamicObject>, ApiResource), Error> {
         let gvk = GroupVersionKind::gvk(object.group(), object.version(), &object.kind);
-        let resource = match self.leaving.plural_of(object) {
+        let resource = match self.operator.plural_of(object) {
             Some(plural) => ApiResource::from_gvk_with_plural(&gvk, plural),
             None => self.resources.lookup(&gvk).await.map_err(Refusal::from)?.0,
         };
@@ -236,17 +237,17 @@ impl Doing<'_> {
                 group => format!("{}.{group}", resource.plural),
             },
             finalizers: found.finalizers().to_vec(),
-            told: told(object, found),
+            condition: held_condition(object, found),
         };
         if let Some(since) = &found.metadata.deletion_timestamp {
             // The manager holds it for its policy, which does not apply to this removal. (A missing finalizer
             // cannot be added after the deletion.)
             if object.kind == "Subscription" && self.policy.is_null() {
-                self.settle(&api, &found).await?;
+                self.set_deletion_policy(&api, &found).await?;
             }
             return Ok(Some(Pushed { uid, held: Some((held(object, &found), Some(since.0))) }));
         }
-        if object.kind == "Subscription" && !self.settle(&api, &found).await? {
+        if object.kind == "Subscription" && !self.set_deletion_policy(&api, &found).await? {
             // It was changed concurrently: the next iteration reads it again.
             return Ok(Some(Pushed { uid, held: Some((held(object, &found), None)) }));
         }
@@ -263,7 +264,11 @@ impl Doing<'_> {
     /// A Subscription with a `deletionPolicy` is held until the manager has applied that policy. The policy
     /// of this plan takes precedence. A complete removal clears the policy; a stepwise one sets its own,
     /// because between two steps the operator would have no Subscription.
-    async fn settle(&self, api: &Api<DynamicObject>, found: &DynamicObject) -> Result<bool, Error> {
+    async fn set_deletion_policy(
+        &self,
+        api: &Api<DynamicObject>,
+        found: &DynamicObject,
+    ) -> Result<bool, Error> {
         let ours = |finalizer: &&str| *finalizer == FINALIZER_SUBSCRIPTION_CLEANUP;
         let all = || found.finalizers().iter().map(String::as_str);
         let held = !self.policy.is_null();
@@ -309,7 +314,7 @@ impl Doing<'_> {
 }
 
 /// The held condition of a deleted Subscription.
-fn told(object: &ObjectRef, found: &DynamicObject) -> Option<HeldCondition> {
+fn held_condition(object: &ObjectRef, found: &DynamicObject) -> Option<HeldCondition> {
     let conditions = found.data.pointer("/status/conditions").filter(|_| object.kind == "Subscription")?;
     let conditions: Vec<Condition> = serde_json::from_value(conditions.clone()).ok()?;
     let held = condition::find(&conditions, CONDITION_DELETION_HELD).filter(|c| c.is_true())?;

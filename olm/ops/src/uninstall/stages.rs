@@ -50,7 +50,7 @@ pub(super) struct Held {
     pub(super) resource: String,
     pub(super) finalizers: Vec<String>,
     /// Why its own deletion is held, if it reports that.
-    pub(super) told: Option<HeldCondition>,
+    pub(super) condition: Option<HeldCondition>,
 }
 
 /// Reason and message of the condition `DeletionHeld`.
@@ -62,7 +62,7 @@ pub(super) struct HeldCondition {
 
 impl Held {
     /// Whether it is a Subscription whose deletion the manager completes.
-    pub(super) fn carries_itself_out(&self) -> bool {
+    pub(super) fn completes_on_its_own(&self) -> bool {
         self.object.kind == "Subscription"
             && self.finalizers.iter().any(|f| f == FINALIZER_SUBSCRIPTION_CLEANUP)
     }
@@ -114,7 +114,7 @@ mod tests {
             object: ObjectRef::new("example.com/v1", kind, Some("ns"), "a"),
             resource: "things.example.com".into(),
             finalizers: finalizers.iter().map(|f| (*f).to_owned()).collect(),
-            told: None,
+            condition: None,
         }
     }
 

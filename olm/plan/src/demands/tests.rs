@@ -53,7 +53,7 @@ fn judged(demands: &Demands, held: &[Rule]) -> Verdict {
     let mut answers = Answers::new();
     for _ in 0..6 {
         match demands.verdict(&answers) {
-            Verdict::Ask(requests) => {
+            Verdict::Undecided(requests) => {
                 assert!(requests.iter().all(|request| !answers.contains_key(request)), "asked twice");
                 answers.extend(requests.into_iter().map(|request| {
                     let allowed = held.iter().any(|rule| allows(rule, &request));
@@ -127,7 +127,7 @@ fn a_cluster_administrator_is_recognised_by_two_questions() {
     let mut demands = Demands::default();
     (0..40)
         .for_each(|n| demands.apply(&role(&[Rule { names: vec![n.to_string()], ..Rule::default() }]), false));
-    let Verdict::Ask(asked) = demands.verdict(&Answers::new()) else { panic!("nothing is known yet") };
+    let Verdict::Undecided(asked) = demands.verdict(&Answers::new()) else { panic!("nothing is known yet") };
     assert_eq!(asked.len(), 2);
     let answers = asked.into_iter().map(|request| (request, true)).collect();
     assert_eq!(demands.verdict(&answers), Verdict::Covered);

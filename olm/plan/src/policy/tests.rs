@@ -38,7 +38,7 @@ fn binding(kind: &str, to: (&str, &str)) -> Value {
 
 fn judge(policies: &Policies, package: &str, channel: &str, rights: &[Right], high: usize) -> Vec<String> {
     let catalog = CatalogRef::new("olm", "community");
-    let judged = Judged { catalog: &catalog, package, channel, rights, high };
+    let judged = PolicyInput { catalog: &catalog, package, channel, rights, high };
     policies
         .findings(&judged)
         .into_iter()
@@ -94,7 +94,7 @@ fn every_policy_must_allow_the_package() {
     assert_eq!(judge(&both, "vault", "stable", &[], 0), [""; 0]);
     // a catalog of the same name in another namespace is a different one
     let catalog = CatalogRef::new("team", "community");
-    let judged = Judged { catalog: &catalog, package: "etcd", channel: "alpha", rights: &[], high: 0 };
+    let judged = PolicyInput { catalog: &catalog, package: "etcd", channel: "alpha", rights: &[], high: 0 };
     assert_eq!(policies.findings(&judged).len(), 1);
 }
 

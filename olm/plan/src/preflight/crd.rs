@@ -178,7 +178,7 @@ fn schema(context: &Context<'_>, reference: &ObjectRef, live: &Value, new: &Valu
     if changes.is_empty() {
         return;
     }
-    let fact = context.input.facts.custom_objects.get(&reference.name).unwrap_or(&Fact::NotAsked);
+    let fact = context.input.facts.custom_objects.get(&reference.name).unwrap_or(&Fact::NotRead);
     let breaking: Vec<String> = changes
         .iter()
         .filter(|c| c.severity == Harm::Breaking)
@@ -220,7 +220,7 @@ fn breaking_change(
             (Severity::Block, format!("existing objects: {more}{}", objects.items.len()))
         }
         (Fact::Unknown(why), _) => (Severity::Block, format!("failed to list existing objects: {why}")),
-        (Fact::NotAsked, _) => (Severity::Block, "existing objects were not checked".to_owned()),
+        (Fact::NotRead, _) => (Severity::Block, "existing objects were not checked".to_owned()),
     };
     let text = format!("the new version is not compatible: {}; {who}", some_of(breaking, MOST_NAMED));
     // The installer may lack only the permission to list the objects.

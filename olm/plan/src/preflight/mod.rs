@@ -32,7 +32,9 @@ pub(crate) use access::add;
 pub use access::{Access, Rule};
 pub(crate) use context::Context;
 pub(crate) use crd::removed_stored_versions;
-pub use needed::{FactsNeeded, KindNeeded, kinds_needed, namespaces_to_ask, roles_needed, services_needed};
+pub use needed::{
+    FactsNeeded, KindNeeded, kinds_needed, namespaces_to_review, roles_needed, services_needed,
+};
 pub(crate) use policy::lending;
 use report::Report;
 pub(crate) use rights::demands;

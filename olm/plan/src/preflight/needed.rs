@@ -100,7 +100,7 @@ pub fn services_needed(input: &PlanInput<'_>, live: &Live, webhooks: &[Value]) -
 
 /// Namespaces in which cluster-wide rights do not suffice for the plan's writes: rights bound there are worth
 /// a request.
-pub fn namespaces_to_ask(input: &PlanInput<'_>, everywhere: &Access) -> BTreeSet<String> {
+pub fn namespaces_to_review(input: &PlanInput<'_>, everywhere: &Access) -> BTreeSet<String> {
     let mut namespaces = BTreeSet::new();
     for (_, object) in input.rendered.ok().into_iter().flat_map(|r| r.objects()) {
         let Some(reference) = ObjectRef::of(object) else { continue };

@@ -8,12 +8,12 @@ use olm_resolver::Action;
 use super::{Context, Report};
 use crate::finding::FindingCode;
 use crate::plan::Level;
-use crate::policy::{Judged, rights_of};
+use crate::policy::{PolicyInput, rights_of};
 use crate::signatures::findings;
 
 pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     let input = context.input;
-    let Some(policies) = report.know(&input.facts.policies, "InstallPolicies") else { return };
+    let Some(policies) = report.known_or_record(&input.facts.policies, "InstallPolicies") else { return };
     // An installed version is not checked again.
     if policies.is_empty() || input.resolved.action == Action::None {
         return;
@@ -22,7 +22,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     let rights = rights_of(
         input.rendered.into_iter().flat_map(|rendered| rendered.objects()).map(|(_, object)| object),
     );
-    let judged = Judged {
+    let judged = PolicyInput {
         catalog: &chosen.catalog,
         package: &chosen.package,
         channel: &chosen.channel,

@@ -16,7 +16,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     for pods in pod::changed(context) {
         let name = text(pods.spec(), "/priorityClassName");
         let Some(fact) = facts.get(name) else { continue };
-        if report.know(fact, &format!("PriorityClass {name}")) == Some(&false) {
+        if report.known_or_record(fact, &format!("PriorityClass {name}")) == Some(&false) {
             let text = format!(
                 "its pods use PriorityClass {name}, which does not exist, so the API server rejects them"
             );

@@ -18,7 +18,9 @@ const DEMANDED: &[&str] =
 pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     let namespace = context.input.namespace;
     let quotas = &context.input.facts.quotas;
-    let Some(quotas) = report.know(quotas, &format!("the quota of namespace {namespace}")) else { return };
+    let Some(quotas) = report.known_or_record(quotas, &format!("the quota of namespace {namespace}")) else {
+        return;
+    };
     if quotas.is_empty() {
         return;
     }

@@ -33,7 +33,7 @@ impl Report {
     }
 
     /// The value of a fact; records what cannot be checked when it is unknown.
-    pub(super) fn know<'f, T>(&mut self, fact: &'f Fact<T>, what: &str) -> Option<&'f T> {
+    pub(super) fn known_or_record<'f, T>(&mut self, fact: &'f Fact<T>, what: &str) -> Option<&'f T> {
         if let Some(why) = fact.why_unknown() {
             self.not_checked(what, why);
         }

@@ -45,13 +45,13 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
         return;
     }
     if let Some(installer) =
-        report.know(&facts.installer, "the permissions of the account that applies the plan")
+        report.known_or_record(&facts.installer, "the permissions of the account that applies the plan")
     {
         let needs = installer_needs(context);
         report_lacking(context, FindingCode::InstallerLacksRights, installer, &needs, report);
         grants(context, installer, report);
     }
-    if let Some(user) = report.know(&facts.user, "your permissions") {
+    if let Some(user) = report.known_or_record(&facts.user, "your permissions") {
         let subscription = subscription(context);
         let namespace = crate::desired::namespace_ref(context.input.namespace);
         let needs = user_needs(context, &subscription, &namespace);
@@ -79,7 +79,7 @@ fn approver(context: &Context<'_>, user: &Principal, report: &mut Report) {
             );
             report.extend(missing.iter().map(|missing| missing.finding(&user.who, &approve)));
         }
-        Some(Verdict::Covered | Verdict::Ask(_)) => {}
+        Some(Verdict::Covered | Verdict::Undecided(_)) => {}
         None => report.not_checked("whether you may approve it", "the permissions are unknown"),
     }
 }

@@ -46,14 +46,14 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     let facts = &context.input.facts;
     let namespace = context.input.namespace;
     let what = format!("subjects that can act as the operator in namespace {namespace}");
-    let Some(bindings) = report.know(&facts.role_bindings, &what) else { return };
+    let Some(bindings) = report.known_or_record(&facts.role_bindings, &what) else { return };
     let own = accounts(context);
     let mut found: BTreeMap<String, (BTreeSet<&'static str>, String)> = BTreeMap::new();
     for binding in bindings {
         let Some(fact) = role_of(binding).and_then(|name| facts.roles.get(&name)) else { continue };
         let role =
             format!("the rules of {} {}", text(binding, "/roleRef/kind"), text(binding, "/roleRef/name"));
-        let Some(role) = report.know(fact, &role) else { continue };
+        let Some(role) = report.known_or_record(fact, &role) else { continue };
         let ways = ways(&Rule::of_role(role));
         if ways.is_empty() {
             continue;

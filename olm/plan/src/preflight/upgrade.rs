@@ -82,7 +82,7 @@ fn removed_crds(context: &Context<'_>, old: &Value, report: &mut Report) {
                 report.not_checked(format!("objects of {name}"), why);
                 format!("an unknown number of {kind} objects")
             }
-            Some(Fact::NotAsked) | None => format!("an unknown number of {kind} objects"),
+            Some(Fact::NotRead) | None => format!("an unknown number of {kind} objects"),
         };
         let text = format!("{} no longer owns it: {many} remain unmanaged", chosen.name);
         report.push(

@@ -62,7 +62,7 @@ impl<'a> Write<'a> {
 
 pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     let facts = &context.input.facts;
-    let Some(configurations) = report.know(&facts.webhooks, "admission webhooks") else { return };
+    let Some(configurations) = report.known_or_record(&facts.webhooks, "admission webhooks") else { return };
     let writes = writes(context);
     for configuration in configurations {
         for webhook in list(configuration, "/webhooks") {
@@ -77,7 +77,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
                 "whether Service {namespace}/{name} of webhook {} is available",
                 text(webhook, "/name")
             );
-            if report.know(fact, &what) != Some(&false) {
+            if report.known_or_record(fact, &what) != Some(&false) {
                 continue;
             }
             // Conditions in CEL may exclude the objects of the plan.

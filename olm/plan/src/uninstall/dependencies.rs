@@ -32,12 +32,12 @@ pub struct Requester<'a> {
     /// Its installed version.
     pub csv: Option<&'a Value>,
     /// Set while it is deleted and applies its own `deletionPolicy`.
-    pub leaving: Option<CarriesOut>,
+    pub deletion: Option<PendingDeletion>,
 }
 
 /// A deleted Subscription, held until its `deletionPolicy` is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CarriesOut {
+pub struct PendingDeletion {
     /// Time of its deletion, in seconds of the epoch.
     pub since: i64,
     /// Its policy for dependencies.
@@ -93,14 +93,14 @@ fn with_made_for<'a>(subscription: &'a str, all: &[Requester<'a>]) -> BTreeSet<&
 
 /// Whether it only waits for its dependencies, which it removes: it does not need them any more.
 fn is_done(requester: &Requester<'_>) -> bool {
-    let takes_along = |leaving: CarriesOut| leaving.dependencies == DependencyRemoval::Delete;
-    requester.csv.is_none() && requester.leaving.is_some_and(takes_along)
+    let removes_dependencies = |deletion: PendingDeletion| deletion.dependencies == DependencyRemoval::Delete;
+    requester.csv.is_none() && requester.deletion.is_some_and(removes_dependencies)
 }
 
 /// Whether the other one, which was created for this one, was deleted before it and waits for it in turn.
 fn goes_after(own: &Requester<'_>, other: &Requester<'_>, all: &[Requester<'_>]) -> bool {
-    let (Some(own_leaves), Some(other_leaves)) = (own.leaving, other.leaving) else { return false };
-    (other_leaves.since, other.subscription) < (own_leaves.since, own.subscription)
+    let (Some(own_deletion), Some(other_deletion)) = (own.deletion, other.deletion) else { return false };
+    (other_deletion.since, other.subscription) < (own_deletion.since, own.subscription)
         && with_made_for(other.subscription, all).contains(own.subscription)
 }
 
@@ -147,11 +147,11 @@ mod tests {
 
     fn made_for<'a>(subscription: &'a str, by: &[&'a str]) -> Requester<'a> {
         let required_by = (!by.is_empty()).then(|| by.iter().copied().collect());
-        Requester { subscription, required_by, csv: None, leaving: None }
+        Requester { subscription, required_by, csv: None, deletion: None }
     }
 
     fn deleted<'a>(requester: Requester<'a>, since: i64, dependencies: DependencyRemoval) -> Requester<'a> {
-        Requester { leaving: Some(CarriesOut { since, dependencies }), ..requester }
+        Requester { deletion: Some(PendingDeletion { since, dependencies }), ..requester }
     }
 
     fn outcome(all: &[Requester<'_>]) -> Vec<String> {
@@ -214,7 +214,7 @@ mod tests {
         }
         // one that is not deleted waits for no other, and removes the other although that is deleted
         let mut all = ring(2, 1, Delete);
-        all[0].leaving = None;
+        all[0].deletion = None;
         assert_eq!(names("a", &all), ["b"]);
         // and without a cycle all wait for their dependencies
         let all = [deleted(made_for("a", &[]), 2, Delete), deleted(made_for("b", &["a"]), 1, Delete)];

@@ -20,7 +20,7 @@ use crate::planned::{Op, PlannedObject};
 use crate::reserved::is_reserved;
 use findings::findings;
 
-pub use dependencies::{CarriesOut, Dependency, Requester, no_longer_needed};
+pub use dependencies::{Dependency, PendingDeletion, Requester, no_longer_needed};
 pub use input::{Operand, UninstallInput};
 
 /// An operator to remove: the requested one, or an unneeded dependency.

@@ -1,6 +1,6 @@
 //! Rights of callers and of the manager.
 
-use olm_plan::{Access, Fact, FindingCode, Op, Principal, Rule, Severity, Who, namespaces_to_ask};
+use olm_plan::{Access, Fact, FindingCode, Op, Principal, Rule, Severity, Who, namespaces_to_review};
 use serde_json::{Value, json};
 
 use crate::world::{World, allow, config, everything, manager, principal};
@@ -154,7 +154,7 @@ fn a_user_needs_the_subscription_and_the_namespace_alone() {
 fn rights_in_a_namespace_are_asked_for_where_those_of_the_cluster_do_not_suffice() {
     let ask = |rules: Vec<Rule>| {
         let world = World::install(vec![config("1")], |_| {});
-        world.with_input(|input| namespaces_to_ask(input, &Access::unknown().with_cluster(rules)))
+        world.with_input(|input| namespaces_to_review(input, &Access::unknown().with_cluster(rules)))
     };
     assert!(ask(everything()).is_empty());
     assert!(ask(all_but("", "services")).is_empty());

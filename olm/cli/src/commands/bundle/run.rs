@@ -97,7 +97,7 @@ pub async fn run(global: &Global, args: BundleRunArgs) -> Result<(), Failure> {
     owned(&client, &maps, &sources, &namespace, &result.subscription, &bundle_catalog).await?;
     let left = args.timeout.saturating_sub(start.elapsed());
     wait::installed(&client, &namespace, &result.subscription, Some(bundle.name().to_owned()), left).await?;
-    crate::output::say(&format!("{} runs in namespace {namespace}", printable(bundle.name())))
+    crate::output::print_line(&format!("{} runs in namespace {namespace}", printable(bundle.name())))
 }
 
 /// Repeated run of an installed bundle: no change, or an error if another bundle has the same name.
@@ -119,7 +119,7 @@ async fn again(
     };
     let there = maps.get_opt(name).await?.and_then(|map| map.data).unwrap_or_default();
     if shape(&there) == shape(data) {
-        return crate::output::say(&format!("{} is already installed", printable(bundle.name())));
+        return crate::output::print_line(&format!("{} is already installed", printable(bundle.name())));
     }
     let text = format!("a different bundle is already installed with the name {}", bundle.name());
     Err(Failure::new(Code::Refused, text).hint(
@@ -269,9 +269,11 @@ async fn served(
         if Instant::now() > until {
             let status =
                 sources.get_opt(&wanted.name).await?.and_then(|source| source.status).unwrap_or_default();
-            let said = status.message.unwrap_or_else(|| "no status message".to_owned());
-            let text =
-                format!("timed out waiting for CatalogSource {}/{}: {said}", wanted.namespace, wanted.name);
+            let message = status.message.unwrap_or_else(|| "no status message".to_owned());
+            let text = format!(
+                "timed out waiting for CatalogSource {}/{}: {message}",
+                wanted.namespace, wanted.name
+            );
             return Err(Failure::new(Code::Timeout, text).hint("run the command again to continue waiting"));
         }
         tokio::time::sleep(LOOK).await;

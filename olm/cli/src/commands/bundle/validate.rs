@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::{
     args::BundleValidateArgs,
     exit::{Code, Failure},
-    output::{self, Judgement, Report, Stream, table},
+    output::{self, Report, Stream, VerdictFormat, table},
     prose::printable,
     source::{self, Named, OpenedBundle, blocking},
 };
@@ -95,7 +95,7 @@ fn categories(file: &str) -> Result<Vec<String>, Failure> {
     Ok(read.categories)
 }
 
-fn print(origin: &str, checked: &Checked, format: Judgement) -> Result<(), Failure> {
+fn print(origin: &str, checked: &Checked, format: VerdictFormat) -> Result<(), Failure> {
     let findings = &checked.findings;
     let count = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
     let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
@@ -111,10 +111,10 @@ fn print(origin: &str, checked: &Checked, format: Judgement) -> Result<(), Failu
         findings,
     };
     match format {
-        Judgement::Json => Report::Json.print(&verdict, String::new),
-        Judgement::Yaml => Report::Yaml.print(&verdict, String::new),
-        Judgement::JsonAlpha1 => Report::Json.print(&alpha1(checked), String::new),
-        Judgement::Text => {
+        VerdictFormat::Json => Report::Json.print(&verdict, String::new),
+        VerdictFormat::Yaml => Report::Yaml.print(&verdict, String::new),
+        VerdictFormat::JsonAlpha1 => Report::Json.print(&alpha1(checked), String::new),
+        VerdictFormat::Text => {
             let mut out = Stream::new();
             for finding in findings {
                 out.line(&finding_line(finding))?;
@@ -161,7 +161,7 @@ fn alpha1(checked: &Checked) -> Alpha1 {
     Alpha1 { passed: checked.is_valid(), outputs: outputs.collect() }
 }
 
-fn list_optional(format: Judgement) -> Result<(), Failure> {
+fn list_optional(format: VerdictFormat) -> Result<(), Failure> {
     #[derive(Serialize)]
     struct Listed {
         name: &'static str,
@@ -169,9 +169,9 @@ fn list_optional(format: Judgement) -> Result<(), Failure> {
     }
     let suites = Suite::ALL.map(|suite| Listed { name: suite.name(), description: suite.description() });
     let report = match format {
-        Judgement::Text => Report::Text,
-        Judgement::Json | Judgement::JsonAlpha1 => Report::Json,
-        Judgement::Yaml => Report::Yaml,
+        VerdictFormat::Text => Report::Text,
+        VerdictFormat::Json | VerdictFormat::JsonAlpha1 => Report::Json,
+        VerdictFormat::Yaml => Report::Yaml,
     };
     report.print(&suites, || {
         let rows: Vec<Vec<String>> =

@@ -77,9 +77,9 @@ async fn make(args: &BuildArgs) -> Result<TempDir, Failure> {
         })
     };
     match blocking(build).await? {
-        Ok(problems) => tell(&problems, args.warnings),
+        Ok(problems) => report_problems(&problems, args.warnings),
         Err(BuildError::Problems(problems)) => {
-            tell(&problems, args.warnings);
+            report_problems(&problems, args.warnings);
             let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
             let text = format!(
                 "failed to build a catalog from {}: {}",
@@ -105,7 +105,7 @@ fn beside(output: Option<&Path>) -> Result<TempDir, Failure> {
 }
 
 /// Prints to standard error: standard output is for the catalog.
-fn tell(problems: &[Problem], warnings: bool) {
+fn report_problems(problems: &[Problem], warnings: bool) {
     let (errors, rest): (Vec<&Problem>, Vec<&Problem>) =
         problems.iter().partition(|problem| problem.severity == Severity::Error);
     for problem in errors.iter().chain(rest.iter().filter(|_| warnings)) {

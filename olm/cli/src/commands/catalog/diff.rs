@@ -6,7 +6,7 @@ use olm_catalog::{
 };
 use serde::Serialize;
 
-use super::read::tell;
+use super::read::report_problems;
 use crate::{
     args::DiffArgs,
     exit::{Code, Failure},
@@ -34,7 +34,7 @@ pub async fn run(args: DiffArgs) -> Result<(), Failure> {
     let (old, new) = tokio::try_join!(Opened::open(&old, &options), Opened::open(&new, &options))?;
     let (old, new) = (old.load().await?, new.load().await?);
     for catalog in [&old, &new] {
-        tell(catalog, None);
+        report_problems(catalog, None);
     }
     if print(&old, &new, args.output)? { Err(Failure::no()) } else { Ok(()) }
 }

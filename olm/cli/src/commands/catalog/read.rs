@@ -12,14 +12,14 @@ use crate::{
 };
 
 /// Maximum number of errors printed as warnings; `olm catalog validate` lists all.
-const MOST_TOLD: usize = 10;
+const MAX_REPORTED: usize = 10;
 
 /// Reads a catalog with its content. Errors of the package, or of all packages, are printed to standard
 /// error; the valid part is returned.
 pub async fn load(text: &str, registry: &RegistryArgs, package: Option<&str>) -> Result<Catalog, Failure> {
     let opened = Opened::open(&Named::parse(text)?, &source::options(registry)?).await?;
     let catalog = opened.load().await?;
-    tell(&catalog, package);
+    report_problems(&catalog, package);
     if catalog.is_empty() {
         return Err(Failure::new(Code::NotFound, format!("{text} contains no readable package"))
             .hint(format!("olm catalog validate {text}")));
@@ -28,17 +28,17 @@ pub async fn load(text: &str, registry: &RegistryArgs, package: Option<&str>) ->
 }
 
 /// Prints the first errors.
-pub fn tell(catalog: &Catalog, package: Option<&str>) {
+pub fn report_problems(catalog: &Catalog, package: Option<&str>) {
     let concerns = |problem: &&Problem| {
         let of = problem.package.as_deref();
         problem.severity == Severity::Error && (package.is_none() || of.is_none() || of == package)
     };
     let errors: Vec<&Problem> = catalog.problems.iter().filter(concerns).collect();
-    for problem in errors.iter().take(MOST_TOLD) {
+    for problem in errors.iter().take(MAX_REPORTED) {
         eprintln!("warning: {}", printable(&problem.to_string()));
     }
-    if errors.len() > MOST_TOLD {
-        eprintln!("warning: and {} more; `olm catalog validate` shows all", errors.len() - MOST_TOLD);
+    if errors.len() > MAX_REPORTED {
+        eprintln!("warning: and {} more; `olm catalog validate` shows all", errors.len() - MAX_REPORTED);
     }
 }
 

@@ -3,7 +3,7 @@
 use olm_catalog::{Catalog, Filter, build::Layout};
 use olm_catalog_sources::Options;
 
-use super::read::tell;
+use super::read::report_problems;
 use crate::{
     args::RenderArgs,
     commands::bundle,
@@ -44,7 +44,7 @@ async fn render(
         Err(failure) => return Err(failure),
     };
     let catalog = opened.load().await?;
-    tell(&catalog, None);
+    report_problems(&catalog, None);
     documents(&catalog, &Filter::default(), format, out)
 }
 

@@ -16,11 +16,11 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::read::tell;
+use super::read::report_problems;
 use crate::{
     args::ServeArgs,
     exit::{Code, Failure},
-    output::{count, say},
+    output::{count, print_line},
     prose::printable,
     signals::terminated,
     source::{self, Named, Opened, blocking},
@@ -51,7 +51,7 @@ pub async fn run(args: ServeArgs) -> Result<(), Failure> {
     let bound = server.addresses();
     // Installed before the usage message mentions the signal, which by default ends the program.
     let mut hangups = signal(SignalKind::hangup())?;
-    say(&usage(&catalog, &args.name, bound))?;
+    print_line(&usage(&catalog, &args.name, bound))?;
     let current = server.current();
     let mut serving = Serving::start(server);
     loop {
@@ -69,9 +69,9 @@ pub async fn run(args: ServeArgs) -> Result<(), Failure> {
                 let packages = count(catalog.len(), "package");
                 let digest = catalog.digest.clone();
                 current.set(catalog);
-                say(&format!("reloaded: {packages}, {digest}"))?;
+                print_line(&format!("reloaded: {packages}, {digest}"))?;
             }
-            Ok(None) => say("reloaded: no changes")?,
+            Ok(None) => print_line("reloaded: no changes")?,
             Err(failure) => {
                 eprintln!("warning: {}; still serving the previous content", printable(&failure.message));
             }
@@ -183,7 +183,7 @@ impl Reader {
         if catalog.digest == self.seen.digest {
             return Ok(None);
         }
-        tell(&catalog, None);
+        report_problems(&catalog, None);
         if !catalog.is_empty() {
             self.seen.digest.clone_from(&catalog.digest);
         }

@@ -59,7 +59,7 @@ pub async fn run(args: VerifyArgs) -> Result<(), Failure> {
         return if verdict.verified { Ok(()) } else { Err(Failure::no()) };
     }
     match &answer {
-        Ok(verified) => args.output.print(&verdict, || told(&found, verified)),
+        Ok(verified) => args.output.print(&verdict, || describe(&found, verified)),
         Err(refused) => Err(told_refused(&found, refused)),
     }
 }
@@ -98,7 +98,7 @@ fn flag(field: &str) -> &'static str {
     }
 }
 
-fn told(found: &FoundSignatures, verified: &Verified) -> String {
+fn describe(found: &FoundSignatures, verified: &Verified) -> String {
     let mut out = format!("{}: verified\n", printable(&found.image));
     let _ = writeln!(out, "signed by:  {}", printable(&verified.signer.to_string()));
     if let Some(time) = verified.signed_at {

@@ -8,7 +8,7 @@ use crate::{
     args::{FaultCommand, FaultKind, Global, OutputArgs},
     context,
     exit::{Code, Failure},
-    output::{Listing, say},
+    output::{Listing, print_line},
 };
 
 pub async fn run(global: &Global, command: FaultCommand) -> Result<(), Failure> {
@@ -30,7 +30,7 @@ pub async fn run(global: &Global, command: FaultCommand) -> Result<(), Failure> 
     fault.check().map_err(|why| Failure::new(Code::Usage, why))?;
     for pod in pods {
         let done = faults.put(&namespace, &pod, fault.clone()).await.map_err(refused)?;
-        say(&format!("{}/{}: {}", done.namespace, done.pod, done.fault.describe()))?;
+        print_line(&format!("{}/{}: {}", done.namespace, done.pod, done.fault.describe()))?;
     }
     if fault.kind() != Kind::Kill {
         eprintln!("remove it with `olm dev fault undo`; the fault ends with the pod");
@@ -72,7 +72,7 @@ async fn undo(
     for one in which {
         for done in faults.undo(&one).await.map_err(refused)? {
             none = false;
-            say(&format!("{}/{}: {} removed", done.namespace, done.pod, done.fault.kind().name()))?;
+            print_line(&format!("{}/{}: {} removed", done.namespace, done.pod, done.fault.kind().name()))?;
         }
     }
     if none {

@@ -1,6 +1,6 @@
 //! The installation of the product on the cluster.
 
-use olm_engine::site::home;
+use olm_engine::site::manager_namespace;
 use olm_ops::manifests::installation;
 
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 
 /// The namespace for the product.
 pub(super) fn namespace(global: &Global) -> String {
-    global.namespace.clone().unwrap_or_else(|| home().to_owned())
+    global.namespace.clone().unwrap_or_else(|| manager_namespace().to_owned())
 }
 
 /// The installation of the cluster; one in a namespace other than the flag's does not match.

@@ -25,9 +25,9 @@ pub(super) enum Task {
 
 pub(super) async fn run(global: &Global, args: SelfInstallArgs, task: Task) -> Result<(), Failure> {
     let client = context::connect(global).await?;
-    if let Some(rival) = olm_ops::rival(&client).await? {
-        return Err(Failure::new(Code::Refused, format!("{rival}; two managers of one API conflict"))
-            .hint(format!("stop it with `{}`", rival.fix()))
+    if let Some(other_olm) = olm_ops::find_other_olm(&client).await? {
+        return Err(Failure::new(Code::Refused, format!("{other_olm}; two managers of one API conflict"))
+            .hint(format!("stop it with `{}`", other_olm.fix()))
             .hint("its installed operators are adopted unchanged; `olm doctor` checks them"));
     }
     let before = found(global, &client).await?;
@@ -56,7 +56,7 @@ pub(super) async fn run(global: &Global, args: SelfInstallArgs, task: Task) -> R
         ready(&client, &progress, &options, args.timeout).await?;
     }
     println!("olm {VERSION} is installed in namespace {}.", options.namespace);
-    if options.namespace != olm_engine::site::home() {
+    if options.namespace != olm_engine::site::manager_namespace() {
         println!("Set OLM_NAMESPACE={} for the other commands.", options.namespace);
     }
     Ok(())

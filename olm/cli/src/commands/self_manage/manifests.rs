@@ -10,7 +10,7 @@ use super::{choose::choose, found::namespace};
 use crate::{
     args::{Containerfile, Global, SelfManifestsArgs},
     exit::{Code, Failure},
-    output::say,
+    output::print_line,
 };
 
 pub(super) fn run(global: &Global, args: &SelfManifestsArgs) -> Result<(), Failure> {
@@ -19,7 +19,7 @@ pub(super) fn run(global: &Global, args: &SelfManifestsArgs) -> Result<(), Failu
             Containerfile::Build => containerfile::Binary::Built,
             Containerfile::Copy => containerfile::Binary::Copied,
         };
-        return say(&containerfile::containerfile(binary));
+        return print_line(&containerfile::containerfile(binary));
     }
     if let Some(dir) = &args.helm {
         return chart(dir);
@@ -28,7 +28,7 @@ pub(super) fn run(global: &Global, args: &SelfManifestsArgs) -> Result<(), Failu
     let objects = manifests(&choose(options, &args.chosen)?);
     for object in objects.iter().filter(|object| served(object).contains(&args.kube_version)) {
         let text = serde_yaml::to_string(object).map_err(anyhow::Error::from)?;
-        say(&format!("---\n{text}"))?;
+        print_line(&format!("---\n{text}"))?;
     }
     if let Some(text) = left_out(&objects, args.kube_version) {
         eprintln!("{text}");

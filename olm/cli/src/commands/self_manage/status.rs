@@ -29,8 +29,8 @@ struct Status {
     /// Objects of the installation that do not exist.
     missing: Vec<String>,
     /// Another OLM on the cluster.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    rival: Option<olm_ops::Rival>,
+    #[serde(rename = "rival", skip_serializing_if = "Option::is_none")]
+    other_olm: Option<olm_ops::OtherOlm>,
 }
 
 pub(super) async fn run(global: &Global, out: OutputArgs) -> Result<(), Failure> {
@@ -51,7 +51,7 @@ pub(super) async fn run(global: &Global, out: OutputArgs) -> Result<(), Failure>
         workloads,
         objects: objects.len(),
         missing,
-        rival: olm_ops::rival(&client).await?,
+        other_olm: olm_ops::find_other_olm(&client).await?,
         namespace,
     };
     print_one(&status, out.output, &status.namespace, || text(&status))
@@ -88,8 +88,8 @@ fn text(status: &Status) -> String {
     for object in &status.missing {
         let _ = writeln!(out, "missing: {object}; `olm self upgrade` creates it");
     }
-    if let Some(rival) = &status.rival {
-        let _ = writeln!(out, "warning: {rival}; stop it with `{}`", rival.fix());
+    if let Some(other_olm) = &status.other_olm {
+        let _ = writeln!(out, "warning: {other_olm}; stop it with `{}`", other_olm.fix());
     }
     let rows: Vec<Vec<String>> = status
         .workloads
@@ -134,7 +134,10 @@ mod tests {
             }],
             objects: 20,
             missing: vec!["Service olm/olm-manager".into()],
-            rival: Some(olm_ops::Rival { deployments: vec!["olm/olm-operator".into()], api_service: None }),
+            other_olm: Some(olm_ops::OtherOlm {
+                deployments: vec!["olm/olm-operator".into()],
+                api_service: None,
+            }),
         };
         let text = text(&status);
         for line in [

@@ -32,7 +32,7 @@ impl ConsoleAccess {
         })?;
         let local = listener.local_addr()?;
         let service = cluster
-            .service_address(olm_engine::site::home(), olm_engine::site::CONSOLE)
+            .service_address(olm_engine::site::manager_namespace(), olm_engine::site::CONSOLE)
             .await
             .map_err(|e| Failure::new(Code::Unexpected, e))?;
         let backend =

@@ -27,7 +27,7 @@ pub async fn apply(
         package_manifests,
         console_args: console_args.to_vec(),
         extra_catalogs: catalogs.iter().map(|(name, dir)| directory_catalog(name, dir)).collect(),
-        namespace: olm_engine::site::home().into(),
+        namespace: olm_engine::site::manager_namespace().into(),
         ..ManifestOptions::default()
     };
     let failed = |error: ResourceError| Failure::new(Code::Unexpected, error.to_string());
@@ -40,7 +40,7 @@ fn directory_catalog(name: &str, dir: &std::path::Path) -> Value {
     json!({
         "apiVersion": "operators.coreos.com/v1alpha1",
         "kind": "CatalogSource",
-        "metadata": {"name": name, "namespace": olm_engine::site::home()},
+        "metadata": {"name": name, "namespace": olm_engine::site::manager_namespace()},
         "spec": {
             "sourceType": "directory",
             "directory": format!("/catalogs/{name}"),
@@ -53,7 +53,7 @@ fn directory_catalog(name: &str, dir: &std::path::Path) -> Value {
 /// Mounts the host's catalog directories into the manager's pod. Its namespace forbids hostPath (Pod Security
 /// level restricted), so each directory is a PersistentVolume.
 fn mount_directories(objects: &mut Vec<Value>, catalogs: &[(String, PathBuf)]) {
-    let home = olm_engine::site::home();
+    let home = olm_engine::site::manager_namespace();
     let mut made = Vec::new();
     let manager = objects
         .iter_mut()
@@ -103,7 +103,7 @@ fn push(object: &mut Value, list: &str, item: Value) {
 
 /// Waits until a Deployment of the product is available.
 pub async fn available(progress: &Progress, client: &Client, name: &str) -> Result<(), Failure> {
-    let namespace = olm_engine::site::home();
+    let namespace = olm_engine::site::manager_namespace();
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     progress

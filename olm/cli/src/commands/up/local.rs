@@ -9,7 +9,7 @@ use k8s_openapi::api::{
 };
 use kube::{Api, Client, api::PostParams};
 use olm_devcluster::{DevCluster, node::tied_command};
-use olm_engine::site::{CONSOLE, MANAGER, NAMESPACE_VARIABLE, home};
+use olm_engine::site::{CONSOLE, MANAGER, NAMESPACE_VARIABLE, manager_namespace};
 use tokio::{
     process::{Child, Command},
     task::JoinSet,
@@ -78,8 +78,8 @@ pub async fn start(
             .args(&arguments)
             .arg("--kubeconfig")
             .arg(&path)
-            .env("POD_NAMESPACE", home())
-            .env(NAMESPACE_VARIABLE, home())
+            .env("POD_NAMESPACE", manager_namespace())
+            .env(NAMESPACE_VARIABLE, manager_namespace())
             .env("POD_NAME", name)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -111,7 +111,7 @@ async fn keep_running(name: &str, mut command: Command, mut child: Child) {
 }
 
 async fn token(client: &Client, service_account: &str) -> Result<String, Failure> {
-    let api: Api<ServiceAccount> = Api::namespaced(client.clone(), home());
+    let api: Api<ServiceAccount> = Api::namespaced(client.clone(), manager_namespace());
     let request = TokenRequest {
         spec: Some(TokenRequestSpec {
             expiration_seconds: Some(365 * 24 * 3600),

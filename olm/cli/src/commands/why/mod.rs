@@ -9,7 +9,7 @@ use olm_ops::Installed;
 use olm_resolver::{Explanation, Resolved};
 use serde::Serialize;
 
-use super::subject::{Ground, Query, Subject};
+use super::subject::{Query, StateSource, Subject};
 use crate::{
     args::{Global, WhyArgs},
     exit::{Code, Failure},
@@ -105,8 +105,8 @@ pub async fn run(global: &Global, args: WhyArgs) -> Result<(), Failure> {
         }
     };
     // The reason of an existing Subscription has more detail than the failure.
-    let told = subject.installed.as_ref().is_some_and(|installed| !installed.reason.is_empty());
-    if let Some(failure) = refused.take_if(|_| !told) {
+    let reported = subject.installed.as_ref().is_some_and(|installed| !installed.reason.is_empty());
+    if let Some(failure) = refused.take_if(|_| !reported) {
         return Err(failure);
     }
     let answer = answer(&subject, resolved, explanation).await;
@@ -129,10 +129,12 @@ async fn answer(
         Some(installed) => Some(state(subject, installed).await),
         None => None,
     };
-    let version = match &subject.ground {
-        Ground::Cluster { .. } => subject.installed.as_ref().and_then(|installed| installed.version.clone()),
-        Ground::Offline(offline) => {
-            let version = offline.supposed.of_package(&spec.name).and_then(|entry| entry.version.as_ref());
+    let version = match &subject.source {
+        StateSource::Cluster { .. } => {
+            subject.installed.as_ref().and_then(|installed| installed.version.clone())
+        }
+        StateSource::Offline(offline) => {
+            let version = offline.assumed.of_package(&spec.name).and_then(|entry| entry.version.as_ref());
             version.map(ToString::to_string)
         }
     };
@@ -144,10 +146,10 @@ async fn answer(
         catalog_digest: subject.catalog().map(|catalog| catalog.catalog.digest.clone()),
         installed: subject.installed_csv().map(str::to_owned),
         version,
-        supposed: matches!(subject.ground, Ground::Offline(_)),
-        not_in_catalog: match &subject.ground {
-            Ground::Cluster { .. } => false,
-            Ground::Offline(offline) => offline.removed(&spec.name).is_some(),
+        supposed: matches!(subject.source, StateSource::Offline(_)),
+        not_in_catalog: match &subject.source {
+            StateSource::Cluster { .. } => false,
+            StateSource::Offline(offline) => offline.removed(&spec.name).is_some(),
         },
         constraints: Constraints {
             channel: spec.channel.clone(),
@@ -159,9 +161,9 @@ async fn answer(
             approval: spec.install_plan_approval.to_string(),
             paused: spec.paused,
         },
-        source: match &subject.ground {
-            Ground::Cluster { .. } => None,
-            Ground::Offline(offline) => Some(offline.source.clone()),
+        source: match &subject.source {
+            StateSource::Cluster { .. } => None,
+            StateSource::Offline(offline) => Some(offline.source.clone()),
         },
         state,
         resolved,
@@ -171,7 +173,7 @@ async fn answer(
 
 async fn state(subject: &Subject, installed: &Installed) -> State {
     let mut since = None;
-    if let (Some(plan), Ground::Cluster { client, .. }) = (&installed.plan, &subject.ground) {
+    if let (Some(plan), StateSource::Cluster { client, .. }) = (&installed.plan, &subject.source) {
         // The time is optional, so an error is ignored.
         let plan = Api::<InstallPlan>::namespaced(client.clone(), &installed.namespace).get(plan).await;
         since = plan.ok().and_then(|plan| plan.creation_timestamp()).map(|time| time.0.to_string());

@@ -127,7 +127,7 @@ impl Cluster {
     }
 
     /// Runs every controller until nothing changes.
-    fn settle(&mut self) {
+    fn run(&mut self) {
         loop {
             let before = self.objects.clone();
             self.collect_garbage();
@@ -285,10 +285,10 @@ fn deletions_in_any_order_leave_nothing() {
             cluster.manager = !down;
             for key in &order {
                 cluster.delete(key);
-                cluster.settle();
+                cluster.run();
             }
             cluster.manager = true;
-            cluster.settle();
+            cluster.run();
             // then
             assert_eq!(cluster.left(), Vec::<String>::new(), "{order:?}, manager away: {down}");
             assert!(
@@ -308,11 +308,11 @@ fn a_version_whose_finalizer_was_taken_away_leaves_nothing_either() {
         cluster.objects.get_mut(&version).unwrap()["metadata"]["finalizers"] = json!([]);
         for key in &order {
             cluster.delete(key);
-            cluster.settle();
+            cluster.run();
         }
         // when the manager returns, it finds the orphaned objects
         cluster.manager = true;
-        cluster.settle();
+        cluster.run();
         assert_eq!(cluster.left(), Vec::<String>::new(), "{order:?}");
     }
 }
@@ -323,7 +323,7 @@ fn what_is_not_deleted_stays() {
         let mut cluster = installed();
         let before = cluster.left();
         cluster.delete(deleted);
-        cluster.settle();
+        cluster.run();
         let after = cluster.left();
         before.into_iter().filter(|object| !after.contains(object)).collect::<Vec<_>>()
     };
@@ -336,7 +336,7 @@ fn what_is_not_deleted_stays() {
     // the CRD and the roles over it stay in every case
     let mut cluster = installed();
     targets().iter().for_each(|key| cluster.delete(key));
-    cluster.settle();
+    cluster.run();
     let roles = cluster.objects.keys().filter(|k| k.0 == "ClusterRole").count();
     assert_eq!(roles, 4, "admin, edit, view, crdview");
 }

@@ -13,7 +13,7 @@ use kube::{Api, Client, ResourceExt};
 use olm_api::catalog_source::ConfigMapReference;
 use olm_catalog::{Catalog, StoreError, build};
 use olm_catalog_sources::{Fetched, Revision, Source, SourceError};
-use olm_engine::catalogs::{Access, Cache, Key, Problem, hex, store_key};
+use olm_engine::catalogs::{Access, CacheDir, Key, Problem, hex, store_key};
 use olm_signatures::{Requirement, Verifier};
 use sha2::{Digest, Sha256};
 
@@ -30,14 +30,14 @@ pub(super) struct Job {
     pub(super) run: u64,
     pub(super) client: Client,
     pub(super) access: Access,
-    pub(super) cache: Arc<Cache>,
+    pub(super) cache_dir: Arc<CacheDir>,
     /// The last revision; `None` reads the source in any case.
     pub(super) previous: Option<Revision>,
 }
 
 /// The result of reading a source.
 #[derive(Debug, Default)]
-pub(super) struct Got {
+pub(super) struct FetchResult {
     /// `None` when nothing changed.
     pub(super) catalog: Option<Arc<Catalog>>,
     pub(super) revision: Option<Revision>,
@@ -54,7 +54,7 @@ pub(super) struct Got {
 
 impl Job {
     /// Reads the source. Cancellation-safe: when dropped, it leaves nothing behind and the store unchanged.
-    pub(super) async fn run(&self) -> Result<Got, Problem> {
+    pub(super) async fn run(&self) -> Result<FetchResult, Problem> {
         match tokio::time::timeout(DEADLINE, self.read()).await {
             Ok(result) => result,
             Err(_) => {
@@ -68,9 +68,11 @@ impl Job {
         Problem::new(self.wanted.failure_reason(), code, message)
     }
 
-    async fn read(&self) -> Result<Got, Problem> {
+    async fn read(&self) -> Result<FetchResult, Problem> {
         match &self.wanted {
-            Wanted::Shipped => Ok(Got { catalog: Some(olm_catalog::shipped()), ..Got::default() }),
+            Wanted::Shipped => {
+                Ok(FetchResult { catalog: Some(olm_catalog::shipped()), ..FetchResult::default() })
+            }
             Wanted::Directory(path) => self.directory(path).await,
             Wanted::ConfigMap(name) => self.config_map(name).await,
             Wanted::Image(reference) => {
@@ -85,7 +87,7 @@ impl Job {
     }
 
     /// Verifies an image, and reads it by the verified digest: the tag may move meanwhile.
-    async fn signed(&self, reference: &str, by: &Requirement) -> Result<Got, Problem> {
+    async fn signed(&self, reference: &str, by: &Requirement) -> Result<FetchResult, Problem> {
         let granted = self.access.options().await.map_err(|error| self.failed("InvalidOptions", error))?;
         let source = Source::Image { reference: reference.to_owned() };
         let found = olm_catalog_sources::signatures(&source, &granted.options)
@@ -104,7 +106,7 @@ impl Job {
         Ok(got)
     }
 
-    async fn config_map(&self, name: &str) -> Result<Got, Problem> {
+    async fn config_map(&self, name: &str) -> Result<FetchResult, Problem> {
         let namespace = &self.key.0;
         let api = Api::<ConfigMap>::namespaced(self.client.clone(), namespace);
         let map = match api.get_opt(name).await {
@@ -137,7 +139,7 @@ impl Job {
 
     /// Changes of a folder are detected by its files' names, sizes and times, which is cheap. It is then
     /// copied, so that the content is of one moment.
-    async fn directory(&self, path: &Path) -> Result<Got, Problem> {
+    async fn directory(&self, path: &Path) -> Result<FetchResult, Problem> {
         let read = {
             let path = path.to_owned();
             tokio::task::spawn_blocking(move || fingerprint(&path)).await
@@ -148,7 +150,7 @@ impl Job {
             })?;
         let revision = Revision { digest: fingerprint, etag: None };
         if self.previous.as_ref() == Some(&revision) {
-            return Ok(Got { revision: Some(revision), ..Got::default() });
+            return Ok(FetchResult { revision: Some(revision), ..FetchResult::default() });
         }
         let source = match kind {
             Kind::File => Source::Tarball { path: path.to_owned() },
@@ -161,35 +163,36 @@ impl Job {
         Ok(got)
     }
 
-    async fn fetch(&self, source: &Source) -> Result<Got, Problem> {
+    async fn fetch(&self, source: &Source) -> Result<FetchResult, Problem> {
         self.fetch_from(source, self.previous.as_ref()).await
     }
 
-    async fn fetch_from(&self, source: &Source, previous: Option<&Revision>) -> Result<Got, Problem> {
+    async fn fetch_from(&self, source: &Source, previous: Option<&Revision>) -> Result<FetchResult, Problem> {
         let granted = self.access.options().await.map_err(|error| self.failed("InvalidOptions", error))?;
-        let work = Work(self.cache.work(&self.key, self.run));
+        let work = Work(self.cache_dir.work(&self.key, self.run));
         let failed = |error: SourceError| self.failed(error.code(), granted.explain(&error.to_string()));
         match olm_catalog_sources::fetch(source, &granted.options, previous, &work.0).await.map_err(failed)? {
             Fetched::Unchanged { revision } => {
                 let resolved = Some(revision.digest.clone());
-                Ok(Got { revision: Some(revision), resolved, ..Got::default() })
+                Ok(FetchResult { revision: Some(revision), resolved, ..FetchResult::default() })
             }
             Fetched::New { revision, problems, .. } => {
                 let stored = self.store(source, work).await?;
-                Ok(Got {
+                Ok(FetchResult {
                     catalog: Some(stored.catalog),
                     resolved: Some(revision.digest.clone()),
                     revision: Some(revision),
                     notes: problems.iter().chain(&stored.problems).map(ToString::to_string).collect(),
                     bytes: stored.bytes,
-                    ..Got::default()
+                    ..FetchResult::default()
                 })
             }
         }
     }
 
     async fn store(&self, source: &Source, work: Work) -> Result<Stored, Problem> {
-        let (cache, key, origin) = (Arc::clone(&self.cache), store_key(&self.key), source.to_string());
+        let (cache_dir, key, origin) =
+            (Arc::clone(&self.cache_dir), store_key(&self.key), source.to_string());
         // Images declare their content by their labels; in other sources, a folder of bundles counts as a
         // catalog.
         let may_be_bundles = matches!(self.wanted, Wanted::Directory(_) | Wanted::Http(_));
@@ -199,7 +202,7 @@ impl Job {
                 true => catalog_of(&work.0).map_err(|error| ("FileSystem", error))?,
                 false => (work.0.clone(), Vec::new()),
             };
-            let refreshed = cache.store().refresh_dir(&key, &origin, &folder).map_err(|error| {
+            let refreshed = cache_dir.store().refresh_dir(&key, &origin, &folder).map_err(|error| {
                 let reason =
                     if matches!(error, StoreError::Unusable { .. }) { "NoPackage" } else { "FileSystem" };
                 (reason, error.to_string())

@@ -12,12 +12,12 @@ use std::{
 use jiff::Timestamp;
 use olm_api::catalog_source::ConfigMapReference;
 use olm_catalog::Catalog;
-use olm_engine::catalogs::{Access, Cache, Key, Problem, Record, Refresh, store_key};
+use olm_engine::catalogs::{Access, CacheDir, Key, Problem, Record, Refresh, store_key};
 use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    fetch::{Got, Job},
+    fetch::{FetchResult, Job},
     interval::{back_off, jittered},
     source::Wanted,
 };
@@ -30,7 +30,7 @@ const CONCURRENT_READS: usize = 16;
 pub(crate) struct Jobs {
     tracks: Mutex<BTreeMap<Key, Track>>,
     slots: Semaphore,
-    cache: Arc<Cache>,
+    cache_dir: Arc<CacheDir>,
     refresh: Arc<Refresh>,
     metrics: Arc<Metrics>,
     /// Cancelled when the controller ends.
@@ -54,7 +54,7 @@ struct Track {
     /// When the next read is due; `None` is only when the spec changes.
     due: Option<Instant>,
     problem: Option<Problem>,
-    last_look: Option<Timestamp>,
+    last_read: Option<Timestamp>,
 }
 
 /// The state of one CatalogSource, for its status and its readers.
@@ -71,7 +71,7 @@ pub(super) struct View {
     pub(super) config_map: Option<ConfigMapReference>,
     pub(super) notes: Vec<String>,
     pub(super) bytes: u64,
-    pub(super) last_look: Option<Timestamp>,
+    pub(super) last_read: Option<Timestamp>,
     pub(super) last_success: Option<Timestamp>,
     pub(super) due: Option<Duration>,
 }
@@ -93,11 +93,11 @@ impl std::fmt::Debug for Jobs {
 }
 
 impl Jobs {
-    pub(crate) fn new(cache: Arc<Cache>, refresh: Arc<Refresh>, metrics: Arc<Metrics>) -> Self {
+    pub(crate) fn new(cache_dir: Arc<CacheDir>, refresh: Arc<Refresh>, metrics: Arc<Metrics>) -> Self {
         Self {
             tracks: Mutex::default(),
             slots: Semaphore::new(CONCURRENT_READS),
-            cache,
+            cache_dir,
             refresh,
             metrics,
             stop: CancellationToken::new(),
@@ -133,7 +133,7 @@ impl Jobs {
                 run: track.run,
                 client: request.client,
                 access: request.access,
-                cache: Arc::clone(&self.cache),
+                cache_dir: Arc::clone(&self.cache_dir),
                 previous,
             };
             let jobs = Arc::clone(self);
@@ -162,7 +162,7 @@ impl Jobs {
     }
 
     /// A CatalogSource whose content is available without a read.
-    pub(super) fn at_hand(&self, key: &Key, uid: &str, identity: String, catalog: Arc<Catalog>) -> View {
+    pub(super) fn preloaded(&self, key: &Key, uid: &str, identity: String, catalog: Arc<Catalog>) -> View {
         let mut tracks = self.tracks();
         let track = tracks.entry(key.clone()).or_default();
         let last_success = track.record.last_success.filter(|_| track.identity == identity);
@@ -181,12 +181,12 @@ impl Jobs {
     /// Removes the state of a deleted CatalogSource.
     pub(super) fn forget(&self, key: &Key) {
         self.tracks().remove(key);
-        self.cache.remove(key);
+        self.cache_dir.remove(key);
     }
 
     /// Every CatalogSource with a state, in memory or on disk.
     pub(super) fn keys(&self) -> Vec<Key> {
-        let mut keys = self.cache.keys();
+        let mut keys = self.cache_dir.keys();
         keys.extend(self.tracks().keys().cloned());
         keys.sort();
         keys.dedup();
@@ -201,14 +201,14 @@ impl Jobs {
             Some(known) if !known.is_empty() => self.forget(key),
             _ => {}
         }
-        let (cache, stored_key, wanted) = (Arc::clone(&self.cache), key.clone(), uid.to_owned());
+        let (cache_dir, stored_key, wanted) = (Arc::clone(&self.cache_dir), key.clone(), uid.to_owned());
         let read = tokio::task::spawn_blocking(move || {
-            let record = cache.record(&stored_key)?;
+            let record = cache_dir.record(&stored_key)?;
             if record.uid != wanted {
-                cache.remove(&stored_key);
+                cache_dir.remove(&stored_key);
                 return None;
             }
-            match cache.store().get(&store_key(&stored_key)) {
+            match cache_dir.store().get(&store_key(&stored_key)) {
                 Ok(catalog) => Some((record, catalog?)),
                 Err(error) => {
                     tracing::warn!(%error, "failed to read a cached catalog; fetching it again");
@@ -255,10 +255,10 @@ impl Jobs {
         let record = {
             let mut tracks = self.tracks();
             let track = tracks.get_mut(&job.key).filter(|track| track.run == job.run);
-            track.and_then(|track| track.settle(result, Instant::now(), rand::random()))
+            track.and_then(|track| track.record_result(result, Instant::now(), rand::random()))
         };
         if let Some(record) = record
-            && let Err(error) = self.cache.write(&record)
+            && let Err(error) = self.cache_dir.write(&record)
         {
             tracing::warn!(%error, "failed to record the source of a catalog; a restart fetches it again");
         }
@@ -269,7 +269,7 @@ impl Jobs {
     /// Also removes what was stored for a CatalogSource that was deleted meanwhile.
     fn clean_up(&self, key: &Key) {
         if !self.tracks().contains_key(key) {
-            self.cache.remove(key);
+            self.cache_dir.remove(key);
         }
     }
 }
@@ -300,10 +300,15 @@ impl Track {
     }
 
     /// Stores the result of a read; returns the record to write when content was read.
-    fn settle(&mut self, result: Result<Got, Problem>, now: Instant, random: f64) -> Option<Record> {
+    fn record_result(
+        &mut self,
+        result: Result<FetchResult, Problem>,
+        now: Instant,
+        random: f64,
+    ) -> Option<Record> {
         self.running = None;
         let time = Timestamp::now();
-        self.last_look = Some(time);
+        self.last_read = Some(time);
         let got = match result {
             Ok(got) => got,
             Err(problem) => {
@@ -344,7 +349,7 @@ impl Track {
             config_map: self.config_map.clone(),
             notes,
             bytes,
-            last_look: self.last_look,
+            last_read: self.last_read,
             last_success,
             // A running read wakes the controller when it ends.
             due: self.due.filter(|_| self.running.is_none()).map(|due| due.saturating_duration_since(now)),

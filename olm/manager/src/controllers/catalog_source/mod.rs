@@ -18,12 +18,14 @@ use futures::StreamExt;
 use kube::{Api, ResourceExt, runtime::watcher};
 use olm_api::CatalogSource;
 use olm_client::patient;
-use olm_engine::catalogs::{Access, CatalogImage, CatalogRef, Entry, Home, Key, LoadedCatalog, Own};
+use olm_engine::catalogs::{
+    Access, Backend, CatalogImage, CatalogRef, CatalogState, Key, LoadedCatalog, Own,
+};
 use tokio_stream::wrappers::WatchStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    cache::Kind,
+    cache::KindCache,
     context::{Ctx, Error, SAFETY_NET, drive},
     runner::Action,
 };
@@ -33,7 +35,7 @@ use observe::Observed;
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     let api = Api::<CatalogSource>::all(ctx.client.clone());
-    let sources = Kind::<CatalogSource>::new(watcher::Config::default(), |_| {}, |_| Vec::new());
+    let sources = KindCache::<CatalogSource>::new(watcher::Config::default(), |_| {}, |_| Vec::new());
     let controller = sources
         .controller()
         .reconcile_all_on(WatchStream::from_changes(ctx.refresh.wakes()).map(|_| ()))
@@ -95,18 +97,18 @@ async fn reconcile(source: Arc<CatalogSource>, ctx: Arc<Ctx>) -> Result<Action, 
     }
     let Observed { access, wanted, template, view, interval_problem } = observe::observe(&source, &ctx).await;
     ctx.catalogs.put(&key.0, &key.1, entry(&source, &view, access, &ctx));
-    let known = status::Known {
+    let inputs = status::Inputs {
         view: &view,
         wanted: wanted.as_ref().ok(),
         interval: interval_problem.as_ref(),
         template: template.as_ref(),
     };
-    status::report(&source, &known, &ctx).await?;
+    status::report(&source, &inputs, &ctx).await?;
     Ok(Action::requeue(view.due.unwrap_or(SAFETY_NET).min(SAFETY_NET)))
 }
 
 /// The content of the source, for the store.
-fn entry(source: &CatalogSource, view: &View, access: Access, ctx: &Ctx) -> Entry {
+fn entry(source: &CatalogSource, view: &View, access: Access, ctx: &Ctx) -> CatalogState {
     let (namespace, name) = key(source);
     let reference = CatalogRef { namespace, name: name.clone() };
     let own = Own {
@@ -123,7 +125,7 @@ fn entry(source: &CatalogSource, view: &View, access: Access, ctx: &Ctx) -> Entr
         reference,
         catalog,
         image: view.resolved.clone().map(|reference| CatalogImage { reference, signer: view.signer.clone() }),
-        home: Home::Own(Arc::new(own)),
+        backend: Backend::Own(Arc::new(own)),
     });
-    Entry { loaded, problem: view.problem.clone(), last_success: view.last_success, bytes: view.bytes }
+    CatalogState { loaded, problem: view.problem.clone(), last_success: view.last_success, bytes: view.bytes }
 }

@@ -51,7 +51,7 @@ async fn view(
     let secrets = &source.spec.secrets;
     if *wanted == Wanted::Shipped {
         let identity = wanted.identity(secrets);
-        return (ctx.jobs.at_hand(&key, &uid, identity, olm_catalog::shipped()), None);
+        return (ctx.jobs.preloaded(&key, &uid, identity, olm_catalog::shipped()), None);
     }
     let (every, problem) = interval::interval(&source.spec, wanted);
     let request = Request {

@@ -26,9 +26,9 @@ use crate::{
 const LISTED_PROBLEMS: usize = 20;
 /// Files and ConfigMaps are checked every few seconds. An unchanged result updates the status at most this
 /// often.
-const NO_NEWS: Duration = Duration::from_secs(300);
+const MIN_UPDATE_INTERVAL: Duration = Duration::from_secs(300);
 
-pub(super) struct Known<'a> {
+pub(super) struct Inputs<'a> {
     pub(super) view: &'a View,
     /// `None` when the spec names no source.
     pub(super) wanted: Option<&'a Wanted>,
@@ -38,8 +38,8 @@ pub(super) struct Known<'a> {
 }
 
 /// Writes a changed status and records an event.
-pub(super) async fn report(source: &CatalogSource, known: &Known<'_>, ctx: &Ctx) -> Result<(), Error> {
-    let (new, old) = (status(source, known, &ctx.namespace, Timestamp::now()), source.status.as_ref());
+pub(super) async fn report(source: &CatalogSource, inputs: &Inputs<'_>, ctx: &Ctx) -> Result<(), Error> {
+    let (new, old) = (status(source, inputs, &ctx.namespace, Timestamp::now()), source.status.as_ref());
     let changed = ctx.write_status(source, old, &new).await?;
     if let (true, Some(reason)) = (changed, &new.reason)
         && old.and_then(|s| s.reason.as_ref()) != Some(reason)
@@ -51,16 +51,16 @@ pub(super) async fn report(source: &CatalogSource, known: &Known<'_>, ctx: &Ctx)
 
 fn status(
     source: &CatalogSource,
-    known: &Known<'_>,
+    inputs: &Inputs<'_>,
     manager_namespace: &str,
     now: Timestamp,
 ) -> CatalogSourceStatus {
-    let Known { view, wanted, .. } = *known;
+    let Inputs { view, wanted, .. } = *inputs;
     let mut status = source.status.clone().unwrap_or_default();
     let problem = view.problem.as_ref();
-    let told = problem.or(known.interval);
-    status.reason = told.map(|p| p.reason.to_owned());
-    status.message = told.map(|p| truncate(&p.message, TEXT));
+    let reported = problem.or(inputs.interval);
+    status.reason = reported.map(|p| p.reason.to_owned());
+    status.message = reported.map(|p| truncate(&p.message, TEXT));
 
     let served = view.catalog.as_deref();
     let state = match (problem, served) {
@@ -90,8 +90,8 @@ fn status(
     let is_image = matches!(wanted, Some(Wanted::Image(_) | Wanted::Signed { .. }));
     if !is_image {
         status.latest_image_registry_poll = None;
-    } else if let Some(look) = view.last_look {
-        status.latest_image_registry_poll = Some(Time(look));
+    } else if let Some(read) = view.last_read {
+        status.latest_image_registry_poll = Some(Time(read));
     }
     status.config_map_reference = match (wanted, &view.config_map) {
         (Some(Wanted::ConfigMap(_)), Some(new)) => {
@@ -121,7 +121,7 @@ fn status(
     let generation = source.metadata.generation;
     status.observed_generation = generation;
     for type_ in ["Signed", "Stale", "TemplatesHaveResolved", "ResolvedImage"] {
-        status.conditions.retain(|condition| condition.type_ != type_ || kept(type_, known));
+        status.conditions.retain(|condition| condition.type_ != type_ || kept(type_, inputs));
     }
     let mut set = |mut new: Condition| {
         new.message = new.message.map(|message| truncate(&message, TEXT));
@@ -141,7 +141,7 @@ fn status(
             set(Condition::new("Ready", false, *code, message.clone()))
         }
     }
-    if let Some((signed, reason, message)) = signed(known) {
+    if let Some((signed, reason, message)) = signed(inputs) {
         set(Condition::new("Signed", signed, reason, message));
     }
     if let Some((reason, message)) = stale(view) {
@@ -160,7 +160,7 @@ fn status(
             }
         });
     }
-    if let Some(template) = known.template {
+    if let Some(template) = inputs.template {
         set(match template.left.as_slice() {
             [] => Condition::new(
                 "TemplatesHaveResolved",
@@ -190,19 +190,19 @@ fn status(
 }
 
 /// Whether an optional condition applies.
-fn kept(type_: &str, known: &Known<'_>) -> bool {
+fn kept(type_: &str, inputs: &Inputs<'_>) -> bool {
     match type_ {
-        "Signed" => signed(known).is_some(),
-        "Stale" => stale(known.view).is_some(),
-        "TemplatesHaveResolved" => known.template.is_some(),
-        _ => known.template.is_some_and(|template| template.resolved().is_some()),
+        "Signed" => signed(inputs).is_some(),
+        "Stale" => stale(inputs.view).is_some(),
+        "TemplatesHaveResolved" => inputs.template.is_some(),
+        _ => inputs.template.is_some_and(|template| template.resolved().is_some()),
     }
 }
 
 /// The signer of the served content; only where the spec requires one.
-fn signed(known: &Known<'_>) -> Option<(bool, &'static str, String)> {
-    let Some(Wanted::Signed { .. }) = known.wanted else { return None };
-    match (&known.view.catalog, &known.view.signer, &known.view.problem) {
+fn signed(inputs: &Inputs<'_>) -> Option<(bool, &'static str, String)> {
+    let Some(Wanted::Signed { .. }) = inputs.wanted else { return None };
+    match (&inputs.view.catalog, &inputs.view.signer, &inputs.view.problem) {
         (Some(_), Some(signer), _) => Some((true, "Verified", format!("signed by {signer}"))),
         (_, _, Some(problem)) => Some((false, problem.code, problem.message.clone())),
         _ => None,
@@ -228,7 +228,7 @@ fn stale(view: &View) -> Option<(&'static str, String)> {
 
 fn last_success(old: Option<Time>, new: Option<Timestamp>, is_local: bool) -> Option<Time> {
     let Some(new) = new else { return old };
-    let recent = |old: &Time| is_local && new.duration_since(old.0).unsigned_abs() < NO_NEWS;
+    let recent = |old: &Time| is_local && new.duration_since(old.0).unsigned_abs() < MIN_UPDATE_INTERVAL;
     // Kubernetes' times have no fractions.
     old.filter(recent).or(Some(Time(new)))
 }
@@ -251,14 +251,14 @@ mod tests {
             catalog: Some(Arc::default()),
             problem: problem.map(|message| Problem::new("RegistryServerError", "Unavailable", message)),
             last_success: Some(at(1)),
-            last_look: Some(at(1)),
+            last_read: Some(at(1)),
             resolved: Some("quay.io/x/cat:v1@sha256:1".into()),
             ..View::default()
         }
     }
 
-    fn known<'a>(view: &'a View, wanted: Option<&'a Wanted>) -> Known<'a> {
-        Known { view, wanted, interval: None, template: None }
+    fn inputs<'a>(view: &'a View, wanted: Option<&'a Wanted>) -> Inputs<'a> {
+        Inputs { view, wanted, interval: None, template: None }
     }
 
     fn image() -> Wanted {
@@ -278,7 +278,7 @@ mod tests {
     fn t22_the_status_says_who_signed_and_why_an_image_is_not_served() {
         let wanted = Wanted::Signed { image: "quay.io/x/cat:v1".into(), by: Box::default() };
         let of = |view: &View| {
-            let status = status(&source(), &known(view, Some(&wanted)), "olm", at(1));
+            let status = status(&source(), &inputs(view, Some(&wanted)), "olm", at(1));
             let signed = condition::find(&status.conditions, "Signed").cloned().unwrap();
             (signed.is_true(), signed.reason.unwrap(), signed.message.unwrap())
         };
@@ -287,13 +287,13 @@ mod tests {
         let problem = Problem::new("RegistryServerError", "WrongKey", "not signed with the required key");
         let bad = View { catalog: None, problem: Some(problem), ..view(None) };
         assert_eq!(of(&bad), (false, "WrongKey".into(), "not signed with the required key".into()));
-        let none = status(&source(), &known(&view(None), Some(&image())), "olm", at(1));
+        let none = status(&source(), &inputs(&view(None), Some(&image())), "olm", at(1));
         assert!(condition::find(&none.conditions, "Signed").is_none());
     }
 
     #[test]
     fn a_loaded_catalog_is_ready_and_says_where_it_is_served_and_what_it_is() {
-        let status = status(&source(), &known(&view(None), Some(&image())), "olm", at(1));
+        let status = status(&source(), &inputs(&view(None), Some(&image())), "olm", at(1));
         let connection = status.connection_state.clone().unwrap();
         assert_eq!(connection.last_observed_state, "READY");
         assert_eq!(
@@ -309,14 +309,14 @@ mod tests {
     #[test]
     fn before_the_first_look_it_is_connecting() {
         let view = View { running: true, ..View::default() };
-        let status = status(&source(), &known(&view, Some(&image())), "olm", at(1));
+        let status = status(&source(), &inputs(&view, Some(&image())), "olm", at(1));
         assert_eq!(status.connection_state.as_ref().unwrap().last_observed_state, "CONNECTING");
         assert_eq!(condition_of(&status, "Ready"), Some((false, "Connecting".into())));
     }
 
     #[test]
     fn a_failed_refresh_keeps_serving_and_says_why() {
-        let status = status(&source(), &known(&view(Some("no route")), Some(&image())), "olm", at(1));
+        let status = status(&source(), &inputs(&view(Some("no route")), Some(&image())), "olm", at(1));
         assert_eq!(status.connection_state.as_ref().unwrap().last_observed_state, "TRANSIENT_FAILURE");
         assert_eq!(status.reason.as_deref(), Some("RegistryServerError"));
         assert_eq!(status.message.as_deref(), Some("no route"));
@@ -327,8 +327,8 @@ mod tests {
     #[test]
     fn a_success_takes_the_failure_back() {
         let mut source = source();
-        source.status = Some(status(&source, &known(&view(Some("no route")), Some(&image())), "olm", at(1)));
-        let after = status(&source, &known(&view(None), Some(&image())), "olm", at(2));
+        source.status = Some(status(&source, &inputs(&view(Some("no route")), Some(&image())), "olm", at(1)));
+        let after = status(&source, &inputs(&view(None), Some(&image())), "olm", at(2));
         assert_eq!(condition_of(&after, "Stale"), None);
         assert_eq!((after.reason, after.message), (None, None));
     }
@@ -337,7 +337,7 @@ mod tests {
     fn without_content_the_cause_is_the_reason() {
         let problem = Problem::new("RegistryServerError", "AccessDenied", "401");
         let view = View { problem: Some(problem), ..View::default() };
-        let status = status(&source(), &known(&view, Some(&image())), "olm", at(1));
+        let status = status(&source(), &inputs(&view, Some(&image())), "olm", at(1));
         assert_eq!(condition_of(&status, "Ready"), Some((false, "AccessDenied".into())));
         assert_eq!(status.connection_state.unwrap().address, None);
     }
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn content_of_an_earlier_spec_is_stale() {
         let view = View { outdated: true, running: true, ..view(None) };
-        let status = status(&source(), &known(&view, Some(&image())), "olm", at(1));
+        let status = status(&source(), &inputs(&view, Some(&image())), "olm", at(1));
         assert_eq!(condition_of(&status, "Stale"), Some((true, "SpecChanged".into())));
     }
 
@@ -353,8 +353,8 @@ mod tests {
     fn a_bad_interval_is_told_of_a_catalog_that_is_ready() {
         let problem = Problem::new("InvalidIntervalError", "InvalidIntervalError", "soon");
         let view = view(None);
-        let known = Known { interval: Some(&problem), ..known(&view, None) };
-        let status = status(&source(), &known, "olm", at(1));
+        let inputs = Inputs { interval: Some(&problem), ..inputs(&view, None) };
+        let status = status(&source(), &inputs, "olm", at(1));
         assert_eq!(status.reason.as_deref(), Some("InvalidIntervalError"));
         assert_eq!(status.connection_state.unwrap().last_observed_state, "READY");
     }
@@ -363,8 +363,8 @@ mod tests {
     fn a_template_says_what_it_became() {
         let view = view(None);
         let template = super::super::template::resolve("cat:v{kube_major_version}", Some("v1.33.0"));
-        let known = Known { template: Some(&template), ..known(&view, None) };
-        let status = status(&source(), &known, "olm", at(1));
+        let inputs = Inputs { template: Some(&template), ..inputs(&view, None) };
+        let status = status(&source(), &inputs, "olm", at(1));
         let image = condition::find(&status.conditions, "ResolvedImage").unwrap();
         assert_eq!(image.message.as_deref(), Some("cat:v1"));
         assert_eq!(
@@ -377,9 +377,9 @@ mod tests {
     fn nothing_new_is_an_equal_status() {
         for wanted in [image(), Wanted::Directory("/srv".into())] {
             let mut source = source();
-            let first = status(&source, &known(&view(None), Some(&wanted)), "olm", at(1));
+            let first = status(&source, &inputs(&view(None), Some(&wanted)), "olm", at(1));
             source.status = Some(first.clone());
-            let second = status(&source, &known(&view(None), Some(&wanted)), "olm", at(99));
+            let second = status(&source, &inputs(&view(None), Some(&wanted)), "olm", at(99));
             assert_eq!(first, second);
         }
     }
@@ -408,7 +408,7 @@ mod tests {
         let mut source = source();
         source.metadata.generation = Some(2);
         for (name, view, kstatus, argo) in cases {
-            let new = status(&source, &known(&view, Some(&image())), "olm", at(1));
+            let new = status(&source, &inputs(&view, Some(&image())), "olm", at(1));
             let seen = judges::object(&source, &new);
             assert_eq!(judges::kstatus(&seen), kstatus, "{name}: {seen}");
             assert_eq!(judges::argo_with_our_check(&seen), argo, "{name}");

@@ -10,7 +10,7 @@ use kube::{Resource, ResourceExt};
 use olm_api::{ClusterServiceVersion, OperatorGroup, names};
 use olm_bundle::{Gvk, gvk_hash};
 
-use super::facts::Rival;
+use super::facts::OwnerConflict;
 
 /// The kinds that a version provides.
 pub(crate) fn provided(csv: &ClusterServiceVersion) -> Vec<Gvk> {
@@ -79,24 +79,26 @@ pub(crate) fn is_live(csv: &ClusterServiceVersion) -> bool {
 pub(super) fn owned_beside(
     csv: &ClusterServiceVersion,
     all: &[impl Borrow<ClusterServiceVersion>],
-) -> Vec<Rival> {
+) -> Vec<OwnerConflict> {
     let all: Vec<&ClusterServiceVersion> = all.iter().map(Borrow::borrow).collect();
     let chain = chain(csv, &all);
-    let mut rivals = Vec::new();
+    let mut owner_conflicts = Vec::new();
     for other in
         all.iter().filter(|other| is_live(other) && !chain.contains(&other.name_any()) && before(other, csv))
     {
         let theirs: BTreeSet<&str> = other.spec.owned_crds().iter().map(|crd| crd.name.as_str()).collect();
-        rivals.extend(csv.spec.owned_crds().iter().filter(|crd| theirs.contains(crd.name.as_str())).map(
-            |crd| Rival {
-                api: format!("CustomResourceDefinition {}", crd.name),
-                csv: other.name_any(),
-                namespace: other.namespace().unwrap_or_default(),
-                same_namespace: true,
-            },
-        ));
+        owner_conflicts.extend(
+            csv.spec.owned_crds().iter().filter(|crd| theirs.contains(crd.name.as_str())).map(|crd| {
+                OwnerConflict {
+                    api: format!("CustomResourceDefinition {}", crd.name),
+                    csv: other.name_any(),
+                    namespace: other.namespace().unwrap_or_default(),
+                    same_namespace: true,
+                }
+            }),
+        );
     }
-    rivals
+    owner_conflicts
 }
 
 /// Whether the first was created before the second; by name where the time is equal.
@@ -236,24 +238,28 @@ impl Providers {
     }
 
     /// Versions in other namespaces that provide the same API to a common namespace and are older.
-    pub(super) fn rivals(&self, csv: &ClusterServiceVersion, targets: &[String]) -> Vec<Rival> {
+    pub(super) fn owner_conflicts(
+        &self,
+        csv: &ClusterServiceVersion,
+        targets: &[String],
+    ) -> Vec<OwnerConflict> {
         let own = key(csv);
         let created = csv.meta().creation_timestamp.as_ref().map(|t| t.0);
-        let mut rivals = Vec::new();
+        let mut owner_conflicts = Vec::new();
         for api in provided(csv).iter().map(text) {
             let first = |(other, theirs): &&(Arc<Key>, Option<jiff::Timestamp>)| {
                 other.0 != own.0 && (*theirs, &**other) < (created, &own)
             };
             let others: BTreeSet<&Key> =
                 self.meeting(&api, targets).filter(first).map(|(other, _)| &**other).collect();
-            rivals.extend(others.into_iter().map(|(namespace, name)| Rival {
+            owner_conflicts.extend(others.into_iter().map(|(namespace, name)| OwnerConflict {
                 api: api.clone(),
                 csv: name.clone(),
                 namespace: namespace.clone(),
                 same_namespace: false,
             }));
         }
-        rivals
+        owner_conflicts
     }
 }
 

@@ -138,7 +138,7 @@ async fn apply_deployments(observed: &Observed<'_>, ctx: &Ctx) -> Result<Vec<(St
                 name: observed.csv.name_any(),
                 text: format!("failed to parse the API server's response for a Deployment: {error}"),
             })?;
-            applied.push((answer.name_any(), ctx.parts.wrote(&answer)));
+            applied.push((answer.name_any(), ctx.parts.store_written(&answer)));
         }
         Ok(applied)
     };
@@ -262,6 +262,6 @@ pub(super) async fn ensure_metadata(
         .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
         .await
         .map_err(Error::kube(format!("annotate ClusterServiceVersion {namespace}/{name}")))?;
-    ctx.stores.wrote(annotated);
+    ctx.cache.store_written(annotated);
     Ok(())
 }

@@ -31,7 +31,7 @@ pub(super) async fn of_version<'a>(
 }
 
 fn policies(csv: &ClusterServiceVersion, ctx: &Ctx) -> Policies {
-    ctx.stores.policies_in(&csv.namespace().unwrap_or_default())
+    ctx.cache.policies_in(&csv.namespace().unwrap_or_default())
 }
 
 fn allow(findings: &[Finding]) -> Result<(), Error> {
@@ -47,7 +47,7 @@ pub(super) async fn of_config<'a>(
     deployments: impl IntoIterator<Item = (&'a Value, bool)>,
     ctx: &Ctx,
 ) -> Result<(), Error> {
-    let subscriptions = ctx.stores.subscriptions.in_namespace(&csv.namespace().unwrap_or_default());
+    let subscriptions = ctx.cache.subscriptions.in_namespace(&csv.namespace().unwrap_or_default());
     let configured = subscription_of(csv, &subscriptions).filter(|s| s.spec.config.is_some());
     let Some(author) = configured.and_then(Authority::requested) else { return Ok(()) };
     permit(author, group, deployments.into_iter().map(|(deployment, _)| (deployment, true)), ctx).await

@@ -29,8 +29,8 @@ pub(super) async fn on_deletion(csv: &ClusterServiceVersion, ctx: &Ctx) -> Resul
         }
         let released =
             release(&object, &ctx.client).await.map_err(Error::kube(format!("delete {object}")))?;
-        if let Released::Passed(heir) = released {
-            tracing::info!(%object, from = %name, to = %heir.name, namespace = %heir.namespace, "handed over");
+        if let Released::Passed(owner) = released {
+            tracing::info!(%object, from = %name, to = %owner.name, namespace = %owner.namespace, "handed over");
         }
     }
     let left = leave(csv, &ctx.client).await;

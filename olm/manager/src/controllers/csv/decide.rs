@@ -11,7 +11,7 @@ use olm_bundle::RenderError;
 
 use super::{
     facts::{Drift, Observed, Refused},
-    health::{Trouble, troubles},
+    health::{DeploymentProblem, problems},
     requirements::{requirements, unmet},
 };
 
@@ -141,22 +141,22 @@ fn repeated_install_mode(observed: &Observed<'_>) -> Option<InstallModeType> {
 
 /// Third: whether others provide the same APIs: two operators must not manage the same objects.
 fn contested(observed: &Observed<'_>) -> Option<Verdict> {
-    if let Some(rival) = observed.rivals.iter().find(|r| r.same_namespace) {
+    if let Some(conflict) = observed.owner_conflicts.iter().find(|r| r.same_namespace) {
         let message = format!(
             "{} is also provided by ClusterServiceVersion {} of the same namespace, which this version does \
                 not replace; delete one of them",
-            rival.api, rival.csv
+            conflict.api, conflict.csv
         );
         return Some(failed("OwnerConflict", message));
     }
     if let Some(conflict) = &observed.serving.conflict {
         return Some(failed("OwnerConflict", conflict.clone()));
     }
-    if let Some(rival) = observed.rivals.first() {
+    if let Some(conflict) = observed.owner_conflicts.first() {
         let message = format!(
             "{} is also provided by ClusterServiceVersion {}/{}, whose OperatorGroup has common target \
                 namespaces; change the targets of one OperatorGroup, or delete one of the versions",
-            rival.api, rival.namespace, rival.csv
+            conflict.api, conflict.namespace, conflict.csv
         );
         return Some((CsvPhase::Failed, "InterOperatorGroupOwnerConflict", message, Act::Stop));
     }
@@ -212,8 +212,8 @@ fn running(observed: &Observed<'_>) -> Verdict {
     let serving = &observed.serving;
     let deployments = observed.desired.as_ref().map(|d| d.deployments.as_slice()).unwrap_or_default();
     let drift = deployments.iter().filter_map(|deployment| observed.drift(deployment)).max();
-    let troubles = troubles(observed);
-    let serves = troubles.iter().all(|t| t.available);
+    let problems = problems(observed);
+    let serves = problems.iter().all(|t| t.available);
     let (before, reason_before) = observed.before();
     let ran = before == CsvPhase::Succeeded;
 
@@ -247,8 +247,8 @@ fn running(observed: &Observed<'_>) -> Verdict {
         }
         return (CsvPhase::Installing, "InstallSucceeded", INSTALLING.into(), Act::Install);
     }
-    let Some(first) = troubles.first() else { return registered(observed) };
-    if let Some(stuck) = troubles.iter().find(|t| t.stuck) {
+    let Some(first) = problems.first() else { return registered(observed) };
+    if let Some(stuck) = problems.iter().find(|t| t.stuck) {
         return failed("InstallCheckFailed", stuck.text.clone());
     }
     let was_ill = (before, reason_before) == (CsvPhase::Failed, "ComponentUnhealthy");
@@ -264,7 +264,7 @@ fn running(observed: &Observed<'_>) -> Verdict {
             act_on(serving.registration_missing.is_some()),
         );
     }
-    failed("ComponentUnhealthy", format!("installing: {}", unhealthy(&troubles)))
+    failed("ComponentUnhealthy", format!("installing: {}", unhealthy(&problems)))
 }
 
 /// Reasons of an installation attempt that the API server refused.
@@ -274,8 +274,8 @@ fn act_on(registration: bool) -> Act {
     if registration { Act::Serve } else { Act::Nothing }
 }
 
-fn unhealthy(troubles: &[Trouble]) -> &str {
-    let worst = troubles.iter().find(|t| !t.available).or_else(|| troubles.first());
+fn unhealthy(problems: &[DeploymentProblem]) -> &str {
+    let worst = problems.iter().find(|t| !t.available).or_else(|| problems.first());
     worst.map_or("", |t| t.text.as_str())
 }
 

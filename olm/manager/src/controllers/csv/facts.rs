@@ -33,7 +33,7 @@ pub(super) struct Observed<'a> {
     /// The predecessor's `Upgradeable` condition.
     pub(super) predecessor_upgradeable: Result<(), String>,
     /// Other providers of its APIs.
-    pub(super) rivals: Vec<Rival>,
+    pub(super) owner_conflicts: Vec<OwnerConflict>,
     pub(super) needs: Needs,
     pub(super) desired: Result<Desired, Refused>,
     /// Live Deployments with the desired names, and others that carry its labels.
@@ -54,7 +54,7 @@ pub(super) struct Successor {
 
 /// Another ClusterServiceVersion that provides the same API.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Rival {
+pub(super) struct OwnerConflict {
     /// The API, as `kind.version.group`, or the name of a CRD.
     pub(super) api: String,
     pub(super) csv: String,

@@ -2,7 +2,7 @@
 
 use super::{facts::Observed, workload::Workload};
 
-pub(super) struct Trouble {
+pub(super) struct DeploymentProblem {
     pub(super) text: String,
     /// Pods serve nevertheless.
     pub(super) available: bool,
@@ -11,13 +11,17 @@ pub(super) struct Trouble {
 }
 
 /// The problem of each Deployment, if any.
-pub(super) fn troubles(observed: &Observed<'_>) -> Vec<Trouble> {
-    observed.names().into_iter().filter_map(|name| trouble(observed, name)).collect()
+pub(super) fn problems(observed: &Observed<'_>) -> Vec<DeploymentProblem> {
+    observed.names().into_iter().filter_map(|name| problem(observed, name)).collect()
 }
 
-fn trouble(observed: &Observed<'_>, name: &str) -> Option<Trouble> {
+fn problem(observed: &Observed<'_>, name: &str) -> Option<DeploymentProblem> {
     let Some(deployment) = observed.deployments.get(name) else {
-        return Some(Trouble { text: format!("deployment {name} to exist"), available: false, stuck: false });
+        return Some(DeploymentProblem {
+            text: format!("deployment {name} to exist"),
+            available: false,
+            stuck: false,
+        });
     };
     let Workload { wanted, updated, .. } = *deployment;
     let available = wanted == 0 || deployment.available.as_ref().is_some_and(|(holds, _)| *holds);
@@ -38,5 +42,5 @@ fn trouble(observed: &Observed<'_>, name: &str) -> Option<Trouble> {
         let have = deployment.available_replicas;
         format!("deployment {name} to become ready: {have} of {wanted} replicas available ({why})")
     };
-    Some(Trouble { text, available, stuck: late.is_some() })
+    Some(DeploymentProblem { text, available, stuck: late.is_some() })
 }

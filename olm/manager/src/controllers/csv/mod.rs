@@ -1,6 +1,6 @@
 //! ClusterServiceVersion: from requirements to running Deployments, and the transition between versions.
 //!
-//! [`parts`] caches the cluster's objects beyond the shared stores; [`observe`] reads the state → [`decide`]
+//! [`parts`] caches the cluster's objects beyond the shared cache; [`observe`] reads the state → [`decide`]
 //! chooses phase and actions (pure) → [`apply`] performs them → [`status`] derives the status (pure) and writes
 //! it.
 
@@ -33,14 +33,14 @@ use facts::Observed;
 use futures::{Stream, StreamExt, stream};
 use jiff::Timestamp;
 use kube::{ResourceExt, runtime::reflector::ObjectRef};
-use observe::{Memory, Seen};
+use observe::{Memory, Observation};
 use olm_api::{
     ClusterServiceVersion, InstallPlan, OperatorCondition, OperatorGroup, Subscription, csv::CsvPhase,
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    cache::{Stores, ledger::Touched},
+    cache::{ClusterCache, field_cache::ObjectChange},
     context::{Ctx, Error, SAFETY_NET, drive},
     controllers::operator_group,
     runner::Action,
@@ -57,61 +57,61 @@ const PENDING: Duration = Duration::from_secs(10);
 const SELDOM: Duration = Duration::from_secs(6 * 3_600);
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
-    let (stores, parts) = (Arc::clone(&ctx.stores), Arc::clone(&ctx.parts));
+    let (cache, parts) = (Arc::clone(&ctx.cache), Arc::clone(&ctx.parts));
     let memory = Arc::<Memory>::default();
-    let controller = stores
-        .versions
+    let controller = cache
+        .csvs
         .controller()
-        .reconcile_on(wake(parts.owned(), &stores, |touched, stores| match &touched.owner {
+        .reconcile_on(wake(parts.owned(), &cache, |change, cache| match &change.owner {
             Some(owner) => vec![reference(&owner.namespace, &owner.name)],
             // Deleted while the watch was interrupted: its owner is unknown.
-            None if touched.namespace.is_empty() => stores.versions.references(),
-            None => stores.versions.references_in(&touched.namespace),
+            None if change.namespace.is_empty() => cache.csvs.references(),
+            None => cache.csvs.references_in(&change.namespace),
         }))
-        .reconcile_on(wake(Parts::named(&ctx), &stores, |touched, stores| {
-            let mut named = stores.versions.references_keyed(&touched.name);
-            named.extend(touched.owner.as_ref().map(|owner| reference(&owner.namespace, &owner.name)));
+        .reconcile_on(wake(Parts::named(&ctx), &cache, |change, cache| {
+            let mut named = cache.csvs.references_keyed(&change.name);
+            named.extend(change.owner.as_ref().map(|owner| reference(&owner.namespace, &owner.name)));
             named
         }))
         // Versions before and after, and those that provide the same APIs.
-        .reconcile_on(stores.versions.wakes({
-            let (stores, memory) = (Arc::clone(&stores), Arc::clone(&memory));
+        .reconcile_on(cache.csvs.wakes({
+            let (cache, memory) = (Arc::clone(&cache), Arc::clone(&memory));
             move |csv: &ClusterServiceVersion| {
-                let mut touched = neighbours(&stores, csv);
-                let there = stores.versions.has(&csv.namespace().unwrap_or_default(), &csv.name_any());
+                let mut affected = neighbours(&cache, csv);
+                let there = cache.csvs.has(&csv.namespace().unwrap_or_default(), &csv.name_any());
                 let mut providers = memory.providers();
                 let others = if there { providers.note(csv) } else { providers.gone(csv) };
-                touched.extend(others.iter().map(|(namespace, name)| reference(namespace, name)));
-                touched
+                affected.extend(others.iter().map(|(namespace, name)| reference(namespace, name)));
+                affected
             }
         }))
-        .reconcile_on(stores.plans.wakes(|plan: &InstallPlan| {
+        .reconcile_on(cache.plans.wakes(|plan: &InstallPlan| {
             let namespace = plan.namespace().unwrap_or_default();
             let names = plan.spec.cluster_service_version_names.iter();
             names.map(|name| reference(&namespace, name)).collect::<Vec<_>>()
         }))
-        .reconcile_on(stores.subscriptions.wakes(|subscription: &Subscription| {
+        .reconcile_on(cache.subscriptions.wakes(|subscription: &Subscription| {
             // Its configuration is part of the Deployments of its version.
             let namespace = subscription.namespace().unwrap_or_default();
             let installed = subscription.status.as_ref().and_then(|s| s.installed_csv.as_ref());
             installed.map(|name| reference(&namespace, name))
         }))
-        .reconcile_on(stores.groups.wakes({
-            let stores = Arc::clone(&stores);
-            move |group: &OperatorGroup| stores.versions.references_in(&group.namespace().unwrap_or_default())
+        .reconcile_on(cache.groups.wakes({
+            let cache = Arc::clone(&cache);
+            move |group: &OperatorGroup| cache.csvs.references_in(&group.namespace().unwrap_or_default())
         }))
-        .reconcile_on(stores.conditions.wakes({
-            let stores = Arc::clone(&stores);
+        .reconcile_on(cache.conditions.wakes({
+            let cache = Arc::clone(&cache);
             move |condition: &OperatorCondition| {
                 let (namespace, name) = (condition.namespace().unwrap_or_default(), condition.name_any());
-                let mut all = stores.versions.in_namespace(&namespace);
+                let mut all = cache.csvs.in_namespace(&namespace);
                 all.retain(|csv| {
                     csv.metadata.name.as_ref() == Some(&name) || csv.spec.replaces.as_ref() == Some(&name)
                 });
                 references(all)
             }
         }));
-    let known = async { tokio::join!(stores.synced(), parts.filled()) };
+    let known = async { tokio::join!(cache.synced(), parts.synced()) };
     tokio::select! {
         _ = known => {}
         () = shutdown.cancelled() => return,
@@ -119,7 +119,7 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     drive("csv", controller, ctx, shutdown, move |csv, ctx| {
         let memory = Arc::clone(&memory);
         async move {
-            memory.seed(&ctx.stores);
+            memory.seed(&ctx.cache);
             reconcile(csv, ctx, memory).await
         }
     })
@@ -128,12 +128,12 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
 
 /// Maps changes of parts to the versions to wake.
 fn wake(
-    touched: impl Stream<Item = Touched> + Send + 'static,
-    stores: &Arc<Stores>,
-    whom: impl Fn(&Touched, &Stores) -> Vec<Reference> + Send + 'static,
+    changes: impl Stream<Item = ObjectChange> + Send + 'static,
+    cache: &Arc<ClusterCache>,
+    affected: impl Fn(&ObjectChange, &ClusterCache) -> Vec<Reference> + Send + 'static,
 ) -> impl Stream<Item = Reference> + Send + 'static {
-    let stores = Arc::clone(stores);
-    touched.flat_map(move |touched| stream::iter(whom(&touched, &stores)))
+    let cache = Arc::clone(cache);
+    changes.flat_map(move |change| stream::iter(affected(&change, &cache)))
 }
 
 fn reference(namespace: &str, name: &str) -> Reference {
@@ -144,16 +144,16 @@ fn references(csvs: Vec<Arc<ClusterServiceVersion>>) -> Vec<Reference> {
     csvs.iter().map(|csv| ObjectRef::from_obj(csv.as_ref())).collect()
 }
 
-fn neighbours(stores: &Stores, csv: &ClusterServiceVersion) -> Vec<Reference> {
+fn neighbours(cache: &ClusterCache, csv: &ClusterServiceVersion) -> Vec<Reference> {
     let (namespace, name) = (csv.namespace().unwrap_or_default(), csv.name_any());
-    let mut after = stores.versions.in_namespace(&namespace);
+    let mut after = cache.csvs.in_namespace(&namespace);
     after.retain(|other| other.spec.replaces.as_deref() == Some(&name));
     let mut out = references(after);
     // All versions before it wait for the one that runs: one between them may have failed.
     let mut before = csv.spec.replaces.clone();
     let mut seen = BTreeSet::from([name]);
     while let Some(old) = before.filter(|old| seen.insert(old.clone())) {
-        before = stores.versions.get(&namespace, &old).and_then(|csv| csv.spec.replaces.clone());
+        before = cache.csvs.get(&namespace, &old).and_then(|csv| csv.spec.replaces.clone());
         out.push(reference(&namespace, &old));
     }
     out
@@ -172,7 +172,7 @@ async fn reconcile(
         operator_group::forget_member(&csv, &ctx).await?;
         return Ok(done);
     }
-    let Seen { observed, csvs, package, serving } = observe::observe(&csv, &ctx, &memory).await?;
+    let Observation { observed, csvs, package, serving } = observe::observe(&csv, &ctx, &memory).await?;
     if let Some(targets) = observed.targets() {
         let group = observed.groups.first().map(AsRef::as_ref);
         if let Err(error) = retarget::follow(&csv, package.as_deref(), targets, group, &ctx).await {

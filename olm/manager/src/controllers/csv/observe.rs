@@ -1,4 +1,4 @@
-//! Observes the state of a ClusterServiceVersion: from the stores, and by name what they do not have.
+//! Observes the state of a ClusterServiceVersion: from the cache, and by name what it does not have.
 
 use std::{
     borrow::Borrow,
@@ -30,14 +30,14 @@ use sha2::{Digest, Sha256};
 use super::{
     apis::{self, Providers},
     facts::{Account, ApiService, Desired, Needs, Observed, Refused, Successor, name_of},
-    parts::AccountSeen,
+    parts::CachedAccount,
     passing::Passing,
     rights,
     serving::{self, Known, Serving, Wants},
     workload::Workload,
 };
 use crate::{
-    cache::Stores,
+    cache::ClusterCache,
     context::{Ctx, Error},
 };
 
@@ -56,16 +56,16 @@ impl Memory {
     }
 
     /// Indexes all versions, once: the watch that keeps the index current may not have delivered all of them.
-    pub(super) fn seed(&self, stores: &Stores) {
+    pub(super) fn seed(&self, cache: &ClusterCache) {
         let mut providers = self.providers();
         if !std::mem::replace(&mut providers.seeded, true) {
-            stores.versions.each(|csv| drop(providers.note(csv)));
+            cache.csvs.each(|csv| drop(providers.note(csv)));
         }
     }
 }
 
 /// The observed state, and further results.
-pub(super) struct Seen<'a> {
+pub(super) struct Observation<'a> {
     pub(super) observed: Observed<'a>,
     /// All versions in the namespace.
     pub(super) csvs: Vec<Arc<ClusterServiceVersion>>,
@@ -78,12 +78,12 @@ pub(super) async fn observe<'a>(
     csv: &'a ClusterServiceVersion,
     ctx: &Ctx,
     memory: &Memory,
-) -> Result<Seen<'a>, Error> {
+) -> Result<Observation<'a>, Error> {
     let namespace = csv.namespace().unwrap_or_default();
     let name = csv.name_any();
-    let stores = &ctx.stores;
-    let csvs = stores.versions.in_namespace(&namespace);
-    let mut groups = stores.groups.in_namespace(&namespace);
+    let cache = &ctx.cache;
+    let csvs = cache.csvs.in_namespace(&namespace);
+    let mut groups = cache.groups.in_namespace(&namespace);
     if groups.is_empty() {
         // It may have been created just now, with the version.
         let live = Api::<OperatorGroup>::namespaced(ctx.client.clone(), &namespace);
@@ -92,18 +92,18 @@ pub(super) async fn observe<'a>(
         groups = live.items.into_iter().map(Arc::new).collect();
     }
     let upgradeable = |wanted: Option<&str>| {
-        let condition = wanted.and_then(|wanted| stores.conditions.get(&namespace, wanted));
+        let condition = wanted.and_then(|wanted| cache.conditions.get(&namespace, wanted));
         condition.map_or(Ok(()), |condition| condition.upgradeable())
     };
-    let subscriptions = stores.subscriptions.in_namespace(&namespace);
+    let subscriptions = cache.subscriptions.in_namespace(&namespace);
     let subscription = subscription_of(csv, &subscriptions);
     let (mut desired, made, wants) = match render(csv, &groups, subscription) {
         Ok((desired, made, wants)) => (Ok(desired), made, wants),
         Err(refused) => (Err(refused), Vec::new(), Wants::default()),
     };
     let targets = desired.as_ref().map(|d| d.targets.namespaces.clone()).unwrap_or_default();
-    let mut rivals = apis::owned_beside(csv, &csvs);
-    rivals.extend(memory.providers().rivals(csv, &targets));
+    let mut owner_conflicts = apis::owned_beside(csv, &csvs);
+    owner_conflicts.extend(memory.providers().owner_conflicts(csv, &targets));
 
     let (needs, deployments) =
         tokio::try_join!(needs(csv, &made, &targets, ctx), deployments(csv, desired.as_ref().ok(), ctx))?;
@@ -118,7 +118,7 @@ pub(super) async fn observe<'a>(
         groups,
         successor: successor(&name, &csvs),
         predecessor: predecessor(csv, &csvs),
-        rivals,
+        owner_conflicts,
         needs,
         desired,
         deployments,
@@ -129,7 +129,7 @@ pub(super) async fn observe<'a>(
         now: Timestamp::now(),
     };
     let package = subscription.map(|s| s.spec.name.clone());
-    Ok(Seen { observed, csvs, package, serving })
+    Ok(Observation { observed, csvs, package, serving })
 }
 
 fn next<'a>(name: &str, csvs: &'a [impl Borrow<ClusterServiceVersion>]) -> Option<&'a ClusterServiceVersion> {
@@ -287,19 +287,19 @@ async fn needs(
         rights::granted(made, &ctx.parts, ctx)
     )?;
     let api_services = api_services(csv, ctx);
-    rights::check(csv, &granted, targets, is_coming(csv, &ctx.stores), &mut accounts, ctx).await?;
+    rights::check(csv, &granted, targets, is_coming(csv, &ctx.cache), &mut accounts, ctx).await?;
     Ok(Needs { kube_version, crds, accounts, api_services, native })
 }
 
 /// Whether a plan in progress is still making the requirements of a version without a status. A plan that
 /// takes longer does not count: the version has a status by then.
-fn is_coming(csv: &ClusterServiceVersion, stores: &Stores) -> bool {
+fn is_coming(csv: &ClusterServiceVersion, cache: &ClusterCache) -> bool {
     let made_by = |plan: &InstallPlan| {
         let names = &plan.spec.cluster_service_version_names;
         plan.phase() == InstallPlanPhase::Installing && names.contains(&csv.name_any())
     };
     let namespace = csv.namespace().unwrap_or_default();
-    csv.phase() == CsvPhase::None && stores.plans.in_namespace(&namespace).iter().any(|plan| made_by(plan))
+    csv.phase() == CsvPhase::None && cache.plans.in_namespace(&namespace).iter().any(|plan| made_by(plan))
 }
 
 async fn crds(
@@ -335,7 +335,7 @@ async fn accounts(csv: &ClusterServiceVersion, ctx: &Ctx) -> Result<BTreeMap<Str
                 found
                     .map_err(Error::kube(format!("get ServiceAccount {name}")))?
                     .as_ref()
-                    .map(AccountSeen::of)
+                    .map(CachedAccount::of)
             }
         };
         let account = found.map(|found| Account {
@@ -349,7 +349,7 @@ async fn accounts(csv: &ClusterServiceVersion, ctx: &Ctx) -> Result<BTreeMap<Str
 }
 
 /// A ClusterServiceVersion that owns the account while neither this one nor the one that it replaces does.
-fn other_owner(csv: &ClusterServiceVersion, account: &AccountSeen) -> Option<String> {
+fn other_owner(csv: &ClusterServiceVersion, account: &CachedAccount) -> Option<String> {
     let (uid, before) = (csv.metadata.uid.as_deref(), csv.spec.replaces.as_deref());
     let ours = |(owner, name): &(Box<str>, Box<str>)| Some(&**owner) == uid || Some(&**name) == before;
     if account.owners.iter().any(ours) {

@@ -33,7 +33,7 @@ use serde_json::{Value, json};
 
 use super::{facts::ApiService, workload::Workload};
 use crate::{
-    cache::ledger::{Ledger, Touched, components},
+    cache::field_cache::{FieldCache, ObjectChange, components},
     context::{Ctx, Error},
 };
 
@@ -49,13 +49,13 @@ const DISCOVERY_LAGS: [Duration; 2] = [Duration::from_secs(2), Duration::from_se
 
 /// A ServiceAccount.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct AccountSeen {
+pub(super) struct CachedAccount {
     pub(super) uid: Box<str>,
     /// UID and name of the versions that own it.
     pub(super) owners: Box<[(Box<str>, Box<str>)]>,
 }
 
-impl AccountSeen {
+impl CachedAccount {
     pub(super) fn of(account: &PartialObjectMeta<ServiceAccount>) -> Self {
         let owners = account.owner_references().iter().filter(|owner| owner.kind == "ClusterServiceVersion");
         Self {
@@ -67,7 +67,7 @@ impl AccountSeen {
 
 /// A CustomResourceDefinition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct DefinitionSeen {
+struct CachedDefinition {
     version: Box<str>,
     components: Box<[String]>,
 }
@@ -76,13 +76,13 @@ struct DefinitionSeen {
 pub(super) type Rules = Arc<Vec<Rule>>;
 
 #[derive(Debug, Clone, PartialEq)]
-struct ClusterRoleSeen {
+struct CachedClusterRole {
     rules: Rules,
     /// Labels and aggregation of a role of an OperatorGroup.
     aggregates: Option<Arc<Value>>,
 }
 
-impl ClusterRoleSeen {
+impl CachedClusterRole {
     fn of(role: &ClusterRole, rules: Rules) -> Self {
         let of_group = role.labels().get(names::LABEL_OWNER_KIND).is_some_and(|kind| kind == "OperatorGroup");
         let aggregates = of_group.then(|| {
@@ -98,22 +98,22 @@ impl ClusterRoleSeen {
 
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
-    pub(super) deployments: Ledger<Workload>,
-    pub(super) accounts: Ledger<AccountSeen>,
-    roles: Ledger<Rules>,
-    cluster_roles: Ledger<ClusterRoleSeen>,
-    bindings: Ledger<()>,
-    cluster_bindings: Ledger<()>,
-    definitions: Ledger<DefinitionSeen>,
-    api_services: Ledger<(ApiService, Box<str>)>,
+    pub(super) deployments: FieldCache<Workload>,
+    pub(super) accounts: FieldCache<CachedAccount>,
+    roles: FieldCache<Rules>,
+    cluster_roles: FieldCache<CachedClusterRole>,
+    bindings: FieldCache<()>,
+    cluster_bindings: FieldCache<()>,
+    definitions: FieldCache<CachedDefinition>,
+    api_services: FieldCache<(ApiService, Box<str>)>,
     /// Only their changes are used, as triggers.
-    services: Ledger<Box<str>>,
-    validating: Ledger<Box<str>>,
-    mutating: Ledger<Box<str>>,
+    services: FieldCache<Box<str>>,
+    validating: FieldCache<Box<str>>,
+    mutating: FieldCache<Box<str>>,
     /// CustomResourceDefinitions that were read.
     read: Mutex<HashMap<String, Arc<CustomResourceDefinition>>>,
     /// Their relevant content when versions were last woken.
-    told: Mutex<HashMap<String, Value>>,
+    notified: Mutex<HashMap<String, Value>>,
     rules: Mutex<HashMap<u64, Weak<Vec<Rule>>>>,
     cleaned: Mutex<VecDeque<Box<str>>>,
 }
@@ -121,69 +121,69 @@ pub(crate) struct Parts {
 impl Parts {
     /// The watches that keep the parts current while they are polled. Reading a page of a list takes time:
     /// each belongs in its own task.
-    pub(crate) fn feeds(self: &Arc<Self>, client: &Client) -> Vec<BoxFuture<'static, ()>> {
+    pub(crate) fn watches(self: &Arc<Self>, client: &Client) -> Vec<BoxFuture<'static, ()>> {
         let managed = || labelled(&format!("{}=true,{}", names::LABEL_MANAGED, names::LABEL_OWNER));
         let owned = || labelled(names::LABEL_OWNER);
         let any = || watcher::Config::default().page_size(PAGE);
         let client = &lists(client.clone());
         let lean = &metadata_only(client.clone());
         vec![
-            self.feed(
+            self.watch(
                 client,
                 managed(),
                 |parts| &parts.deployments,
                 |_, deployment| Workload::of(deployment),
             ),
-            self.feed(lean, owned(), |parts| &parts.accounts, |_, account| AccountSeen::of(account)),
-            self.feed(
+            self.watch(lean, owned(), |parts| &parts.accounts, |_, account| CachedAccount::of(account)),
+            self.watch(
                 client,
                 owned(),
                 |parts| &parts.roles,
                 |parts, role: &Role| parts.shared(role.rules.iter().flatten()),
             ),
-            self.feed(
+            self.watch(
                 client,
                 owned(),
                 |parts| &parts.cluster_roles,
                 |parts, role: &ClusterRole| {
-                    ClusterRoleSeen::of(role, parts.shared(role.rules.iter().flatten()))
+                    CachedClusterRole::of(role, parts.shared(role.rules.iter().flatten()))
                 },
             ),
-            self.feed(lean, owned(), |parts| &parts.bindings, |_, _: &PartialObjectMeta<RoleBinding>| ()),
-            self.feed(
+            self.watch(lean, owned(), |parts| &parts.bindings, |_, _: &PartialObjectMeta<RoleBinding>| ()),
+            self.watch(
                 lean,
                 owned(),
                 |parts| &parts.cluster_bindings,
                 |_, _: &PartialObjectMeta<ClusterRoleBinding>| (),
             ),
-            self.feed(
+            self.watch(
                 lean,
                 any(),
                 |parts| &parts.definitions,
-                |_, crd: &PartialObjectMeta<CustomResourceDefinition>| DefinitionSeen {
+                |_, crd: &PartialObjectMeta<CustomResourceDefinition>| CachedDefinition {
                     version: version(crd),
                     components: components(&crd.metadata).into(),
                 },
             ),
-            self.feed(
+            self.watch(
                 client,
                 any(),
                 |parts| &parts.api_services,
                 |_, api: &APIService| (availability(api), version(api)),
             ),
-            self.feed(
+            self.watch(
                 lean,
                 managed(),
                 |parts| &parts.services,
                 |_, service: &PartialObjectMeta<Service>| version(service),
             ),
-            self.feed(
+            self.watch(
                 lean,
                 managed(),
                 |parts| &parts.validating,
                 |_, hooks: &PartialObjectMeta<ValidatingWebhookConfiguration>| version(hooks),
             ),
-            self.feed(
+            self.watch(
                 lean,
                 managed(),
                 |parts| &parts.mutating,
@@ -192,11 +192,11 @@ impl Parts {
         ]
     }
 
-    fn feed<K, V>(
+    fn watch<K, V>(
         self: &Arc<Self>,
         client: &Client,
         selected: watcher::Config,
-        ledger: fn(&Self) -> &Ledger<V>,
+        cache: fn(&Self) -> &FieldCache<V>,
         read: fn(&Self, &K) -> V,
     ) -> BoxFuture<'static, ()>
     where
@@ -204,61 +204,61 @@ impl Parts {
         V: Clone + PartialEq + Send + 'static,
     {
         let (parts, events) = (Arc::clone(self), watcher(Api::<K>::all(client.clone()), selected));
-        async move { ledger(&parts).follow(events, |object| read(&parts, object)).await }.boxed()
+        async move { cache(&parts).follow(events, |object| read(&parts, object)).await }.boxed()
     }
 
     /// Returns when the cluster has been read once.
-    pub(crate) async fn filled(&self) {
+    pub(crate) async fn synced(&self) {
         tokio::join!(
-            self.deployments.filled(),
-            self.accounts.filled(),
-            self.roles.filled(),
-            self.cluster_roles.filled(),
-            self.bindings.filled(),
-            self.cluster_bindings.filled(),
-            self.definitions.filled(),
-            self.api_services.filled(),
-            self.services.filled(),
-            self.validating.filled(),
-            self.mutating.filled(),
+            self.deployments.synced(),
+            self.accounts.synced(),
+            self.roles.synced(),
+            self.cluster_roles.synced(),
+            self.bindings.synced(),
+            self.cluster_bindings.synced(),
+            self.definitions.synced(),
+            self.api_services.synced(),
+            self.services.synced(),
+            self.validating.synced(),
+            self.mutating.synced(),
         );
     }
 
     /// The owners out of reach of garbage collection that labels of roles and bindings named in the first
-    /// lists. Available once, after [`Self::filled`].
-    pub(crate) fn far_owners(&self) -> BTreeSet<OwnerKey> {
-        let mut far = self.roles.far_owners();
-        far.append(&mut self.bindings.far_owners());
-        far.append(&mut self.cluster_roles.far_owners());
-        far.append(&mut self.cluster_bindings.far_owners());
-        far
+    /// lists. Available once, after [`Self::synced`].
+    pub(crate) fn unreachable_owners(&self) -> BTreeSet<OwnerKey> {
+        let mut unreachable = self.roles.unreachable_owners();
+        unreachable.append(&mut self.bindings.unreachable_owners());
+        unreachable.append(&mut self.cluster_roles.unreachable_owners());
+        unreachable.append(&mut self.cluster_bindings.unreachable_owners());
+        unreachable
     }
 
     /// Changes of the objects that versions own, with the owner in their labels.
-    pub(crate) fn owned(&self) -> impl Stream<Item = Touched> + Send + 'static + use<> {
-        let all: Vec<futures::stream::BoxStream<'static, Touched>> = vec![
-            Box::pin(self.deployments.touched()),
-            Box::pin(self.accounts.touched()),
-            Box::pin(self.roles.touched()),
-            Box::pin(self.cluster_roles.touched()),
-            Box::pin(self.bindings.touched()),
-            Box::pin(self.cluster_bindings.touched()),
-            Box::pin(self.services.touched()),
-            Box::pin(self.validating.touched()),
-            Box::pin(self.mutating.touched()),
+    pub(crate) fn owned(&self) -> impl Stream<Item = ObjectChange> + Send + 'static + use<> {
+        let all: Vec<futures::stream::BoxStream<'static, ObjectChange>> = vec![
+            Box::pin(self.deployments.changes()),
+            Box::pin(self.accounts.changes()),
+            Box::pin(self.roles.changes()),
+            Box::pin(self.cluster_roles.changes()),
+            Box::pin(self.bindings.changes()),
+            Box::pin(self.cluster_bindings.changes()),
+            Box::pin(self.services.changes()),
+            Box::pin(self.validating.changes()),
+            Box::pin(self.mutating.changes()),
         ];
         stream::select_all(all)
     }
 
     /// Relevant changes of the objects that versions name in their spec: CustomResourceDefinitions and
     /// APIServices.
-    pub(super) fn named(ctx: &Arc<Ctx>) -> impl Stream<Item = Touched> + Send + 'static + use<> {
+    pub(super) fn named(ctx: &Arc<Ctx>) -> impl Stream<Item = ObjectChange> + Send + 'static + use<> {
         let reader = Arc::clone(ctx);
-        let definitions = ctx.parts.definitions.touched().filter_map(move |touched| {
+        let definitions = ctx.parts.definitions.changes().filter_map(move |change| {
             let ctx = Arc::clone(&reader);
-            async move { ctx.parts.is_news(&touched.name, &ctx).await.then_some(touched) }
+            async move { ctx.parts.has_relevant_change(&change.name, &ctx).await.then_some(change) }
         });
-        stream::select(definitions.boxed(), ctx.parts.api_services.touched().boxed())
+        stream::select(definitions.boxed(), ctx.parts.api_services.changes().boxed())
     }
 
     /// The Operators of each CustomResourceDefinition.
@@ -268,18 +268,18 @@ impl Parts {
     }
 
     /// Changes of CustomResourceDefinitions, each repeated after the [`DISCOVERY_LAGS`].
-    pub(crate) fn definitions(&self) -> impl Stream<Item = Touched> + Send + 'static + use<> {
-        let repeated = self.definitions.touched().flat_map_unordered(None, |touched| {
+    pub(crate) fn definitions(&self) -> impl Stream<Item = ObjectChange> + Send + 'static + use<> {
+        let repeated = self.definitions.changes().flat_map_unordered(None, |change| {
             let after = |lag| {
-                let touched = touched.clone();
+                let change = change.clone();
                 async move {
                     tokio::time::sleep(lag).await;
-                    touched
+                    change
                 }
             };
             DISCOVERY_LAGS.map(after).into_iter().collect::<FuturesUnordered<_>>()
         });
-        stream::select(self.definitions.touched(), repeated)
+        stream::select(self.definitions.changes(), repeated)
     }
 
     /// The live CustomResourceDefinition without its schemas; read again only when it has changed, or was not
@@ -301,13 +301,13 @@ impl Parts {
 
     /// Whether a relevant field of a CustomResourceDefinition changed. Every operator that shares it adds a
     /// label, which must not wake all the others.
-    async fn is_news(&self, name: &str, ctx: &Ctx) -> bool {
+    async fn has_relevant_change(&self, name: &str, ctx: &Ctx) -> bool {
         let before = self.known(name).map(|before| content(&before));
         let now = self.definition(name, ctx).await.ok().flatten().map(|now| content(&now));
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut notified = self.notified.lock().unwrap_or_else(PoisonError::into_inner);
         let last = match &now {
-            Some(now) => told.insert(name.to_owned(), now.clone()),
-            None => told.remove(name),
+            Some(now) => notified.insert(name.to_owned(), now.clone()),
+            None => notified.remove(name),
         };
         // One version may have read the change already; the others are still to be woken. Unknown content
         // counts as changed.
@@ -336,8 +336,8 @@ impl Parts {
         found.metadata.labels = None;
         found.spec.versions.iter_mut().for_each(|version| version.schema = None);
         let found = Arc::new(found);
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.entry(name.to_owned()).or_insert_with(|| content(&found));
+        let mut notified = self.notified.lock().unwrap_or_else(PoisonError::into_inner);
+        notified.entry(name.to_owned()).or_insert_with(|| content(&found));
         read.insert(name.to_owned(), Arc::clone(&found));
         Ok(Some(found))
     }
@@ -365,7 +365,7 @@ impl Parts {
     }
 
     /// Stores the response of a write.
-    pub(super) fn wrote(&self, deployment: &Deployment) -> Workload {
+    pub(super) fn store_written(&self, deployment: &Deployment) -> Workload {
         let workload = Workload::of(deployment);
         self.deployments.put(&deployment.metadata, workload.clone());
         workload

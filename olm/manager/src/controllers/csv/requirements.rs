@@ -99,11 +99,11 @@ fn requirement(
 fn kube_version(observed: &Observed<'_>) -> Option<RequirementStatus> {
     let wanted = observed.csv.spec.min_kube_version.as_deref()?;
     let of = ("operators.coreos.com", "v1alpha1", "ClusterServiceVersion");
-    let say = |status, message| Some(requirement(of, &observed.csv.name_any(), status, message));
+    let report = |status, message| Some(requirement(of, &observed.csv.name_any(), status, message));
     let failed = RequirementState::PresentNotSatisfied;
     let parse = |text: &str| olm_version::parse_lenient(text.trim_start_matches('v')).ok();
     let Some(least) = parse(wanted) else {
-        return say(
+        return report(
             failed,
             format!("spec.minKubeVersion `{wanted}` is not a semantic version such as 1.20.0"),
         );
@@ -111,16 +111,16 @@ fn kube_version(observed: &Observed<'_>) -> Option<RequirementStatus> {
     let live = observed.needs.kube_version.as_deref().unwrap_or_default();
     let release = live.split(['-', '+']).next().unwrap_or_default();
     let Some(have) = parse(release) else {
-        return say(failed, format!("failed to parse the cluster version `{live}`"));
+        return report(failed, format!("failed to parse the cluster version `{live}`"));
     };
     if have < least {
         let message = format!(
             "CSV version requirement not met: minKubeVersion ({wanted}) greater than server version ({live})"
         );
-        return say(failed, message);
+        return report(failed, message);
     }
     let message = format!("CSV minKubeVersion ({wanted}) less than server version ({live})");
-    say(RequirementState::Present, message)
+    report(RequirementState::Present, message)
 }
 
 fn crd_state(

@@ -32,7 +32,7 @@ pub(super) fn status(
     new.requirement_status = listed.into();
     let message = match more {
         0 => truncate(&decision.message, TEXT),
-        more => told_with(&decision.message, &format!(" ({more} more requirements not listed)")),
+        more => with_ending(&decision.message, &format!(" ({more} more requirements not listed)")),
     };
     if old.phase != decision.phase || old.reason.as_deref() != Some(decision.reason) {
         let ready = if decision.phase == CsvPhase::Pending { decision.reason } else { "" };
@@ -69,7 +69,7 @@ fn listed(requirements: &[RequirementStatus]) -> (Vec<RequirementStatus>, usize)
 }
 
 /// A text with an ending that is not cut off.
-fn told_with(text: &str, ending: &str) -> String {
+fn with_ending(text: &str, ending: &str) -> String {
     truncate(text, TEXT - ending.len()) + ending
 }
 

@@ -37,7 +37,7 @@ use super::{
     wait,
 };
 use crate::{
-    cache::Stores,
+    cache::ClusterCache,
     context::{Ctx, Error},
 };
 
@@ -104,11 +104,11 @@ pub(super) async fn apply(
     // A waiting plan is reconciled repeatedly; what precedes the wait is not applied each time.
     let prepared =
         groups.iter().chain(&along).chain(&crds).all(|(_, reference, _)| is_done(steps, reference));
-    let mut writer = Writer { steps, warnings, resources, stores: &ctx.stores };
+    let mut writer = Writer { steps, warnings, resources, cache: &ctx.cache };
     if !prepared {
         writer.apply_all(groups, None).await?;
         for (_, reference, manifest) in along {
-            let manifest = in_the_name_of(job.authority, manifest);
+            let manifest = with_author(job.authority, manifest);
             writer.subscribe(&reference, &manifest, resources).await?;
         }
         still_approved(job, ctx)?;
@@ -133,7 +133,7 @@ pub(super) async fn apply(
         text: "the plan has no ClusterServiceVersion".into(),
     })?;
     still_approved(job, ctx)?;
-    if csv_object::closes_a_circle(change, job.snapshot) {
+    if csv_object::makes_replaces_cycle(change, job.snapshot) {
         forget_predecessor(change, ctx).await?;
     }
     let csv = writer.create_csv(change, csv_object::finish(csv, change)).await?;
@@ -155,7 +155,7 @@ fn still_approved(job: &Job<'_>, ctx: &Ctx) -> Result<(), Error> {
         let text = "is no longer approved; applied objects are retained".into();
         return Err(Error::NotReady { object: object(), text });
     }
-    let policies = ctx.stores.policies_in(&job.change.plan.namespace);
+    let policies = ctx.cache.policies_in(&job.change.plan.namespace);
     if job.snapshot.policies.known() != Some(&policies) {
         let text = "is checked again, because InstallPolicies changed; applied objects are retained".into();
         return Err(Error::NotReady { object: object(), text });
@@ -164,7 +164,7 @@ fn still_approved(job: &Job<'_>, ctx: &Ctx) -> Result<(), Error> {
 }
 
 /// The author of a Subscription that is installed along is the approver of the plan that creates it.
-fn in_the_name_of(authority: Option<&Authority>, mut manifest: Value) -> Value {
+fn with_author(authority: Option<&Authority>, mut manifest: Value) -> Value {
     for (key, value) in authority.into_iter().flat_map(Authority::annotations) {
         manifest["metadata"]["annotations"][key] = value.into();
     }
@@ -184,7 +184,7 @@ struct Writer<'a> {
     steps: &'a mut [Step],
     warnings: &'a mut Warnings,
     resources: &'a Resources,
-    stores: &'a Stores,
+    cache: &'a ClusterCache,
 }
 
 impl Writer<'_> {
@@ -220,7 +220,7 @@ impl Writer<'_> {
             if let Some(owner) = owner {
                 own(&mut manifest, owner);
             }
-            let (applied, warnings) = resources.apply_told(&manifest).await?;
+            let (applied, warnings) = resources.apply_with_warnings(&manifest).await?;
             let status = if op == Op::Create { StepStatus::Created } else { StepStatus::Present };
             let version = applied.pointer("/metadata/resourceVersion").and_then(Value::as_str);
             let written = Unfinished { reference, status, version: version.map(str::to_owned) };
@@ -283,7 +283,7 @@ impl Writer<'_> {
             name: change.resolved.chosen.name.clone(),
             text: error.to_string(),
         })?;
-        self.stores.versions.wrote(csv.clone());
+        self.cache.csvs.store_written(csv.clone());
         Ok(csv)
     }
 }
@@ -297,7 +297,7 @@ async fn forget_predecessor(change: &Change, ctx: &Ctx) -> Result<(), Error> {
         .patch(name, &PatchParams::default(), &Patch::Merge(&patch))
         .await
         .map_err(Error::kube(format!("change ClusterServiceVersion {name}")))?;
-    ctx.stores.versions.wrote(written);
+    ctx.cache.csvs.store_written(written);
     Ok(())
 }
 

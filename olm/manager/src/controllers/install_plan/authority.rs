@@ -17,8 +17,8 @@ use serde_json::json;
 use crate::{
     audit,
     authority::{
-        Lender, Permission, RecordedAuthority,
-        second::{self, Missing},
+        LendingPolicy, Permission, RecordedAuthority,
+        second_approval::{self, MissingApproval},
     },
     context::{Ctx, Error},
     runner::Action,
@@ -52,13 +52,13 @@ pub(super) async fn prove(
 ) -> Result<Authorized, Error> {
     let named = ctx.authorities.of_plan(plan, subscription).await?;
     let group = snapshot.groups.iter().map(AsRef::as_ref).min_by_key(|group| group.name_any());
-    let lenders = Lender::of(change, &ctx.stores);
+    let lenders = LendingPolicy::of(change, &ctx.cache);
     let permission =
         ctx.authorities.permits_plan(&named, &change.demands, subscription, group, &lenders).await?;
     if let Permission::Waits(why) = permission {
-        return take_back(plan, LACKS, &Missing { why, first: None }, ctx).await.map(Authorized::No);
+        return take_back(plan, LACKS, &MissingApproval { why, first: None }, ctx).await.map(Authorized::No);
     }
-    if let Some(missing) = second::missing(&named, Some(plan), change, ctx).await? {
+    if let Some(missing) = second_approval::missing(&named, Some(plan), change, ctx).await? {
         return take_back(plan, SECOND, &missing, ctx).await.map(Authorized::No);
     }
     Ok(Authorized::Yes(match named {
@@ -69,14 +69,14 @@ pub(super) async fn prove(
 
 /// Revokes the approval of a plan that a policy denies.
 pub(super) async fn deny(plan: &InstallPlan, why: &str, ctx: &Ctx) -> Result<Action, Error> {
-    take_back(plan, DENIED, &Missing { why: why.to_owned(), first: None }, ctx).await
+    take_back(plan, DENIED, &MissingApproval { why: why.to_owned(), first: None }, ctx).await
 }
 
 /// Waits for another approval.
 async fn take_back(
     plan: &InstallPlan,
     reason: FindingCode,
-    missing: &Missing,
+    missing: &MissingApproval,
     ctx: &Ctx,
 ) -> Result<Action, Error> {
     let why = &truncate(&missing.why, TEXT);
@@ -99,7 +99,7 @@ async fn take_back(
         .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
         .await
         .map_err(Error::kube(format!("revoke the approval of InstallPlan {namespace}/{name}")))?;
-    ctx.stores.plans.wrote(written.clone());
+    ctx.cache.plans.store_written(written.clone());
     // The status with the reason is written when this change is observed.
     audit::taken_back(plan, why);
     ctx.event(&written, true, reason.as_str(), why).await;
@@ -108,7 +108,7 @@ async fn take_back(
 
 /// Whether a plan is still the approved one when its next phase begins.
 pub(super) fn is_still_approved(plan: &InstallPlan, ctx: &Ctx) -> bool {
-    let now = ctx.stores.plans.get(&plan.namespace().unwrap_or_default(), &plan.name_any());
+    let now = ctx.cache.plans.get(&plan.namespace().unwrap_or_default(), &plan.name_any());
     now.is_some_and(|now| {
         now.uid() == plan.uid() && now.spec.approved && now.metadata.deletion_timestamp.is_none()
     })
@@ -116,8 +116,8 @@ pub(super) fn is_still_approved(plan: &InstallPlan, ctx: &Ctx) -> bool {
 
 /// Whether the status of a plan reports that it waits.
 pub(super) fn waits(plan: &InstallPlan, phase: InstallPlanPhase) -> bool {
-    let said = plan.status.as_ref().and_then(|status| status.message.as_deref());
+    let message = plan.status.as_ref().and_then(|status| status.message.as_deref());
     let needed = plan.annotations().get(names::ANNOTATION_APPROVAL_NEEDED);
-    let news = needed.is_some_and(|needed| said.is_none_or(|said| !said.contains(needed.as_str())));
+    let news = needed.is_some_and(|needed| message.is_none_or(|message| !message.contains(needed.as_str())));
     !plan.spec.approved && phase == InstallPlanPhase::RequiresApproval && !news
 }

@@ -19,7 +19,7 @@ pub(super) fn reference(change: &Change) -> ObjectRef {
 
 /// Whether the old version already names the new one in `replaces`: on a rollback each would replace the
 /// other, and it would be undefined which of them stays.
-pub(super) fn closes_a_circle(change: &Change, snapshot: &Snapshot) -> bool {
+pub(super) fn makes_replaces_cycle(change: &Change, snapshot: &Snapshot) -> bool {
     let old = change.replaces.as_ref().and_then(|name| snapshot.csv(name));
     old.is_some_and(|csv| csv.spec.replaces.as_ref() == Some(&change.resolved.chosen.name))
 }

@@ -84,14 +84,14 @@ pub(super) fn decide(
     if let Some(why) = approved.then(|| denied(&change)).flatten() {
         return Next::Deny(why);
     }
-    match may_go_on(begun, &change, &observed.subscription, &observed.snapshot) {
+    match may_apply(begun, &change, &observed.subscription, &observed.snapshot) {
         Ok(()) => Next::Apply(change),
         Err(held) => Next::Hold(held),
     }
 }
 
 /// Whether the plan may be applied now. `begun`: it has already changed the cluster.
-fn may_go_on(
+fn may_apply(
     begun: bool,
     change: &Change,
     subscription: &Subscription,

@@ -42,47 +42,47 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     audit,
-    cache::{OPEN_PLANS, Stores},
+    cache::{ClusterCache, OPEN_PLANS},
     context::{Ctx, Error, SAFETY_NET, drive},
     runner::Action,
 };
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
-    let stores = Arc::clone(&ctx.stores);
-    let waiting = |stores: &Arc<Stores>| {
-        let stores = Arc::clone(stores);
-        move |namespace: Option<String>| at_work(stores.plans.in_namespace(&namespace.unwrap_or_default()))
+    let cache = Arc::clone(&ctx.cache);
+    let waiting = |cache: &Arc<ClusterCache>| {
+        let cache = Arc::clone(cache);
+        move |namespace: Option<String>| in_progress(cache.plans.in_namespace(&namespace.unwrap_or_default()))
     };
-    let (csvs, conditions, subscriptions) = (waiting(&stores), waiting(&stores), waiting(&stores));
-    let (open, held) = (Arc::clone(&stores), Arc::clone(&stores));
+    let (csvs, conditions, subscriptions) = (waiting(&cache), waiting(&cache), waiting(&cache));
+    let (open, held) = (Arc::clone(&cache), Arc::clone(&cache));
     let catalogs = WatchStream::from_changes(ctx.catalogs.changes())
-        .flat_map(move |_| stream::iter(at_work(open.plans.keyed(OPEN_PLANS))));
+        .flat_map(move |_| stream::iter(in_progress(open.plans.keyed(OPEN_PLANS))));
     // A kind that was missing may be served now.
-    let (open, resources) = (Arc::clone(&stores), ctx.resources.clone());
+    let (open, resources) = (Arc::clone(&cache), ctx.resources.clone());
     let kinds = ctx.parts.definitions().flat_map(move |_| {
         resources.forget_missing();
-        stream::iter(at_work(open.plans.keyed(OPEN_PLANS)))
+        stream::iter(in_progress(open.plans.keyed(OPEN_PLANS)))
     });
-    let controller = stores
+    let controller = cache
         .plans
         .controller()
         .reconcile_on(kinds)
-        .reconcile_on(stores.versions.wakes(move |csv| csvs(csv.namespace())))
-        .reconcile_on(stores.policies.wakes(move |_| at_work(held.plans.keyed(OPEN_PLANS))))
-        .reconcile_on(stores.conditions.wakes(move |condition| conditions(condition.namespace())))
-        .reconcile_on(stores.subscriptions.wakes(move |subscription| subscriptions(subscription.namespace())))
+        .reconcile_on(cache.csvs.wakes(move |csv| csvs(csv.namespace())))
+        .reconcile_on(cache.policies.wakes(move |_| in_progress(held.plans.keyed(OPEN_PLANS))))
+        .reconcile_on(cache.conditions.wakes(move |condition| conditions(condition.namespace())))
+        .reconcile_on(cache.subscriptions.wakes(move |subscription| subscriptions(subscription.namespace())))
         .reconcile_on(catalogs);
     tokio::select! {
         () = shutdown.cancelled() => return,
-        () = ctx.seen() => {}
+        () = ctx.synced() => {}
     }
     drive("install_plan", controller, ctx, shutdown, reconcile).await;
 }
 
-/// The plans that wait for others.
-fn at_work(plans: Vec<Arc<InstallPlan>>) -> Vec<ObjectRef<InstallPlan>> {
-    let waits = |plan: &&Arc<InstallPlan>| plan.spec.approved && !plan.is_over();
-    plans.iter().filter(waits).map(|plan| ObjectRef::from_obj(plan.as_ref())).collect()
+/// References to the plans in progress.
+fn in_progress(plans: Vec<Arc<InstallPlan>>) -> Vec<ObjectRef<InstallPlan>> {
+    let unfinished = |plan: &&Arc<InstallPlan>| plan.spec.approved && !plan.is_over();
+    plans.iter().filter(unfinished).map(|plan| ObjectRef::from_obj(plan.as_ref())).collect()
 }
 
 async fn reconcile(plan: Arc<InstallPlan>, ctx: Arc<Ctx>) -> Result<Action, Error> {
@@ -169,7 +169,7 @@ async fn run_plan(job: &apply::Job<'_>, mut before: InstallPlanStatus, ctx: &Ctx
     }
     // The status is written before the first change; a reconciliation of an older state of the plan fails on
     // it.
-    ctx.promise_status(plan, plan.status.as_ref(), &before).await?;
+    ctx.write_status_at(plan, plan.status.as_ref(), &before, plan.resource_version()).await?;
     needs::record(subscription, snapshot, change, ctx).await?;
     let (mut after, mut warnings) = (before.clone(), Warnings::new());
     let applied = apply::apply(job, &resources, &mut after.plan, &mut warnings, ctx).await;
@@ -187,7 +187,7 @@ async fn run_plan(job: &apply::Job<'_>, mut before: InstallPlanStatus, ctx: &Ctx
             status::health(&mut after, plan, None, Timestamp::now());
             ctx.write_status(plan, Some(&before), &after).await?;
             audit::applied(plan, &after.plan);
-            ctx.event(plan, false, "InstallPlanComplete", &in_whose_name(message, job.authority)).await;
+            ctx.event(plan, false, "InstallPlanComplete", &with_authority(message, job.authority)).await;
             Ok(Action::await_change())
         }
         Ok(Progress::Waiting(what)) => {
@@ -207,7 +207,7 @@ async fn run_plan(job: &apply::Job<'_>, mut before: InstallPlanStatus, ctx: &Ctx
     }
 }
 
-fn in_whose_name(what: String, authority: Option<&Authority>) -> String {
+fn with_authority(what: String, authority: Option<&Authority>) -> String {
     match authority {
         Some(authority) => format!("{what}; on behalf of {}", authority.who()),
         None => what,

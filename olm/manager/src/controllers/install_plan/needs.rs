@@ -34,7 +34,7 @@ pub(super) async fn record(
             .patch(&other_name, &PatchParams::default(), &Patch::Merge(&patch))
             .await
             .map_err(Error::kube(format!("annotate Subscription {namespace}/{other_name}")))?;
-        ctx.stores.subscriptions.wrote(written);
+        ctx.cache.subscriptions.store_written(written);
     }
     Ok(())
 }

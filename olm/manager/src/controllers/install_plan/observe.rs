@@ -21,7 +21,7 @@ pub(super) struct Observed {
 }
 
 /// `None` without a Subscription. Before the first change, the namespace is read live; a plan in progress uses
-/// the stores: applying is idempotent.
+/// the cache: applying is idempotent.
 pub(super) async fn observe(plan: &InstallPlan, ctx: &Ctx) -> Result<Option<Observed>, Error> {
     let begun = plan.spec.approved && plan.phase() == InstallPlanPhase::Installing;
     let kind = Subscription::kind(&());
@@ -32,12 +32,12 @@ pub(super) async fn observe(plan: &InstallPlan, ctx: &Ctx) -> Result<Option<Obse
         snapshot.subscriptions.iter().find(is_ours).cloned()
     };
     if begun {
-        let snapshot = ctx.stores.snapshot(&ctx.resources, &namespace).await;
+        let snapshot = ctx.cache.snapshot(&ctx.resources, &namespace).await;
         if let Some(subscription) = ours(&snapshot) {
             return Ok(Some(Observed { snapshot, subscription, begun }));
         }
     }
-    let policies = async { Fact::Known(ctx.stores.policies_in(&namespace)) };
+    let policies = async { Fact::Known(ctx.cache.policies_in(&namespace)) };
     let snapshot = Snapshot::read(&ctx.resources, &namespace, policies).await?;
     Ok(ours(&snapshot).map(|subscription| Observed { snapshot, subscription, begun }))
 }

@@ -1,4 +1,4 @@
-//! Reads the components of an Operator: those of watched kinds from the stores, the others from the API server.
+//! Reads the components of an Operator: those of watched kinds from the cache, the others from the API server.
 
 use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{
@@ -14,7 +14,7 @@ use super::name_for;
 use crate::context::{Ctx, Error};
 
 /// Kinds of components that are listed from the API server, and whether they are in the namespace of the
-/// operator. The other kinds come from the stores. Secrets are not included: the manager reads none.
+/// operator. The other kinds come from the cache. Secrets are not included: the manager reads none.
 const KINDS: &[(&str, &str, &str, &str, bool)] = &[
     ("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", false),
     ("apps", "v1", "Deployment", "deployments", true),
@@ -28,29 +28,29 @@ const KINDS: &[(&str, &str, &str, &str, bool)] = &[
     ("apiregistration.k8s.io", "v1", "APIService", "apiservices", false),
 ];
 
-/// The components of the kinds that the stores contain; the status is compared with them.
+/// The components of the kinds that the cache contains; the status is compared with them.
 pub(super) fn stored(key: &str, operator: &str, namespace: &str, ctx: &Ctx) -> Vec<RichReference> {
     let mut refs = Vec::new();
-    for csv in ctx.stores.versions.in_namespace(namespace) {
+    for csv in ctx.cache.csvs.in_namespace(namespace) {
         if csv.labels().contains_key(key) {
             let conditions = phase(&csv).into_iter().collect();
             refs.push(RichReference { conditions, ..reference::<ClusterServiceVersion>(&csv.metadata) });
         }
     }
     // Users make them, without the label.
-    for subscription in ctx.stores.subscriptions.in_namespace(namespace) {
+    for subscription in ctx.cache.subscriptions.in_namespace(namespace) {
         if name_for(&subscription) == operator {
             refs.push(reference::<Subscription>(&subscription.metadata));
         }
     }
-    let namespaces = ctx.stores.namespaces.keyed(key);
+    let namespaces = ctx.cache.namespaces.keyed(key);
     refs.extend(namespaces.iter().map(|namespace| reference::<Namespace>(&namespace.metadata)));
-    for plan in ctx.stores.plans.in_namespace(namespace) {
-        if plan.labels().contains_key(key) && !at_work(&plan) {
+    for plan in ctx.cache.plans.in_namespace(namespace) {
+        if plan.labels().contains_key(key) && !in_progress(&plan) {
             refs.push(reference::<InstallPlan>(&plan.metadata));
         }
     }
-    for condition in ctx.stores.conditions.in_namespace(namespace) {
+    for condition in ctx.cache.conditions.in_namespace(namespace) {
         if condition.labels().contains_key(key) {
             refs.push(reference::<OperatorCondition>(&condition.metadata));
         }
@@ -58,8 +58,8 @@ pub(super) fn stored(key: &str, operator: &str, namespace: &str, ctx: &Ctx) -> V
     refs
 }
 
-/// Whether a plan is being executed. A plan is listed once it is complete or failed.
-fn at_work(plan: &InstallPlan) -> bool {
+/// Whether a plan is in progress. A plan is listed once it is complete or failed.
+fn in_progress(plan: &InstallPlan) -> bool {
     plan.spec.approved && !plan.is_over() && plan.metadata.deletion_timestamp.is_none()
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::cache::{Cached, Parts, text};
 
-/// Kinds of components in the stores: each change of one wakes the Operator.
+/// Kinds of components in the cache: each change of one wakes the Operator.
 const COMPARED: [&str; 5] =
     ["ClusterServiceVersion", "Subscription", "Namespace", "InstallPlan", "OperatorCondition"];
 
@@ -84,7 +84,7 @@ impl Cached for Summary {
     fn brief(&self) {}
 
     /// The namespace of the operator: the name ends with it.
-    fn near<'a>(_: &'a str, name: &'a str) -> &'a str {
+    fn sort_key<'a>(_: &'a str, name: &'a str) -> &'a str {
         name.rsplit_once('.').map_or(name, |(_, namespace)| namespace)
     }
 }
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn operators_are_looked_at_beside_those_of_their_namespace() {
         let mut names = ["etcd.b", "vault.a", "etcd.a", "cert.manager.b"];
-        names.sort_by_key(|name| Summary::near("", name));
+        names.sort_by_key(|name| Summary::sort_key("", name));
         assert_eq!(names, ["vault.a", "etcd.a", "etcd.b", "cert.manager.b"]);
     }
 

@@ -36,7 +36,7 @@ pub(crate) async fn provides<'a>(
     let patched = api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await;
     let group = patched.map_err(Error::kube(format!("annotate OperatorGroup {namespace}/{name}")))?;
     // The change wakes the group's own controller, which updates its roles.
-    ctx.stores.wrote(group);
+    ctx.cache.store_written(group);
     Ok(true)
 }
 
@@ -76,9 +76,9 @@ fn same(wanted: &Value, live: &Value) -> bool {
 /// Removes the APIs from a group that only a deleted version provided.
 pub(crate) async fn forget_member(csv: &ClusterServiceVersion, ctx: &Ctx) -> Result<(), Error> {
     let namespace = csv.namespace().unwrap_or_default();
-    let groups = ctx.stores.groups.in_namespace(&namespace);
+    let groups = ctx.cache.groups.in_namespace(&namespace);
     let [group] = groups.as_slice() else { return Ok(()) };
-    let members = ctx.stores.versions.in_namespace(&namespace);
+    let members = ctx.cache.csvs.in_namespace(&namespace);
     let others = members.iter().filter(|other| other.metadata.uid != csv.metadata.uid);
     provides(group, others.map(AsRef::as_ref), ctx).await.map(drop)
 }

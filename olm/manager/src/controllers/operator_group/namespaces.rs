@@ -19,7 +19,7 @@ use crate::context::{Ctx, Error};
 
 /// Names of the namespaces that match.
 pub(super) fn selected(selector: &Selector, ctx: &Ctx) -> BTreeSet<String> {
-    let all = ctx.stores.namespaces.all();
+    let all = ctx.cache.namespaces.all();
     let there = all.iter().filter(|namespace| namespace.metadata.deletion_timestamp.is_none());
     there.filter(|n| selector.matches(n.labels())).map(|namespace| namespace.name_any()).collect()
 }
@@ -39,7 +39,7 @@ pub(super) async fn label(group: &OperatorGroup, namespaces: &[String], ctx: &Ct
     let wanted: BTreeSet<&str> =
         namespaces.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
     let labelled: BTreeSet<String> =
-        ctx.stores.namespaces.keyed(&key).iter().map(|namespace| namespace.name_any()).collect();
+        ctx.cache.namespaces.keyed(&key).iter().map(|namespace| namespace.name_any()).collect();
     for stale in labelled.iter().filter(|name| !wanted.contains(name.as_str())) {
         patch(stale, &key, Value::Null, ctx).await?;
     }
@@ -77,7 +77,7 @@ async fn patch(namespace: &str, key: &str, value: Value, ctx: &Ctx) -> Result<()
         // A target need not exist yet; its creation wakes the group.
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
         Ok(labelled) => {
-            ctx.stores.wrote(labelled);
+            ctx.cache.store_written(labelled);
             Ok(())
         }
         Err(error) => Err(Error::kube(format!("label namespace {namespace}"))(error)),

@@ -25,9 +25,9 @@ pub(super) async fn observe(group: &OperatorGroup, ctx: &Ctx) -> Result<Observed
             Some(BTreeSet::new())
         }
     };
-    let groups = ctx.stores.groups.in_namespace(&group.namespace().unwrap_or_default()).len();
+    let groups = ctx.cache.groups.in_namespace(&group.namespace().unwrap_or_default()).len();
     let account = match olm_engine::accounts::account(Some(group), &ctx.client).await {
-        Ok(None) => Account::NotAsked,
+        Ok(None) => Account::NotChecked,
         Ok(Some(_)) => Account::Found,
         Err(error) if error.is_users() => Account::Unusable(error.to_string()),
         Err(error) => return Err(error.into()),

@@ -19,7 +19,7 @@ use crate::{
 /// The account that limits installations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Account {
-    NotAsked,
+    NotChecked,
     Found,
     /// Why it is unusable.
     Unusable(String),

@@ -28,7 +28,7 @@ fn now() -> Timestamp {
 
 #[test]
 fn targets_are_sorted_and_without_targets_it_is_every_namespace() {
-    let namespaces = |group: OperatorGroup| status(&group, None, 1, &Account::NotAsked, now()).namespaces;
+    let namespaces = |group: OperatorGroup| status(&group, None, 1, &Account::NotChecked, now()).namespaces;
     assert_eq!(namespaces(group(&["b", "a", "b"])), ["a", "b"]);
     assert_eq!(namespaces(group(&[])), [""]);
 }
@@ -37,7 +37,7 @@ fn targets_are_sorted_and_without_targets_it_is_every_namespace() {
 
 #[test]
 fn valid_operator_group_no_service_account() {
-    let status = status(&group(&["a"]), None, 1, &Account::NotAsked, now());
+    let status = status(&group(&["a"]), None, 1, &Account::NotChecked, now());
     assert!(status.conditions.is_empty() && status.service_account_ref.is_none());
 }
 
@@ -67,16 +67,16 @@ fn bad_operator_group_missing_service_account_is_told_until_it_is_there() {
 #[test]
 fn bad_operator_group_multiple_operator_groups_is_told_until_the_other_goes() {
     let mut group = group(&["a"]);
-    group.status = Some(status(&group, None, 2, &Account::NotAsked, now()));
+    group.status = Some(status(&group, None, 2, &Account::NotChecked, now()));
     assert_eq!(group.status.as_ref().unwrap().conditions[0].type_, "MultipleOperatorGroup");
-    assert!(status(&group, None, 1, &Account::NotAsked, now()).conditions.is_empty());
+    assert!(status(&group, None, 1, &Account::NotChecked, now()).conditions.is_empty());
 }
 
 /// Thousands of namespaces are supported, until their names exceed an environment variable.
 #[test]
 fn a_group_of_too_many_namespaces_chooses_none_and_says_so() {
     let names = |count: usize| (0..count).map(|number| format!("team-{number:05}")).collect();
-    let chosen = |count| status(&selecting("team"), Some(names(count)), 1, &Account::NotAsked, now());
+    let chosen = |count| status(&selecting("team"), Some(names(count)), 1, &Account::NotChecked, now());
     assert_eq!(chosen(10_000).namespaces.len(), 10_000);
     let many = chosen(11_000);
     assert!(many.namespaces.is_empty());
@@ -92,7 +92,7 @@ fn a_group_of_too_many_namespaces_chooses_none_and_says_so() {
     assert_eq!(new_problems(None, &many).len(), 1);
     let mut group = selecting("team");
     group.status = Some(many);
-    assert!(status(&group, Some(names(9)), 1, &Account::NotAsked, now()).conditions.is_empty());
+    assert!(status(&group, Some(names(9)), 1, &Account::NotChecked, now()).conditions.is_empty());
     // the same for a group that lists them
     let mut listing = super::tests::group(&[]);
     listing.spec.target_namespaces = names(11_000).into_iter().collect();
@@ -106,8 +106,8 @@ fn tools_that_know_only_the_usual_conditions_see_how_a_group_stands() {
     let missing = Account::Unusable("ServiceAccount db/robot does not exist".into());
     let mut group = group(&["a"]);
     for (groups, account, expected) in [
-        (1, Account::NotAsked, (Kstatus::Current, Argo::Healthy)),
-        (2, Account::NotAsked, (Kstatus::Failed, Argo::Degraded)),
+        (1, Account::NotChecked, (Kstatus::Current, Argo::Healthy)),
+        (2, Account::NotChecked, (Kstatus::Failed, Argo::Degraded)),
         (1, missing, (Kstatus::Failed, Argo::Degraded)),
         (1, Account::Found, (Kstatus::Current, Argo::Healthy)),
     ] {

@@ -33,7 +33,7 @@ async fn delete(api: &Api<InstallPlan>, plan: &InstallPlan, why: &str) -> Result
 
 /// Deletes the plans that would install again what is being removed; returns whether there were any.
 pub(super) async fn stop_plans(subscription: &Subscription, ctx: &Ctx) -> Result<bool, Error> {
-    let mut plans = observe::plans_of(subscription, &ctx.stores);
+    let mut plans = observe::plans_of(subscription, &ctx.cache);
     plans.retain(|plan| !plan.is_over());
     let api =
         Api::<InstallPlan>::namespaced(ctx.client.clone(), &subscription.namespace().unwrap_or_default());
@@ -66,7 +66,7 @@ pub(super) async fn apply(
     let wanted = plan_object::plan_object(observed, change, needed);
     match api.create(&PostParams::default(), &wanted).await {
         Ok(created) => {
-            ctx.stores.plans.wrote(created.clone());
+            ctx.cache.plans.store_written(created.clone());
             let author = olm_ops::authority::Authority::requested(observed.subscription);
             let needed = created.annotations().get(names::ANNOTATION_APPROVAL_NEEDED);
             audit::planned(&created, author.as_ref(), needed.map(String::as_str));

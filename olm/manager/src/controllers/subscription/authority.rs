@@ -15,8 +15,8 @@ use serde_json::json;
 use super::{decide::Observed, plan_object};
 use crate::{
     authority::{
-        Authorities, Lender, Permission,
-        second::{self, Missing},
+        Authorities, LendingPolicy, Permission,
+        second_approval::{self, MissingApproval},
     },
     context::{Ctx, Error},
 };
@@ -30,21 +30,21 @@ pub(super) async fn needed(
     observed: &Observed<'_>,
     plan: &Plan,
     ctx: &Ctx,
-) -> Result<Option<Missing>, Error> {
+) -> Result<Option<MissingApproval>, Error> {
     if !plan_object::is_requested(observed, plan) {
         return Ok(None);
     }
     let subscription = observed.subscription;
     let named = Authorities::of_request(subscription);
-    let groups = ctx.stores.groups.in_namespace(&subscription.namespace().unwrap_or_default());
+    let groups = ctx.cache.groups.in_namespace(&subscription.namespace().unwrap_or_default());
     let group = groups.iter().map(AsRef::as_ref).min_by_key(|group| group.name_any());
-    let lenders = Lender::of(plan, &ctx.stores);
+    let lenders = LendingPolicy::of(plan, &ctx.cache);
     let missing =
         match ctx.authorities.permits_plan(&named, &plan.demands, subscription, group, &lenders).await? {
-            Permission::Granted => second::missing(&named, None, plan, ctx).await?,
-            Permission::Waits(why) => Some(Missing { why, first: None }),
+            Permission::Granted => second_approval::missing(&named, None, plan, ctx).await?,
+            Permission::Waits(why) => Some(MissingApproval { why, first: None }),
         };
-    Ok(missing.map(|missing| Missing { why: truncate(&missing.why, TEXT), ..missing }))
+    Ok(missing.map(|missing| MissingApproval { why: truncate(&missing.why, TEXT), ..missing }))
 }
 
 /// Whether a plan waits for an approver with more rights.
@@ -56,12 +56,12 @@ pub(super) fn waits(plan: &InstallPlan) -> bool {
 pub(super) async fn follow(
     plan: &Arc<InstallPlan>,
     requested: bool,
-    needed: Option<Missing>,
+    needed: Option<MissingApproval>,
     ctx: &Ctx,
 ) -> Result<Arc<InstallPlan>, Error> {
-    let said = plan.annotations().get(names::ANNOTATION_APPROVAL_NEEDED);
+    let reported = plan.annotations().get(names::ANNOTATION_APPROVAL_NEEDED);
     let why = needed.as_ref().map(|needed| &needed.why);
-    if plan.spec.approved || !requested || (said.is_some() && said == why) {
+    if plan.spec.approved || !requested || (reported.is_some() && reported == why) {
         return Ok(Arc::clone(plan));
     }
     let approved_once = plan.annotations().contains_key(names::ANNOTATION_FIRST_APPROVAL);
@@ -84,6 +84,6 @@ pub(super) async fn follow(
         .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
         .await
         .map_err(Error::kube(format!("approve InstallPlan {namespace}/{name}")))?;
-    ctx.stores.plans.wrote(written.clone());
+    ctx.cache.plans.store_written(written.clone());
     Ok(Arc::new(written))
 }

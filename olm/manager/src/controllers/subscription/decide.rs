@@ -13,7 +13,7 @@ use olm_plan::{Finding, Severity};
 use olm_resolver::Code;
 
 /// How long a version that is neither ready nor failed holds back the next one.
-const SETTLE: SignedDuration = SignedDuration::from_mins(5);
+const STARTUP_LIMIT: SignedDuration = SignedDuration::from_mins(5);
 /// Maximum number of complete plans that are kept: they are the revisions for rollbacks.
 const KEEP_COMPLETE: usize = 5;
 /// Maximum number of failed plans that are kept as a record.
@@ -58,21 +58,21 @@ pub(super) enum HoldReason {
         plan: String,
     },
     /// The last installed version is still starting.
-    Settling {
+    Starting {
         until: Timestamp,
     },
 }
 
 /// Changes that were begun, for the resolution.
 pub(super) struct InProgress {
-    pub(super) at_work: Option<AtWork>,
+    pub(super) plan: Option<PlanInProgress>,
     /// The name of the installed version that no plan will complete.
     pub(super) unfinished: Option<String>,
 }
 
 /// An approved plan that is about to be applied, and its version.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct AtWork {
+pub(super) struct PlanInProgress {
     pub(super) plan: String,
     pub(super) csv: String,
 }
@@ -80,8 +80,8 @@ pub(super) struct AtWork {
 /// The result of a resolution, or why there is none.
 pub(super) enum Resolution {
     Hold(HoldReason),
-    /// The chosen version is that of a plan at work: its change was computed and reported before.
-    AtWork {
+    /// The chosen version is that of a plan in progress: its change was computed and reported before.
+    InProgress {
         plan: String,
     },
     Answer(Result<Outcome, Refusal>),
@@ -136,15 +136,15 @@ pub(super) fn hold(observed: &Observed<'_>) -> Option<HoldReason> {
     // Work in progress is finished before anything else is considered. While its ClusterServiceVersion does
     // not exist, or makes no progress, a plan may still be superseded: otherwise a plan that cannot be
     // applied would block forever.
-    let settled = |csv: &ClusterServiceVersion| {
+    let startup_end = |csv: &ClusterServiceVersion| {
         let since = csv.metadata.creation_timestamp.as_ref().map(|t| t.0);
-        since.and_then(|since| since.checked_add(SETTLE).ok()).unwrap_or(observed.now)
+        since.and_then(|since| since.checked_add(STARTUP_LIMIT).ok()).unwrap_or(observed.now)
     };
-    let in_flight = in_flight(observed);
-    let stalled = in_flight.is_some_and(is_stalled);
-    if let Some(plan) = in_flight.filter(|_| !stalled)
+    let in_progress = plan_in_progress(observed);
+    let stalled = in_progress.is_some_and(is_stalled);
+    if let Some(plan) = in_progress.filter(|_| !stalled)
         && let Some(csv) = observed.csvs.iter().find(|csv| csv_of(plan) == csv.metadata.name.as_deref())
-        && observed.now < settled(csv)
+        && observed.now < startup_end(csv)
     {
         return Some(HoldReason::Installing { plan: plan.name_any() });
     }
@@ -155,10 +155,10 @@ pub(super) fn hold(observed: &Observed<'_>) -> Option<HoldReason> {
     let phase = installed.phase();
     let coming_up =
         matches!(phase, CsvPhase::None | CsvPhase::Pending | CsvPhase::InstallReady | CsvPhase::Installing);
-    let until = settled(installed);
+    let until = startup_end(installed);
     // One hop at a time: the next version is installed when this one runs, or when it clearly fails to.
     let waits = coming_up && !stalled && unfinished(observed).is_none();
-    (waits && observed.now < until).then_some(HoldReason::Settling { until })
+    (waits && observed.now < until).then_some(HoldReason::Starting { until })
 }
 
 /// Whether a rollback is in progress despite the pause: the pause applies from the requested version on.
@@ -188,13 +188,13 @@ pub(super) fn is_stalled(plan: &InstallPlan) -> bool {
     condition::find(conditions, names::CONDITION_STALLED).is_some_and(Condition::is_true)
 }
 
-/// Changes that were begun. A plan at work for which there is a reason to evaluate the change again does not
+/// Changes that were begun. A plan in progress for which there is a reason to evaluate the change again does not
 /// count: before its first change, the plan's controller checks it anyway.
 pub(super) fn in_progress(observed: &Observed<'_>) -> InProgress {
-    let at_work = in_flight(observed).filter(|plan| observed.upgradeable.is_ok() && !is_stalled(plan));
+    let plan = plan_in_progress(observed).filter(|plan| observed.upgradeable.is_ok() && !is_stalled(plan));
     InProgress {
-        at_work: at_work
-            .and_then(|plan| Some(AtWork { plan: plan.name_any(), csv: csv_of(plan)?.to_owned() })),
+        plan: plan
+            .and_then(|plan| Some(PlanInProgress { plan: plan.name_any(), csv: csv_of(plan)?.to_owned() })),
         unfinished: unfinished(observed).map(ResourceExt::name_any),
     }
 }
@@ -208,7 +208,7 @@ pub(super) fn decide(observed: &Observed<'_>, resolution: Resolution) -> Decisio
     let needs_kinds = needs_kinds(&resolution);
     let next = match resolution {
         Resolution::Hold(reason) => Next::Hold(reason),
-        Resolution::AtWork { plan } => Next::Keep { plan },
+        Resolution::InProgress { plan } => Next::Keep { plan },
         Resolution::Answer(answer) => next(observed, answer),
     };
     let current = match &next {
@@ -230,7 +230,7 @@ fn next(observed: &Observed<'_>, answer: Result<Outcome, Refusal>) -> Next {
         Ok(Outcome::UpToDate(resolved)) => {
             // The plan's version exists; the rest of the plan is still to be applied.
             let same = |plan: &&InstallPlan| csv_of(plan) == Some(resolved.chosen.name.as_str());
-            return match in_flight(observed).filter(same) {
+            return match plan_in_progress(observed).filter(same) {
                 Some(plan) => Next::Keep { plan: plan.name_any() },
                 None => Next::UpToDate { deprecations: resolved.deprecations },
             };
@@ -240,7 +240,8 @@ fn next(observed: &Observed<'_>, answer: Result<Outcome, Refusal>) -> Next {
     if change.plan.is_blocked() {
         return Next::Refused(blocked(&change.plan.findings));
     }
-    let wanted = in_flight(observed).filter(|p| csv_of(p) == Some(change.resolved.chosen.name.as_str()));
+    let wanted =
+        plan_in_progress(observed).filter(|p| csv_of(p) == Some(change.resolved.chosen.name.as_str()));
     if wanted.is_none()
         && change.replaces.is_some()
         && let Some(snooze) = &observed.subscription.spec.snooze
@@ -260,7 +261,7 @@ fn next(observed: &Observed<'_>, answer: Result<Outcome, Refusal>) -> Next {
 /// Whether there is no result, or a version was rejected for a dependency.
 fn needs_kinds(resolution: &Resolution) -> Option<bool> {
     Some(match resolution {
-        Resolution::AtWork { .. } => return None,
+        Resolution::InProgress { .. } => return None,
         Resolution::Hold(_) => false,
         Resolution::Answer(Err(_)) => true,
         Resolution::Answer(Ok(Outcome::UpToDate(resolved))) => {
@@ -340,7 +341,7 @@ fn finished_surplus(observed: &Observed<'_>, wanted: Option<&str>) -> Vec<Arc<In
 }
 
 /// The approved plan that is not finished. A plan of another origin is never applied, so it does not count.
-fn in_flight<'a>(observed: &Observed<'a>) -> Option<&'a InstallPlan> {
+fn plan_in_progress<'a>(observed: &Observed<'a>) -> Option<&'a InstallPlan> {
     observed
         .plans
         .iter()

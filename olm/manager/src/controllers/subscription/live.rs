@@ -36,7 +36,7 @@ pub(super) async fn is_current(observed: &Observed<'_>, planned: &str, ctx: &Ctx
             .and_then(ResourceExt::uid)
     });
     // The plan would create an OperatorGroup: a user may have made one with the Subscription.
-    if ctx.stores.groups.in_namespace(&namespace).is_empty() {
+    if ctx.cache.groups.in_namespace(&namespace).is_empty() {
         let groups = Api::<OperatorGroup>::namespaced(ctx.client.clone(), &namespace);
         if !groups.list_metadata(&everything).await.map_err(failed())?.items.is_empty() {
             return Ok(false);

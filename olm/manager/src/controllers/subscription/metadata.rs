@@ -42,7 +42,7 @@ pub(super) async fn set_finalizer(
         Ok(written) => {
             // A deleted object is gone with its last finalizer.
             if written.metadata.deletion_timestamp.is_none() {
-                ctx.stores.subscriptions.wrote(written);
+                ctx.cache.subscriptions.store_written(written);
             }
             Ok(())
         }
@@ -63,6 +63,6 @@ pub(super) async fn ensure_label(subscription: &Subscription, ctx: &Ctx) -> Resu
         .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
         .await
         .map_err(Error::kube(format!("label Subscription {namespace}/{name}")))?;
-    ctx.stores.subscriptions.wrote(labelled);
+    ctx.cache.subscriptions.store_written(labelled);
     Ok(())
 }

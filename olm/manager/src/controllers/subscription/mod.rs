@@ -1,6 +1,6 @@
 //! Subscription: from the request for a package to its InstallPlan.
 //!
-//! [`observe`] reads the stores → [`decide`] whether to resolve the request (pure) → [`resolve`] asks the engine
+//! [`observe`] reads the cache → [`decide`] whether to resolve the request (pure) → [`resolve`] calls the engine
 //! → [`decide`] what its result means (pure) → [`apply`] creates and deletes InstallPlans → [`status`] derives the
 //! status (pure) and writes it.
 
@@ -8,18 +8,19 @@ mod apply;
 mod authority;
 mod cleanup;
 mod decide;
+mod decision_cache;
 mod live;
 mod metadata;
 mod observe;
 mod plan_object;
 mod resolve;
-mod settled;
 mod sources;
 mod status;
 
 use std::{sync::Arc, time::Duration};
 
 use decide::{Catalog, Decision, HoldReason, Next, Resolution};
+use decision_cache::DecisionCache;
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
@@ -30,61 +31,60 @@ use tokio_stream::wrappers::WatchStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    cache::Stores,
+    cache::ClusterCache,
     context::{Ctx, Error, SAFETY_NET, drive},
     runner::Action,
 };
 #[cfg(test)]
 pub(crate) use plan_object::parts;
 pub(crate) use plan_object::summary;
-use settled::Settled;
 use sources::Sources;
 use status::Reported;
 
 pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
-    let stores = Arc::clone(&ctx.stores);
-    let others = |stores: &Arc<Stores>| {
-        let stores = Arc::clone(stores);
-        move |namespace: Option<String>| in_namespace(&stores, namespace)
+    let cache = Arc::clone(&ctx.cache);
+    let others = |cache: &Arc<ClusterCache>| {
+        let cache = Arc::clone(cache);
+        move |namespace: Option<String>| cache.subscriptions.references_in(&namespace.unwrap_or_default())
     };
-    let (csvs, groups, conditions) = (others(&stores), others(&stores), others(&stores));
+    let (csvs, groups, conditions) = (others(&cache), others(&cache), others(&cache));
     // A deleted Subscription may wait for another one that is deleted with it.
-    let there = Arc::clone(&stores);
+    let there = Arc::clone(&cache);
     let leaving = move |namespace: Option<String>| {
         let mut all = there.subscriptions.in_namespace(&namespace.unwrap_or_default());
         all.retain(|subscription| subscription.metadata.deletion_timestamp.is_some());
         all.into_iter().map(|subscription| ObjectRef::from_obj(subscription.as_ref())).collect::<Vec<_>>()
     };
     // A change of a policy, or of the labels by which policies select a namespace.
-    let (all, labels) = (Arc::clone(&stores), Arc::clone(&stores));
+    let (all, labels) = (Arc::clone(&cache), Arc::clone(&cache));
     let held = move |namespace: String| match labels.policies.is_empty() {
         true => Vec::new(),
         false => labels.subscriptions.references_in(&namespace),
     };
     let memory = Arc::<Memory>::default();
     // A kind that was missing may be served now.
-    let (waiting, known, resources) = (Arc::clone(&memory), Arc::clone(&stores), ctx.resources.clone());
+    let (waiting, known, resources) = (Arc::clone(&memory), Arc::clone(&cache), ctx.resources.clone());
     let kinds = ctx.parts.definitions().flat_map(move |_| {
         resources.forget_missing();
-        let there = |namespace: &str, name: &str| known.subscriptions.has(namespace, name);
-        stream::iter(waiting.settled.wake_those_in_need(there))
+        let exists = |namespace: &str, name: &str| known.subscriptions.has(namespace, name);
+        stream::iter(waiting.decisions.take_needing_kinds(exists))
     });
-    let controller = stores
+    let controller = cache
         .subscriptions
         .controller()
         .reconcile_on(kinds)
-        .reconcile_on(stores.plans.wakes(owners))
-        .reconcile_on(stores.subscriptions.wakes(move |subscription| leaving(subscription.namespace())))
-        .reconcile_on(stores.versions.wakes(move |csv| csvs(csv.namespace())))
-        .reconcile_on(stores.groups.wakes(move |group| groups(group.namespace())))
-        .reconcile_on(stores.conditions.wakes(move |condition| conditions(condition.namespace())))
-        .reconcile_on(stores.policies.wakes(move |_| all.subscriptions.references()))
-        .reconcile_on(stores.namespaces.wakes(move |namespace| held(namespace.name_any())))
+        .reconcile_on(cache.plans.wakes(owners))
+        .reconcile_on(cache.subscriptions.wakes(move |subscription| leaving(subscription.namespace())))
+        .reconcile_on(cache.csvs.wakes(move |csv| csvs(csv.namespace())))
+        .reconcile_on(cache.groups.wakes(move |group| groups(group.namespace())))
+        .reconcile_on(cache.conditions.wakes(move |condition| conditions(condition.namespace())))
+        .reconcile_on(cache.policies.wakes(move |_| all.subscriptions.references()))
+        .reconcile_on(cache.namespaces.wakes(move |namespace| held(namespace.name_any())))
         // Unaffected Subscriptions end early, without a resolution.
         .reconcile_all_on(WatchStream::from_changes(ctx.catalogs.changes()).map(|_| ()));
     tokio::select! {
         () = shutdown.cancelled() => return,
-        () = ctx.seen() => {}
+        () = ctx.synced() => {}
     }
     drive("subscription", controller, ctx, shutdown, move |subscription, ctx| {
         let memory = Arc::clone(&memory);
@@ -93,20 +93,16 @@ pub(crate) async fn run(ctx: Arc<Ctx>, shutdown: CancellationToken) {
     .await;
 }
 
-fn in_namespace(stores: &Stores, namespace: Option<String>) -> Vec<ObjectRef<Subscription>> {
-    stores.subscriptions.references_in(&namespace.unwrap_or_default())
-}
-
 fn owners(plan: &InstallPlan) -> Vec<ObjectRef<Subscription>> {
     let (namespace, kind) = (plan.namespace().unwrap_or_default(), Subscription::kind(&()));
     let ours = plan.owner_references().iter().filter(|owner| owner.kind == kind);
     ours.map(|owner| ObjectRef::new(&owner.name).within(&namespace)).collect()
 }
 
-/// The state of this controller outside the stores.
+/// The state of this controller outside the cache.
 #[derive(Default)]
 struct Memory {
-    settled: Settled,
+    decisions: DecisionCache,
     sources: Sources,
     snapshots: Snapshots,
 }
@@ -121,9 +117,9 @@ async fn reconcile(
     ctx: Arc<Ctx>,
     memory: Arc<Memory>,
 ) -> Result<Action, Error> {
-    ctx.metrics.synced(&subscription);
+    ctx.metrics.count_sync(&subscription);
     if subscription.metadata.deletion_timestamp.is_some() {
-        memory.settled.forget(&subscription);
+        memory.decisions.remove(&subscription);
         return cleanup::on_deletion(&subscription, &ctx).await;
     }
     metadata::ensure_finalizer(&subscription, &ctx).await?;
@@ -135,9 +131,9 @@ async fn reconcile(
 
 /// Observes, decides, applies and reports, once.
 async fn pass(subscription: &Arc<Subscription>, ctx: &Ctx, memory: &Memory) -> Result<Action, Error> {
-    let settled = &memory.settled;
+    let decisions = &memory.decisions;
     let inputs = Inputs::read(subscription, &memory.snapshots, ctx).await;
-    if settled.holds(subscription, inputs.whole, &inputs.catalogs, &inputs.snapshot).await {
+    if decisions.is_current(subscription, inputs.whole, &inputs.catalogs, &inputs.snapshot).await {
         return Ok(Action::requeue(SAFETY_NET));
     }
     let observed = observe::observe(subscription, &inputs, &memory.sources, ctx).await?;
@@ -151,10 +147,10 @@ async fn pass(subscription: &Arc<Subscription>, ctx: &Ctx, memory: &Memory) -> R
     };
     let decision = decide::decide(&observed, resolution);
     if let Some(kinds) = decision.needs_kinds {
-        settled.need(subscription, kinds);
+        decisions.set_needs_kinds(subscription, kinds);
     }
     if let Next::Plan(change) = &decision.next {
-        // The stores may lag, and a second plan for the same version could not be undone: the live objects
+        // The cache may lag, and a second plan for the same version could not be undone: the live objects
         // decide.
         if !live::is_current(&observed, &change.resolved.chosen.name, ctx).await? {
             return Ok(Action::requeue(OUTDATED_INTERVAL));
@@ -166,7 +162,7 @@ async fn pass(subscription: &Arc<Subscription>, ctx: &Ctx, memory: &Memory) -> R
     let reported = status::report(&observed, &decision.next, current.as_deref(), ctx).await?;
     // A status that was just written changes the basis: the Subscription is reconciled once more.
     if reported == Reported::Unchanged && matches!(decision.next, Next::UpToDate { .. }) {
-        settled.note(subscription, inputs.whole, &inputs.catalogs, &inputs.snapshot).await;
+        decisions.insert(subscription, inputs.whole, &inputs.catalogs, &inputs.snapshot).await;
     }
     Ok(Action::requeue(interval(&decision, current.as_deref(), reported, observed.now)))
 }
@@ -180,7 +176,7 @@ fn interval(
 ) -> Duration {
     match &decision.next {
         _ if reported == Reported::Deferred => status::PASSING.unsigned_abs(),
-        Next::Hold(HoldReason::Settling { until }) => {
+        Next::Hold(HoldReason::Starting { until }) => {
             let left = until.duration_since(now).as_secs().clamp(1, 300);
             Duration::from_secs(left.unsigned_abs())
         }

@@ -1,5 +1,5 @@
-//! Observes what the decision about a Subscription depends on: from the stores, and by name what they do not
-//! have. An idle pass reads the stores alone.
+//! Observes what the decision about a Subscription depends on: from the cache, and by name what it does not
+//! contain. An idle pass reads the cache alone.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use super::{
     sources::Sources,
 };
 use crate::{
-    cache::Stores,
+    cache::ClusterCache,
     context::{Ctx, Error},
 };
 
-/// What the stores contain about a Subscription.
+/// What the cache contains about a Subscription.
 pub(super) struct Inputs {
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) catalogs: Vec<LoadedCatalog>,
@@ -35,9 +35,9 @@ pub(super) struct Inputs {
 
 impl Inputs {
     pub(super) async fn read(subscription: &Arc<Subscription>, snapshots: &Snapshots, ctx: &Ctx) -> Self {
-        let plans = plans_of(subscription, &ctx.stores);
+        let plans = plans_of(subscription, &ctx.cache);
         let (namespace, spec) = (subscription.namespace().unwrap_or_default(), &subscription.spec);
-        let snapshot = snapshots.share(ctx.stores.snapshot(&ctx.resources, &namespace).await);
+        let snapshot = snapshots.share(ctx.cache.snapshot(&ctx.resources, &namespace).await);
         let visibility = CatalogVisibility::of(&namespace, &ctx.namespace, &snapshot.groups);
         let hidden = visibility.refuses(&spec.source_namespace, &spec.source);
         let catalogs = ctx.catalogs.within(&visibility);
@@ -73,13 +73,13 @@ pub(super) async fn observe<'a>(
 }
 
 /// The plans that this Subscription owns, oldest first.
-pub(super) fn plans_of(subscription: &Subscription, stores: &Stores) -> Vec<Arc<InstallPlan>> {
+pub(super) fn plans_of(subscription: &Subscription, cache: &ClusterCache) -> Vec<Arc<InstallPlan>> {
     let uid = subscription.uid();
     let ours = |plan: &Arc<InstallPlan>| {
         plan.metadata.deletion_timestamp.is_none()
             && plan.owner_references().iter().any(|owner| Some(&owner.uid) == uid.as_ref())
     };
-    let mut plans = stores.plans.in_namespace(&subscription.namespace().unwrap_or_default());
+    let mut plans = cache.plans.in_namespace(&subscription.namespace().unwrap_or_default());
     plans.retain(ours);
     plans.sort_by_key(|plan| (plan.spec.generation, plan.name_any()));
     plans

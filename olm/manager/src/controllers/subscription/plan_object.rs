@@ -7,7 +7,7 @@ use olm_engine::Change;
 use olm_plan::Plan;
 
 use super::decide::Observed;
-use crate::authority::second::Missing;
+use crate::authority::second_approval::MissingApproval;
 
 /// Name of the InstallPlan, derived from the digest: the same plan cannot exist twice.
 pub(crate) fn name(digest: &str) -> String {
@@ -37,7 +37,11 @@ pub(super) fn is_requested(observed: &Observed<'_>, plan: &Plan) -> bool {
 }
 
 /// `needed` is what the approver must provide.
-pub(super) fn plan_object(observed: &Observed<'_>, change: &Change, needed: Option<Missing>) -> InstallPlan {
+pub(super) fn plan_object(
+    observed: &Observed<'_>,
+    change: &Change,
+    needed: Option<MissingApproval>,
+) -> InstallPlan {
     let subscription = observed.subscription;
     let plan = &change.plan;
     let approval = subscription.spec.install_plan_approval;
@@ -69,7 +73,7 @@ pub(super) fn plan_object(observed: &Observed<'_>, change: &Change, needed: Opti
     object
         .annotations_mut()
         .insert(names::ANNOTATION_CONTENT_DIGEST.into(), plan.content_digest().to_owned());
-    if let Some(Missing { why, first }) = needed {
+    if let Some(MissingApproval { why, first }) = needed {
         let first = first.map(|first| (names::ANNOTATION_FIRST_APPROVAL.to_owned(), first.annotation()));
         object.annotations_mut().extend(first);
         object.annotations_mut().insert(names::ANNOTATION_APPROVAL_NEEDED.into(), why);

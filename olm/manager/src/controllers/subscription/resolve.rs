@@ -19,13 +19,13 @@ pub(super) async fn resolve(
     ctx: &Ctx,
 ) -> Result<Resolution, Error> {
     let (subscription, catalogs, snapshot) = (observed.subscription, &inputs.catalogs, &inputs.snapshot);
-    let InProgress { at_work, unfinished } = in_progress;
+    let InProgress { plan, unfinished } = in_progress;
     let started = Instant::now();
     let answer = match olm_engine::choose(&ctx.resources, catalogs, subscription, snapshot).await {
         Ok(resolved) => {
-            let same = at_work.filter(|at_work| at_work.csv == resolved.chosen.name);
-            if let Some(at_work) = same.filter(|_| resolved.action != Action::None) {
-                return Ok(Resolution::AtWork { plan: at_work.plan });
+            let same = plan.filter(|plan| plan.csv == resolved.chosen.name);
+            if let Some(plan) = same.filter(|_| resolved.action != Action::None) {
+                return Ok(Resolution::InProgress { plan: plan.plan });
             }
             olm_engine::build_outcome(&ctx.resources, catalogs, subscription, snapshot, resolved).await
         }

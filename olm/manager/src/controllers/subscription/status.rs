@@ -122,7 +122,7 @@ fn is_passing(
 ) -> bool {
     let (Some(old), now) = (observed.subscription.status.as_ref(), observed.now) else { return false };
     let made = observed.installed.and_then(|csv| csv.metadata.creation_timestamp.as_ref());
-    if let (Next::Hold(HoldReason::Settling { .. }), Some(made)) = (next, made)
+    if let (Next::Hold(HoldReason::Starting { .. }), Some(made)) = (next, made)
         && old.state == SubscriptionState::UpgradePending
     {
         return now.duration_since(made.0) < PASSING;
@@ -194,7 +194,7 @@ fn state(
         Next::NotUpgradeable { .. } | Next::Snoozed { .. } => SubscriptionState::UpgradeAvailable,
         Next::Plan(_) | Next::Keep { .. } => SubscriptionState::UpgradePending,
         // Upstream's word for "currentCSV is on the cluster": the CSV reports whether it runs.
-        Next::Hold(HoldReason::Settling { .. }) => SubscriptionState::AtLatestKnown,
+        Next::Hold(HoldReason::Starting { .. }) => SubscriptionState::AtLatestKnown,
         Next::Hold(_) | Next::Refused(_) if observed.installed.is_none() => SubscriptionState::None,
         Next::Hold(_) | Next::Refused(_) => match old {
             SubscriptionState::None | SubscriptionState::UpgradePending => SubscriptionState::AtLatestKnown,

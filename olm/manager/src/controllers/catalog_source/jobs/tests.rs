@@ -1,4 +1,4 @@
-use olm_engine::catalogs::{BundleImages, CatalogRef, Home, LoadedCatalog, Own};
+use olm_engine::catalogs::{Backend, BundleImages, CatalogRef, LoadedCatalog, Own};
 use olm_testing::{Mood, Registry, catalog, client};
 use serde_json::json;
 
@@ -22,9 +22,9 @@ impl World {
     }
 
     fn over(registry: Registry, folder: Arc<tempfile::TempDir>) -> Self {
-        let cache = Arc::new(Cache::open(Some(folder.path())).unwrap());
+        let cache_dir = Arc::new(CacheDir::open(Some(folder.path())).unwrap());
         let refresh = Arc::<Refresh>::default();
-        let jobs = Arc::new(Jobs::new(cache, Arc::clone(&refresh), Arc::default()));
+        let jobs = Arc::new(Jobs::new(cache_dir, Arc::clone(&refresh), Arc::default()));
         Self { jobs, refresh, registry, folder }
     }
 
@@ -183,7 +183,7 @@ async fn a_restart_serves_what_was_there_and_reads_nothing_that_has_not_changed(
     // when the registry recovers, after another restart
     world.registry.mood(Mood::Fine);
     let world = world.restart().await;
-    world.until("cat", image(&reference), |view| view.last_look.is_some()).await;
+    world.until("cat", image(&reference), |view| view.last_read.is_some()).await;
     assert_eq!(world.registry.asked("GET cat/manifests"), before);
 }
 
@@ -258,7 +258,7 @@ async fn damage_on_the_disk_is_repaired_from_the_source() {
     world.jobs.observe(request()).await;
     wakes.changed().await.unwrap();
     let loaded = |view: View| LoadedCatalog {
-        home: Home::Own(Arc::new(Own {
+        backend: Backend::Own(Arc::new(Own {
             catalog: CatalogRef::new("olm", "cat"),
             images: BundleImages::new(world.folder.path().join("bundles")),
             signatures: Arc::default(),
@@ -383,8 +383,12 @@ fn a_result_of_a_look_that_is_not_wanted_any_more_changes_nothing() {
     assert_eq!(track.previous(false), None);
     // when there is content of one spec
     let revision = olm_catalog_sources::Revision { digest: "1".into(), etag: None };
-    let got = Got { catalog: Some(Arc::default()), revision: Some(revision.clone()), ..Got::default() };
-    assert!(track.settle(Ok(got), now, 0.5).is_some());
+    let got = FetchResult {
+        catalog: Some(Arc::default()),
+        revision: Some(revision.clone()),
+        ..FetchResult::default()
+    };
+    assert!(track.record_result(Ok(got), now, 0.5).is_some());
     assert_eq!(track.previous(false), Some(revision));
     assert_eq!(track.previous(true), None, "damaged content is read whatever its digest is");
     // then another spec triggers a new read, and the old content stays meanwhile
@@ -398,11 +402,11 @@ fn nothing_new_is_not_written_down() {
     let now = Instant::now();
     let mut track = Track::default();
     track.turn_to("a", None, false, now);
-    let got = || Got {
+    let got = || FetchResult {
         revision: Some(olm_catalog_sources::Revision { digest: "1".into(), etag: None }),
-        ..Got::default()
+        ..FetchResult::default()
     };
-    assert!(track.settle(Ok(got()), now, 0.5).is_some());
-    assert!(track.settle(Ok(got()), now, 0.5).is_none());
+    assert!(track.record_result(Ok(got()), now, 0.5).is_some());
+    assert!(track.record_result(Ok(got()), now, 0.5).is_none());
     assert_eq!(track.due, None, "without an interval it is looked at once");
 }

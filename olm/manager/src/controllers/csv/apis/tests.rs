@@ -36,19 +36,22 @@ fn of_two_providers_with_a_common_target_the_second_has_a_rival() {
     let (first, second) = (csv("a", "x", "a,shared", 1), csv("b", "x", "shared", 2));
     let mut providers = Providers::default();
     assert!(providers.note(&first).is_empty());
-    // the other is reconciled: it may have a rival now
+    // the other is reconciled: it may have a conflict now
     assert_eq!(providers.note(&second), [("a".to_owned(), "x".to_owned())]);
-    let rivals = providers.rivals(&second, &all("shared"));
-    assert_eq!((rivals[0].namespace.as_str(), rivals[0].api.as_str()), ("a", "A.v1.example.com"));
-    assert!(providers.rivals(&first, &all("a,shared")).is_empty());
+    let owner_conflicts = providers.owner_conflicts(&second, &all("shared"));
+    assert_eq!(
+        (owner_conflicts[0].namespace.as_str(), owner_conflicts[0].api.as_str()),
+        ("a", "A.v1.example.com")
+    );
+    assert!(providers.owner_conflicts(&first, &all("a,shared")).is_empty());
     // all namespaces overlap with any
-    assert_eq!(providers.rivals(&second, &all("")).len(), 1);
-    assert!(providers.rivals(&second, &all("c")).is_empty());
+    assert_eq!(providers.owner_conflicts(&second, &all("")).len(), 1);
+    assert!(providers.owner_conflicts(&second, &all("c")).is_empty());
     // a deleted one provides nothing, and the other is woken
     let mut leaving = first.clone();
     leaving.metadata.deletion_timestamp = leaving.metadata.creation_timestamp.clone();
     assert_eq!(providers.note(&leaving), [("b".to_owned(), "x".to_owned())]);
-    assert!(providers.rivals(&second, &all("shared")).is_empty());
+    assert!(providers.owner_conflicts(&second, &all("shared")).is_empty());
 }
 
 #[test]

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::{
-        facts::{Account, Desired, Needs, Rival, ServingFacts, Successor, WantedRule},
+        facts::{Account, Desired, Needs, OwnerConflict, ServingFacts, Successor, WantedRule},
         workload::Workload,
     },
     *,
@@ -38,7 +38,7 @@ pub(super) fn observed(csv: &ClusterServiceVersion) -> Observed<'_> {
         predecessor: None,
         upgradeable: Ok(()),
         predecessor_upgradeable: Ok(()),
-        rivals: Vec::new(),
+        owner_conflicts: Vec::new(),
         needs: Needs::default(),
         desired: Ok(Desired { targets, deployments: vec![deployment] }),
         deployments: BTreeMap::new(),
@@ -283,16 +283,17 @@ fn bad_input_names_object_field_and_fix() {
     none.desired = Err(Refused::Render(broken));
     assert_eq!(verdict(&none), (CsvPhase::Failed, "InvalidStrategy", Act::Nothing));
 
-    let rival = Rival {
+    let conflict = OwnerConflict {
         api: "CustomResourceDefinition a.b".into(),
         csv: "x".into(),
         namespace: "db".into(),
         same_namespace: true,
     };
     let mut contested = observed(&lonely);
-    contested.rivals = vec![rival.clone()];
+    contested.owner_conflicts = vec![conflict.clone()];
     assert_eq!(verdict(&contested), (CsvPhase::Failed, "OwnerConflict", Act::Nothing));
-    contested.rivals = vec![Rival { same_namespace: false, namespace: "web".into(), ..rival }];
+    contested.owner_conflicts =
+        vec![OwnerConflict { same_namespace: false, namespace: "web".into(), ..conflict }];
     assert_eq!(verdict(&contested), (CsvPhase::Failed, "InterOperatorGroupOwnerConflict", Act::Stop));
 }
 

@@ -16,7 +16,7 @@ use olm_api::{
 
 use super::{
     super::{
-        facts::{ApiService, Refused, Rival, Successor},
+        facts::{ApiService, OwnerConflict, Refused, Successor},
         observe::{predecessor, successor},
         status::passed,
     },
@@ -110,8 +110,12 @@ fn two_groups(o: &mut Observed<'_>) {
 
 fn conflict(o: &mut Observed<'_>) {
     with_crd(o);
-    o.rivals =
-        vec![Rival { api: "c1.v1.g1".into(), csv: "x".into(), namespace: "y".into(), same_namespace: false }];
+    o.owner_conflicts = vec![OwnerConflict {
+        api: "c1.v1.g1".into(),
+        csv: "x".into(),
+        namespace: "y".into(),
+        same_namespace: false,
+    }];
 }
 
 fn fixed(o: &mut Observed<'_>, listed: &str) {
@@ -164,7 +168,7 @@ fn table() -> Vec<Row> {
         }),
         row("CSVPendingToFailed/CRDOwnerConflict", (Pending, ""), (Failed, "OwnerConflict"), |o| {
             conflict(o);
-            o.rivals[0].same_namespace = true;
+            o.owner_conflicts[0].same_namespace = true;
         }),
         row("CSVPendingToFailed/APIServiceOwnerConflict", (Pending, ""), (Failed, "OwnerConflict"), |o| {
             with_crd(o);

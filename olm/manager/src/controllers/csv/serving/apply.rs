@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::{Known, Serving, Wanted, live, secret};
 use crate::{
-    certs::{Authority, Pair, Step, mint},
+    certs::{Authority, Pair, Step, issue},
     context::{Ctx, Error},
 };
 
@@ -53,15 +53,15 @@ impl Serving {
         let names = served.endpoint.names();
         let step = self.step(served);
         let held = match &step {
-            Step::Replace(_) => served.held.replaced(minted(&names, csv, now)?, &self.trusted(index), now),
-            Step::Prepare => served.held.prepared(minted(&names, csv, now)?, now),
+            Step::Replace(_) => served.held.replaced(issued(&names, csv, now)?, &self.trusted(index), now),
+            Step::Prepare => served.held.prepared(issued(&names, csv, now)?, now),
             Step::Switch => served.held.switched(),
             Step::Drop => served.held.dropped(now),
             Step::Wait(_) | Step::Publish if !self.is_owned(served) => served.held.clone(),
             Step::Wait(_) | Step::Publish => return Ok(()),
         };
         let what = format!("Secret {} of deployment {}", served.endpoint.secret, served.endpoint.deployment);
-        let told = match &step {
+        let event = match &step {
             Step::Replace(why) if served.live.is_some() => Some((
                 true,
                 "CertificateReplaced",
@@ -71,7 +71,7 @@ impl Serving {
             _ => None,
         };
         secret::write(&mut self.endpoints[index], held, resources).await?;
-        if let Some((warning, reason, note)) = told {
+        if let Some((warning, reason, note)) = event {
             ctx.event(csv, warning, reason, &note).await;
         }
         let served = &self.endpoints[index];
@@ -210,8 +210,8 @@ impl Serving {
     }
 }
 
-fn minted(names: &[String], csv: &ClusterServiceVersion, now: Timestamp) -> Result<(Authority, Pair), Error> {
-    mint(names, now).map_err(|error| Error::Bundle { name: csv_name(csv), text: error.to_string() })
+fn issued(names: &[String], csv: &ClusterServiceVersion, now: Timestamp) -> Result<(Authority, Pair), Error> {
+    issue(names, now).map_err(|error| Error::Bundle { name: csv_name(csv), text: error.to_string() })
 }
 
 fn params() -> PatchParams {

@@ -5,7 +5,7 @@ use olm_engine::ownership::Owner;
 use serde_json::json;
 
 use super::*;
-use crate::certs::mint;
+use crate::certs::issue;
 
 fn now() -> Timestamp {
     "2026-01-01T00:00:00Z".parse().unwrap()
@@ -91,8 +91,8 @@ fn prepared(change: impl FnOnce(&mut Value)) -> Serving {
         way.live = Some(way.manifest.clone());
     }
     for served in &mut serving.endpoints {
-        let minted = mint(&served.endpoint.names(), now()).unwrap();
-        served.held = Held::default().replaced(minted, &[], now());
+        let issued = issue(&served.endpoint.names(), now()).unwrap();
+        served.held = Held::default().replaced(issued, &[], now());
         served.live = Some(secret::Live::of(served.secret.clone()));
     }
     serving

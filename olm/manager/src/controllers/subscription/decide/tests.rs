@@ -84,7 +84,7 @@ fn a_plan_that_could_not_even_begin_does_not_hold_back_another() {
 fn the_next_version_waits_for_the_last_to_come_up_but_not_for_ever() {
     let mut world = world();
     world.csvs = vec![csv("etcd.v1", CsvPhase::Installing)];
-    assert_eq!(hold(&world.observed()), Some(HoldReason::Settling { until: at(300) }));
+    assert_eq!(hold(&world.observed()), Some(HoldReason::Starting { until: at(300) }));
     world.now = at(301);
     assert_eq!(hold(&world.observed()), None);
 }
@@ -160,25 +160,25 @@ fn stalled(plan: Arc<InstallPlan>) -> Arc<InstallPlan> {
 fn a_plan_that_does_not_get_on_does_not_hold_back_what_may_mend_it() {
     let mut world = world();
     world.csvs = vec![csv("etcd.v2", CsvPhase::Pending)];
-    let at_work = plan("install-b", "etcd.v2", true, InstallPlanPhase::Installing);
-    world.plans = vec![at_work.clone()];
+    let in_progress = plan("install-b", "etcd.v2", true, InstallPlanPhase::Installing);
+    world.plans = vec![in_progress.clone()];
     assert!(matches!(hold(&world.observed()), Some(HoldReason::Installing { .. })));
-    world.plans = vec![stalled(at_work)];
+    world.plans = vec![stalled(in_progress)];
     assert_eq!(hold(&world.observed()), None);
 }
 
 #[test]
-fn a_change_is_not_computed_again_while_its_plan_is_at_work() {
+fn a_change_is_not_computed_again_while_its_plan_is_in_progress() {
     let mut world = world();
     let plan = plan("install-a", "etcd.v1", true, InstallPlanPhase::Installing);
     world.plans = vec![plan.clone()];
-    let at_work = AtWork { plan: "install-a".into(), csv: "etcd.v1".into() };
-    assert_eq!(in_progress(&world.observed()).at_work, Some(at_work));
+    let in_progress_plan = PlanInProgress { plan: "install-a".into(), csv: "etcd.v1".into() };
+    assert_eq!(in_progress(&world.observed()).plan, Some(in_progress_plan));
     // unless the operator is not upgradeable now, or the plan makes no progress
     let observed = Observed { upgradeable: Err("busy".into()), ..world.observed() };
-    assert_eq!(in_progress(&observed).at_work, None);
+    assert_eq!(in_progress(&observed).plan, None);
     world.plans = vec![stalled(plan)];
-    assert_eq!(in_progress(&world.observed()).at_work, None);
+    assert_eq!(in_progress(&world.observed()).plan, None);
 }
 
 #[test]

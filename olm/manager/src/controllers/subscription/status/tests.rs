@@ -68,7 +68,7 @@ fn a_refusal_is_a_condition_and_goes_when_it_is_over() {
 }
 
 #[test]
-fn a_plan_at_work_is_told_once_and_then_its_end() {
+fn a_plan_in_progress_is_reported_once_and_then_its_end() {
     // given a Subscription that has reported a plan in progress
     let mut subscription = subscription();
     let spec = InstallPlanSpec {
@@ -82,18 +82,18 @@ fn a_plan_at_work_is_told_once_and_then_its_end() {
     plan.status = Some(olm_api::InstallPlanStatus { phase, start_time: begun, ..Default::default() });
     let plans = [Arc::new(plan)];
     let current = plans.first().map(AsRef::as_ref);
-    let at_work = Next::Hold(HoldReason::Installing { plan: "install-a".into() });
-    let told = status(&observed(&subscription, &[], &plans), &at_work, current);
-    subscription.status = Some(told);
+    let in_progress = Next::Hold(HoldReason::Installing { plan: "install-a".into() });
+    let reported = status(&observed(&subscription, &[], &plans), &in_progress, current);
+    subscription.status = Some(reported);
     // when its version is created
     let csvs = [Arc::new(ClusterServiceVersion::new("etcd.v1", ClusterServiceVersionSpec::default()))];
     let mut observed = observed(&subscription, &csvs, &plans);
-    let new = status(&observed, &at_work, current);
+    let new = status(&observed, &in_progress, current);
     assert_eq!(new.installed_csv.as_deref(), Some("etcd.v1"));
     // then that is reported when the plan is complete, or when it takes longer
-    assert!(is_passing(&observed, &at_work, &new, current));
+    assert!(is_passing(&observed, &in_progress, &new, current));
     observed.now = jiff::Timestamp::from_second(8).unwrap();
-    assert!(!is_passing(&observed, &at_work, &new, current));
+    assert!(!is_passing(&observed, &in_progress, &new, current));
     // and a problem at once
     observed.now = jiff::Timestamp::from_second(7).unwrap();
     let refused = Next::Refused(Refused { reason: "no".into(), message: "no".into() });

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::safe_fix::SafeFix;
+
 /// How severe a problem is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -135,7 +137,7 @@ impl std::fmt::Display for Code {
 /// A problem that a check found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Ailment {
+pub struct Problem {
     pub code: Code,
     pub severity: Severity,
     /// The object, as `Kind namespace/name`.
@@ -147,36 +149,21 @@ pub struct Ailment {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
     /// What `olm doctor --fix` does about it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cure: Option<Cure>,
+    #[serde(rename = "cure", skip_serializing_if = "Option::is_none")]
+    pub safe_fix: Option<SafeFix>,
 }
 
-/// A deletion without loss of data.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Cure {
-    /// `apiVersion` of the object to delete.
-    pub api_version: String,
-    pub kind: String,
-    /// Its namespace, where it has one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    pub name: String,
-    /// UID of the examined object: a recreated one is not deleted.
-    pub uid: String,
-}
-
-impl Ailment {
+impl Problem {
     pub(super) fn new(code: Code, object: Option<String>, why: impl Into<String>) -> Self {
-        Self { code, severity: code.severity(), object, why: why.into(), fix: None, cure: None }
+        Self { code, severity: code.severity(), object, why: why.into(), fix: None, safe_fix: None }
     }
 
     pub(super) fn fix(self, fix: impl Into<String>) -> Self {
         Self { fix: Some(fix.into()), ..self }
     }
 
-    pub(super) fn cure(self, cure: Cure) -> Self {
-        Self { cure: Some(cure), ..self }
+    pub(super) fn safe_fix(self, safe_fix: SafeFix) -> Self {
+        Self { safe_fix: Some(safe_fix), ..self }
     }
 
     pub(super) fn severity(self, severity: Severity) -> Self {

@@ -13,12 +13,12 @@ use super::owned::ByCrd;
 use crate::{error::Error, instances::list_of_crd, list::Installed, status::Status};
 
 /// The CRDs of a package without any other object in a namespace.
-pub(super) struct Remains {
+pub(super) struct RemainingCrds {
     namespace: String,
     crds: Vec<CustomResourceDefinition>,
 }
 
-impl Remains {
+impl RemainingCrds {
     /// In the given namespace, or in the only one with a trace of the package.
     pub(super) async fn find(
         client: &Client,

@@ -1,5 +1,5 @@
-//! Settled Subscriptions with the basis of that decision: while the basis is unchanged, the decision is not
-//! repeated.
+//! Decisions that nothing is to be done for a Subscription, with their basis: while the basis is unchanged, the
+//! decision is not repeated.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -15,7 +15,7 @@ use crate::context::SAFETY_NET;
 
 /// How long a decision stays valid. All of its inputs are in the digests, except the kinds that the cluster
 /// serves: CRDs are watched, aggregated APIs are not.
-const RELIED_ON: Duration = SAFETY_NET;
+const LIFETIME: Duration = SAFETY_NET;
 
 #[derive(Debug)]
 struct Decision {
@@ -27,15 +27,15 @@ struct Decision {
 
 /// By namespace and name of the Subscription.
 #[derive(Debug, Default)]
-pub(super) struct Settled {
+pub(super) struct DecisionCache {
     decisions: Mutex<HashMap<(String, String), Decision>>,
     /// Subscriptions whose decision a new kind would change.
-    in_need: Mutex<BTreeSet<(String, String)>>,
+    needs_kinds: Mutex<BTreeSet<(String, String)>>,
 }
 
-impl Settled {
+impl DecisionCache {
     /// Whether all inputs are unchanged since nothing was to be done.
-    pub(super) async fn holds(
+    pub(super) async fn is_current(
         &self,
         subscription: &Subscription,
         basis: Basis,
@@ -60,12 +60,12 @@ impl Settled {
     fn known(&self, key: &(String, String), basis: Basis) -> Option<(u64, u64)> {
         let all = self.all();
         let decision = all.get(key)?;
-        let same = decision.basis.objects == basis.objects && decision.at.elapsed() < RELIED_ON;
+        let same = decision.basis.objects == basis.objects && decision.at.elapsed() < LIFETIME;
         same.then_some((decision.basis.catalogs, decision.packages))
     }
 
     /// Records that nothing is to be done on this basis.
-    pub(super) async fn note(
+    pub(super) async fn insert(
         &self,
         subscription: &Subscription,
         basis: Basis,
@@ -76,39 +76,39 @@ impl Settled {
             let mut all = self.all();
             // Removes entries of deleted Subscriptions; doing so occasionally is enough.
             if all.len().is_power_of_two() {
-                all.retain(|_, decision| decision.at.elapsed() < RELIED_ON);
+                all.retain(|_, decision| decision.at.elapsed() < LIFETIME);
             }
             all.insert(key(subscription), Decision { basis, packages, at: Instant::now() });
         }
     }
 
-    pub(super) fn forget(&self, subscription: &Subscription) {
+    pub(super) fn remove(&self, subscription: &Subscription) {
         self.all().remove(&key(subscription));
-        self.need(subscription, false);
+        self.set_needs_kinds(subscription, false);
     }
 
     /// Records whether a new kind may change the decision.
-    pub(super) fn need(&self, subscription: &Subscription, kinds: bool) {
-        let mut in_need = self.in_need.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn set_needs_kinds(&self, subscription: &Subscription, kinds: bool) {
+        let mut needs_kinds = self.needs_kinds.lock().unwrap_or_else(PoisonError::into_inner);
         match kinds {
-            true => in_need.insert(key(subscription)),
-            false => in_need.remove(&key(subscription)),
+            true => needs_kinds.insert(key(subscription)),
+            false => needs_kinds.remove(&key(subscription)),
         };
     }
 
-    /// A kind was added: wakes the affected Subscriptions that still exist.
-    pub(super) fn wake_those_in_need(
+    /// A kind was added: removes the affected decisions, and returns the Subscriptions that still exist.
+    pub(super) fn take_needing_kinds(
         &self,
-        there: impl Fn(&str, &str) -> bool,
+        exists: impl Fn(&str, &str) -> bool,
     ) -> Vec<ObjectRef<Subscription>> {
-        let mut in_need = self.in_need.lock().unwrap_or_else(PoisonError::into_inner);
-        in_need.retain(|(namespace, name)| there(namespace, name));
+        let mut needs_kinds = self.needs_kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        needs_kinds.retain(|(namespace, name)| exists(namespace, name));
         let mut all = self.all();
         let wake = |key: &(String, String)| {
             all.remove(key);
             ObjectRef::new(&key.1).within(&key.0)
         };
-        in_need.iter().map(wake).collect()
+        needs_kinds.iter().map(wake).collect()
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<(String, String), Decision>> {
@@ -151,52 +151,52 @@ mod tests {
 
     #[tokio::test]
     async fn a_kind_that_comes_is_news_to_those_that_need_one_and_are_there() {
-        let (settled, mut other, snapshot) = (Settled::default(), subscription(), Snapshot::default());
+        let (cache, mut other, snapshot) = (DecisionCache::default(), subscription(), Snapshot::default());
         other.metadata.name = Some("b".into());
         let catalogs = edition(&[("a", "1.0.0")]);
         for subscription in [&subscription(), &other] {
             let basis = Basis::of(subscription, &snapshot, &catalogs);
-            settled.note(subscription, basis, &catalogs, &snapshot).await;
+            cache.insert(subscription, basis, &catalogs, &snapshot).await;
         }
-        let woken = |there: bool| settled.wake_those_in_need(|_, _| there).len();
+        let woken = |there: bool| cache.take_needing_kinds(|_, _| there).len();
         assert_eq!(woken(true), 0);
-        settled.need(&other, true);
+        cache.set_needs_kinds(&other, true);
         assert_eq!(woken(true), 1);
         // it is decided again, and the other is not
         let holds = async |subscription: &Subscription| {
             let basis = Basis::of(subscription, &snapshot, &catalogs);
-            settled.holds(subscription, basis, &catalogs, &snapshot).await
+            cache.is_current(subscription, basis, &catalogs, &snapshot).await
         };
-        assert!(holds(&subscription()).await && !holds(&other).await);
+        assert!(is_current(&subscription()).await && !is_current(&other).await);
         // a deleted one is removed
         assert_eq!((woken(false), woken(true)), (0, 0));
     }
 
     #[tokio::test]
     async fn an_edition_with_another_version_of_something_else_is_nothing_new() {
-        // given a settled Subscription
-        let (settled, subscription, snapshot) = (Settled::default(), subscription(), Snapshot::default());
+        // given a Subscription without anything to do
+        let (cache, subscription, snapshot) = (DecisionCache::default(), subscription(), Snapshot::default());
         let holds = async |catalogs: &[LoadedCatalog]| {
             let basis = Basis::of(&subscription, &snapshot, catalogs);
-            settled.holds(&subscription, basis, catalogs, &snapshot).await
+            cache.is_current(&subscription, basis, catalogs, &snapshot).await
         };
         let first = edition(&[("a", "1.0.0"), ("b", "1.0.0")]);
-        assert!(!holds(&first).await);
+        assert!(!is_current(&first).await);
         let basis = Basis::of(&subscription, &snapshot, &first);
-        settled.note(&subscription, basis, &first, &snapshot).await;
-        assert!(holds(&first).await);
+        cache.insert(&subscription, basis, &first, &snapshot).await;
+        assert!(is_current(&first).await);
         // when the catalog gets a new version of another package, and then of its own package
         let second = edition(&[("a", "1.0.0"), ("b", "2.0.0")]);
         assert_ne!(first[0].catalog.digest, second[0].catalog.digest);
-        assert!(holds(&second).await);
-        assert!(!holds(&edition(&[("a", "2.0.0"), ("b", "2.0.0")])).await);
+        assert!(is_current(&second).await);
+        assert!(!is_current(&edition(&[("a", "2.0.0"), ("b", "2.0.0")])).await);
         // when an object of the namespace changes, or it is removed
         let csv = olm_api::ClusterServiceVersion::new("a.v1.0.0", Default::default());
         let mut other = Snapshot::default();
         other.csvs.push(Arc::new(csv));
         let basis = Basis::of(&subscription, &other, &second);
-        assert!(!settled.holds(&subscription, basis, &second, &other).await);
-        settled.forget(&subscription);
-        assert!(!holds(&second).await);
+        assert!(!cache.is_current(&subscription, basis, &second, &other).await);
+        cache.remove(&subscription);
+        assert!(!is_current(&second).await);
     }
 }

@@ -21,49 +21,54 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 
 /// Number of recent deletions that are kept, so that the late response of a concurrent write does not restore
 /// a deleted object. Far more than there are concurrent writes.
-const REMEMBERED: usize = 1_024;
+const RECENT_DELETIONS: usize = 1_024;
 
 /// An object that is new or deleted, or whose relevant fields changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Touched {
+pub(crate) struct ObjectChange {
     pub(crate) namespace: String,
     pub(crate) name: String,
     /// The owner that its labels name.
     pub(crate) owner: Option<OwnerKey>,
-    /// It was deleted.
-    pub(crate) gone: bool,
+    pub(crate) deleted: bool,
     /// Operators whose component label it has.
     pub(crate) components: Vec<String>,
 }
 
 /// The cached fields of the objects of a kind.
 #[derive(Debug)]
-pub(crate) struct Ledger<V> {
-    book: Mutex<Book<V>>,
-    filled: watch::Sender<bool>,
+pub(crate) struct FieldCache<V> {
+    state: Mutex<State<V>>,
+    synced: watch::Sender<bool>,
 }
 
-impl<V> Default for Ledger<V> {
+impl<V> Default for FieldCache<V> {
     fn default() -> Self {
-        Self { book: Mutex::default(), filled: watch::Sender::new(false) }
+        Self { state: Mutex::default(), synced: watch::Sender::new(false) }
     }
 }
 
 type Spaces<V> = HashMap<Box<str>, BTreeMap<Box<str>, Entry<V>>>;
 
 #[derive(Debug)]
-struct Book<V> {
+struct State<V> {
     /// By namespace; cluster-wide objects are in the one without a name.
     spaces: Spaces<V>,
-    gone: VecDeque<(String, String, u64)>,
-    listeners: Vec<mpsc::UnboundedSender<Touched>>,
+    /// The most recent deletions, with their resource versions.
+    deleted: VecDeque<(String, String, u64)>,
+    subscribers: Vec<mpsc::UnboundedSender<ObjectChange>>,
     /// Owners out of reach of garbage collection, from the first list.
-    far: BTreeSet<OwnerKey>,
+    unreachable: BTreeSet<OwnerKey>,
 }
 
-impl<V> Default for Book<V> {
+impl<V> Default for State<V> {
     fn default() -> Self {
-        Self { spaces: HashMap::new(), gone: VecDeque::new(), listeners: Vec::new(), far: BTreeSet::new() }
+        Self {
+            spaces: HashMap::new(),
+            deleted: VecDeque::new(),
+            subscribers: Vec::new(),
+            unreachable: BTreeSet::new(),
+        }
     }
 }
 
@@ -73,17 +78,17 @@ struct Entry<V> {
     value: V,
 }
 
-impl<V> Book<V> {
+impl<V> State<V> {
     fn get(&self, namespace: &str, name: &str) -> Option<&Entry<V>> {
         self.spaces.get(namespace)?.get(name)
     }
 
-    fn tell(&mut self, touched: &Touched) {
-        self.listeners.retain(|listener| listener.send(touched.clone()).is_ok());
+    fn notify(&mut self, change: &ObjectChange) {
+        self.subscribers.retain(|subscriber| subscriber.send(change.clone()).is_ok());
     }
 }
 
-impl<V: Clone + PartialEq> Ledger<V> {
+impl<V: Clone + PartialEq> FieldCache<V> {
     /// Follows a watch to its end; `read` extracts the cached fields of each object.
     pub(crate) async fn follow<K: Resource<DynamicType = ()> + Send>(
         &self,
@@ -91,19 +96,21 @@ impl<V: Clone + PartialEq> Ledger<V> {
         read: impl Fn(&K) -> V,
     ) {
         let mut events = std::pin::pin!(olm_client::patient(events));
-        let (mut list, mut far) = (Spaces::new(), BTreeSet::new());
+        let (mut list, mut unreachable) = (Spaces::new(), BTreeSet::new());
         while let Some(event) = events.next().await {
             match event {
-                Ok(Event::Init) => (list, far) = (Spaces::new(), BTreeSet::new()),
+                Ok(Event::Init) => (list, unreachable) = (Spaces::new(), BTreeSet::new()),
                 Ok(Event::InitApply(object)) => {
-                    far.extend(
+                    unreachable.extend(
                         OwnerKey::of(object.meta()).filter(|owner| out_of_reach(object.meta(), owner)),
                     );
                     let (namespace, name) = place(object.meta());
                     let entry = Entry { version: version(object.meta()), value: read(&object) };
                     list.entry(namespace.into()).or_default().insert(name.into(), entry);
                 }
-                Ok(Event::InitDone) => self.listed(std::mem::take(&mut list), std::mem::take(&mut far)),
+                Ok(Event::InitDone) => {
+                    self.listed(std::mem::take(&mut list), std::mem::take(&mut unreachable))
+                }
                 Ok(Event::Apply(object)) => self.put(object.meta(), read(&object)),
                 Ok(Event::Delete(object)) => self.remove(object.meta()),
                 Err(error) => {
@@ -114,27 +121,27 @@ impl<V: Clone + PartialEq> Ledger<V> {
     }
 
     /// Replaces the known objects by a complete list.
-    fn listed(&self, list: Spaces<V>, far: BTreeSet<OwnerKey>) {
-        let mut book = self.book();
-        if !*self.filled.borrow() {
-            book.far = far;
+    fn listed(&self, list: Spaces<V>, unreachable: BTreeSet<OwnerKey>) {
+        let mut state = self.state();
+        if !*self.synced.borrow() {
+            state.unreachable = unreachable;
         }
-        let before = std::mem::replace(&mut book.spaces, list);
+        let before = std::mem::replace(&mut state.spaces, list);
         // Objects that exist at the start of the manager are reconciled anyway.
-        if self.filled.send_replace(true) {
+        if self.synced.send_replace(true) {
             let mut news = Vec::new();
             for (namespace, name, entry) in flat(&before) {
-                let now = book.get(namespace, name);
+                let now = state.get(namespace, name);
                 if now.is_none_or(|now| now.value != entry.value) {
-                    news.push(Touched { gone: now.is_none(), ..plain(namespace, name) });
+                    news.push(ObjectChange { deleted: now.is_none(), ..change_of(namespace, name) });
                 }
             }
-            for (namespace, name, _) in flat(&book.spaces) {
+            for (namespace, name, _) in flat(&state.spaces) {
                 if before.get(namespace).is_none_or(|space| !space.contains_key(name)) {
-                    news.push(plain(namespace, name));
+                    news.push(change_of(namespace, name));
                 }
             }
-            news.iter().for_each(|touched| book.tell(touched));
+            news.iter().for_each(|change| state.notify(change));
         }
     }
 
@@ -142,74 +149,74 @@ impl<V: Clone + PartialEq> Ledger<V> {
     pub(crate) fn put(&self, metadata: &ObjectMeta, value: V) {
         let (namespace, name) = place(metadata);
         let version = version(metadata);
-        let mut book = self.book();
-        let old = book.get(namespace, name);
+        let mut state = self.state();
+        let old = state.get(namespace, name);
         let went = |(ns, n, went): &(String, String, u64)| ns == namespace && n == name && *went >= version;
-        if old.is_some_and(|old| old.version >= version) || book.gone.iter().any(went) {
+        if old.is_some_and(|old| old.version >= version) || state.deleted.iter().any(went) {
             return;
         }
         let same = old.is_some_and(|old| old.value == value);
-        let space = book.spaces.entry(namespace.into()).or_default();
+        let space = state.spaces.entry(namespace.into()).or_default();
         space.insert(name.into(), Entry { version, value });
         if !same {
-            book.tell(&touched(metadata));
+            state.notify(&changed(metadata));
         }
     }
 
     fn remove(&self, metadata: &ObjectMeta) {
         let (namespace, name) = place(metadata);
         let version = version(metadata);
-        let mut book = self.book();
-        book.gone.push_back((namespace.to_owned(), name.to_owned(), version));
-        if book.gone.len() > REMEMBERED {
-            book.gone.pop_front();
+        let mut state = self.state();
+        state.deleted.push_back((namespace.to_owned(), name.to_owned(), version));
+        if state.deleted.len() > RECENT_DELETIONS {
+            state.deleted.pop_front();
         }
         // It was recreated under the same name meanwhile.
-        if book.get(namespace, name).is_some_and(|kept| kept.version > version) {
+        if state.get(namespace, name).is_some_and(|kept| kept.version > version) {
             return;
         }
-        if let Some(space) = book.spaces.get_mut(namespace) {
+        if let Some(space) = state.spaces.get_mut(namespace) {
             space.remove(name);
             if space.is_empty() {
-                book.spaces.remove(namespace);
+                state.spaces.remove(namespace);
             }
         }
-        book.tell(&Touched { gone: true, ..touched(metadata) });
+        state.notify(&ObjectChange { deleted: true, ..changed(metadata) });
     }
 
     /// The cached fields of one object; `None` when it does not exist or is not known yet. Cluster-wide
     /// objects are in the namespace without a name.
     pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<V> {
-        self.book().get(namespace, name).map(|entry| entry.value.clone())
+        self.state().get(namespace, name).map(|entry| entry.value.clone())
     }
 
     /// The objects of a namespace, by name.
     pub(crate) fn within(&self, namespace: &str) -> Vec<(String, V)> {
-        let book = self.book();
-        let space = book.spaces.get(namespace).into_iter().flatten();
+        let state = self.state();
+        let space = state.spaces.get(namespace).into_iter().flatten();
         space.map(|(name, entry)| (name.to_string(), entry.value.clone())).collect()
     }
 
     /// All changes from now on. For changes found by a list after an interrupted watch, the owner is unknown.
-    pub(crate) fn touched(&self) -> impl Stream<Item = Touched> + Send + 'static + use<V> {
-        let (listener, touched) = mpsc::unbounded_channel();
-        self.book().listeners.push(listener);
-        UnboundedReceiverStream::new(touched)
+    pub(crate) fn changes(&self) -> impl Stream<Item = ObjectChange> + Send + 'static + use<V> {
+        let (subscriber, changes) = mpsc::unbounded_channel();
+        self.state().subscribers.push(subscriber);
+        UnboundedReceiverStream::new(changes)
     }
 
     /// The owners out of reach of garbage collection that labels named in the first list. Available once.
-    pub(crate) fn far_owners(&self) -> BTreeSet<OwnerKey> {
-        std::mem::take(&mut self.book().far)
+    pub(crate) fn unreachable_owners(&self) -> BTreeSet<OwnerKey> {
+        std::mem::take(&mut self.state().unreachable)
     }
 
     /// Returns when the cluster has been read once.
-    pub(crate) async fn filled(&self) {
+    pub(crate) async fn synced(&self) {
         // The sender is `self`, so it is not dropped.
-        let _ = self.filled.subscribe().wait_for(|filled| *filled).await;
+        let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
-    fn book(&self) -> MutexGuard<'_, Book<V>> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State<V>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -228,14 +235,18 @@ fn version(metadata: &ObjectMeta) -> u64 {
     metadata.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or_default()
 }
 
-fn plain(namespace: &str, name: &str) -> Touched {
+fn change_of(namespace: &str, name: &str) -> ObjectChange {
     let (namespace, name) = (namespace.to_owned(), name.to_owned());
-    Touched { namespace, name, owner: None, gone: false, components: Vec::new() }
+    ObjectChange { namespace, name, owner: None, deleted: false, components: Vec::new() }
 }
 
-fn touched(metadata: &ObjectMeta) -> Touched {
+fn changed(metadata: &ObjectMeta) -> ObjectChange {
     let (namespace, name) = place(metadata);
-    Touched { owner: OwnerKey::of(metadata), components: components(metadata), ..plain(namespace, name) }
+    ObjectChange {
+        owner: OwnerKey::of(metadata),
+        components: components(metadata),
+        ..change_of(namespace, name)
+    }
 }
 
 /// The Operators whose component label an object has.

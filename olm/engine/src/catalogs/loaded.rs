@@ -13,7 +13,7 @@ use super::{CatalogVisibility, IndexEntry, Key, LoadedCatalog};
 
 /// The state of one CatalogSource after its last read.
 #[derive(Debug, Clone, Default)]
-pub struct Entry {
+pub struct CatalogState {
     /// The last good content; `None` when there never was any.
     pub loaded: Option<LoadedCatalog>,
     pub problem: Option<Problem>,
@@ -41,20 +41,20 @@ impl Problem {
 
 /// Last good content by CatalogSource. Readers get a snapshot and never wait for a load.
 #[derive(Debug)]
-pub struct CatalogStore {
-    entries: RwLock<BTreeMap<Key, Entry>>,
+pub struct LoadedCatalogs {
+    entries: RwLock<BTreeMap<Key, CatalogState>>,
     /// Counts changes of content.
     changes: watch::Sender<u64>,
 }
 
-impl Default for CatalogStore {
+impl Default for LoadedCatalogs {
     fn default() -> Self {
         Self { entries: RwLock::default(), changes: watch::Sender::new(0) }
     }
 }
 
-impl CatalogStore {
-    pub fn get(&self, namespace: &str, name: &str) -> Option<Entry> {
+impl LoadedCatalogs {
+    pub fn get(&self, namespace: &str, name: &str) -> Option<CatalogState> {
         let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
         entries.get(&(namespace.to_owned(), name.to_owned())).cloned()
     }
@@ -66,9 +66,9 @@ impl CatalogStore {
 
     /// Replaces the state of a CatalogSource. Watchers are notified only when the content, the priority or
     /// its health changed.
-    pub fn put(&self, namespace: &str, name: &str, entry: Entry) {
+    pub fn put(&self, namespace: &str, name: &str, entry: CatalogState) {
         let key = (namespace.to_owned(), name.to_owned());
-        let mark = |entry: &Entry| {
+        let mark = |entry: &CatalogState| {
             let content = entry.loaded.as_ref().map(|l| (l.catalog.digest.clone(), l.priority));
             (content, entry.problem.clone())
         };
@@ -85,7 +85,7 @@ impl CatalogStore {
         self.entries.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
 
-    pub fn all(&self) -> BTreeMap<Key, Entry> {
+    pub fn all(&self) -> BTreeMap<Key, CatalogState> {
         self.entries.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -118,7 +118,7 @@ impl CatalogStore {
     /// The index that is served at `/catalogs`.
     pub fn index(&self) -> Vec<IndexEntry> {
         let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
-        let line = |((namespace, name), entry): (&Key, &Entry)| {
+        let line = |((namespace, name), entry): (&Key, &CatalogState)| {
             let loaded = entry.loaded.as_ref()?;
             Some(IndexEntry {
                 namespace: namespace.clone(),

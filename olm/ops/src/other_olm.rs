@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::Error;
 
 /// The label of OLM v0's Deployments that change operators.
-pub const RIVAL_SELECTOR: &str = "app in (olm-operator,catalog-operator)";
+pub const OTHER_OLM_SELECTOR: &str = "app in (olm-operator,catalog-operator)";
 /// OLM v0's aggregated API, and its Service. Ours has the same name and another Service.
 const API_SERVICE: &str = "v1.packages.operators.coreos.com";
 const API_SERVER: &str = "packageserver-service";
@@ -22,7 +22,7 @@ const API_SERVER: &str = "packageserver-service";
 /// Another running OLM: two managers of the same objects revert each other's changes endlessly.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Rival {
+pub struct OtherOlm {
     /// Its Deployments that have pods, as `namespace/name`.
     pub deployments: Vec<String>,
     /// Its aggregated API, where that answers.
@@ -30,7 +30,7 @@ pub struct Rival {
     pub api_service: Option<String>,
 }
 
-impl Rival {
+impl OtherOlm {
     /// Identifies the other OLM. Pure.
     fn of(deployments: &[Deployment], api_service: Option<&Value>) -> Option<Self> {
         let mut running: Vec<String> = deployments
@@ -60,7 +60,7 @@ impl Rival {
     }
 }
 
-impl fmt::Display for Rival {
+impl fmt::Display for OtherOlm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "another OLM is running on this cluster:")?;
         if !self.deployments.is_empty() {
@@ -93,9 +93,9 @@ fn answers(api_service: &Value) -> bool {
 ///
 /// # Errors
 /// [`Error::Forbidden`] when Deployments may not be listed in all namespaces.
-pub async fn rival(client: &Client) -> Result<Option<Rival>, Error> {
+pub async fn find_other_olm(client: &Client) -> Result<Option<OtherOlm>, Error> {
     let list =
-        Api::<Deployment>::all(client.clone()).list(&ListParams::default().labels(RIVAL_SELECTOR)).await;
+        Api::<Deployment>::all(client.clone()).list(&ListParams::default().labels(OTHER_OLM_SELECTOR)).await;
     let list = list.map_err(Error::kube("list the Deployments of another OLM"))?;
     let gvk = GroupVersionKind::gvk("apiregistration.k8s.io", "v1", "APIService");
     let resource = ApiResource::from_gvk_with_plural(&gvk, "apiservices");
@@ -106,7 +106,7 @@ pub async fn rival(client: &Client) -> Result<Option<Rival>, Error> {
         Err(kube::Error::Api(status)) if status.is_forbidden() || status.is_not_found() => None,
         Err(error) => return Err(Error::kube(format!("get APIService {API_SERVICE}"))(error)),
     };
-    Ok(Rival::of(&list.items, found.as_ref()))
+    Ok(OtherOlm::of(&list.items, found.as_ref()))
 }
 
 #[cfg(test)]
@@ -143,18 +143,18 @@ mod tests {
             ("its API is dead", vec![], Some(&dead), false),
         ];
         for (name, deployments, api, expected) in cases {
-            assert_eq!(Rival::of(&deployments, api).is_some(), expected, "{name}");
+            assert_eq!(OtherOlm::of(&deployments, api).is_some(), expected, "{name}");
         }
-        assert_eq!(Rival::of(&[], Some(&ours)), None, "our own shim of that API");
+        assert_eq!(OtherOlm::of(&[], Some(&ours)), None, "our own shim of that API");
     }
 
     #[test]
     fn it_is_named_with_the_commands_that_stop_it() {
-        let rival = Rival::of(&[deployment("olm-operator", 1, 1, 1)], None).unwrap();
+        let other = OtherOlm::of(&[deployment("olm-operator", 1, 1, 1)], None).unwrap();
         assert_eq!(
-            rival.to_string(),
+            other.to_string(),
             "another OLM is running on this cluster: Deployments olm-v0/olm-operator have pods"
         );
-        assert_eq!(rival.fix(), "kubectl scale deployment -n olm-v0 olm-operator --replicas=0");
+        assert_eq!(other.fix(), "kubectl scale deployment -n olm-v0 olm-operator --replicas=0");
     }
 }

@@ -25,15 +25,15 @@ use crate::runner::{Controller, Key, Objects, key};
 
 /// Number of recent deletions that are kept, so that the late response of a concurrent write does not restore
 /// a deleted object. Far more than there are concurrent writes.
-const REMEMBERED: usize = 1_024;
+const RECENT_DELETIONS: usize = 1_024;
 
 /// The objects of a kind. They come from the watch and from the responses of our own writes
-/// ([`Self::wrote`]); of two states of an object the later one stays. A change is stored before it is
+/// ([`Self::store_written`]); of two states of an object the later one stays. A change is stored before it is
 /// announced.
-pub(crate) struct Kind<K: Cached> {
+pub(crate) struct KindCache<K: Cached> {
     table: Arc<RwLock<ObjectTable<K>>>,
     feed: Mutex<Feed<K>>,
-    filled: watch::Sender<bool>,
+    synced: watch::Sender<bool>,
     selected: watcher::Config,
     trim: fn(&mut K),
     /// Whether a kind that the API server does not serve counts as empty.
@@ -45,42 +45,42 @@ struct Feed<K: Cached> {
     /// A list that is being read.
     list: Option<ObjectTable<K>>,
     /// Receivers of changes after the first list: new, changed and deleted objects.
-    listeners: Vec<mpsc::UnboundedSender<Arc<K>>>,
+    subscribers: Vec<mpsc::UnboundedSender<Arc<K>>>,
     /// Receivers of the keys of all objects, and then of changes.
     controllers: Vec<mpsc::UnboundedSender<Key>>,
     /// The most recent deletions, with their resource versions.
-    gone: VecDeque<(String, String, u64)>,
+    deleted: VecDeque<(String, String, u64)>,
 }
 
 impl<K: Cached> Feed<K> {
-    fn tell(&mut self, object: &Arc<K>) {
-        self.listeners.retain(|listener| listener.send(Arc::clone(object)).is_ok());
+    fn notify(&mut self, object: &Arc<K>) {
+        self.subscribers.retain(|subscriber| subscriber.send(Arc::clone(object)).is_ok());
     }
 
-    fn show(&mut self, namespace: &str, name: &str) {
+    fn enqueue(&mut self, namespace: &str, name: &str) {
         let key = key(namespace, name);
         self.controllers.retain(|controller| controller.send(Arc::clone(&key)).is_ok());
     }
 
-    fn went_later(&self, object: &K) -> bool {
+    fn deleted_later(&self, object: &K) -> bool {
         let Some(version) = version(object) else { return false };
         let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-        self.gone.iter().any(|(ns, n, went)| *ns == namespace && *n == name && *went >= version)
+        self.deleted.iter().any(|(ns, n, went)| *ns == namespace && *n == name && *went >= version)
     }
 }
 
-impl<K: Cached> Kind<K> {
+impl<K: Cached> KindCache<K> {
     /// The objects that `selected` selects. `trim` removes unused fields; `keys` are additional lookup keys.
     pub(crate) fn new(selected: watcher::Config, trim: fn(&mut K), keys: fn(&K) -> Vec<String>) -> Self {
         Self {
             table: Arc::new(RwLock::new(ObjectTable::new(keys))),
             feed: Mutex::new(Feed {
                 list: None,
-                listeners: Vec::new(),
+                subscribers: Vec::new(),
                 controllers: Vec::new(),
-                gone: VecDeque::new(),
+                deleted: VecDeque::new(),
             }),
-            filled: watch::Sender::new(false),
+            synced: watch::Sender::new(false),
             selected,
             trim,
             optional: false,
@@ -133,10 +133,10 @@ impl<K: Cached> Kind<K> {
         let Some(list) = feed.list.take() else { return };
         let before =
             std::mem::replace(&mut *self.table.write().unwrap_or_else(PoisonError::into_inner), list);
-        let first = !*self.filled.borrow();
+        let first = !*self.synced.borrow();
         let table = self.table();
         let mut places: Vec<_> = table.places().collect();
-        places.sort_by_key(|(namespace, name)| K::near(namespace, name));
+        places.sort_by_key(|(namespace, name)| K::sort_key(namespace, name));
         // The objects of the first list are announced to controllers alone, by their keys.
         for (namespace, name) in places {
             let (now, known) = (table.version(namespace, name), before.version(namespace, name));
@@ -144,19 +144,19 @@ impl<K: Cached> Kind<K> {
                 continue;
             }
             if first {
-                feed.show(namespace, name);
+                feed.enqueue(namespace, name);
             } else if let Some(object) = table.get(namespace, name) {
-                feed.tell(&object);
-                feed.show(namespace, name);
+                feed.notify(&object);
+                feed.enqueue(namespace, name);
             }
         }
         for (namespace, name) in before.places().filter(|(namespace, name)| !table.has(namespace, name)) {
             if let Some(object) = before.get(namespace, name) {
-                feed.tell(&object);
+                feed.notify(&object);
             }
         }
         drop(table);
-        self.filled.send_replace(true);
+        self.synced.send_replace(true);
     }
 
     fn put(&self, feed: &mut Feed<K>, object: K) {
@@ -168,16 +168,16 @@ impl<K: Cached> Kind<K> {
         }
         let object = self.trimmed(object);
         self.table.write().unwrap_or_else(PoisonError::into_inner).insert(&object);
-        feed.tell(&object);
-        feed.show(&namespace, &name);
+        feed.notify(&object);
+        feed.enqueue(&namespace, &name);
     }
 
     fn remove(&self, feed: &mut Feed<K>, object: &K) {
         let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
         if let Some(version) = version(object) {
-            feed.gone.push_back((namespace.clone(), name.clone(), version));
-            if feed.gone.len() > REMEMBERED {
-                feed.gone.pop_front();
+            feed.deleted.push_back((namespace.clone(), name.clone(), version));
+            if feed.deleted.len() > RECENT_DELETIONS {
+                feed.deleted.pop_front();
             }
         }
         let kept = self.get(&namespace, &name);
@@ -188,7 +188,7 @@ impl<K: Cached> Kind<K> {
         });
         let Some(kept) = kept.filter(|_| !replaced) else { return };
         self.table.write().unwrap_or_else(PoisonError::into_inner).remove(&namespace, &name);
-        feed.tell(&kept);
+        feed.notify(&kept);
     }
 
     fn trimmed(&self, mut object: K) -> Arc<K> {
@@ -199,9 +199,9 @@ impl<K: Cached> Kind<K> {
 
     /// Stores the response of a write, so that no controller, the writer first, uses an older state or waits
     /// for the watch.
-    pub(crate) fn wrote(&self, object: K) {
+    pub(crate) fn store_written(&self, object: K) {
         let mut feed = self.feed();
-        if !feed.went_later(&object) {
+        if !feed.deleted_later(&object) {
             self.put(&mut feed, object);
         }
     }
@@ -280,27 +280,27 @@ impl<K: Cached> Kind<K> {
     /// other controllers reconcile all of theirs then.
     pub(crate) fn wakes<T, I>(
         &self,
-        whom: impl Fn(&K) -> I + Send + 'static,
+        to: impl Fn(&K) -> I + Send + 'static,
     ) -> impl Stream<Item = ObjectRef<T>> + Send + 'static
     where
         T: Resource<DynamicType = ()> + 'static,
         I: IntoIterator<Item = ObjectRef<T>>,
         I::IntoIter: Send + 'static,
     {
-        self.changes().flat_map(move |object| stream::iter(whom(&object)))
+        self.changes().flat_map(move |object| stream::iter(to(&object)))
     }
 
     /// Changes from now on, without the first list.
     fn changes(&self) -> impl Stream<Item = Arc<K>> + Send + 'static + use<K> {
-        let (to, changes) = mpsc::unbounded_channel();
-        self.feed().listeners.push(to);
+        let (sender, changes) = mpsc::unbounded_channel();
+        self.feed().subscribers.push(sender);
         UnboundedReceiverStream::new(changes)
     }
 
     /// Returns when the cluster has been read once.
-    pub(crate) async fn filled(&self) {
+    pub(crate) async fn synced(&self) {
         // The sender is `self`, so it is not dropped.
-        let _ = self.filled.subscribe().wait_for(|filled| *filled).await;
+        let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
     fn feed(&self) -> MutexGuard<'_, Feed<K>> {

@@ -27,7 +27,7 @@ use olm_engine::{
 use olm_plan::ObjectRef;
 use serde_json::{Value, json};
 
-use super::{fields::taken_over, traces};
+use super::{fields::adopted, traces};
 use crate::context::{Ctx, Error};
 
 /// Label that OLM v0 sets on its roles and bindings, and that we do not set.
@@ -40,7 +40,7 @@ struct Left {
     rights: Vec<Owned>,
 }
 
-pub(super) async fn take_over(ctx: &Ctx) -> Result<(), Error> {
+pub(super) async fn adopt(ctx: &Ctx) -> Result<(), Error> {
     let found = found(ctx).await?;
     if found.is_empty() {
         return Ok(());
@@ -76,7 +76,7 @@ async fn found(ctx: &Ctx) -> Result<BTreeMap<OwnerKey, Left>, Error> {
 }
 
 fn moved(metadata: &Value) -> Option<Vec<Value>> {
-    taken_over(metadata["managedFields"].as_array()?, names::FIELD_MANAGER)
+    adopted(metadata["managedFields"].as_array()?, names::FIELD_MANAGER)
 }
 
 /// Adopts one version. New rights first: between two requests the operator has both.

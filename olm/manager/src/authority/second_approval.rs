@@ -36,7 +36,7 @@ impl FirstApproval {
 
 /// A second approval is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Missing {
+pub(crate) struct MissingApproval {
     /// Why, and who gave the first one.
     pub(crate) why: String,
     /// The first approval, where the user is known.
@@ -49,17 +49,19 @@ pub(crate) async fn missing(
     plan: Option<&InstallPlan>,
     change: &Plan,
     ctx: &Ctx,
-) -> Result<Option<Missing>, Error> {
-    let asks = |code: &FindingCode| *code == FindingCode::SecondApproverNeeded;
-    let Some(finding) = change.findings.iter().find(|finding| asks(&finding.code)) else { return Ok(None) };
+) -> Result<Option<MissingApproval>, Error> {
+    let is_needed = |code: &FindingCode| *code == FindingCode::SecondApproverNeeded;
+    let Some(finding) = change.findings.iter().find(|finding| is_needed(&finding.code)) else {
+        return Ok(None);
+    };
     // A plan in progress has fewer objects to delete than the approved one.
     let digest = plan.and_then(|plan| plan.spec.plan_digest.as_ref()).unwrap_or(&change.digest);
-    if comes_along(digest, &change.namespace, ctx).await? {
+    if approved_with_parent(digest, &change.namespace, ctx).await? {
         return Ok(None);
     }
     let RecordedAuthority::By(approver) = by else {
         let why = format!("{}; the approver is not recorded, approve it with `olm approve`", finding.text);
-        return Ok(Some(Missing { why, first: None }));
+        return Ok(Some(MissingApproval { why, first: None }));
     };
     let first = plan.and_then(FirstApproval::of);
     let user = approver.user();
@@ -68,19 +70,19 @@ pub(crate) async fn missing(
     }
     let why = format!("{}; approved by {user}, waiting for the approval of another user", finding.text);
     let first = FirstApproval { user: user.to_owned(), digest: digest.clone() };
-    Ok(Some(Missing { why, first: Some(first) }))
+    Ok(Some(MissingApproval { why, first: Some(first) }))
 }
 
 /// Whether two users approved a plan together with the plan that installs it, which is being applied.
-async fn comes_along(digest: &str, namespace: &str, ctx: &Ctx) -> Result<bool, Error> {
+async fn approved_with_parent(digest: &str, namespace: &str, ctx: &Ctx) -> Result<bool, Error> {
     let manager = ctx.authorities.own_name().await?;
-    let brings = |plan: &InstallPlan| {
+    let is_parent = |plan: &InstallPlan| {
         plan.spec.approved
             && !plan.is_over()
             && recorded_along(plan).iter().any(|along| along.digest == digest)
             && by_two(plan, manager)
     };
-    Ok(ctx.stores.plans.in_namespace(namespace).iter().any(|plan| brings(plan)))
+    Ok(ctx.cache.plans.in_namespace(namespace).iter().any(|plan| is_parent(plan)))
 }
 
 fn by_two(plan: &InstallPlan, manager: &str) -> bool {

@@ -10,7 +10,7 @@ use super::Key;
 
 /// Objects by their state. Idle objects have no entry.
 #[derive(Debug, Default)]
-pub(super) struct Agenda {
+pub(super) struct WorkQueue {
     states: HashMap<Key, State>,
     /// Objects that are due, in order.
     ready: VecDeque<Key>,
@@ -26,7 +26,7 @@ enum State {
     RunningAndWoken,
 }
 
-impl Agenda {
+impl WorkQueue {
     /// The object is due now.
     pub(super) fn wake(&mut self, key: Key) {
         match self.states.get_mut(&key) {
@@ -91,52 +91,52 @@ mod tests {
         super::super::key("ns", name)
     }
 
-    fn taken(agenda: &mut Agenda) -> Vec<String> {
-        std::iter::from_fn(|| agenda.take()).map(|key| key.to_string()).collect()
+    fn taken(queue: &mut WorkQueue) -> Vec<String> {
+        std::iter::from_fn(|| queue.take()).map(|key| key.to_string()).collect()
     }
 
     #[test]
     fn each_has_one_turn_however_often_it_is_woken() {
-        let mut agenda = Agenda::default();
+        let mut queue = WorkQueue::default();
         for name in ["a", "b", "a", "c", "b"] {
-            agenda.wake(key(name));
+            queue.wake(key(name));
         }
-        assert_eq!(taken(&mut agenda), ["ns/a", "ns/b", "ns/c"]);
+        assert_eq!(taken(&mut queue), ["ns/a", "ns/b", "ns/c"]);
         // a trigger during a reconciliation causes one more, before the requested time
         let hour = Instant::now() + Duration::from_secs(3_600);
-        agenda.wake(key("a"));
-        agenda.wake(key("a"));
-        assert_eq!(taken(&mut agenda), [""; 0]);
+        queue.wake(key("a"));
+        queue.wake(key("a"));
+        assert_eq!(taken(&mut queue), [""; 0]);
         for name in ["a", "b", "c"] {
-            agenda.done(&key(name), Some(hour));
+            queue.done(&key(name), Some(hour));
         }
-        assert_eq!(taken(&mut agenda), ["ns/a"]);
-        agenda.done(&key("a"), None);
-        assert_eq!((taken(&mut agenda), agenda.next()), (vec![], Some(hour)));
+        assert_eq!(taken(&mut queue), ["ns/a"]);
+        queue.done(&key("a"), None);
+        assert_eq!((taken(&mut queue), queue.next()), (vec![], Some(hour)));
     }
 
     #[test]
     fn what_is_due_has_its_turn_and_what_is_woken_before_is_not_due_any_more() {
-        let mut agenda = Agenda::default();
+        let mut queue = WorkQueue::default();
         let start = Instant::now();
         let at = |seconds: u64| start + Duration::from_secs(seconds);
         for (name, seconds) in [("a", 30), ("b", 10), ("c", 20)] {
-            agenda.wake(key(name));
-            let _ = agenda.take();
-            agenda.done(&key(name), Some(at(seconds)));
+            queue.wake(key(name));
+            let _ = queue.take();
+            queue.done(&key(name), Some(at(seconds)));
         }
-        agenda.due(at(9));
-        assert_eq!(taken(&mut agenda), [""; 0]);
-        agenda.wake(key("c"));
-        agenda.due(at(10));
-        assert_eq!(taken(&mut agenda), ["ns/c", "ns/b"]);
+        queue.due(at(9));
+        assert_eq!(taken(&mut queue), [""; 0]);
+        queue.wake(key("c"));
+        queue.due(at(10));
+        assert_eq!(taken(&mut queue), ["ns/c", "ns/b"]);
         // c is not due a second time
-        agenda.done(&key("c"), None);
-        agenda.done(&key("b"), None);
-        agenda.due(at(40));
-        assert_eq!(taken(&mut agenda), ["ns/a"]);
-        agenda.done(&key("a"), None);
+        queue.done(&key("c"), None);
+        queue.done(&key("b"), None);
+        queue.due(at(40));
+        assert_eq!(taken(&mut queue), ["ns/a"]);
+        queue.done(&key("a"), None);
         // idle objects have no entry
-        assert!(agenda.states.is_empty() && agenda.ready.is_empty() && agenda.later.is_empty());
+        assert!(queue.states.is_empty() && queue.ready.is_empty() && queue.later.is_empty());
     }
 }

@@ -2,8 +2,8 @@ use olm_api::{Subscription, SubscriptionSpec};
 
 use super::*;
 
-fn kind() -> Kind<Subscription> {
-    Kind::new(watcher::Config::default(), |_| {}, |subscription| vec![subscription.spec.name.clone()])
+fn kind() -> KindCache<Subscription> {
+    KindCache::new(watcher::Config::default(), |_| {}, |subscription| vec![subscription.spec.name.clone()])
 }
 
 fn subscription(name: &str, version: u64) -> Subscription {
@@ -15,7 +15,7 @@ fn subscription(name: &str, version: u64) -> Subscription {
     subscription
 }
 
-fn list(kind: &Kind<Subscription>, objects: &[Subscription]) {
+fn list(kind: &KindCache<Subscription>, objects: &[Subscription]) {
     kind.take(Event::Init);
     for object in objects {
         kind.take(Event::InitApply(object.clone()));
@@ -23,7 +23,7 @@ fn list(kind: &Kind<Subscription>, objects: &[Subscription]) {
     kind.take(Event::InitDone);
 }
 
-fn kept(kind: &Kind<Subscription>) -> Vec<(String, String)> {
+fn kept(kind: &KindCache<Subscription>) -> Vec<(String, String)> {
     let one = |s: &Arc<Subscription>| (s.name_any(), s.resource_version().unwrap_or_default());
     kind.in_namespace("ns").iter().map(one).collect()
 }
@@ -33,45 +33,45 @@ fn waiting<T>(stream: &mut (impl Stream<Item = T> + Unpin)) -> Vec<T> {
     std::iter::from_fn(|| futures::FutureExt::now_or_never(stream.next()).flatten()).collect()
 }
 
-fn told(changes: &mut (impl Stream<Item = Arc<Subscription>> + Unpin)) -> Vec<String> {
+fn announced(changes: &mut (impl Stream<Item = Arc<Subscription>> + Unpin)) -> Vec<String> {
     let one = |object: &Arc<Subscription>| {
         format!("{}@{}", object.name_any(), object.resource_version().unwrap_or_default())
     };
-    let mut told: Vec<String> = waiting(changes).iter().map(one).collect();
-    told.sort();
-    told
+    let mut announced: Vec<String> = waiting(changes).iter().map(one).collect();
+    announced.sort();
+    announced
 }
 
 /// The keys that a controller received.
-fn shown(keys: &mut (impl Stream<Item = Key> + Unpin)) -> Vec<String> {
-    let mut shown: Vec<String> = waiting(keys).iter().map(ToString::to_string).collect();
-    shown.sort();
-    shown
+fn enqueued(keys: &mut (impl Stream<Item = Key> + Unpin)) -> Vec<String> {
+    let mut enqueued: Vec<String> = waiting(keys).iter().map(ToString::to_string).collect();
+    enqueued.sort();
+    enqueued
 }
 
 #[test]
-fn a_controller_is_shown_all_that_is_there_and_from_then_on_what_is_different() {
+fn a_controller_gets_all_objects_and_then_changed_ones() {
     let kind = kind();
     let mut keys = kind.keys();
     list(&kind, &[subscription("a", 1), subscription("b", 2)]);
-    assert_eq!(shown(&mut keys), ["ns/a", "ns/b"]);
+    assert_eq!(enqueued(&mut keys), ["ns/a", "ns/b"]);
     // the watch breaks: b is unchanged, a is gone, c is new
     list(&kind, &[subscription("b", 2), subscription("c", 3)]);
-    assert_eq!(shown(&mut keys), ["ns/c"]);
+    assert_eq!(enqueued(&mut keys), ["ns/c"]);
     // a later subscriber gets all existing objects
-    assert_eq!(shown(&mut kind.keys()), ["ns/b", "ns/c"]);
+    assert_eq!(enqueued(&mut kind.keys()), ["ns/b", "ns/c"]);
 }
 
 #[test]
-fn others_are_not_woken_for_what_is_there_when_the_manager_starts() {
+fn the_first_list_wakes_no_other_controllers() {
     let kind = kind();
     let mut news = kind.changes();
     list(&kind, &[subscription("a", 1), subscription("b", 2)]);
-    assert_eq!(told(&mut news), Vec::<String>::new());
+    assert_eq!(announced(&mut news), Vec::<String>::new());
     // the watch breaks: changes meanwhile are announced
     list(&kind, &[subscription("b", 2), subscription("c", 3)]);
-    assert_eq!((told(&mut news), kind.has("ns", "a")), (vec!["a@1".into(), "c@3".into()], false));
-    assert_eq!(told(&mut kind.changes()), Vec::<String>::new());
+    assert_eq!((announced(&mut news), kind.has("ns", "a")), (vec!["a@1".into(), "c@3".into()], false));
+    assert_eq!(announced(&mut kind.changes()), Vec::<String>::new());
 }
 
 #[test]
@@ -79,16 +79,16 @@ fn our_own_writes_count_at_once_and_older_news_of_them_do_not() {
     let kind = kind();
     list(&kind, &[subscription("a", 1)]);
     let (mut changes, mut keys) = (kind.changes(), kind.keys());
-    let _ = shown(&mut keys);
-    kind.wrote(subscription("a", 5));
-    assert_eq!((kept(&kind), told(&mut changes)), (vec![("a".into(), "5".into())], vec!["a@5".into()]));
+    let _ = enqueued(&mut keys);
+    kind.store_written(subscription("a", 5));
+    assert_eq!((kept(&kind), announced(&mut changes)), (vec![("a".into(), "5".into())], vec!["a@5".into()]));
     // the watch delivers the earlier state, and then the same one
     kind.take(Event::Apply(subscription("a", 3)));
     kind.take(Event::Apply(subscription("a", 5)));
-    assert_eq!((kept(&kind), told(&mut changes)), (vec![("a".into(), "5".into())], vec![]));
+    assert_eq!((kept(&kind), announced(&mut changes)), (vec![("a".into(), "5".into())], vec![]));
     kind.take(Event::Apply(subscription("a", 6)));
-    assert_eq!(told(&mut changes), ["a@6"]);
-    assert_eq!(shown(&mut keys), ["ns/a", "ns/a"]);
+    assert_eq!(announced(&mut changes), ["a@6"]);
+    assert_eq!(enqueued(&mut keys), ["ns/a", "ns/a"]);
 }
 
 #[test]
@@ -97,10 +97,10 @@ fn an_answer_that_comes_late_brings_nothing_back() {
     list(&kind, &[subscription("a", 1)]);
     // it is written (2), deleted (3), and the deletion arrives before the response of the write
     kind.take(Event::Delete(subscription("a", 3)));
-    kind.wrote(subscription("a", 2));
+    kind.store_written(subscription("a", 2));
     assert_eq!(kept(&kind), []);
     // recreated, it is another object
-    kind.wrote(subscription("a", 4));
+    kind.store_written(subscription("a", 4));
     assert_eq!(kept(&kind), [("a".into(), "4".into())]);
 }
 
@@ -110,7 +110,7 @@ fn the_deletion_of_the_one_before_does_not_take_the_next() {
     list(&kind, &[subscription("a", 1)]);
     let mut next = subscription("a", 4);
     next.metadata.uid = Some("another".into());
-    kind.wrote(next);
+    kind.store_written(next);
     kind.take(Event::Delete(subscription("a", 3)));
     assert_eq!(kept(&kind), [("a".into(), "4".into())]);
 }
@@ -131,7 +131,7 @@ fn objects_are_found_by_their_keys_until_they_have_others() {
 
 #[test]
 fn nobody_keeps_what_nobody_reads() {
-    let kind = Kind::<Subscription>::new(
+    let kind = KindCache::<Subscription>::new(
         watcher::Config::default(),
         |subscription| subscription.spec.config = None,
         |_| Vec::new(),
@@ -141,7 +141,7 @@ fn nobody_keeps_what_nobody_reads() {
     fat.spec.config = Some(serde_json::json!({ "env": [] }));
     list(&kind, &[fat.clone()]);
     fat.metadata.resource_version = Some("2".into());
-    kind.wrote(fat);
+    kind.store_written(fat);
     let kept = kind.get("ns", "a").unwrap();
     assert_eq!((&kept.metadata.managed_fields, &kept.spec.config), (&None, &None));
     assert_eq!(kept.resource_version().as_deref(), Some("2"));
@@ -175,7 +175,7 @@ fn what_lies_packed_is_whole_for_whoever_asks_and_equal_specifications_are_one()
     let mut other = all[7].clone();
     other.metadata.resource_version = Some("2000".into());
     other.spec.name = "package-7".into();
-    kind.wrote(other.clone());
+    kind.store_written(other.clone());
     assert_eq!(named(&other).as_deref(), Some(&other));
     assert_eq!(*kind.in_namespace("ns")[7], other);
     assert_eq!(kind.table().specs(), 3);

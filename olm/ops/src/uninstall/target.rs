@@ -6,21 +6,21 @@ use kube::{Client, ResourceExt};
 use olm_api::{Subscription, csv::CrdDescription, names};
 use olm_engine::resources::Resources;
 use olm_plan::{
-    CarriesOut, Dependency, Live, OPERATOR_GROUP_NAME, ObjectRef, Operand, Plan, Requester, UninstallInput,
-    make_uninstall_plan, no_longer_needed, uninstall_reads,
+    Dependency, Live, OPERATOR_GROUP_NAME, ObjectRef, Operand, PendingDeletion, Plan, Requester,
+    UninstallInput, make_uninstall_plan, no_longer_needed, uninstall_reads,
 };
 use olm_resolver::Gvk;
 use serde_json::Value;
 
 use super::{
     UninstallOptions,
-    elsewhere::forget_traces,
+    other_users::forget_traces,
     owned::{Owned, known},
-    remains::Remains,
+    remaining_crds::RemainingCrds,
 };
 use crate::{
     error::Error,
-    instances::{Instance, in_its_care},
+    instances::{Instance, managed_by},
     list::{Installed, World},
     status::View,
 };
@@ -30,7 +30,7 @@ const EXAMPLES: usize = 5;
 
 /// An operator that is to be uninstalled, with the objects that a plan of its removal needs under any
 /// options.
-pub struct Leaving {
+pub struct UninstallTarget {
     installed: Installed,
     csv: Option<Value>,
     replaced: Option<String>,
@@ -51,7 +51,7 @@ struct Needed {
     owned: Owned,
 }
 
-impl Leaving {
+impl UninstallTarget {
     /// Reads everything that an uninstall may change.
     ///
     /// # Errors
@@ -90,7 +90,9 @@ impl Leaving {
             Err(error @ Error::NotFound { .. }) => error,
             Err(error) => return Err(error),
         };
-        let Some(remains) = Remains::find(client, namespace, target).await? else { return Err(not_found) };
+        let Some(remains) = RemainingCrds::find(client, namespace, target).await? else {
+            return Err(not_found);
+        };
         let installed = remains.installed(target);
         let this = Self {
             csv: None,
@@ -146,7 +148,7 @@ impl Leaving {
     /// The custom resources that it manages, as far as they may be listed.
     #[must_use]
     pub fn instances(&self) -> Vec<&Instance> {
-        in_its_care(known(self.owned.kinds(false)).collect(), &self.installed)
+        managed_by(known(self.owned.kinds(false)).collect(), &self.installed)
     }
 
     /// The CRD of a kind whose custom resources may not be listed, if there is one.
@@ -196,7 +198,7 @@ impl Leaving {
             let all: Vec<&Instance> = known(owned.kinds(crds)).collect();
             // Without its CRDs no object of its kinds is left in any namespace, whichever operator manages
             // it.
-            let own = if crds { all } else { in_its_care(all, operator) };
+            let own = if crds { all } else { managed_by(all, operator) };
             operands.extend(owned.kinds(crds).map(|(crd, listed)| operand(crd, listed.is_some(), &own)));
             instances.extend(own);
         }
@@ -256,7 +258,7 @@ async fn dependencies(client: &Client, world: &World, view: &View) -> Result<Vec
             subscription: name,
             required_by: view.subscription.as_ref().and_then(required_by),
             csv: csv.as_ref(),
-            leaving: view.subscription.as_ref().and_then(carries_out),
+            deletion: view.subscription.as_ref().and_then(pending_deletion),
         })
         .collect();
     let mut out = Vec::new();
@@ -286,11 +288,11 @@ fn required_by(subscription: &Subscription) -> Option<BTreeSet<&str>> {
 }
 
 /// The cleanup of a deleted Subscription according to its policy, if any.
-fn carries_out(subscription: &Subscription) -> Option<CarriesOut> {
+fn pending_deletion(subscription: &Subscription) -> Option<PendingDeletion> {
     let since = subscription.metadata.deletion_timestamp.as_ref()?;
     let policy = subscription.spec.deletion_policy?;
     let held = subscription.finalizers().iter().any(|f| f == names::FINALIZER_SUBSCRIPTION_CLEANUP);
-    held.then(|| CarriesOut { since: since.0.as_second(), dependencies: policy.dependencies })
+    held.then(|| PendingDeletion { since: since.0.as_second(), dependencies: policy.dependencies })
 }
 
 /// Refers to an instance as plans do.
@@ -325,7 +327,7 @@ fn lonely_group(world: &World, namespace: &str, going: &[&str], view: Option<&Vi
         let own = view.and_then(|v| v.subscription.as_ref()).and_then(ResourceExt::uid);
         own.is_some() && s.uid() == own || going.contains(&s.name_any().as_str())
     };
-    let stays = |s: &&Subscription| here(s.namespace()) && !goes(s) && carries_out(s).is_none();
+    let stays = |s: &&Subscription| here(s.namespace()) && !goes(s) && pending_deletion(s).is_none();
     let mut versions: Vec<String> =
         view.into_iter().flat_map(|v| [&v.old, &v.csv]).flatten().filter_map(ResourceExt::uid).collect();
     for subscription in world.subscriptions.iter().filter(|s| here(s.namespace()) && goes(s)) {

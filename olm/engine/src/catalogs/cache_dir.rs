@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 use super::Key;
 
 #[derive(Debug, thiserror::Error)]
-pub enum CacheError {
+pub enum CacheDirError {
     /// It failed to be created or opened.
     #[error("failed to {what} {path}: {source}; set --cache-dir to a writable folder")]
     Io {
@@ -59,19 +59,19 @@ pub struct Record {
 }
 
 #[derive(Debug)]
-pub struct Cache {
+pub struct CacheDir {
     root: PathBuf,
     store: Store,
     /// Removed on drop, when no folder was configured.
     _temporary: Option<tempfile::TempDir>,
 }
 
-impl Cache {
+impl CacheDir {
     /// Opens the folder, or a temporary one that is removed with this process.
-    pub fn open(root: Option<&Path>) -> Result<Self, CacheError> {
+    pub fn open(root: Option<&Path>) -> Result<Self, CacheDirError> {
         let io = |what, path: &Path| {
             let path = path.to_owned();
-            move |source| CacheError::Io { what, path, source }
+            move |source| CacheDirError::Io { what, path, source }
         };
         let temporary = match root {
             Some(_) => None,
@@ -164,8 +164,8 @@ fn file_name(key: &Key) -> String {
 }
 
 #[cfg(test)]
-pub fn temporary() -> std::sync::Arc<Cache> {
-    std::sync::Arc::new(Cache::open(None).expect("a temporary folder"))
+pub fn temporary() -> std::sync::Arc<CacheDir> {
+    std::sync::Arc::new(CacheDir::open(None).expect("a temporary folder"))
 }
 
 #[cfg(test)]
@@ -182,35 +182,35 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let record = Record { namespace: "olm".into(), name: "community".into(), ..Record::default() };
         {
-            let cache = Cache::open(Some(folder.path())).unwrap();
-            cache.write(&record).unwrap();
-            fs::create_dir(cache.work(&key(), 1)).unwrap();
+            let cache_dir = CacheDir::open(Some(folder.path())).unwrap();
+            cache_dir.write(&record).unwrap();
+            fs::create_dir(cache_dir.work(&key(), 1)).unwrap();
             // and the folder is in use: a second open is refused
-            assert!(matches!(Cache::open(Some(folder.path())), Err(CacheError::Store(_))));
+            assert!(matches!(CacheDir::open(Some(folder.path())), Err(CacheDirError::Store(_))));
         }
         // when it is opened again
-        let cache = Cache::open(Some(folder.path())).unwrap();
+        let cache_dir = CacheDir::open(Some(folder.path())).unwrap();
         // then the record is there, and the unfinished fetch is not
-        assert_eq!(cache.record(&key()), Some(record));
-        assert_eq!(cache.keys(), [key()]);
-        assert!(!cache.work(&key(), 1).exists());
+        assert_eq!(cache_dir.record(&key()), Some(record));
+        assert_eq!(cache_dir.keys(), [key()]);
+        assert!(!cache_dir.work(&key(), 1).exists());
         // when it is removed, then nothing is left
-        cache.remove(&key());
-        assert_eq!(cache.record(&key()), None);
-        assert!(cache.keys().is_empty());
+        cache_dir.remove(&key());
+        assert_eq!(cache_dir.record(&key()), None);
+        assert!(cache_dir.keys().is_empty());
     }
 
     #[test]
     fn a_damaged_record_counts_as_none() {
-        let cache = temporary();
-        fs::write(cache.path(&key()), "{").unwrap();
-        assert_eq!(cache.record(&key()), None);
+        let cache_dir = temporary();
+        fs::write(cache_dir.path(&key()), "{").unwrap();
+        assert_eq!(cache_dir.record(&key()), None);
     }
 
     #[test]
     fn a_folder_that_cannot_be_written_says_what_to_do() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let error = Cache::open(Some(file.path())).unwrap_err().to_string();
+        let error = CacheDir::open(Some(file.path())).unwrap_err().to_string();
         assert!(error.contains(&file.path().display().to_string()), "{error}");
     }
 }

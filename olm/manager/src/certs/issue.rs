@@ -13,16 +13,16 @@ use super::{BACKDATE_SECONDS, VALIDITY_DAYS};
 /// The certificate failed to be created.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to create a certificate for {name}: {text}")]
-pub(crate) struct MintError {
+pub(crate) struct IssueError {
     name: String,
     text: String,
 }
 
 /// A new authority and a certificate that it signed for the names of a Service. The authority's key is
 /// dropped on return.
-pub(crate) fn mint(names: &[String], now: Timestamp) -> Result<(Authority, Pair), MintError> {
+pub(crate) fn issue(names: &[String], now: Timestamp) -> Result<(Authority, Pair), IssueError> {
     let name = names.first().cloned().unwrap_or_default();
-    let failed = |text: String| MintError { name: name.clone(), text };
+    let failed = |text: String| IssueError { name: name.clone(), text };
     let error = |error: rcgen::Error| failed(error.to_string());
     let start = now - SignedDuration::from_secs(BACKDATE_SECONDS);
     let end = now + SignedDuration::from_hours(24 * VALIDITY_DAYS);
@@ -30,7 +30,7 @@ pub(crate) fn mint(names: &[String], now: Timestamp) -> Result<(Authority, Pair)
         let date = |at: Timestamp| ASN1Time::from_timestamp(at.as_second()).map(|time| time.to_datetime());
         params.not_before = date(start).map_err(|error| failed(error.to_string()))?;
         params.not_after = date(end).map_err(|error| failed(error.to_string()))?;
-        Ok::<_, MintError>(())
+        Ok::<_, IssueError>(())
     };
 
     let mut params = CertificateParams::default();
