@@ -14,7 +14,7 @@ use crate::{
     image::{self, Place, layout, layout::Layout},
     options::Limits,
     stage::Stage,
-    unpack::{Unpacker, Wanted, decompress, is_tar},
+    unpack::{DirectorySelection, Unpacker, decompress, is_tar},
 };
 
 /// Content of a file.
@@ -78,7 +78,7 @@ fn open(
             .map(|()| Found::Files(BTreeMap::new()));
     }
     fs::create_dir(raw).map_err(SourceError::io("create", raw))?;
-    let mut unpacker = Unpacker::new(raw, Wanted::everything(), limits);
+    let mut unpacker = Unpacker::new(raw, DirectorySelection::everything(), limits);
     unpacker.layer(name, reader)?;
     if unpacker.finish()?.files == 0 {
         return Err(SourceError::malformed(name, "the archive contains no files"));

@@ -66,7 +66,7 @@ impl Layout {
             Some(entry) => self.manifest(entry, limits),
             None => Err(SourceError::NotFound {
                 what: format!("{reference} in {}", self.root.display()),
-                said: format!(": available: {}", all_names(&entries)),
+                detail: format!(": available: {}", all_names(&entries)),
             }),
         }
     }
