@@ -11,7 +11,7 @@ use std::{
 use crate::{
     content::Content,
     error::{Exceeded, SourceError},
-    image::{self, Place, layout, layout::Layout},
+    image::{self, ImageLocation, layout, layout::Layout},
     options::Limits,
     stage::Stage,
     unpack::{DirectorySelection, Unpacker, decompress, is_tar},
@@ -45,7 +45,7 @@ pub(crate) async fn read(
         Found::Files(labels) => Ok(labels),
         Found::Layout(layout) => {
             let pinned = layout.resolve(None, limits)?;
-            image::pull(&Place::Layout(layout), pinned, content, stage, limits).await
+            image::pull(&ImageLocation::Layout(layout), pinned, content, stage, limits).await
         }
     }
 }

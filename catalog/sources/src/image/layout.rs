@@ -175,7 +175,7 @@ pub(crate) fn read_saved(
     let config: Config = serde_json::from_slice(&read_small(&inside(&image.config)?, limits)?)
         .map_err(|e| SourceError::malformed(&image.config, e))?;
     let labels = config.labels();
-    let mut unpacker = Unpacker::new(files, content.wanted("the archive", &labels)?, limits);
+    let mut unpacker = Unpacker::new(files, content.directories("the archive", &labels)?, limits);
     for layer in &image.layers {
         let path = inside(layer)?;
         let file = File::open(&path).map_err(SourceError::io("open", &path))?;

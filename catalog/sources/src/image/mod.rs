@@ -97,7 +97,7 @@ pub(crate) async fn pull(
         check_layer(&name, layer)?;
     }
     let labels = labels(place, &config, stage, limits).await?;
-    let mut unpacker = Unpacker::new(stage.files(), content.wanted(&name, &labels)?, limits);
+    let mut unpacker = Unpacker::new(stage.files(), content.directories(&name, &labels)?, limits);
     for layer in layers {
         let path = place.blob(&layer, stage.scratch()).await?;
         let what = format!("the layer {} of {name}", layer.digest);
