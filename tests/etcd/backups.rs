@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use jiff::Timestamp;
-use olm_tests::etcd_stage::{Duties, Handle, Stage, s3::Fault};
+use olm_tests::etcd_stage::{Controllers, Handle, Stage, s3::Fault};
 use serde_json::{Value, json};
 
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 
 /// A stage with one operator for everything, and a cluster `c`.
 async fn employed(stage: &Stage, size: usize) -> Result<(olm_tests::etcd_stage::Operator, Handle<'_>)> {
-    stage.employ(Duties::ALL);
+    stage.set_controllers(Controllers::ALL);
     stage.s3().await?;
     made(stage, size).await
 }
@@ -37,7 +37,7 @@ fn s21_a_backup_is_read_from_any_healthy_member() {
         let id = cluster.object().await?["status"]["clusterID"].clone();
         ensure!(status["clusterID"] == id && status["etcdVersion"].is_string(), "{id}: {status}");
         readable(s3, "bucket/first")?;
-        first.told("BackupSucceeded").await?;
+        first.has_event("BackupSucceeded").await?;
         let told = cluster.condition("BackedUp", "True", "BackedUp").await?;
         ensure!(told["message"].as_str().is_some_and(|text| text.contains("last backup at")), "{told}");
 
@@ -71,8 +71,8 @@ fn s21_a_backup_is_read_from_any_healthy_member() {
         stage.kubelet.up(asked)?;
         third.succeeded().await?;
         readable(s3, "bucket/third")?;
-        third.told("BackupFailed").await?;
-        third.told("BackupSucceeded").await?;
+        third.has_event("BackupFailed").await?;
+        third.has_event("BackupSucceeded").await?;
         stage.kubelet.up(other)?;
         cluster.steady(3).await?;
         no_parts(s3)
@@ -286,10 +286,10 @@ fn s22_periodic_backups_keep_the_newest_and_leave_others_alone() {
 fn s21_three_programs_tell_the_same_as_one() {
     scenario("S21 three programs", async |stage| {
         let s3 = stage.s3().await?;
-        stage.employ(Duties::CLUSTERS);
+        stage.set_controllers(Controllers::CLUSTERS);
         let (clusters, cluster) = made(stage, 1).await?;
         cluster.condition("BackedUp", "False", "NoBackup").await?;
-        stage.employ(Duties::BACKUPS);
+        stage.set_controllers(Controllers::BACKUPS);
         let _backups = stage.operator_in(1)?;
         s3.fail(Some(Fault::Denied));
         let task = Task::backup(&cluster, "b", "bucket/b", json!({})).await?;
@@ -311,7 +311,7 @@ fn s21_three_programs_tell_the_same_as_one() {
         // A new one has the same information, and does not report a missing backup in between.
         clusters.kill();
         let from = stage.faults[0].count();
-        stage.employ(Duties::CLUSTERS);
+        stage.set_controllers(Controllers::CLUSTERS);
         let _next = stage.operator()?;
         stage
             .eventually("looks of the next operator", async || {
@@ -340,7 +340,7 @@ fn s21_three_programs_tell_the_same_as_one() {
 #[test]
 fn a_backup_that_comes_with_its_cluster_waits_for_it() {
     scenario("backup with its cluster", async |stage| {
-        stage.employ(Duties::ALL);
+        stage.set_controllers(Controllers::ALL);
         let s3 = stage.s3().await?;
         let cluster = stage.create("c", spec(1)).await?;
         let backup = Task::backup(&cluster, "first", "bucket/first", json!({})).await?;
@@ -356,7 +356,7 @@ fn a_backup_that_comes_with_its_cluster_waits_for_it() {
             "{status}"
         );
         readable(s3, "bucket/first")?;
-        backup.told("BackupSucceeded").await?;
+        backup.has_event("BackupSucceeded").await?;
         let events = stage.list("Event", "ns").await?;
         ensure!(events.iter().all(|event| event["reason"] != "BackupFailed"), "{events:?}");
         Ok(())

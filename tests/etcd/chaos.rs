@@ -7,7 +7,7 @@ use olm_tests::etcd_stage::Stage;
 
 use crate::{
     clients::Clients,
-    judge::{Promise, judge},
+    judge::{Guarantee, judge},
     long, made,
     random::Random,
     scenario,
@@ -49,7 +49,7 @@ async fn one_at_a_time(stage: &Stage, size: usize, seed: u64) -> Result<()> {
         }
         cluster.steady(size).await.with_context(|| format!("round {round}: trick {trick} on {name}"))?;
     }
-    judge(&cluster, clients, Promise::of(size).outage(15)).await.map(drop)
+    judge(&cluster, clients, Guarantee::of(size).outage(15)).await.map(drop)
 }
 
 #[test]
@@ -79,6 +79,6 @@ fn s13_many_monkeys_among_five() {
             }
             tokio::time::sleep(Duration::from_millis(300 + random.below(1500))).await;
         }
-        judge(&cluster, clients, Promise::of(5).outage(60)).await.map(drop)
+        judge(&cluster, clients, Guarantee::of(5).outage(60)).await.map(drop)
     });
 }

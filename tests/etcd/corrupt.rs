@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::{
     clients::Clients,
     heal::{kinds, replaced},
-    judge::{Promise, judge},
+    judge::{Guarantee, judge},
     made, scenario,
 };
 
@@ -125,7 +125,7 @@ async fn compares(cluster: &Handle<'_>, wrong: &str) -> Result<Operator> {
     cluster.spec(json!({ "pod": { "labels": { "looked": "at" } } })).await?;
     cluster.until("it to be looked at", is_observed).await?;
     cluster.stage.clock.set(COMPARED);
-    cluster.poke().await?;
+    cluster.reconcile_now().await?;
     let found = |object: &Value| {
         let members = object["status"]["memberList"].as_array();
         let gone = members.is_some_and(|all| all.iter().all(|member| member["name"] != wrong));
@@ -152,7 +152,7 @@ async fn of_three(stage: &Stage, leads: bool) -> Result<()> {
     let (mut before, from) = (cluster.ids().await?, stage.audit.count());
     let _operator = compares(&cluster, &victim).await?;
     replaced(&cluster, &victim).await?;
-    judge(&cluster, clients, Promise::of(3)).await?;
+    judge(&cluster, clients, Guarantee::of(3)).await?;
     let changes = stage.audit.membership_since(from);
     ensure!(kinds(&changes) == ["remove", "add", "promote"], "{changes:?}");
     let log = stage.audit.log();
@@ -215,7 +215,7 @@ fn two_differing_members_are_left_unchanged_until_a_user_decides() {
         let after = cluster.ids().await?;
         ensure!(after == before, "the members were {before:?} and are {after:?}");
         facts::client(stage.net.inside(right)).await?.member_remove(before[wrong]).await?;
-        judge(&cluster, clients, Promise::of(3)).await.map(drop)
+        judge(&cluster, clients, Guarantee::of(3)).await.map(drop)
     });
 }
 
@@ -223,7 +223,7 @@ fn two_differing_members_are_left_unchanged_until_a_user_decides() {
 /// the end. In between a busy member may be unreachable for a moment, which is reported first.
 async fn lasts(cluster: &Handle<'_>, first: &Value) -> Result<()> {
     for _ in 0..LOOKS {
-        cluster.poke().await?;
+        cluster.reconcile_now().await?;
         tokio::time::sleep(BETWEEN).await;
         let object = cluster.object().await?;
         let reported = condition(&object, "Degraded");

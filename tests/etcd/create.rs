@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     clients::Clients,
-    judge::{Promise, begun_anew, judge},
+    judge::{Guarantee, begun_anew, judge},
     scenario, spec,
 };
 
@@ -24,7 +24,7 @@ fn s01_clusters_of_all_sizes_are_created() {
             // Its first member exists: from now on clients use it.
             cluster.until("an id", |object| object["status"]["clusterID"].is_string()).await?;
             let clients = Clients::start(cluster, 1, *size as u64);
-            judge(cluster, clients, Promise::of(*size)).await?;
+            judge(cluster, clients, Guarantee::of(*size)).await?;
             let seeds = begun_anew(cluster);
             ensure!(seeds.len() == 1, "{seeds:?} of {size} members were told to begin a new cluster");
         }

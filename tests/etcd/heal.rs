@@ -8,7 +8,7 @@ use olm_tests::etcd_stage::{Handle, Rpc, audit::Change, condition};
 use crate::{
     clients::Clients,
     damage::damage,
-    judge::{Promise, judge},
+    judge::{Guarantee, judge},
     made, scenario,
 };
 
@@ -40,7 +40,7 @@ fn s05_a_killed_process_comes_back_as_the_same_member() {
             restarted(&cluster, &name, 1).await?;
             cluster.steady(3).await?;
         }
-        judge(&cluster, clients, Promise::of(3)).await?;
+        judge(&cluster, clients, Guarantee::of(3)).await?;
         let after = cluster.ids().await?;
         ensure!(after == before, "the members were {before:?} and are {after:?}");
         let changes = stage.audit.membership_since(from);
@@ -77,7 +77,7 @@ fn s06_a_member_that_lost_its_data_is_replaced() {
             let changes = stage.audit.membership_since(from);
             ensure!(kinds(&changes) == ["remove", "add", "promote"], "{how}: {changes:?}");
         }
-        judge(&cluster, clients, Promise::of(3)).await.map(drop)
+        judge(&cluster, clients, Guarantee::of(3)).await.map(drop)
     });
 }
 
@@ -114,7 +114,7 @@ fn s07_the_first_member_without_its_data_does_not_begin_again() {
             starts.iter().filter(|start| start.pod == seed && start.empty && start.state == "existing");
         let empty = empty.count();
         ensure!((1..=3).contains(&empty), "{empty} starts without data before it was replaced");
-        judge(&cluster, clients, Promise::of(3)).await.map(drop)
+        judge(&cluster, clients, Guarantee::of(3)).await.map(drop)
     });
 }
 
@@ -131,7 +131,7 @@ fn s08_a_member_with_damaged_files_is_replaced() {
         ensure!(damaged > 0, "nothing to damage in {}", data.display());
         stage.kubelet.up(&victim)?;
         replaced(&cluster, &victim).await?;
-        judge(&cluster, clients, Promise::of(3)).await.map(drop)
+        judge(&cluster, clients, Guarantee::of(3)).await.map(drop)
     });
 }
 
@@ -162,7 +162,7 @@ fn s09_a_member_that_stands_still_is_given_time() {
             })
             .await?;
         stage.kubelet.resume(&still)?;
-        judge(&cluster, clients, Promise::of(3).outage(12)).await?;
+        judge(&cluster, clients, Guarantee::of(3).outage(12)).await?;
         let after = cluster.ids().await?;
         ensure!(after == before, "the members were {before:?} and are {after:?}");
         let changes = stage.audit.membership_since(from);
@@ -207,7 +207,7 @@ fn a_leader_that_is_cut_off_does_not_answer_with_old_data() {
             stage.wires.heal();
             cluster.steady(3).await?;
         }
-        judge(&cluster, clients, Promise::of(3).outage(12)).await?;
+        judge(&cluster, clients, Guarantee::of(3).outage(12)).await?;
         let after = cluster.ids().await?;
         ensure!(after == before, "the members were {before:?} and are {after:?}");
         let changes = stage.audit.membership_since(from);

@@ -10,7 +10,7 @@ use olm_tests::{
     etcd_stage::{
         Handle, Rpc,
         audit::{Change, broken_rules},
-        facts::{Facts, Listed, Said},
+        facts::{Facts, Listed, MemberReport},
         settled,
     },
     inprocess::Call,
@@ -24,20 +24,20 @@ const ANSWER: Duration = Duration::from_secs(5);
 
 /// Promises of a scenario beyond the invariants.
 #[derive(Debug, Clone, Copy)]
-pub struct Promise {
+pub struct Guarantee {
     /// Members at the end.
     pub size: usize,
     /// The longest wait of clients for a write.
     pub outage: Duration,
     /// Whether the operator ran all the time: then every change was reported.
-    pub told: bool,
+    pub reported: bool,
 }
 
-impl Promise {
+impl Guarantee {
     /// This many members, and an outage of several leader elections at most: this detects hangs; the bench
     /// measures speed.
     pub const fn of(size: usize) -> Self {
-        Self { size, outage: Duration::from_secs(8), told: true }
+        Self { size, outage: Duration::from_secs(8), reported: true }
     }
 
     /// An allowed wait of clients.
@@ -46,16 +46,16 @@ impl Promise {
     }
 
     /// The operator was killed: it may have died between a change and its report.
-    pub const fn untold(self) -> Self {
-        Self { told: false, ..self }
+    pub const fn unreported(self) -> Self {
+        Self { reported: false, ..self }
     }
 }
 
 /// Waits for the promised state, stops the clients, and checks the invariants.
 /// # Errors
 /// The violated invariant.
-pub async fn judge(cluster: &Handle<'_>, clients: Clients, promise: Promise) -> Result<Seen> {
-    cluster.steady(promise.size).await?;
+pub async fn judge(cluster: &Handle<'_>, clients: Clients, guarantee: Guarantee) -> Result<Seen> {
+    cluster.steady(guarantee.size).await?;
     let seen = clients.finish(cluster).await?;
     let stage = cluster.stage;
     // An observation may coincide with a slow answer of a member; the invariants must hold in one observation
@@ -63,22 +63,22 @@ pub async fn judge(cluster: &Handle<'_>, clients: Clients, promise: Promise) -> 
     stage
         .eventually("everything that holds at the end", async || {
             same_data(cluster).await.context("(b) the same data")?;
-            one_cluster(cluster, promise.size).await.context("(c) one cluster")?;
+            one_cluster(cluster, guarantee.size).await.context("(c) one cluster")?;
             let facts = cluster.facts().await;
             one_leader(&facts).context("(d) one leader")?;
             no_alarm(&facts).context("(e) alarms")?;
-            settled(&cluster.object().await?, promise.size).context("(g) the status")
+            settled(&cluster.object().await?, guarantee.size).context("(g) the status")
         })
         .await?;
     let log = stage.audit.log();
     let mut verdict = careful(cluster, &log).context("(f) the audit of changes");
-    if promise.told && verdict.is_ok() {
-        verdict = told(cluster, &log).await.context("(g) events");
+    if guarantee.reported && verdict.is_ok() {
+        verdict = check_events(cluster, &log).await.context("(g) events");
     }
     if let Err(error) = verdict {
         bail!("{error:#}\n{}", stage.report().await);
     }
-    let bound = promise.outage + seen.stall * 2;
+    let bound = guarantee.outage + seen.stall * 2;
     ensure!(
         seen.written.gap <= bound,
         "(h) clients waited {:?} for a write, {bound:?} are promised\n{}",
@@ -219,7 +219,7 @@ fn has_id(event: &Value) -> bool {
 }
 
 /// (g) Every added or removed member was reported, with its id.
-async fn told(cluster: &Handle<'_>, log: &[Rpc]) -> Result<()> {
+async fn check_events(cluster: &Handle<'_>, log: &[Rpc]) -> Result<()> {
     let events = cluster.stage.list("Event", "ns").await?;
     let of = |reason: &str| -> Vec<&Value> {
         let own = |e: &&Value| e["regarding"]["name"] == *cluster.name && e["reason"] == reason;
@@ -267,14 +267,14 @@ fn a_promotion_is_judged_by_what_etcd_does_not_check_itself() {
             peer_urls: Vec::new(),
             learner: id == 2,
         };
-        let said = |id: u64, applied: u64| Said {
+        let said = |id: u64, applied: u64| MemberReport {
             id,
             leader: 1,
             index: applied,
             applied,
             learner: id == 2,
             members: if id == 1 { vec![listed(1, "c-a"), listed(2, name)] } else { Vec::new() },
-            ..Said::default()
+            ..MemberReport::default()
         };
         Facts([("c-a".to_owned(), said(1, leader)), ("c-b".to_owned(), said(2, learner))].into())
     };

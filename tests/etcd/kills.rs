@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::{
     clients::Clients,
     deaths::{Work, at_every_call},
-    judge::{Promise, judge},
+    judge::{Guarantee, judge},
     made, scenario, spec,
 };
 
@@ -67,7 +67,7 @@ fn s14_an_operator_that_dies_at_every_change_makes_progress() {
         ensure!(deaths > 20, "only {deaths} deaths");
         // The last operator keeps running.
         let _operator = stage.operator()?;
-        judge(&cluster, clients, Promise::of(1).untold()).await?;
+        judge(&cluster, clients, Guarantee::of(1).unreported()).await?;
         let pods = stage.list("Pod", "ns").await?.len();
         ensure!(pods == 1, "{pods} pods");
         Ok(())
@@ -146,7 +146,7 @@ impl Work for Asked {
         self.done(cluster).await?;
         let clients = Clients::start(cluster, 2, 14);
         // Clusters of two are unavailable while one member changes its version.
-        judge(cluster, clients, Promise::of(self.size()).untold()).await?;
+        judge(cluster, clients, Guarantee::of(self.size()).unreported()).await?;
         let pods = cluster.stage.list("Pod", "ns").await?.len();
         ensure!(pods == self.size(), "{pods} pods");
         Ok(())

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::{
     clients::Clients,
-    judge::{Promise, judge},
+    judge::{Guarantee, judge},
     made, scenario, spec,
 };
 
@@ -56,7 +56,7 @@ fn s15_of_two_operators_one_works() {
         }
         let written: Vec<String> = written.iter().map(ToString::to_string).collect();
         ensure!(written.is_empty(), "the first wrote after its lease was gone: {written:?}");
-        judge(&cluster, clients, Promise::of(2).untold()).await?;
+        judge(&cluster, clients, Guarantee::of(2).unreported()).await?;
         // On shutdown the second hands over at once.
         second.stop().await;
         cluster.spec(json!({ "size": 1 })).await?;
@@ -102,7 +102,7 @@ fn s16_a_paused_cluster_is_left_alone() {
         let names = cluster.names().await?;
         ensure!(names.len() == 2, "{names:?}");
         cluster.spec(json!({ "paused": false })).await?;
-        judge(&cluster, clients, Promise::of(4)).await.map(drop)
+        judge(&cluster, clients, Guarantee::of(4)).await.map(drop)
     });
 }
 
@@ -155,7 +155,7 @@ fn s28_an_api_server_that_is_not_well_changes_nothing() {
         faults.heal();
         let failed = faults.calls().iter().filter(|call| call.status.is_none_or(|code| code >= 400)).count();
         ensure!(failed > 10, "only {failed} calls went wrong");
-        judge(&cluster, clients, Promise::of(3).untold()).await.map(drop)
+        judge(&cluster, clients, Guarantee::of(3).unreported()).await.map(drop)
     });
 }
 

@@ -8,7 +8,7 @@ use olm_tests::etcd_stage::{Handle, condition, facts};
 
 use crate::{
     clients::Clients,
-    judge::{Promise, judge},
+    judge::{Guarantee, judge},
     made, scenario,
 };
 
@@ -22,7 +22,7 @@ async fn nothing_is_touched(cluster: &Handle<'_>, from: usize, reason: &str) -> 
     let pods: BTreeSet<String> = cluster.names().await?;
     for _ in 0..3 {
         let seen = stage.faults[0].count();
-        cluster.poke().await?;
+        cluster.reconcile_now().await?;
         stage
             .eventually("one more look", async || {
                 let calls = stage.faults[0].calls();
@@ -57,7 +57,7 @@ fn s10_two_of_three_away_come_back_with_their_data() {
         for name in &away {
             stage.kubelet.up(name)?;
         }
-        judge(&cluster, clients, Promise::of(3).outage(60)).await?;
+        judge(&cluster, clients, Guarantee::of(3).outage(60)).await?;
         let changes = stage.audit.membership_since(from);
         ensure!(changes.is_empty(), "{changes:?}");
         Ok(())
@@ -108,7 +108,7 @@ fn s12_all_members_die_at_once() {
         for name in &all {
             stage.kubelet.up(name)?;
         }
-        judge(&cluster, clients, Promise::of(3).outage(60)).await?;
+        judge(&cluster, clients, Guarantee::of(3).outage(60)).await?;
         ensure!(stage.audit.membership_since(from).is_empty(), "membership was changed");
         // And now with all their data.
         let from = stage.audit.count();

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::{
     clients::Clients,
-    judge::{Promise, judge},
+    judge::{Guarantee, judge},
     made, scenario,
 };
 
@@ -23,7 +23,7 @@ fn s03_sizes_change_one_member_at_a_time() {
             cluster.spec(json!({ "size": size })).await?;
             cluster.steady(size).await.with_context(|| format!("to {size}"))?;
         }
-        judge(&cluster, clients, Promise::of(1)).await?;
+        judge(&cluster, clients, Guarantee::of(1)).await?;
         let removed =
             |rpc: &&olm_tests::etcd_stage::Rpc| matches!(rpc.change, Change::Remove(_)) && rpc.made();
         let removed = stage.audit.log().iter().filter(removed).count();
@@ -91,7 +91,7 @@ fn s04_a_new_member_that_never_starts_harms_nobody() {
         stage.clock.set(Duration::ZERO);
         stage.kubelet.accept();
         cluster.spec(json!({ "pod": { "labels": { "try": "another" } } })).await?;
-        judge(&cluster, clients, Promise::of(4)).await.map(drop)
+        judge(&cluster, clients, Guarantee::of(4)).await.map(drop)
     });
 }
 
@@ -134,7 +134,7 @@ fn s26_a_slow_learner_waits_for_its_vote() {
             .map(|rpc| rpc.wrong.join("; "))
             .collect();
         ensure!(early.is_empty(), "promoted too early: {}", early.join("\n"));
-        judge(&cluster, clients, Promise::of(2)).await.map(drop)
+        judge(&cluster, clients, Guarantee::of(2)).await.map(drop)
     });
 }
 
@@ -226,7 +226,7 @@ fn s27_members_of_somebody_else_are_left_alone() {
         ensure!(changes.is_empty(), "changed beside a member of somebody else: {changes:?}");
         cluster.spec(json!({ "size": 3 })).await?;
         client.member_remove(id).await?;
-        judge(&cluster, clients, Promise::of(3)).await?;
+        judge(&cluster, clients, Guarantee::of(3)).await?;
         let changes = stage.audit.membership_since(from);
         ensure!(changes.is_empty(), "{changes:?}");
         Ok(())

@@ -1,7 +1,7 @@
 //! S14 for backups and restores: the operator dies at its calls to Kubernetes, to etcd and to the store.
 
 use anyhow::{Context as _, Result, ensure};
-use olm_tests::etcd_stage::{Duties, Handle, Operator, Stage};
+use olm_tests::etcd_stage::{Controllers, Handle, Operator, Stage};
 use serde_json::{Value, json};
 
 use crate::{
@@ -45,7 +45,7 @@ impl Work for Asked {
     }
 
     async fn before<'a>(&self, stage: &'a Stage) -> Result<(Option<Operator>, Handle<'a>)> {
-        stage.employ(Duties::ALL);
+        stage.set_controllers(Controllers::ALL);
         stage.s3().await?;
         let (operator, cluster) = made(stage, 1).await?;
         fill(&cluster).await?;

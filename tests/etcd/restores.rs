@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context as _, Result, ensure};
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use olm_tests::etcd_stage::{
-    Duties, Handle, Rpc, Stage, newer,
+    Controllers, Handle, Rpc, Stage, newer,
     s3::{Fault, S3},
 };
 use serde_json::{Value, json};
 
 use crate::{
     clients::Clients,
-    judge::{Promise, judge},
+    judge::{Guarantee, judge},
     long, scenario, spec,
     tasks::{Task, fill, get, lacking, no_parts, object, put},
     with_volumes,
@@ -23,7 +23,7 @@ pub fn restoring(id: &str, body: impl AsyncFnOnce(&Stage) -> Result<()>) {
     match lacking() {
         Some(why) => olm_tests::skipped(id, &why),
         None => scenario(id, async |stage| {
-            stage.employ(Duties::ALL);
+            stage.set_controllers(Controllers::ALL);
             stage.s3().await?;
             body(stage).await
         }),
@@ -141,7 +141,7 @@ fn s23_a_cluster_goes_back_to_its_backup() {
             "the bulk is missing"
         );
         released(&cluster, &restore).await?;
-        restore.told("RestoreSucceeded").await?;
+        restore.has_event("RestoreSucceeded").await?;
 
         // Former volumes are retained.
         let claims = stage.list("PersistentVolumeClaim", "ns").await?;
@@ -175,7 +175,7 @@ fn s23_a_cluster_goes_back_to_its_backup() {
         );
         released(&rescued, &rescue).await?;
         no_parts(stage.s3().await?)?;
-        judge(&cluster, clients, Promise::of(3)).await.map(drop)
+        judge(&cluster, clients, Guarantee::of(3)).await.map(drop)
     });
 }
 
@@ -206,7 +206,7 @@ fn s11_a_backup_heals_what_lost_its_data() {
         ensure!(get(&cluster, "precious").await?.as_deref() == Some("before"), "not the data of the backup");
         let clients = Clients::start(&cluster, 2, 11);
         released(&cluster, &restore).await?;
-        judge(&cluster, clients, Promise::of(3)).await.map(drop)
+        judge(&cluster, clients, Guarantee::of(3)).await.map(drop)
     });
 }
 
@@ -271,7 +271,7 @@ fn s23_what_does_not_fit_is_refused_before_anything_is_touched() {
         for (task, words) in tasks {
             let status = task.failed(words).await?;
             ensure!(status["succeeded"] == false && status["safetyBackup"].is_null(), "{status}");
-            task.told("RestoreFailed").await?;
+            task.has_event("RestoreFailed").await?;
         }
         // Temporary errors are retried, with the store's own message.
         let wrong = [
@@ -300,7 +300,7 @@ fn s23_what_does_not_fit_is_refused_before_anything_is_touched() {
             .map(ToString::to_string)
             .collect();
         ensure!(written.is_empty(), "{written:?}");
-        judge(&cluster, clients, Promise::of(1)).await.map(drop)
+        judge(&cluster, clients, Guarantee::of(1)).await.map(drop)
     });
 }
 

@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
-use etcd_operator::{crd::EtcdCluster, tls::Keeper, validate::validate};
+use etcd_operator::{crd::EtcdCluster, tls::SecretCache, validate::validate};
 use futures::future::try_join_all;
 use olm_tests::etcd_stage::{Handle, Stage, condition};
 use rustls::{
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::{
     certificates::{Authority, GOOD, Leaf},
     clients::Clients,
-    judge::{Promise, judge},
+    judge::{Guarantee, judge},
     long, scenario, spec,
 };
 
@@ -168,7 +168,7 @@ fn s20_certificates_of_the_users_are_renewed_under_clients() {
         // Afterwards the third joins.
         cluster.spec(json!({ "size": 3 })).await?;
         cluster.steady(3).await?;
-        judge(&cluster, clients, Promise::of(3).untold()).await?;
+        judge(&cluster, clients, Guarantee::of(3).unreported()).await?;
 
         let before = starts(&cluster);
         let over = given.clients.leaf(&given.names, OVER)?;
@@ -225,7 +225,7 @@ fn s20_certificates_of_the_operators_are_made_again_under_clients() {
         if long() {
             handed_over(&cluster).await?;
         }
-        judge(&cluster, clients, Promise::of(3).untold().outage(15)).await.map(drop)
+        judge(&cluster, clients, Guarantee::of(3).unreported().outage(15)).await.map(drop)
     });
 }
 
@@ -243,7 +243,7 @@ fn controllers_that_renew_certificates_at_once_agree() {
             let object: EtcdCluster = serde_json::from_value(cluster.object().await?)?;
             let valid = validate(&object)?;
             // Each of them starts now, without a cache.
-            let keepers: [Keeper; 6] = Default::default();
+            let keepers: [SecretCache; 6] = Default::default();
             try_join_all(keepers.iter().map(|keeper| keeper.secure(&stage.client, &valid)))
                 .await
                 .with_context(|| format!("certificates for {name}"))?;

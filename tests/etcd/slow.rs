@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{
     clients::Clients,
-    judge::{Promise, judge},
+    judge::{Guarantee, judge},
     made, scenario,
 };
 
@@ -74,7 +74,7 @@ impl Before {
 /// Waits until the cluster reports a member as unhealthy. The operator is triggered: otherwise it may take
 /// half a minute until it observes a quiet cluster, and Kubernetes sends no event while the pod is ready.
 async fn until_unhealthy(cluster: &Handle<'_>, name: &str) -> Result<()> {
-    cluster.poke().await?;
+    cluster.reconcile_now().await?;
     // On a busy machine another one may be reported first, for a moment; and the lost quorum, until there is
     // a leader.
     let reported = |object: &Value| {
@@ -109,7 +109,7 @@ fn a_member_with_a_slow_disk_stays_a_member() {
             stage.kubelet.resume(&slow)?;
             cluster.steady(3).await.with_context(|| format!("the leader's: {leads}"))?;
         }
-        judge(&cluster, clients, Promise::of(3).outage(15)).await?;
+        judge(&cluster, clients, Guarantee::of(3).outage(15)).await?;
         before.holds(&cluster).await
     });
 }
@@ -151,7 +151,7 @@ fn a_follower_that_is_cut_off_comes_back_as_the_same_member() {
         before.holds(&cluster).await.context("while it is cut off")?;
         stage.audit.disturb();
         stage.wires.heal();
-        judge(&cluster, clients, Promise::of(3).outage(12)).await?;
+        judge(&cluster, clients, Guarantee::of(3).outage(12)).await?;
         before.holds(&cluster).await
     });
 }

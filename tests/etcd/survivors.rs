@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     clients::Clients,
-    judge::{Promise, judge},
+    judge::{Guarantee, judge},
     restores::{followed, released, restoring, with_backup},
     tasks::{Task, get, put},
     with_volumes,
@@ -118,7 +118,7 @@ fn s11_the_claim_of_a_survivor_brings_back_what_no_backup_has() {
             ensure!(found.as_deref() == Some(value), "{key} is {found:?}");
         }
         released(&cluster, &restore).await?;
-        restore.told("RestoreSucceeded").await?;
+        restore.has_event("RestoreSucceeded").await?;
 
         // The claim belongs to the user from now on.
         let claim = stage.get("PersistentVolumeClaim", "ns", &survivor).await?["metadata"].clone();
@@ -132,6 +132,6 @@ fn s11_the_claim_of_a_survivor_brings_back_what_no_backup_has() {
             ensure!(!command.contains("force-new-cluster"), "{command}");
         }
         let clients = Clients::start(&cluster, 2, 11);
-        judge(&cluster, clients, Promise::of(3)).await.map(drop)
+        judge(&cluster, clients, Guarantee::of(3)).await.map(drop)
     });
 }

@@ -113,7 +113,7 @@ impl<'a> Task<'a> {
     /// Waits for an event with a reason: it is sent after the status.
     /// # Errors
     /// On time-out.
-    pub async fn told(&self, reason: &str) -> Result<()> {
+    pub async fn has_event(&self, reason: &str) -> Result<()> {
         let own = |event: &Value| {
             event["regarding"]["kind"] == self.kind && event["regarding"]["name"] == *self.name
         };

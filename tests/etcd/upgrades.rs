@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::{
     clients::Clients,
-    judge::{Promise, judge},
+    judge::{Guarantee, judge},
     made, scenario, spec,
 };
 
@@ -62,7 +62,7 @@ fn s17_an_upgrade_takes_the_leader_last() {
         for (cluster, (leader, clients)) in clusters.iter().zip(running) {
             let done = |object: &serde_json::Value| object["status"]["currentVersion"] == version;
             cluster.until("the new version", done).await?;
-            judge(cluster, clients, Promise::of(3)).await?;
+            judge(cluster, clients, Guarantee::of(3)).await?;
             let order: Vec<String> = starts(cluster, version).into_iter().map(|start| start.pod).collect();
             let each: BTreeSet<&String> = order.iter().collect();
             ensure!(
@@ -169,7 +169,7 @@ fn s19_an_upgrade_that_fails_stops_at_the_first_member_and_goes_back() {
         let own = olm_tests::etcd::version().unwrap_or_default();
         cluster.spec(json!({ "version": own })).await?;
         cluster.condition("Upgrading", "False", "VersionAsDesired").await?;
-        judge(&cluster, clients, Promise::of(3)).await?;
+        judge(&cluster, clients, Guarantee::of(3)).await?;
         ensure!(tried().len() == 1, "{:?} were told to run {version}", tried());
         let changes: Vec<String> = stage.audit.membership_since(from).iter().map(|rpc| rpc.brief()).collect();
         ensure!(changes.is_empty(), "membership was changed: {changes:?}");

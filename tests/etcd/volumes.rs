@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::{
     clients::Clients,
-    judge::{Promise, judge},
+    judge::{Guarantee, judge},
     scenario, spec, with_volumes,
 };
 
@@ -39,7 +39,7 @@ fn s06_a_pod_with_a_volume_comes_back_as_the_same_member() {
         let changes: Vec<String> = stage.audit.membership_since(from).iter().map(|rpc| rpc.brief()).collect();
         ensure!(changes.is_empty(), "membership was changed: {changes:?}");
         cluster.spec(json!({ "size": 1 })).await?;
-        judge(&cluster, clients, Promise::of(1)).await?;
+        judge(&cluster, clients, Guarantee::of(1)).await?;
         stage
             .eventually("the volumes of those who left to be gone", async || {
                 let claims = stage.list("PersistentVolumeClaim", "ns").await?.len();
@@ -63,7 +63,7 @@ fn s12_all_pods_with_volumes_are_deleted() {
             stage.delete("Pod", "ns", &name).await?;
         }
         cluster.condition("Available", "False", "").await?;
-        judge(&cluster, clients, Promise::of(3).outage(60)).await?;
+        judge(&cluster, clients, Guarantee::of(3).outage(60)).await?;
         let changes: Vec<String> = stage.audit.membership_since(from).iter().map(|rpc| rpc.brief()).collect();
         ensure!(changes.is_empty(), "membership was changed: {changes:?}");
         Ok(())
@@ -93,7 +93,7 @@ fn s24_a_full_database_takes_writes_again() {
         }
         ensure!(full, "the database did not become full");
         let clients = Clients::start(&cluster, 2, 24);
-        judge(&cluster, clients, Promise::of(3).outage(60)).await?;
+        judge(&cluster, clients, Guarantee::of(3).outage(60)).await?;
         client.put("history", "and on", None).await.context("a write after room was made")?;
         Ok(())
     });

@@ -101,27 +101,27 @@ fn packages() -> Option<Vec<(String, PathBuf)>> {
 }
 
 /// From the first to the last: each is replaced or skipped by the next.
-fn road(package: &Package, channel: &Channel) -> Vec<String> {
+fn upgrade_path(package: &Package, channel: &Channel) -> Vec<String> {
     let replaced: Vec<&str> =
         channel.entries.iter().flat_map(|e| e.replaces.iter().chain(&e.skips).map(String::as_str)).collect();
     let head = channel.entries.iter().filter(|e| !replaced.contains(&e.name.as_str()));
     let head = head.max_by_key(|e| package.bundles.get(&e.name).and_then(|b| b.version.clone()));
-    let mut road = Vec::new();
+    let mut upgrade_path = Vec::new();
     let mut at = head.map(|e| e.name.clone());
     while let Some(name) = at {
         let Some(entry) = channel.entries.iter().find(|e| e.name == name) else { break };
-        if !package.bundles.contains_key(&name) || road.contains(&name) {
+        if !package.bundles.contains_key(&name) || upgrade_path.contains(&name) {
             break;
         }
         at = entry.replaces.clone();
-        road.push(name);
+        upgrade_path.push(name);
     }
-    road.reverse();
-    road
+    upgrade_path.reverse();
+    upgrade_path
 }
 
 /// The install modes that every version of the path supports.
-fn modes(package: &Package, road: &[String]) -> Vec<String> {
+fn modes(package: &Package, upgrade_path: &[String]) -> Vec<String> {
     let of = |bundle: &BundleEntry| -> Vec<String> {
         let csv = bundle.bundle().map(|b| b.csv_raw.clone()).unwrap_or_default();
         let modes = csv["spec"]["installModes"].as_array().cloned().unwrap_or_default();
@@ -129,7 +129,7 @@ fn modes(package: &Package, road: &[String]) -> Vec<String> {
         supported.map(|m| text(m, "/type").to_owned()).collect()
     };
     let mut all: Option<Vec<String>> = None;
-    for bundle in road.iter().filter_map(|name| package.bundles.get(name)) {
+    for bundle in upgrade_path.iter().filter_map(|name| package.bundles.get(name)) {
         let these = of(bundle);
         all = Some(match all {
             None => these,
@@ -165,7 +165,7 @@ async fn channel(
             "spec": { "name": package.name, "channel": channel.name, "source": "catalog", "sourceNamespace": OLM, "startingCSV": first },
         });
         // One off the upgrade path stays installed.
-        if way != road(package, channel) {
+        if way != upgrade_path(package, channel) {
             let version = package.bundles.get(first).and_then(|bundle| bundle.version.as_ref());
             subscription["spec"]["version"] = format!("={}", version.context("no version")?).into();
         }
@@ -310,10 +310,10 @@ async fn package(name: &str, folder: &Path, fate: Fate) -> Result<Vec<Row>> {
     let ready = |s: &Value| text(s, "/status/connectionState/lastObservedState") == "READY";
     world.until("CatalogSource", OLM, "catalog", ready).await?;
     world.quiet().await?;
-    let roads = package.channels.values().map(|one| (one, road(&package, one)));
-    let mut roads: Vec<_> = roads.filter(|(_, road)| !road.is_empty()).collect();
+    let roads = package.channels.values().map(|one| (one, upgrade_path(&package, one)));
+    let mut roads: Vec<_> = roads.filter(|(_, upgrade_path)| !upgrade_path.is_empty()).collect();
     if long() {
-        let met: BTreeSet<String> = roads.iter().flat_map(|(_, road)| road.clone()).collect();
+        let met: BTreeSet<String> = roads.iter().flat_map(|(_, upgrade_path)| upgrade_path.clone()).collect();
         for bundle in package.bundles.keys().filter(|bundle| !met.contains(*bundle)) {
             let of = package.channels.values().find(|one| one.entries.iter().any(|e| e.name == *bundle));
             roads.push((of.with_context(|| format!("{bundle} is in no channel"))?, vec![bundle.clone()]));
@@ -322,9 +322,9 @@ async fn package(name: &str, folder: &Path, fate: Fate) -> Result<Vec<Row>> {
         roads.truncate(CHANNELS);
     }
     let mut rows = Vec::new();
-    for (one, road) in roads {
-        let row = channel(&world, &package, one, &road, fate).await;
-        rows.push(row.with_context(|| format!("{name}, channel {}, {road:?}", one.name))?);
+    for (one, upgrade_path) in roads {
+        let row = channel(&world, &package, one, &upgrade_path, fate).await;
+        rows.push(row.with_context(|| format!("{name}, channel {}, {upgrade_path:?}", one.name))?);
     }
     Ok(rows)
 }

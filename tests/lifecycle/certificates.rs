@@ -159,7 +159,7 @@ fn a_certificate_follows_another_without_a_gap() {
         let bundle = trusted(&world, &new.authority).await?;
         ensure!(lines(&bundle).contains(&lines(&old.authority)), "the old one is not trusted any more");
         asked(&world).await.context("with the old certificate")?;
-        endpoint.let_go();
+        endpoint.release();
         asked(&world).await.context("with the new certificate")?;
         ensure!(part(&world, "next.crt").await.is_err(), "the next one is there still");
         world.csv("ns", CSV, "Succeeded").await?;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::run;
 
 /// Group, resource.
-type Thing = (String, String);
+type GroupResource = (String, String);
 
 /// Not used in this run.
 const NOT_HERE: &[(&str, &[&str], &str)] = &[
@@ -56,7 +56,7 @@ const NOT_HERE: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
-fn resource_of(call: &Call) -> Option<(Thing, &'static str)> {
+fn resource_of(call: &Call) -> Option<(GroupResource, &'static str)> {
     let mut parts = call.path.trim_start_matches('/').split('/');
     let group = match parts.next()? {
         "api" => {
@@ -127,7 +127,8 @@ fn every_call_of_a_whole_life_is_allowed_and_nothing_is_allowed_for_nothing() {
         ensure!(refused.is_empty(), "{refused:#?}");
 
         // and the unused permissions are listed
-        let used: BTreeSet<Thing> = calls.iter().filter_map(resource_of).map(|(thing, _)| thing).collect();
+        let used: BTreeSet<GroupResource> =
+            calls.iter().filter_map(resource_of).map(|(thing, _)| thing).collect();
         let role = manifests(&ManifestOptions::default())
             .into_iter()
             .find(|o| o["kind"] == "ClusterRole" && o["metadata"]["name"] == "olm-manager")

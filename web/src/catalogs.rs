@@ -28,7 +28,7 @@ pub(crate) struct Catalogs {
     /// By the hash of the user's token.
     views: Mutex<Views>,
     /// Indexed catalogs, shared by users. Reading them always requires the user's own right.
-    known: Known,
+    known: SharedCatalogs,
 }
 
 /// Each view with the time of its last use.
@@ -50,7 +50,7 @@ struct View {
 
 /// Indexed catalogs by id, as long as a view refers to them.
 #[derive(Default)]
-struct Known(Mutex<HashMap<String, Weak<Source>>>);
+struct SharedCatalogs(Mutex<HashMap<String, Weak<Source>>>);
 
 /// All catalogs at one moment.
 #[derive(Default)]
@@ -85,18 +85,18 @@ pub(crate) struct Card {
     pub(crate) icon: Option<String>,
     pub(crate) deprecated: bool,
     /// Lower-case text to filter by.
-    pub(crate) words: String,
+    pub(crate) filter_text: String,
 }
 
 impl Catalogs {
     pub(crate) fn remote(url: &str) -> Result<Self, FetchError> {
         let from = From::Manager(Fetcher::base_url(url)?);
-        Ok(Self { from, views: Mutex::default(), known: Known::default() })
+        Ok(Self { from, views: Mutex::default(), known: SharedCatalogs::default() })
     }
 
     #[cfg(test)]
     pub(crate) fn fixed(loaded: Vec<LoadedCatalog>) -> Self {
-        let known = Known::default();
+        let known = SharedCatalogs::default();
         let from = From::Fixed(Arc::new(Snapshot::of(loaded, &known)));
         Self { from, views: Mutex::default(), known }
     }
@@ -119,14 +119,14 @@ impl Catalogs {
             From::Fixed(snapshot) => return Arc::clone(snapshot),
         };
         let view = self.view(&user.token.get());
-        if let Some(fresh) = view.kept(true) {
+        if let Some(fresh) = view.cached(true) {
             return fresh;
         }
         let _one = view.fetching.lock().await;
-        if let Some(fresh) = view.kept(true) {
+        if let Some(fresh) = view.cached(true) {
             return fresh;
         }
-        let old = view.kept(false);
+        let old = view.cached(false);
         let read = match fetcher {
             Ok(fetcher) => Self::fetch(&fetcher, old.is_none()).await,
             Err(error) => Err(error.to_string()),
@@ -173,14 +173,14 @@ impl Catalogs {
 }
 
 impl View {
-    fn kept(&self, fresh: bool) -> Option<Arc<Snapshot>> {
+    fn cached(&self, fresh: bool) -> Option<Arc<Snapshot>> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let (at, snapshot) = last.as_ref()?;
         (!fresh || at.elapsed() < FRESH).then(|| Arc::clone(snapshot))
     }
 }
 
-impl Known {
+impl SharedCatalogs {
     /// The catalog, indexed unless its content is already known.
     fn source(&self, id: String, loaded: &LoadedCatalog) -> Arc<Source> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -199,7 +199,7 @@ impl Known {
 }
 
 impl Snapshot {
-    fn of(loaded: Vec<LoadedCatalog>, known: &Known) -> Self {
+    fn of(loaded: Vec<LoadedCatalog>, known: &SharedCatalogs) -> Self {
         let sources = loaded.iter().map(|loaded| {
             let id = format!("{}.{}", loaded.reference.namespace, loaded.reference.name);
             known.source(id, loaded)
@@ -287,9 +287,9 @@ impl Card {
             kinds: head.kinds.iter().map(|kind| clean(kind)).collect(),
             icon: package.icon.clone(),
             deprecated: package.deprecated.is_some(),
-            words: String::new(),
+            filter_text: String::new(),
         };
-        card.words = [
+        card.filter_text = [
             card.display_name.as_str(),
             &package.name,
             &card.provider,

@@ -78,18 +78,20 @@ pub(crate) async fn serve(
             () = shutdown.cancelled() => break,
         };
         // Closing the connection is the only response to a client with too many.
-        let Some(place) = connections.admit(peer.ip().into()) else { continue };
+        let Some(slot) = connections.admit(peer.ip().into()) else { continue };
         let _ = stream.set_nodelay(true);
         let stream = WriteDeadline::new(stream, limits.write);
         let (router, watcher, tls) = (router.clone(), graceful.watcher(), tls.clone());
-        let evicted = place.evicted.clone();
+        let evicted = slot.evicted.clone();
         tokio::spawn(async move {
             let served = async {
                 let Some(tls) = tls else {
-                    return watcher.watch(answer(stream, peer, router, &place, limits)).await;
+                    return watcher.watch(serve_connection(stream, peer, router, &slot, limits)).await;
                 };
                 match tokio::time::timeout(limits.head, tls.accept(stream)).await {
-                    Ok(Ok(stream)) => watcher.watch(answer(stream, peer, router, &place, limits)).await,
+                    Ok(Ok(stream)) => {
+                        watcher.watch(serve_connection(stream, peer, router, &slot, limits)).await
+                    }
                     Ok(Err(error)) => {
                         tracing::debug!(%error, %peer, "TLS handshake failed");
                         Ok(())
@@ -103,23 +105,23 @@ pub(crate) async fn serve(
                 },
                 () = evicted.cancelled() => tracing::debug!(%peer, "closed a connection without a request"),
             }
-            drop(place);
+            drop(slot);
         });
     }
     let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
 }
 
-fn answer<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+fn serve_connection<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: S,
     peer: SocketAddr,
     router: Router,
-    place: &Arc<Place>,
+    slot: &Arc<ConnectionSlot>,
     limits: Limits,
 ) -> impl hyper_util::server::graceful::GracefulConnection<Error = hyper::Error> + Send + use<S> {
     let io = TokioIo::new(stream);
-    let place = Arc::clone(place);
+    let slot = Arc::clone(slot);
     let service = service_fn(move |mut request: Request<Incoming>| {
-        place.has_asked();
+        slot.request_received();
         request.extensions_mut().insert(Peer(peer));
         let answer = router.clone().call(request);
         async move { Ok::<_, Infallible>(answer.await.unwrap_or_else(|never| match never {})) }
@@ -138,10 +140,10 @@ struct Connections {
 #[derive(Default)]
 struct State {
     next: u64,
-    open: Vec<Open>,
+    open: Vec<OpenConnection>,
 }
 
-struct Open {
+struct OpenConnection {
     id: u64,
     client: ClientAddress,
     /// Cancelled to close the connection; absent once it has sent a request.
@@ -149,7 +151,7 @@ struct Open {
 }
 
 /// An admitted connection; dropping it frees its slot.
-struct Place {
+struct ConnectionSlot {
     id: u64,
     state: Arc<Mutex<State>>,
     evicted: CancellationToken,
@@ -162,7 +164,7 @@ impl Connections {
 
     /// Admits a connection. At a limit it replaces a connection without a request: the oldest one of the
     /// client that has the most of them.
-    fn admit(&self, client: ClientAddress) -> Option<Arc<Place>> {
+    fn admit(&self, client: ClientAddress) -> Option<Arc<ConnectionSlot>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let of_client = state.open.iter().filter(|open| open.client == client).count();
         if of_client >= self.limits.per_client && !state.evict(|open| open.client == client) {
@@ -176,14 +178,14 @@ impl Connections {
         let id = state.next;
         state.next += 1;
         let evicted = CancellationToken::new();
-        state.open.push(Open { id, client, waiting: Some(evicted.clone()) });
-        Some(Arc::new(Place { id, state: Arc::clone(&self.state), evicted }))
+        state.open.push(OpenConnection { id, client, waiting: Some(evicted.clone()) });
+        Some(Arc::new(ConnectionSlot { id, state: Arc::clone(&self.state), evicted }))
     }
 }
 
 impl State {
     /// Closes one of the connections without a request; false if there is none.
-    fn evict(&mut self, among: impl Fn(&Open) -> bool) -> bool {
+    fn evict(&mut self, among: impl Fn(&OpenConnection) -> bool) -> bool {
         let waiting = || self.open.iter().filter(|open| open.waiting.is_some() && among(open));
         let count = |client: ClientAddress| waiting().filter(|open| open.client == client).count();
         // Of equals, `max_by_key` returns the last: reversed from newest to oldest, the last is the oldest.
@@ -199,9 +201,9 @@ impl State {
     }
 }
 
-impl Place {
+impl ConnectionSlot {
     /// A complete request has arrived: the connection is no longer evicted.
-    fn has_asked(&self) {
+    fn request_received(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(open) = state.open.iter_mut().find(|open| open.id == self.id) {
             open.waiting = None;
@@ -209,7 +211,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).open.retain(|open| open.id != self.id);
     }
@@ -237,7 +239,7 @@ mod tests {
         assert!(attacker[0].evicted.is_cancelled() && !attacker[1].evicted.is_cancelled());
         assert!(!other.evicted.is_cancelled() && !third.evicted.is_cancelled());
         // and a connection that has sent a request is never evicted
-        third.has_asked();
+        third.request_received();
         for _ in 0..20 {
             drop(connections.admit(client(1)));
         }
@@ -249,9 +251,9 @@ mod tests {
         let limits = Limits { total: 3, per_client: 2, waiting: 3, ..Limits::DEFAULT };
         let connections = Connections::new(limits);
         let busy = |last| {
-            let place = connections.admit(client(last))?;
-            place.has_asked();
-            Some(place)
+            let slot = connections.admit(client(last))?;
+            slot.request_received();
+            Some(slot)
         };
         let (first, _second) = (busy(1).unwrap(), busy(1).unwrap());
         assert!(busy(1).is_none(), "a third of one client");

@@ -75,7 +75,7 @@ impl CustomKind {
 
 /// The description of a kind by an operator, with its CSV.
 #[derive(Clone, Debug)]
-pub(crate) struct Described {
+pub(crate) struct DescribedKind {
     pub(crate) description: CrdDescription,
     pub(crate) csv: ClusterServiceVersion,
 }
@@ -103,12 +103,12 @@ pub(crate) async fn csvs(
 }
 
 /// The description of a kind by the installed operators: the newest running one takes precedence.
-pub(crate) fn described(csvs: &[ClusterServiceVersion], crd: &str) -> Option<Described> {
-    let mut found: Vec<Described> = csvs
+pub(crate) fn described(csvs: &[ClusterServiceVersion], crd: &str) -> Option<DescribedKind> {
+    let mut found: Vec<DescribedKind> = csvs
         .iter()
         .filter_map(|csv| {
             let description = csv.spec.owned_crds().iter().find(|d| d.name == crd)?.clone();
-            Some(Described { description, csv: csv.clone() })
+            Some(DescribedKind { description, csv: csv.clone() })
         })
         .collect();
     found.sort_by_key(|d| {
@@ -134,7 +134,7 @@ pub(crate) async fn namespace_exists(client: &Client, name: &str) -> bool {
 
 /// An event.
 #[derive(Clone, Debug, serde::Serialize)]
-pub(crate) struct Happened {
+pub(crate) struct EventView {
     pub(crate) time: Option<String>,
     pub(crate) warning: bool,
     pub(crate) reason: String,
@@ -148,13 +148,13 @@ pub(crate) async fn events(
     namespace: &str,
     kind: &str,
     object: &DynamicObject,
-) -> Result<Vec<Happened>, WebError> {
+) -> Result<Vec<EventView>, WebError> {
     let name = object.name_any();
     let selector = format!("involvedObject.kind={kind},involvedObject.name={name}");
     let list = Api::<Event>::namespaced(client.clone(), namespace)
         .list(&ListParams::default().fields(&selector))
         .await?;
-    let mut events: Vec<Happened> = list
+    let mut events: Vec<EventView> = list
         .items
         .into_iter()
         // Some API servers do not support these field selectors.
@@ -164,7 +164,7 @@ pub(crate) async fn events(
                 && about.name.as_ref() == Some(&name)
                 && (about.uid.is_none() || about.uid == object.metadata.uid)
         })
-        .map(|e| Happened {
+        .map(|e| EventView {
             time: e
                 .series
                 .as_ref()

@@ -10,6 +10,6 @@ mod read;
 mod show;
 
 pub(crate) use descriptor::Descriptor;
-pub(crate) use field::{Field, fields, id, in_words};
+pub(crate) use field::{Field, fields, id, label_from};
 pub(crate) use read::{Problems, of_status, parse_yaml, read};
 pub(crate) use show::show;

@@ -73,7 +73,7 @@ impl Subject {
         ))
     }
 
-    async fn draw(&self, app: &App, caller: &Caller) -> Result<Drawn, WebError> {
+    async fn draw(&self, app: &App, caller: &Caller) -> Result<RenderedView, WebError> {
         match self {
             Self::List => {
                 let (snapshot, list) = tokio::join!(
@@ -81,17 +81,20 @@ impl Subject {
                     olm_ops::list_installed(&caller.client, None)
                 );
                 let html = installed::view(&list?, &snapshot, caller.csrf()).into_string();
-                Ok(Drawn { html, say: String::new() })
+                Ok(RenderedView { html, announcement: String::new() })
             }
             Self::Operator { namespace, name } => {
                 let snapshot = app.catalogs.read(&caller.identity).await;
                 let view = olm_ops::overview(&caller.client, namespace, name).await?;
                 let html = operator::render(&view, &snapshot, caller.csrf()).into_string();
-                Ok(Drawn { html, say: operator::say(&view) })
+                Ok(RenderedView { html, announcement: operator::announcement(&view) })
             }
             Self::Instance { crd, namespace, name } => {
                 let view = instance::View::read(&caller.client, crd, namespace, name).await?;
-                Ok(Drawn { html: instance::render(&view).into_string(), say: view.say() })
+                Ok(RenderedView {
+                    html: instance::render(&view).into_string(),
+                    announcement: view.announcement(),
+                })
             }
         }
     }
@@ -136,9 +139,9 @@ impl Subject {
     }
 }
 
-struct Drawn {
+struct RenderedView {
     html: String,
-    say: String,
+    announcement: String,
 }
 
 /// `GET /api/v1/events`
@@ -211,7 +214,7 @@ async fn follow(app: &Arc<App>, caller: &Caller, subject: &Subject, sender: &mps
             continue;
         }
         sent = now;
-        let data = json!({ "html": drawn.html, "say": drawn.say }).to_string();
+        let data = json!({ "html": drawn.html, "say": drawn.announcement }).to_string();
         let event = Event::default().event("step").id(session::hex(&now[..6])).data(data);
         if sender.send(event).await.is_err() {
             return;

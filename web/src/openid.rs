@@ -40,7 +40,7 @@ pub struct OpenIdOptions {
 /// The provider with its pending sign-ins.
 pub(crate) struct OpenId {
     pub(crate) provider: Provider,
-    pub(crate) begun: Begun,
+    pub(crate) begun: PendingSignIns,
     /// Started sign-ins, by client address.
     pub(crate) starts: RateLimits<ClientAddress>,
     options: OpenIdOptions,
@@ -61,9 +61,9 @@ pub(crate) struct SignIn {
 
 /// By the hash of `state`.
 #[derive(Default)]
-pub(crate) struct Begun(Mutex<HashMap<[u8; 32], SignIn>>);
+pub(crate) struct PendingSignIns(Mutex<HashMap<[u8; 32], SignIn>>);
 
-impl Begun {
+impl PendingSignIns {
     fn insert(&self, sign_in: SignIn, now: Instant) {
         let mut begun = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         begun.retain(|_, sign_in| sign_in.expires > now);
@@ -105,7 +105,7 @@ impl OpenId {
         }
         Ok(Self {
             provider: Provider::new(options.settings.clone())?,
-            begun: Begun::default(),
+            begun: PendingSignIns::default(),
             starts: RateLimits::new(30, Duration::from_secs(2)),
             options,
         })

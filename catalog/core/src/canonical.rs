@@ -14,7 +14,7 @@ use crate::spelling;
 
 /// Findings of the pass.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Remarks {
+pub(crate) struct SyntaxFindings {
     /// Duplicate keys of maps, as paths; the last one counts, as upstream.
     pub duplicates: Vec<String>,
     /// A merge key (`<<`) of YAML, which only a tree can resolve.
@@ -27,14 +27,18 @@ pub(crate) struct Remarks {
 const LISTED_DUPLICATES: usize = 20;
 
 /// Appends canonical JSON to `out`, at most `limit` bytes of it.
-pub(crate) fn write<'de, D>(deserializer: D, out: &mut Vec<u8>, limit: usize) -> Result<Remarks, D::Error>
+pub(crate) fn write<'de, D>(
+    deserializer: D,
+    out: &mut Vec<u8>,
+    limit: usize,
+) -> Result<SyntaxFindings, D::Error>
 where
     D: Deserializer<'de>,
 {
     let end = out.len().saturating_add(limit);
     let mut writer = Writer::new(Some(Out { text: out, end, scratch: Vec::new() }));
     Seed(&mut writer).deserialize(deserializer)?;
-    Ok(writer.remarks)
+    Ok(writer.findings)
 }
 
 /// Collects the remarks about a map whose entries the caller iterates over; nothing is written.
@@ -55,14 +59,14 @@ impl<'de> Inspector<'de> {
 
     /// Records a key whose value is skipped.
     pub fn key(&mut self, key: Cow<'de, str>) {
-        self.0.remarks.respelled |= spelling::differs(&key);
+        self.0.findings.respelled |= spelling::differs(&key);
         self.0.entries.push((key, 0));
     }
 
-    pub fn finish(mut self) -> Remarks {
+    pub fn finish(mut self) -> SyntaxFindings {
         self.0.path.clear();
         self.0.close_map(0, 0);
-        self.0.remarks
+        self.0.findings
     }
 }
 
@@ -71,7 +75,7 @@ struct Writer<'de, 'o> {
     /// Keys of the open maps, innermost last, with the start of each entry in the text.
     entries: Vec<(Cow<'de, str>, usize)>,
     path: Vec<Cow<'de, str>>,
-    remarks: Remarks,
+    findings: SyntaxFindings,
 }
 
 struct Out<'o> {
@@ -92,7 +96,7 @@ impl Out<'_> {
 
 impl<'de, 'o> Writer<'de, 'o> {
     fn new(out: Option<Out<'o>>) -> Self {
-        Self { out, entries: Vec::new(), path: Vec::new(), remarks: Remarks::default() }
+        Self { out, entries: Vec::new(), path: Vec::new(), findings: SyntaxFindings::default() }
     }
 
     fn push<E: de::Error>(&mut self, bytes: &[u8]) -> Result<(), E> {
@@ -132,9 +136,9 @@ impl<'de, 'o> Writer<'de, 'o> {
             order.sort_by(|a, b| entries[*a].0.cmp(&entries[*b].0));
             let is_twin = |pair: &[usize]| entries[pair[0]].0 == entries[pair[1]].0;
             for twins in order.windows(2).filter(|pair| is_twin(pair)) {
-                if self.remarks.duplicates.len() < LISTED_DUPLICATES {
+                if self.findings.duplicates.len() < LISTED_DUPLICATES {
                     let parts = self.path.iter().chain([&entries[twins[0]].0]);
-                    self.remarks.duplicates.push(parts.map(AsRef::as_ref).collect::<Vec<&str>>().join("."));
+                    self.findings.duplicates.push(parts.map(AsRef::as_ref).collect::<Vec<&str>>().join("."));
                 }
             }
             if let Some(out) = &mut self.out {
@@ -236,8 +240,8 @@ impl<'de> Visitor<'de> for Seed<'_, 'de, '_> {
         writer.push(b"{")?;
         let (first, start) = (writer.entries.len(), writer.length());
         while let Some(key) = map.next_key_seed(KeySeed)? {
-            writer.remarks.merges |= key == "<<";
-            writer.remarks.respelled |= spelling::differs(&key);
+            writer.findings.merges |= key == "<<";
+            writer.findings.respelled |= spelling::differs(&key);
             let place = writer.length();
             writer.entries.push((key.clone(), place));
             writer.json(key.as_ref())?;
@@ -303,33 +307,33 @@ mod tests {
 
     use super::*;
 
-    fn json(text: &str) -> (String, Remarks) {
+    fn json(text: &str) -> (String, SyntaxFindings) {
         let mut out = Vec::new();
-        let remarks = write(&mut serde_json::Deserializer::from_str(text), &mut out, usize::MAX).unwrap();
-        (String::from_utf8(out).unwrap(), remarks)
+        let findings = write(&mut serde_json::Deserializer::from_str(text), &mut out, usize::MAX).unwrap();
+        (String::from_utf8(out).unwrap(), findings)
     }
 
-    fn yaml(text: &str, limit: usize) -> Result<(String, Remarks), serde_yaml::Error> {
+    fn yaml(text: &str, limit: usize) -> Result<(String, SyntaxFindings), serde_yaml::Error> {
         let mut out = Vec::new();
-        let remarks = write(serde_yaml::Deserializer::from_str(text), &mut out, limit)?;
-        Ok((String::from_utf8(out).unwrap(), remarks))
+        let findings = write(serde_yaml::Deserializer::from_str(text), &mut out, limit)?;
+        Ok((String::from_utf8(out).unwrap(), findings))
     }
 
     #[test]
     fn keys_are_sorted_at_every_depth() {
-        let (text, remarks) =
+        let (text, findings) =
             json(r#" {"b": [ {"y":1.0,"x":-2} , null], "a":{"d":"é\n\"","c":true}, "":{} } "#);
         assert_eq!(text, r#"{"":{},"a":{"c":true,"d":"é\n\""},"b":[{"x":-2,"y":1.0},null]}"#);
-        assert_eq!(remarks, Remarks::default());
+        assert_eq!(findings, SyntaxFindings::default());
     }
 
     #[test]
     fn of_equal_keys_the_last_counts_and_it_is_reported() {
-        let (text, remarks) = json(r#"{"a":{"k":1,"b":2,"k":3},"a":{"k":4,"k":5,"k":6}}"#);
+        let (text, findings) = json(r#"{"a":{"k":1,"b":2,"k":3},"a":{"k":4,"k":5,"k":6}}"#);
         assert_eq!(text, r#"{"a":{"k":6}}"#);
-        assert_eq!(remarks.duplicates, ["a.k", "a.k", "a.k", "a"]);
-        let (text, remarks) = yaml("a: 1\nb: 2\na: 3\n", 1000).unwrap();
-        assert_eq!((text.as_str(), remarks.duplicates), (r#"{"a":3,"b":2}"#, vec!["a".to_owned()]));
+        assert_eq!(findings.duplicates, ["a.k", "a.k", "a.k", "a"]);
+        let (text, findings) = yaml("a: 1\nb: 2\na: 3\n", 1000).unwrap();
+        assert_eq!((text.as_str(), findings.duplicates), (r#"{"a":3,"b":2}"#, vec!["a".to_owned()]));
     }
 
     #[test]
@@ -368,11 +372,11 @@ mod tests {
     proptest! {
         #[test]
         fn means_the_same_as_a_sorted_tree(value in values()) {
-            let (text, remarks) = json(&value.to_string());
+            let (text, findings) = json(&value.to_string());
             let mut sorted = value.clone();
             sorted.sort_all_objects();
             prop_assert_eq!(text, sorted.to_string());
-            prop_assert_eq!(remarks, Remarks::default());
+            prop_assert_eq!(findings, SyntaxFindings::default());
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 
 use crate::assemble;
-use crate::content::{Content, ContentError, Recent};
+use crate::content::{Content, ContentError, PackageCache};
 use crate::group::Group;
 use crate::model::Package;
 use crate::problem::Problem;
@@ -27,7 +27,7 @@ pub struct Catalog {
     /// By name of the package; documents without a package are under the empty name.
     pub(crate) groups: BTreeMap<String, Group>,
     pub(crate) content: Content,
-    pub(crate) recent: Recent,
+    pub(crate) recent: PackageCache,
     /// Built by the first search.
     pub(crate) search_index: OnceLock<SearchIndex>,
 }
@@ -40,7 +40,7 @@ impl Default for Catalog {
             problems: Vec::new(),
             groups: BTreeMap::new(),
             content: Content::Memory(BTreeMap::new()),
-            recent: Recent::default(),
+            recent: PackageCache::default(),
             search_index: OnceLock::new(),
         }
     }

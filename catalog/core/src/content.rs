@@ -39,27 +39,27 @@ pub enum ContentError {
 }
 
 /// Total text size of the cached packages.
-const KEPT: usize = 8 << 20;
+const CACHE_BYTES: usize = 8 << 20;
 
 /// The most recently read packages.
 #[derive(Debug, Default)]
-pub(crate) struct Recent(Mutex<Vec<(Arc<Package>, usize)>>);
+pub(crate) struct PackageCache(Mutex<Vec<(Arc<Package>, usize)>>);
 
-impl Recent {
+impl PackageCache {
     pub fn get(&self, name: &str) -> Option<Arc<Package>> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let position = kept.iter().position(|(package, _)| package.name == name)?;
-        let found = kept.remove(position);
+        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let position = cached.iter().position(|(package, _)| package.name == name)?;
+        let found = cached.remove(position);
         let package = Arc::clone(&found.0);
-        kept.push(found);
+        cached.push(found);
         Some(package)
     }
 
     pub fn put(&self, package: &Arc<Package>, bytes: usize) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push((Arc::clone(package), bytes));
-        while kept.len() > 1 && kept.iter().map(|(_, bytes)| bytes).sum::<usize>() > KEPT {
-            kept.remove(0);
+        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        cached.push((Arc::clone(package), bytes));
+        while cached.len() > 1 && cached.iter().map(|(_, bytes)| bytes).sum::<usize>() > CACHE_BYTES {
+            cached.remove(0);
         }
     }
 }

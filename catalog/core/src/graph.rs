@@ -21,7 +21,7 @@ pub enum Format {
     Mermaid,
     /// For Graphviz.
     Dot,
-    /// For programs: [`Picture`].
+    /// For programs: [`UpgradeGraph`].
     Json,
     /// For terminals of 80 columns.
     Text,
@@ -30,7 +30,7 @@ pub enum Format {
 /// A package's channels with their edges.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Picture {
+pub struct UpgradeGraph {
     pub package: String,
     /// Deprecation message of the package.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,12 +40,12 @@ pub struct Picture {
     #[serde(rename = "way", skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<String>,
     /// By name.
-    pub channels: Vec<Lane>,
+    pub channels: Vec<ChannelGraph>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Lane {
+pub struct ChannelGraph {
     pub name: String,
     /// Whether an install without a selected channel uses it.
     pub default: bool,
@@ -53,14 +53,14 @@ pub struct Lane {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<String>,
     /// Its bundles, the head first, then along `replaces`, then those off the chain.
-    pub bundles: Vec<Stop>,
+    pub bundles: Vec<GraphNode>,
     /// Its edges, in the order of their target bundles.
     pub edges: Vec<Edge>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Stop {
+pub struct GraphNode {
     pub name: String,
     /// Its version, where the catalog has the bundle.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -133,10 +133,10 @@ impl EdgeKind {
 /// The graph of one channel, or of all; `None` when the package has no such channel.
 #[must_use]
 pub fn graph(package: &Package, channel: Option<&str>, format: Format) -> Option<String> {
-    Some(Picture::of(package, channel)?.write(format))
+    Some(UpgradeGraph::of(package, channel)?.write(format))
 }
 
-impl Picture {
+impl UpgradeGraph {
     /// The graph of one channel, or of all; `None` when the package has no such channel.
     #[must_use]
     pub fn of(package: &Package, channel: Option<&str>) -> Option<Self> {
@@ -193,7 +193,7 @@ impl Picture {
     /// Drops bundles that are neither on the marked path nor of a version between its ends, and channels that
     /// it does not use.
     pub fn narrow(&mut self) {
-        let version = |stop: &Stop| stop.version.as_deref().and_then(|text| Version::parse(text).ok());
+        let version = |stop: &GraphNode| stop.version.as_deref().and_then(|text| Version::parse(text).ok());
         let stops = self.channels.iter().flat_map(|lane| &lane.bundles);
         let ends: Vec<Version> =
             stops.filter(|stop| self.path.contains(&stop.name)).filter_map(version).collect();
@@ -209,13 +209,13 @@ impl Picture {
                     && (edge.kind == EdgeKind::SkipRange || kept.contains(edge.from.as_str()))
             });
         }
-        let taken = |lane: &Lane| lane.edges.iter().any(|edge| edge.hop.is_some());
+        let taken = |lane: &ChannelGraph| lane.edges.iter().any(|edge| edge.hop.is_some());
         let any_taken = self.channels.iter().any(taken);
         self.channels.retain(|lane| if any_taken { taken(lane) } else { !lane.bundles.is_empty() });
     }
 }
 
-fn lane(package: &Package, channel: &Channel) -> Lane {
+fn lane(package: &Package, channel: &Channel) -> ChannelGraph {
     let chain = channel.chain();
     let on_chain: BTreeSet<&str> = chain.iter().map(|entry| entry.name.as_str()).collect();
     let skipped: BTreeSet<&str> =
@@ -226,7 +226,7 @@ fn lane(package: &Package, channel: &Channel) -> Lane {
     off.sort_by(|a, b| version(&b.name).cmp(&version(&a.name)).then_with(|| b.name.cmp(&a.name)));
 
     let head = chain.first().map(|entry| entry.name.as_str());
-    let stop = |name: &str, role| Stop {
+    let stop = |name: &str, role| GraphNode {
         name: name.to_owned(),
         version: version(name).map(|version| version.to_string()),
         role,
@@ -235,7 +235,7 @@ fn lane(package: &Package, channel: &Channel) -> Lane {
         hop: None,
     };
     let order: Vec<&ChannelEntry> = chain.into_iter().chain(off).collect();
-    let mut bundles: Vec<Stop> = Vec::new();
+    let mut bundles: Vec<GraphNode> = Vec::new();
     let mut edges = Vec::new();
     for entry in &order {
         let name = entry.name.as_str();
@@ -259,7 +259,7 @@ fn lane(package: &Package, channel: &Channel) -> Lane {
             bundles.push(stop(&edge.from, Role::Missing));
         }
     }
-    Lane {
+    ChannelGraph {
         name: channel.name.clone(),
         default: channel.name == package.default_channel,
         deprecated: channel.deprecated.clone(),
@@ -268,7 +268,7 @@ fn lane(package: &Package, channel: &Channel) -> Lane {
     }
 }
 
-impl Stop {
+impl GraphNode {
     /// Annotations after its name.
     fn remark(&self) -> String {
         let role = match self.role {
@@ -280,8 +280,8 @@ impl Stop {
         };
         let installed = self.installed.then(|| "installed".to_owned());
         let hop = self.hop.map(|hop| format!("hop {hop}"));
-        let remarks: Vec<String> = role.map(str::to_owned).into_iter().chain(installed).chain(hop).collect();
-        remarks.join(", ")
+        let findings: Vec<String> = role.map(str::to_owned).into_iter().chain(installed).chain(hop).collect();
+        findings.join(", ")
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::canonical::{Inspector, Remarks};
+use crate::canonical::{Inspector, SyntaxFindings};
 
 /// The three lookup keys of every document of a catalog.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,11 +29,11 @@ impl Header {
     }
 
     /// As [`Self::read`], and inspects the whole document.
-    pub fn inspect(text: &[u8]) -> Result<(Self, usize, Remarks), serde_json::Error> {
+    pub fn inspect(text: &[u8]) -> Result<(Self, usize, SyntaxFindings), serde_json::Error> {
         let mut stream = serde_json::Deserializer::from_slice(text).into_iter::<Inspected>();
         match stream.next() {
-            Some(found) => found.map(|found| (found.header, stream.byte_offset(), found.remarks)),
-            None => Ok((Self::default(), text.len(), Remarks::default())),
+            Some(found) => found.map(|found| (found.header, stream.byte_offset(), found.findings)),
+            None => Ok((Self::default(), text.len(), SyntaxFindings::default())),
         }
     }
 }
@@ -47,14 +47,14 @@ impl<'de> Deserialize<'de> for Header {
 /// A header, with the remarks about the whole document.
 pub(crate) struct Inspected {
     header: Header,
-    remarks: Remarks,
+    findings: SyntaxFindings,
 }
 
 impl<'de> Deserialize<'de> for Inspected {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut inspector = Inspector::new();
         let header = deserializer.deserialize_any(HeaderVisitor(Some(&mut inspector)))?;
-        Ok(Self { header, remarks: inspector.finish() })
+        Ok(Self { header, findings: inspector.finish() })
     }
 }
 
@@ -134,9 +134,9 @@ mod tests {
     fn duplicate_keys_are_found() {
         let text =
             br#"{"schema":"s","a":{"k":1,"b":[{"c":1,"c":2}],"k":3},"name":"n","a":1,"name":"m"} {"x":1}"#;
-        let (header, length, remarks) = Header::inspect(text).unwrap();
+        let (header, length, findings) = Header::inspect(text).unwrap();
         assert_eq!((header.name.as_str(), length), ("m", text.len() - 8));
-        assert_eq!(remarks.duplicates, ["a.b.c", "a.k", "a", "name"]);
+        assert_eq!(findings.duplicates, ["a.b.c", "a.k", "a", "name"]);
         let (same, same_length) = Header::read(text).unwrap();
         assert_eq!((same, same_length), (header, length));
     }

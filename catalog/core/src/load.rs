@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::assemble::{Document, assemble, order};
 use crate::assembly::Depth;
-use crate::canonical::{self, Remarks};
+use crate::canonical::{self, SyntaxFindings};
 use crate::catalog::Catalog;
 use crate::content::{Content, StoreFiles};
 use crate::group::Group;
@@ -43,17 +43,17 @@ impl Catalog {
     /// kept in memory; [`crate::Store`] keeps it on disk.
     #[must_use]
     pub fn load_dir(dir: &Path) -> Self {
-        Self::load(&dir.display().to_string(), Files::of_dir(dir, false), &Keep::memory())
+        Self::load(&dir.display().to_string(), Files::of_dir(dir, false), &TextStorage::memory())
     }
 
     #[must_use]
     pub fn load_file(path: &Path) -> Self {
-        Self::load(&path.display().to_string(), Files::of_file(path), &Keep::memory())
+        Self::load(&path.display().to_string(), Files::of_file(path), &TextStorage::memory())
     }
 
     #[must_use]
     pub fn from_bytes(origin: &str, bytes: &[u8]) -> Self {
-        Self::load(origin, Files::of_bytes(origin, bytes), &Keep::memory())
+        Self::load(origin, Files::of_bytes(origin, bytes), &TextStorage::memory())
     }
 
     /// Reads a directory or file only for its problems: the result has no digest, its packages cannot be
@@ -61,29 +61,29 @@ impl Catalog {
     #[must_use]
     pub fn check(path: &Path) -> Self {
         let files = if path.is_file() { Files::of_file(path) } else { Files::of_dir(path, false) };
-        Self::load(&path.display().to_string(), files, &Keep::Nothing)
+        Self::load(&path.display().to_string(), files, &TextStorage::Nothing)
     }
 
-    fn load(origin: &str, files: Files<'_>, keep: &Keep<'_>) -> Self {
-        let Loaded { groups, digest, problems, .. } = load(files, |_| None, keep);
-        let content = match keep {
-            Keep::Memory(texts) => {
+    fn load(origin: &str, files: Files<'_>, storage: &TextStorage<'_>) -> Self {
+        let Loaded { groups, digest, problems, .. } = load(files, |_| None, storage);
+        let content = match storage {
+            TextStorage::Memory(texts) => {
                 Content::Memory(std::mem::take(&mut *texts.lock().unwrap_or_else(PoisonError::into_inner)))
             }
-            Keep::Disk(_) | Keep::Nothing => Content::Nowhere,
+            TextStorage::Disk(_) | TextStorage::Nothing => Content::Nowhere,
         };
         Self { origin: origin.to_owned(), digest, problems, groups, content, ..Self::default() }
     }
 }
 
 /// Storage of the packages' texts.
-pub(crate) enum Keep<'a> {
+pub(crate) enum TextStorage<'a> {
     Memory(Mutex<BTreeMap<String, Arc<String>>>),
     Disk(&'a StoreFiles),
     Nothing,
 }
 
-impl Keep<'_> {
+impl TextStorage<'_> {
     fn memory() -> Self {
         Self::Memory(Mutex::default())
     }
@@ -115,14 +115,14 @@ pub(crate) struct Loaded {
 pub(crate) fn load<'o>(
     files: Files<'_>,
     old: impl Fn(&str) -> Option<&'o Group> + Sync,
-    keep: &Keep<'_>,
+    storage: &TextStorage<'_>,
 ) -> Loaded {
     let threads = std::thread::available_parallelism().map_or(2, usize::from).min(MOST_THREADS);
-    let scan = Scan::of(&files.inputs, threads, matches!(keep, Keep::Nothing));
+    let scan = Scan::of(&files.inputs, threads, matches!(storage, TextStorage::Nothing));
     let packages: Vec<(&str, Vec<&Entry>)> = scan.by_package().into_iter().collect();
 
     let done =
-        parallel::map(threads, &packages, |(name, entries)| read(&scan, name, entries, old(name), keep));
+        parallel::map(threads, &packages, |(name, entries)| read(&scan, name, entries, old(name), storage));
 
     let mut problems = files.problems;
     problems.extend(scan.problems.iter().cloned());
@@ -148,7 +148,7 @@ pub(crate) fn load<'o>(
         problems.push(Problem::new(Severity::Warning, place, "catalog-empty", "empty catalog".into(), fix));
     }
     problems.sort_by(|a, b| (&a.place, &a.code, &a.text).cmp(&(&b.place, &b.code, &b.text)));
-    if !matches!(keep, Keep::Nothing) {
+    if !matches!(storage, TextStorage::Nothing) {
         loaded.digest = digest_of_groups(&loaded.groups);
     }
     loaded.problems = problems;
@@ -161,7 +161,13 @@ struct Read {
     failure: Option<(PathBuf, io::Error)>,
 }
 
-fn read(scan: &Scan<'_>, name: &str, entries: &[&Entry], old: Option<&Group>, keep: &Keep<'_>) -> Read {
+fn read(
+    scan: &Scan<'_>,
+    name: &str,
+    entries: &[&Entry],
+    old: Option<&Group>,
+    storage: &TextStorage<'_>,
+) -> Read {
     let mut flaws = Vec::new();
     let mut texts = Vec::with_capacity(entries.len());
     for (source, entry) in entries.iter().enumerate() {
@@ -173,7 +179,7 @@ fn read(scan: &Scan<'_>, name: &str, entries: &[&Entry], old: Option<&Group>, ke
             }
         }
     }
-    let kept = !matches!(keep, Keep::Nothing);
+    let kept = !matches!(storage, TextStorage::Nothing);
     let source = if kept { digest_of(&texts) } else { String::new() };
     if let Some(old) = old.filter(|old| old.source == source && flaws.is_empty()) {
         return Read { group: old.clone(), anew: false, failure: None };
@@ -220,7 +226,7 @@ fn read(scan: &Scan<'_>, name: &str, entries: &[&Entry], old: Option<&Group>, ke
     if kept && !text.is_empty() {
         group.digest = hex(&Sha256::digest(text.as_bytes()));
         group.checksum = crc32fast::hash(text.as_bytes());
-        failure = keep.put(name, &group.digest, &text).err();
+        failure = storage.put(name, &group.digest, &text).err();
     }
     Read { group, anew: true, failure }
 }
@@ -274,23 +280,23 @@ fn document(
     let read = || -> Result<_, Box<dyn std::error::Error>> {
         // Without storage, the document was inspected already.
         if !canonical && !entry.irregular {
-            return Ok((String::from_utf8(text)?, Remarks::default()));
+            return Ok((String::from_utf8(text)?, SyntaxFindings::default()));
         }
         let mut reader = serde_json::Deserializer::from_slice(&text);
         let mut json = Vec::with_capacity(text.len());
         // JSON cannot grow, but a number may be written with more digits.
-        let remarks = canonical::write(&mut reader, &mut json, text.len() * 16 + 1024)?;
-        if remarks.respelled {
+        let findings = canonical::write(&mut reader, &mut json, text.len() * 16 + 1024)?;
+        if findings.respelled {
             let mut value: serde_json::Value = serde_json::from_slice(&json)?;
             spelling::correct(&mut value)?;
             value.sort_all_objects();
-            return Ok((value.to_string(), remarks));
+            return Ok((value.to_string(), findings));
         }
-        Ok((String::from_utf8(json)?, remarks))
+        Ok((String::from_utf8(json)?, findings))
     };
     match read() {
-        Ok((json, remarks)) => {
-            for key in remarks.duplicates.into_iter().filter(|_| canonical) {
+        Ok((json, findings)) => {
+            for key in findings.duplicates.into_iter().filter(|_| canonical) {
                 let problem = Problem::duplicate_key(Place::default(), header, &key);
                 Flaw { document: Some(source), other: None, problem }.list(flaws);
             }

@@ -8,7 +8,7 @@ use std::io::{self, Read};
 
 use olm_bundle::yaml::has_content;
 
-use crate::canonical::{self, Remarks};
+use crate::canonical::{self, SyntaxFindings};
 use crate::header::Header;
 use crate::input::{Input, Text};
 use crate::parallel;
@@ -206,8 +206,8 @@ impl Part {
         problem::list(&mut self.problems, new, |problem| problem);
     }
 
-    fn remark(&mut self, place: &Place, header: &Header, remarks: Remarks) {
-        for key in remarks.duplicates {
+    fn remark(&mut self, place: &Place, header: &Header, findings: SyntaxFindings) {
+        for key in findings.duplicates {
             let new = Problem::duplicate_key(place.clone(), header, &key);
             problem::list(&mut self.problems, new, |problem| problem);
         }
@@ -225,15 +225,14 @@ impl Part {
             let (line, column) = window.place();
             let read = match inspect {
                 true => Header::inspect(window.text()),
-                false => {
-                    Header::read(window.text()).map(|(header, length)| (header, length, Remarks::default()))
-                }
+                false => Header::read(window.text())
+                    .map(|(header, length)| (header, length, SyntaxFindings::default())),
             };
             let (error, length) = match read {
-                Ok((header, length, remarks)) if length <= LARGEST_DOCUMENT => {
+                Ok((header, length, findings)) if length <= LARGEST_DOCUMENT => {
                     let place = Place { path: path.to_owned(), line, column };
-                    let irregular = !remarks.duplicates.is_empty() || remarks.respelled;
-                    self.remark(&place, &header, remarks);
+                    let irregular = !findings.duplicates.is_empty() || findings.respelled;
+                    self.remark(&place, &header, findings);
                     self.entries.push(Entry {
                         header,
                         input: unit.input,
@@ -356,15 +355,15 @@ impl Part {
             return Ok(());
         }
         match to_json(text) {
-            Ok((json, remarks)) => {
+            Ok((json, findings)) => {
                 if json == b"null" {
                     return Ok(());
                 }
                 let header = Header::read(&json).map(|(header, _)| header).unwrap_or_default();
                 let line = line + first;
                 let place = Place { path: path.to_owned(), line, column: 1 };
-                let irregular = remarks.respelled;
-                self.remark(&place, &header, remarks);
+                let irregular = findings.respelled;
+                self.remark(&place, &header, findings);
                 let offset = spool.append(&json)?;
                 self.entries.push(Entry {
                     header,
@@ -414,19 +413,19 @@ fn too_deep(text: &str) -> Option<usize> {
     })
 }
 
-fn to_json(text: &str) -> Result<(Vec<u8>, Remarks), serde_yaml::Error> {
+fn to_json(text: &str) -> Result<(Vec<u8>, SyntaxFindings), serde_yaml::Error> {
     let limit = text.len() * LARGEST_GROWTH + (64 << 10);
     let mut json = Vec::with_capacity(text.len());
-    let remarks = canonical::write(serde_yaml::Deserializer::from_str(text), &mut json, limit)?;
-    if !remarks.merges {
-        return Ok((json, remarks));
+    let findings = canonical::write(serde_yaml::Deserializer::from_str(text), &mut json, limit)?;
+    if !findings.merges {
+        return Ok((json, findings));
     }
     // Merge keys need the tree. Its growth was bounded above.
     let mut tree: serde_yaml::Value = serde_yaml::from_str(text)?;
     tree.apply_merge()?;
     json.clear();
     let merged = canonical::write(tree, &mut json, limit)?;
-    Ok((json, Remarks { duplicates: remarks.duplicates, ..merged }))
+    Ok((json, SyntaxFindings { duplicates: findings.duplicates, ..merged }))
 }
 
 /// The length of the first document, up to the marker of the next; `None` when more text is needed.

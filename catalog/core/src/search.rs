@@ -73,7 +73,7 @@ impl Indexed {
         let mut score = 0;
         let mut best: (u32, String) = (0, String::new());
         for word in words {
-            let fit = self.fit_word(word)?;
+            let fit = self.match_word(word)?;
             score += fit.0;
             if fit.0 > best.0 {
                 best = fit;
@@ -82,7 +82,7 @@ impl Indexed {
         Some(Hit { package: self.name.clone(), score, why: best.1 })
     }
 
-    fn fit_word(&self, word: &str) -> Option<(u32, String)> {
+    fn match_word(&self, word: &str) -> Option<(u32, String)> {
         let mut fits: Vec<(u32, String)> = Vec::new();
         fits.extend(closeness(word, &self.name).map(|fit| (fit * 10, "name".to_owned())));
         fits.extend(closeness(word, &self.display_name).map(|fit| (fit * 9, "display name".to_owned())));

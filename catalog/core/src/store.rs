@@ -22,7 +22,7 @@ use crate::catalog::Catalog;
 use crate::content::{Content, PARTIAL, StoreFiles, is_partial};
 use crate::group::Group;
 use crate::hex::hex;
-use crate::load::{self, Files, Keep};
+use crate::load::{self, Files, TextStorage};
 use crate::problem::Problem;
 
 /// Incremented when the format changes; catalogs with an older index are then read anew.
@@ -174,7 +174,7 @@ impl Store {
         let mut catalogs = self.catalogs.lock().unwrap_or_else(PoisonError::into_inner);
         let old = self.current(&mut catalogs, key)?;
         let reusable = |name: &str| old.as_ref()?.groups.get(name).filter(|group| self.disk.has(group));
-        let loaded = load::load(files, reusable, &Keep::Disk(&self.disk));
+        let loaded = load::load(files, reusable, &TextStorage::Disk(&self.disk));
         if let Some((path, source)) = loaded.failure {
             return Err(StoreError::Io { what: "write", path, source });
         }

@@ -31,7 +31,7 @@ fn invalid<T>(field: &'static str, reason: impl Into<String>) -> Result<T, Inval
 
 /// The required signer.
 #[derive(Debug)]
-pub(crate) enum Wanted {
+pub(crate) enum RequiredSigner {
     Key(Key),
     Identity { issuer: Match, subject: Match },
 }
@@ -55,7 +55,7 @@ pub(crate) struct Trust {
     pub certificate_logs: bool,
 }
 
-impl Wanted {
+impl RequiredSigner {
     pub fn read(requirement: &Requirement) -> Result<Self, InvalidRequirement> {
         match (&requirement.key, &requirement.identity) {
             (Some(key), None) => Key::read(key).map(Self::Key),

@@ -16,7 +16,7 @@ use sigstore_verify::{
 
 use crate::{
     Format, MOST_BYTES, MOST_SIGNATURES, NotVerified, Reason, Refusal, Requirement, Signature, bundle,
-    check::{InvalidRequirement, Key, Match, Trust, Wanted, subject},
+    check::{InvalidRequirement, Key, Match, RequiredSigner, Trust, subject},
     provider, simple,
 };
 
@@ -65,13 +65,13 @@ pub struct Verified {
 
 /// Decides whether signatures meet a requirement.
 pub struct Verifier {
-    wanted: Wanted,
+    required: RequiredSigner,
     trust: Option<Trust>,
 }
 
 impl fmt::Debug for Verifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Verifier").field("wanted", &self.wanted).finish_non_exhaustive()
+        f.debug_struct("Verifier").field("required", &self.required).finish_non_exhaustive()
     }
 }
 
@@ -88,7 +88,7 @@ impl Verifier {
     /// When the requirement names no signer, or is malformed.
     pub fn new(requirement: &Requirement) -> Result<Self, InvalidRequirement> {
         provider::install();
-        Ok(Self { wanted: Wanted::read(requirement)?, trust: Trust::read(requirement)? })
+        Ok(Self { required: RequiredSigner::read(requirement)?, trust: Trust::read(requirement)? })
     }
 
     /// Searches for a signature of the image with that digest that meets the requirement. A certificate must
@@ -137,20 +137,20 @@ impl Verifier {
         payload: &[u8],
         annotations: &BTreeMap<String, String>,
     ) -> Result<Proof, Refusal> {
-        let proof = match (&self.wanted, &self.trust) {
-            (Wanted::Key(key), None) => {
+        let proof = match (&self.required, &self.trust) {
+            (RequiredSigner::Key(key), None) => {
                 let signature = simple::signature(annotations)?;
                 key.verify(Format::SimpleSigning, payload, &signature)?;
                 key.proof()
             }
-            (Wanted::Key(key), Some(trust)) => {
+            (RequiredSigner::Key(key), Some(trust)) => {
                 let bundle = simple::bundle(annotations, true)?;
                 trust.by_key(Format::SimpleSigning, key, Artifact::Blob(payload), bundle)?
             }
-            (Wanted::Identity { .. }, _) if !simple::has_certificate(annotations) => {
+            (RequiredSigner::Identity { .. }, _) if !simple::has_certificate(annotations) => {
                 return Err(simple::refusal(Reason::WrongIdentity, WITHOUT_CERTIFICATE));
             }
-            (Wanted::Identity { issuer, subject }, trust) => {
+            (RequiredSigner::Identity { issuer, subject }, trust) => {
                 let bundle = simple::bundle(annotations, false)?;
                 let by = (issuer, subject);
                 identified(trust.as_ref(), Format::SimpleSigning, by, Artifact::Blob(payload), bundle)?
@@ -171,12 +171,12 @@ impl Verifier {
         let bundle = bundle::read(json)?;
         let by_key =
             matches!(bundle.verification_material.content, VerificationMaterialContent::PublicKey(_));
-        match (&self.wanted, &self.trust) {
-            (Wanted::Key(_), _) if !by_key => {
+        match (&self.required, &self.trust) {
+            (RequiredSigner::Key(_), _) if !by_key => {
                 let message = "signed with the certificate of an identity, expected the required key";
                 Err(bundle::refusal(Reason::WrongKey, message))
             }
-            (Wanted::Key(key), None) => {
+            (RequiredSigner::Key(key), None) => {
                 let SignatureContent::DsseEnvelope(envelope) = &bundle.content else {
                     return Err(bundle::refusal(Reason::Unsupported, "bundle without a statement"));
                 };
@@ -185,13 +185,13 @@ impl Verifier {
                 bound(&bundle, image)?;
                 Ok(key.proof())
             }
-            (Wanted::Key(key), Some(trust)) => {
+            (RequiredSigner::Key(key), Some(trust)) => {
                 trust.by_key(Format::Bundle, key, Artifact::from(image), bundle)
             }
-            (Wanted::Identity { .. }, _) if by_key => {
+            (RequiredSigner::Identity { .. }, _) if by_key => {
                 Err(bundle::refusal(Reason::WrongIdentity, WITHOUT_CERTIFICATE))
             }
-            (Wanted::Identity { issuer, subject }, trust) => {
+            (RequiredSigner::Identity { issuer, subject }, trust) => {
                 identified(trust.as_ref(), Format::Bundle, (issuer, subject), Artifact::from(image), bundle)
             }
         }
@@ -300,7 +300,7 @@ impl Trust {
 fn identified(
     trust: Option<&Trust>,
     format: Format,
-    (issuer, wanted): (&Match, &Match),
+    (issuer, required): (&Match, &Match),
     artifact: Artifact<'_>,
     mut bundle: Bundle,
 ) -> Result<Proof, Refusal> {
@@ -330,8 +330,8 @@ fn identified(
         let message = format!("signed by {by} (issuer {from}), expected {}", what.shown());
         Err(Refusal::new(format, reason, message))
     };
-    if !result.identity().and_then(subject).is_some_and(|by| wanted.matches(by)) {
-        return refuse(Reason::WrongIdentity, wanted);
+    if !result.identity().and_then(subject).is_some_and(|by| required.matches(by)) {
+        return refuse(Reason::WrongIdentity, required);
     }
     if !result.issuer().is_some_and(|from| issuer.matches(from)) {
         return refuse(Reason::WrongIssuer, issuer);

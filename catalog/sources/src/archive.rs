@@ -11,10 +11,10 @@ use std::{
 use crate::{
     content::Content,
     error::{Exceeded, SourceError},
-    image::{self, Place, layout, layout::Layout},
+    image::{self, ImageLocation, layout, layout::Layout},
     options::Limits,
     stage::Stage,
-    unpack::{Unpacker, Wanted, decompress, is_tar},
+    unpack::{DirectorySelection, Unpacker, decompress, is_tar},
 };
 
 /// Content of a file.
@@ -45,7 +45,7 @@ pub(crate) async fn read(
         Found::Files(labels) => Ok(labels),
         Found::Layout(layout) => {
             let pinned = layout.resolve(None, limits)?;
-            image::pull(&Place::Layout(layout), pinned, content, stage, limits).await
+            image::pull(&ImageLocation::Layout(layout), pinned, content, stage, limits).await
         }
     }
 }
@@ -78,7 +78,7 @@ fn open(
             .map(|()| Found::Files(BTreeMap::new()));
     }
     fs::create_dir(raw).map_err(SourceError::io("create", raw))?;
-    let mut unpacker = Unpacker::new(raw, Wanted::everything(), limits);
+    let mut unpacker = Unpacker::new(raw, DirectorySelection::everything(), limits);
     unpacker.layer(name, reader)?;
     if unpacker.finish()?.files == 0 {
         return Err(SourceError::malformed(name, "the archive contains no files"));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{error::SourceError, unpack::Wanted};
+use crate::{error::SourceError, unpack::DirectorySelection};
 
 const CONFIGS: &str = "operators.operatorframework.io.index.configs.v1";
 const DATABASE: &str = "operators.operatorframework.io.index.database.v1";
@@ -19,13 +19,17 @@ pub(crate) enum Content {
 impl Content {
     /// The directories of an image to keep, with their targets: a catalog's files in the root, a bundle's in
     /// the directories that its annotations name, with the metadata in its standard place.
-    pub fn wanted(self, what: &str, labels: &BTreeMap<String, String>) -> Result<Wanted, SourceError> {
+    pub fn directories(
+        self,
+        what: &str,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<DirectorySelection, SourceError> {
         let label = |key: &str, default: &str| labels.get(key).map_or(default, String::as_str).to_owned();
         match self {
-            Self::Catalog => Wanted::nothing().folder(&label(CONFIGS, "/configs"), ""),
+            Self::Catalog => DirectorySelection::nothing().folder(&label(CONFIGS, "/configs"), ""),
             Self::Bundle => {
                 let (manifests, tests) = (label(MANIFESTS, "manifests/"), label(TESTS, "tests/scorecard/"));
-                Wanted::nothing()
+                DirectorySelection::nothing()
                     .folder(&manifests, &manifests)
                     .and_then(|wanted| wanted.folder(&label(METADATA, "metadata/"), "metadata"))
                     .and_then(|wanted| wanted.folder(&tests, &tests))

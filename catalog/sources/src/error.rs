@@ -32,21 +32,21 @@ pub enum SourceError {
     #[error("failed to set up the connection: {reason}")]
     Options { reason: String },
     /// 401 or 403. A retry with the same credentials would fail.
-    #[error("failed to read {what}: access denied ({status}{said}); {tried}")]
+    #[error("failed to read {what}: access denied ({status}{detail}); {tried}")]
     Denied {
         what: String,
         status: u16,
         /// The registry's error codes, after a colon, or empty.
-        said: String,
+        detail: String,
         /// The tried credentials (never the secrets) and a hint.
         tried: String,
     },
     /// 404: a missing image, blob or file.
-    #[error("failed to read {what}: not found{said}; check the name and the tag")]
+    #[error("failed to read {what}: not found{detail}; check the name and the tag")]
     NotFound {
         what: String,
         /// The registry's error codes, after a colon, or empty.
-        said: String,
+        detail: String,
     },
     /// The server was unreachable, hung, or answered with an error on every attempt.
     #[error("failed to read {what} after {attempts} attempts: {last}")]

@@ -8,7 +8,7 @@ use crate::{
     digest::Digest,
     error::SourceError,
     folder, grpc,
-    image::{self, Place, layout::Layout},
+    image::{self, ImageLocation, layout::Layout},
     net::Http,
     options::Options,
     reference::Reference,
@@ -131,16 +131,16 @@ impl Fetch<'_> {
             return Ok(unchanged);
         }
         let pinned = repository.manifest(&identifier, reference.digest.as_ref()).await?;
-        self.pinned(&Place::Registry(&repository), pinned).await
+        self.pinned(&ImageLocation::Registry(&repository), pinned).await
     }
 
     async fn layout(&self, path: &Path, reference: Option<&str>) -> Result<Fetched, SourceError> {
         let layout = Layout { root: path.to_owned() };
         let pinned = layout.resolve(reference, &self.options.limits)?;
-        self.pinned(&Place::Layout(layout), pinned).await
+        self.pinned(&ImageLocation::Layout(layout), pinned).await
     }
 
-    async fn pinned(&self, place: &Place<'_>, pinned: image::Pinned) -> Result<Fetched, SourceError> {
+    async fn pinned(&self, place: &ImageLocation<'_>, pinned: image::Pinned) -> Result<Fetched, SourceError> {
         let digest = pinned.digest.clone();
         if let Some(unchanged) = self.unchanged(&digest) {
             return Ok(unchanged);
@@ -174,7 +174,7 @@ impl Fetch<'_> {
     async fn http(&self, url: &str) -> Result<Fetched, SourceError> {
         let http = Http::new(self.options);
         let answer = web::download(&http, url, self.previous, self.stage.scratch()).await?;
-        let web::Answer::File { path, digest, etag, wrapped } = answer else {
+        let web::ConditionalResponse::File { path, digest, etag, wrapped } = answer else {
             // Only a caller with a previous revision gets this result.
             let revision = self.previous.cloned().unwrap_or_default();
             return Ok(Fetched::Unchanged { revision });

@@ -29,7 +29,7 @@ use crate::{
     digest::{Digest, Hasher},
     egress::Refused,
     error::{Exceeded, SourceError, chain},
-    net::{self, Pace},
+    net::{self, TransferRate},
     options::Options,
     retry::{Attempts, Failure},
     stage::Stage,
@@ -54,16 +54,16 @@ pub(crate) async fn read(address: &str, options: &Options, stage: &Stage) -> Res
     if host.contains("://") || !host.contains(':') {
         return Err(bad("expected host:port; catalog servers have no TLS".to_owned()));
     }
-    let patience = &options.patience;
+    let timeouts = &options.timeouts;
     let endpoint = Endpoint::from_shared(format!("http://{host}"))
         .map_err(|e| bad(chain(&e)))?
-        .connect_timeout(patience.connect_timeout);
+        .connect_timeout(timeouts.connect_timeout);
     let (name, port) = host
         .rsplit_once(':')
         .and_then(|(name, port)| Some((name, port.parse::<u16>().ok()?)))
         .ok_or_else(|| bad("expected host:port".to_owned()))?;
     let what = format!("the catalog at {address}");
-    let mut attempts = Attempts::new(patience, &what);
+    let mut attempts = Attempts::new(timeouts, &what);
     loop {
         stage.clear()?;
         let session = Session { what: &what, server: (name, port), options };
@@ -97,7 +97,7 @@ impl Session<'_> {
         let mut client = RegistryClient::new(channel).max_decoding_message_size(LARGEST_MESSAGE);
         let mut documents = Documents::create(self, stage)?;
         let mut converter = Converter::default();
-        let mut pace = Pace::new(&self.options.patience);
+        let mut pace = TransferRate::new(&self.options.timeouts);
 
         let mut names = self.call("ListPackages", client.list_packages(ListPackageRequest {})).await?;
         while let Some(name) = self.next("ListPackages", &mut names).await? {
@@ -154,7 +154,7 @@ impl Session<'_> {
     }
 
     async fn timed<T>(&self, name: &str, call: impl Future<Output = T>) -> Result<T, Failure> {
-        let deadline = self.options.patience.read_timeout;
+        let deadline = self.options.timeouts.read_timeout;
         tokio::time::timeout(deadline, call)
             .await
             .map_err(|_| Failure::transient(format!("{name} timed out after {} s", deadline.as_secs_f32())))
@@ -163,23 +163,23 @@ impl Session<'_> {
     fn failure(&self, call: &str, status: &Status) -> Failure {
         // The message is the server's, unless the connection failed.
         let cause = std::error::Error::source(status).map(|cause| format!(": {}", chain(cause)));
-        let said = format!("{call} failed with {:?}{}", status.code(), cause.unwrap_or_default());
+        let detail = format!("{call} failed with {:?}{}", status.code(), cause.unwrap_or_default());
         match status.code() {
             Code::Unimplemented => Failure::Fatal(SourceError::unsupported(
                 self.what,
-                format!("{said}; not a catalog server, or one older than 2020"),
+                format!("{detail}; not a catalog server, or one older than 2020"),
             )),
             Code::Unauthenticated | Code::PermissionDenied => Failure::Fatal(SourceError::Denied {
                 what: self.what.to_owned(),
                 status: if status.code() == Code::Unauthenticated { 401 } else { 403 },
-                said: format!(": {said}"),
+                detail: format!(": {detail}"),
                 tried: "connections to catalog servers use no credentials".to_owned(),
             }),
             // Includes messages that are too large.
             Code::InvalidArgument | Code::OutOfRange | Code::DataLoss => {
-                Failure::Fatal(SourceError::malformed(self.what, said))
+                Failure::Fatal(SourceError::malformed(self.what, detail))
             }
-            _ => Failure::transient(said),
+            _ => Failure::transient(detail),
         }
     }
 }

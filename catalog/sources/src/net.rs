@@ -106,12 +106,12 @@ impl<'a> Http<'a> {
 
     /// All settings except the trusted authorities.
     fn builder(&self, redirects: Redirects) -> Result<ClientBuilder, SourceError> {
-        let patience = &self.options.patience;
+        let timeouts = &self.options.timeouts;
         let egress = self.options.egress.clone();
         let builder = Client::builder()
             .user_agent(concat!("olm/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(patience.connect_timeout)
-            .read_timeout(patience.read_timeout)
+            .connect_timeout(timeouts.connect_timeout)
+            .read_timeout(timeouts.read_timeout)
             .redirect(match redirects {
                 Redirects::Followed => redirect::Policy::custom(move |attempt| follow(attempt, &egress)),
                 Redirects::Refused => redirect::Policy::none(),
@@ -208,13 +208,13 @@ pub(crate) async fn small_body(
     mut response: Response,
     what: &str,
     most: u64,
-    patience: &crate::Patience,
+    timeouts: &crate::Timeouts,
 ) -> Result<Vec<u8>, Failure> {
     let exceeded = || Failure::Fatal(Exceeded::new("the response", "manifest_bytes", most).reading(what));
     if response.content_length().is_some_and(|length| length > most) {
         return Err(exceeded());
     }
-    let (mut body, mut pace) = (Vec::new(), Pace::new(patience));
+    let (mut body, mut pace) = (Vec::new(), TransferRate::new(timeouts));
     while let Some(chunk) = response.chunk().await.map_err(|e| failure(what, e))? {
         pace.received(chunk.len())?;
         if (body.len() + chunk.len()) as u64 > most {
@@ -225,19 +225,19 @@ pub(crate) async fn small_body(
     Ok(body)
 }
 
-/// Aborts slow transfers: those with an average below [`Patience::slowest`](crate::Patience) over a whole
+/// Aborts slow transfers: those with an average below [`Timeouts::slowest`](crate::Timeouts) over a whole
 /// period.
-pub(crate) struct Pace {
+pub(crate) struct TransferRate {
     slowest: u64,
     period: Duration,
     since: tokio::time::Instant,
     bytes: u64,
 }
 
-impl Pace {
-    pub fn new(patience: &crate::Patience) -> Self {
+impl TransferRate {
+    pub fn new(timeouts: &crate::Timeouts) -> Self {
         let since = tokio::time::Instant::now();
-        Self { slowest: patience.slowest, period: patience.slow_for, since, bytes: 0 }
+        Self { slowest: timeouts.slowest, period: timeouts.slow_for, since, bytes: 0 }
     }
 
     /// Counts received bytes.
@@ -273,7 +273,7 @@ pub(crate) async fn explanation(response: Response) -> String {
         #[serde(default)]
         code: String,
     }
-    let Ok(body) = small_body(response, "", 64 << 10, &crate::Patience::default()).await else {
+    let Ok(body) = small_body(response, "", 64 << 10, &crate::Timeouts::default()).await else {
         return String::new();
     };
     let Ok(document) = serde_json::from_slice::<Document>(&body) else { return String::new() };
@@ -296,16 +296,16 @@ pub(crate) async fn success(
         return Ok(response);
     }
     let transient = crate::retry::transient_status(status, response.headers());
-    let said = explanation(response).await;
+    let detail = explanation(response).await;
     if let Some(Failure::Transient { reason, retry_after }) = transient {
-        return Err(Failure::Transient { reason: format!("{reason}{said}"), retry_after });
+        return Err(Failure::Transient { reason: format!("{reason}{detail}"), retry_after });
     }
     let what = what.to_owned();
     Err(Failure::Fatal(match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            SourceError::Denied { what, status: status.as_u16(), said, tried: tried() }
+            SourceError::Denied { what, status: status.as_u16(), detail, tried: tried() }
         }
-        StatusCode::NOT_FOUND | StatusCode::GONE => SourceError::NotFound { what, said },
-        _ => SourceError::Malformed { what, reason: format!("the server returned {status}{said}") },
+        StatusCode::NOT_FOUND | StatusCode::GONE => SourceError::NotFound { what, detail },
+        _ => SourceError::Malformed { what, reason: format!("the server returned {status}{detail}") },
     }))
 }

@@ -22,7 +22,7 @@ pub struct Options {
     pub egress: Egress,
     pub proxy: Proxy,
     pub limits: Limits,
-    pub patience: Patience,
+    pub timeouts: Timeouts,
 }
 
 /// Mirrors for the images of a registry, a path of it, or one repository. The entry with the longest matching
@@ -52,7 +52,7 @@ pub enum Proxy {
 /// Retries and time-outs. A caller that needs an overall deadline cancels the call: a cancelled fetch leaves
 /// nothing behind.
 #[derive(Clone, Debug)]
-pub struct Patience {
+pub struct Timeouts {
     /// Attempts per request.
     pub attempts: u32,
     /// The delay after the first failure; it doubles with each further one and is jittered.
@@ -68,7 +68,7 @@ pub struct Patience {
     pub slow_for: Duration,
 }
 
-impl Default for Patience {
+impl Default for Timeouts {
     fn default() -> Self {
         Self {
             // Delays of 0.5, 1 and 2 seconds cover a restarting registry; after a longer outage the next poll

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rand::Rng;
 use reqwest::{StatusCode, header};
 
-use crate::{error::SourceError, options::Patience};
+use crate::{error::SourceError, options::Timeouts};
 
 /// Why one attempt failed.
 pub(crate) enum Failure {
@@ -29,14 +29,14 @@ impl From<SourceError> for Failure {
 
 /// The attempts of one request.
 pub(crate) struct Attempts<'a> {
-    patience: &'a Patience,
+    timeouts: &'a Timeouts,
     what: &'a str,
     made: u32,
 }
 
 impl<'a> Attempts<'a> {
-    pub fn new(patience: &'a Patience, what: &'a str) -> Self {
-        Self { patience, what, made: 0 }
+    pub fn new(timeouts: &'a Timeouts, what: &'a str) -> Self {
+        Self { timeouts, what, made: 0 }
     }
 
     /// Waits until the next attempt is due.
@@ -48,7 +48,7 @@ impl<'a> Attempts<'a> {
             Failure::Transient { reason, retry_after } => (reason, retry_after),
         };
         self.made += 1;
-        if self.made >= self.patience.attempts {
+        if self.made >= self.timeouts.attempts {
             return Err(SourceError::Unavailable {
                 what: self.what.to_owned(),
                 attempts: self.made,
@@ -62,10 +62,10 @@ impl<'a> Attempts<'a> {
     }
 
     fn wait(&self, retry_after: Option<Duration>) -> Duration {
-        let backoff = self.patience.first_wait.saturating_mul(1 << (self.made - 1).min(16));
+        let backoff = self.timeouts.first_wait.saturating_mul(1 << (self.made - 1).min(16));
         // Simultaneous failures must not retry simultaneously.
         let jittered = backoff.mul_f64(rand::rng().random_range(0.5..1.0));
-        retry_after.map_or(jittered, |asked| asked.max(jittered)).min(self.patience.longest_wait)
+        retry_after.map_or(jittered, |asked| asked.max(jittered)).min(self.timeouts.longest_wait)
     }
 }
 
@@ -93,28 +93,28 @@ fn retry_after(text: &str) -> Option<Duration> {
 mod tests {
     use super::*;
 
-    fn patience() -> Patience {
-        Patience {
+    fn timeouts() -> Timeouts {
+        Timeouts {
             attempts: 3,
             first_wait: Duration::from_millis(100),
             longest_wait: Duration::from_secs(1),
-            ..Patience::default()
+            ..Timeouts::default()
         }
     }
 
     #[test]
     fn waits_double_and_are_jittered_and_capped() {
-        let patience = patience();
+        let timeouts = timeouts();
         for (made, least, most) in [(1, 50, 100), (2, 100, 200), (40, 1000, 1000)] {
-            let wait = Attempts { patience: &patience, what: "x", made }.wait(None);
+            let wait = Attempts { timeouts: &timeouts, what: "x", made }.wait(None);
             assert!((least..=most).contains(&wait.as_millis()), "{made}: {wait:?}");
         }
     }
 
     #[test]
     fn retry_after_is_honoured_and_capped() {
-        let patience = patience();
-        let attempts = Attempts { patience: &patience, what: "x", made: 1 };
+        let timeouts = timeouts();
+        let attempts = Attempts { timeouts: &timeouts, what: "x", made: 1 };
         assert_eq!(attempts.wait(Some(Duration::from_millis(700))), Duration::from_millis(700));
         assert_eq!(attempts.wait(Some(Duration::from_secs(7200))), Duration::from_secs(1));
     }

@@ -9,7 +9,7 @@ use crate::{
     digest::Digest,
     error::SourceError,
     image::{
-        Pinned, Place,
+        ImageLocation, Pinned,
         layout::Layout,
         manifest::{Descriptor, Document},
     },
@@ -62,7 +62,7 @@ pub async fn signatures(source: &Source, options: &Options) -> Result<FoundSigna
             let roots = Roots::in_layout(&layout, &image.digest, options)?;
             let image_name = format!("{}@{}", path.display(), image.digest);
             let mut found = FoundSignatures::of(image_name, &image.digest);
-            found.read(&Place::Layout(layout), roots, options).await?;
+            found.read(&ImageLocation::Layout(layout), roots, options).await?;
             Ok(found)
         }
         other => {
@@ -82,7 +82,7 @@ async fn of_image(reference: &Reference, options: &Options) -> Result<FoundSigna
         let answer = async {
             let repository = Repository::new(&http, place)?;
             let roots = Roots::in_registry(&repository, &digest).await?;
-            found.read(&Place::Registry(&repository), roots, options).await
+            found.read(&ImageLocation::Registry(&repository), roots, options).await
         };
         match answer.await {
             Ok(()) => asked += 1,
@@ -165,7 +165,12 @@ impl FoundSignatures {
     }
 
     /// Reads the signatures of one place. An unreadable signature is a problem, and the others are read.
-    async fn read(&mut self, place: &Place<'_>, roots: Roots, options: &Options) -> Result<(), SourceError> {
+    async fn read(
+        &mut self,
+        place: &ImageLocation<'_>,
+        roots: Roots,
+        options: &Options,
+    ) -> Result<(), SourceError> {
         if let Some(simple) = roots.simple
             && let Document::Image { layers, .. } = simple.parse()?
         {
@@ -204,7 +209,7 @@ impl FoundSignatures {
     }
 
     /// The content of a blob within the size limit of a signature.
-    async fn small(&mut self, place: &Place<'_>, blob: &Descriptor) -> Result<Vec<u8>, SourceError> {
+    async fn small(&mut self, place: &ImageLocation<'_>, blob: &Descriptor) -> Result<Vec<u8>, SourceError> {
         let refuse = |reason: String| {
             let what = format!("the signature {} of {}", blob.digest, place.name());
             Err(SourceError::malformed(what, reason))
@@ -219,8 +224,8 @@ impl FoundSignatures {
         }
         self.bytes += size;
         match place {
-            Place::Registry(repository) => repository.small_blob(blob).await,
-            Place::Layout(layout) => {
+            ImageLocation::Registry(repository) => repository.small_blob(blob).await,
+            ImageLocation::Layout(layout) => {
                 let path = layout.blob(blob)?;
                 fs::read(&path).map_err(SourceError::io("read", path))
             }

@@ -11,13 +11,13 @@ use tokio::io::AsyncWriteExt as _;
 use crate::{
     digest::{Digest, Hasher},
     error::{Exceeded, SourceError},
-    net::{self, Http, Pace, Redirects},
+    net::{self, Http, Redirects, TransferRate},
     registry,
     retry::{Attempts, Failure},
     source::{Revision, shown},
 };
 
-pub(crate) enum Answer {
+pub(crate) enum ConditionalResponse {
     /// Same content as before.
     Unchanged,
     File {
@@ -35,7 +35,7 @@ pub(crate) async fn download(
     url: &str,
     previous: Option<&Revision>,
     scratch: &Path,
-) -> Result<Answer, SourceError> {
+) -> Result<ConditionalResponse, SourceError> {
     let bad = |reason: String| SourceError::Reference { reference: shown(url), reason };
     let url = Url::parse(url).map_err(|e| bad(e.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
@@ -45,7 +45,7 @@ pub(crate) async fn download(
         return Err(SourceError::Credentials { what: shown(url.as_str()) });
     }
     let what = shown(url.as_str());
-    let mut attempts = Attempts::new(&http.options.patience, &what);
+    let mut attempts = Attempts::new(&http.options.timeouts, &what);
     loop {
         match download_once(http, &url, &what, previous, scratch).await {
             Ok(answer) => return Ok(answer),
@@ -60,7 +60,7 @@ async fn download_once(
     what: &str,
     previous: Option<&Revision>,
     scratch: &Path,
-) -> Result<Answer, Failure> {
+) -> Result<ConditionalResponse, Failure> {
     let host = net::host_of(url);
     let client = http.client(url, &host, what, Redirects::Followed)?;
     let mut request = client.get(url.clone()).header(ACCEPT_ENCODING, "gzip");
@@ -85,7 +85,7 @@ async fn download_once(
     let mut response = net::success(response, what, tried).await?;
     if response.status() == StatusCode::NOT_MODIFIED {
         return match previous {
-            Some(_) => Ok(Answer::Unchanged),
+            Some(_) => Ok(ConditionalResponse::Unchanged),
             None => Err(SourceError::malformed(what, "unexpected 304 Not Modified from the server").into()),
         };
     }
@@ -102,7 +102,7 @@ async fn download_once(
     let path = scratch.join("download");
     let mut file = tokio::fs::File::create(&path).await.map_err(SourceError::io("create", &path))?;
     let (mut hasher, mut size, most) = (Hasher::sha256(), 0, http.options.limits.download_bytes);
-    let mut pace = Pace::new(&http.options.patience);
+    let mut pace = TransferRate::new(&http.options.timeouts);
     while let Some(chunk) = response.chunk().await.map_err(|e| cut(net::failure(what, e), size))? {
         size += chunk.len() as u64;
         pace.received(chunk.len()).map_err(|failure| cut(failure, size))?;
@@ -113,7 +113,7 @@ async fn download_once(
         file.write_all(&chunk).await.map_err(SourceError::io("write", &path))?;
     }
     file.flush().await.map_err(SourceError::io("write", &path))?;
-    Ok(Answer::File { path, digest: hasher.finish(), etag, wrapped })
+    Ok(ConditionalResponse::File { path, digest: hasher.finish(), etag, wrapped })
 }
 
 fn cut(failure: Failure, size: u64) -> Failure {

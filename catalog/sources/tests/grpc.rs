@@ -257,7 +257,7 @@ async fn a_server_that_is_not_ready_is_not_read() {
 #[tokio::test]
 async fn a_server_that_hangs_is_given_up() {
     let mut scene = Scene::new(Catalogue { hangs: true, ..Catalogue::default() }, Some(true)).await;
-    scene.options.patience.read_timeout = Duration::from_millis(200);
+    scene.options.timeouts.read_timeout = Duration::from_millis(200);
     let error = scene.bad().await;
     assert!(error.to_string().contains("timed out after 0.2 s"), "{error}");
 }

@@ -22,7 +22,7 @@ pub mod rbac;
 pub mod schema;
 mod view;
 
-pub use cel::{Compare, Condition, Expression, Language, Named, Values, Wanted};
+pub use cel::{Compare, Condition, ExpectedType, Expression, Language, Named, Values};
 pub use change::{Change, ChangeCode, Severity, compare};
 pub use field_error::{ErrorKind, FieldError};
 pub use live::{LiveReport, check_objects};

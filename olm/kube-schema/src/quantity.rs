@@ -13,9 +13,9 @@ pub struct Quantity {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NotAQuantity;
+pub struct InvalidQuantity;
 
-impl fmt::Display for NotAQuantity {
+impl fmt::Display for InvalidQuantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
             "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
@@ -24,16 +24,16 @@ impl fmt::Display for NotAQuantity {
 }
 
 impl std::str::FromStr for Quantity {
-    type Err = NotAQuantity;
+    type Err = InvalidQuantity;
 
-    fn from_str(text: &str) -> Result<Self, NotAQuantity> {
+    fn from_str(text: &str) -> Result<Self, InvalidQuantity> {
         let negative = text.starts_with('-');
         let rest = text.strip_prefix(['-', '+']).unwrap_or(text);
         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
         let (number, suffix) = rest.split_at(end);
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
-            return Err(NotAQuantity);
+            return Err(InvalidQuantity);
         }
         let (base, power, binary): (i128, i32, bool) = match suffix {
             "" => (10, 0, false),
@@ -53,8 +53,8 @@ impl std::str::FromStr for Quantity {
             "Pi" => (1024, 5, true),
             "Ei" => (1024, 6, true),
             _ => {
-                let power = suffix.strip_prefix(['e', 'E']).ok_or(NotAQuantity)?;
-                (10, power.parse().map_err(|_| NotAQuantity)?, false)
+                let power = suffix.strip_prefix(['e', 'E']).ok_or(InvalidQuantity)?;
+                (10, power.parse().map_err(|_| InvalidQuantity)?, false)
             }
         };
         let digits = format!("{whole}{fraction}");
@@ -62,19 +62,19 @@ impl std::str::FromStr for Quantity {
         if digits.is_empty() {
             return Ok(Self { nanos: 0, binary });
         }
-        let mantissa: i128 = digits.parse().map_err(|_| NotAQuantity)?;
-        let places = i32::try_from(fraction.len()).map_err(|_| NotAQuantity)?;
+        let mantissa: i128 = digits.parse().map_err(|_| InvalidQuantity)?;
+        let places = i32::try_from(fraction.len()).map_err(|_| InvalidQuantity)?;
         // The value is mantissa * base^power / 10^places, wanted in billionths.
         let (factor, shift) = if binary {
             (1024_i128.pow(power.unsigned_abs()), 9 - places)
         } else {
-            (1, power.checked_add(9 - places).ok_or(NotAQuantity)?)
+            (1, power.checked_add(9 - places).ok_or(InvalidQuantity)?)
         };
         debug_assert!(base == 10 || binary, "only binary suffixes have another base");
-        let scaled = mantissa.checked_mul(factor).ok_or(NotAQuantity)?;
+        let scaled = mantissa.checked_mul(factor).ok_or(InvalidQuantity)?;
         let nanos = if shift >= 0 {
-            let by = 10_i128.checked_pow(shift.unsigned_abs()).ok_or(NotAQuantity)?;
-            scaled.checked_mul(by).ok_or(NotAQuantity)?
+            let by = 10_i128.checked_pow(shift.unsigned_abs()).ok_or(InvalidQuantity)?;
+            scaled.checked_mul(by).ok_or(InvalidQuantity)?
         } else {
             match 10_i128.checked_pow(shift.unsigned_abs()) {
                 Some(by) => scaled / by + i128::from(scaled % by != 0),

@@ -130,7 +130,7 @@ codes! {
         .sub("a", "stable");
     SkipVersions skip_versions => a().sub("a", "stable").with(|r| r.skip_versions = vec!["3.0.0".into()]);
     Deprecated deprecated => one(a1().prohibited()).sub("a", "stable");
-    KubernetesTooOld kubernetes_too_old => one(a1().kube("1.40.0")).kubernetes("1.33.0").sub("a", "stable");
+    KubernetesTooOld kubernetes_too_old => one(a1().kube("1.40.0")).kubernetes("1.36.0").sub("a", "stable");
     OpenShiftTooNew openshift_too_new => {
         let mut bundle = a1();
         bundle.bundle.max_openshift_version = "4.18.0".parse().ok();

@@ -124,20 +124,20 @@ impl Applier<'_> {
         Ok(())
     }
 
-    pub(crate) async fn act(&self, action: &Action, seen: &Observed) -> Result<Done, ApplyError> {
-        let changed = self.change(action, seen).await?;
-        Ok(Done { changed, member: action.member().and_then(|name| id_of(seen, name)) })
+    pub(crate) async fn act(&self, action: &Action, observed: &Observed) -> Result<Done, ApplyError> {
+        let changed = self.change(action, observed).await?;
+        Ok(Done { changed, member: action.member().and_then(|name| id_of(observed, name)) })
     }
 
     /// `Remember` has no effect here: it is written with the status.
-    async fn change(&self, action: &Action, seen: &Observed) -> Result<Changed, ApplyError> {
+    async fn change(&self, action: &Action, observed: &Observed) -> Result<Changed, ApplyError> {
         match action {
             Action::Remember(_) => Ok(Changed::Before),
             Action::CreateSeed { name, version, volume } => {
                 let alone = self.alone(name);
                 self.create(
                     &Member { name, seed: true, initial_cluster: &alone, version, volume: *volume },
-                    seen,
+                    observed,
                 )
                 .await
             }
@@ -145,12 +145,15 @@ impl Applier<'_> {
                 let alone = self.alone(name);
                 let initial_cluster =
                     if initial_cluster.is_empty() { alone.as_slice() } else { initial_cluster };
-                self.create(&Member { name, seed: false, initial_cluster, version, volume: *volume }, seen)
-                    .await
+                self.create(
+                    &Member { name, seed: false, initial_cluster, version, volume: *volume },
+                    observed,
+                )
+                .await
             }
             Action::Seal { name, uid } => self.seal(name, uid).await,
             Action::SetVersion { name, uid, to, volume, .. } => {
-                self.set_version(name, uid, to, *volume, seen).await
+                self.set_version(name, uid, to, *volume, observed).await
             }
             Action::DeletePod { name, uid } | Action::Restart { name, uid, .. } => {
                 self.delete::<Pod>("pod", name, uid).await
@@ -158,37 +161,40 @@ impl Applier<'_> {
             Action::ReleaseClaim { name, uid } => self.release(name, uid).await,
             Action::AddLearner { name, via } => {
                 let url = self.addressing.peer_url(self.cluster, name);
-                Ok(self.etcd.add_learner(&self.endpoint(via, seen)?, &url).await?)
+                Ok(self.etcd.add_learner(&self.endpoint(via, observed)?, &url).await?)
             }
-            Action::Promote { id, via, .. } => Ok(self.etcd.promote(&self.endpoint(via, seen)?, *id).await?),
+            Action::Promote { id, via, .. } => {
+                Ok(self.etcd.promote(&self.endpoint(via, observed)?, *id).await?)
+            }
             Action::MoveLeader { id, via, .. } => {
-                Ok(self.etcd.move_leader(&self.endpoint(via, seen)?, *id).await?)
+                Ok(self.etcd.move_leader(&self.endpoint(via, observed)?, *id).await?)
             }
             Action::RemoveMember { id, via, .. } => {
-                Ok(self.etcd.remove(&self.endpoint(via, seen)?, *id).await?)
+                Ok(self.etcd.remove(&self.endpoint(via, observed)?, *id).await?)
             }
-            Action::Maintain(step) => self.maintain(step, seen).await,
+            Action::Maintain(step) => self.maintain(step, observed).await,
         }
     }
 
-    async fn maintain(&self, step: &Step, seen: &Observed) -> Result<Changed, ApplyError> {
+    async fn maintain(&self, step: &Step, observed: &Observed) -> Result<Changed, ApplyError> {
         Ok(match step {
             Step::Compact { revision, via } => {
-                self.etcd.compact(&self.endpoint(via, seen)?, *revision).await?
+                self.etcd.compact(&self.endpoint(via, observed)?, *revision).await?
             }
-            Step::Defragment { name } => self.etcd.defragment(&self.endpoint(name, seen)?).await?,
+            Step::Defragment { name } => self.etcd.defragment(&self.endpoint(name, observed)?).await?,
             Step::Disarm { via } => {
-                self.etcd.disarm(&self.endpoint(via, seen)?, AlarmType::Nospace, None).await?
+                self.etcd.disarm(&self.endpoint(via, observed)?, AlarmType::Nospace, None).await?
             }
             Step::DisarmCorrupt { member, via } => {
-                self.etcd.disarm(&self.endpoint(via, seen)?, AlarmType::Corrupt, Some(*member)).await?
+                self.etcd.disarm(&self.endpoint(via, observed)?, AlarmType::Corrupt, Some(*member)).await?
             }
-            Step::EnableAuth { via } => self.etcd.enable_auth(&self.endpoint(via, seen)?).await?,
+            Step::EnableAuth { via } => self.etcd.enable_auth(&self.endpoint(via, observed)?).await?,
         })
     }
 
-    fn endpoint(&self, via: &str, seen: &Observed) -> Result<String, ApplyError> {
-        seen.pod(via)
+    fn endpoint(&self, via: &str, observed: &Observed) -> Result<String, ApplyError> {
+        observed
+            .pod(via)
             .and_then(|pod| self.addressing.endpoint(pod))
             .ok_or_else(|| ApplyError::NoEndpoint(via.to_owned()))
     }
@@ -208,10 +214,10 @@ impl Applier<'_> {
 
     /// The claim is written before the pod: a pod without its claim waits, a claim without its pod is found
     /// by the next observation. An existing claim gets the version that is about to write to it.
-    async fn create(&self, member: &Member<'_>, seen: &Observed) -> Result<Changed, ApplyError> {
+    async fn create(&self, member: &Member<'_>, observed: &Observed) -> Result<Changed, ApplyError> {
         if member.volume {
             let claim = build::claim::claim(self.cluster, member.name, member.version);
-            let known = seen.claim(member.name).is_some_and(|claim| claim.version == member.version);
+            let known = observed.claim(member.name).is_some_and(|claim| claim.version == member.version);
             if self.make("claim", &claim).await? == Changed::Before && !known {
                 let annotations = json!({ names::ANNOTATION_VERSION: member.version });
                 let patch = json!({ "metadata": { "annotations": annotations } });
@@ -288,13 +294,13 @@ impl Applier<'_> {
         uid: &str,
         version: &str,
         volume: bool,
-        seen: &Observed,
+        observed: &Observed,
     ) -> Result<Changed, ApplyError> {
         if volume {
             let patch = json!({ "metadata": { "annotations": { names::ANNOTATION_VERSION: version } } });
             self.patch::<PersistentVolumeClaim>("claim", name, patch).await?;
         }
-        let restarts = seen.pod(name).map_or(0, |pod| pod.restarts + pod.restarts_before).to_string();
+        let restarts = observed.pod(name).map_or(0, |pod| pod.restarts + pod.restarts_before).to_string();
         let annotations = json!({ names::ANNOTATION_VERSION: version, names::ANNOTATION_RESTARTS: restarts });
         let image = build::pod::image(self.cluster, version);
         let patch = json!({
@@ -319,9 +325,9 @@ impl Applier<'_> {
     }
 
     /// Sets or removes the owner of claims by the retention policy.
-    pub(crate) async fn claims(&self, seen: &Observed) -> Result<(), ApplyError> {
+    pub(crate) async fn claims(&self, observed: &Observed) -> Result<(), ApplyError> {
         let owned = self.cluster.storage.retention == RetentionPolicy::Delete;
-        for claim in seen.claims.iter().filter(|claim| claim.owned != owned && !claim.deleting) {
+        for claim in observed.claims.iter().filter(|claim| claim.owned != owned && !claim.deleting) {
             let owner = if owned {
                 json!([self.cluster.owner])
             } else {
@@ -343,10 +349,10 @@ fn failed(verb: &'static str, kind: &str, name: &str) -> impl FnOnce(kube::Error
 }
 
 /// Id of a member, from its own answer or from that of another member.
-fn id_of(seen: &Observed, name: &str) -> Option<u64> {
-    let says = seen.endpoints.get(name).map(|endpoint| endpoint.member_id);
+fn id_of(observed: &Observed, name: &str) -> Option<u64> {
+    let says = observed.endpoints.get(name).map(|endpoint| endpoint.member_id);
     let known = || {
-        let mut all = seen.endpoints.values().flat_map(|endpoint| &endpoint.members);
+        let mut all = observed.endpoints.values().flat_map(|endpoint| &endpoint.members);
         all.find(|member| member.pod.as_deref() == Some(name)).map(|member| member.id)
     };
     says.or_else(known)
@@ -363,11 +369,12 @@ mod tests {
         let known = |id, pod: &str| Known { id, pod: Some(pod.into()), ..Known::default() };
         let members = vec![known(7, "orders-a"), known(255, "orders-b")];
         let endpoint = Endpoint { member_id: 7, members, ..Endpoint::default() };
-        let seen = Observed { endpoints: [("orders-a".to_owned(), endpoint)].into(), ..Observed::default() };
+        let observed =
+            Observed { endpoints: [("orders-a".to_owned(), endpoint)].into(), ..Observed::default() };
         // then both have an id, and a name that is not a member has none
-        assert_eq!(id_of(&seen, "orders-a"), Some(7));
-        assert_eq!(id_of(&seen, "orders-b"), Some(255));
-        assert_eq!(id_of(&seen, "orders-c"), None);
+        assert_eq!(id_of(&observed, "orders-a"), Some(7));
+        assert_eq!(id_of(&observed, "orders-b"), Some(255));
+        assert_eq!(id_of(&observed, "orders-c"), None);
         assert_eq!(id_of(&Observed::default(), "orders-a"), None);
     }
 }

@@ -24,7 +24,7 @@ pub const CALLS: &[(&str, &str, &str)] = &[
     ("", "services", "watch"),
     ("", "services", "create"),
     ("", "services", "patch"),
-    // tls::Keeper: reads Secrets of users, creates its own
+    // tls::SecretCache: reads Secrets of users, creates its own
     ("", "secrets", "get"),
     ("", "secrets", "create"),
     ("", "secrets", "update"),
@@ -63,12 +63,6 @@ pub const BACKUP_CALLS: &[(&str, &str, &str)] = &[
     ("etcd.database.coreos.com", "etcdclusters", "patch"),
     // restore: the operator's own pod, for its address and image
     ("", "pods", "get"),
-];
-
-/// Additional calls of `--create-crd`; the bundles pass `--create-crd=false`.
-pub const CREATE_CRD_CALLS: &[(&str, &str, &str)] = &[
-    ("apiextensions.k8s.io", "customresourcedefinitions", "create"),
-    ("apiextensions.k8s.io", "customresourcedefinitions", "patch"),
 ];
 
 /// Cluster-scoped calls. Without them, members get volumes only where an EtcdCluster requests them.

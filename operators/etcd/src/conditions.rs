@@ -11,7 +11,7 @@ use crate::validate::Validated;
 pub(crate) struct Facts<'a> {
     pub(crate) cluster: &'a Validated,
     pub(crate) memory: &'a Memory,
-    pub(crate) seen: &'a Observed,
+    pub(crate) observed: &'a Observed,
     pub(crate) health: Option<&'a Health<'a>>,
     pub(crate) upgrade: &'a Upgrade,
     pub(crate) decision: &'a Decision,
@@ -69,7 +69,7 @@ fn available(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
             conditions.set("Available", true, "ClusterAvailable", &text);
         }
         (_, Progress::Restoring) => conditions.set("Available", false, "Restoring", facts.message),
-        _ if facts.seen.silent.iter().any(|name| facts.seen.serves_silently(name)) => {
+        _ if facts.observed.silent.iter().any(|name| facts.observed.serves_silently(name)) => {
             let text = "members are ready, but report no details";
             conditions.set("Available", true, "ClusterAvailable", text);
         }
@@ -99,7 +99,7 @@ fn degraded(facts: &Facts<'_>, deleting: Option<&str>, conditions: &mut Conditio
 /// Which volumes are lost when a pod ends, and how to keep the data. A function of the observation alone: it
 /// also holds while the cluster is paused.
 fn deleting_volumes(facts: &Facts<'_>) -> Option<String> {
-    let names = facts.seen.deleting_volumes();
+    let names = facts.observed.deleting_volumes();
     let (namespace, name) = (&facts.cluster.namespace, &facts.cluster.name);
     let goal = &facts.cluster.goal;
     let next = if goal.size < 3 {
@@ -125,7 +125,7 @@ fn deleting_volumes(facts: &Facts<'_>) -> Option<String> {
 }
 
 fn disks(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
-    let full = disk::nearly_full(facts.seen);
+    let full = disk::nearly_full(facts.observed);
     if full.is_empty() {
         return conditions.set("DiskNearlyFull", false, "AsExpected", "");
     }
@@ -183,7 +183,7 @@ fn recovering(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
 
 /// True while the data of one backup interval ago can be restored.
 fn backed_up(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
-    if facts.seen.backups_unknown {
+    if facts.observed.backups_unknown {
         // An operator that just started has less information than the previous one: the condition stays.
         if !conditions.has("BackedUp") {
             let text = "EtcdBackups not listed: the list is pending or permission is missing";
@@ -191,7 +191,7 @@ fn backed_up(facts: &Facts<'_>, conditions: &mut Conditions<'_>) {
         }
         return;
     }
-    let Some(backup) = &facts.seen.backup else {
+    let Some(backup) = &facts.observed.backup else {
         return conditions.set("BackedUp", false, "NoBackup", "no EtcdBackup names this cluster");
     };
     let failing = backup.failing.as_deref();

@@ -188,21 +188,21 @@ async fn reconcile(
         context.forget(&key);
     }
     context.keep(&key, |state| state.uid = uid);
-    let requeue = Pass::new(&context).run(cluster.clone()).await?;
+    let requeue = Reconciliation::new(&context).run(cluster.clone()).await?;
     context.metrics.reconciled(&key, cluster.metadata.generation, begin.elapsed());
     context.keep(&key, |state| state.failures = 0);
     Ok(requeue)
 }
 
 /// One reconciliation of one cluster.
-struct Pass<'a> {
+struct Reconciliation<'a> {
     context: &'a Context,
     /// Connections with the credentials of the cluster.
     etcd: Etcd,
     secured: Arc<Secured>,
 }
 
-impl<'a> Pass<'a> {
+impl<'a> Reconciliation<'a> {
     fn new(context: &'a Context) -> Self {
         Self { context, etcd: context.etcd.clone(), secured: Arc::new(Secured::plain()) }
     }
@@ -230,8 +230,8 @@ impl<'a> Pass<'a> {
         };
         self.etcd = self.context.etcd.with(self.secured.access.clone());
         valid.goal.restart_before = self.secured.restart_before;
-        let seen = match self.prepare(&cluster, &valid).await {
-            Ok(seen) => seen,
+        let observed = match self.prepare(&cluster, &valid).await {
+            Ok(observed) => observed,
             Err(error) => {
                 let failures = self.context.keep(&key(&cluster), |state| state.failures);
                 if error.is_refusal() || failures >= REPEATED {
@@ -248,14 +248,14 @@ impl<'a> Pass<'a> {
             }
         };
         if let Some(secret) = &valid.root_secret
-            && !seen.refused.is_empty()
+            && !observed.refused.is_empty()
         {
             self.secured = Arc::new(self.secured.refused(secret));
         }
         let old = cluster.status.clone().unwrap_or_default();
-        let decision = plan(&valid.goal, &status::memory(&old), &seen);
+        let decision = plan(&valid.goal, &status::memory(&old), &observed);
         if decision.action.is_none() {
-            return self.finish(&cluster, &valid, &old, &seen, decision).await;
+            return self.finish(&cluster, &valid, &old, &observed, decision).await;
         }
         // The object comes from a cache. No action relies on a cache: decide again with the current object.
         let api: Api<EtcdCluster> = Api::namespaced(self.context.client.clone(), &valid.namespace);
@@ -268,8 +268,8 @@ impl<'a> Pass<'a> {
         let Ok(mut valid) = validate(&fresh) else { return Ok(Requeue::requeue(Duration::ZERO)) };
         valid.goal.restart_before = self.secured.restart_before;
         let old = fresh.status.clone().unwrap_or_default();
-        let decision = plan(&valid.goal, &status::memory(&old), &seen);
-        self.finish(&fresh, &valid, &old, &seen, decision).await
+        let decision = plan(&valid.goal, &status::memory(&old), &observed);
+        self.finish(&fresh, &valid, &old, &observed, decision).await
     }
 
     /// Applies the Services, observes, and updates the owners of claims.
@@ -278,12 +278,12 @@ impl<'a> Pass<'a> {
         if !valid.goal.paused {
             applier.services().await?;
         }
-        let seen = self.observe_and_compare(cluster, valid).await?;
-        self.context.tls.noticed(valid, &seen);
+        let observed = self.observe_and_compare(cluster, valid).await?;
+        self.context.tls.noticed(valid, &observed);
         if !valid.goal.paused {
-            applier.claims(&seen).await?;
+            applier.claims(&observed).await?;
         }
-        Ok(seen)
+        Ok(observed)
     }
 
     /// A complete observation. When a comparison is due, the data of the members is compared; that takes
@@ -294,16 +294,16 @@ impl<'a> Pass<'a> {
         valid: &Validated,
     ) -> Result<Observed, ObserveError> {
         let (key, memory) = (key(cluster), cluster.status.as_ref().map(status::memory).unwrap_or_default());
-        let mut seen = self.observe(valid).await?;
+        let mut observed = self.observe(valid).await?;
         let mut compared = self.context.compared(&key, &memory);
-        compared.show(&mut seen);
-        if compared.due(&valid.goal, &memory, &seen) {
+        compared.show(&mut observed);
+        if compared.due(&valid.goal, &memory, &observed) {
             let (begin, known) = (Instant::now(), memory.corruption.is_some());
-            let (pods, addressing) = (&seen.pods, &*self.context.addressing);
-            let sums = self.etcd.hashes(pods, &seen.endpoints, addressing, known).await;
+            let (pods, addressing) = (&observed.pods, &*self.context.addressing);
+            let sums = self.etcd.hashes(pods, &observed.endpoints, addressing, known).await;
             let took = SignedDuration::try_from(begin.elapsed()).unwrap_or(SignedDuration::MAX);
             tracing::debug!(cluster = key, ?sums, ?took, "compared the data of the members");
-            compared = compared.after((took, self.context.now()), &seen, sums);
+            compared = compared.after((took, self.context.now()), &observed, sums);
             if !compared.uncompared().is_empty() {
                 let members = compared.uncompared();
                 tracing::warn!(
@@ -313,10 +313,10 @@ impl<'a> Pass<'a> {
                 );
             }
             self.context.keep(&key, |state| state.compared = Some(compared.clone()));
-            seen = self.observe(valid).await?;
-            compared.show_new(&mut seen);
+            observed = self.observe(valid).await?;
+            compared.show_new(&mut observed);
         }
-        Ok(seen)
+        Ok(observed)
     }
 
     async fn observe(&self, valid: &Validated) -> Result<Observed, ObserveError> {
@@ -339,14 +339,14 @@ impl<'a> Pass<'a> {
         &self,
         valid: &Validated,
         old: &EtcdClusterStatus,
-        seen: &Observed,
+        observed: &Observed,
     ) -> Result<(), ApplyError> {
         if valid.goal.paused || valid.goal.restoring.is_some() || !self.context.elector.leads() {
             return Ok(());
         }
         let known = || (usize::try_from(old.size).unwrap_or_default(), status::learners(old));
         let (voters, learners) =
-            assess(seen).map_or_else(known, |health| (health.voters.len(), health.learners.len()));
+            assess(observed).map_or_else(known, |health| (health.voters.len(), health.learners.len()));
         let wanted = disruption::min_available(valid.goal.size, voters, learners).filter(|_| valid.budget);
         self.context.budgets.keep(&self.context.client, valid, wanted).await
     }
@@ -356,10 +356,10 @@ impl<'a> Pass<'a> {
         cluster: &EtcdCluster,
         valid: &Validated,
         old: &EtcdClusterStatus,
-        seen: &Observed,
+        observed: &Observed,
         mut decision: Decision,
     ) -> Result<Requeue, ReconcileError> {
-        let budget = self.budget(valid, old, seen).await.err();
+        let budget = self.budget(valid, old, observed).await.err();
         let mut failure = None;
         if !self.secured.faults.is_empty() && !matches!(decision.action, Some(Action::Remember(_))) {
             // Actions with invalid Secrets would fail; running members are left running.
@@ -373,7 +373,7 @@ impl<'a> Pass<'a> {
             }
             // Memory is written below, with the rest of the status, before anything relies on it.
             if !matches!(action, Action::Remember(_)) {
-                failure = self.act(cluster, valid, seen, &action, &mut decision).await.err();
+                failure = self.act(cluster, valid, observed, &action, &mut decision).await.err();
             }
         }
         let done = decision.action.clone().filter(|_| failure.is_none());
@@ -382,14 +382,14 @@ impl<'a> Pass<'a> {
             // Users see the cause without reading the log: a quota, an admission webhook, a missing
             // permission.
             decision.blocked = Some("ActionFailed");
-            decision.message = recent_failure(old, seen.now).unwrap_or_else(|| error.to_string());
+            decision.message = recent_failure(old, observed.now).unwrap_or_else(|| error.to_string());
         }
-        let mut new = status::status(old, valid, seen, &decision);
+        let mut new = status::status(old, valid, observed, &decision);
         if let Some(Action::Maintain(step)) = &done {
             maintenance::done(&mut new, step);
         }
-        tls::report(&mut new, old, valid, &self.secured, seen.now);
-        let pod_seen = |name: &String| seen.pod(name).is_some();
+        tls::report(&mut new, old, valid, &self.secured, observed.now);
+        let pod_seen = |name: &String| observed.pod(name).is_some();
         if !matches!(decision.action, Some(Action::Remember(_)))
             && new.pending_member.as_ref().is_some_and(pod_seen)
         {
@@ -402,7 +402,7 @@ impl<'a> Pass<'a> {
         let quorum = new.condition("Available").is_some_and(|c| c.status == "True");
         self.context.metrics.members(&key(cluster), new.size, new.ready_members, quorum, lost);
         let expires = self.secured.expires.map(Timestamp::as_second);
-        self.context.metrics.seen(&key(cluster), seen, expires);
+        self.context.metrics.observed(&key(cluster), observed, expires);
         match failure {
             Some(error) => Err(error.into()),
             None => {
@@ -416,13 +416,13 @@ impl<'a> Pass<'a> {
         &self,
         cluster: &EtcdCluster,
         valid: &Validated,
-        seen: &Observed,
+        observed: &Observed,
         action: &Action,
         decision: &mut Decision,
     ) -> Result<(), ApplyError> {
         let applier = self.applier(valid);
         let begin = Instant::now();
-        match applier.act(action, seen).await {
+        match applier.act(action, observed).await {
             Ok(done) => {
                 tracing::info!(cluster = key(cluster), action = ?action, ?done, took = ?begin.elapsed(), "done");
                 self.context.metrics.action(action.kind());

@@ -27,14 +27,14 @@ impl std::fmt::Display for NearlyFull<'_> {
 }
 
 /// Members with nearly full volumes, of those that answer and whose volumes have a known size.
-pub(crate) fn nearly_full(seen: &Observed) -> Vec<NearlyFull<'_>> {
+pub(crate) fn nearly_full(observed: &Observed) -> Vec<NearlyFull<'_>> {
     let member = |(name, endpoint): (&'_ String, &crate::observed::Endpoint)| {
-        let claim = seen.claim(name)?;
+        let claim = observed.claim(name)?;
         let (capacity, used) = (claim.capacity?, endpoint.db_size.saturating_add(LOG_AT_LEAST));
         let full = used.saturating_mul(100) >= capacity.saturating_mul(NEARLY_FULL_PERCENT);
         full.then_some(NearlyFull { name: &claim.name, used, capacity })
     };
-    seen.endpoints.iter().filter_map(member).collect()
+    observed.endpoints.iter().filter_map(member).collect()
 }
 
 /// A hint where the volume is full before the database reaches its quota, so that etcd's alarm NOSPACE would
@@ -67,12 +67,12 @@ mod tests {
     #[test]
     fn a_disk_is_nearly_full_at_four_fifths_of_its_size() {
         let found = |db_size: u64, capacity: Option<u64>| {
-            let seen = Observed {
+            let observed = Observed {
                 claims: vec![ClaimView { name: "a".into(), capacity, ..ClaimView::default() }],
                 endpoints: BTreeMap::from([("a".into(), Endpoint { db_size, ..Endpoint::default() })]),
                 ..Observed::default()
             };
-            nearly_full(&seen).iter().map(ToString::to_string).collect::<Vec<_>>()
+            nearly_full(&observed).iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         assert!(found(671 << 20, Some(1000 << 20)).is_empty());
         assert_eq!(found(672 << 20, Some(1000 << 20)), ["a uses at least 800 of 1000 MiB"]);

@@ -92,13 +92,13 @@ enum Command {
 
 /// The controllers of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Duties {
+pub(crate) struct Controllers {
     clusters: bool,
     backups: bool,
     restores: bool,
 }
 
-impl Duties {
+impl Controllers {
     /// By the name of the program.
     fn of(program: &OsString) -> Self {
         let name = Path::new(program).file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -165,7 +165,7 @@ fn print_crds() -> ExitCode {
 }
 
 fn main() -> ExitCode {
-    let duties = Duties::of(&std::env::args_os().next().unwrap_or_default());
+    let controllers = Controllers::of(&std::env::args_os().next().unwrap_or_default());
     let args = Args::parse_from(std::env::args_os().map(two_hyphens));
     if matches!(args.command, Some(Command::Crd)) {
         return print_crds();
@@ -193,7 +193,7 @@ fn main() -> ExitCode {
         }
         Some(Command::CopyData(what)) => fetch::copy(what),
         Some(Command::InstallData(what)) => fetch::install(what),
-        Some(Command::Crd) | None => runtime.block_on(running::run(args, duties)),
+        Some(Command::Crd) | None => runtime.block_on(running::run(args, controllers)),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -254,14 +254,14 @@ mod tests {
 
     #[test]
     fn the_name_states_what_a_process_does() {
-        let duties = |name: &str| Duties::of(&name.into());
-        let all = Duties { clusters: true, backups: true, restores: true };
-        assert_eq!(duties("/usr/local/bin/etcd-operator"), all);
-        assert_eq!(duties(""), all);
-        let backups = duties("etcd-backup-operator");
-        assert_eq!(backups, Duties { clusters: false, backups: true, restores: false });
-        let restores = duties("/bin/etcd-restore-operator");
-        assert_eq!(restores, Duties { clusters: false, backups: false, restores: true });
+        let controllers = |name: &str| Controllers::of(&name.into());
+        let all = Controllers { clusters: true, backups: true, restores: true };
+        assert_eq!(controllers("/usr/local/bin/etcd-operator"), all);
+        assert_eq!(controllers(""), all);
+        let backups = controllers("etcd-backup-operator");
+        assert_eq!(backups, Controllers { clusters: false, backups: true, restores: false });
+        let restores = controllers("/bin/etcd-restore-operator");
+        assert_eq!(restores, Controllers { clusters: false, backups: false, restores: true });
         let ports = [all.port(), backups.port(), restores.port()];
         assert_eq!(ports, [8080, 8081, 8082], "they share a pod");
     }

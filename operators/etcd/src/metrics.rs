@@ -14,7 +14,7 @@ const BUCKETS: [f64; 10] = [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2]
 
 #[derive(Debug, Default)]
 pub struct Metrics {
-    pub(crate) backups: crate::backup::Numbers,
+    pub(crate) backups: crate::backup::BackupMetrics,
     inner: Mutex<Inner>,
 }
 
@@ -79,17 +79,17 @@ impl Metrics {
     }
 
     /// Records the answers of the members. Without answers, the last values stay.
-    pub(crate) fn seen(&self, key: &str, seen: &Observed, expires: Option<i64>) {
+    pub(crate) fn observed(&self, key: &str, observed: &Observed, expires: Option<i64>) {
         let mut inner = self.lock();
         let cluster = inner.clusters.entry(key.to_owned()).or_default();
         cluster.expires = expires;
-        cluster.deleting_volumes = seen.deleting_volumes().len();
-        cluster.disks_nearly_full = disk::nearly_full(seen).len();
-        let said = seen.endpoints.values();
+        cluster.deleting_volumes = observed.deleting_volumes().len();
+        cluster.disks_nearly_full = disk::nearly_full(observed).len();
+        let said = observed.endpoints.values();
         cluster.revision = said.clone().map(|e| e.revision).max().unwrap_or(cluster.revision);
         cluster.db_size = said.clone().map(|e| e.db_size).max().unwrap_or(cluster.db_size);
         cluster.db_in_use = said.clone().map(|e| e.db_in_use).max().unwrap_or(cluster.db_in_use);
-        let Some(leader) = assess(seen).map(|health| health.leader) else { return };
+        let Some(leader) = assess(observed).map(|health| health.leader) else { return };
         cluster.leader_changes += u64::from(cluster.leader != 0 && cluster.leader != leader);
         cluster.leader = leader;
     }
@@ -245,10 +245,10 @@ mod tests {
                 ..Observed::default()
             }
         };
-        metrics.seen(key, &led_by(1, 7), Some(1_800_000_000));
-        metrics.seen(key, &led_by(1, 8), Some(1_800_000_000));
-        metrics.seen(key, &Observed::default(), Some(1_800_000_000));
-        metrics.seen(key, &led_by(2, 9), Some(1_800_000_000));
+        metrics.observed(key, &led_by(1, 7), Some(1_800_000_000));
+        metrics.observed(key, &led_by(1, 8), Some(1_800_000_000));
+        metrics.observed(key, &Observed::default(), Some(1_800_000_000));
+        metrics.observed(key, &led_by(2, 9), Some(1_800_000_000));
         let text = metrics.render();
         for line in [
             "etcd_operator_cluster_leader_changes{ClusterName=\"shop/orders\"} 1",
@@ -279,10 +279,10 @@ mod tests {
         };
         // The claim of `b` is deleted immediately: no pod uses it.
         let claims = vec![claim("a", true), claim("b", true)];
-        let seen = Observed { pods: vec![pod], claims, ..Observed::default() };
-        metrics.seen(key, &seen, None);
+        let observed = Observed { pods: vec![pod], claims, ..Observed::default() };
+        metrics.observed(key, &observed, None);
         assert!(metrics.render().contains(&line(1)));
-        metrics.seen(key, &Observed { claims: vec![claim("a", false)], ..seen }, None);
+        metrics.observed(key, &Observed { claims: vec![claim("a", false)], ..observed }, None);
         assert!(metrics.render().contains(&line(0)));
     }
 

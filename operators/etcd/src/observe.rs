@@ -342,7 +342,7 @@ mod tests {
         }
     }
 
-    fn seen(status: serde_json::Value) -> PodView {
+    fn observed(status: serde_json::Value) -> PodView {
         view(
             &serde_json::from_value(serde_json::json!({ "metadata": { "name": "p" }, "status": status }))
                 .unwrap(),
@@ -358,19 +358,21 @@ mod tests {
         let etcd = serde_json::json!({ "name": "etcd", "ready": false, "restartCount": 0, "image": "i", "imageID": "",
             "state": { "waiting": { "reason": "PodInitializing" } } });
         let pod = |reason| {
-            seen(serde_json::json!({ "initContainerStatuses": [fetch(reason)], "containerStatuses": [etcd] }))
+            observed(
+                serde_json::json!({ "initContainerStatuses": [fetch(reason)], "containerStatuses": [etcd] }),
+            )
         };
         let expected = "container fetch-snapshot: CreateContainerConfigError: no secret";
         assert_eq!(pod("CreateContainerConfigError").waiting.as_deref(), Some(expected));
         assert_eq!(
-            seen(serde_json::json!({ "containerStatuses": [etcd] })).waiting.as_deref(),
+            observed(serde_json::json!({ "containerStatuses": [etcd] })).waiting.as_deref(),
             Some("PodInitializing")
         );
     }
 
     #[test]
     fn a_pod_with_a_missing_image_reports_it_and_never_held_data() {
-        let pod = seen(serde_json::json!({ "phase": "Pending", "containerStatuses": [{
+        let pod = observed(serde_json::json!({ "phase": "Pending", "containerStatuses": [{
             "name": "etcd", "ready": false, "restartCount": 0, "image": "i", "imageID": "",
             "state": { "waiting": { "reason": "ErrImagePull", "message": "no etcd 3.9.9" } } }] }));
         assert_eq!(pod.waiting.as_deref(), Some("ErrImagePull: no etcd 3.9.9"));
@@ -379,7 +381,8 @@ mod tests {
 
     #[test]
     fn a_restarted_pod_holds_data_and_reports_why_it_ended() {
-        let pod = seen(serde_json::json!({ "phase": "Running", "podIP": "10.0.0.9", "containerStatuses": [{
+        let pod =
+            observed(serde_json::json!({ "phase": "Running", "podIP": "10.0.0.9", "containerStatuses": [{
             "name": "etcd", "ready": true, "restartCount": 5, "image": "i", "imageID": "",
             "state": { "running": { "startedAt": "2026-01-01T00:00:00Z" } },
             "lastState": { "terminated": { "exitCode": 137, "reason": "OOMKilled" } } }] }));
@@ -447,6 +450,6 @@ mod tests {
 
     #[test]
     fn an_evicted_pod_has_ended() {
-        assert!(seen(serde_json::json!({ "phase": "Failed" })).ended);
+        assert!(observed(serde_json::json!({ "phase": "Failed" })).ended);
     }
 }

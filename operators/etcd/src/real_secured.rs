@@ -16,7 +16,7 @@ use crate::etcd::{Etcd, permission_denied};
 use crate::maintenance;
 use crate::observed::{Answers, Memory, Observed, PodView};
 use crate::plan::{Action, plan, prove};
-use crate::tls::auto::{self, Held, Kind, Step};
+use crate::tls::auto::{self, IssuedSecrets, Kind, Step};
 use crate::tls::{self, Access, Names, Part};
 use crate::validate::{Validated, tests::cluster, validate};
 
@@ -121,8 +121,8 @@ impl Stage {
         stage
     }
 
-    fn held(&self) -> Held {
-        Held::read(self.authorities.as_ref(), |part| self.parts.get(&part), Timestamp::now())
+    fn held(&self) -> IssuedSecrets {
+        IssuedSecrets::read(self.authorities.as_ref(), |part| self.parts.get(&part), Timestamp::now())
     }
 
     fn write(&mut self, step: &Step) {
@@ -211,15 +211,15 @@ impl Stage {
     async fn until_healthy(&self) -> Observed {
         let begin = Instant::now();
         loop {
-            let seen = self.observe().await;
-            if prove(&seen).is_some_and(|h| h.unhealthy.is_empty() && h.voters.len() == 3) {
-                return seen;
+            let observed = self.observe().await;
+            if prove(&observed).is_some_and(|h| h.unhealthy.is_empty() && h.voters.len() == 3) {
+                return observed;
             }
             let logs = || {
                 MEMBERS
                     .map(|m| std::fs::read_to_string(self.dir.join(format!("{m}.log"))).unwrap_or_default())
             };
-            assert!(begin.elapsed() < PATIENCE, "not healthy: {seen:?}\n{}", logs().join("\n"));
+            assert!(begin.elapsed() < PATIENCE, "not healthy: {observed:?}\n{}", logs().join("\n"));
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
@@ -233,9 +233,9 @@ impl Stage {
         let (begin, mut done) = (Instant::now(), Vec::new());
         while !until(memory) {
             assert!(begin.elapsed() < PATIENCE, "{done:?} {memory:?}");
-            let seen = self.until_healthy().await;
-            let at = |name: &String| self.addressing.endpoint(seen.pod(name).unwrap()).unwrap();
-            let decision = plan(&self.cluster.goal, memory, &seen);
+            let observed = self.until_healthy().await;
+            let at = |name: &String| self.addressing.endpoint(observed.pod(name).unwrap()).unwrap();
+            let decision = plan(&self.cluster.goal, memory, &observed);
             let Some(action) = decision.action else {
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
@@ -274,7 +274,7 @@ impl Stage {
             }
             let name = match &action {
                 Action::Maintain(maintenance::Step::Defragment { name }) => {
-                    let leads = seen.endpoints[name].leader == seen.endpoints[name].member_id;
+                    let leads = observed.endpoints[name].leader == observed.endpoints[name].member_id;
                     format!("Defragment {}", if leads { "leader" } else { "follower" })
                 }
                 other => other.kind().to_owned(),
@@ -284,8 +284,8 @@ impl Stage {
         done
     }
 
-    fn memory(seen: &Observed) -> Memory {
-        let id = seen.endpoints.values().next().unwrap().cluster_id;
+    fn memory(observed: &Observed) -> Memory {
+        let id = observed.endpoints.values().next().unwrap().cluster_id;
         Memory {
             cluster_id: Some(format!("{id:x}")),
             version: "3.4.23".into(),
@@ -364,9 +364,9 @@ async fn shown(stage: &Stage, member: &str) -> Vec<u8> {
     let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
     // Without a client certificate the connection ends right after the server's was received.
     let _ = connector.connect(name, stream).await;
-    let seen = note.0.lock().unwrap().clone();
-    assert!(!seen.is_empty());
-    seen
+    let observed = note.0.lock().unwrap().clone();
+    assert!(!observed.is_empty());
+    observed
 }
 
 /// Writes with one connection per write until stopped; counts acknowledged writes.
@@ -533,6 +533,6 @@ async fn a_full_database_is_made_room_in() {
         ]
     );
     client.kv_client().put("key/2", "value", None).await.unwrap();
-    let seen = stage.until_healthy().await;
-    assert!(seen.endpoints.values().all(|e| e.db_size < 2 << 20 && e.errors.is_empty()), "{seen:?}");
+    let observed = stage.until_healthy().await;
+    assert!(observed.endpoints.values().all(|e| e.db_size < 2 << 20 && e.errors.is_empty()), "{observed:?}");
 }

@@ -25,17 +25,17 @@ use kube::{Api, Client, Config, ResourceExt};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{Args, Duties, lease_namespace, scope};
+use super::{Args, Controllers, lease_namespace, scope};
 
 pub(crate) fn crds() -> [CustomResourceDefinition; 3] {
     [crd::crd(), crd::backup::crd(), crd::restore::crd()]
 }
 
-pub(crate) async fn run(args: Args, duties: Duties) -> anyhow::Result<()> {
+pub(crate) async fn run(args: Args, controllers: Controllers) -> anyhow::Result<()> {
     let shutdown = CancellationToken::new();
     stop_on_signal(shutdown.clone()).context("failed to register signal handlers")?;
     let address =
-        args.listen_addr.unwrap_or_else(|| SocketAddr::from((Ipv4Addr::UNSPECIFIED, duties.port())));
+        args.listen_addr.unwrap_or_else(|| SocketAddr::from((Ipv4Addr::UNSPECIFIED, controllers.port())));
     let listener = TcpListener::bind(address).await.with_context(|| {
         format!("failed to listen on {address}. hint: set another address with --listen-addr")
     })?;
@@ -46,13 +46,13 @@ pub(crate) async fn run(args: Args, duties: Duties) -> anyhow::Result<()> {
     let client =
         olm_client::connect(config).context("failed to create a client for the Kubernetes API server")?;
     let scope = scope(&args);
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), ?scope, ?duties, "starting");
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), ?scope, ?controllers, "starting");
     let served = create_crds(&client, &args, &shutdown).await
-        && wait_for(&client, &scope, &duties.kind(), &shutdown).await;
+        && wait_for(&client, &scope, &controllers.kind(), &shutdown).await;
     ready.store(served, Ordering::Relaxed);
     let mut lost = false;
     if served {
-        lost = !work(client, &args, duties, scope, metrics, &shutdown).await;
+        lost = !work(client, &args, controllers, scope, metrics, &shutdown).await;
     }
     shutdown.cancel();
     let _ = tokio::time::timeout(Duration::from_secs(1), server).await;
@@ -64,7 +64,7 @@ pub(crate) async fn run(args: Args, duties: Duties) -> anyhow::Result<()> {
 async fn work(
     client: Client,
     args: &Args,
-    duties: Duties,
+    controllers: Controllers,
     scope: Scope,
     metrics: Arc<Metrics>,
     shutdown: &CancellationToken,
@@ -89,8 +89,8 @@ async fn work(
     // Losing one lease ends the process, and with it the others.
     let stop = shutdown.child_token();
     let mut held = Vec::new();
-    if duties.backups {
-        let context = Arc::new(first.behind(elector(lease::BACKUP_NAME)));
+    if controllers.backups {
+        let context = Arc::new(first.with_elector(elector(lease::BACKUP_NAME)));
         let (folder, stop) = (args.backup_dir.clone(), stop.clone());
         held.push(tokio::spawn(async move {
             let kind = ApiResource::erase::<EtcdBackup>(&());
@@ -101,8 +101,8 @@ async fn work(
             lease::lead(elector, stop, |token| backup::run(context, folder, token)).await
         }));
     }
-    if duties.restores {
-        let context = Arc::new(first.behind(elector(lease::RESTORE_NAME)));
+    if controllers.restores {
+        let context = Arc::new(first.with_elector(elector(lease::RESTORE_NAME)));
         let (folder, stop, address) = (args.backup_dir.clone(), stop.clone(), args.restore_listen_addr);
         let pod = pod.map(|name| (args.pod_namespace.clone(), name));
         let (advertise, image) = (args.advertise_address.clone(), args.operator_image.clone());
@@ -118,7 +118,7 @@ async fn work(
             lease::lead(elector, stop, |token| restore::run(context, folder, place, token)).await
         }));
     }
-    if duties.clusters {
+    if controllers.clusters {
         let (context, stop) = (Arc::new(first), stop.clone());
         held.push(tokio::spawn(async move {
             let elector = context.elector.clone();
@@ -188,7 +188,7 @@ async fn stopped_within_a_second(shutdown: &CancellationToken) -> bool {
     tokio::time::timeout(Duration::from_secs(1), shutdown.cancelled()).await.is_ok()
 }
 
-impl Duties {
+impl Controllers {
     /// The kind that these controllers require.
     fn kind(self) -> ApiResource {
         match (self.clusters, self.backups) {

@@ -98,46 +98,46 @@ pub(crate) fn unprepared(
 pub fn status(
     old: &EtcdClusterStatus,
     cluster: &Validated,
-    seen: &Observed,
+    observed: &Observed,
     decision: &Decision,
 ) -> EtcdClusterStatus {
     let mut memory = memory(old);
     if let Some(Action::Remember(new)) = &decision.action {
         memory = (**new).clone();
     }
-    let health = assess(seen);
+    let health = assess(observed);
     if let Some(health) = &health {
         memory.voters = health.voters.len();
-        memory.version = common_version(seen, health).unwrap_or(memory.version);
+        memory.version = common_version(observed, health).unwrap_or(memory.version);
     }
     let goal = &cluster.goal;
-    let upgrade = upgrade(goal, &memory, seen, health.as_ref());
-    let message = message(cluster, decision, &memory, seen);
+    let upgrade = upgrade(goal, &memory, observed, health.as_ref());
+    let message = message(cluster, decision, &memory, observed);
     let facts = Facts {
         cluster,
         memory: &memory,
-        seen,
+        observed,
         health: health.as_ref(),
         upgrade: &upgrade,
         decision,
         message: &message,
     };
     let mut conditions =
-        Conditions { old, generation: cluster.generation, now: seen.now, new: old.conditions.clone() };
+        Conditions { old, generation: cluster.generation, now: observed.now, new: old.conditions.clone() };
     conditions::all(&facts, &mut conditions);
 
     let mut members = MembersStatus::default();
-    for pod in seen.pods.iter().filter(|pod| !pod.ended) {
-        let id = seen.endpoints.get(&pod.name).map(|e| e.member_id);
+    for pod in observed.pods.iter().filter(|pod| !pod.ended) {
+        let id = observed.endpoints.get(&pod.name).map(|e| e.member_id);
         let healthy = health.as_ref().zip(id).is_some_and(|(health, id)| health.is_healthy(id));
-        let serves = healthy && pod.ready || seen.serves_silently(&pod.name);
+        let serves = healthy && pod.ready || observed.serves_silently(&pod.name);
         if serves { &mut members.ready } else { &mut members.unready }.push(pod.name.clone());
     }
     let failed = decision.progress == Progress::DataLost;
     let phase = match () {
         () if failed => "Failed",
         // A cluster without a recorded id may hold data all the same: it is not bootstrapped again.
-        () if memory.cluster_id.is_some() || memory.taken_over || !seen.silent.is_empty() => "Running",
+        () if memory.cluster_id.is_some() || memory.taken_over || !observed.silent.is_empty() => "Running",
         () => "Creating",
     };
     let refused = matches!(upgrade, Upgrade::Refused { .. });
@@ -150,14 +150,14 @@ pub fn status(
         size: i64::try_from(memory.voters).unwrap_or(i64::MAX),
         ready_members: i64::try_from(members.ready.len()).unwrap_or(i64::MAX),
         members,
-        member_list: member_list(old, seen, health.as_ref()),
+        member_list: member_list(old, observed, health.as_ref()),
         service_name: names::client_service(&cluster.name),
         client_port: Some(CLIENT_PORT.into()),
         target_version: if refused || going { goal.version.clone() } else { String::new() },
         current_version: memory.version,
         cluster_id: memory.cluster_id,
         pending_member: memory.pending,
-        learner_failure: learner_failure(old, seen, decision, goal, memory.voters),
+        learner_failure: learner_failure(old, observed, decision, goal, memory.voters),
         selector: names::cluster_selector(&cluster.name),
         conditions: conditions.new,
         // Written by the `tls` module.
@@ -177,16 +177,21 @@ pub(crate) fn learners(status: &EtcdClusterStatus) -> usize {
 }
 
 /// The version that all members run; none while they differ or one of them does not answer.
-fn common_version(seen: &Observed, health: &Health<'_>) -> Option<String> {
-    let mut versions = health.voters.iter().map(|m| Some(&seen.endpoints.get(m.pod.as_deref()?)?.version));
+fn common_version(observed: &Observed, health: &Health<'_>) -> Option<String> {
+    let mut versions =
+        health.voters.iter().map(|m| Some(&observed.endpoints.get(m.pod.as_deref()?)?.version));
     let first = versions.next()??;
     versions.all(|version| version == Some(first)).then(|| first.clone())
 }
 
-fn member_list(old: &EtcdClusterStatus, seen: &Observed, health: Option<&Health<'_>>) -> Vec<MemberStatus> {
+fn member_list(
+    old: &EtcdClusterStatus,
+    observed: &Observed,
+    health: Option<&Health<'_>>,
+) -> Vec<MemberStatus> {
     let Some(health) = health else {
         let unknown = |m: &MemberStatus| {
-            let healthy = seen.serves_silently(&m.name);
+            let healthy = observed.serves_silently(&m.name);
             MemberStatus { healthy, version: String::new(), ..m.clone() }
         };
         return old.member_list.iter().map(unknown).collect();
@@ -196,7 +201,7 @@ fn member_list(old: &EtcdClusterStatus, seen: &Observed, health: Option<&Health<
         .iter()
         .chain(&health.learners)
         .map(|m| {
-            let endpoint = m.pod.as_ref().and_then(|name| seen.endpoints.get(name));
+            let endpoint = m.pod.as_ref().and_then(|name| observed.endpoints.get(name));
             let role = if m.is_learner {
                 LEARNER
             } else if m.id == health.leader {
@@ -220,7 +225,7 @@ fn member_list(old: &EtcdClusterStatus, seen: &Observed, health: Option<&Health<
 /// A member that did not join stays recorded until the size is reached.
 fn learner_failure(
     old: &EtcdClusterStatus,
-    seen: &Observed,
+    observed: &Observed,
     decision: &Decision,
     goal: &Goal,
     voters: usize,
@@ -231,7 +236,7 @@ fn learner_failure(
         return Some(LearnerFailure {
             name: name.clone(),
             reason: reason.clone(),
-            time: Some(Time(seen.now)),
+            time: Some(Time(observed.now)),
             generation: goal.generation,
         });
     }
@@ -239,14 +244,14 @@ fn learner_failure(
 }
 
 /// The message of the decision, with the commands that help where they need the object's name.
-fn message(cluster: &Validated, decision: &Decision, memory: &Memory, seen: &Observed) -> String {
+fn message(cluster: &Validated, decision: &Decision, memory: &Memory, observed: &Observed) -> String {
     let (namespace, name, text) = (&cluster.namespace, &cluster.name, &decision.message);
     let hint = match decision.progress {
         Progress::DataLost => {
-            let source = seen.backup.as_ref().and_then(|backup| backup.source.as_ref());
-            let claim = survivor::newest(memory, seen).map(|survivor| {
+            let source = observed.backup.as_ref().and_then(|backup| backup.source.as_ref());
+            let claim = survivor::newest(memory, observed).map(|survivor| {
                 let source = serde_json::json!({ "fromClaim": survivor.name });
-                let (found, manifest) = (survivor.describe(seen), restore_manifest(name, Some(&source)));
+                let (found, manifest) = (survivor.describe(observed), restore_manifest(name, Some(&source)));
                 format!(
                     " {found}. To restore from the claim: kubectl -n {namespace} create -f - <<<'{manifest}'."
                 )

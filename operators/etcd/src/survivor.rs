@@ -14,29 +14,29 @@ pub(crate) struct Survivor {
 
 /// The member with the newest data. A learner may lack any part of the data, and a member that differs from a
 /// majority is wrong.
-pub(crate) fn newest(memory: &Memory, seen: &Observed) -> Option<Survivor> {
+pub(crate) fn newest(memory: &Memory, observed: &Observed) -> Option<Survivor> {
     let wrong = |name: &String| memory.corruption.as_ref().is_some_and(|known| known.wrong.contains(name));
     let voter = |name: &String| memory.members.is_empty() || memory.members.contains(name);
-    let usable = seen
+    let usable = observed
         .claims
         .iter()
-        .filter(|claim| seen.holds_data(&claim.name) && voter(&claim.name) && !wrong(&claim.name));
+        .filter(|claim| observed.holds_data(&claim.name) && voter(&claim.name) && !wrong(&claim.name));
     let survivors = usable.map(|claim| Survivor {
         name: claim.name.clone(),
-        revision: seen.endpoints.get(&claim.name).map(|e| e.revision).filter(|revision| *revision > 0),
+        revision: observed.endpoints.get(&claim.name).map(|e| e.revision).filter(|revision| *revision > 0),
     });
     survivors.max_by_key(|survivor| survivor.revision)
 }
 
 impl Survivor {
     /// Its data compared with the last backup.
-    pub(crate) fn describe(&self, seen: &Observed) -> String {
+    pub(crate) fn describe(&self, observed: &Observed) -> String {
         let name = &self.name;
         let own = match self.revision {
             Some(revision) => format!("Member {name} (claim {name}) is at revision {revision}"),
             None => format!("Member {name} (claim {name}) still has its data, its revision is unknown"),
         };
-        match seen.backup.as_ref().and_then(|backup| backup.revision) {
+        match observed.backup.as_ref().and_then(|backup| backup.revision) {
             Some(revision) => format!("{own}; the last backup holds revision {revision}"),
             None => own,
         }
@@ -66,11 +66,12 @@ mod tests {
             members: ["orders-a", "orders-b", "orders-c"].map(str::to_owned).into(),
             ..Memory::default()
         };
-        let newest =
-            |seen: &Observed| newest(&memory, seen).map(|survivor| (survivor.name, survivor.revision));
+        let newest = |observed: &Observed| {
+            newest(&memory, observed).map(|survivor| (survivor.name, survivor.revision))
+        };
         assert_eq!(newest(&Observed::default()), None);
-        let seen = claims(&[("orders-a", Some(7)), ("orders-b", Some(9)), ("orders-c", None)]);
-        assert_eq!(newest(&seen), Some(("orders-b".into(), Some(9))));
+        let observed = claims(&[("orders-a", Some(7)), ("orders-b", Some(9)), ("orders-c", None)]);
+        assert_eq!(newest(&observed), Some(("orders-b".into(), Some(9))));
         assert_eq!(newest(&claims(&[("orders-a", None)])), Some(("orders-a".into(), None)));
         assert_eq!(newest(&claims(&[("orders-learner", Some(9))])), None);
         let mut going = claims(&[("orders-a", Some(9))]);
@@ -87,8 +88,8 @@ mod tests {
     fn a_member_whose_data_is_wrong_is_not_offered() {
         let corruption = Corruption { cluster_id: "aa".into(), wrong: ["orders-a".to_owned()].into() };
         let memory = Memory { corruption: Some(corruption), ..Memory::default() };
-        let seen = claims(&[("orders-a", Some(9)), ("orders-b", Some(7))]);
-        assert_eq!(newest(&memory, &seen).unwrap().name, "orders-b");
+        let observed = claims(&[("orders-a", Some(9)), ("orders-b", Some(7))]);
+        assert_eq!(newest(&memory, &observed).unwrap().name, "orders-b");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use olm_catalog_sources::{Limits, Wanted, unpack_tar};
+use olm_catalog_sources::{Limits, DirectorySelection, unpack_tar};
 
 /// Output limit for a small input.
 const MOST_BYTES: u64 = 1 << 20;
@@ -16,7 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
     let inner = outer.path().join("unpacked");
     std::fs::create_dir(&inner).expect("a folder can be made");
     let limits = Limits { unpacked_bytes: MOST_BYTES, ..Limits::default() };
-    let unpacked = unpack_tar(bytes, &Wanted::everything(), &inner, &limits);
+    let unpacked = unpack_tar(bytes, &DirectorySelection::everything(), &inner, &limits);
     let size = size_of(&inner);
     assert!(size <= MOST_BYTES, "{size} bytes were written: {unpacked:?}");
     let beside = std::fs::read_dir(outer.path()).expect("it can be read").count();

@@ -14,11 +14,11 @@ use jiff::{SignedDuration, Timestamp};
 /// How far their clocks are ahead of those of the API server and the kubelet. Cheap to clone; all clones are
 /// one.
 #[derive(Debug, Clone, Default)]
-pub struct Ahead {
+pub struct ClockOffset {
     seconds: Arc<AtomicI64>,
 }
 
-impl Ahead {
+impl ClockOffset {
     /// Sets how far they are ahead.
     pub fn set(&self, by: Duration) {
         self.seconds.store(i64::try_from(by.as_secs()).unwrap_or_default(), Ordering::Relaxed);

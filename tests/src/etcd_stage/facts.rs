@@ -27,7 +27,7 @@ pub struct Listed {
 
 /// Answer of one member.
 #[derive(Debug, Clone, Default)]
-pub struct Said {
+pub struct MemberReport {
     pub id: u64,
     pub cluster: u64,
     /// The leader; 0 when it has none.
@@ -53,7 +53,7 @@ pub struct Said {
 
 /// Answers of all members, by name. Without those that do not answer.
 #[derive(Debug, Clone, Default)]
-pub struct Facts(pub BTreeMap<String, Said>);
+pub struct Facts(pub BTreeMap<String, MemberReport>);
 
 /// A client of one member without TLS, at an address with port 2379.
 /// # Errors
@@ -65,11 +65,11 @@ pub async fn client(ip: Ipv4Addr) -> Result<Client> {
 /// Queries one member.
 /// # Errors
 /// When it does not answer.
-pub async fn ask(entry: &Entry, ip: Ipv4Addr) -> Result<Said> {
+pub async fn ask(entry: &Entry, ip: Ipv4Addr) -> Result<MemberReport> {
     ask_within(ANSWER, entry, ip).await
 }
 
-async fn ask_within(limit: Duration, entry: &Entry, ip: Ipv4Addr) -> Result<Said> {
+async fn ask_within(limit: Duration, entry: &Entry, ip: Ipv4Addr) -> Result<MemberReport> {
     let asked = async {
         // The client hides a rejection behind its own retries.
         drop(tokio::net::TcpStream::connect((ip, 2379)).await?);
@@ -92,7 +92,7 @@ async fn ask_within(limit: Duration, entry: &Entry, ip: Ipv4Addr) -> Result<Said
                 .collect();
             members.sort();
         }
-        anyhow::Ok(Said {
+        anyhow::Ok(MemberReport {
             id: header.member_id(),
             cluster: header.cluster_id(),
             leader: status.leader(),
@@ -179,7 +179,7 @@ impl Facts {
 
     /// The answer of the member with an id.
     #[must_use]
-    pub fn by_id(&self, id: u64) -> Option<&Said> {
+    pub fn by_id(&self, id: u64) -> Option<&MemberReport> {
         self.0.values().find(|said| said.id == id)
     }
 

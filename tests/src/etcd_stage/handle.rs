@@ -35,9 +35,9 @@ impl Handle<'_> {
     /// Triggers a reconciliation now.
     /// # Errors
     /// The API's rejection.
-    pub async fn poke(&self) -> Result<()> {
-        static POKES: AtomicUsize = AtomicUsize::new(0);
-        let count = POKES.fetch_add(1, Ordering::Relaxed).to_string();
+    pub async fn reconcile_now(&self) -> Result<()> {
+        static REQUESTS: AtomicUsize = AtomicUsize::new(0);
+        let count = REQUESTS.fetch_add(1, Ordering::Relaxed).to_string();
         let patch = json!({ "metadata": { "annotations": { "test/pokes": count } } });
         self.stage.patch("EtcdCluster", "ns", &self.name, &patch).await
     }

@@ -32,12 +32,12 @@ mod volumes;
 pub mod wire;
 
 pub use audit::{Audit, Rpc};
-pub use clock::Ahead;
+pub use clock::ClockOffset;
 pub use entry::Entry;
 pub use handle::{Handle, condition, settled};
 pub use images::newer;
 pub(crate) use images::{INSTALLED, target};
 pub use kubelet::{Kubelet, Start};
 pub use net::Net;
-pub use operator::{Duties, Operator};
+pub use operator::{Controllers, Operator};
 pub use stage::{PATIENCE, Stage};

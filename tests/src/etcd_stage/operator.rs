@@ -22,7 +22,7 @@ use kube::Client;
 use tokio::{runtime::Runtime, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use super::{clock::Ahead, net::View};
+use super::{clock::ClockOffset, net::View};
 use crate::inprocess::Faults;
 
 /// Restart delay of a terminated operator.
@@ -36,21 +36,21 @@ pub(super) struct Needs {
     pub(super) view: View,
     pub(super) namespace: &'static str,
     pub(super) identity: String,
-    pub(super) duties: Duties,
-    pub(super) clock: Ahead,
+    pub(super) controllers: Controllers,
+    pub(super) clock: ClockOffset,
     /// Directory of local backups.
     pub(super) folder: PathBuf,
 }
 
 /// The controllers of an operator: all of them, or one, like the three programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Duties {
+pub struct Controllers {
     clusters: bool,
     backups: bool,
     restores: bool,
 }
 
-impl Duties {
+impl Controllers {
     /// `etcd-operator`.
     pub const ALL: Self = Self { clusters: true, backups: true, restores: true };
     /// Clusters alone: for most scenarios.
@@ -169,15 +169,15 @@ async fn process(
     let stop = shutdown.child_token();
     let folder = Some(needs.folder.clone());
     let mut held = Vec::new();
-    if needs.duties.backups {
-        let context = Arc::new(first.behind(elector(BACKUP_NAME)));
+    if needs.controllers.backups {
+        let context = Arc::new(first.with_elector(elector(BACKUP_NAME)));
         let (elector, folder) = (context.elector.clone(), folder.clone());
         held.push(tokio::spawn(lease::lead(elector, stop.clone(), move |token| {
             backup::run(context, folder, token)
         })));
     }
-    if needs.duties.restores {
-        let context = Arc::new(first.behind(elector(RESTORE_NAME)));
+    if needs.controllers.restores {
+        let context = Arc::new(first.with_elector(elector(RESTORE_NAME)));
         let elector = context.elector.clone();
         // Each life has its own address, like pods.
         let Ok(listener) = tokio::net::TcpListener::bind("127.0.0.1:0").await else { return };
@@ -193,7 +193,7 @@ async fn process(
             restore::run(context, folder, Arc::new(place), token)
         })));
     }
-    if needs.duties.clusters {
+    if needs.controllers.clusters {
         let (elector, elected) = (first.elector.clone(), Arc::clone(elected));
         held.push(tokio::spawn(lease::lead(elector, stop.clone(), move |token| {
             elected.fetch_add(1, Ordering::Relaxed);

@@ -29,13 +29,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     audit::Audit,
-    clock::Ahead,
+    clock::ClockOffset,
     entry::Entry,
     facts::Facts,
     handle::Handle,
     kubelet::Kubelet,
     net::{Net, View},
-    operator::{Duties, Needs, Operator},
+    operator::{Controllers, Needs, Operator},
     s3::S3,
     wire::Wires,
 };
@@ -86,12 +86,12 @@ pub struct Stage {
     /// Access of the test's own clients to members.
     pub entry: Entry,
     /// Clock of the operators.
-    pub clock: Ahead,
+    pub clock: ClockOffset,
     pub(super) s3: OnceCell<S3>,
     server: ApiServer,
     stop: CancellationToken,
     lives: AtomicUsize,
-    duties: Mutex<Duties>,
+    controllers: Mutex<Controllers>,
     folder: TempDir,
 }
 
@@ -137,8 +137,9 @@ impl Stage {
         let images = super::images::table();
         let parts = (Arc::clone(&net), Arc::clone(&wires), Arc::clone(&audit));
         let kubelet = Kubelet::start(client.clone(), parts, images, folder.path(), NODE, stop.child_token());
-        let (lives, s3, duties) = (AtomicUsize::new(0), OnceCell::new(), Mutex::new(Duties::CLUSTERS));
-        let (entry, clock) = (Entry::default(), Ahead::default());
+        let (lives, s3, controllers) =
+            (AtomicUsize::new(0), OnceCell::new(), Mutex::new(Controllers::CLUSTERS));
+        let (entry, clock) = (Entry::default(), ClockOffset::default());
         let stage = Self {
             client,
             faults,
@@ -152,14 +153,14 @@ impl Stage {
             server,
             stop,
             lives,
-            duties,
+            controllers,
             folder,
         };
-        stage.furnish().await?;
+        stage.create_prerequisites().await?;
         Ok(stage)
     }
 
-    async fn furnish(&self) -> Result<()> {
+    async fn create_prerequisites(&self) -> Result<()> {
         self.apply(&json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": NODE } })).await?;
         let room = json!({ "cpu": "100", "memory": "100Gi", "pods": "1000" });
         let ready = json!({ "status": { "capacity": room, "allocatable": room,
@@ -198,8 +199,8 @@ impl Stage {
     }
 
     /// Sets the controllers of operators started from now on. Default: clusters.
-    pub fn employ(&self, duties: Duties) {
-        *self.duties.lock().unwrap_or_else(PoisonError::into_inner) = duties;
+    pub fn set_controllers(&self, controllers: Controllers) {
+        *self.controllers.lock().unwrap_or_else(PoisonError::into_inner) = controllers;
     }
 
     /// Starts an operator. A later life in the same slot has the same identity: it takes the lease of the
@@ -214,7 +215,7 @@ impl Stage {
     /// # Errors
     /// When the machine has no resources for it.
     pub fn operator_in(&self, slot: u16) -> Result<Operator> {
-        let duties = *self.duties.lock().unwrap_or_else(PoisonError::into_inner);
+        let controllers = *self.controllers.lock().unwrap_or_else(PoisonError::into_inner);
         self.lives.fetch_add(1, Ordering::Relaxed);
         let faults = self.faults.get(usize::from(slot)).context("there is no such slot")?.clone();
         let operator = Operator::start(Needs {
@@ -223,7 +224,7 @@ impl Stage {
             view: View { net: Arc::clone(&self.net), slot },
             namespace: OPERATORS,
             identity: format!("operator-{slot}"),
-            duties,
+            controllers,
             clock: self.clock.clone(),
             folder: self.folder.path().join("backups"),
         })?;

@@ -88,7 +88,7 @@ impl Endpoint {
     }
 
     /// It presents the Secret's certificate again.
-    pub fn let_go(&self) {
+    pub fn release(&self) {
         *self.shown.held() = None;
     }
 }

@@ -146,7 +146,7 @@ struct State {
 pub struct Faults {
     state: Arc<Mutex<State>>,
     /// Calls in progress, without watches.
-    under_way: Arc<AtomicUsize>,
+    in_flight: Arc<AtomicUsize>,
     /// Counts calls that began or ended.
     moved: Arc<watch::Sender<u64>>,
     /// Cancelled, and replaced, to end every watch.
@@ -163,7 +163,7 @@ impl Faults {
     pub fn new() -> Self {
         Self {
             state: Arc::default(),
-            under_way: Arc::default(),
+            in_flight: Arc::default(),
             moved: Arc::new(watch::Sender::new(0)),
             watches: Arc::default(),
             gate: Arc::default(),
@@ -224,8 +224,8 @@ impl Faults {
 
     /// Number of calls in progress.
     #[must_use]
-    pub fn under_way(&self) -> usize {
-        self.under_way.load(Ordering::Relaxed)
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::Relaxed)
     }
 
     /// Notified of every call that begins or ends.
@@ -258,7 +258,7 @@ impl Faults {
         let uri = request.uri();
         let (number, is_watch, fault) =
             self.begin(request.method().as_str(), uri.path(), uri.query().unwrap_or_default());
-        let _under_way = UnderWay::begin(self, is_watch);
+        let _under_way = InFlight::begin(self, is_watch);
         match fault {
             Some(Fault::KillBefore) => {
                 dead.cancel();
@@ -395,25 +395,25 @@ impl Default for Faults {
 }
 
 /// Counts a call in progress, and notifies when it begins and ends.
-struct UnderWay {
+struct InFlight {
     faults: Faults,
     counted: bool,
 }
 
-impl UnderWay {
+impl InFlight {
     fn begin(faults: &Faults, is_watch: bool) -> Self {
         if !is_watch {
-            faults.under_way.fetch_add(1, Ordering::Relaxed);
+            faults.in_flight.fetch_add(1, Ordering::Relaxed);
         }
         faults.moved.send_modify(|n| *n += 1);
         Self { faults: faults.clone(), counted: !is_watch }
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for InFlight {
     fn drop(&mut self) {
         if self.counted {
-            self.faults.under_way.fetch_sub(1, Ordering::Relaxed);
+            self.faults.in_flight.fetch_sub(1, Ordering::Relaxed);
         }
         self.faults.moved.send_modify(|n| *n += 1);
     }

@@ -159,7 +159,7 @@ impl World {
         loop {
             moved.mark_unchanged();
             let nothing = tokio::time::timeout(QUIET, moved.changed()).await.is_err();
-            if nothing && self.faults.under_way() == 0 {
+            if nothing && self.faults.in_flight() == 0 {
                 return Ok(());
             }
             if start.elapsed() > patience() {

@@ -193,12 +193,12 @@ fn is_resources(schema: &Value) -> bool {
 fn label(given: Option<&str>, name: &str) -> String {
     match given.map(str::trim).filter(|g| !g.is_empty()) {
         Some(given) => clean(given),
-        None => in_words(&clean(name)),
+        None => label_from(&clean(name)),
     }
 }
 
 /// `storageClassName` becomes `Storage class name`; abbreviations are retained.
-pub(crate) fn in_words(name: &str) -> String {
+pub(crate) fn label_from(name: &str) -> String {
     let chars: Vec<char> = name.chars().collect();
     let mut out = String::new();
     for (i, c) in chars.iter().enumerate() {
@@ -240,9 +240,9 @@ mod tests {
 
     #[test]
     fn names_of_fields_become_words() {
-        assert_eq!(in_words("storageClassName"), "Storage class name");
-        assert_eq!(in_words("size"), "Size");
-        assert_eq!(in_words("clientTLSSecret"), "Client TLS secret");
-        assert_eq!(in_words("enableTLS"), "Enable TLS");
+        assert_eq!(label_from("storageClassName"), "Storage class name");
+        assert_eq!(label_from("size"), "Size");
+        assert_eq!(label_from("clientTLSSecret"), "Client TLS secret");
+        assert_eq!(label_from("enableTLS"), "Enable TLS");
     }
 }

@@ -69,7 +69,7 @@ struct Tile {
     installed: Vec<Installed>,
     also_in: Vec<String>,
     #[serde(skip)]
-    words: String,
+    filter_text: String,
     #[serde(skip)]
     score: u32,
 }
@@ -157,7 +157,7 @@ fn tile(
         why: why.map(|w| clean(&w)),
         installed,
         also_in: Vec::new(),
-        words: card.words.clone(),
+        filter_text: card.filter_text.clone(),
         score,
     }
 }
@@ -198,7 +198,7 @@ fn view(model: &Model, snapshot: &Snapshot) -> Markup {
             }
             @if n == 0 { div data-reload=[model.sources.is_empty().then_some("3")] { (nothing(model)) } }
             @else {
-                ul.cards { @for tile in &model.packages { li data-words=(tile.words) { (card(tile)) } } }
+                ul.cards { @for tile in &model.packages { li data-words=(tile.filter_text) { (card(tile)) } } }
                 div #no-match hidden {
                     (parts::empty("No match on this page", "Press Enter to search all fields, or clear the search.", None))
                 }
@@ -250,7 +250,7 @@ fn card(tile: &Tile) -> Markup {
                     @if tile.deprecated { (parts::chip(Tone::Warn, Tone::Warn.glyph(), "Deprecated")) }
                     @if let Some(first) = tile.installed.first() {
                         @let version = first.version.as_deref().unwrap_or_default();
-                        @let (tone, glyph) = parts::look(&first.status);
+                        @let (tone, glyph) = parts::status_style(&first.status);
                         // The installed version; a plan that requires approval may be for another one.
                         @let text = match (first.status, version) {
                             (olm_ops::Status::Healthy, version) => format!("Installed {version}"),

@@ -87,7 +87,7 @@ fn label(change: &SettingChange) -> String {
 
 /// The equivalent command line.
 fn command(change: &SettingChange, name: &str, namespace: &str) -> String {
-    let said = match change {
+    let arguments = match change {
         SettingChange::Skip(versions) => format!("skip {name} {}", versions.join(" ")),
         SettingChange::Unskip(versions) => format!("skip {name} {} --undo", versions.join(" ")),
         SettingChange::Snooze => format!("snooze {name}"),
@@ -97,7 +97,7 @@ fn command(change: &SettingChange, name: &str, namespace: &str) -> String {
         SettingChange::Unpin => format!("unpin {name}"),
         SettingChange::Channel(channel) => format!("set-channel {name} {channel}"),
     };
-    clean(&format!("olm {said} -n {namespace}"))
+    clean(&format!("olm {arguments} -n {namespace}"))
 }
 
 /// `GET /installed/{namespace}/{name}/change?what=...`: preview of the change.
@@ -180,7 +180,7 @@ fn view(
             div.panel { form.body.stack method="post" action={ (home) "/change" } {
                 (parts::csrf(csrf))
                 @for (name, value) in fields(change) { input type="hidden" name=(name) value=(value); }
-                p { (parts::prose(&said(preview))) }
+                p { (parts::prose(&setting_text(preview))) }
                 @if let Some(why) = why_not { (parts::note(Tone::Info, &html! { (why) })) }
                 div.actions {
                     button.button.primary disabled[why_not.is_some()] { (label) }
@@ -194,7 +194,7 @@ fn view(
 }
 
 /// The effect on the Subscription as a sentence. A leading package name is not capitalized.
-fn said(preview: &SettingPreview) -> String {
+fn setting_text(preview: &SettingPreview) -> String {
     let text = clean(&preview.setting.text);
     if text.starts_with(&preview.setting.package) { format!("{text}.") } else { sentence(&text) }
 }

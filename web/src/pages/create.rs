@@ -39,7 +39,7 @@ pub(crate) struct CreateQuery {
 }
 
 /// The data of the kind.
-struct Known {
+struct KindData {
     kind: CustomKind,
     title: String,
     about: String,
@@ -64,7 +64,7 @@ struct State<'a> {
     checked: bool,
 }
 
-impl Known {
+impl KindData {
     async fn read(caller: &Caller, crd: &str, ns: Option<&str>) -> Result<Self, WebError> {
         let (csvs, namespaces) =
             tokio::join!(dynamic::csvs(&caller.client, ns), dynamic::namespaces(&caller.client));
@@ -148,7 +148,7 @@ pub(crate) async fn page(
     Path(crd): Path<String>,
     Query(query): Query<CreateQuery>,
 ) -> Result<Response, WebError> {
-    let known = Known::read(&caller, &crd, query.ns.as_deref()).await?;
+    let known = KindData::read(&caller, &crd, query.ns.as_deref()).await?;
     let state = State {
         as_yaml: query.view.as_deref() == Some("yaml") || known.fields.is_empty(),
         document: known.start(query.ns.as_deref()),
@@ -161,7 +161,7 @@ pub(crate) async fn page(
 pub(crate) async fn submit(Path(crd): Path<String>, posted: Posted) -> Result<Response, WebError> {
     let Posted { caller, fields } = posted;
     let ns = fields.text("/metadata/namespace").map(str::to_owned);
-    let known = Known::read(&caller, &crd, ns.as_deref()).await?;
+    let known = KindData::read(&caller, &crd, ns.as_deref()).await?;
     let action = fields.text("action").unwrap_or("create");
     let as_yaml = fields.text("view") == Some("yaml");
     let mut state = State { as_yaml, ..State::default() };
@@ -281,7 +281,7 @@ async fn create(
     })
 }
 
-fn answer(caller: &Caller, known: &Known, state: &State<'_>) -> Response {
+fn answer(caller: &Caller, known: &KindData, state: &State<'_>) -> Response {
     let status = match &state.failed {
         Some(failed) => failed.status,
         None if !state.problems.is_empty() => StatusCode::UNPROCESSABLE_ENTITY,
@@ -296,7 +296,7 @@ fn answer(caller: &Caller, known: &Known, state: &State<'_>) -> Response {
     caller.answer(Page::new(&title, Section::Instances, body).status(status), &model)
 }
 
-fn view(title: &str, known: &Known, state: &State<'_>, csrf: &str) -> Markup {
+fn view(title: &str, known: &KindData, state: &State<'_>, csrf: &str) -> Markup {
     let action = format!("/instances/new/{}", encode(&known.kind.crd));
     let list = format!("/instances/{}", encode(&known.kind.crd));
     let has_form = !known.fields.is_empty();
@@ -345,7 +345,7 @@ fn view(title: &str, known: &Known, state: &State<'_>, csrf: &str) -> Markup {
     }
 }
 
-fn summary(known: &Known, state: &State<'_>) -> Markup {
+fn summary(known: &KindData, state: &State<'_>) -> Markup {
     let label = |pointer: &str| {
         let leaf = known.fields.iter().flat_map(Field::leaves).find(|f| f.pointer == pointer);
         match (leaf, pointer) {
@@ -374,7 +374,7 @@ fn summary(known: &Known, state: &State<'_>) -> Markup {
     }
 }
 
-fn name_and_namespace(known: &Known, state: &State<'_>) -> Markup {
+fn name_and_namespace(known: &KindData, state: &State<'_>) -> Markup {
     let value = |pointer: &str| match state.typed.and_then(|t| t.raw(pointer)) {
         Some(typed) => typed.to_owned(),
         None => state.document.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned(),

@@ -15,7 +15,7 @@ use olm_plan::{Plan, PlanAction};
 use serde::Serialize;
 use serde_json::json;
 
-use super::package::{self, Found, Pick, version_of};
+use super::package::{self, Found, Selection, version_of};
 use crate::{
     app::App,
     caller::{Caller, Page},
@@ -33,7 +33,7 @@ use crate::{
 
 /// Submitted fields.
 struct Form {
-    pick: Pick,
+    selection: Selection,
     namespace: String,
     manual: bool,
 }
@@ -42,7 +42,7 @@ impl Form {
     fn read(fields: &Fields) -> Self {
         let text = |name: &str| fields.text(name).map(str::to_owned);
         Self {
-            pick: Pick { channel: text("channel"), version: text("version") },
+            selection: Selection { channel: text("channel"), version: text("version") },
             namespace: text("namespace").unwrap_or_default(),
             manual: fields.text("updates") == Some("manual"),
         }
@@ -85,7 +85,7 @@ pub(crate) async fn submit(
     let form = Form::read(&fields);
     let snapshot = app.catalogs.read(&caller.identity).await;
     let whole = package::read(&snapshot, &source, &package).await?;
-    let found = Found::find(&snapshot, &source, &whole, &form.pick)?;
+    let found = Found::find(&snapshot, &source, &whole, &form.selection)?;
     let request = request(&found, &form, &caller).await;
     let done = match check(&request) {
         Err(error) => Err(error),
@@ -148,10 +148,10 @@ async fn show(
     let snapshot: Arc<Snapshot> = app.catalogs.read(&caller.identity).await;
     // The newly selected channel may lack the version: fall back to the newest of that channel.
     let whole = package::read(&snapshot, source, package).await?;
-    let found = match Found::find(&snapshot, source, &whole, &form.pick) {
-        Err(_) if form.pick.version.is_some() => {
-            let pick = Pick { channel: form.pick.channel.clone(), version: None };
-            Found::find(&snapshot, source, &whole, &pick)?
+    let found = match Found::find(&snapshot, source, &whole, &form.selection) {
+        Err(_) if form.selection.version.is_some() => {
+            let selection = Selection { channel: form.selection.channel.clone(), version: None };
+            Found::find(&snapshot, source, &whole, &selection)?
         }
         found => found?,
     };

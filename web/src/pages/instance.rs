@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use crate::{
     app::App,
     caller::{Caller, Page},
-    dynamic::{self, CustomKind, Happened, at_path},
+    dynamic::{self, CustomKind, EventView, at_path},
     error::WebError,
-    form::{Descriptor, in_words},
+    form::{Descriptor, label_from},
     links::{self, clean, encode},
     view::{
         layout::Section,
@@ -32,7 +32,7 @@ pub(crate) struct View {
     object: Value,
     spec: Vec<SpecDescriptor>,
     status: Vec<SpecDescriptor>,
-    events: Result<Vec<Happened>, String>,
+    events: Result<Vec<EventView>, String>,
 }
 
 impl View {
@@ -62,7 +62,7 @@ impl View {
         })
     }
 
-    pub(crate) fn say(&self) -> String {
+    pub(crate) fn announcement(&self) -> String {
         dynamic::state_of(&self.object).unwrap_or_default()
     }
 }
@@ -246,7 +246,7 @@ fn table(columns: &[&str], items: &[Value]) -> Markup {
     html! {
         div.scroll {
             table.plain {
-                thead { tr { @for column in columns { th scope="col" { (in_words(&clean(column))) } } } }
+                thead { tr { @for column in columns { th scope="col" { (label_from(&clean(column))) } } } }
                 tbody {
                     @for item in items {
                         tr {

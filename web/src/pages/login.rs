@@ -165,7 +165,7 @@ pub(super) fn open(
     let body = match form {
         Form::Token { problem } => {
             let provider = app.openid.as_ref().map(|openid| openid.provider.host());
-            ways_in(&hidden, provider, *problem)
+            sign_in_options(&hidden, provider, *problem)
         }
         Form::Code { code, user, instead_of } => code_form(&hidden, code, user, *instead_of),
     };
@@ -202,7 +202,7 @@ fn code_form(hidden: &Markup, code: &str, user: &str, instead_of: Option<&str>) 
 }
 
 /// The provider, if configured, and a token.
-fn ways_in(hidden: &Markup, provider: Option<&str>, problem: Option<&WebError>) -> Markup {
+fn sign_in_options(hidden: &Markup, provider: Option<&str>, problem: Option<&WebError>) -> Markup {
     let refused_token = problem.is_some_and(|problem| problem.status == StatusCode::UNAUTHORIZED);
     html! {
         div.login {

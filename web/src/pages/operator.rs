@@ -40,7 +40,7 @@ fn is_settled(view: &Overview) -> bool {
 }
 
 /// The announcement for screen readers.
-pub(crate) fn say(view: &Overview) -> String {
+pub(crate) fn announcement(view: &Overview) -> String {
     let status = view.timeline.installed.status.word();
     match view.timeline.steps.iter().find(|s| !matches!(s.state, StepState::Done | StepState::Pending)) {
         Some(step) => clean(format!("{status}. {}: {}", step.title, step.text).trim_end_matches([':', ' '])),

@@ -29,7 +29,7 @@ use crate::{
 };
 
 #[derive(Deserialize, Default)]
-pub(crate) struct Pick {
+pub(crate) struct Selection {
     pub(crate) channel: Option<String>,
     pub(crate) version: Option<String>,
 }
@@ -69,11 +69,12 @@ impl<'a> Found<'a> {
         snapshot: &'a Snapshot,
         source: &str,
         package: &'a Package,
-        pick: &Pick,
+        selection: &Selection,
     ) -> Result<Self, WebError> {
         let found = snapshot.source(source).ok_or_else(|| unknown_catalog(snapshot, source))?;
         let card = found.card(&package.name).ok_or_else(|| unknown("package", &package.name, Vec::new()))?;
-        let wanted = pick.channel.as_deref().filter(|c| !c.is_empty()).unwrap_or(&package.default_channel);
+        let wanted =
+            selection.channel.as_deref().filter(|c| !c.is_empty()).unwrap_or(&package.default_channel);
         let channel = package
             .channels
             .get(wanted)
@@ -83,13 +84,13 @@ impl<'a> Found<'a> {
             .head()
             .and_then(|head| package.bundles.get(&head.name))
             .or_else(|| bundles.first().copied());
-        let bundle = match pick.version.as_deref().filter(|v| !v.is_empty()) {
+        let bundle = match selection.version.as_deref().filter(|v| !v.is_empty()) {
             None => head,
             Some(version) => bundles.iter().find(|b| version_of(b) == version || b.name == version).copied(),
         };
         let bundle = bundle.ok_or_else(|| {
             let known = bundles.iter().map(|b| version_of(b)).collect();
-            unknown("version", pick.version.as_deref().unwrap_or("newest"), known)
+            unknown("version", selection.version.as_deref().unwrap_or("newest"), known)
         })?;
         let newest = head.is_some_and(|head| head.name == bundle.name);
         let loaded = snapshot.loaded_of(found).ok_or_else(|| unknown_catalog(snapshot, source))?;
@@ -146,7 +147,7 @@ struct Model {
     apis: Vec<Api>,
     required: Vec<String>,
     /// Absent when the catalog does not contain the bundle's manifests.
-    permissions: Option<Vec<Right>>,
+    permissions: Option<Vec<PermissionRow>>,
     images: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     catalog_image: Option<CatalogImage>,
@@ -176,7 +177,7 @@ struct Api {
 }
 
 #[derive(Serialize)]
-struct Right {
+struct PermissionRow {
     scope: &'static str,
     verbs: String,
     on: String,
@@ -187,12 +188,12 @@ pub(crate) async fn page(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path((source, package)): Path<(String, String)>,
-    Query(pick): Query<Pick>,
+    Query(selection): Query<Selection>,
 ) -> Result<Response, WebError> {
     let (snapshot, installed) =
         tokio::join!(app.catalogs.read(&caller.identity), olm_ops::list_installed(&caller.client, None));
     let whole = read(&snapshot, &source, &package).await?;
-    let found = Found::find(&snapshot, &source, &whole, &pick)?;
+    let found = Found::find(&snapshot, &source, &whole, &selection)?;
     let metadata = found.bundle.csv_metadata().unwrap_or_default();
     let mut installed = installed.unwrap_or_default();
     installed.retain(|i| i.package == found.package.name);
@@ -267,7 +268,7 @@ fn model(
     }
 }
 
-fn rights(bundle: &olm_bundle::Bundle) -> Vec<Right> {
+fn rights(bundle: &olm_bundle::Bundle) -> Vec<PermissionRow> {
     let spec = &bundle.csv.spec.install.spec;
     let all = |list: &Option<Vec<String>>| list.as_deref().unwrap_or_default().join(", ");
     let mut out = Vec::new();
@@ -292,7 +293,7 @@ fn rights(bundle: &olm_bundle::Bundle) -> Vec<Right> {
             if let Some(names) = rule.resource_names.as_ref().filter(|n| !n.is_empty()) {
                 on = format!("{on} named {}", names.join(", "));
             }
-            out.push(Right { scope, verbs: clean(&rule.verbs.join(", ")), on: clean(&on) });
+            out.push(PermissionRow { scope, verbs: clean(&rule.verbs.join(", ")), on: clean(&on) });
         }
     }
     out

@@ -301,7 +301,7 @@ fn view(model: &Model, choice: Choice, csrf: &str, failed: Option<&WebError>) ->
                     section.panel #plan aria-labelledby="plan-h" aria-live="polite" {
                         header { h2 #plan-h { "Plan" } }
                         // The page contains the plan of each choice; the style sheet shows the selected one.
-                        div.body.stack { @for (shown, plan) in model.choices() { div.removal.{ "is-" (shown.word()) } { (removal(plan, shown.word(), &what_goes(shown))) } } }
+                        div.body.stack { @for (shown, plan) in model.choices() { div.removal.{ "is-" (shown.word()) } { (removal(plan, shown.word(), &choice_summary(shown))) } } }
                     }
                     @if !instances.is_empty() {
                         details.fold #objects open[instances.len() <= 20] {
@@ -318,7 +318,7 @@ fn view(model: &Model, choice: Choice, csrf: &str, failed: Option<&WebError>) ->
 }
 
 /// A short description of a choice.
-fn what_goes(choice: Choice) -> String {
+fn choice_summary(choice: Choice) -> String {
     let what = match choice.level {
         Level::Operator => "The operator only",
         Level::Instances => "The operator and its objects",

@@ -48,11 +48,11 @@ pub(crate) fn tag(text: &str) -> Markup {
 
 /// The status of an operator.
 pub(crate) fn status(status: &Status) -> Markup {
-    let (tone, glyph) = look(status);
+    let (tone, glyph) = status_style(status);
     chip(tone, glyph, status.word())
 }
 
-pub(crate) fn look(status: &Status) -> (Tone, Glyph) {
+pub(crate) fn status_style(status: &Status) -> (Tone, Glyph) {
     match status {
         Status::Uninstalling => (Tone::Plain, Glyph::Trash),
         Status::Failed => (Tone::Bad, Glyph::Cross),

@@ -12,7 +12,7 @@ use olm_kube_schema::names::is_dns_label;
 use serde_json::Value;
 
 use super::ci::Ci;
-use super::graph::{Entry, Graph, Node, Note, graph};
+use super::graph::{Entry, Graph, GraphFinding, Node, graph};
 use super::source::Source;
 use super::{BuiltPackage, Mode, Options, folder, package, problem};
 use crate::problem::{Problem, Severity};
@@ -184,7 +184,7 @@ impl Native {
         made.notes.extend(unlisted.into_iter().map(|Node { name, .. }| {
             let text = format!("{name} is omitted: no channel of the template lists it");
             let fix = "add it to a channel of the template to include it";
-            Note::new(Severity::Warning, name, "bundle-stranded", text, fix)
+            GraphFinding::new(Severity::Warning, name, "bundle-stranded", text, fix)
         }));
         Some(made)
     }

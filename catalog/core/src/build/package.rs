@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use olm_kube_schema::names::is_dns_label;
 use serde_json::{Value, json};
 
-use super::graph::{Graph, Note};
+use super::graph::{Graph, GraphFinding};
 use super::source::Source;
 use super::{BuiltPackage, problem};
 use crate::problem::{Problem, Severity};
@@ -57,7 +57,7 @@ pub(super) fn assemble(
     Some(BuiltPackage { name: package.to_owned(), documents })
 }
 
-fn problem_of(note: &Note, package: &str, path: &str, sources: &[Source]) -> Problem {
+fn problem_of(note: &GraphFinding, package: &str, path: &str, sources: &[Source]) -> Problem {
     let source = sources.iter().find(|source| Some(&source.node.name) == note.bundle.as_ref());
     let path = source.map_or(path, |source| source.path.as_str());
     let problem = problem(note.severity, path, package, note.code, note.text.clone(), note.fix);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use super::layout::Layout;
-use super::workers::{self, Finished, Progress};
+use super::workers::{self, DirectoryResult, Progress};
 use super::{BuildError, Built, Format, Options, problem, write};
 use crate::catalog::Catalog;
 use crate::problem::{Problem, Severity};
@@ -93,7 +93,7 @@ fn each<R: Send>(
     let mut names: Vec<String> = Vec::new();
     let mut taken = Vec::new();
     for (path, finished) in folders.iter().zip(workers::run(&folders, options, progress, &take)) {
-        let Finished { packages, problems: found } = finished;
+        let DirectoryResult { packages, problems: found } = finished;
         problems.extend(found);
         for package in packages {
             if names.contains(&package.name) {

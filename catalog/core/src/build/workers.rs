@@ -34,13 +34,13 @@ pub struct Progress {
 }
 
 /// Result of one directory.
-pub(super) struct Finished<R> {
-    pub packages: Vec<Taken<R>>,
+pub(super) struct DirectoryResult<R> {
+    pub packages: Vec<PackageResult<R>>,
     pub problems: Vec<Problem>,
 }
 
 /// Result for a package.
-pub(super) struct Taken<R> {
+pub(super) struct PackageResult<R> {
     pub name: String,
     /// Errors of the loader for it; only checked with [`Options::strict`].
     pub problems: Vec<Problem>,
@@ -53,7 +53,7 @@ pub(super) fn run<R: Send>(
     options: &Options,
     progress: &(dyn Fn(Progress) + Sync),
     take: &(impl Fn(usize, BuiltPackage) -> Result<R, BuildError> + Sync),
-) -> Vec<Finished<R>> {
+) -> Vec<DirectoryResult<R>> {
     let operators: Vec<Operator<'_>> = folders.iter().map(|dir| Operator::list(dir)).collect();
     let mut order: Vec<usize> = (0..operators.len()).collect();
     order.sort_by_key(|index| Reverse(operators[*index].tasks()));
@@ -87,20 +87,20 @@ fn finish<R>(
     index: usize,
     options: &Options,
     take: &(impl Fn(usize, BuiltPackage) -> Result<R, BuildError> + Sync),
-) -> Finished<R> {
-    let Built { packages, problems, .. } = guarded(operator.dir, || operator.made(options))
+) -> DirectoryResult<R> {
+    let Built { packages, problems, .. } = catch_panic(operator.dir, || operator.made(options))
         .unwrap_or_else(|crashed| Built { problems: vec![*crashed], ..Built::default() });
     let origin = operator.dir.display().to_string();
-    let take = |package: BuiltPackage| Taken {
+    let take = |package: BuiltPackage| PackageResult {
         name: package.name.clone(),
         problems: if options.strict { check(&package, &origin) } else { Vec::new() },
         taken: take(index, package),
     };
-    Finished { packages: packages.into_iter().map(take).collect(), problems }
+    DirectoryResult { packages: packages.into_iter().map(take).collect(), problems }
 }
 
 /// A panic in a parser only affects the directory being read.
-fn guarded<T>(dir: &Path, work: impl FnOnce() -> T) -> Result<T, Box<Problem>> {
+fn catch_panic<T>(dir: &Path, work: impl FnOnce() -> T) -> Result<T, Box<Problem>> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| {
         let text = "unexpected failure while reading this directory; it is omitted".to_owned();
         let fix = "report this with the directory attached";
@@ -167,7 +167,7 @@ impl<'a> Operator<'a> {
         if let Form::Bundles(versions) = &self.form
             && let Some(at) = versions.get(version)
         {
-            let read = guarded(at, || self.bundle(at, options))
+            let read = catch_panic(at, || self.bundle(at, options))
                 .unwrap_or_else(|crashed| Read { source: None, problems: vec![*crashed] });
             self.read.lock().unwrap_or_else(PoisonError::into_inner)[version] = Some(read);
         }
@@ -272,9 +272,9 @@ fn package_name(dir: &Path, sources: &[Source]) -> Option<String> {
 }
 
 fn misplaced(source: &Source, package: &str) -> Problem {
-    let Source { node, package: said, path, .. } = source;
+    let Source { node, package: named, path, .. } = source;
     let text = format!(
-        "{} is omitted: metadata/annotations.yaml names package {said}, its directory package {package}",
+        "{} is omitted: metadata/annotations.yaml names package {named}, its directory package {package}",
         node.name
     );
     problem(Severity::Error, path, package, "package-mismatch", text, "use one directory per package")

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{EdgeKind, Lane, Picture, Role};
+use super::{ChannelGraph, EdgeKind, Role, UpgradeGraph};
 
-pub(super) fn write(picture: &Picture) -> String {
+pub(super) fn write(picture: &UpgradeGraph) -> String {
     let mut text = format!("digraph {} {{\n  rankdir=LR;\n  node [shape=box];\n", quoted(&picture.package));
     let mut next = 0;
     for (number, lane) in picture.channels.iter().enumerate() {
@@ -16,13 +16,13 @@ pub(super) fn write(picture: &Picture) -> String {
         if lane.deprecated.is_some() {
             text += "    color=orange;\n";
         }
-        lane_of(lane, &mut next, &mut text);
+        write_channel(lane, &mut next, &mut text);
         text += "  }\n";
     }
     text + "}\n"
 }
 
-fn lane_of(lane: &Lane, next: &mut usize, text: &mut String) {
+fn write_channel(lane: &ChannelGraph, next: &mut usize, text: &mut String) {
     let mut ids: BTreeMap<&str, String> = BTreeMap::new();
     let mut id = || {
         *next += 1;

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{EdgeKind, Lane, Picture, Role};
+use super::{ChannelGraph, EdgeKind, Role, UpgradeGraph};
 
 /// Nodes are named by numbers: a name could be a keyword of mermaid.
-pub(super) fn write(picture: &Picture) -> String {
+pub(super) fn write(picture: &UpgradeGraph) -> String {
     let mut text = String::from(
         "graph LR\n  classDef head stroke-width:3px\n  classDef skipped stroke-dasharray:4\n  classDef missing stroke-dasharray:2,fill:none\n  classDef deprecated fill:#E8960F\n",
     );
@@ -19,7 +19,7 @@ pub(super) fn write(picture: &Picture) -> String {
         let title = format!("{} / {}{default}", picture.package, lane.name);
         // Writing to a String cannot fail.
         let _ = writeln!(text, "  subgraph c{number}[{}]", quoted(&title));
-        lane_of(lane, &mut next, &mut text);
+        write_channel(lane, &mut next, &mut text);
         text += "  end\n";
         if lane.deprecated.is_some() {
             let _ = writeln!(text, "  class c{number} deprecated");
@@ -40,7 +40,7 @@ struct Numbers {
     path: Vec<usize>,
 }
 
-fn lane_of(lane: &Lane, next: &mut Numbers, text: &mut String) {
+fn write_channel(lane: &ChannelGraph, next: &mut Numbers, text: &mut String) {
     let mut ids: BTreeMap<&str, String> = BTreeMap::new();
     let mut id = || {
         next.node += 1;

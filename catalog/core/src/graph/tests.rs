@@ -167,8 +167,8 @@ fn json_has_channels_bundles_and_edges() {
     assert_eq!(graph(&package(), Some("none"), Format::Json), None);
 }
 
-fn marked() -> Picture {
-    let mut picture = Picture::of(&package(), Some("stable")).unwrap();
+fn marked() -> UpgradeGraph {
+    let mut picture = UpgradeGraph::of(&package(), Some("stable")).unwrap();
     picture.mark(Some("p.v1.0.0"), &["p.v1.0.0".into(), "p.v1.1.0".into(), "p.v1.2.0".into()]);
     picture
 }
@@ -195,7 +195,7 @@ fn what_is_installed_and_the_way_from_there_are_marked() {
 
 #[test]
 fn a_range_is_the_way_where_no_edge_names_the_bundle() {
-    let mut picture = Picture::of(&package(), Some("stable")).unwrap();
+    let mut picture = UpgradeGraph::of(&package(), Some("stable")).unwrap();
     picture.mark(None, &["p.v1.0.0".into(), "p.v1.2.0".into()]);
     let hops: Vec<_> = picture.channels[0].edges.iter().filter_map(|e| Some((e.hop?, e.kind))).collect();
     assert_eq!(hops, [(1, EdgeKind::SkipRange)]);
@@ -203,15 +203,15 @@ fn a_range_is_the_way_where_no_edge_names_the_bundle() {
 
 #[test]
 fn what_is_not_between_the_ends_of_the_way_is_left_out() {
-    let mut picture = Picture::of(&package(), None).unwrap();
+    let mut picture = UpgradeGraph::of(&package(), None).unwrap();
     picture.mark(None, &["p.v1.0.0".into(), "p.v1.1.0".into()]);
     picture.narrow();
-    let names = |lane: &Lane| lane.bundles.iter().map(|s| s.name.clone()).collect::<Vec<_>>();
+    let names = |lane: &ChannelGraph| lane.bundles.iter().map(|s| s.name.clone()).collect::<Vec<_>>();
     assert_eq!(names(&picture.channels[0]), ["p.v1.1.0", "p.v1.0.0"]);
     assert_eq!(picture.channels[0].edges.len(), 1);
     assert_eq!(picture.channels.len(), 1);
     // without a path nothing is dropped
-    let mut all = Picture::of(&package(), None).unwrap();
+    let mut all = UpgradeGraph::of(&package(), None).unwrap();
     all.narrow();
-    assert_eq!(all, Picture::of(&package(), None).unwrap());
+    assert_eq!(all, UpgradeGraph::of(&package(), None).unwrap());
 }

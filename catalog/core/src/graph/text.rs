@@ -1,10 +1,10 @@
 //! Text for terminals.
 
-use super::{EdgeKind, Lane, Picture, Role, Stop};
+use super::{ChannelGraph, EdgeKind, GraphNode, Role, UpgradeGraph};
 
 const COLUMNS: usize = 80;
 
-pub(super) fn write(picture: &Picture) -> String {
+pub(super) fn write(picture: &UpgradeGraph) -> String {
     let mut text = format!("package {}\n", plain(&picture.package));
     if let Some(reason) = &picture.deprecated {
         text += &wrapped("", "deprecated: ", reason.split_whitespace(), " ");
@@ -14,12 +14,12 @@ pub(super) fn write(picture: &Picture) -> String {
     }
     for lane in &picture.channels {
         text.push('\n');
-        text += &lane_of(lane);
+        text += &write_channel(lane);
     }
     text
 }
 
-fn lane_of(lane: &Lane) -> String {
+fn write_channel(lane: &ChannelGraph) -> String {
     let default = if lane.default { " (default)" } else { "" };
     let mut text = format!("channel {}{default}\n", plain(&lane.name));
     if let Some(reason) = &lane.deprecated {
@@ -53,7 +53,7 @@ fn lane_of(lane: &Lane) -> String {
     text
 }
 
-fn title(stop: &Stop) -> String {
+fn title(stop: &GraphNode) -> String {
     let mark = match stop.role {
         Role::Head | Role::Chain => '*',
         Role::Skipped => '-',

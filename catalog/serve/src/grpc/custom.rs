@@ -10,7 +10,7 @@ use olm_registry_api::{
 use serde_json::Value as Json;
 use tonic::{Request, Response, Status};
 
-use super::packages::{Answer, unreadable};
+use super::packages::{ResponseStream, unreadable};
 use crate::current::Current;
 
 /// Served by the other service.
@@ -28,12 +28,12 @@ impl Experimental {
 
 #[tonic::async_trait]
 impl ExperimentalRegistry for Experimental {
-    type ExperimentalListPackageCustomSchemasStream = Answer<Struct>;
+    type ExperimentalListPackageCustomSchemasStream = ResponseStream<Struct>;
 
     async fn experimental_list_package_custom_schemas(
         &self,
         request: Request<CustomSchemasRequest>,
-    ) -> Result<Response<Answer<Struct>>, Status> {
+    ) -> Result<Response<ResponseStream<Struct>>, Status> {
         // Only clients that acknowledge the experimental status get an answer.
         if request.metadata().get(ACKNOWLEDGE_EXPERIMENTAL).is_none_or(|value| value != "true") {
             return Ok(Response::new(Box::pin(futures::stream::empty())));

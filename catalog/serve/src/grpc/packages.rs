@@ -9,7 +9,7 @@ use olm_catalog::{Catalog, ContentError, Package};
 use tonic::Status;
 
 /// A streaming answer.
-pub(super) type Answer<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+pub(super) type ResponseStream<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 pub(super) async fn read(catalog: &Arc<Catalog>, name: &str) -> Result<Option<Arc<Package>>, Status> {
     let (reader, name) = (Arc::clone(catalog), name.to_owned());
@@ -38,7 +38,7 @@ pub(super) fn each<T: Send + 'static>(
     names: impl IntoIterator<Item = String>,
     messages: impl Fn(Arc<Package>) -> Messages<T> + Send + 'static,
     none: Option<Status>,
-) -> Answer<T> {
+) -> ResponseStream<T> {
     let state = State { catalog, names: names.into_iter().collect(), messages, current: None, none };
     Box::pin(futures::stream::unfold(state, |mut state| async {
         let item = state.next().await?;

@@ -13,7 +13,7 @@ use tonic::{Request, Response, Status};
 
 use super::bundle::{Purpose, message};
 use super::entries::{self, Api};
-use super::packages::{Answer, each, read};
+use super::packages::{ResponseStream, each, read};
 use crate::current::Current;
 
 pub(super) struct Service {
@@ -76,16 +76,16 @@ fn listed(package: Arc<Package>) -> super::packages::Messages<Bundle> {
 
 #[tonic::async_trait]
 impl Registry for Service {
-    type ListPackagesStream = Answer<PackageName>;
-    type GetChannelEntriesThatReplaceStream = Answer<ChannelEntry>;
-    type GetChannelEntriesThatProvideStream = Answer<ChannelEntry>;
-    type GetLatestChannelEntriesThatProvideStream = Answer<ChannelEntry>;
-    type ListBundlesStream = Answer<Bundle>;
+    type ListPackagesStream = ResponseStream<PackageName>;
+    type GetChannelEntriesThatReplaceStream = ResponseStream<ChannelEntry>;
+    type GetChannelEntriesThatProvideStream = ResponseStream<ChannelEntry>;
+    type GetLatestChannelEntriesThatProvideStream = ResponseStream<ChannelEntry>;
+    type ListBundlesStream = ResponseStream<Bundle>;
 
     async fn list_packages(
         &self,
         _request: Request<ListPackageRequest>,
-    ) -> Result<Response<Answer<PackageName>>, Status> {
+    ) -> Result<Response<ResponseStream<PackageName>>, Status> {
         let names: Vec<_> =
             names(&self.catalog.get()).into_iter().map(|name| Ok(PackageName { name })).collect();
         Ok(Response::new(Box::pin(futures::stream::iter(names))))
@@ -144,7 +144,7 @@ impl Registry for Service {
     async fn get_channel_entries_that_replace(
         &self,
         request: Request<GetAllReplacementsRequest>,
-    ) -> Result<Response<Answer<ChannelEntry>>, Status> {
+    ) -> Result<Response<ResponseStream<ChannelEntry>>, Status> {
         let name = request.into_inner().csv_name;
         let none = Status::not_found(format!("no channel entries found that replace {name}"));
         let catalog = self.catalog.get();
@@ -171,7 +171,7 @@ impl Registry for Service {
     async fn get_channel_entries_that_provide(
         &self,
         request: Request<GetAllProvidersRequest>,
-    ) -> Result<Response<Answer<ChannelEntry>>, Status> {
+    ) -> Result<Response<ResponseStream<ChannelEntry>>, Status> {
         let GetAllProvidersRequest { group, version, kind, .. } = request.into_inner();
         let api = Api { group, version, kind };
         let catalog = self.catalog.get();
@@ -183,7 +183,7 @@ impl Registry for Service {
     async fn get_latest_channel_entries_that_provide(
         &self,
         request: Request<GetLatestProvidersRequest>,
-    ) -> Result<Response<Answer<ChannelEntry>>, Status> {
+    ) -> Result<Response<ResponseStream<ChannelEntry>>, Status> {
         let GetLatestProvidersRequest { group, version, kind, .. } = request.into_inner();
         let api = Api { group, version, kind };
         let catalog = self.catalog.get();
@@ -214,7 +214,7 @@ impl Registry for Service {
     async fn list_bundles(
         &self,
         _request: Request<ListBundlesRequest>,
-    ) -> Result<Response<Answer<Bundle>>, Status> {
+    ) -> Result<Response<ResponseStream<Bundle>>, Status> {
         let catalog = self.catalog.get();
         let names = names(&catalog);
         Ok(Response::new(each(catalog, names, listed, None)))

@@ -23,7 +23,7 @@ pub(super) async fn all(
     method: Method,
     headers: HeaderMap,
 ) -> Response {
-    answer(&served, target, Wanted::default(), &method, &headers).await
+    answer(&served, target, DocumentFilter::default(), &method, &headers).await
 }
 
 /// The documents with a schema, package and name.
@@ -36,8 +36,8 @@ pub(super) async fn metas(
 ) -> Response {
     match parameters::read(query.as_deref(), ["schema", "package", "name"]) {
         Ok([schema, package, name]) => {
-            let wanted = Wanted::new(Filter { schema, package, name });
-            answer(&served, target, wanted, &method, &headers).await
+            let selection = DocumentFilter::new(Filter { schema, package, name });
+            answer(&served, target, selection, &method, &headers).await
         }
         Err(message) => text(StatusCode::BAD_REQUEST, &message),
     }
@@ -55,13 +55,13 @@ pub(super) async fn package(
         return text(StatusCode::NOT_FOUND, "404 Not Found: package not found");
     }
     let filter = Filter { package: Some(name), ..Filter::default() };
-    answer(&served, target, Wanted { filter, by_key: false }, &method, &headers).await
+    answer(&served, target, DocumentFilter { filter, by_key: false }, &method, &headers).await
 }
 
 async fn answer(
     served: &Served,
     target: Target,
-    wanted: Wanted,
+    selection: DocumentFilter,
     method: &Method,
     headers: &HeaderMap,
 ) -> Response {
@@ -73,7 +73,7 @@ async fn answer(
     }
     let body = match *method {
         Method::HEAD => Body::empty(),
-        _ => match stream::body(target.catalog, wanted, encoding, Arc::clone(&served.streams)).await {
+        _ => match stream::body(target.catalog, selection, encoding, Arc::clone(&served.streams)).await {
             Ok(body) => body,
             Err(failed) => return failed,
         },
@@ -89,14 +89,14 @@ async fn answer(
 
 /// Selects documents.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Wanted {
+pub(super) struct DocumentFilter {
     pub filter: Filter,
     /// Here a package document belongs to its package. In catalogd only documents with the key `package`
     /// belong to one, and `olm.package` documents have none.
     by_key: bool,
 }
 
-impl Wanted {
+impl DocumentFilter {
     fn new(filter: Filter) -> Self {
         let by_key =
             filter.package.is_some() && filter.schema.as_deref().is_none_or(|schema| schema == "olm.package");

@@ -19,7 +19,7 @@ use axum::routing::{MethodRouter, get};
 use olm_catalog::Catalog;
 use tokio::sync::Semaphore;
 
-use target::{Key, Known};
+use target::{CachedState, Key};
 
 /// Concurrent document streams, each on its own thread; further requests wait for one to end.
 const STREAMS: usize = 32;
@@ -28,7 +28,7 @@ type Find = Box<dyn Fn(Option<&str>, &str) -> Option<Arc<Catalog>> + Send + Sync
 
 pub(crate) struct Served {
     find: Find,
-    known: Mutex<HashMap<Key, Known>>,
+    known: Mutex<HashMap<Key, CachedState>>,
     streams: Arc<Semaphore>,
 }
 

@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc};
 
 use super::conditional::Encoding;
-use super::documents::Wanted;
+use super::documents::DocumentFilter;
 use super::text;
 
 /// Chunk size in bytes; a larger document is sent in one chunk.
@@ -36,7 +36,7 @@ enum Part {
 /// An error before the first chunk is returned as an answer; a later one breaks the connection.
 pub(super) async fn body(
     catalog: Arc<Catalog>,
-    wanted: Wanted,
+    selection: DocumentFilter,
     encoding: Encoding,
     streams: Arc<Semaphore>,
 ) -> Result<Body, Response> {
@@ -47,9 +47,9 @@ pub(super) async fn body(
     tokio::task::spawn_blocking(move || {
         let _permit = permit;
         // The error means that the receiver is gone.
-        _ = make(&catalog, &wanted, encoding, |part| {
+        _ = make(&catalog, &selection, encoding, |part| {
             let sent = handle.block_on(async { tokio::time::timeout(STALLED, sender.send(part)).await });
-            matches!(sent, Ok(Ok(()))).then_some(()).ok_or(Gone)
+            matches!(sent, Ok(Ok(()))).then_some(()).ok_or(ReceiverClosed)
         });
     });
     let first = match receiver.recv().await {
@@ -71,16 +71,16 @@ pub(super) async fn body(
 }
 
 /// The receiver is gone.
-struct Gone;
+struct ReceiverClosed;
 
 fn make(
     catalog: &Catalog,
-    wanted: &Wanted,
+    selection: &DocumentFilter,
     encoding: Encoding,
-    mut send: impl FnMut(Part) -> Result<(), Gone>,
-) -> Result<(), Gone> {
+    mut send: impl FnMut(Part) -> Result<(), ReceiverClosed>,
+) -> Result<(), ReceiverClosed> {
     let mut lines = Lines::new(encoding);
-    for document in catalog.documents(&wanted.filter) {
+    for document in catalog.documents(&selection.filter) {
         let document = match document {
             Ok(document) => document,
             Err(error) => {
@@ -88,7 +88,7 @@ fn make(
                 return send(Part::Failed(format!("failed to read the catalog: {error}")));
             }
         };
-        if wanted.has(&document) {
+        if selection.has(&document) {
             lines.push(&document);
         }
         if let Some(part) = lines.take(PART) {

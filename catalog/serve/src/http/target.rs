@@ -19,7 +19,7 @@ pub(super) type Key = (Option<String>, String);
 
 /// Cached state of a catalog between requests.
 #[derive(Clone)]
-pub(super) struct Known {
+pub(super) struct CachedState {
     digest: String,
     /// Since when this content has been served here, in seconds of Unix time.
     since: u64,
@@ -28,7 +28,7 @@ pub(super) struct Known {
     pub index: Arc<OnceLock<CompressedIndex>>,
 }
 
-impl Known {
+impl CachedState {
     /// For `Last-Modified`.
     pub fn modified(&self) -> SystemTime {
         UNIX_EPOCH + Duration::from_secs(self.since)
@@ -38,7 +38,7 @@ impl Known {
 /// The catalog of a request's path.
 pub(super) struct Target {
     pub catalog: Arc<Catalog>,
-    pub known: Known,
+    pub known: CachedState,
     /// The package in the path, if any.
     pub package: Option<String>,
 }
@@ -72,22 +72,22 @@ impl FromRequestParts<Arc<Served>> for Target {
 
 impl Served {
     /// The cached state of a catalog, reset when its content changes.
-    fn known(&self, namespace: Option<String>, name: String, catalog: &Catalog) -> Known {
+    fn known(&self, namespace: Option<String>, name: String, catalog: &Catalog) -> CachedState {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
         let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        remember(&mut all, (namespace, name), &catalog.digest, now, |(namespace, name)| {
+        cached_state(&mut all, (namespace, name), &catalog.digest, now, |(namespace, name)| {
             (self.find)(namespace.as_deref(), name).is_some()
         })
     }
 }
 
-fn remember(
-    all: &mut HashMap<Key, Known>,
+fn cached_state(
+    all: &mut HashMap<Key, CachedState>,
     key: Key,
     digest: &str,
     now: u64,
     is_served: impl Fn(&Key) -> bool,
-) -> Known {
+) -> CachedState {
     let before = all.get(&key);
     if let Some(known) = before.filter(|known| known.digest == digest) {
         return known.clone();
@@ -98,7 +98,8 @@ fn remember(
     if is_new {
         all.retain(|key, _| is_served(key));
     }
-    let known = Known { digest: digest.to_owned(), since, packages: Arc::default(), index: Arc::default() };
+    let known =
+        CachedState { digest: digest.to_owned(), since, packages: Arc::default(), index: Arc::default() };
     all.insert(key, known.clone());
     known
 }
@@ -115,23 +116,23 @@ mod tests {
     fn another_content_is_always_of_another_second() {
         // given a cached catalog
         let mut all = HashMap::new();
-        let first = remember(&mut all, key("c"), "1", 100, |_| true);
+        let first = cached_state(&mut all, key("c"), "1", 100, |_| true);
 
         // when it changes twice within the second, back to the first content
-        let second = remember(&mut all, key("c"), "2", 100, |_| true);
-        let third = remember(&mut all, key("c"), "1", 100, |_| true);
+        let second = cached_state(&mut all, key("c"), "2", 100, |_| true);
+        let third = cached_state(&mut all, key("c"), "1", 100, |_| true);
 
         // then every content has its own date, and keeps it
         assert_eq!((first.since, second.since, third.since), (100, 101, 102));
-        assert_eq!(remember(&mut all, key("c"), "1", 500, |_| true).since, 102);
-        assert_eq!(remember(&mut all, key("c"), "3", 500, |_| true).since, 500);
+        assert_eq!(cached_state(&mut all, key("c"), "1", 500, |_| true).since, 102);
+        assert_eq!(cached_state(&mut all, key("c"), "3", 500, |_| true).since, 500);
     }
 
     #[test]
     fn what_is_not_served_any_more_is_forgotten() {
         let mut all = HashMap::new();
-        remember(&mut all, key("gone"), "1", 1, |_| true);
-        remember(&mut all, key("new"), "1", 1, |key| key.1 != "gone");
+        cached_state(&mut all, key("gone"), "1", 1, |_| true);
+        cached_state(&mut all, key("new"), "1", 1, |key| key.1 != "gone");
         assert_eq!(all.into_keys().collect::<Vec<_>>(), [key("new")]);
     }
 }

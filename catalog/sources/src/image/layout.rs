@@ -66,7 +66,7 @@ impl Layout {
             Some(entry) => self.manifest(entry, limits),
             None => Err(SourceError::NotFound {
                 what: format!("{reference} in {}", self.root.display()),
-                said: format!(": available: {}", all_names(&entries)),
+                detail: format!(": available: {}", all_names(&entries)),
             }),
         }
     }
@@ -175,7 +175,7 @@ pub(crate) fn read_saved(
     let config: Config = serde_json::from_slice(&read_small(&inside(&image.config)?, limits)?)
         .map_err(|e| SourceError::malformed(&image.config, e))?;
     let labels = config.labels();
-    let mut unpacker = Unpacker::new(files, content.wanted("the archive", &labels)?, limits);
+    let mut unpacker = Unpacker::new(files, content.directories("the archive", &labels)?, limits);
     for layer in &image.layers {
         let path = inside(layer)?;
         let file = File::open(&path).map_err(SourceError::io("open", &path))?;

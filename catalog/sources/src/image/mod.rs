@@ -26,12 +26,12 @@ use crate::{
 /// An index may list an index; deeper nesting is not legitimate.
 const DEEPEST_INDEX: usize = 3;
 
-pub(crate) enum Place<'a> {
+pub(crate) enum ImageLocation<'a> {
     Registry(&'a Repository<'a>),
     Layout(Layout),
 }
 
-impl Place<'_> {
+impl ImageLocation<'_> {
     pub fn name(&self) -> String {
         match self {
             Self::Registry(repository) => repository.name.clone(),
@@ -66,7 +66,7 @@ impl Place<'_> {
 
 /// Fills the stage with the wanted directories of an image, and returns the image's labels.
 pub(crate) async fn pull(
-    place: &Place<'_>,
+    place: &ImageLocation<'_>,
     mut pinned: Pinned,
     content: Content,
     stage: &Stage,
@@ -97,11 +97,11 @@ pub(crate) async fn pull(
         check_layer(&name, layer)?;
     }
     let labels = labels(place, &config, stage, limits).await?;
-    let mut unpacker = Unpacker::new(stage.files(), content.wanted(&name, &labels)?, limits);
+    let mut unpacker = Unpacker::new(stage.files(), content.directories(&name, &labels)?, limits);
     for layer in layers {
         let path = place.blob(&layer, stage.scratch()).await?;
         let what = format!("the layer {} of {name}", layer.digest);
-        let downloaded = matches!(place, Place::Registry(_));
+        let downloaded = matches!(place, ImageLocation::Registry(_));
         unpacker = stage.blocking(move || unpack(unpacker, &what, &path, downloaded)).await?;
     }
     let unpacked = stage.blocking(move || unpacker.finish()).await?;
@@ -110,7 +110,7 @@ pub(crate) async fn pull(
 }
 
 async fn labels(
-    place: &Place<'_>,
+    place: &ImageLocation<'_>,
     config: &Descriptor,
     stage: &Stage,
     limits: &Limits,

@@ -123,7 +123,7 @@ async fn token(
         return Ok(None);
     }
     let response = net::success(response, &what, String::new).await?;
-    let body = net::small_body(response, &what, LARGEST_TOKEN, &http.options.patience).await?;
+    let body = net::small_body(response, &what, LARGEST_TOKEN, &http.options.timeouts).await?;
     // The parser's message could quote the token.
     let answer: Answer = serde_json::from_slice(&body)
         .map_err(|_| SourceError::malformed(&what, "response is not a token document"))?;

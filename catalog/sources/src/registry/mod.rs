@@ -19,7 +19,7 @@ use crate::{
     digest::{Digest, Hasher},
     error::{Exceeded, SourceError},
     image::manifest::{ACCEPTED, Descriptor, Pinned},
-    net::{self, Http, Pace, Redirects},
+    net::{self, Http, Redirects, TransferRate},
     options::Options,
     reference::{Reference, host_of},
     retry::{Attempts, Failure},
@@ -108,7 +108,7 @@ impl<'a> Repository<'a> {
     /// it.
     pub async fn resolve(&self, identifier: &str) -> Result<Option<Digest>, SourceError> {
         let what = format!("the digest of {}:{identifier}", self.name);
-        let mut attempts = Attempts::new(&self.http.options.patience, &what);
+        let mut attempts = Attempts::new(&self.http.options.timeouts, &what);
         loop {
             let answer = self.get(Method::HEAD, &format!("manifests/{identifier}"), &what, None).await;
             match answer {
@@ -124,7 +124,7 @@ impl<'a> Repository<'a> {
     pub async fn manifest(&self, identifier: &str, digest: Option<&Digest>) -> Result<Pinned, SourceError> {
         let separator = if digest.is_some() { '@' } else { ':' };
         let what = format!("the manifest of {}{separator}{identifier}", self.name);
-        let mut attempts = Attempts::new(&self.http.options.patience, &what);
+        let mut attempts = Attempts::new(&self.http.options.timeouts, &what);
         loop {
             match self.manifest_once(identifier, digest, &what).await {
                 Ok(pinned) => return Ok(pinned),
@@ -148,7 +148,7 @@ impl<'a> Repository<'a> {
             .map(|v| v.split(';').next().unwrap_or_default().trim().to_owned());
         let bytes = {
             let options = self.http.options;
-            net::small_body(response, what, options.limits.manifest_bytes, &options.patience).await?
+            net::small_body(response, what, options.limits.manifest_bytes, &options.timeouts).await?
         };
         Ok(Pinned::new(what, bytes, media_type, promised.as_ref())?)
     }
@@ -174,13 +174,13 @@ impl<'a> Repository<'a> {
             .append_pair("artifactType", artifact_type)
             .finish();
         let path = format!("referrers/{digest}?{query}");
-        let mut attempts = Attempts::new(&self.http.options.patience, &what);
+        let mut attempts = Attempts::new(&self.http.options.timeouts, &what);
         loop {
             let answer = async {
                 let response = self.get(Method::GET, &path, &what, None).await?;
                 let options = self.http.options;
                 let bytes =
-                    net::small_body(response, &what, options.limits.manifest_bytes, &options.patience)
+                    net::small_body(response, &what, options.limits.manifest_bytes, &options.timeouts)
                         .await?;
                 Ok(Pinned::new(&what, bytes, None, None)?)
             };
@@ -199,11 +199,11 @@ impl<'a> Repository<'a> {
     pub async fn small_blob(&self, blob: &Descriptor) -> Result<Vec<u8>, SourceError> {
         let what = format!("the blob {} of {}", blob.digest, self.name);
         let path = format!("blobs/{}", blob.digest);
-        let mut attempts = Attempts::new(&self.http.options.patience, &what);
+        let mut attempts = Attempts::new(&self.http.options.timeouts, &what);
         loop {
             let answer = async {
                 let response = self.get(Method::GET, &path, &what, None).await?;
-                let bytes = net::small_body(response, &what, blob.size, &self.http.options.patience).await?;
+                let bytes = net::small_body(response, &what, blob.size, &self.http.options.timeouts).await?;
                 Ok(Pinned::new(&what, bytes, None, Some(&blob.digest))?.into_bytes())
             };
             match answer.await {
@@ -223,7 +223,7 @@ impl<'a> Repository<'a> {
         let file = tokio::fs::File::create(path).await.map_err(SourceError::io("create", path))?;
         let mut download =
             Download { blob, what: &what, path, file, hasher: blob.digest.hasher(), written: 0 };
-        let mut attempts = Attempts::new(&self.http.options.patience, &what);
+        let mut attempts = Attempts::new(&self.http.options.timeouts, &what);
         loop {
             match self.blob_once(&mut download).await {
                 Ok(()) => return Ok(()),
@@ -250,7 +250,7 @@ impl<'a> Repository<'a> {
                 return Err(Failure::transient("the server returned a different range than requested"));
             }
         }
-        download.receive(response, Pace::new(&self.http.options.patience)).await?;
+        download.receive(response, TransferRate::new(&self.http.options.timeouts)).await?;
         download.finish(resumed).await
     }
 
@@ -368,7 +368,7 @@ struct Download<'d> {
 }
 
 impl Download<'_> {
-    async fn receive(&mut self, mut response: Response, mut pace: Pace) -> Result<(), Failure> {
+    async fn receive(&mut self, mut response: Response, mut pace: TransferRate) -> Result<(), Failure> {
         loop {
             let chunk = match response.chunk().await {
                 Ok(Some(chunk)) => chunk,

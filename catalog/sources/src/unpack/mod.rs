@@ -5,8 +5,8 @@
 //! result meet neither links nor loops.
 
 mod compression;
+mod selection;
 mod tar;
-mod wanted;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,8 +16,8 @@ use std::{
 };
 
 pub(crate) use self::compression::decompress;
+pub use self::selection::DirectorySelection;
 use self::tar::{Entries, Entry, Kind};
-pub use self::wanted::Wanted;
 use crate::{
     error::{Exceeded, SourceError},
     options::Limits,
@@ -47,7 +47,7 @@ pub struct Unpacked {
 /// [`SourceError`]; the content of the directory must be discarded then.
 pub fn unpack_tar(
     reader: impl Read,
-    wanted: &Wanted,
+    wanted: &DirectorySelection,
     dest: &Path,
     limits: &Limits,
 ) -> Result<Unpacked, SourceError> {
@@ -64,7 +64,7 @@ pub(crate) fn is_tar(start: &[u8]) -> bool {
 /// The stacked layers of an image.
 pub(crate) struct Unpacker {
     dest: PathBuf,
-    wanted: Wanted,
+    wanted: DirectorySelection,
     limits: Limits,
     /// All kept entries, by their path in the archive.
     nodes: BTreeMap<Vec<u8>, Node>,
@@ -77,10 +77,10 @@ pub(crate) struct Unpacker {
 
 struct Node {
     layer: usize,
-    what: What,
+    what: NodeKind,
 }
 
-enum What {
+enum NodeKind {
     Folder,
     File(Stored),
     /// Its target as written.
@@ -95,7 +95,7 @@ struct Stored {
 }
 
 impl Unpacker {
-    pub fn new(dest: &Path, wanted: Wanted, limits: &Limits) -> Self {
+    pub fn new(dest: &Path, wanted: DirectorySelection, limits: &Limits) -> Self {
         Self {
             dest: dest.to_owned(),
             wanted,
@@ -186,16 +186,16 @@ impl Unpacker {
         self.check_path(what, entry, path)?;
         match entry.kind {
             Kind::Folder => {
-                if !matches!(self.nodes.get(&key(path)), Some(Node { what: What::Folder, .. })) {
+                if !matches!(self.nodes.get(&key(path)), Some(Node { what: NodeKind::Folder, .. })) {
                     self.remove(&key(path), false)?;
                 }
-                self.insert(what, &entry.path, path, What::Folder)
+                self.insert(what, &entry.path, path, NodeKind::Folder)
             }
             Kind::File => {
                 self.charge(what, entry.size)?;
                 self.remove(&key(path), false)?;
                 let stored = Stored { place: place.clone(), size: entry.size };
-                self.insert(what, &entry.path, path, What::File(stored))?;
+                self.insert(what, &entry.path, path, NodeKind::File(stored))?;
                 let full = self.prepare(&place)?;
                 let file = File::create_new(&full).map_err(SourceError::io("create", &full))?;
                 entries.copy_to(file, SourceError::io("write", &full))
@@ -203,7 +203,7 @@ impl Unpacker {
             Kind::HardLink => self.hard_link(what, entry, path, &place),
             Kind::SymbolicLink => {
                 self.remove(&key(path), false)?;
-                self.insert(what, &entry.path, path, What::Link(entry.link.clone()))
+                self.insert(what, &entry.path, path, NodeKind::Link(entry.link.clone()))
             }
             // A device is not part of a catalog.
             Kind::Other => Ok(()),
@@ -248,17 +248,17 @@ impl Unpacker {
             return Err(refuse("is above or below it"));
         }
         match self.nodes.get(&target).map(|node| &node.what) {
-            Some(What::Link(link)) => {
+            Some(NodeKind::Link(link)) => {
                 let link = link.clone();
                 self.remove(&own, false)?;
-                self.insert(what, &entry.path, path, What::Link(link))
+                self.insert(what, &entry.path, path, NodeKind::Link(link))
             }
-            Some(What::File(existing)) => {
+            Some(NodeKind::File(existing)) => {
                 let existing = existing.clone();
                 self.charge(what, existing.size)?;
                 self.remove(&own, false)?;
                 let stored = Stored { place: place.to_owned(), size: existing.size };
-                self.insert(what, &entry.path, path, What::File(stored))?;
+                self.insert(what, &entry.path, path, NodeKind::File(stored))?;
                 self.link(&existing, place)
             }
             _ => Err(refuse("is not one of the files to keep")),
@@ -281,12 +281,12 @@ impl Unpacker {
     }
 
     /// Inserts a node into the table, with its parent directories.
-    fn insert(&mut self, what: &str, raw: &[u8], path: &[&[u8]], node: What) -> Result<(), SourceError> {
+    fn insert(&mut self, what: &str, raw: &[u8], path: &[&[u8]], node: NodeKind) -> Result<(), SourceError> {
         for depth in 1..path.len() {
             let above = key(&path[..depth]);
             match self.nodes.get(&above).map(|node| &node.what) {
-                Some(What::Folder) => {}
-                Some(What::Link(_)) => {
+                Some(NodeKind::Folder) => {}
+                Some(NodeKind::Link(_)) => {
                     let reason = format!("goes through the link {:?}", String::from_utf8_lossy(&above));
                     return Err(escape(what, raw, &reason));
                 }
@@ -295,7 +295,7 @@ impl Unpacker {
                         self.remove(&above, false)?;
                     }
                     if self.wanted.place(&path[..depth]).is_some() {
-                        self.nodes.insert(above, Node { layer: self.layer, what: What::Folder });
+                        self.nodes.insert(above, Node { layer: self.layer, what: NodeKind::Folder });
                     }
                 }
             }
@@ -347,12 +347,12 @@ impl Unpacker {
     fn remove_node(&mut self, key: &[u8]) -> Result<(), SourceError> {
         let Some(node) = self.nodes.remove(key) else { return Ok(()) };
         match node.what {
-            What::Link(_) => Ok(()),
-            What::File(stored) => {
+            NodeKind::Link(_) => Ok(()),
+            NodeKind::File(stored) => {
                 let full = self.dest.join(stored.place);
                 fs::remove_file(&full).map_err(SourceError::io("remove", full))
             }
-            What::Folder => {
+            NodeKind::Folder => {
                 let parts: Vec<&[u8]> = key.split(|b| *b == b'/').collect();
                 let place = self.wanted.place(&parts).unwrap_or_default();
                 if place.as_os_str().is_empty() {
@@ -379,7 +379,7 @@ impl Unpacker {
     pub fn finish(mut self) -> Result<Unpacked, SourceError> {
         let mut links = Vec::new();
         for (path, node) in &self.nodes {
-            if let What::Link(target) = &node.what {
+            if let NodeKind::Link(target) = &node.what {
                 let parts: Vec<&[u8]> = path.split(|b| *b == b'/').collect();
                 let place = self.wanted.place(&parts).unwrap_or_default();
                 links.push((self.follow(path, target)?.clone(), place));
@@ -389,7 +389,7 @@ impl Unpacker {
             self.charge("the archive", existing.size)?;
             self.link(existing, place)?;
         }
-        let files = self.nodes.values().filter(|node| !matches!(node.what, What::Folder)).count() as u64;
+        let files = self.nodes.values().filter(|node| !matches!(node.what, NodeKind::Folder)).count() as u64;
         Ok(Unpacked { files, bytes: self.bytes })
     }
 
@@ -432,7 +432,7 @@ impl Unpacker {
                     continue;
                 }
                 at.push(step);
-                if let Some(Node { what: What::Link(target), .. }) = self.nodes.get(&at.join(&b'/')) {
+                if let Some(Node { what: NodeKind::Link(target), .. }) = self.nodes.get(&at.join(&b'/')) {
                     at.pop();
                     next = Some(target);
                     break;
@@ -440,7 +440,7 @@ impl Unpacker {
             }
             if next.is_none() {
                 return match self.nodes.get(&at.join(&b'/')).map(|node| &node.what) {
-                    Some(What::File(stored)) => Ok(stored),
+                    Some(NodeKind::File(stored)) => Ok(stored),
                     Some(_) => Err(refuse("is a directory; only links to files are kept")),
                     None => Err(refuse("is not one of the files to keep")),
                 };

@@ -60,13 +60,13 @@ impl Tar {
     }
 }
 
-fn configs() -> Wanted {
-    Wanted::nothing().folder("/configs", "").expect("a folder")
+fn configs() -> DirectorySelection {
+    DirectorySelection::nothing().folder("/configs", "").expect("a folder")
 }
 
 /// Unpacks layers, and returns every file with its content, after a check that nothing else exists.
 fn unpack_all(
-    wanted: &Wanted,
+    wanted: &DirectorySelection,
     layers: &[Tar],
     limits: &Limits,
 ) -> Result<BTreeMap<String, String>, SourceError> {
@@ -134,15 +134,15 @@ fn only_selected_folders_are_extracted() {
 
 #[test]
 fn folders_can_be_renamed_and_nested() {
-    let wanted = Wanted::nothing()
+    let wanted = DirectorySelection::nothing()
         .folder("deploy/manifests/", "deploy/manifests")
         .and_then(|w| w.folder("deploy/meta", "metadata"))
         .expect("folders");
     let tar = Tar::default().file("deploy/manifests/a", "a").file("deploy/meta/b", "b").file("deploy/c", "c");
     let found = unpack_all(&wanted, &[tar], &Limits::default()).expect("unpacked");
     assert_eq!(found, map(&[("deploy/manifests/a", "a"), ("metadata/b", "b")]));
-    assert!(Wanted::nothing().folder("../x", "").is_err());
-    assert!(Wanted::nothing().folder("x", "a/../../b").is_err());
+    assert!(DirectorySelection::nothing().folder("../x", "").is_err());
+    assert!(DirectorySelection::nothing().folder("x", "a/../../b").is_err());
 }
 
 #[test]
@@ -435,7 +435,7 @@ mod properties {
             let outside = TempDir::new().expect("a folder");
             let dest = outside.path().join("dest");
             fs::create_dir(&dest).expect("a folder");
-            let _ = unpack_tar(&bytes[..], &Wanted::everything(), &dest, &Limits::default());
+            let _ = unpack_tar(&bytes[..], &DirectorySelection::everything(), &dest, &Limits::default());
             let _ = content(bytes, &Limits::default());
             files(&dest);
             prop_assert_eq!(fs::read_dir(outside.path()).expect("read").count(), 1);
@@ -458,7 +458,7 @@ mod properties {
                     })
                 })
                 .collect();
-            let wanted = if everything { Wanted::everything() } else { configs() };
+            let wanted = if everything { DirectorySelection::everything() } else { configs() };
             match unpack_all(&wanted, &layers, &Limits::default()) {
                 Ok(_) | Err(SourceError::Escape { .. }) => {}
                 Err(other) => prop_assert!(false, "{other}"),

@@ -147,8 +147,8 @@ async fn t14_a_transfer_that_drips_is_ended() {
         // Given a server that sends a byte at a time
         let mut scene = Scene::new().await;
         scene.registry.fault(part, 99, Fault::Drip);
-        scene.options.patience.attempts = 1;
-        scene.options.patience.slow_for = Duration::from_millis(200);
+        scene.options.timeouts.attempts = 1;
+        scene.options.timeouts.slow_for = Duration::from_millis(200);
         // Then the transfer is aborted long before the size limit
         let source = match part {
             "/file" => Source::Http { url: format!("http://{}/file", scene.registry.host()) },

@@ -71,7 +71,7 @@ async fn a_blob_that_is_always_cut_off_reports_the_offset() {
 async fn a_server_that_hangs_is_given_up() {
     for fault in [Fault::Hang, Fault::Stall(10)] {
         let mut scene = Scene::new().await;
-        scene.options.patience.read_timeout = Duration::from_millis(100);
+        scene.options.timeouts.read_timeout = Duration::from_millis(100);
         scene.registry.fault(scene.layer(), 99, fault);
         let error = scene.bad().await;
         assert!(error.is_transient() && error.to_string().contains("3 attempts"), "{error}");

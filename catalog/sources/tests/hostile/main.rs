@@ -150,7 +150,7 @@ async fn a_proxy_is_used_unless_the_host_is_excepted() {
     // When it is excepted, it is requested directly, and not found
     fs::remove_dir_all(&scene.dest).expect("removed");
     scene.options.proxy = Proxy::Through { url, except: "registry.invalid".to_owned() };
-    scene.options.patience.attempts = 1;
+    scene.options.timeouts.attempts = 1;
     let error = fetch(&source, &scene.options, None, &scene.dest).await.expect_err("no such host");
     assert_eq!(error.code(), "Unavailable");
 }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use olm_catalog_sources::{Options, Patience, Proxy};
+use olm_catalog_sources::{Options, Proxy, Timeouts};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -124,11 +124,11 @@ pub fn options(host: &str) -> Options {
     Options {
         plain_http: vec![host.to_owned()],
         proxy: Proxy::Direct,
-        patience: Patience {
+        timeouts: Timeouts {
             attempts: 3,
             first_wait: Duration::from_millis(1),
             longest_wait: Duration::from_millis(20),
-            ..Patience::default()
+            ..Timeouts::default()
         },
         ..Options::default()
     }

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
+use super::describe::describe;
 use super::grade::{Level, PermissionRule};
 use super::right::{Right, rights_of};
-use super::words::in_words;
 use crate::render::crd_of_role;
 
 /// The bundle's own APIs.
@@ -52,7 +52,7 @@ pub(super) fn loose(role: &Value, bound: bool, own: &Own<'_>, left: &mut usize) 
     // Without a binding, rights of level LOW are left out.
     let most = if adds_to.is_empty() { Level::Med } else { Level::Low };
     let foreign = rights.iter().filter(|right| !own.covers(right));
-    let rules = in_words(foreign, own.crds).into_iter().filter(|rule| rule.level <= most);
+    let rules = describe(foreign, own.crds).into_iter().filter(|rule| rule.level <= most);
     list.extend(rules.map(|rule| match adds_to.as_slice() {
         [] => {
             PermissionRule { rule: format!("{}, by {kind} {name}, which nothing binds", rule.rule), ..rule }

@@ -5,6 +5,7 @@
 //! them in one number, [`percentile`] compares it with others, and [`risk`] is the score of a bundle in its
 //! default installation.
 
+mod describe;
 mod grade;
 mod loose;
 mod pods;
@@ -12,7 +13,6 @@ mod right;
 mod rights;
 mod score;
 mod webhooks;
-mod words;
 
 pub use grade::{Level, PermissionRule};
 pub use rights::Rights;

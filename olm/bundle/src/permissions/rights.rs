@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::describe::describe;
 use super::grade::{Level, PermissionRule};
 use super::loose::{Own, loose};
 use super::pods::node_access;
 use super::right::{MOST, Right, rights_of};
 use super::webhooks::seen_by;
-use super::words::in_words;
 
 /// The rights of a bundle's objects.
 #[derive(Clone, Debug, Default)]
@@ -79,7 +79,7 @@ impl<'a> Rights<'a> {
     /// All rights as text: the most dangerous first.
     #[must_use]
     pub fn rules(&self) -> Vec<PermissionRule> {
-        let mut list = in_words(&self.rights, &self.own_crds);
+        let mut list = describe(&self.rights, &self.own_crds);
         list.extend(self.others.iter().cloned());
         sorted(list)
     }
@@ -89,7 +89,7 @@ impl<'a> Rights<'a> {
     #[must_use]
     pub fn beyond(&self, other: &Self) -> Vec<PermissionRule> {
         let rights = self.rights.iter().filter(|right| !other.covers(right));
-        let mut list = in_words(rights, &self.all_crds(other));
+        let mut list = describe(rights, &self.all_crds(other));
         list.extend(self.others.difference(&other.others).cloned());
         sorted(list)
     }
@@ -98,7 +98,7 @@ impl<'a> Rights<'a> {
     #[must_use]
     pub fn shared(&self, other: &Self) -> Vec<PermissionRule> {
         let rights = self.rights.iter().filter(|right| other.covers(right));
-        let mut list = in_words(rights, &self.all_crds(other));
+        let mut list = describe(rights, &self.all_crds(other));
         list.extend(self.others.intersection(&other.others).cloned());
         sorted(list)
     }

@@ -261,13 +261,13 @@ fn what_a_wildcard_covered_before_is_not_new() {
         ]),
     );
     let (old, new) = (Rights::of(&old), Rights::of(&new));
-    let words = |list: Vec<PermissionRule>| list.into_iter().map(|r| r.rule).collect::<Vec<_>>();
-    assert_eq!(words(new.beyond(&old)), ["patch nodes"]);
-    assert_eq!(words(old.beyond(&new)), ["* pods", "get *.example.com"]);
-    assert_eq!(words(new.shared(&old)), ["get things.example.com", "get,list pods"]);
+    let texts = |list: Vec<PermissionRule>| list.into_iter().map(|r| r.rule).collect::<Vec<_>>();
+    assert_eq!(texts(new.beyond(&old)), ["patch nodes"]);
+    assert_eq!(texts(old.beyond(&new)), ["* pods", "get *.example.com"]);
+    assert_eq!(texts(new.shared(&old)), ["get things.example.com", "get,list pods"]);
     // and a right over the cluster covers the same in a namespace
     let namespaced = objects(false, json!([rule("", "pods", &["get"])]));
-    assert_eq!(words(Rights::of(&namespaced).beyond(&old)), Vec::<String>::new());
+    assert_eq!(texts(Rights::of(&namespaced).beyond(&old)), Vec::<String>::new());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Findings;
-use super::finding::Of;
+use super::finding::PartFindings;
 use crate::model::{Bundle, kind};
 use crate::provenance::Origin;
 
@@ -29,7 +29,7 @@ pub(super) fn check_operator_groups(bundle: &Bundle, findings: &mut Findings) {
     }
 }
 
-fn names(object: &Value, findings: &mut Of<'_>) {
+fn names(object: &Value, findings: &mut PartFindings<'_>) {
     let annotations = object.pointer("/metadata/annotations").and_then(Value::as_object);
     for key in annotations.into_iter().flat_map(|map| map.keys()) {
         let field = format!("metadata.annotations[{key}]");

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::Findings;
-use super::finding::{Of, quote};
+use super::finding::{PartFindings, quote};
 use crate::model::Bundle;
 use crate::provenance::Origin;
 
@@ -25,7 +25,7 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn need(value: &Value, keys: &[&str], field: &str, findings: &mut Of<'_>) {
+fn need(value: &Value, keys: &[&str], field: &str, findings: &mut PartFindings<'_>) {
     for key in keys.iter().filter(|key| text(value, key).is_empty()) {
         let field = format!("{field}.{key}");
         findings.error("csv-field-missing", field, "it is required and must be a text", "fill it in");
@@ -33,7 +33,7 @@ fn need(value: &Value, keys: &[&str], field: &str, findings: &mut Of<'_>) {
 }
 
 /// Owned and required CustomResourceDefinitions.
-fn descriptions(bundle: &Bundle, findings: &mut Of<'_>) {
+fn descriptions(bundle: &Bundle, findings: &mut PartFindings<'_>) {
     for relation in ["owned", "required"] {
         let list = bundle.list(&format!("/spec/customresourcedefinitions/{relation}"));
         let mut seen = BTreeSet::new();
@@ -53,7 +53,7 @@ fn descriptions(bundle: &Bundle, findings: &mut Of<'_>) {
     }
 }
 
-fn api_services(bundle: &Bundle, deployments: &BTreeSet<&str>, findings: &mut Of<'_>) {
+fn api_services(bundle: &Bundle, deployments: &BTreeSet<&str>, findings: &mut PartFindings<'_>) {
     for relation in ["owned", "required"] {
         let list = bundle.list(&format!("/spec/apiservicedefinitions/{relation}"));
         for (index, api) in list.iter().enumerate() {
@@ -69,7 +69,7 @@ fn api_services(bundle: &Bundle, deployments: &BTreeSet<&str>, findings: &mut Of
     }
 }
 
-fn webhooks(bundle: &Bundle, deployments: &BTreeSet<&str>, findings: &mut Of<'_>) {
+fn webhooks(bundle: &Bundle, deployments: &BTreeSet<&str>, findings: &mut PartFindings<'_>) {
     let owned: BTreeSet<String> = bundle.owned_crds().into_iter().map(|crd| crd.name).collect();
     let mut seen = BTreeSet::new();
     let mut first_conversion = None;
@@ -164,7 +164,7 @@ fn webhooks(bundle: &Bundle, deployments: &BTreeSet<&str>, findings: &mut Of<'_>
 }
 
 /// A conversion webhook serves the whole cluster.
-fn only_all_namespaces(bundle: &Bundle, field: &str, findings: &mut Of<'_>) {
+fn only_all_namespaces(bundle: &Bundle, field: &str, findings: &mut PartFindings<'_>) {
     let modes = bundle.list("/spec/installModes");
     let wrong = |mode: &&Value| {
         let supported = mode.get("supported") == Some(&Value::Bool(true));
@@ -181,7 +181,7 @@ fn only_all_namespaces(bundle: &Bundle, field: &str, findings: &mut Of<'_>) {
     }
 }
 
-fn native(bundle: &Bundle, findings: &mut Of<'_>) {
+fn native(bundle: &Bundle, findings: &mut PartFindings<'_>) {
     for (index, api) in bundle.list("/spec/nativeAPIs").iter().enumerate() {
         need(api, &["version", "kind"], &format!("spec.nativeAPIs[{index}]"), findings);
     }

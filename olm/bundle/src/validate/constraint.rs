@@ -3,9 +3,9 @@
 use olm_constraint::{Constraint, ConstraintError, Problem};
 use serde_json::Value;
 
-use super::finding::Of;
+use super::finding::PartFindings;
 
-pub(super) fn check(value: &Value, findings: &mut Of<'_>) {
+pub(super) fn check(value: &Value, findings: &mut PartFindings<'_>) {
     for ConstraintError { field, problem } in Constraint::check(value).err().into_iter().flatten() {
         let mut field = if field.is_empty() { "value".to_owned() } else { format!("value.{field}") };
         let mut fix = problem.fix();

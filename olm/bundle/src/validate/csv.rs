@@ -7,7 +7,7 @@ use olm_version::{Range, Version, parse_lenient};
 use serde_json::Value;
 
 use super::Findings;
-use super::finding::{Of, quote};
+use super::finding::{PartFindings, quote};
 use crate::model::Bundle;
 use crate::provenance::Origin;
 
@@ -53,7 +53,7 @@ pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
     release(bundle, &mut csv);
 }
 
-fn names(bundle: &Bundle, findings: &mut Of<'_>) {
+fn names(bundle: &Bundle, findings: &mut PartFindings<'_>) {
     for (field, name) in [("metadata.name", Some(bundle.name())), ("spec.replaces", bundle.replaces())] {
         if let Some(name) = name
             && (!is_dns_subdomain(name) || !is_label_value(name))
@@ -86,7 +86,7 @@ fn names(bundle: &Bundle, findings: &mut Of<'_>) {
     }
 }
 
-fn versions(bundle: &Bundle, findings: &mut Of<'_>) {
+fn versions(bundle: &Bundle, findings: &mut PartFindings<'_>) {
     match bundle.version_text() {
         None => findings.error(
             "csv-version-missing",
@@ -158,7 +158,7 @@ fn versions(bundle: &Bundle, findings: &mut Of<'_>) {
     }
 }
 
-fn fields(bundle: &Bundle, findings: &mut Of<'_>) {
+fn fields(bundle: &Bundle, findings: &mut PartFindings<'_>) {
     let Some(spec) = bundle.csv_raw.get("spec").and_then(Value::as_object) else {
         return findings.error("csv-spec-missing", "spec", "there is no spec", "describe the operator in it");
     };
@@ -185,7 +185,7 @@ fn fields(bundle: &Bundle, findings: &mut Of<'_>) {
 }
 
 /// A bundle with a release has it in its name.
-fn release(bundle: &Bundle, findings: &mut Of<'_>) {
+fn release(bundle: &Bundle, findings: &mut PartFindings<'_>) {
     let (Some(release), Some(package)) = (bundle.release(), bundle.package()) else { return };
     let version = bundle.version_text().unwrap_or_default();
     let expected = format!("{package}-v{version}-{release}");

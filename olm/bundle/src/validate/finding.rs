@@ -43,8 +43,8 @@ pub(crate) struct Findings {
 
 impl Findings {
     /// Collects findings about one part of the bundle.
-    pub fn of(&mut self, origin: Origin) -> Of<'_> {
-        Of { findings: self, origin }
+    pub fn of(&mut self, origin: Origin) -> PartFindings<'_> {
+        PartFindings { findings: self, origin }
     }
 
     fn add(&mut self, origin: Origin, finding: Finding) {
@@ -122,12 +122,12 @@ fn object_of(bundle: &Bundle, origin: Origin) -> String {
 }
 
 /// Findings about one part of the bundle.
-pub(crate) struct Of<'a> {
+pub(crate) struct PartFindings<'a> {
     findings: &'a mut Findings,
     origin: Origin,
 }
 
-impl Of<'_> {
+impl PartFindings<'_> {
     /// The nearest of some names, for a hint; none for names that are too long or too many, and none once the
     /// maximum of findings is reached.
     pub fn near<'n>(&self, name: &str, names: impl IntoIterator<Item = &'n str>) -> Option<String> {

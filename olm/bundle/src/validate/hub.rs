@@ -3,7 +3,7 @@
 use olm_version::Version;
 use serde_json::Value;
 
-use super::finding::{Of, quote};
+use super::finding::{PartFindings, quote};
 use super::{Findings, Options, removed_apis};
 use crate::model::Bundle;
 use crate::provenance::Origin;
@@ -22,7 +22,7 @@ pub(super) fn check(bundle: &Bundle, options: &Options, findings: &mut Findings)
     removed_apis::check(bundle, options, findings);
 }
 
-fn provider(bundle: &Bundle, findings: &mut Of<'_>) {
+fn provider(bundle: &Bundle, findings: &mut PartFindings<'_>) {
     let name = bundle.csv_raw.pointer("/spec/provider/name").and_then(Value::as_str).unwrap_or_default();
     if name.trim().is_empty() {
         findings.error("hub-provider", "spec.provider.name", "it is empty", "say who publishes the operator");
@@ -36,7 +36,7 @@ fn pairs(
     (first, second): (&str, &str),
     code: &'static str,
     good: fn(&str) -> bool,
-    findings: &mut Of<'_>,
+    findings: &mut PartFindings<'_>,
 ) {
     for (index, entry) in bundle.list(&format!("/spec/{list}")).iter().enumerate() {
         let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -91,7 +91,7 @@ fn is_url(text: &str) -> bool {
     scheme_is_good && !rest.is_empty()
 }
 
-fn icon(bundle: &Bundle, findings: &mut Of<'_>) {
+fn icon(bundle: &Bundle, findings: &mut PartFindings<'_>) {
     let icons = bundle.list("/spec/icon");
     if icons.len() > 1 {
         let text = format!("there are {} icons, and only the first is shown", icons.len());

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use olm_kube_schema::names::is_dns_subdomain;
 use serde_json::Value;
 
-use super::finding::{Of, quote};
+use super::finding::{PartFindings, quote};
 use super::{Findings, Severity};
 use crate::csv::InstallMode;
 use crate::model::Bundle;
@@ -19,7 +19,7 @@ pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
     permissions(bundle, &mut csv);
 }
 
-fn modes(bundle: &Bundle, findings: &mut Of<'_>) {
+fn modes(bundle: &Bundle, findings: &mut PartFindings<'_>) {
     let modes = bundle.list("/spec/installModes");
     if modes.is_empty() {
         let text = "nothing says which namespaces it can watch";
@@ -52,7 +52,7 @@ fn modes(bundle: &Bundle, findings: &mut Of<'_>) {
     }
 }
 
-fn strategy(bundle: &Bundle, findings: &mut Of<'_>) {
+fn strategy(bundle: &Bundle, findings: &mut PartFindings<'_>) {
     let strategy =
         bundle.csv_raw.pointer("/spec/install/strategy").and_then(Value::as_str).unwrap_or_default();
     if strategy != "deployment" {
@@ -61,7 +61,7 @@ fn strategy(bundle: &Bundle, findings: &mut Of<'_>) {
     }
 }
 
-fn deployments(bundle: &Bundle, findings: &mut Of<'_>) {
+fn deployments(bundle: &Bundle, findings: &mut PartFindings<'_>) {
     if bundle.deployments().is_empty() {
         // Upstream accepts a ClusterServiceVersion without installation, but not one without deployments in
         // it.
@@ -121,7 +121,7 @@ fn deployments(bundle: &Bundle, findings: &mut Of<'_>) {
     }
 }
 
-fn permissions(bundle: &Bundle, findings: &mut Of<'_>) {
+fn permissions(bundle: &Bundle, findings: &mut PartFindings<'_>) {
     for (key, list) in
         [("permissions", bundle.permissions()), ("clusterPermissions", bundle.cluster_permissions())]
     {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use olm_version::{Range, parse_lenient};
 use serde_json::Value;
 
-use super::finding::{Of, quote};
+use super::finding::{PartFindings, quote};
 use super::{Findings, constraint};
 use crate::model::{Bundle, CHANNELS, DEFAULT_CHANNEL, MANIFESTS, MEDIA_TYPE, METADATA, PACKAGE, Property};
 use crate::provenance::Origin;
@@ -45,7 +45,7 @@ pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
     }
 }
 
-fn annotations(bundle: &Bundle, findings: &mut Of<'_>) {
+fn annotations(bundle: &Bundle, findings: &mut PartFindings<'_>) {
     let value = |key: &str| bundle.annotations.get(key).map(String::as_str).unwrap_or_default();
     for key in [PACKAGE, CHANNELS] {
         if value(key).trim().is_empty() {
@@ -92,7 +92,7 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn need(value: &Value, key: &str, field: &str, findings: &mut Of<'_>) -> bool {
+fn need(value: &Value, key: &str, field: &str, findings: &mut PartFindings<'_>) -> bool {
     let missing = text(value, key).is_empty();
     if missing {
         let field = format!("{field}.{key}");
@@ -102,7 +102,7 @@ fn need(value: &Value, key: &str, field: &str, findings: &mut Of<'_>) -> bool {
 }
 
 /// A range in blang's grammar; `field` is the path of its value.
-fn range(value: &Value, key: &str, field: &str, findings: &mut Of<'_>) {
+fn range(value: &Value, key: &str, field: &str, findings: &mut PartFindings<'_>) {
     if need(value, key, field, findings)
         && let Err(error) = Range::parse(text(value, key))
     {
@@ -112,7 +112,7 @@ fn range(value: &Value, key: &str, field: &str, findings: &mut Of<'_>) {
     }
 }
 
-fn check_dependency(dependency: &Property, findings: &mut Of<'_>) {
+fn check_dependency(dependency: &Property, findings: &mut PartFindings<'_>) {
     let value = &dependency.value;
     match dependency.type_.as_str() {
         "olm.package" => {
@@ -141,7 +141,7 @@ fn check_dependency(dependency: &Property, findings: &mut Of<'_>) {
     }
 }
 
-fn check_property(bundle: &Bundle, property: &Property, findings: &mut Of<'_>) {
+fn check_property(bundle: &Bundle, property: &Property, findings: &mut PartFindings<'_>) {
     let value = &property.value;
     match property.type_.as_str() {
         "" => findings.error("property-type-missing", "type", "it is empty", "name the property"),
@@ -176,7 +176,7 @@ fn check_property(bundle: &Bundle, property: &Property, findings: &mut Of<'_>) {
     }
 }
 
-fn max_openshift(value: &Value, findings: &mut Of<'_>) {
+fn max_openshift(value: &Value, findings: &mut PartFindings<'_>) {
     let Some(text) = value.as_str() else {
         let text = format!("{value} is no text; 4.10 and 4.1 would be the same");
         return findings.error("max-openshift-version", "value", text, "put it in quotes");

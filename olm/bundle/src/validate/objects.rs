@@ -62,7 +62,7 @@ fn accounts(bundle: &Bundle) -> BTreeSet<&str> {
 }
 
 /// The API server's rules for labels and annotations.
-fn labels(object: &Value, key: &str, findings: &mut super::finding::Of<'_>) {
+fn labels(object: &Value, key: &str, findings: &mut super::finding::PartFindings<'_>) {
     let map = object.pointer(&format!("/metadata/{key}")).and_then(Value::as_object);
     for (label, value) in map.into_iter().flatten() {
         let field = format!("metadata.{key}[{label}]");

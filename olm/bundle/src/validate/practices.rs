@@ -4,7 +4,7 @@ use olm_version::Version;
 use serde_json::Value;
 
 use super::Findings;
-use super::finding::{Of, quote};
+use super::finding::{PartFindings, quote};
 use crate::model::{Bundle, CHANNELS};
 use crate::provenance::Origin;
 
@@ -17,7 +17,7 @@ pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
     channels(bundle, &mut findings.of(Origin::Annotations));
 }
 
-fn requests(bundle: &Bundle, findings: &mut Of<'_>) {
+fn requests(bundle: &Bundle, findings: &mut PartFindings<'_>) {
     if bundle.deployments().is_empty() {
         let field = "spec.install.spec.deployments";
         return findings.error(
@@ -48,7 +48,7 @@ fn requests(bundle: &Bundle, findings: &mut Of<'_>) {
     }
 }
 
-fn descriptions(bundle: &Bundle, findings: &mut Of<'_>) {
+fn descriptions(bundle: &Bundle, findings: &mut PartFindings<'_>) {
     for (relation, crds) in [("owned", bundle.owned_crds()), ("required", bundle.required_crds())] {
         for (index, crd) in crds.iter().enumerate().filter(|(_, crd)| crd.description.is_empty()) {
             let field = format!("spec.customresourcedefinitions.{relation}[{index}].description");
@@ -59,7 +59,7 @@ fn descriptions(bundle: &Bundle, findings: &mut Of<'_>) {
 }
 
 /// An operator that creates CustomResourceDefinitions bypasses the lifecycle manager.
-fn rights(bundle: &Bundle, findings: &mut Of<'_>) {
+fn rights(bundle: &Bundle, findings: &mut PartFindings<'_>) {
     for (key, list) in
         [("permissions", bundle.permissions()), ("clusterPermissions", bundle.cluster_permissions())]
     {
@@ -90,7 +90,7 @@ pub(super) fn has(rule: &Value, key: &str, wanted: &[&str]) -> bool {
     list.into_iter().flatten().filter_map(Value::as_str).any(|entry| wanted.contains(&entry))
 }
 
-fn name(bundle: &Bundle, findings: &mut Of<'_>) {
+fn name(bundle: &Bundle, findings: &mut PartFindings<'_>) {
     let name = bundle.name();
     // With a release, the default suite checks the name.
     if bundle.release().is_some() {
@@ -103,7 +103,7 @@ fn name(bundle: &Bundle, findings: &mut Of<'_>) {
     }
 }
 
-fn channels(bundle: &Bundle, findings: &mut Of<'_>) {
+fn channels(bundle: &Bundle, findings: &mut PartFindings<'_>) {
     let mut channels = bundle.channels();
     channels.extend(bundle.default_channel());
     channels.sort_unstable();

@@ -34,9 +34,9 @@ pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
 }
 
 /// The error and its field.
-type Wrong = (String, String);
+type ShapeError = (String, String);
 
-fn object_shape(object: &Value) -> Result<(), Wrong> {
+fn object_shape(object: &Value) -> Result<(), ShapeError> {
     let api_version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
     match (api_version, kind(object)) {
         ("v1", "ConfigMap") => shape::<ConfigMap>(object),
@@ -60,7 +60,7 @@ fn object_shape(object: &Value) -> Result<(), Wrong> {
     }
 }
 
-fn shape<T: DeserializeOwned>(value: &Value) -> Result<(), Wrong> {
+fn shape<T: DeserializeOwned>(value: &Value) -> Result<(), ShapeError> {
     match serde_path_to_error::deserialize::<_, T>(value) {
         Ok(_) => Ok(()),
         Err(error) => {

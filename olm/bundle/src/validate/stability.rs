@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Findings;
-use super::finding::Of;
+use super::finding::PartFindings;
 use super::practices::has;
 use crate::model::{Bundle, kind};
 use crate::provenance::Origin;
@@ -35,7 +35,7 @@ pub(super) fn check(bundle: &Bundle, findings: &mut Findings) {
     }
 }
 
-fn disruption_budget(object: &Value, findings: &mut Of<'_>) {
+fn disruption_budget(object: &Value, findings: &mut PartFindings<'_>) {
     let value = |key: &str| object.pointer(&format!("/spec/{key}")).cloned().unwrap_or_default();
     let none = |value: &Value| match value {
         Value::Number(number) => number.as_i64() == Some(0),
@@ -53,7 +53,7 @@ fn disruption_budget(object: &Value, findings: &mut Of<'_>) {
     }
 }
 
-fn rules(object: &Value, findings: &mut Of<'_>) {
+fn rules(object: &Value, findings: &mut PartFindings<'_>) {
     let rules = object.get("rules").and_then(Value::as_array);
     for (index, rule) in rules.into_iter().flatten().enumerate() {
         let field = format!("rules[{index}]");

@@ -43,7 +43,7 @@ fn segments(path: &str) -> Vec<&str> {
 
 /// The wanted paths as a tree.
 #[derive(Default)]
-struct Wanted<'a> {
+struct PathTree<'a> {
     below: HashMap<&'a str, usize>,
     positions: Vec<Position>,
 }
@@ -66,7 +66,7 @@ enum Frame {
 /// For each path, the position of its key or item; for a missing field, that of the nearest existing parent.
 /// Empty for an invalid document.
 pub(crate) fn locate(text: &str, first_line: usize, paths: &[&str]) -> Vec<Vec<Position>> {
-    let mut tree = vec![Wanted::default()];
+    let mut tree = vec![PathTree::default()];
     let wanted: Vec<Vec<&str>> = paths.iter().map(|path| segments(path)).collect();
     for segments in &wanted {
         let mut node = 0;
@@ -74,7 +74,7 @@ pub(crate) fn locate(text: &str, first_line: usize, paths: &[&str]) -> Vec<Vec<P
             node = match tree[node].below.get(segment) {
                 Some(child) => *child,
                 None => {
-                    tree.push(Wanted::default());
+                    tree.push(PathTree::default());
                     let child = tree.len() - 1;
                     tree[node].below.insert(segment, child);
                     child
@@ -101,7 +101,7 @@ pub(crate) fn locate(text: &str, first_line: usize, paths: &[&str]) -> Vec<Vec<P
     wanted.iter().map(nearest).collect()
 }
 
-fn walk(text: &str, first_line: usize, tree: &mut [Wanted<'_>]) {
+fn walk(text: &str, first_line: usize, tree: &mut [PathTree<'_>]) {
     let mut stack: Vec<Frame> = Vec::new();
     for event in Parser::new_from_str(text) {
         let Ok((event, span)) = event else { return };
@@ -149,7 +149,7 @@ fn walk(text: &str, first_line: usize, tree: &mut [Wanted<'_>]) {
     }
 }
 
-fn mark(tree: &mut [Wanted<'_>], node: Option<usize>, position: Position) {
+fn mark(tree: &mut [PathTree<'_>], node: Option<usize>, position: Position) {
     if let Some(node) = node
         && tree[node].positions.len() < MOST_POSITIONS
     {

@@ -1,6 +1,6 @@
 //! `olm graph`: the upgrade graph of a package, with the installed version and the upgrade path.
 
-use olm_catalog::{Package, graph::Picture};
+use olm_catalog::{Package, graph::UpgradeGraph};
 use olm_engine::Refusal;
 use olm_resolver::Resolved;
 
@@ -19,7 +19,7 @@ pub async fn run(global: &Global, args: PackageGraphArgs) -> Result<(), Failure>
     let mut subject = Subject::find(global, &args.offline, query).await?;
     let package = subject.package().await?;
     let channel = args.channel.as_deref();
-    let picture = Picture::of(&package, channel);
+    let picture = UpgradeGraph::of(&package, channel);
     let mut picture =
         picture.ok_or_else(|| Failure::from(&package.nearest_channel(channel.unwrap_or_default())))?;
 

@@ -53,16 +53,16 @@ fn key(plural: &str, namespace: &str, name: &str) -> Key {
 }
 
 /// The roles bound to a user: cluster-wide and in one namespace.
-fn roles_of(store: &Store, who: &Identity, namespace: &str) -> Vec<Arc<Value>> {
+fn roles_of(store: &Store, caller: &Identity, namespace: &str) -> Vec<Arc<Value>> {
     let mut roles = Vec::new();
     for binding in store.list(&format!("{GROUP}/clusterrolebindings"), "").items {
-        if subjects(&binding).iter().any(|s| subject_is(s, who, "")) {
+        if subjects(&binding).iter().any(|s| subject_is(s, caller, "")) {
             roles.extend(store.get(&key("clusterroles", "", meta::text(&binding, "/roleRef/name"))));
         }
     }
     if !namespace.is_empty() {
         for binding in store.list(&format!("{GROUP}/rolebindings"), namespace).items {
-            if subjects(&binding).iter().any(|s| subject_is(s, who, namespace)) {
+            if subjects(&binding).iter().any(|s| subject_is(s, caller, namespace)) {
                 roles.extend(referenced_role(store, &binding, namespace));
             }
         }
@@ -83,15 +83,16 @@ fn referenced_role(store: &Store, binding: &Value, namespace: &str) -> Option<Ar
     }
 }
 
-fn subject_is(subject: &Value, who: &Identity, namespace: &str) -> bool {
+fn subject_is(subject: &Value, caller: &Identity, namespace: &str) -> bool {
     let name = meta::text(subject, "/name");
     match meta::text(subject, "/kind") {
-        "User" => who.user == name,
-        "Group" => who.groups.iter().any(|g| g == name),
+        "User" => caller.user == name,
+        "Group" => caller.groups.iter().any(|g| g == name),
         "ServiceAccount" => {
             let own = meta::text(subject, "/namespace");
             let own = if own.is_empty() { namespace } else { own };
-            who.user
+            caller
+                .user
                 .strip_prefix("system:serviceaccount:")
                 .and_then(|rest| rest.split_once(':'))
                 .is_some_and(|(ns, n)| ns == own && n == name)
@@ -136,21 +137,21 @@ fn url_matches(rule: &Value, wanted: &str) -> bool {
 }
 
 /// Whether a user is authorized for an action.
-pub(crate) fn allowed(store: &Store, who: &Identity, wanted: &Attributes) -> bool {
-    who.groups.iter().any(|g| g == MASTERS)
-        || roles_of(store, who, &wanted.namespace)
+pub(crate) fn allowed(store: &Store, caller: &Identity, wanted: &Attributes) -> bool {
+    caller.groups.iter().any(|g| g == MASTERS)
+        || roles_of(store, caller, &wanted.namespace)
             .iter()
             .any(|role| rules(role).iter().any(|r| allows(r, wanted)))
 }
 
 /// As `allowed`, with the refusal in Kubernetes' wording.
-pub(crate) fn check(store: &Store, who: &Identity, wanted: &Attributes) -> ApiResult<()> {
-    if allowed(store, who, wanted) {
+pub(crate) fn check(store: &Store, caller: &Identity, wanted: &Attributes) -> ApiResult<()> {
+    if allowed(store, caller, wanted) {
         return Ok(());
     }
     if wanted.resource.is_empty() {
         let message =
-            format!("forbidden: User \"{}\" cannot {} path \"{}\"", who.user, wanted.verb, wanted.path);
+            format!("forbidden: User \"{}\" cannot {} path \"{}\"", caller.user, wanted.verb, wanted.path);
         return Err(ApiError::new(403, "Forbidden", message).details(json!({})));
     }
     let scope = if wanted.namespace.is_empty() {
@@ -160,20 +161,20 @@ pub(crate) fn check(store: &Store, who: &Identity, wanted: &Attributes) -> ApiRe
     };
     let why = format!(
         "User \"{}\" cannot {} resource \"{}\" in API group \"{}\" {scope}",
-        who.user, wanted.verb, wanted.resource, wanted.group
+        caller.user, wanted.verb, wanted.resource, wanted.group
     );
     let plural = wanted.resource.split('/').next().unwrap_or_default();
     Err(ApiError::forbidden(plural, &wanted.group, &wanted.name, &why))
 }
 
 /// All rules of a user in a namespace.
-pub(crate) fn rules_for(store: &Store, who: &Identity, namespace: &str) -> Vec<Value> {
+pub(crate) fn rules_for(store: &Store, caller: &Identity, namespace: &str) -> Vec<Value> {
     let mut all = Vec::new();
-    if who.groups.iter().any(|g| g == MASTERS) {
+    if caller.groups.iter().any(|g| g == MASTERS) {
         all.push(json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
         all.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
     }
-    all.extend(roles_of(store, who, namespace).iter().flat_map(|role| rules(role).iter().cloned()));
+    all.extend(roles_of(store, caller, namespace).iter().flat_map(|role| rules(role).iter().cloned()));
     all
 }
 
@@ -182,13 +183,13 @@ pub(crate) fn rules_for(store: &Store, who: &Identity, namespace: &str) -> Vec<V
 /// `kind` is that of the object; `live` the stored object of an update.
 pub(crate) fn check_escalation(
     store: &Store,
-    who: &Identity,
+    caller: &Identity,
     kind: &str,
     object: &Value,
     live: Option<&Value>,
 ) -> ApiResult<()> {
     let (plural, namespace, name) = (plural_of(kind), meta::namespace(object), meta::name(object));
-    if who.groups.iter().any(|g| g == MASTERS) {
+    if caller.groups.iter().any(|g| g == MASTERS) {
         return Ok(());
     }
     let attributes = |verb: &str, resource: &str, namespace: &str, name: &str| Attributes {
@@ -206,27 +207,27 @@ pub(crate) fn check_escalation(
     let granted: Vec<Value> = if kind.ends_with("Binding") {
         let (role_kind, role) = (meta::text(object, "/roleRef/kind"), meta::text(object, "/roleRef/name"));
         let resource = plural_of(role_kind);
-        if allowed(store, who, &attributes("bind", resource, namespace, role)) {
+        if allowed(store, caller, &attributes("bind", resource, namespace, role)) {
             return Ok(());
         }
         let Some(role_object) = referenced_role(store, object, namespace) else {
             return Err(ApiError::not_found(resource, GROUP, role));
         };
         rules(&role_object).to_vec()
-    } else if allowed(store, who, &attributes("escalate", plural, namespace, name)) {
+    } else if allowed(store, caller, &attributes("escalate", plural, namespace, name)) {
         return Ok(());
     } else {
         rules(object).to_vec()
     };
-    let held = rules_for(store, who, namespace);
+    let held = rules_for(store, caller, namespace);
     let missing = uncovered(&held, &granted);
     if !missing.is_empty() {
-        let groups: Vec<String> = who.groups.iter().map(|g| format!("\"{g}\"")).collect();
+        let groups: Vec<String> = caller.groups.iter().map(|g| format!("\"{g}\"")).collect();
         let mut list: Vec<String> = missing.iter().map(rule_text).collect();
         list.sort();
         let why = format!(
             "user \"{}\" (groups=[{}]) is attempting to grant RBAC permissions not currently held:\n{}",
-            who.user,
+            caller.user,
             groups.join(" "),
             list.join("\n")
         );

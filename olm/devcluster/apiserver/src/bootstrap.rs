@@ -26,7 +26,7 @@ pub(crate) async fn run(server: &Arc<Server>, port: u16, client_ca: &str) -> Res
     // one.
     let groups: BTreeSet<&str> = definitions.iter().map(|crd| meta::text(crd, "/spec/group")).collect();
     for group in groups {
-        crds::offer_names(server, group).await;
+        crds::accept_waiting_names(server, group).await;
     }
     server.webhooks.reload(&server.store);
     server.policies.reload(&server.store);

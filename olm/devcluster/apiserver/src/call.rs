@@ -23,7 +23,7 @@ pub(crate) struct Call<'a> {
     pub resource: &'a Arc<Resource>,
     pub info: &'a Info,
     pub query: &'a Query,
-    pub who: &'a Identity,
+    pub caller: &'a Identity,
     pub headers: &'a HeaderMap,
     pub format: Format,
     pub warnings: Mutex<Vec<String>>,

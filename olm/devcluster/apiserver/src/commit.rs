@@ -33,7 +33,7 @@ pub(crate) async fn commit(
         let (stored, _) = server.store.write(&key, expected.as_ref(), new).await?;
         drop(guard);
         match (&stored, &expected) {
-            (Some(stored), _) => hooks::written(&server, &resource, stored).await,
+            (Some(stored), _) => hooks::after_write(&server, &resource, stored).await,
             (None, Some(gone)) => hooks::deleted(&server, &resource, gone).await,
             (None, None) => {}
         }

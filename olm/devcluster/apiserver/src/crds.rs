@@ -53,10 +53,10 @@ pub(crate) fn before_write(call: &Call<'_>, object: &mut Value, live: Option<&Va
 ///
 /// With concurrent writers, the last call here need not be that of the last writer: the stored object is
 /// authoritative.
-pub(crate) async fn written(server: &Arc<Server>, object: &Arc<Value>) {
+pub(crate) async fn after_write(server: &Arc<Server>, object: &Arc<Value>) {
     let name = meta::name(object);
     follow(server, name);
-    offer_names(server, meta::text(object, "/spec/group")).await;
+    accept_waiting_names(server, meta::text(object, "/spec/group")).await;
     aggregation::sync(server).await;
     if server.store.get(&Key::new(STORED, "", name)).is_some_and(|crd| meta::is_deleting(&crd)) {
         sweep(server, name).await;
@@ -64,19 +64,19 @@ pub(crate) async fn written(server: &Arc<Server>, object: &Arc<Value>) {
 }
 
 /// Accepts released names for the pending definitions of a group; watches report it to clients.
-pub(crate) async fn offer_names(server: &Arc<Server>, group: &str) {
-    let waits = |crd: &&Arc<Value>| meta::text(crd, "/spec/group") == group && !crd::has_its_names(crd);
+pub(crate) async fn accept_waiting_names(server: &Arc<Server>, group: &str) {
+    let waits = |crd: &&Arc<Value>| meta::text(crd, "/spec/group") == group && !crd::has_accepted_names(crd);
     // Sequentially: two definitions that wait for one name must not both get it.
     for waiting in server.store.list(STORED, "").items.iter().filter(waits) {
         let name = meta::name(waiting);
-        if let Err(error) = offer(server, name).await {
+        if let Err(error) = accept_names(server, name).await {
             tracing::warn!(name, %error, "failed to accept the names of a CustomResourceDefinition");
         }
         follow(server, name);
     }
 }
 
-async fn offer(server: &Server, name: &str) -> Result<(), WriteError> {
+async fn accept_names(server: &Server, name: &str) -> Result<(), WriteError> {
     let key = Key::new(STORED, "", name);
     // The CRD may have concurrent writers; each iteration reads their result.
     while let Some(object) = server.store.get(&key).filter(|crd| !meta::is_deleting(crd)) {
@@ -122,7 +122,7 @@ pub(crate) async fn deleted(server: &Arc<Server>, object: &Value) {
     follow(server, meta::name(object));
     let group = meta::text(object, "/spec/group");
     server.store.close(&stored_key(group, meta::text(object, "/spec/names/plural")));
-    offer_names(server, group).await;
+    accept_waiting_names(server, group).await;
     aggregation::sync(server).await;
 }
 

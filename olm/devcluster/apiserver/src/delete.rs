@@ -233,7 +233,7 @@ async fn admit(call: &Call<'_>, name: &str, old: &Arc<Value>, options: &Options)
         server: call.server,
         resource: call.resource,
         subresource: "",
-        who: call.who,
+        caller: call.caller,
         operation: Operation::Delete,
         namespace: &call.info.namespace,
         name,

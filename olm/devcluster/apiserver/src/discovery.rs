@@ -272,7 +272,7 @@ fn aggregate(server: &Server, served: &Served, core: bool) -> ApiResult<Response
                 .map(|v| match remotes.get(&(group.clone(), v.clone())) {
                     None => json!({ "version": v, "resources": resources(group, v), "freshness": "Current" }),
                     Some(remote) => {
-                        let offered = server.aggregation.offered(&remote.name);
+                        let offered = server.aggregation.documents(&remote.name);
                         let fresh = remote.available && offered.is_some();
                         let resources = offered.map(|o| o.resources.clone()).unwrap_or_default();
                         let freshness = if fresh { "Current" } else { "Stale" };
@@ -345,7 +345,7 @@ fn openapi_index(server: &Server, served: &Served) -> Response {
         }
     }
     for remote in server.aggregation.remotes().values() {
-        let offered = server.aggregation.offered(&remote.name);
+        let offered = server.aggregation.documents(&remote.name);
         if let Some(url) = offered.as_ref().and_then(|o| o.openapi.as_deref()) {
             let hash = url.split_once("hash=").map_or("", |(_, hash)| hash);
             documents.push((format!("apis/{}/{}", remote.group, remote.version), hash.to_owned()));

@@ -112,7 +112,7 @@ async fn permit(call: &Call<'_>, pod: &Arc<Value>, dry_run: bool) -> ApiResult<P
                 return Ok(Permit::AsItIs { budget: meta::name(&budget).to_owned() });
             }
         }
-        let new = take(&budget, meta::name(pod))?;
+        let new = take_disruption(&budget, meta::name(pod))?;
         if dry_run {
             return Ok(Permit::Given);
         }
@@ -127,7 +127,7 @@ async fn permit(call: &Call<'_>, pod: &Arc<Value>, dry_run: bool) -> ApiResult<P
 }
 
 /// The budget with one disruption less; an error when none is left.
-fn take(budget: &Value, pod: &str) -> ApiResult<Value> {
+fn take_disruption(budget: &Value, pod: &str) -> ApiResult<Value> {
     let name = meta::name(budget);
     let number = |field: &str| budget["status"][field].as_i64().unwrap_or(0);
     let generation = budget.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);

@@ -10,7 +10,7 @@ use super::{
     resource::Resource,
     status::{ApiError, ApiResult},
     table::{self, Rows},
-    texts::Texts,
+    texts::SerializedObjects,
 };
 
 /// Form of a response.
@@ -121,7 +121,7 @@ impl Format {
         resource: &Resource,
         items: &[Arc<Value>],
         metadata: Map<String, Value>,
-        texts: &Texts,
+        texts: &SerializedObjects,
     ) -> Vec<u8> {
         let head = match self {
             Self::Whole => {
@@ -148,9 +148,9 @@ impl Format {
         bytes.extend_from_slice(b",\"items\":[");
         let items = match self {
             Self::Metadata | Self::MetadataList => {
-                texts.metadata.of(items, |object| written(&MetadataOf::new(object)))
+                texts.metadata.of(items, |object| to_json(&MetadataOf::new(object)))
             }
-            _ => texts.whole.of(items, written),
+            _ => texts.whole.of(items, to_json),
         };
         bytes.reserve(items.iter().map(|item| item.len() + 1).sum());
         for (index, item) in items.iter().enumerate() {
@@ -164,7 +164,7 @@ impl Format {
     }
 }
 
-fn written(value: &impl Serialize) -> Vec<u8> {
+fn to_json(value: &impl Serialize) -> Vec<u8> {
     let written = serde_json::to_vec(value);
     debug_assert!(written.is_ok(), "writing JSON to memory cannot fail");
     written.unwrap_or_default()

@@ -24,7 +24,7 @@ use super::{
 const EVENT_SECONDS: i64 = 3600;
 
 /// Serializes writes that allocate from a shared pool.
-pub(crate) async fn guard(call: &Call<'_>) -> Option<OwnedMutexGuard<()>> {
+pub(crate) async fn lock_allocation(call: &Call<'_>) -> Option<OwnedMutexGuard<()>> {
     let takes = call.resource.is("", "services") || quota::concerns(call);
     if takes { Some(call.server.addresses.clone().lock_owned().await) } else { None }
 }
@@ -69,7 +69,7 @@ pub(crate) fn before_write(call: &Call<'_>, object: &mut Value, live: Option<&Va
                 None => Ok(()),
             }
         }
-        (authz::GROUP, _) => authz::check_escalation(store, call.who, &resource.kind, object, live),
+        (authz::GROUP, _) => authz::check_escalation(store, call.caller, &resource.kind, object, live),
         ("apiextensions.k8s.io", _) if call.info.subresource.is_empty() => {
             crds::before_write(call, object, live)
         }
@@ -78,7 +78,7 @@ pub(crate) fn before_write(call: &Call<'_>, object: &mut Value, live: Option<&Va
 }
 
 /// Warns about fields of a new object that have no effect.
-pub(crate) fn announce(call: &Call<'_>, object: &Value) {
+pub(crate) fn warn_if_unenforced(call: &Call<'_>, object: &Value) {
     let resource = call.resource;
     if resource.builtin().is_some_and(|b| !b.enforced) {
         call.warn(format!(
@@ -90,9 +90,9 @@ pub(crate) fn announce(call: &Call<'_>, object: &Value) {
 }
 
 /// Runs after an object was created or changed.
-pub(crate) async fn written(server: &Arc<Server>, resource: &Arc<Resource>, object: &Arc<Value>) {
+pub(crate) async fn after_write(server: &Arc<Server>, resource: &Arc<Resource>, object: &Arc<Value>) {
     match (resource.group.as_str(), resource.plural.as_str()) {
-        ("apiextensions.k8s.io", _) => crds::written(server, object).await,
+        ("apiextensions.k8s.io", _) => crds::after_write(server, object).await,
         (authz::GROUP, "clusterroles") => aggregate(server).await,
         ("" | "events.k8s.io", "events") => purge_events(server).await,
         _ if webhooks::concerns(resource) => server.webhooks.reload(&server.store),

@@ -99,7 +99,7 @@ use self::{
     registry::Registry,
     state::Server,
     store::Store,
-    texts::Texts,
+    texts::SerializedObjects,
     tls::Authority,
     webhooks::active::Webhooks,
 };
@@ -169,7 +169,7 @@ impl ApiServer {
             purged: AtomicI64::new(0),
             webhooks: Webhooks::default(),
             policies: Policies::default(),
-            texts: Texts::default(),
+            texts: SerializedObjects::default(),
             rights: request_counts::RequestCounts::default(),
             aggregation: Aggregation::new(FrontProxy::open(directory)?),
         });

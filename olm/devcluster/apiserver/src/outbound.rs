@@ -37,7 +37,7 @@ const HTTPS: u16 = 443;
 
 /// Destination of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Place {
+enum Destination {
     Service { namespace: String, name: String, port: u16 },
     Host { host: String, port: u16 },
 }
@@ -52,7 +52,7 @@ pub(crate) struct Network<'a> {
 /// A server to call, with the means to authenticate it.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
-    place: Place,
+    destination: Destination,
     /// Host and port as in the URL.
     authority: String,
     path: String,
@@ -104,7 +104,11 @@ impl Endpoint {
     ) -> Result<Self, String> {
         let host = format!("{name}.{namespace}.svc");
         Ok(Self {
-            place: Place::Service { namespace: namespace.to_owned(), name: name.to_owned(), port },
+            destination: Destination::Service {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+                port,
+            },
             authority: format!("{host}:{port}"),
             path: rooted(path),
             server_name: ServerName::try_from(host.clone())
@@ -118,7 +122,10 @@ impl Endpoint {
         let authority = uri.authority().ok_or_else(|| format!("Unparsable URL: \"{url}\": no host"))?;
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         Ok(Self {
-            place: Place::Host { host: host.clone(), port: authority.port_u16().unwrap_or(HTTPS) },
+            destination: Destination::Host {
+                host: host.clone(),
+                port: authority.port_u16().unwrap_or(HTTPS),
+            },
             authority: authority.as_str().to_owned(),
             path: rooted(uri.path()),
             server_name: ServerName::try_from(host.clone())
@@ -156,7 +163,7 @@ impl Endpoint {
         let answered: Result<(u16, Bytes), String> =
             tokio::time::timeout(timeout, call).await.map_err(|_| fail("context deadline exceeded"))?;
         let (code, bytes) = answered.map_err(|why| fail(&why))?;
-        understand(code, &bytes)
+        parse_response(code, &bytes)
     }
 
     /// Sends a prepared request and returns the streamed response.
@@ -192,13 +199,13 @@ impl Endpoint {
     }
 
     async fn dial(&self, network: &Network<'_>) -> Result<TcpStream, String> {
-        match &self.place {
-            Place::Host { host, port } => dial_host(host, *port).await,
-            Place::Service { namespace, name, port } => {
+        match &self.destination {
+            Destination::Host { host, port } => dial_host(host, *port).await,
+            Destination::Service { namespace, name, port } => {
                 let wanted = Port::Number(*port);
                 match find_service(network.store, namespace, name, &wanted).map_err(|why| why.to_string())? {
-                    Found::External(host) => dial_host(&host, *port).await,
-                    Found::Address(address) => match &network.backend {
+                    ServiceTarget::External(host) => dial_host(&host, *port).await,
+                    ServiceTarget::Address(address) => match &network.backend {
                         Some(backend) => {
                             backend.dial(address).await.map_err(|error| refused(address, &error.to_string()))
                         }
@@ -304,7 +311,7 @@ fn machine_roots() -> Arc<RootCertStore> {
 }
 
 /// Interprets a webhook's response, with errors in the wording of Kubernetes' client.
-fn understand(code: u16, bytes: &[u8]) -> Result<Value, String> {
+fn parse_response(code: u16, bytes: &[u8]) -> Result<Value, String> {
     const LONGEST: usize = 2048;
     if (200..300).contains(&code) {
         return serde_json::from_slice(bytes)
@@ -338,7 +345,7 @@ pub(crate) enum Port<'a> {
 }
 
 /// Resolved destination of a Service.
-pub(crate) enum Found {
+pub(crate) enum ServiceTarget {
     Address(SocketAddr),
     /// A name outside of the cluster (`ExternalName`).
     External(String),
@@ -361,12 +368,12 @@ pub(crate) fn find_service(
     namespace: &str,
     name: &str,
     wanted: &Port<'_>,
-) -> Result<Found, NoService> {
+) -> Result<ServiceTarget, NoService> {
     let service = store
         .get(&Key::new("/services", namespace, name))
         .ok_or_else(|| NoService::Missing(name.to_owned()))?;
     if text(&service, "/spec/type") == "ExternalName" {
-        return Ok(Found::External(text(&service, "/spec/externalName").to_owned()));
+        return Ok(ServiceTarget::External(text(&service, "/spec/externalName").to_owned()));
     }
     let ports = list(&service, "/spec/ports");
     let (port, shown) = match wanted {
@@ -380,7 +387,7 @@ pub(crate) fn find_service(
     let found = ready_endpoints(store, namespace, name, text(port, "/name"));
     match found.len() {
         0 => Err(NoService::NoEndpoints(name.to_owned())),
-        many => Ok(Found::Address(found[rand::random_range(0..many)])),
+        many => Ok(ServiceTarget::Address(found[rand::random_range(0..many)])),
     }
 }
 

@@ -228,7 +228,7 @@ pub(crate) fn conform(resource: &Resource, object: &mut Value) -> ApiResult<()> 
 pub(crate) fn begin_create(call: &Call<'_>, mut object: Value, tracking: &Tracking) -> ApiResult<Value> {
     strict(call, &mut object)?;
     convert::event_store_form(call.resource, &mut object);
-    settle_new(call.resource, &mut object);
+    normalize_new(call.resource, &mut object);
     if matches!(tracking, Tracking::Update) {
         let (manager, layout) = (call.manager(), call.resource.layout());
         ssa::track_update(None, &mut object, &manager, None, layout, &meta::now());
@@ -237,7 +237,7 @@ pub(crate) fn begin_create(call: &Call<'_>, mut object: Value, tracking: &Tracki
 }
 
 /// Removes fields that clients and webhooks cannot set on a new object, and sets defaults.
-fn settle_new(resource: &Resource, object: &mut Value) {
+fn normalize_new(resource: &Resource, object: &mut Value) {
     let metadata = meta::metadata(object);
     for field in [
         "deletionTimestamp",
@@ -268,7 +268,7 @@ pub(crate) fn finish_create(call: &Call<'_>, mut object: Value, again: bool) -> 
         if resource.stored != "/events" {
             check_type(call, &mut object)?;
         }
-        settle_new(resource, &mut object);
+        normalize_new(resource, &mut object);
     }
     let metadata = meta::metadata(&mut object);
     metadata.insert("uid".to_owned(), meta::new_uid().into());
@@ -281,7 +281,7 @@ pub(crate) fn finish_create(call: &Call<'_>, mut object: Value, again: bool) -> 
     }
     check(call, &object, None)?;
     hooks::before_write(call, &mut object, None)?;
-    hooks::announce(call, &object);
+    hooks::warn_if_unenforced(call, &object);
     Ok(object)
 }
 
@@ -312,7 +312,7 @@ pub(crate) fn begin_update(
         .pointer("/metadata/managedFields")
         .is_some_and(|sent| Some(sent) != live.pointer("/metadata/managedFields"));
     strict(call, &mut object)?;
-    settle_changed(call, live, &mut object);
+    normalize_changed(call, live, &mut object);
     let unchanged = match tracking {
         Tracking::Unchanged => true,
         Tracking::Update => !gives_fields_away && same(live, &object),
@@ -331,7 +331,7 @@ fn subresource<'a>(call: &'a Call<'_>) -> Option<&'a str> {
 }
 
 /// Restores fields that clients and webhooks cannot change, and sets defaults.
-fn settle_changed(call: &Call<'_>, live: &Value, object: &mut Value) {
+fn normalize_changed(call: &Call<'_>, live: &Value, object: &mut Value) {
     let resource = call.resource;
     keep_system_metadata(live, object);
     match subresource(call) {
@@ -355,7 +355,7 @@ fn settle_changed(call: &Call<'_>, live: &Value, object: &mut Value) {
 /// Adopts the webhooks' changes of an update.
 pub(crate) fn changed_by_webhooks(call: &Call<'_>, live: &Value, draft: &mut Draft) -> ApiResult<()> {
     check_type(call, &mut draft.object)?;
-    settle_changed(call, live, &mut draft.object);
+    normalize_changed(call, live, &mut draft.object);
     draft.unchanged = draft.unchanged && same(live, &draft.object);
     Ok(())
 }

@@ -15,7 +15,7 @@ use tokio_rustls::TlsConnector;
 use super::{
     meta::{list, text},
     nodes,
-    outbound::{self, Found, NoService, Port, Trust},
+    outbound::{self, NoService, Port, ServiceTarget, Trust},
     request::Info,
     state::Server,
     status::{ApiError, ApiResult},
@@ -23,7 +23,7 @@ use super::{
 };
 
 /// Hop-by-hop headers and credentials, which are not forwarded.
-const OWN_HEADERS: &[HeaderName] = &[
+pub(crate) const OWN_HEADERS: &[HeaderName] = &[
     header::AUTHORIZATION,
     header::CONNECTION,
     header::HOST,
@@ -158,8 +158,10 @@ fn service_address(server: &Server, namespace: &str, target: &Target<'_>) -> Api
         (name, Err(_)) => Port::Name(name),
     };
     match outbound::find_service(&server.store, namespace, target.name, &port) {
-        Ok(Found::Address(address)) => Ok(address),
-        Ok(Found::External(_)) => Err(ApiError::not_implemented("proxying to an ExternalName Service")),
+        Ok(ServiceTarget::Address(address)) => Ok(address),
+        Ok(ServiceTarget::External(_)) => {
+            Err(ApiError::not_implemented("proxying to an ExternalName Service"))
+        }
         Err(NoService::Missing(name)) => Err(ApiError::not_found("services", "", &name)),
         Err(NoService::NoPort { .. }) => Err(no_port(target)),
         Err(error @ NoService::NoEndpoints(_)) => Err(ApiError::unavailable(error.to_string())),

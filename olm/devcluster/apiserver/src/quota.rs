@@ -34,7 +34,7 @@ pub(crate) fn fill_in(call: &Call<'_>, object: &mut Value) {
 }
 
 /// Checks an object against the namespace's limits and quotas. The usage of all other objects is counted now,
-/// so that no write can interleave while [`super::hooks::guard`] is held.
+/// so that no write can interleave while [`super::hooks::lock_allocation`] is held.
 pub(crate) fn check(call: &Call<'_>, object: &Value, live: Option<&Value>) -> ApiResult<()> {
     let resource = call.resource;
     if !call.info.subresource.is_empty() {

@@ -1,9 +1,9 @@
 //! The `Scale` of an object, for `/scale` and webhooks.
 
-use olm_devcluster_machinery::crd::json_path;
+use olm_devcluster_machinery::crd::{ScalePaths, json_path};
 use serde_json::{Value, json};
 
-use super::{meta, resource::ScalePaths, selector::selector_text};
+use super::{meta, selector::selector_text};
 
 fn number(object: &Value, path: &str) -> i64 {
     json_path(object, path).first().and_then(|v| v.as_i64()).unwrap_or(0)
@@ -11,7 +11,7 @@ fn number(object: &Value, path: &str) -> i64 {
 
 /// The `Scale` of an object.
 pub(crate) fn scale_of(object: &Value, paths: &ScalePaths) -> Value {
-    let selector = match &paths.selector {
+    let selector = match &paths.label_selector_path {
         Some(path) => json_path(object, path).first().and_then(|v| v.as_str()).unwrap_or_default().to_owned(),
         None => match selector_text(&object["spec"]["selector"]) {
             text if text == "<none>" => String::new(),
@@ -23,20 +23,20 @@ pub(crate) fn scale_of(object: &Value, paths: &ScalePaths) -> Value {
             .iter()
             .filter_map(|key| Some(((*key).to_owned(), object.get("metadata")?.get(key)?.clone())))
             .collect();
-    let mut status = json!({ "replicas": number(object, &paths.status_replicas) });
+    let mut status = json!({ "replicas": number(object, &paths.status_replicas_path) });
     if !selector.is_empty() {
         status["selector"] = selector.into();
     }
     json!({
         "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata,
-        "spec": { "replicas": number(object, &paths.spec_replicas) },
+        "spec": { "replicas": number(object, &paths.spec_replicas_path) },
         "status": status,
     })
 }
 
 pub(crate) fn set_replicas(object: &mut Value, paths: &ScalePaths, replicas: i64) {
     let mut at = object;
-    for step in paths.spec_replicas.split('.').filter(|s| !s.is_empty()) {
+    for step in paths.spec_replicas_path.split('.').filter(|s| !s.is_empty()) {
         at = meta::as_map(at).entry(step.to_owned()).or_insert(Value::Null);
     }
     *at = replicas.into();

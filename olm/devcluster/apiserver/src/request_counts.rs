@@ -31,8 +31,8 @@ pub(crate) struct RequestCounts(Mutex<BTreeMap<(String, Right), Count>>);
 
 impl RequestCounts {
     /// Counts a request of a ServiceAccount for a resource.
-    pub(crate) fn note(&self, who: &Identity, wanted: &Attributes, allowed: bool) {
-        let Some(account) = who.user.strip_prefix("system:serviceaccount:") else { return };
+    pub(crate) fn note(&self, caller: &Identity, wanted: &Attributes, allowed: bool) {
+        let Some(account) = caller.user.strip_prefix("system:serviceaccount:") else { return };
         if wanted.resource.is_empty() {
             return;
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use olm_devcluster_machinery::{
-    crd::{Column, Crd, CrdVersion},
+    crd::{Column, Crd, CrdVersion, ScalePaths},
     layout::Layout,
 };
 
@@ -28,14 +28,6 @@ pub(crate) struct Resource {
     /// Field paths that field selectors support.
     pub fields: Vec<String>,
     pub body: Body,
-}
-
-/// Paths of a kind's replica counts.
-#[derive(Debug, Clone)]
-pub(crate) struct ScalePaths {
-    pub spec_replicas: String,
-    pub status_replicas: String,
-    pub selector: Option<String>,
 }
 
 /// Definition of a resource.
@@ -102,9 +94,9 @@ impl Resource {
             namespaced: builtin.namespaced,
             status: builtin.status,
             scale: builtin.scale.then(|| ScalePaths {
-                spec_replicas: ".spec.replicas".to_owned(),
-                status_replicas: ".status.replicas".to_owned(),
-                selector: None,
+                spec_replicas_path: ".spec.replicas".to_owned(),
+                status_replicas_path: ".status.replicas".to_owned(),
+                label_selector_path: None,
             }),
             generation: builtin.generation,
             stored: builtin
@@ -137,11 +129,7 @@ impl Resource {
             categories: crd.categories.clone(),
             namespaced: crd.namespaced,
             status: version.status,
-            scale: version.scale.as_ref().map(|scale| ScalePaths {
-                spec_replicas: scale.spec_replicas_path.clone(),
-                status_replicas: scale.status_replicas_path.clone(),
-                selector: scale.label_selector_path.clone(),
-            }),
+            scale: version.scale.clone(),
             generation: true,
             stored: stored_key(&crd.group, &crd.plural),
             fields,

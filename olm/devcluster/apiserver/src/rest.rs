@@ -63,7 +63,7 @@ async fn create_object(call: &Call<'_>, mut object: Value, tracking: &Tracking) 
         server: call.server,
         resource,
         subresource: "",
-        who: call.who,
+        caller: call.caller,
         operation: Operation::Create,
         namespace,
         name: &given,
@@ -89,14 +89,14 @@ async fn create_object(call: &Call<'_>, mut object: Value, tracking: &Tracking) 
             }
             return Err(ApiError::already_exists(&resource.plural, &resource.group, &name));
         }
-        let mut guard = hooks::guard(call).await;
+        let mut guard = hooks::lock_allocation(call).await;
         let mut object = prepare::finish_create(call, object, mutated || generated)?;
         let admission = AdmissionRequest { name: &name, ..admission };
         if admission.concerns_validating() {
             // A webhook may perform writes that need the guard.
             drop(guard.take());
             webhooks::validate(&admission, Some(&object)).await?;
-            guard = hooks::guard(call).await;
+            guard = hooks::lock_allocation(call).await;
             // The namespace may have changed during the webhook calls.
             hooks::namespace_accepts(call, &name)?;
             hooks::before_write(call, &mut object, None)?;
@@ -170,13 +170,13 @@ where
         if concerned && admission.mutate(&mut draft.object).await? {
             prepare::changed_by_webhooks(call, &shown, &mut draft)?;
         }
-        let mut guard = hooks::guard(call).await;
+        let mut guard = hooks::lock_allocation(call).await;
         prepare::finish_update(call, &shown, &mut draft.object)?;
         if concerned {
             // A webhook may perform writes that need the guard.
             drop(guard.take());
             admission.validate(&draft.object).await?;
-            guard = hooks::guard(call).await;
+            guard = hooks::lock_allocation(call).await;
             hooks::before_write(call, &mut draft.object, Some(&shown))?;
         }
         if unchanged(&draft) {

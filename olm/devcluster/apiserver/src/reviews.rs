@@ -25,7 +25,7 @@ pub(crate) async fn serve(
     server: &Arc<Server>,
     review: &Review,
     info: &Info,
-    who: &Identity,
+    caller: &Identity,
     headers: &HeaderMap,
     bytes: &[u8],
 ) -> ApiResult<Response> {
@@ -41,16 +41,16 @@ pub(crate) async fn serve(
         Err(ApiError::invalid(review.group, review.kind, "", &[FieldError::required(path, detail)]))
     };
     let status = match review.kind {
-        "SelfSubjectReview" => json!({ "userInfo": who.to_user_info() }),
+        "SelfSubjectReview" => json!({ "userInfo": caller.to_user_info() }),
         "TokenReview" => match meta::text(&body, "/spec/token") {
             "" => return refuse("spec.token", ""),
             token => token_review(server, token, &body).await,
         },
         "SelfSubjectRulesReview" => match meta::text(&body, "/spec/namespace") {
             "" => return Err(ApiError::bad_request("no namespace on request")),
-            namespace => rules_review(server, who, namespace),
+            namespace => rules_review(server, caller, namespace),
         },
-        "SelfSubjectAccessReview" => access_review(server, who, &body)?,
+        "SelfSubjectAccessReview" => access_review(server, caller, &body)?,
         _ => {
             let subject = subject_of(&body);
             if subject.user.is_empty() && subject.groups.is_empty() {
@@ -89,7 +89,7 @@ fn subject_of(body: &Value) -> Identity {
     }
 }
 
-fn access_review(server: &Server, who: &Identity, body: &Value) -> ApiResult<Value> {
+fn access_review(server: &Server, caller: &Identity, body: &Value) -> ApiResult<Value> {
     let at = |path: &str| meta::text(body, &format!("/spec{path}")).to_owned();
     let (resource, other) = (&body["spec"]["resourceAttributes"], &body["spec"]["nonResourceAttributes"]);
     let wanted = match (resource.is_object(), other.is_object()) {
@@ -120,11 +120,11 @@ fn access_review(server: &Server, who: &Identity, body: &Value) -> ApiResult<Val
             return Err(ApiError::invalid("authorization.k8s.io", "SubjectAccessReview", "", &[error]));
         }
     };
-    Ok(json!({ "allowed": authz::allowed(&server.store, who, &wanted) }))
+    Ok(json!({ "allowed": authz::allowed(&server.store, caller, &wanted) }))
 }
 
-fn rules_review(server: &Server, who: &Identity, namespace: &str) -> Value {
-    let rules = authz::rules_for(&server.store, who, namespace);
+fn rules_review(server: &Server, caller: &Identity, namespace: &str) -> Value {
+    let rules = authz::rules_for(&server.store, caller, namespace);
     let pick = |keys: &[&str], present: &str| -> Vec<Value> {
         rules
             .iter()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use http::header;
-use olm_devcluster_machinery::{field_error::FieldError, patch};
+use olm_devcluster_machinery::{crd::ScalePaths, field_error::FieldError, patch};
 use serde_json::Value;
 
 use super::{
@@ -13,7 +13,6 @@ use super::{
     convert, meta,
     prepare::Tracking,
     replicas::{scale_of, set_replicas},
-    resource::ScalePaths,
     rest::change,
     status::{ApiError, ApiResult, json_response},
 };

@@ -51,24 +51,24 @@ impl Server {
             Some(token) => self.external_user(token).await,
             None => None,
         };
-        let who = authn::identify(&self.tokens, &self.store, &parts.headers, known, external)?;
+        let caller = authn::identify(&self.tokens, &self.store, &parts.headers, known, external)?;
         if matches!(info.verb.as_str(), "list" | "watch" | "deletecollection")
             && let Some(name) = only_name(query.get("fieldSelector"))
         {
             // As in Kubernetes, a list of one named object needs only the permission for that object.
             info.name = name;
         }
-        self.authorize(&who, &info)?;
+        self.authorize(&caller, &info)?;
         if info.resource == "pods" && info.subresource == "portforward" && info.verb == "get" {
             // WebSockets begin with GET: without this, a permission to read would open connections
             // (Kubernetes since 1.35).
-            self.authorize(&who, &Info { verb: "create".to_owned(), ..info.clone() })?;
+            self.authorize(&caller, &Info { verb: "create".to_owned(), ..info.clone() })?;
         }
         if matches!(info.verb.as_str(), "list" | "watch" | "deletecollection") {
             info.name.clear();
         }
         if let Some(remote) = self.aggregation.find(&info.path) {
-            return aggregation::forward(self, &remote, &parts, body, &who).await;
+            return aggregation::forward(self, &remote, &parts, body, &caller).await;
         }
         if let Some(remote) =
             info.path.strip_prefix("/openapi/v3").and_then(|path| self.aggregation.find(path))
@@ -88,7 +88,8 @@ impl Server {
             return Err(ApiError::method_not_allowed());
         }
         if let Some(review) = review_of(&info) {
-            return reviews::serve(self, review, &info, &who, &parts.headers, &read_body(body).await?).await;
+            return reviews::serve(self, review, &info, &caller, &parts.headers, &read_body(body).await?)
+                .await;
         }
         let served = self.registry.served();
         let not_served = || unserved(&info.group);
@@ -110,7 +111,7 @@ impl Server {
             if matches!(info.subresource.as_str(), "exec" | "portforward" | "proxy") {
                 // Connections cannot carry warnings.
                 let warnings = Mutex::default();
-                webhooks::connect(self, resource, &info, &query, &who, &warnings).await?;
+                webhooks::connect(self, resource, &info, &query, &caller, &warnings).await?;
             }
             return nodes::serve(self, &mut parts, body, &info, &query).await;
         }
@@ -121,7 +122,7 @@ impl Server {
             resource,
             info: &info,
             query: &query,
-            who: &who,
+            caller: &caller,
             headers: &parts.headers,
             format,
             warnings: Mutex::default(),
@@ -138,10 +139,10 @@ impl Server {
         Ok(response)
     }
 
-    fn authorize(&self, who: &Identity, info: &Info) -> ApiResult<()> {
+    fn authorize(&self, caller: &Identity, info: &Info) -> ApiResult<()> {
         let wanted = Attributes::of(info);
-        let allowed = authz::check(&self.store, who, &wanted);
-        self.rights.note(who, &wanted, allowed.is_ok());
+        let allowed = authz::check(&self.store, caller, &wanted);
+        self.rights.note(caller, &wanted, allowed.is_ok());
         allowed
     }
 

@@ -17,7 +17,7 @@ use super::{
     registry::Registry,
     request_counts::RequestCounts,
     store::Store,
-    texts::Texts,
+    texts::SerializedObjects,
     webhooks::active::Webhooks,
 };
 
@@ -37,7 +37,7 @@ pub(crate) struct Server {
     pub purged: AtomicI64,
     pub webhooks: Webhooks,
     pub policies: Policies,
-    pub texts: Texts,
+    pub texts: SerializedObjects,
     pub aggregation: Aggregation,
     pub rights: RequestCounts,
 }

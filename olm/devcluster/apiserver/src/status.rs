@@ -55,7 +55,7 @@ impl ApiError {
     }
 
     /// Details with the object; `kind` is the plural, as in Kubernetes.
-    pub(crate) fn about(self, plural: &str, group: &str, name: &str) -> Self {
+    pub(crate) fn with_object(self, plural: &str, group: &str, name: &str) -> Self {
         let mut details = json!({});
         for (key, value) in [("name", name), ("group", group), ("kind", plural)] {
             if !value.is_empty() {
@@ -86,7 +86,7 @@ impl ApiError {
 
     pub(crate) fn not_found(plural: &str, group: &str, name: &str) -> Self {
         Self::new(404, "NotFound", format!("{} \"{name}\" not found", qualified(plural, group)))
-            .about(plural, group, name)
+            .with_object(plural, group, name)
     }
 
     /// An unknown path outside of the built-in ones: kube-apiserver's fallback text.
@@ -101,13 +101,13 @@ impl ApiError {
 
     pub(crate) fn already_exists(plural: &str, group: &str, name: &str) -> Self {
         Self::new(409, "AlreadyExists", format!("{} \"{name}\" already exists", qualified(plural, group)))
-            .about(plural, group, name)
+            .with_object(plural, group, name)
     }
 
     pub(crate) fn conflict(plural: &str, group: &str, name: &str, why: &str) -> Self {
         let message =
             format!("Operation cannot be fulfilled on {} \"{name}\": {why}", qualified(plural, group));
-        Self::new(409, "Conflict", message).about(plural, group, name)
+        Self::new(409, "Conflict", message).with_object(plural, group, name)
     }
 
     /// The caller's resourceVersion is not the stored one.
@@ -120,7 +120,7 @@ impl ApiError {
     pub(crate) fn forbidden(plural: &str, group: &str, name: &str, why: &str) -> Self {
         let resource = qualified(plural, group);
         let subject = if name.is_empty() { resource } else { format!("{resource} \"{name}\"") };
-        Self::new(403, "Forbidden", format!("{subject} is forbidden: {why}")).about(plural, group, name)
+        Self::new(403, "Forbidden", format!("{subject} is forbidden: {why}")).with_object(plural, group, name)
     }
 
     pub(crate) fn unauthorized() -> Self {

@@ -168,9 +168,10 @@ impl Store {
                 }
                 drop(guard);
                 let state = state.clone();
-                let settle =
-                    move |batch: Vec<Pending>, result: Result<(), LogError>| settle(&state, batch, &result);
-                Some(Log::start(path, database, settle)?)
+                let complete_batch = move |batch: Vec<Pending>, result: Result<(), LogError>| {
+                    complete_batch(&state, batch, &result)
+                };
+                Some(Log::start(path, database, complete_batch)?)
             }
         };
         Ok(Self { state, log })
@@ -330,7 +331,7 @@ impl Store {
 }
 
 /// Runs on the log's thread after a batch was written or refused.
-fn settle(state: &Mutex<State>, batch: Vec<Pending>, result: &Result<(), LogError>) {
+fn complete_batch(state: &Mutex<State>, batch: Vec<Pending>, result: &Result<(), LogError>) {
     let mut guard = lock(state);
     let mut done = Vec::with_capacity(batch.len());
     for Pending { key, rv, value, reply } in batch {

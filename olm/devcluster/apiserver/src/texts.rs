@@ -11,17 +11,17 @@ use serde_json::Value;
 
 /// Serialized objects, by form.
 #[derive(Default)]
-pub(crate) struct Texts {
+pub(crate) struct SerializedObjects {
     pub whole: Form,
     pub metadata: Form,
 }
 
 /// Serialized objects, by their addresses. Entries of dropped objects are removed on later insertions.
 #[derive(Default)]
-pub(crate) struct Form(Mutex<HashMap<usize, Written>>);
+pub(crate) struct Form(Mutex<HashMap<usize, CachedText>>);
 
 /// The weak reference prevents reuse of the address, and shared objects are immutable.
-struct Written {
+struct CachedText {
     object: Weak<Value>,
     text: Arc<[u8]>,
 }
@@ -40,7 +40,7 @@ impl Form {
                 // An object that only this list references was converted for it and is not cached.
                 if Arc::strong_count(object) > 1 {
                     let object = Arc::downgrade(object);
-                    new.push(Written { object, text: text.clone() });
+                    new.push(CachedText { object, text: text.clone() });
                 }
                 text
             })
@@ -50,7 +50,7 @@ impl Form {
         all
     }
 
-    fn cache(&self, new: Vec<Written>) {
+    fn cache(&self, new: Vec<CachedText>) {
         let mut texts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for written in new {
             // Removes entries of dropped objects; at powers of two the cost stays amortized.

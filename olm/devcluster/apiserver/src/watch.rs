@@ -203,11 +203,11 @@ impl Watch {
         if !self.namespace.is_empty() && meta::namespace(any) != self.namespace {
             return Ok(());
         }
-        let new = self.seen(event.new.as_ref()).await?;
+        let new = self.visible(event.new.as_ref()).await?;
         let was_seen = if self.selector.is_everything() {
             event.old.is_some()
         } else {
-            self.seen(event.old.as_ref()).await?.is_some()
+            self.visible(event.old.as_ref()).await?.is_some()
         };
         match (was_seen, new) {
             (false, Some(new)) => self.push("ADDED", &new),
@@ -231,7 +231,7 @@ impl Watch {
     }
 
     /// The object in the version of the watch, if the selectors match it.
-    async fn seen(&self, object: Option<&Arc<Value>>) -> ApiResult<Option<Arc<Value>>> {
+    async fn visible(&self, object: Option<&Arc<Value>>) -> ApiResult<Option<Arc<Value>>> {
         let Some(object) = object else { return Ok(None) };
         let shown = convert::present(&self.server, &self.resource, object).await?;
         Ok(Some(shown).filter(|o| self.selector.is_everything() || self.selector.matches(o)))

@@ -55,6 +55,17 @@ impl Display for Key {
 /// Called with an object before and after a change; `None` stands for "does not exist".
 pub(crate) type Listener<K> = Box<dyn Fn(Option<&Arc<K>>, Option<&Arc<K>>) + Send + Sync>;
 
+/// A kind that a [`Cache`] can hold.
+pub(crate) trait Cacheable:
+    Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static
+{
+}
+
+impl<K> Cacheable for K where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static
+{
+}
+
 /// How long an assumed object stays without confirmation by the watch.
 const ASSUMED_FOR: Duration = Duration::from_secs(30);
 /// Limit of remembered deletions, which prevent that a deleted object is assumed.
@@ -68,20 +79,17 @@ pub(crate) struct Cache<K> {
 struct State<K> {
     objects: HashMap<Key, Arc<K>>,
     assumed: HashMap<Key, Instant>,
-    gone: HashSet<String>,
-    gone_order: VecDeque<String>,
+    deleted: HashSet<String>,
+    deletion_order: VecDeque<String>,
 }
 
-impl<K> Cache<K>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-{
+impl<K: Cacheable> Cache<K> {
     pub(crate) fn new() -> Arc<Self> {
         let state = State {
             objects: HashMap::new(),
             assumed: HashMap::new(),
-            gone: HashSet::new(),
-            gone_order: VecDeque::new(),
+            deleted: HashSet::new(),
+            deletion_order: VecDeque::new(),
         };
         Arc::new(Self { state: RwLock::new(state), ready: watch::Sender::new(false) })
     }
@@ -130,7 +138,7 @@ where
     pub(crate) fn assume(&self, object: K) {
         let key = Key::of(&object);
         let mut state = self.write();
-        if object.uid().is_some_and(|uid| state.gone.contains(&uid)) {
+        if object.uid().is_some_and(|uid| state.deleted.contains(&uid)) {
             return;
         }
         if let Some(known) = state.objects.get(&key)
@@ -227,13 +235,13 @@ impl<K: Resource> State<K> {
 
     fn remove(&mut self, key: &Key, uid: Option<String>) -> Change<K> {
         if let Some(uid) = uid
-            && self.gone.insert(uid.clone())
+            && self.deleted.insert(uid.clone())
         {
-            self.gone_order.push_back(uid);
-            if self.gone_order.len() > REMEMBERED
-                && let Some(oldest) = self.gone_order.pop_front()
+            self.deletion_order.push_back(uid);
+            if self.deletion_order.len() > REMEMBERED
+                && let Some(oldest) = self.deletion_order.pop_front()
             {
-                self.gone.remove(&oldest);
+                self.deleted.remove(&oldest);
             }
         }
         self.assumed.remove(key);

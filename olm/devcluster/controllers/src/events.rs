@@ -49,11 +49,17 @@ impl Recorder {
     }
 
     fn record<K: Resource<DynamicType = ()>>(&self, object: &K, ty: &str, reason: &str, message: String) {
-        self.about(object.object_ref(&()), ty, reason, message);
+        self.record_reference(object.object_ref(&()), ty, reason, message);
     }
 
     /// Writes in the background: callers do not wait for it, and a failure is only logged.
-    pub(crate) fn about(&self, regarding: ObjectReference, ty: &str, reason: &str, message: String) {
+    pub(crate) fn record_reference(
+        &self,
+        regarding: ObjectReference,
+        ty: &str,
+        reason: &str,
+        message: String,
+    ) {
         let this = self.clone();
         let (ty, reason) = (ty.to_owned(), reason.to_owned());
         tokio::spawn(async move {

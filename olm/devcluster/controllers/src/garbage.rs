@@ -22,8 +22,8 @@ use super::{
     error::{During, Error, unless_gone},
     events::Recorder,
     inventory::{
-        Happened, Inventory,
-        graph::{FOREGROUND, Graph, Node, ORPHAN, Owner, Policy, Verdict},
+        Inventory, ObjectChange,
+        graph::{FOREGROUND, GarbageAction, Graph, Node, ORPHAN, Owner, Policy},
     },
     queue::Queue,
 };
@@ -41,12 +41,12 @@ pub(crate) struct Controller {
 }
 
 /// Objects to check after an event.
-pub(crate) fn affected(graph: &Graph, happened: &Happened) -> Vec<String> {
-    let node = &happened.node;
-    let owners = || node.owners.iter().map(|owner| &owner.uid).chain(&happened.left_owners);
+pub(crate) fn affected(graph: &Graph, change: &ObjectChange) -> Vec<String> {
+    let node = &change.node;
+    let owners = || node.owners.iter().map(|owner| &owner.uid).chain(&change.former_owners);
     let waiting_owners = owners().filter(|uid| graph.get(uid).is_some_and(Node::waits_for_dependents));
     let mut affected: Vec<String> = Vec::new();
-    if happened.removed {
+    if change.removed {
         affected.extend(graph.dependents(&node.id.uid).iter().map(|dependent| dependent.id.uid.clone()));
         affected.extend(waiting_owners.cloned());
         return affected;
@@ -77,10 +77,10 @@ impl Controller {
         if node.deleting || node.owners.is_empty() {
             return Ok(None);
         }
-        self.judge(&node).await
+        self.collect(&node).await
     }
 
-    async fn judge(&self, node: &Node) -> Result<Option<Duration>, Error> {
+    async fn collect(&self, node: &Node) -> Result<Option<Duration>, Error> {
         // Decide on the stored object, not on the last watch event.
         let api = node.id.kind.api(&self.client, &node.id.namespace);
         let live = unless_gone(api.get(&node.id.name).await.during(|| format!("get {}", node.id)))?;
@@ -100,16 +100,16 @@ impl Controller {
                 if known == Owner::Unknown { self.query_owner(&node, reference).await? } else { known };
             let elsewhere = self.inventory.graph().get(&reference.uid).is_some();
             if owner == Owner::Absent && elsewhere {
-                self.misplaced(&node, reference);
+                self.report_misplaced_owner(&node, reference);
             }
             owners.push((reference.uid.clone(), owner));
         }
-        let verdict = self.inventory.graph().judge(&node, &owners);
+        let verdict = self.inventory.graph().decide(&node, &owners);
         match verdict {
-            Verdict::Keep if unwatched => return Ok(Some(UNWATCHED_OWNER)),
-            Verdict::Keep => {}
-            Verdict::Forget(gone) => self.remove_owners(&node, &gone, live.resource_version()).await?,
-            Verdict::Delete(policy) => {
+            GarbageAction::Keep if unwatched => return Ok(Some(UNWATCHED_OWNER)),
+            GarbageAction::Keep => {}
+            GarbageAction::Forget(gone) => self.remove_owners(&node, &gone, live.resource_version()).await?,
+            GarbageAction::Delete(policy) => {
                 let mut version = live.resource_version();
                 if policy == Policy::Foreground && !node.waits_for_dependents() {
                     self.unblock(&node).await?;
@@ -146,7 +146,7 @@ impl Controller {
         if kind.namespaced && node.id.namespace.is_empty() {
             // Without a namespace the owner cannot be looked up: such a reference is an error, and an error
             // deletes nothing.
-            self.misplaced(node, reference);
+            self.report_misplaced_owner(node, reference);
             return Ok(Owner::Solid);
         }
         let namespace = if kind.namespaced { node.id.namespace.as_str() } else { "" };
@@ -158,7 +158,7 @@ impl Controller {
     }
 
     /// Reports an owner in another namespace than the reference requires.
-    fn misplaced(&self, node: &Node, reference: &OwnerReference) {
+    fn report_misplaced_owner(&self, node: &Node, reference: &OwnerReference) {
         let id = &node.id;
         let regarding = ObjectReference {
             api_version: Some(id.kind.resource.api_version.clone()),
@@ -172,7 +172,7 @@ impl Controller {
             "ownerRef [{}/{}, namespace: {}, name: {}, uid: {}] does not exist in namespace {:?}",
             reference.api_version, reference.kind, id.namespace, reference.name, reference.uid, id.namespace
         );
-        self.events.about(regarding, "Warning", "OwnerRefInvalidNamespace", message);
+        self.events.record_reference(regarding, "Warning", "OwnerRefInvalidNamespace", message);
     }
 
     /// Breaks a deadlock of two objects that wait for each other: one of them stops blocking.

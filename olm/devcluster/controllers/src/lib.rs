@@ -184,7 +184,7 @@ async fn run(client: Client, config: ControllerConfig, shutdown: CancellationTok
         )
     };
     tokio::select! {
-        _ = everything => work_all(&mut tasks, &client, config, caches, &queues, inventory, &shutdown),
+        _ = everything => start_workers(&mut tasks, &client, config, caches, &queues, inventory, &shutdown),
         () = shutdown.cancelled() => {}
     }
     while let Some(result) = tasks.join_next().await {
@@ -290,19 +290,19 @@ fn watch_all(
     let (namespaces, ending) = (caches.namespaces.clone(), queues.ending.clone());
     let (quotas, counted) = (caches.quotas.clone(), queues.quotas.clone());
     let listeners: Vec<inventory::Listener> = vec![
-        Box::new(move |happened| {
-            let namespace = &happened.node.id.namespace;
+        Box::new(move |change| {
+            let namespace = &change.node.id.namespace;
             if !namespace.is_empty() {
                 quotas.list(namespace).iter().for_each(|quota| counted.add(Key::of(&**quota)));
             }
         }),
-        Box::new(move |happened| {
-            let affected = garbage::affected(&graph.graph(), happened);
+        Box::new(move |change| {
+            let affected = garbage::affected(&graph.graph(), change);
             affected.into_iter().for_each(|uid| garbage.add(uid));
         }),
-        Box::new(move |happened| {
-            if happened.removed {
-                let key = Key::new("", &happened.node.id.namespace);
+        Box::new(move |change| {
+            if change.removed {
+                let key = Key::new("", &change.node.id.namespace);
                 if namespaces.get(&key).is_some_and(|n| n.metadata.deletion_timestamp.is_some()) {
                     ending.add(key);
                 }
@@ -313,7 +313,7 @@ fn watch_all(
 }
 
 /// Starts the workers.
-fn work_all(
+fn start_workers(
     tasks: &mut JoinSet<()>,
     client: &Client,
     config: ControllerConfig,

@@ -13,7 +13,7 @@ use kube::Resource;
 
 use super::{
     Caches, Queues,
-    cache::{Cache, Key, Listener},
+    cache::{Cache, Cacheable, Key, Listener},
     claim::{self, controller_of},
     disruption, endpoints, pods,
     queue::Queue,
@@ -61,13 +61,7 @@ pub(super) fn orphans<K, O>(
 ) -> Listener<K>
 where
     K: Resource + Send + Sync + 'static,
-    O: Resource<DynamicType = ()>
-        + Clone
-        + serde::de::DeserializeOwned
-        + std::fmt::Debug
-        + Send
-        + Sync
-        + 'static,
+    O: Cacheable,
 {
     let queue = queue.clone();
     Box::new(move |_, new| {
@@ -106,13 +100,7 @@ fn selecting<O, F>(
     chooses: fn(&O, &Pod) -> bool,
 ) -> Listener<Pod>
 where
-    O: Resource<DynamicType = ()>
-        + Clone
-        + serde::de::DeserializeOwned
-        + std::fmt::Debug
-        + Send
-        + Sync
-        + 'static,
+    O: Cacheable,
     F: PartialEq + 'static,
 {
     let queue = queue.clone();

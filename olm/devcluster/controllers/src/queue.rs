@@ -132,14 +132,14 @@ impl<T: Clone + Eq + Hash + Display + Send + Sync + 'static> Queue<T> {
                         result = handle(key.clone()) => result,
                         () = shutdown.cancelled() => return,
                     };
-                    queue.settle(&key, result);
+                    queue.finish(&key, result);
                 }
             });
         }
         while workers.join_next().await.is_some() {}
     }
 
-    fn settle(self: &Arc<Self>, key: &T, result: Result<Option<Duration>, Error>) {
+    fn finish(self: &Arc<Self>, key: &T, result: Result<Option<Duration>, Error>) {
         match result {
             Ok(after) => {
                 self.state().failures.remove(key);

@@ -36,11 +36,17 @@ pub mod ssa;
 
 pub use olm_kube_schema::schema;
 
+macro_rules! minor {
+    () => {
+        36
+    };
+}
+
 /// The minor version in [`KUBERNETES_VERSION`].
-pub const KUBERNETES_MINOR: u64 = 36;
+pub const KUBERNETES_MINOR: u64 = minor!();
 
 /// The reported Kubernetes version: the API of that release, as far as it is implemented.
-pub const KUBERNETES_VERSION: &str = concat!("v1.36.0+olm.", env!("CARGO_PKG_VERSION"));
+pub const KUBERNETES_VERSION: &str = concat!("v1.", minor!(), ".0+olm.", env!("CARGO_PKG_VERSION"));
 
 /// The `provisioner` of this cluster's StorageClass.
 pub const PROVISIONER: &str = "olm.dev/host-path";

@@ -109,9 +109,9 @@ pub(crate) fn pod_amounts(object: &Value, key: &str) -> Amounts {
         } else {
             sidecars.iter().for_each(|(name, amount)| add(&mut own, name, *amount));
         }
-        raise(&mut before, &own);
+        take_maximum(&mut before, &own);
     }
-    raise(&mut sum, &before);
+    take_maximum(&mut sum, &before);
     let overhead = object.pointer("/spec/overhead").and_then(Value::as_object);
     for (name, value) in overhead.into_iter().flatten() {
         if let Some(amount) = quantity(value).filter(|_| key == "requests" || sum.contains_key(name)) {
@@ -121,7 +121,7 @@ pub(crate) fn pod_amounts(object: &Value, key: &str) -> Amounts {
     sum
 }
 
-fn raise(to: &mut Amounts, by: &Amounts) {
+fn take_maximum(to: &mut Amounts, by: &Amounts) {
     for (name, amount) in by {
         if to.get(name).is_none_or(|known| amount.compare(*known).is_gt()) {
             to.insert(name.clone(), *amount);

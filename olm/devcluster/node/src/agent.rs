@@ -174,7 +174,7 @@ impl Ready {
         Self(watch::Sender::new(false))
     }
 
-    fn raise(&self) {
+    fn set(&self) {
         self.0.send_replace(true);
     }
 
@@ -219,7 +219,7 @@ async fn watch_services(cx: Arc<Context>, changed: watch::Sender<()>, ready: Rea
                 zone.clear_services();
                 fresh.drain(..).for_each(|service| zone.set_service(&service));
             });
-            ready.raise();
+            ready.set();
         }
     })
     .await;
@@ -238,7 +238,7 @@ async fn watch_slices(cx: Arc<Context>, changed: watch::Sender<()>, ready: Ready
                 zone.clear_slices();
                 fresh.drain(..).for_each(|slice| zone.set_slice(&slice));
             });
-            ready.raise();
+            ready.set();
         }
     })
     .await;
@@ -262,19 +262,19 @@ async fn watch_pods(cx: Arc<Context>, ready: Ready) {
     let mut first = true;
     follow(api, config, move |event| match event {
         Event::Apply(pod) => update(&cx, pod),
-        Event::Delete(pod) => gone(&cx, &pod.uid().unwrap_or_default()),
+        Event::Delete(pod) => notify_deleted(&cx, &pod.uid().unwrap_or_default()),
         Event::Init => fresh.clear(),
         Event::InitApply(pod) => {
             fresh.insert(pod.uid().unwrap_or_default(), pod);
         }
         Event::InitDone => {
             let known: Vec<String> = cx.workers().keys().cloned().collect();
-            known.iter().filter(|uid| !fresh.contains_key(*uid)).for_each(|uid| gone(&cx, uid));
+            known.iter().filter(|uid| !fresh.contains_key(*uid)).for_each(|uid| notify_deleted(&cx, uid));
             if std::mem::take(&mut first) {
                 remove_leftovers(&cx, &fresh.keys().cloned().collect());
             }
             std::mem::take(&mut fresh).into_values().for_each(|pod| update(&cx, pod));
-            ready.raise();
+            ready.set();
         }
     })
     .await;
@@ -298,7 +298,7 @@ fn update(cx: &Arc<Context>, pod: Pod) {
     }
 }
 
-fn gone(cx: &Context, uid: &str) {
+fn notify_deleted(cx: &Context, uid: &str) {
     if let Some(handle) = cx.workers().get(uid) {
         let _ = handle.messages.send(Message::Gone);
     }

@@ -19,7 +19,7 @@ use super::{
     context::Context,
     helper::wire::ProcessSpec,
     network::loopback,
-    pod::worker::{FaultMessage, Handle, LiveContainer, Message},
+    pod::worker::{ContainerHandle, FaultMessage, Handle, Message},
     sandbox::{SandboxError, pipes},
 };
 
@@ -43,7 +43,7 @@ impl Backend {
         namespace: &str,
         pod: &str,
         container: Option<&str>,
-    ) -> Result<(String, LiveContainer), BackendError> {
+    ) -> Result<(String, ContainerHandle), BackendError> {
         let handle = self.handle(namespace, pod)?;
         let name = match container {
             Some(name) => name.to_owned(),
@@ -52,7 +52,7 @@ impl Backend {
         let containers = lock(&handle.live.containers);
         match containers.get(&name) {
             Some(found) => Ok((name, found.clone())),
-            None if handle.containers.contains(&name) => Ok((name, LiveContainer::default())),
+            None if handle.containers.contains(&name) => Ok((name, ContainerHandle::default())),
             None => Err(BackendError::BadRequest(format!(
                 "container {name} is not valid for pod {pod}, expected one of {}",
                 handle.containers.join(", ")
@@ -107,7 +107,7 @@ impl NodeBackend for Backend {
             |error: std::io::Error| BackendError::Internal(format!("failed to create pipes: {error}"));
         let (stdio, streams) = pipes(stdin).map_err(internal)?;
         let spec = ProcessSpec { argv: command, ..template };
-        let mut running = process.run_beside(spec, stdio).await.map_err(|error| match error {
+        let mut running = process.run_in_root_of(spec, stdio).await.map_err(|error| match error {
             SandboxError::Start { message, .. } => {
                 BackendError::BadRequest(format!("failed to exec in container {name:?}: {message}"))
             }
@@ -142,7 +142,7 @@ impl NodeBackend for Backend {
         let (namespace, pod) = (order.namespace.clone(), order.pod.clone());
         let (reply, answer) = oneshot::channel();
         let _ = handle.messages.send(Message::Fault(FaultMessage::Put { order, peers, reply }));
-        answered(answer, &namespace, &pod).await
+        await_response(answer, &namespace, &pod).await
     }
 
     fn faults(&self) -> Vec<Done> {
@@ -167,7 +167,7 @@ impl NodeBackend for Backend {
         for handle in handles {
             let (reply, answer) = oneshot::channel();
             let _ = handle.messages.send(Message::Fault(FaultMessage::Undo { kind: which.kind, reply }));
-            undone.extend(answered(answer, &handle.namespace, &handle.name).await?);
+            undone.extend(await_response(answer, &handle.namespace, &handle.name).await?);
         }
         Ok(undone)
     }
@@ -188,7 +188,7 @@ impl NodeBackend for Backend {
 }
 
 /// Response of a pod's worker to an order; an ended worker sends none.
-async fn answered<T>(
+async fn await_response<T>(
     answer: oneshot::Receiver<Result<T, String>>,
     namespace: &str,
     pod: &str,

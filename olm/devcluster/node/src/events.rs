@@ -23,7 +23,7 @@ pub(crate) enum Severity {
 }
 
 #[derive(Debug)]
-struct Note {
+struct EventDraft {
     object: ObjectReference,
     severity: Severity,
     reason: &'static str,
@@ -33,7 +33,7 @@ struct Note {
 /// Sends events without blocking the caller.
 #[derive(Clone)]
 pub(crate) struct Events {
-    queue: mpsc::UnboundedSender<Note>,
+    queue: mpsc::UnboundedSender<EventDraft>,
 }
 
 impl Events {
@@ -62,11 +62,11 @@ impl Events {
             field_path: container.map(|name| format!("spec.containers{{{name}}}")),
             ..ObjectReference::default()
         };
-        let _ = self.queue.send(Note { object, severity, reason, message });
+        let _ = self.queue.send(EventDraft { object, severity, reason, message });
     }
 }
 
-async fn write(client: Client, host: String, mut notes: mpsc::UnboundedReceiver<Note>) {
+async fn write(client: Client, host: String, mut notes: mpsc::UnboundedReceiver<EventDraft>) {
     static SERIAL: AtomicU64 = AtomicU64::new(0);
     /// Limit of remembered events: above it counting starts anew.
     const REMEMBERED: usize = 4096;

@@ -154,7 +154,7 @@ impl InstanceLog {
     /// The log, filtered by the options.
     pub(crate) fn read(&self, options: &LogOptions) -> io::Result<BoxStream<'static, io::Result<Bytes>>> {
         let mut progress = self.progress.clone();
-        let seen = *progress.borrow_and_update();
+        let last_progress = *progress.borrow_and_update();
         // Opened before the first read, so that following continues in the same file also after a rename.
         let file = if options.follow { Some(File::open(&self.path)?) } else { None };
         let (content, offset) = self.content(options)?;
@@ -167,7 +167,7 @@ impl InstanceLog {
             path: self.path.clone(),
             file,
             progress,
-            seen,
+            last_progress,
             offset,
             filter,
             first: Some(first),
@@ -200,7 +200,7 @@ struct Follower {
     /// The open file: a pod that ends removes its files, and its last lines are still read.
     file: Option<File>,
     progress: watch::Receiver<Progress>,
-    seen: Progress,
+    last_progress: Progress,
     offset: u64,
     filter: Filter,
     first: Option<Vec<u8>>,
@@ -221,10 +221,10 @@ impl Follower {
             // The log is complete once the writer is gone, whether or not it set the flag.
             let writer_is_gone = self.progress.has_changed().is_err();
             let now = *self.progress.borrow_and_update();
-            let rotated = now.rotations != self.seen.rotations;
+            let rotated = now.rotations != self.last_progress.rotations;
             match self.read_more() {
                 Ok(chunk) if chunk.is_empty() && rotated => {
-                    (self.file, self.offset, self.seen) = (None, 0, now);
+                    (self.file, self.offset, self.last_progress) = (None, 0, now);
                     continue;
                 }
                 // The pod is deleted, and its files with it.

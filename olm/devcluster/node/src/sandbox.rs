@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use super::{
-    helper::wire::{ANSWER_BYTES, Answer, Place, ProcessSpec, Request, Setup, send_request},
+    helper::wire::{ANSWER_BYTES, HelperMessage, Place, ProcessSpec, Request, Setup, send_request},
     pod_init::PodInit,
 };
 
@@ -123,7 +123,7 @@ impl Process {
     }
 
     /// Runs another process in the same root.
-    pub(crate) async fn run_beside(
+    pub(crate) async fn run_in_root_of(
         &self,
         mut spec: ProcessSpec,
         stdio: Stdio,
@@ -141,7 +141,7 @@ impl Process {
         use tokio::io::AsyncReadExt as _;
         const OUTPUT: u64 = 10 * 1024;
         let (stdio, streams) = pipes(false).map_err(system("create pipes"))?;
-        let mut process = self.run_beside(spec, stdio).await?;
+        let mut process = self.run_in_root_of(spec, stdio).await?;
         let Streams { stdout, stderr, .. } = streams;
         let finished = {
             let mut waiting = process.clone();
@@ -337,26 +337,26 @@ async fn read_answers(
             Ok(Err(_) | Ok(0)) => break,
             Ok(Ok(length)) => length,
         };
-        match serde_json::from_slice::<Answer>(&buffer[..length]) {
-            Ok(Answer::Ready) => {
+        match serde_json::from_slice::<HelperMessage>(&buffer[..length]) {
+            Ok(HelperMessage::Ready) => {
                 let _ = ready.take().map(|ready| ready.send(Ok(())));
             }
-            Ok(Answer::SetupFailed { message }) => {
+            Ok(HelperMessage::SetupFailed { message }) => {
                 let _ = ready.take().map(|ready| ready.send(Err(message)));
             }
-            Ok(Answer::Started { id }) => {
+            Ok(HelperMessage::Started { id }) => {
                 if let Some(started) = lock(&processes).starting.remove(&id) {
                     let _ = started.send(Ok(()));
                 }
             }
-            Ok(Answer::StartFailed { id, message, not_found }) => {
+            Ok(HelperMessage::StartFailed { id, message, not_found }) => {
                 let mut processes = lock(&processes);
                 processes.running.remove(&id);
                 if let Some(started) = processes.starting.remove(&id) {
                     let _ = started.send(Err(SandboxError::Start { message, not_found }));
                 }
             }
-            Ok(Answer::Exited { id, code, signal }) => {
+            Ok(HelperMessage::Exited { id, code, signal }) => {
                 if let Some(end) = lock(&processes).running.remove(&id) {
                     let _ = end.send(Some(Exit { code, signal }));
                 }

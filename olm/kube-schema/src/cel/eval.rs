@@ -233,7 +233,7 @@ impl<'a> Eval<'a, '_> {
         };
         Some(match name {
             op::EQUALS | op::NOT_EQUALS => {
-                let units = a.weight().min(b.weight());
+                let units = a.cost_units().min(b.cost_units());
                 self.spend(units).and_then(|()| a.equals(b)).map(|same| (same == (name == op::EQUALS)).into())
             }
             op::LESS => ordered(&[Less]),
@@ -254,7 +254,7 @@ impl<'a> Eval<'a, '_> {
             return Ok(b.entry(a).is_some().into());
         }
         for item in b.items()? {
-            self.spend(a.weight().min(item.weight()))?;
+            self.spend(a.cost_units().min(item.cost_units()))?;
             if a.equals(&item)? {
                 return Ok(true.into());
             }
@@ -274,7 +274,7 @@ impl<'a> Eval<'a, '_> {
         let start = self.value(&inner.accu_init);
         self.locals.push((&inner.accu_var, start));
         for at in 0..count {
-            let outcome = self.turn(inner, &range, keys.as_deref(), at);
+            let outcome = self.iteration(inner, &range, keys.as_deref(), at);
             self.locals.truncate(outside + 1);
             match outcome {
                 Ok(true) => {}
@@ -291,7 +291,7 @@ impl<'a> Eval<'a, '_> {
     }
 
     /// One iteration; returns whether the loop continues.
-    fn turn(
+    fn iteration(
         &mut self,
         inner: &'a ComprehensionExpr,
         range: &Val<'a>,

@@ -14,7 +14,7 @@ use super::value::{Fault, Outcome, error, untyped};
 
 /// Required type of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum ExpectedType {
     Bool,
     Text,
     /// `Object{..}`: the fields to set.
@@ -38,23 +38,28 @@ impl Expression {
     ///
     /// # Errors
     /// The defect, in the wording of Kubernetes' compiler.
-    pub fn compile(text: &str, variables: &[&str], named: &Named, wanted: Wanted) -> Result<Self, String> {
+    pub fn compile(
+        text: &str,
+        variables: &[&str],
+        named: &Named,
+        wanted: ExpectedType,
+    ) -> Result<Self, String> {
         let failed = |what: String| format!("compilation failed: {what}");
         let parsed = Parsed::new(text).map_err(failed)?;
         let mut declared: Declared<'_> = variables.iter().map(|name| ((*name).to_owned(), Ty::Any)).collect();
         declared.extend(named.list.iter().map(|variable| (variable.name.clone(), Ty::Any)));
         let dialect = match wanted {
-            Wanted::Object | Wanted::Patches => Dialect::Patches,
-            Wanted::Bool | Wanted::Text | Wanted::Any => Dialect::Rules,
+            ExpectedType::Object | ExpectedType::Patches => Dialect::Patches,
+            ExpectedType::Bool | ExpectedType::Text | ExpectedType::Any => Dialect::Rules,
         };
         let ty = check_with(&parsed, declared, dialect).map_err(failed)?;
         let is_message = |ty: &Ty<'_>, name: &str| matches!(ty, Ty::Message(of) if &**of == name);
         let (fits, wanted) = match wanted {
-            Wanted::Any => (true, ""),
-            Wanted::Bool => (matches!(ty, Ty::Bool | Ty::Any), "bool"),
-            Wanted::Text => (matches!(ty, Ty::Text | Ty::Any), "string"),
-            Wanted::Object => (is_message(&ty, OBJECT), OBJECT),
-            Wanted::Patches => {
+            ExpectedType::Any => (true, ""),
+            ExpectedType::Bool => (matches!(ty, Ty::Bool | Ty::Any), "bool"),
+            ExpectedType::Text => (matches!(ty, Ty::Text | Ty::Any), "string"),
+            ExpectedType::Object => (is_message(&ty, OBJECT), OBJECT),
+            ExpectedType::Patches => {
                 let fits = match &ty {
                     Ty::List(of) => matches!(**of, Ty::Nothing) || is_message(of, JSON_PATCH),
                     _ => false,
@@ -113,7 +118,7 @@ impl Named {
     /// # Errors
     /// The compile error.
     pub fn add(&mut self, name: &str, text: &str, variables: &[&str]) -> Result<(), String> {
-        let expression = Expression::compile(text, variables, self, Wanted::Any);
+        let expression = Expression::compile(text, variables, self, ExpectedType::Any);
         let result = expression.as_ref().map(drop).map_err(Clone::clone);
         self.list.push(Variable { name: format!("variables.{name}"), expression });
         result
@@ -191,12 +196,12 @@ mod tests {
 
     use super::*;
 
-    fn compile(text: &str, variables: &[&str], wanted: Wanted) -> Result<Expression, String> {
+    fn compile(text: &str, variables: &[&str], wanted: ExpectedType) -> Result<Expression, String> {
         Expression::compile(text, variables, &Named::default(), wanted)
     }
 
     fn condition(text: &str, variables: &[&str]) -> Result<Expression, String> {
-        compile(text, variables, Wanted::Bool)
+        compile(text, variables, ExpectedType::Bool)
     }
 
     #[test]
@@ -229,7 +234,7 @@ mod tests {
         named.add("size", "object.spec.size", &["object"]).expect("it compiles");
         named.add("twice", "variables.size * 2", &["object"]).expect("it compiles");
         assert!(named.add("bad", "nothing.at.all", &["object"]).is_err());
-        let compile = |text: &str| Expression::compile(text, &["object"], &named, Wanted::Any);
+        let compile = |text: &str| Expression::compile(text, &["object"], &named, ExpectedType::Any);
         let (twice, either) = (
             compile("variables.twice").unwrap(),
             compile("!has(object.spec) || variables.twice > 2").unwrap(),
@@ -250,26 +255,26 @@ mod tests {
     fn patches_are_made_of_objects() {
         let none = Named::default();
         let who = json!({ "name": "jane" });
-        let value = |text: &str, wanted: Wanted| {
+        let value = |text: &str, wanted: ExpectedType| {
             compile(text, &["who"], wanted)
                 .and_then(|expression| expression.value(&none.bind(&[("who", &who)])))
         };
         assert_eq!(
-            value("Object{metadata: Object.metadata{annotations: {'by': who.name}}}", Wanted::Object),
+            value("Object{metadata: Object.metadata{annotations: {'by': who.name}}}", ExpectedType::Object),
             Ok(json!({ "metadata": { "annotations": { "by": "jane" } } }))
         );
         assert_eq!(
-            value("[JSONPatch{op: 'add', path: '/a', value: [Object.a{b: 1}]}]", Wanted::Patches),
+            value("[JSONPatch{op: 'add', path: '/a', value: [Object.a{b: 1}]}]", ExpectedType::Patches),
             Ok(json!([{ "op": "add", "path": "/a", "value": [{ "b": 1 }] }]))
         );
-        assert_eq!(value("[]", Wanted::Patches), Ok(json!([])));
+        assert_eq!(value("[]", ExpectedType::Patches), Ok(json!([])));
         let cases = [
-            ("{'a': 'b'}", Wanted::Object, "must evaluate to Object but got map(string, string)"),
-            ("Object{}", Wanted::Bool, "undeclared reference to 'Object'"),
-            ("Other{}", Wanted::Object, "undeclared reference to 'Other'"),
-            ("[JSONPatch{ops: 'add'}]", Wanted::Patches, "undefined field 'ops'"),
-            ("Object{spec: Object.wrong{a: 1}}", Wanted::Object, "type mismatch: unexpected type name"),
-            ("Object{list: [Object.list{a: 1}, Object.lost{a: 1}]}", Wanted::Object, "expected type"),
+            ("{'a': 'b'}", ExpectedType::Object, "must evaluate to Object but got map(string, string)"),
+            ("Object{}", ExpectedType::Bool, "undeclared reference to 'Object'"),
+            ("Other{}", ExpectedType::Object, "undeclared reference to 'Other'"),
+            ("[JSONPatch{ops: 'add'}]", ExpectedType::Patches, "undefined field 'ops'"),
+            ("Object{spec: Object.wrong{a: 1}}", ExpectedType::Object, "type mismatch: unexpected type name"),
+            ("Object{list: [Object.list{a: 1}, Object.lost{a: 1}]}", ExpectedType::Object, "expected type"),
         ];
         for (text, wanted, message) in cases {
             let error = value(text, wanted).unwrap_err();

@@ -12,6 +12,7 @@
 //! - [`language`]: conditions of other languages.
 
 mod check;
+mod cost_units;
 mod eval;
 mod expression;
 mod functions;
@@ -22,9 +23,8 @@ mod signatures;
 mod types;
 mod validate;
 mod value;
-mod weight;
 
-pub use self::expression::{Expression, Named, Values, Wanted};
+pub use self::expression::{ExpectedType, Expression, Named, Values};
 pub use self::language::{Compare, Condition, Language};
 pub(crate) use self::rule::{Cache, Rule, check_rules, has_all_functions};
 pub(crate) use self::validate::{same_item, validate};

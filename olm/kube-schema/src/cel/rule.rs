@@ -220,31 +220,31 @@ fn below(rules: &Node, node: &Node, place: &Place, errors: &mut Vec<FieldError>)
     }
     for (keyword, list) in [("anyOf", &logic.any_of), ("oneOf", &logic.one_of)] {
         for (index, one) in list.iter().enumerate() {
-            nothing_in(one, &format!("{}.{keyword}[{index}]", place.path), errors);
+            forbid_rules(one, &format!("{}.{keyword}[{index}]", place.path), errors);
         }
     }
     if let Some(not) = &logic.not {
-        nothing_in(not, &format!("{}.not", place.path), errors);
+        forbid_rules(not, &format!("{}.not", place.path), errors);
     }
 }
 
 /// Rules are always enforced, so they are not allowed in one of several alternatives.
-fn nothing_in(node: &Node, path: &str, errors: &mut Vec<FieldError>) {
+fn forbid_rules(node: &Node, path: &str, errors: &mut Vec<FieldError>) {
     if !node.cel.is_empty() {
         errors.push(FieldError::forbidden(child_path(path, KEY), "must be empty to be structural"));
     }
     for (key, child) in &node.properties {
-        nothing_in(child, &format!("{path}.properties[{key}]"), errors);
+        forbid_rules(child, &format!("{path}.properties[{key}]"), errors);
     }
     if let Some(items) = &node.items {
-        nothing_in(items, &format!("{path}.items"), errors);
+        forbid_rules(items, &format!("{path}.items"), errors);
     }
     let inner = node
         .rules
         .iter()
         .flat_map(|r| r.all_of.iter().chain(&r.any_of).chain(&r.one_of).chain(r.not.as_deref()));
     for one in inner {
-        nothing_in(one, path, errors);
+        forbid_rules(one, path, errors);
     }
 }
 

@@ -37,7 +37,7 @@ pub(crate) fn validate(root: &Node, object: &Value, old: Option<&Value>, path: &
 }
 
 /// The budget is exhausted: no further rule runs.
-struct Spent;
+struct BudgetExceeded;
 
 struct Run {
     verdict: Verdict,
@@ -74,7 +74,13 @@ impl<'a> Place<'a> {
 }
 
 impl Run {
-    fn node(&mut self, rules: &Node, node: &Node, value: &Value, place: &Place<'_>) -> Result<(), Spent> {
+    fn node(
+        &mut self,
+        rules: &Node,
+        node: &Node,
+        value: &Value,
+        place: &Place<'_>,
+    ) -> Result<(), BudgetExceeded> {
         // Rules do not apply to null, which the enclosing schema validates.
         if value.is_null() {
             return Ok(());
@@ -96,7 +102,7 @@ impl Run {
         node: &Node,
         map: &Map<String, Value>,
         place: &Place<'_>,
-    ) -> Result<(), Spent> {
+    ) -> Result<(), BudgetExceeded> {
         let old_map = place.old.and_then(Value::as_object);
         // Keys of an atomic map do not correlate with those of the old map.
         let correlates = !node.atomic_map;
@@ -115,7 +121,13 @@ impl Run {
         Ok(())
     }
 
-    fn items(&mut self, rules: &Node, node: &Node, list: &[Value], place: &Place<'_>) -> Result<(), Spent> {
+    fn items(
+        &mut self,
+        rules: &Node,
+        node: &Node,
+        list: &[Value],
+        place: &Place<'_>,
+    ) -> Result<(), BudgetExceeded> {
         let (Some(rules), Some(items)) = (&rules.items, &node.items) else { return Ok(()) };
         let old_list = place.old.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         for (index, value) in list.iter().enumerate() {
@@ -129,7 +141,13 @@ impl Run {
         Ok(())
     }
 
-    fn rules(&mut self, rules: &Node, node: &Node, value: &Value, place: &Place<'_>) -> Result<(), Spent> {
+    fn rules(
+        &mut self,
+        rules: &Node,
+        node: &Node,
+        value: &Value,
+        place: &Place<'_>,
+    ) -> Result<(), BudgetExceeded> {
         if rules.cel.is_empty() {
             return Ok(());
         }
@@ -167,7 +185,7 @@ impl Run {
         plain: &Scope<'_>,
         place: &Place<'_>,
         value: &Value,
-    ) -> Result<(), Spent> {
+    ) -> Result<(), BudgetExceeded> {
         let (outcome, cost) = evaluate(&rule.expression, scope, &mut self.library);
         let Some(left) = self.left.checked_sub(cost) else {
             return self.spent(place, value, SPENT.to_owned());
@@ -207,7 +225,13 @@ impl Run {
         Ok(())
     }
 
-    fn fault(&mut self, rule: &Rule, fault: Fault, place: &Place<'_>, value: &Value) -> Result<(), Spent> {
+    fn fault(
+        &mut self,
+        rule: &Rule,
+        fault: Fault,
+        place: &Place<'_>,
+        value: &Value,
+    ) -> Result<(), BudgetExceeded> {
         let name = rule.name();
         let detail = match fault {
             Fault::Limit => {
@@ -230,14 +254,14 @@ impl Run {
         Ok(())
     }
 
-    fn spent(&mut self, place: &Place<'_>, value: &Value, detail: String) -> Result<(), Spent> {
+    fn spent(&mut self, place: &Place<'_>, value: &Value, detail: String) -> Result<(), BudgetExceeded> {
         self.verdict.errors.push(FieldError::of_rule(
             place.path.to_owned(),
             ErrorKind::Invalid,
             value,
             detail,
         ));
-        Err(Spent)
+        Err(BudgetExceeded)
     }
 }
 

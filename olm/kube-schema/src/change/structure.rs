@@ -20,7 +20,7 @@ pub(super) struct Side<'a> {
 
 /// Effects of the schema `new` on objects of the schema `old`.
 pub(super) fn compare(old: &Side<'_>, new: &Side<'_>, out: &mut Collector) {
-    let mut walk = Walk { keeps: (old.preserves_all, new.preserves_all), validated: Vec::new(), more: 0 };
+    let mut walk = Walk { preserves: (old.preserves_all, new.preserves_all), validated: Vec::new(), more: 0 };
     walk.node(&Place { path: "", required: true, depth: 0 }, old.schema, new.schema, out);
     walk.finish(out);
 }
@@ -108,7 +108,7 @@ fn properties(schema: &Map<String, Value>) -> Option<&Map<String, Value>> {
 
 struct Walk {
     /// Whether the old and the new definition preserve all unknown fields.
-    keeps: (bool, bool),
+    preserves: (bool, bool),
     /// Fields that were unknown and preserved only because the old definition preserves everything. They are
     /// unlikely to be in use, so one finding lists them together.
     validated: Vec<String>,
@@ -234,7 +234,7 @@ impl Walk {
                 out.add(EmbeddedResourceChanged, Breaking, path, text);
             }
             (true, false) => {
-                let kept = self.keeps.1 || is_set(new, "x-kubernetes-preserve-unknown-fields");
+                let kept = self.preserves.1 || is_set(new, "x-kubernetes-preserve-unknown-fields");
                 let (severity, text) = match kept {
                     true => (Careful, "apiVersion, kind and metadata of the value are no longer validated"),
                     false => (
@@ -271,8 +271,8 @@ impl Walk {
     ) {
         const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
         let path = place.path;
-        let keeps_old = self.keeps.0 || is_set(old, PRESERVE);
-        let keeps_new = self.keeps.1 || is_set(new, PRESERVE);
+        let keeps_old = self.preserves.0 || is_set(old, PRESERVE);
+        let keeps_new = self.preserves.1 || is_set(new, PRESERVE);
         if is_set(old, PRESERVE) && !keeps_new && additional(new).is_none() {
             let text = "fields that the schema does not name were kept and are dropped from now on";
             out.add(UnknownFieldsPruned, Breaking, path, text);

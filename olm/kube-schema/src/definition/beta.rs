@@ -79,10 +79,10 @@ fn move_webhook(conversion: &mut Map<String, Value>) {
 
 /// Errors of the rewritten definition with the paths of the old API, without duplicates. The old API does not
 /// require an approval of protected groups.
-pub(super) fn paths_back(crd: &Value, errors: Vec<FieldError>) -> Vec<FieldError> {
+pub(super) fn to_beta_paths(crd: &Value, errors: Vec<FieldError>) -> Vec<FieldError> {
     let mut seen: Vec<FieldError> = Vec::new();
     for mut error in errors.into_iter().filter(|error| !error.path.starts_with("metadata.annotations")) {
-        error.path = path_back(crd, &error.path);
+        error.path = to_beta_path(crd, &error.path);
         if !seen.contains(&error) {
             seen.push(error);
         }
@@ -90,7 +90,7 @@ pub(super) fn paths_back(crd: &Value, errors: Vec<FieldError>) -> Vec<FieldError
     seen
 }
 
-fn path_back(crd: &Value, path: &str) -> String {
+fn to_beta_path(crd: &Value, path: &str) -> String {
     let path = path
         .replace("spec.conversion.webhook.clientConfig", "spec.conversion.webhookClientConfig")
         .replace("spec.conversion.webhook.", "spec.conversion.")

@@ -46,7 +46,7 @@ pub struct CrdVersion {
     pub schema: Schema,
     /// Whether `/status` is a subresource.
     pub status: bool,
-    pub scale: Option<Scale>,
+    pub scale: Option<ScalePaths>,
     /// Columns of `kubectl get`.
     pub columns: Vec<Column>,
     /// JSON paths for field selectors.
@@ -55,7 +55,7 @@ pub struct CrdVersion {
 
 /// Paths of the scale subresource.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Scale {
+pub struct ScalePaths {
     /// Path of the desired count, for example `.spec.replicas`.
     pub spec_replicas_path: String,
     /// Path of the actual count, for example `.status.replicas`.
@@ -87,7 +87,7 @@ pub struct Column {
 pub fn check(crd: &Value) -> Vec<FieldError> {
     match crd.get("apiVersion").and_then(Value::as_str) {
         Some("apiextensions.k8s.io/v1beta1") => {
-            beta::paths_back(crd, parse(&beta::to_v1(crd)).err().unwrap_or_default())
+            beta::to_beta_paths(crd, parse(&beta::to_v1(crd)).err().unwrap_or_default())
         }
         _ => parse(crd).err().unwrap_or_default(),
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Column, Crd, CrdVersion, Scale, conversion, json_path};
+use super::{Column, Crd, CrdVersion, ScalePaths, conversion, json_path};
 use crate::{
     field_error::FieldError,
     names,
@@ -193,7 +193,7 @@ fn version(item: &Value, name: String, path: &str, errors: &mut Vec<FieldError>)
     })
 }
 
-fn scale(item: &Value, path: &str, errors: &mut Vec<FieldError>) -> Option<Scale> {
+fn scale(item: &Value, path: &str, errors: &mut Vec<FieldError>) -> Option<ScalePaths> {
     let scale = item["subresources"].get("scale").filter(|s| !s.is_null())?;
     let path = format!("{path}.subresources.scale");
     let mut field = |key: &str, prefix: &str, required: bool| {
@@ -214,7 +214,7 @@ fn scale(item: &Value, path: &str, errors: &mut Vec<FieldError>) -> Option<Scale
     // Upstream allows the selector under `.spec` as well.
     let prefix = if string(scale, "labelSelectorPath").starts_with(".spec.") { ".spec." } else { ".status." };
     let selector = field("labelSelectorPath", prefix, false);
-    Some(Scale {
+    Some(ScalePaths {
         spec_replicas_path,
         status_replicas_path,
         label_selector_path: Some(selector).filter(|s| !s.is_empty()),

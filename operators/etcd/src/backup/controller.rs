@@ -17,9 +17,9 @@ use serde_json::json;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::run::{Attempt, Good, Owner};
+use super::run::{Attempt, CompletedBackup, Owner};
 use super::schedule::{self, Next, Policy};
-use super::source::{Door, Entry, address};
+use super::source::{Entry, MemberClients, address};
 use super::status;
 use crate::apply::why;
 use crate::controller::{Context as Base, api, differences, key};
@@ -28,13 +28,13 @@ use crate::crd::backup::{EtcdBackup, EtcdBackupStatus, Upload};
 use crate::crd::stores::Encryption;
 use crate::events::{self, Note};
 use crate::lease::UNLED;
-use crate::storage::{Began, Keys, SecretData, Store, Target, UploadNotes};
+use crate::storage::{Keys, OnUploadStart, SecretData, Store, Target, UploadNotes};
 use crate::{observe, validate, watch};
 
 /// Concurrent backups per watched namespace; each needs at most 40 MiB.
 const CONCURRENCY: u16 = 8;
 /// Interval of progress updates in the status of a running backup.
-const TELL: Duration = Duration::from_secs(5);
+const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 /// Delay before a failed call to Kubernetes is retried.
 const AGAIN: Duration = Duration::from_secs(5);
 /// Grace period for the first member after the creation of a cluster.
@@ -125,7 +125,7 @@ async fn reconcile(
     }
     let known = cached.status.clone().unwrap_or_default();
     base.metrics.backups.known(&key(cached), known.last_success_date.map(|time| time.0), known.size_bytes);
-    let turn = Turn { context: &context, api: &api };
+    let turn = Reconciliation { context: &context, api: &api };
     match turn.due(cached) {
         Err(reason) => turn.refuse(cached, &reason).await,
         Ok((_, _, Next::Now)) => {
@@ -163,12 +163,12 @@ async fn release(api: &Api<EtcdBackup>, backup: &EtcdBackup) -> Result<(), Recon
 }
 
 /// One reconciliation of one object.
-struct Turn<'a> {
+struct Reconciliation<'a> {
     context: &'a Context,
     api: &'a Api<EtcdBackup>,
 }
 
-impl Turn<'_> {
+impl Reconciliation<'_> {
     /// Policy and target of the backup and its next start.
     fn due(&self, backup: &EtcdBackup) -> Result<(Policy, Target, Next), String> {
         let spec = &backup.spec;
@@ -304,7 +304,7 @@ impl Turn<'_> {
         policy: &Policy,
         target: &Target,
         status: &Mutex<EtcdBackupStatus>,
-    ) -> Result<Good, String> {
+    ) -> Result<CompletedBackup, String> {
         let namespace = backup.namespace().unwrap_or_default();
         let base = &self.context.base;
         let encryption = backup.spec.encryption.as_ref();
@@ -320,18 +320,18 @@ impl Turn<'_> {
             store: &store,
             target,
             owner: &owner,
-            periodic: policy.timetable.is_periodic(),
+            periodic: policy.trigger.is_periodic(),
             keep: policy.keep,
             notes: &notes,
         };
-        let began = |key: String, id: String| {
+        let on_start = |key: String, id: String| {
             let upload = Upload { key, id };
             self.change(backup, status, move |status| status.upload = Some(upload)).boxed()
         };
-        let work = self.work(backup, &attempt, &began);
+        let work = self.work(backup, &attempt, &on_start);
         let reported = async {
             loop {
-                tokio::time::sleep(TELL).await;
+                tokio::time::sleep(REPORT_INTERVAL).await;
                 let bytes = i64::try_from(notes.progress.load(Ordering::Relaxed)).unwrap_or(i64::MAX);
                 if let Err(error) = self.change(backup, status, |status| status.progress_bytes = bytes).await
                 {
@@ -350,16 +350,16 @@ impl Turn<'_> {
         &self,
         backup: &EtcdBackup,
         attempt: &Attempt<'_>,
-        began: Began<'_>,
-    ) -> Result<Good, String> {
+        on_start: OnUploadStart<'_>,
+    ) -> Result<CompletedBackup, String> {
         let base = &self.context.base;
         let namespace = backup.namespace().unwrap_or_default();
         if let Some(name) = &backup.spec.cluster_name {
             let (etcd, endpoints) = members(base, &namespace, name).await?;
             let access = etcd.access().clone();
-            let door = Door { etcd: &base.etcd, entry: Entry::Known(&access) };
-            let answers = door.ask(&endpoints).await;
-            return attempt.run_with(&door, &answers, began).await;
+            let members_client = MemberClients { etcd: &base.etcd, entry: Entry::Known(&access) };
+            let answers = members_client.query(&endpoints).await;
+            return attempt.run_with(&members_client, &answers, on_start).await;
         }
         let mut endpoints = BTreeSet::new();
         let mut tls = false;
@@ -373,11 +373,13 @@ impl Turn<'_> {
             if tls {
                 return Err("spec.clientTLSSecret: missing, expected for https endpoints".into());
             }
-            return attempt.run(&Door { etcd: &base.etcd, entry: Entry::Plain }, &endpoints, began).await;
+            return attempt
+                .run(&MemberClients { etcd: &base.etcd, entry: Entry::Plain }, &endpoints, on_start)
+                .await;
         }
         let secret = secret(base, &namespace, name).await?;
-        let door = Door { etcd: &base.etcd, entry: Entry::Secret(name, &secret) };
-        attempt.run(&door, &endpoints, began).await
+        let members_client = MemberClients { etcd: &base.etcd, entry: Entry::Secret(name, &secret) };
+        attempt.run(&members_client, &endpoints, on_start).await
     }
 
     /// Aborts the upload that a former operator left unfinished in the store. A store that does not recognize
@@ -503,9 +505,9 @@ pub(crate) async fn members(
         .map_err(|error| format!("EtcdCluster {name}: {error}"))?;
     let etcd = base.etcd.with(secured.access.clone());
     let environment = observe::Environment::default();
-    let seen = observe::observe(&base.client, &etcd, &*base.addressing, &valid, &environment).await;
-    let seen = seen.map_err(|error| error.to_string())?;
-    let running = seen.pods.iter().filter(|pod| !pod.deleting && !pod.ended);
+    let observed = observe::observe(&base.client, &etcd, &*base.addressing, &valid, &environment).await;
+    let observed = observed.map_err(|error| error.to_string())?;
+    let running = observed.pods.iter().filter(|pod| !pod.deleting && !pod.ended);
     let endpoints: BTreeSet<String> = running.filter_map(|pod| base.addressing.endpoint(pod)).collect();
     if endpoints.is_empty() {
         return Err(format!("EtcdCluster {name} has no running pod"));

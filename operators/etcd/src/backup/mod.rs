@@ -4,18 +4,18 @@
 //! writes the snapshot to the store, [`status`] reports it. Schedule and source are pure; only [`controller`]
 //! uses Kubernetes.
 
-mod board;
 mod controller;
-mod numbers;
+mod metrics;
 pub(crate) mod run;
 mod schedule;
 pub(crate) mod source;
 mod status;
 #[cfg(test)]
 pub(crate) mod tests;
+mod views;
 
-pub use board::Board;
-pub(crate) use board::of_backup;
 pub(crate) use controller::open;
 pub use controller::run;
-pub use numbers::Numbers;
+pub use metrics::BackupMetrics;
+pub use views::BackupViews;
+pub(crate) use views::of_backup;

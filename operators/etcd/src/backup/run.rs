@@ -6,10 +6,10 @@ use std::sync::{Mutex, PoisonError};
 use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 
-use super::source::{Answer, Door, judge};
+use super::source::{MemberClients, VoterStatus, rank};
 use crate::storage::{
-    Began, Failure, LABEL_CLUSTER, LABEL_KEY, LABEL_NAME, LABEL_OWNER, LABEL_REVISION, LABEL_VERSION, Labels,
-    Periodic, Store, Stored, Target, UploadNotes, Whole, store_snapshot, surplus,
+    Failure, LABEL_CLUSTER, LABEL_KEY, LABEL_NAME, LABEL_OWNER, LABEL_REVISION, LABEL_VERSION, Labels,
+    OnUploadStart, Periodic, Store, Stored, Target, UploadNotes, VerifiedSnapshot, store_snapshot, surplus,
 };
 
 /// Names tried for one periodic backup: as many EtcdBackups may write to one path at the same time.
@@ -38,9 +38,9 @@ pub(crate) struct Attempt<'a> {
 
 /// A successful backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Good {
+pub(crate) struct CompletedBackup {
     pub(crate) uri: String,
-    pub(crate) whole: Whole,
+    pub(crate) whole: VerifiedSnapshot,
     pub(crate) revision: i64,
     pub(crate) version: String,
     pub(crate) cluster_id: String,
@@ -56,32 +56,32 @@ impl Attempt<'_> {
     /// Runs the backup with the members behind `endpoints`.
     pub(crate) async fn run(
         &self,
-        door: &Door<'_>,
+        members_client: &MemberClients<'_>,
         endpoints: &BTreeSet<String>,
-        began: Began<'_>,
-    ) -> Result<Good, String> {
-        let answers = door.survey(endpoints).await;
-        self.run_with(door, &answers, began).await
+        on_start: OnUploadStart<'_>,
+    ) -> Result<CompletedBackup, String> {
+        let answers = members_client.survey(endpoints).await;
+        self.run_with(members_client, &answers, on_start).await
     }
 
     /// Runs the backup with the answers of an earlier survey.
     pub(crate) async fn run_with(
         &self,
-        door: &Door<'_>,
-        answers: &BTreeMap<String, Result<Answer, String>>,
-        began: Began<'_>,
-    ) -> Result<Good, String> {
-        let candidates = judge(answers)?;
+        members_client: &MemberClients<'_>,
+        answers: &BTreeMap<String, Result<VoterStatus, String>>,
+        on_start: OnUploadStart<'_>,
+    ) -> Result<CompletedBackup, String> {
+        let candidates = rank(answers)?;
         let mut skipped = candidates.skipped;
         for (endpoint, answer) in candidates.best {
-            match self.with_member(door, &endpoint, &answer, began).await {
+            match self.with_member(members_client, &endpoint, &answer, on_start).await {
                 Ok(mut good) => {
                     good.skipped = skipped;
                     return Ok(good);
                 }
                 // Another member can avoid an error of a member, but not an error of the store.
-                Err(Wrong::Member(why)) => skipped.push(format!("{endpoint}: {why}")),
-                Err(Wrong::Other(failure)) => return Err(failure.to_string()),
+                Err(FailedSide::Member(why)) => skipped.push(format!("{endpoint}: {why}")),
+                Err(FailedSide::Other(failure)) => return Err(failure.to_string()),
             }
         }
         Err(format!("no member is suitable for a backup: {}", skipped.join("; ")))
@@ -89,15 +89,15 @@ impl Attempt<'_> {
 
     async fn with_member(
         &self,
-        door: &Door<'_>,
+        members_client: &MemberClients<'_>,
         endpoint: &str,
-        answer: &Answer,
-        began: Began<'_>,
-    ) -> Result<Good, Wrong> {
-        let revision = door.fresh(endpoint).await.map_err(Wrong::Member)?;
+        answer: &VoterStatus,
+        on_start: OnUploadStart<'_>,
+    ) -> Result<CompletedBackup, FailedSide> {
+        let revision = members_client.fresh(endpoint).await.map_err(FailedSide::Member)?;
         // Held until the object exists.
         let (target, _claim) = match self.periodic {
-            true => self.free_target(revision).await.map_err(Wrong::Other)?,
+            true => self.free_target(revision).await.map_err(FailedSide::Other)?,
             false => (self.target.clone(), None),
         };
         let key = target.key.clone();
@@ -113,24 +113,24 @@ impl Attempt<'_> {
         .chain(Some((LABEL_KEY, self.store.key_name())).filter(|(_, name)| !name.is_empty()))
         .map(|(name, value)| (name.to_owned(), value))
         .collect();
-        let pieces = door.snapshot(endpoint).await.map_err(Wrong::Member)?;
-        let whole = match store_snapshot(self.store, &key, &labels, pieces, self.notes, began).await {
+        let pieces = members_client.snapshot(endpoint).await.map_err(FailedSide::Member)?;
+        let whole = match store_snapshot(self.store, &key, &labels, pieces, self.notes, on_start).await {
             Ok(whole) => whole,
             Err(
                 failure @ (Failure::Source(_)
                 | Failure::Damaged(_)
                 | Failure::Stalled { what: "the snapshot", .. }),
             ) => {
-                return Err(Wrong::Member(failure.to_string()));
+                return Err(FailedSide::Member(failure.to_string()));
             }
-            Err(failure) => return Err(Wrong::Other(failure)),
+            Err(failure) => return Err(FailedSide::Other(failure)),
         };
         let retention = if self.periodic {
             retain(self.store, &self.target.key, &self.owner.uid, &key, self.keep).await
         } else {
             Ok(())
         };
-        Ok(Good {
+        Ok(CompletedBackup {
             uri: target.uri(),
             whole,
             revision,
@@ -191,7 +191,7 @@ impl Drop for Claim {
 }
 
 /// The side that caused a failure.
-enum Wrong {
+enum FailedSide {
     Member(String),
     Other(Failure),
 }

@@ -19,7 +19,7 @@ const LONGEST: i64 = 100 * 365 * 24 * 3600;
 /// Schedule, deadline and retention.
 #[derive(Debug, Clone)]
 pub(crate) struct Policy {
-    pub(crate) timetable: Timetable,
+    pub(crate) trigger: Trigger,
     /// Deadline set by the user for one backup.
     pub(crate) timeout: Option<Duration>,
     /// Retained backups; 0 for all.
@@ -27,13 +27,13 @@ pub(crate) struct Policy {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Timetable {
+pub(crate) enum Trigger {
     Once,
     Every(SignedDuration),
     Cron(Box<Cron>),
 }
 
-impl Timetable {
+impl Trigger {
     pub(crate) const fn is_periodic(&self) -> bool {
         !matches!(self, Self::Once)
     }
@@ -64,21 +64,21 @@ pub(crate) fn policy(spec: &EtcdBackupSpec) -> Result<Policy, String> {
             given.max_backups
         ));
     }
-    let timetable = match given.schedule.as_deref().filter(|text| !text.trim().is_empty()) {
+    let trigger = match given.schedule.as_deref().filter(|text| !text.trim().is_empty()) {
         Some(_) if interval > 0 => {
             return Err(format!("{field}: schedule and backupIntervalInSecond are mutually exclusive"));
         }
         Some(text) => {
             let cron =
                 Cron::from_str(text).map_err(|error| format!("{field}.schedule: {text:?}: {error}"))?;
-            Timetable::Cron(Box::new(cron))
+            Trigger::Cron(Box::new(cron))
         }
-        None if interval > 0 => Timetable::Every(SignedDuration::from_secs(interval)),
-        None => Timetable::Once,
+        None if interval > 0 => Trigger::Every(SignedDuration::from_secs(interval)),
+        None => Trigger::Once,
     };
     let timeout = u64::try_from(given.timeout_in_second).ok().filter(|seconds| *seconds > 0);
     Ok(Policy {
-        timetable,
+        trigger,
         timeout: timeout.map(Duration::from_secs),
         keep: usize::try_from(given.max_backups).unwrap_or_default(),
     })
@@ -97,18 +97,18 @@ pub(crate) fn next(
         return Next::Now;
     }
     if status.failures > 0 && !changed {
-        let began = status.last_attempt.as_ref().map_or(now, |time| time.0.min(now));
-        return due(began + backoff(status.failures), now);
+        let on_start = status.last_attempt.as_ref().map_or(now, |time| time.0.min(now));
+        return due(on_start + backoff(status.failures), now);
     }
     // A clock that was set back must not stop backups for that long.
     let last = status.last_schedule_time.as_ref().map(|time| time.0.min(now));
-    match (&policy.timetable, last) {
-        (Timetable::Once, _) if status.succeeded && !changed => Next::Never,
-        (Timetable::Once, _) | (Timetable::Every(_), None) => Next::Now,
-        (Timetable::Every(interval), Some(last)) => {
+    match (&policy.trigger, last) {
+        (Trigger::Once, _) if status.succeeded && !changed => Next::Never,
+        (Trigger::Once, _) | (Trigger::Every(_), None) => Next::Now,
+        (Trigger::Every(interval), Some(last)) => {
             last.checked_add(*interval).map_or(Next::Never, |time| due(time, now))
         }
-        (Timetable::Cron(cron), last) => {
+        (Trigger::Cron(cron), last) => {
             let after = last.unwrap_or(created).min(now).to_zoned(TimeZone::UTC);
             // None: no such time exists, as with a thirtieth of February.
             cron.find_next_occurrence(&after, false).map_or(Next::Never, |time| due(time.timestamp(), now))
@@ -120,7 +120,7 @@ pub(crate) fn next(
 /// unless whole intervals were missed.
 pub(crate) fn slot(policy: &Policy, status: &EtcdBackupStatus, now: Timestamp) -> Timestamp {
     let last = status.last_schedule_time.as_ref().map(|time| time.0.min(now));
-    if let (Timetable::Every(interval), Some(last)) = (&policy.timetable, last)
+    if let (Trigger::Every(interval), Some(last)) = (&policy.trigger, last)
         && let Ok(time) = last.checked_add(*interval)
         && time <= now
         && now.duration_since(time) < *interval

@@ -13,13 +13,13 @@ use k8s_openapi::api::core::v1::Secret;
 use crate::etcd::{Etcd, permission_denied};
 use crate::tls::Access;
 
-const ANSWER: Duration = Duration::from_secs(5);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// A member more entries than this behind the newest one is not up to date.
 const LAG: u64 = 1000;
 
 /// Answer of one member.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct VoterStatus {
     pub(crate) member_id: u64,
     pub(crate) cluster_id: u64,
     pub(crate) leader: u64,
@@ -34,11 +34,11 @@ pub(crate) struct Answer {
 /// Usable members in order of preference, and the unusable ones with reasons.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Candidates {
-    pub(crate) best: Vec<(String, Answer)>,
+    pub(crate) best: Vec<(String, VoterStatus)>,
     pub(crate) skipped: Vec<String>,
 }
 
-pub(crate) fn judge(answers: &BTreeMap<String, Result<Answer, String>>) -> Result<Candidates, String> {
+pub(crate) fn rank(answers: &BTreeMap<String, Result<VoterStatus, String>>) -> Result<Candidates, String> {
     let mut found = Candidates::default();
     let clusters: BTreeSet<u64> = answers.values().flatten().map(|a| a.cluster_id).collect();
     if clusters.len() > 1 {
@@ -101,7 +101,7 @@ pub(crate) fn address(endpoint: &str, namespace: &str) -> Result<(bool, String, 
 }
 
 /// Credentials for the members of one cluster.
-pub(crate) struct Door<'a> {
+pub(crate) struct MemberClients<'a> {
     pub(crate) etcd: &'a Etcd,
     pub(crate) entry: Entry<'a>,
 }
@@ -114,7 +114,7 @@ pub(crate) enum Entry<'a> {
     Plain,
 }
 
-impl Door<'_> {
+impl MemberClients<'_> {
     /// Connections for the host of an endpoint.
     pub(crate) fn etcd(&self, host: &str) -> Result<Etcd, String> {
         let access = match &self.entry {
@@ -129,32 +129,35 @@ impl Door<'_> {
     }
 
     /// Requests the status of endpoints (host and port).
-    pub(crate) async fn ask(&self, endpoints: &BTreeSet<String>) -> BTreeMap<String, Result<Answer, String>> {
+    pub(crate) async fn query(
+        &self,
+        endpoints: &BTreeSet<String>,
+    ) -> BTreeMap<String, Result<VoterStatus, String>> {
         let questions = endpoints.iter().map(|endpoint| async move {
-            let answer = match tokio::time::timeout(ANSWER, self.status(endpoint)).await {
+            let answer = match tokio::time::timeout(RESPONSE_TIMEOUT, self.status(endpoint)).await {
                 Ok(answer) => answer,
-                Err(_) => Err(format!("no response within {} seconds", ANSWER.as_secs())),
+                Err(_) => Err(format!("no response within {} seconds", RESPONSE_TIMEOUT.as_secs())),
             };
             (endpoint.clone(), answer)
         });
         join_all(questions).await.into_iter().collect()
     }
 
-    async fn status(&self, endpoint: &str) -> Result<Answer, String> {
+    async fn status(&self, endpoint: &str) -> Result<VoterStatus, String> {
         let etcd = self.etcd(host_of(endpoint))?;
-        let client = etcd.client(endpoint).await.map_err(|e| words_of(&e))?;
+        let client = etcd.client(endpoint).await.map_err(|e| message_of(&e))?;
         let (mut maintenance, mut members) = (client.maintenance_client(), client.cluster_client());
         let status = maintenance.status().await.map_err(|e| match etcd.access().has_user() {
             // A learner, which rejects logins.
-            true => words_of(&e),
-            false => with_way_in(words_of(&e)),
+            true => message_of(&e),
+            false => with_hint(message_of(&e)),
         })?;
         // A learner of etcd 3.4 answers only status requests.
         let list = members.member_list().await.ok();
         let voters = list.iter().flat_map(|list| list.members()).filter(|m| !m.is_learner());
         let clients = voters.flat_map(|m| m.client_urls().to_vec());
         let header = status.header();
-        Ok(Answer {
+        Ok(VoterStatus {
             member_id: header.map_or(0, etcd_client::ResponseHeader::member_id),
             cluster_id: header.map_or(0, etcd_client::ResponseHeader::cluster_id),
             leader: status.leader(),
@@ -173,24 +176,24 @@ impl Door<'_> {
     pub(crate) async fn survey(
         &self,
         endpoints: &BTreeSet<String>,
-    ) -> BTreeMap<String, Result<Answer, String>> {
-        let mut answers = self.ask(endpoints).await;
+    ) -> BTreeMap<String, Result<VoterStatus, String>> {
+        let mut answers = self.query(endpoints).await;
         let named: BTreeSet<String> =
             answers.values().flatten().flat_map(|a| a.clients.iter().cloned()).collect();
         let more: BTreeSet<String> = named.difference(endpoints).cloned().collect();
-        answers.extend(self.ask(&more).await);
+        answers.extend(self.query(&more).await);
         answers
     }
 
     /// Revision by a linearizable read, which passes through the leader and a majority: the answer of this
     /// member is not stale.
     pub(crate) async fn fresh(&self, endpoint: &str) -> Result<i64, String> {
-        let client = self.etcd(host_of(endpoint))?.client(endpoint).await.map_err(|e| words_of(&e))?;
+        let client = self.etcd(host_of(endpoint))?.client(endpoint).await.map_err(|e| message_of(&e))?;
         let mut kv = client.kv_client();
-        let answer = tokio::time::timeout(ANSWER, kv.get("health", None)).await;
-        let answer =
-            answer.map_err(|_| format!("no response to a read within {} seconds", ANSWER.as_secs()))?;
-        let answer = answer.map_err(|e| with_way_in(words_of(&e)))?;
+        let answer = tokio::time::timeout(RESPONSE_TIMEOUT, kv.get("health", None)).await;
+        let answer = answer
+            .map_err(|_| format!("no response to a read within {} seconds", RESPONSE_TIMEOUT.as_secs()))?;
+        let answer = answer.map_err(|e| with_hint(message_of(&e)))?;
         Ok(answer.header().map_or(0, etcd_client::ResponseHeader::revision))
     }
 
@@ -199,26 +202,26 @@ impl Door<'_> {
         &self,
         endpoint: &str,
     ) -> Result<impl Stream<Item = Result<Bytes, String>> + use<>, String> {
-        let client = self.etcd(host_of(endpoint))?.client(endpoint).await.map_err(|e| words_of(&e))?;
-        let stream = client.maintenance_client().snapshot().await.map_err(|e| with_way_in(words_of(&e)))?;
+        let client = self.etcd(host_of(endpoint))?.client(endpoint).await.map_err(|e| message_of(&e))?;
+        let stream = client.maintenance_client().snapshot().await.map_err(|e| with_hint(message_of(&e)))?;
         Ok(futures::stream::try_unfold(stream, |mut stream| async move {
-            let piece = stream.message().await.map_err(|e| words_of(&e))?;
-            Ok(piece.map(|piece| (Bytes::from_owner(Piece(piece)), stream)))
+            let piece = stream.message().await.map_err(|e| message_of(&e))?;
+            Ok(piece.map(|piece| (Bytes::from_owner(SnapshotChunk(piece)), stream)))
         }))
     }
 }
 
 /// A chunk as etcd sent it, read without a copy.
-struct Piece(etcd_client::SnapshotResponse);
+struct SnapshotChunk(etcd_client::SnapshotResponse);
 
-impl AsRef<[u8]> for Piece {
+impl AsRef<[u8]> for SnapshotChunk {
     fn as_ref(&self) -> &[u8] {
         self.0.blob()
     }
 }
 
 /// The message of etcd; for an authentication error with a hint.
-fn with_way_in(words: String) -> String {
+fn with_hint(words: String) -> String {
     if !permission_denied(&words) {
         return words;
     }
@@ -230,7 +233,7 @@ fn with_way_in(words: String) -> String {
 }
 
 /// The message of etcd without its transport wrapper.
-pub(crate) fn words_of(error: &etcd_client::Error) -> String {
+pub(crate) fn message_of(error: &etcd_client::Error) -> String {
     let text = match error {
         etcd_client::Error::GRpcStatus(status) => status.message().to_owned(),
         other => other.to_string(),
@@ -246,17 +249,17 @@ fn host_of(endpoint: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn voter(member_id: u64, applied: u64) -> Result<Answer, String> {
-        Ok(Answer { member_id, cluster_id: 7, leader: 1, applied, ..Answer::default() })
+    fn voter(member_id: u64, applied: u64) -> Result<VoterStatus, String> {
+        Ok(VoterStatus { member_id, cluster_id: 7, leader: 1, applied, ..VoterStatus::default() })
     }
 
-    fn judged(answers: &[(&str, Result<Answer, String>)]) -> Result<Candidates, String> {
-        judge(&answers.iter().map(|(e, a)| ((*e).to_owned(), a.clone())).collect())
+    fn ranked(answers: &[(&str, Result<VoterStatus, String>)]) -> Result<Candidates, String> {
+        rank(&answers.iter().map(|(e, a)| ((*e).to_owned(), a.clone())).collect())
     }
 
     #[test]
     fn a_follower_that_is_up_to_date_is_best_and_the_leader_last() {
-        let found = judged(&[
+        let found = ranked(&[
             ("a", voter(1, 5000)),
             ("b", voter(2, 4990)),
             ("c", voter(3, 4999)),
@@ -271,20 +274,20 @@ mod tests {
     #[test]
     fn one_endpoint_that_does_not_answer_does_not_stop_a_backup() {
         let found =
-            judged(&[("a", Err("refused".into())), ("b", voter(2, 9)), ("service", voter(2, 9))]).unwrap();
+            ranked(&[("a", Err("refused".into())), ("b", voter(2, 9)), ("service", voter(2, 9))]).unwrap();
         assert_eq!(found.best.len(), 1);
         assert_eq!(found.skipped, ["a: refused"]);
     }
 
     #[test]
     fn learners_members_without_a_leader_and_corrupt_ones_are_not_used() {
-        let change = |change: fn(&mut Answer)| {
+        let change = |change: fn(&mut VoterStatus)| {
             voter(2, 9).map(|mut a| {
                 change(&mut a);
                 a
             })
         };
-        let error = judged(&[
+        let error = ranked(&[
             ("a", change(|a| a.is_learner = true)),
             ("b", change(|a| a.leader = 0)),
             ("c", change(|a| a.corrupt = true)),
@@ -295,11 +298,11 @@ mod tests {
         }
         let other = change(|a| a.cluster_id = 8);
         assert!(
-            judged(&[("a", voter(1, 1)), ("b", other)])
+            ranked(&[("a", voter(1, 1)), ("b", other)])
                 .unwrap_err()
                 .contains("different etcd clusters (7, 8)")
         );
-        assert!(judged(&[]).unwrap_err().contains("no endpoints"));
+        assert!(ranked(&[]).unwrap_err().contains("no endpoints"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::run::Good;
+use super::run::CompletedBackup;
 use super::schedule::Next;
 use crate::crd::backup::EtcdBackupStatus;
 
@@ -35,7 +35,7 @@ pub(crate) fn running(
     }
 }
 
-pub(crate) fn succeeded(old: &EtcdBackupStatus, good: &Good, now: Timestamp) -> EtcdBackupStatus {
+pub(crate) fn succeeded(old: &EtcdBackupStatus, good: &CompletedBackup, now: Timestamp) -> EtcdBackupStatus {
     EtcdBackupStatus {
         phase: "Succeeded".into(),
         succeeded: true,
@@ -111,12 +111,12 @@ pub(crate) fn waiting(old: &EtcdBackupStatus, next: Next, generation: Option<i64
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::Whole;
+    use crate::storage::VerifiedSnapshot;
 
-    fn good() -> Good {
-        Good {
+    fn good() -> CompletedBackup {
+        CompletedBackup {
             uri: "s3://b/k".into(),
-            whole: Whole { size: 8224, sha256: "ab".into() },
+            whole: VerifiedSnapshot { size: 8224, sha256: "ab".into() },
             revision: 9,
             version: "3.4.23".into(),
             cluster_id: "7".into(),

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::run::{Attempt, Good, Owner};
-use super::source::{Door, Entry};
+use super::run::{Attempt, CompletedBackup, Owner};
+use super::source::{Entry, MemberClients};
 use crate::etcd::Etcd;
 use crate::storage::{Store, Target, UploadNotes};
 
@@ -82,7 +82,7 @@ pub(crate) async fn back_up(
     target: &Target,
     periodic: bool,
     endpoints: &[&str],
-) -> Result<Good, String> {
+) -> Result<CompletedBackup, String> {
     back_up_for("u-1", store, target, periodic, endpoints).await
 }
 
@@ -92,14 +92,14 @@ async fn back_up_for(
     target: &Target,
     periodic: bool,
     endpoints: &[&str],
-) -> Result<Good, String> {
+) -> Result<CompletedBackup, String> {
     let etcd = Etcd::default();
-    let door = Door { etcd: &etcd, entry: Entry::Plain };
+    let members_client = MemberClients { etcd: &etcd, entry: Entry::Plain };
     let owner = Owner { uid: uid.into(), name: "shop/nightly".into() };
     let notes = UploadNotes::default();
     let attempt = Attempt { store, target, owner: &owner, periodic, keep: 2, notes: &notes };
     let endpoints: BTreeSet<String> = endpoints.iter().map(|e| (*e).to_owned()).collect();
-    attempt.run(&door, &endpoints, crate::storage::tests::no_begin_hook()).await
+    attempt.run(&members_client, &endpoints, crate::storage::tests::no_begin_hook()).await
 }
 
 #[tokio::test]

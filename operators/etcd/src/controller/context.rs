@@ -64,7 +64,7 @@ pub(super) struct ClusterState {
     /// Consecutive failed reconciliations.
     pub(super) failures: u32,
     /// Consecutive reconciliations without an action and without a change.
-    pub(super) quiet: u32,
+    pub(super) unchanged: u32,
     /// Result of the last comparison of the members' data.
     pub(super) compared: Option<Compared>,
 }
@@ -79,11 +79,11 @@ pub struct Context {
     pub scope: Scope,
     pub etcd: Etcd,
     /// Credentials of clusters with TLS.
-    pub tls: Arc<tls::Keeper>,
+    pub tls: Arc<tls::SecretCache>,
     pub budgets: disruption::Budgets,
     pub recorder: Recorder,
     /// Backup state of clusters.
-    pub backups: Arc<crate::backup::Board>,
+    pub backups: Arc<crate::backup::BackupViews>,
     /// Whether stores without a Secret use the operator's own cloud identity.
     pub(crate) ambient_credentials: bool,
     clock: Clock,
@@ -125,7 +125,7 @@ impl Context {
 
     /// A context for a controller behind another lease, with the same connections, Secrets and metrics.
     #[must_use]
-    pub fn behind(&self, elector: Elector) -> Self {
+    pub fn with_elector(&self, elector: Elector) -> Self {
         let (client, addressing) = (self.client.clone(), self.addressing.clone());
         Self {
             etcd: self.etcd.clone(),
@@ -187,11 +187,11 @@ impl Context {
     /// Delay until the next reconciliation. `new`: this one observed or made a change; `again`: delay
     /// requested by the plan.
     pub(super) fn pace(&self, key: &str, new: bool, again: Option<Duration>) -> Duration {
-        let looks = self.keep(key, |state| {
-            state.quiet = if new { 0 } else { state.quiet.saturating_add(1) };
-            state.quiet
+        let unchanged = self.keep(key, |state| {
+            state.unchanged = if new { 0 } else { state.unchanged.saturating_add(1) };
+            state.unchanged
         });
-        pace::next(looks, again)
+        pace::next(unchanged, again)
     }
 
     pub(crate) async fn classes(&self) -> Option<Classes> {

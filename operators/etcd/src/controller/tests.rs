@@ -42,16 +42,17 @@ fn what_etcd_does_not_do_yet_counts_as_done_nowhere() {
     };
     let compact = Action::Maintain(Step::Compact { revision: 5, via: "orders-mlkjhgfdcb".into() });
     let cluster = validate(&crate::validate::tests::cluster(json!({ "size": 3 }))).unwrap();
-    let (old, seen) = (EtcdClusterStatus { size: 2, ..EtcdClusterStatus::default() }, Observed::default());
+    let (old, observed) =
+        (EtcdClusterStatus { size: 2, ..EtcdClusterStatus::default() }, Observed::default());
     for action in [late, compact] {
         let mut decision = Decision::act(Progress::ScalingUp, action.clone(), "adding a member");
-        let told = status::status(&old, &cluster, &seen, &decision).learner_failure.is_some();
+        let told = status::status(&old, &cluster, &observed, &decision).learner_failure.is_some();
         assert_eq!(told, matches!(action, Action::RemoveMember { .. }));
         postpone(&mut decision, "etcdserver: unhealthy cluster");
         // `finish` and the status take the applied action from here.
         assert_eq!(decision.action, None);
         assert_eq!(decision.message, "adding a member; etcdserver: unhealthy cluster");
-        assert_eq!(status::status(&old, &cluster, &seen, &decision).learner_failure, None);
+        assert_eq!(status::status(&old, &cluster, &observed, &decision).learner_failure, None);
     }
 }
 
@@ -73,7 +74,7 @@ async fn a_cluster_whose_turn_comes_while_the_lease_is_late_has_it_a_little_late
 #[tokio::test]
 async fn contexts_share_the_state_of_a_cluster_until_it_is_deleted() {
     let context = context("me");
-    let other = context.behind(lease::elector(&context.client, "shop", "b", "me"));
+    let other = context.with_elector(lease::elector(&context.client, "shop", "b", "me"));
     assert!(Arc::ptr_eq(&context.tls, &other.tls) && Arc::ptr_eq(&context.backups, &other.backups));
     let mut paces = Vec::new();
     for _ in 0..8 {
@@ -223,7 +224,7 @@ async fn an_api_error_before_an_observation_reaches_the_status() {
         context.keep("shop/orders", |state| state.failures = failures);
         // when a cluster is reconciled
         let cluster = crate::validate::tests::cluster(json!({ "size": 1 }));
-        let error = Pass::new(&context).run(cluster).await.unwrap_err();
+        let error = Reconciliation::new(&context).run(cluster).await.unwrap_err();
         // then the status reports it, if waiting alone does not help
         assert_eq!(error.category(), "Kubernetes", "{row}");
         let patches = patches.lock().unwrap().clone();

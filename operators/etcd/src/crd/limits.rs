@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::schema::{quantity, rule, words};
+use super::schema::{enumeration, quantity, rule};
 use crate::build::pod::RESERVED_VARIABLES;
 use crate::names;
 
@@ -116,13 +116,13 @@ fn environment(variables: &mut Value) {
 fn scheduling(pod: &mut Value) {
     let toleration = &mut pod["tolerations"]["items"]["properties"];
     // Lt and Gt compare numbers, from Kubernetes 1.35 on.
-    words(&mut toleration["operator"], &["", "Equal", "Exists", "Lt", "Gt"]);
-    words(&mut toleration["effect"], &["", "NoSchedule", "PreferNoSchedule", "NoExecute"]);
+    enumeration(&mut toleration["operator"], &["", "Equal", "Exists", "Lt", "Gt"]);
+    enumeration(&mut toleration["effect"], &["", "NoSchedule", "PreferNoSchedule", "NoExecute"]);
     let spread = &mut pod["topologySpreadConstraints"]["items"];
     spread["required"] = json!(["maxSkew", "topologyKey", "whenUnsatisfiable"]);
     spread["properties"]["maxSkew"]["minimum"] = json!(1);
     spread["properties"]["topologyKey"]["minLength"] = json!(1);
-    words(&mut spread["properties"]["whenUnsatisfiable"], &["DoNotSchedule", "ScheduleAnyway"]);
+    enumeration(&mut spread["properties"]["whenUnsatisfiable"], &["DoNotSchedule", "ScheduleAnyway"]);
     selectors(&mut pod["topologySpreadConstraints"], &["In", "NotIn", "Exists", "DoesNotExist"]);
     let affinity = &mut pod["affinity"]["properties"];
     selectors(&mut affinity["nodeAffinity"], &["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]);
@@ -136,7 +136,7 @@ fn selectors(schema: &mut Value, operators: &[&str]) {
     let Some(object) = schema.as_object_mut() else { return };
     if let Some(Value::Object(properties)) = object.get_mut("properties") {
         if properties.contains_key("key") && properties.contains_key("values") {
-            words(&mut properties["operator"], operators);
+            enumeration(&mut properties["operator"], operators);
         }
         if let Some(weight) = properties.get_mut("weight") {
             (weight["minimum"], weight["maximum"]) = (json!(1), json!(100));
@@ -154,10 +154,13 @@ fn security(context: &mut Value) {
         id(&mut context[field]);
     }
     id(&mut context["supplementalGroups"]["items"]);
-    words(&mut context["fsGroupChangePolicy"], &["Always", "OnRootMismatch"]);
-    words(&mut context["supplementalGroupsPolicy"], &["Merge", "Strict"]);
+    enumeration(&mut context["fsGroupChangePolicy"], &["Always", "OnRootMismatch"]);
+    enumeration(&mut context["supplementalGroupsPolicy"], &["Merge", "Strict"]);
     for profile in ["seccompProfile", "appArmorProfile"] {
-        words(&mut context[profile]["properties"]["type"], &["RuntimeDefault", "Localhost", "Unconfined"]);
+        enumeration(
+            &mut context[profile]["properties"]["type"],
+            &["RuntimeDefault", "Localhost", "Unconfined"],
+        );
     }
 }
 

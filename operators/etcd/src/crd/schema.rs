@@ -52,8 +52,8 @@ fn rules(schema: &mut Value) {
     limits::schedule(&mut defragmentation["properties"]["schedule"], false);
     let storage = &mut spec["properties"]["storage"];
     storage["properties"]["size"] = quantity("Size of each volume. Default: 8Gi.", 1);
-    words(&mut storage["properties"]["mode"], &["Volume", "Pod"]);
-    words(&mut storage["properties"]["retentionPolicy"], &["Delete", "Retain"]);
+    enumeration(&mut storage["properties"]["mode"], &["Volume", "Pod"]);
+    enumeration(&mut storage["properties"]["retentionPolicy"], &["Delete", "Retain"]);
     storage["x-kubernetes-validations"] = rule(&[(
         "!has(self.mode) || self.mode != 'Pod' || (!has(self.size) && !has(self.storageClassName))".into(),
         "spec.storage: `size` and `storageClassName` conflict with mode `Pod`".into(),
@@ -102,7 +102,7 @@ pub(super) fn rule(rules: &[(String, String)]) -> Value {
 }
 
 /// An enum of strings; the output of schemars for it is not structural.
-pub(super) fn words(schema: &mut Value, words: &[&str]) {
+pub(super) fn enumeration(schema: &mut Value, words: &[&str]) {
     let mut new = json!({ "type": "string", "enum": words });
     if let Value::String(description) = schema["description"].take() {
         new["description"] = description.into();

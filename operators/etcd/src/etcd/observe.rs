@@ -35,7 +35,7 @@ impl Etcd {
         let asked: BTreeMap<&str, String> =
             asked.filter_map(|pod| Some((pod.name.as_str(), addressing.endpoint(pod)?))).collect();
         let requests = asked.iter().map(|(&pod, endpoint)| async move {
-            let answer = self.in_time(pod, endpoint, self.ask(cluster, endpoint, addressing)).await;
+            let answer = self.in_time(pod, endpoint, self.query(cluster, endpoint, addressing)).await;
             (pod.to_owned(), answer)
         });
         let mut answers = Answers::default();
@@ -60,7 +60,7 @@ impl Etcd {
                 .difference(&answers.refused)
                 .filter_map(|pod| asked.get_key_value(pod.as_str()));
             let requests = learners.map(|(&pod, endpoint)| async move {
-                let answer = self.ask_by(host, cluster, endpoint, addressing);
+                let answer = self.query_with_login_at(host, cluster, endpoint, addressing);
                 Some((pod.to_owned(), self.in_time(pod, endpoint, answer).await??))
             });
             let answer: Vec<_> = join_all(requests).await.into_iter().flatten().collect();
@@ -90,7 +90,7 @@ impl Etcd {
         None
     }
 
-    async fn ask(
+    async fn query(
         &self,
         cluster: &Validated,
         endpoint: &str,
@@ -104,12 +104,12 @@ impl Etcd {
             }
             other => (other?, false),
         };
-        let endpoint = self.question(cluster, endpoint, addressing, &client).await?;
+        let endpoint = self.query_over(cluster, endpoint, addressing, &client).await?;
         Ok(MemberAnswer { endpoint, refused })
     }
 
     /// The same, with a login at another member.
-    async fn ask_by(
+    async fn query_with_login_at(
         &self,
         host: &str,
         cluster: &Validated,
@@ -117,12 +117,12 @@ impl Etcd {
         addressing: &dyn Addressing,
     ) -> Result<Option<Endpoint>, etcd_client::Error> {
         let client = self.client_by(host, endpoint).await?;
-        self.question(cluster, endpoint, addressing, &client).await
+        self.query_over(cluster, endpoint, addressing, &client).await
     }
 
     /// Status of a member over a connection; none when it requires authentication. Up to etcd 3.5.27 status
     /// needs no login; later 3.5 versions and all of 3.6 require it (CVE-2026-33413).
-    async fn question(
+    async fn query_over(
         &self,
         cluster: &Validated,
         endpoint: &str,

@@ -10,7 +10,7 @@ type Planned<'a> = crate::plan::Step<'a>;
 pub(crate) fn full(step: &Planned<'_>) -> Option<Decision> {
     let record = &step.memory.maintenance;
     let under_way = record.started.is_some() && record.cause == Some(Cause::NoSpace);
-    if !under_way && !has_alarm(step.seen, "NOSPACE") {
+    if !under_way && !has_alarm(step.observed, "NOSPACE") {
         return None;
     }
     run(step).filter(|decision| decision.action.is_some())
@@ -87,15 +87,15 @@ fn run(step: &Planned<'_>) -> Option<Decision> {
 fn facts(step: &Planned<'_>) -> Facts {
     let members = step.health.voters.iter().filter_map(|member| {
         let name = member.pod.clone()?;
-        let endpoint = step.seen.endpoints.get(&name)?;
+        let endpoint = step.observed.endpoints.get(&name)?;
         let leads = member.id == step.health.leader;
         Some(MemberFacts { name, leads, size: endpoint.db_size, used: endpoint.db_in_use })
     });
     Facts {
-        now: step.seen.now,
-        since: step.seen.pods.iter().filter_map(|pod| pod.created).min(),
-        full: has_alarm(step.seen, "NOSPACE"),
-        revision: step.seen.endpoints.values().map(|e| e.revision).max().unwrap_or_default(),
+        now: step.observed.now,
+        since: step.observed.pods.iter().filter_map(|pod| pod.created).min(),
+        full: has_alarm(step.observed, "NOSPACE"),
+        revision: step.observed.endpoints.values().map(|e| e.revision).max().unwrap_or_default(),
         members: members.collect(),
     }
 }

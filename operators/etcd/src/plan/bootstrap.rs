@@ -3,9 +3,9 @@
 use super::{Action, Decision, Goal, Progress, START_PATIENCE, is_held_up, lost, pod_state, prove, unready};
 use crate::observed::{Memory, Observed};
 
-pub(super) fn bootstrap(goal: &Goal, memory: &Memory, seen: &Observed) -> Decision {
+pub(super) fn bootstrap(goal: &Goal, memory: &Memory, observed: &Observed) -> Decision {
     let creating = |message: String| Decision::wait(Progress::Creating, message);
-    let mut ids: Vec<u64> = seen.endpoints.values().map(|e| e.cluster_id).collect();
+    let mut ids: Vec<u64> = observed.endpoints.values().map(|e| e.cluster_id).collect();
     ids.sort_unstable();
     ids.dedup();
     if ids.len() > 1 {
@@ -15,11 +15,11 @@ pub(super) fn bootstrap(goal: &Goal, memory: &Memory, seen: &Observed) -> Decisi
         );
         return Decision::blocked(Progress::Stuck, "SplitBootstrap", text);
     }
-    if let Some(health) = prove(seen) {
+    if let Some(health) = prove(observed) {
         let memory = Memory {
             cluster_id: Some(format!("{:x}", health.cluster_id)),
             pending: None,
-            version: seen.endpoints.values().map(|e| e.version.clone()).next().unwrap_or_default(),
+            version: observed.endpoints.values().map(|e| e.version.clone()).next().unwrap_or_default(),
             voters: health.voters.len(),
             members: health.voters.iter().filter_map(|m| m.pod.clone()).collect(),
             ..memory.clone()
@@ -31,18 +31,18 @@ pub(super) fn bootstrap(goal: &Goal, memory: &Memory, seen: &Observed) -> Decisi
         );
     }
     if memory.taken_over {
-        return lost::without_quorum(goal, memory, seen);
+        return lost::without_quorum(goal, memory, observed);
     }
-    if let Some(pod) = seen.pods.iter().find(|pod| pod.deleting) {
+    if let Some(pod) = observed.pods.iter().find(|pod| pod.deleting) {
         return creating(format!("pod {} is terminating", pod.name));
     }
-    let Some(pod) = seen.pods.first() else { return first_member(goal, seen) };
-    if let Some(decision) = lost::silent(seen) {
+    let Some(pod) = observed.pods.first() else { return first_member(goal, observed) };
+    if let Some(decision) = lost::silent(observed) {
         return decision;
     }
     // A pod that never ran holds no data: it is recreated with the right version.
     let wrong_version = !pod.ever_started && pod.version != goal.version;
-    if seen.pods.len() == 1 && (pod.ended || wrong_version) {
+    if observed.pods.len() == 1 && (pod.ended || wrong_version) {
         let action = Action::DeletePod { name: pod.name.clone(), uid: pod.uid.clone() };
         return Decision::act(
             Progress::Creating,
@@ -50,10 +50,10 @@ pub(super) fn bootstrap(goal: &Goal, memory: &Memory, seen: &Observed) -> Decisi
             format!("pod {} is not usable as the first member", pod.name),
         );
     }
-    let state = pod_state(seen, pod);
+    let state = pod_state(observed, pod);
     // It never served, so every termination counts.
     let ends = pod.restarts > 0 && !pod.ready;
-    if ends || is_held_up(pod, seen.now) || unready(pod, seen.now) > START_PATIENCE {
+    if ends || is_held_up(pod, observed.now) || unready(pod, observed.now) > START_PATIENCE {
         let text = format!("the first member does not start: {state}");
         return Decision::blocked(Progress::Creating, "MemberNotStarting", text);
     }
@@ -62,12 +62,12 @@ pub(super) fn bootstrap(goal: &Goal, memory: &Memory, seen: &Observed) -> Decisi
 
 /// No pod exists. An existing claim belongs to an interrupted first member: it is reused, so that its data,
 /// if any, is found again.
-fn first_member(goal: &Goal, seen: &Observed) -> Decision {
-    if let Some(claim) = seen.claims.iter().find(|claim| claim.deleting) {
+fn first_member(goal: &Goal, observed: &Observed) -> Decision {
+    if let Some(claim) = observed.claims.iter().find(|claim| claim.deleting) {
         return Decision::wait(Progress::Creating, format!("claim {} is being deleted", claim.name));
     }
-    let (name, volume) = match seen.claims.as_slice() {
-        [] => (seen.fresh_name.clone(), seen.volumes),
+    let (name, volume) = match observed.claims.as_slice() {
+        [] => (observed.fresh_name.clone(), observed.volumes),
         [claim] => (claim.name.clone(), true),
         several => {
             let names: Vec<&str> = several.iter().map(|claim| claim.name.as_str()).collect();

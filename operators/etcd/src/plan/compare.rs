@@ -66,17 +66,17 @@ impl Compared {
     }
 
     /// Adds the result of an earlier comparison to an observation. Hashes are void after a change of voters.
-    pub(crate) fn show(&self, seen: &mut Observed) {
-        let holds = assess(seen).is_some_and(|health| ids(&health.voters) == self.voters);
-        seen.hashes = if holds { self.sums.clone() } else { BTreeMap::new() };
-        seen.uncompared = if holds { self.uncompared().to_vec() } else { Vec::new() };
-        seen.compared_now = false;
+    pub(crate) fn show(&self, observed: &mut Observed) {
+        let holds = assess(observed).is_some_and(|health| ids(&health.voters) == self.voters);
+        observed.hashes = if holds { self.sums.clone() } else { BTreeMap::new() };
+        observed.uncompared = if holds { self.uncompared().to_vec() } else { Vec::new() };
+        observed.compared_now = false;
     }
 
     /// Adds the result of a comparison made for this observation.
-    pub(crate) fn show_new(&self, seen: &mut Observed) {
-        self.show(seen);
-        seen.compared_now = assess(seen).is_some_and(|health| ids(&health.voters) == self.voters);
+    pub(crate) fn show_new(&self, observed: &mut Observed) {
+        self.show(observed);
+        observed.compared_now = assess(observed).is_some_and(|health| ids(&health.voters) == self.voters);
     }
 
     /// Members that could not be compared in several consecutive comparisons.
@@ -85,21 +85,21 @@ impl Compared {
     }
 
     /// Whether the next comparison is due. A clock that was set back makes it due.
-    pub(crate) fn due(&self, goal: &Goal, memory: &Memory, seen: &Observed) -> bool {
+    pub(crate) fn due(&self, goal: &Goal, memory: &Memory, observed: &Observed) -> bool {
         // Without a proved quorum, a comparison has no consequence.
-        let Ok(health) = proved(goal, memory, seen) else { return false };
+        let Ok(health) = proved(goal, memory, observed) else { return false };
         if health.voters.len() < 2 {
             return false;
         }
         let known = memory.corruption.is_some();
-        let since = seen.now.duration_since(self.at);
+        let since = observed.now.duration_since(self.at);
         let passed = |wait: SignedDuration| since.is_negative() || since >= wait;
-        if passed(self.wait(known || has_alarm(seen, "CORRUPT"))) {
+        if passed(self.wait(known || has_alarm(observed, "CORRUPT"))) {
             return true;
         }
         let before = !self.voters.is_empty();
         let answers = |m: &Member| {
-            m.pod.as_ref().and_then(|name| seen.endpoints.get(name)).is_some_and(|e| e.has_sum())
+            m.pod.as_ref().and_then(|name| observed.endpoints.get(name)).is_some_and(|e| e.has_sum())
         };
         // A new voter is compared at once, and a returning one shortly after. The creation of a cluster is
         // not delayed.
@@ -114,7 +114,7 @@ impl Compared {
         if before && known && !self.voters.is_subset(&ids(&health.voters)) {
             return true;
         }
-        let next = plan(goal, memory, seen);
+        let next = plan(goal, memory, observed);
         if next.compare {
             // Each removal makes the members read all their data again; a member without a hash makes that
             // slow.
@@ -137,14 +137,14 @@ impl Compared {
     pub(crate) fn after(
         &self,
         (took, now): (SignedDuration, Timestamp),
-        seen: &Observed,
+        observed: &Observed,
         sums: BTreeMap<String, Hash>,
     ) -> Self {
-        let Some(health) = assess(seen) else { return Self { at: now, took, ..self.clone() } };
+        let Some(health) = assess(observed) else { return Self { at: now, took, ..self.clone() } };
         let voters = &health.voters;
-        let settled = holds_same(voters, &sums) && !has_alarm(seen, "CORRUPT");
+        let settled = holds_same(voters, &sums) && !has_alarm(observed, "CORRUPT");
         let asked = |m: &&&Member| {
-            m.pod.as_ref().and_then(|name| seen.endpoints.get(name)).is_some_and(|e| e.has_sum())
+            m.pod.as_ref().and_then(|name| observed.endpoints.get(name)).is_some_and(|e| e.has_sum())
         };
         Self {
             cluster_id: self.cluster_id.clone(),

@@ -17,17 +17,17 @@ impl Step<'_> {
 
     /// A pod whose member is not in etcd any more.
     pub(super) fn leftover_pod(&self) -> Option<Decision> {
-        let pod = self.seen.pods.iter().find(|pod| !pod.deleting && !self.is_member(&pod.name))?;
+        let pod = self.observed.pods.iter().find(|pod| !pod.deleting && !self.is_member(&pod.name))?;
         let action = Action::DeletePod { name: pod.name.clone(), uid: pod.uid.clone() };
         Some(Decision::act(self.direction(), action, format!("pod {} is no longer an etcd member", pod.name)))
     }
 
     /// A claim whose member is not in etcd any more: confirmed by a quorum, and its pod is gone.
     pub(super) fn leftover_claim(&self) -> Option<Decision> {
-        let claim = self.seen.claims.iter().find(|claim| {
+        let claim = self.observed.claims.iter().find(|claim| {
             !claim.deleting
                 && !self.is_member(&claim.name)
-                && self.seen.pod(&claim.name).is_none()
+                && self.observed.pod(&claim.name).is_none()
                 && self.memory.pending.as_deref() != Some(&claim.name)
         })?;
         let action = Action::ReleaseClaim { name: claim.name.clone(), uid: claim.uid.clone() };
@@ -37,7 +37,7 @@ impl Step<'_> {
     /// A running member never starts without its data again: it would act as a member that never wrote.
     pub(super) fn seal(&self) -> Option<Decision> {
         let pod = self.health.voters.iter().filter(|m| m.started).find_map(|m| {
-            let answers = self.seen.endpoints.get(m.pod.as_ref()?).is_some_and(|e| e.member_id == m.id);
+            let answers = self.observed.endpoints.get(m.pod.as_ref()?).is_some_and(|e| e.member_id == m.id);
             self.pod_of(m).filter(|pod| answers && pod.start == Start::Empty && !pod.deleting)
         })?;
         let action = Action::Seal { name: pod.name.clone(), uid: pod.uid.clone() };
@@ -46,7 +46,7 @@ impl Step<'_> {
 
     /// Terminations complete before anything starts: a terminating pod may be a member that leaves.
     pub(super) fn terminating(&self) -> Option<Decision> {
-        let pod = self.seen.pods.iter().find(|pod| pod.deleting && !self.overdue(pod))?;
+        let pod = self.observed.pods.iter().find(|pod| pod.deleting && !self.overdue(pod))?;
         let progress = if self.health.unhealthy.is_empty() { self.direction() } else { Progress::Healing };
         Some(Decision::wait(progress, format!("waiting for pod {} to terminate", pod.name)))
     }
@@ -55,7 +55,7 @@ impl Step<'_> {
     pub(super) fn missing_pod(&self) -> Option<Decision> {
         self.members().filter(|m| m.started).find_map(|member| {
             let name = member.pod.clone()?;
-            let claim = self.seen.claim(&name).filter(|claim| !claim.deleting)?;
+            let claim = self.observed.claim(&name).filter(|claim| !claim.deleting)?;
             match self.pod_of(member) {
                 None => {
                     let version =
@@ -128,7 +128,7 @@ impl Step<'_> {
             return None;
         }
         let name = member.pod.as_deref()?;
-        let claim = self.seen.claim(name);
+        let claim = self.observed.claim(name);
         let Some(pod) = self.pod_of(member) else {
             // A claim in deletion disappears now that its pod is gone.
             return claim.is_none().then(|| "its pod and its data are gone".into());
@@ -149,16 +149,17 @@ impl Step<'_> {
         if self.tries_new_version(pod) {
             return None;
         }
-        if crash_loops(pod, self.seen.now) {
+        if crash_loops(pod, self.observed.now) {
             return Some(format!("restarted {} times without becoming healthy", pod.restarts));
         }
-        let away = pod.ready_since.filter(|_| !pod.ready).map(|since| self.seen.now.duration_since(since));
+        let away =
+            pod.ready_since.filter(|_| !pod.ready).map(|since| self.observed.now.duration_since(since));
         (away? > UNREACHABLE_GRACE).then(|| "unreachable for more than five minutes".into())
     }
 
     /// Its termination is long overdue: its node is gone.
     fn overdue(&self, pod: &PodView) -> bool {
-        pod.deleting && pod.ends_by.is_some_and(|by| self.seen.now.duration_since(by) > TERMINATION_GRACE)
+        pod.deleting && pod.ends_by.is_some_and(|by| self.observed.now.duration_since(by) > TERMINATION_GRACE)
     }
 
     /// A member that this operator did not add is never removed. It blocks scaling, upgrades and maintenance, but

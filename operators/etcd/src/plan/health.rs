@@ -47,21 +47,21 @@ impl Health<'_> {
 /// The proof that a quorum works: a linearizable read was answered, and more than half of the voters were
 /// observed healthy, following one leader. `None` means that membership must not be changed.
 #[must_use]
-pub fn prove(seen: &Observed) -> Option<Health<'_>> {
-    let health = assess(seen)?;
+pub fn prove(observed: &Observed) -> Option<Health<'_>> {
+    let health = assess(observed)?;
     (health.healthy() >= quorum(health.voters.len())).then_some(health)
 }
 
 /// As [`prove`], without the observed majority: enough to report that clients are served.
 #[must_use]
-pub fn assess(seen: &Observed) -> Option<Health<'_>> {
-    let (leader, cluster_id) = common_leader(seen)?;
+pub fn assess(observed: &Observed) -> Option<Health<'_>> {
+    let (leader, cluster_id) = common_leader(observed)?;
     let follows = |e: &Endpoint| e.leader == leader && e.cluster_id == cluster_id;
-    if !seen.endpoints.values().any(|e| follows(e) && e.linearizable && !e.is_learner) {
+    if !observed.endpoints.values().any(|e| follows(e) && e.linearizable && !e.is_learner) {
         return None;
     }
     // The leader's own list is the newest: it applies changes first. A learner has no list.
-    let voting = || seen.endpoints.values().filter(|e| follows(e) && !e.is_learner);
+    let voting = || observed.endpoints.values().filter(|e| follows(e) && !e.is_learner);
     let list = voting().find(|e| e.member_id == leader).or_else(|| voting().max_by_key(|e| e.applied))?;
     let (learners, voters): (Vec<&Member>, Vec<&Member>) = list.members.iter().partition(|m| m.is_learner);
     // A leader that is not in the list: the last change has not reached this member yet.
@@ -70,8 +70,8 @@ pub fn assess(seen: &Observed) -> Option<Health<'_>> {
     }
     let follower = |m: &Member| {
         let name = m.pod.as_ref()?;
-        seen.pod(name).filter(|pod| !pod.deleting && !pod.ended)?;
-        seen.endpoints.get(name).filter(|e| follows(e) && !e.is_learner && e.member_id == m.id)
+        observed.pod(name).filter(|pod| !pod.deleting && !pod.ended)?;
+        observed.endpoints.get(name).filter(|e| follows(e) && !e.is_learner && e.member_id == m.id)
     };
     let healthy =
         |m: &Member| follower(m).is_some_and(|e| list.raft_index.saturating_sub(e.applied) <= LAG_MAX);
@@ -79,10 +79,10 @@ pub fn assess(seen: &Observed) -> Option<Health<'_>> {
     let catching_up = unhealthy.iter().filter(|m| follower(m).is_some()).map(|m| m.id).collect();
     let pod_of = |id: u64| voters.iter().find(|m| m.id == id).and_then(|m| m.pod.clone());
     let via = pod_of(leader)
-        .filter(|name| seen.endpoints.contains_key(name))
+        .filter(|name| observed.endpoints.contains_key(name))
         .or_else(|| voters.iter().find(|m| healthy(m)).and_then(|m| m.pod.clone()))?;
     // Voters apply every change; a learner may lag by design.
-    let agreed = seen
+    let agreed = observed
         .endpoints
         .values()
         .filter(|e| follows(e) && voters.iter().any(|m| m.id == e.member_id))
@@ -101,9 +101,9 @@ pub fn assess(seen: &Observed) -> Option<Health<'_>> {
 }
 
 /// The leader and cluster id that most of the answers agree on.
-fn common_leader(seen: &Observed) -> Option<(u64, u64)> {
+fn common_leader(observed: &Observed) -> Option<(u64, u64)> {
     let mut votes: BTreeMap<(u64, u64), usize> = BTreeMap::new();
-    for endpoint in seen.endpoints.values().filter(|e| e.leader != 0 && !e.is_learner) {
+    for endpoint in observed.endpoints.values().filter(|e| e.leader != 0 && !e.is_learner) {
         *votes.entry((endpoint.leader, endpoint.cluster_id)).or_default() += 1;
     }
     votes.into_iter().max_by_key(|(_, count)| *count).map(|(key, _)| key)
@@ -111,14 +111,14 @@ fn common_leader(seen: &Observed) -> Option<(u64, u64)> {
 
 /// Whether the cluster has an alarm. Every member reports all alarms.
 #[must_use]
-pub fn has_alarm(seen: &Observed, name: &str) -> bool {
-    !alarms(seen, name).is_empty()
+pub fn has_alarm(observed: &Observed, name: &str) -> bool {
+    !alarms(observed, name).is_empty()
 }
 
 /// Ids of the members with an alarm; 0 for an alarm without a member. etcd writes `memberID:7 alarm:CORRUPT`.
-pub(super) fn alarms(seen: &Observed, name: &str) -> BTreeSet<u64> {
+pub(super) fn alarms(observed: &Observed, name: &str) -> BTreeSet<u64> {
     let needle = format!("alarm:{name}");
-    let all = seen.endpoints.values().flat_map(|e| &e.errors).filter(|error| error.contains(&needle));
+    let all = observed.endpoints.values().flat_map(|e| &e.errors).filter(|error| error.contains(&needle));
     let id = |error: &String| {
         error.split_whitespace().find_map(|word| word.strip_prefix("memberID:")?.parse().ok())
     };

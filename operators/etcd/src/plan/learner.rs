@@ -40,14 +40,14 @@ impl Step<'_> {
         }
         let Some(pod) = self.pod_of(learner) else {
             // Its pod was never created: the operator stopped between the two halves of adding it.
-            let claim = self.seen.claim(&name);
+            let claim = self.observed.claim(&name);
             let half =
                 self.memory.pending.as_deref() == Some(&name) || claim.is_some_and(|claim| !claim.deleting);
             if half && !learner.started {
                 let action = Action::CreateMember {
                     id: Some(learner.id),
                     version: self.running_version(),
-                    volume: self.seen.volumes || claim.is_some(),
+                    volume: self.observed.volumes || claim.is_some(),
                     start: Start::Empty,
                     initial_cluster: self.initial_cluster(),
                     name: name.clone(),
@@ -59,18 +59,18 @@ impl Step<'_> {
         if pod.ended || pod.deleting {
             return go("its pod terminated or its node is lost".into(), Removal::Learner);
         }
-        if crash_loops(pod, self.seen.now) {
+        if crash_loops(pod, self.observed.now) {
             return go(format!("restarted {} times", pod.restarts), Removal::LateLearner);
         }
         if let Some(decision) = self.promote(learner, &name) {
             return Some(decision);
         }
-        if pod.created.is_some_and(|created| self.seen.now.duration_since(created) > LEARNER_DEADLINE) {
-            let why = format!("not in sync within ten minutes ({})", pod_state(self.seen, pod));
+        if pod.created.is_some_and(|created| self.observed.now.duration_since(created) > LEARNER_DEADLINE) {
+            let why = format!("not in sync within ten minutes ({})", pod_state(self.observed, pod));
             return go(why, Removal::LateLearner);
         }
-        let state = pod_state(self.seen, pod);
-        if is_held_up(pod, self.seen.now) {
+        let state = pod_state(self.observed, pod);
+        if is_held_up(pod, self.observed.now) {
             let text = format!("member {name} does not start: {state}");
             return Some(Decision::blocked(progress, "MemberNotStarting", text));
         }
@@ -79,7 +79,7 @@ impl Step<'_> {
 
     /// Promotes a learner that is in sync when no member is missing: from then on it counts.
     fn promote(&self, learner: &Member, name: &str) -> Option<Decision> {
-        let endpoint = self.seen.endpoints.get(name)?;
+        let endpoint = self.observed.endpoints.get(name)?;
         let index = self.health.leader_index;
         let in_sync = endpoint.is_learner
             && endpoint.member_id == learner.id

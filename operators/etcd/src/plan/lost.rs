@@ -8,21 +8,21 @@ use crate::observed::{LOG_IN, Memory, Observed, Start, quorum};
 /// Reason while the password is missing.
 const LOGIN: &str = "AuthenticationRequired";
 
-pub(super) fn without_quorum(goal: &Goal, memory: &Memory, seen: &Observed) -> Decision {
-    let (voters, names) = known_voters(memory, seen);
-    if let Some(action) = bring_back(goal, memory, seen, &names) {
-        let (progress, reason, why) = match silent(seen) {
+pub(super) fn without_quorum(goal: &Goal, memory: &Memory, observed: &Observed) -> Decision {
+    let (voters, names) = known_voters(memory, observed);
+    if let Some(action) = restart_member(goal, memory, observed, &names) {
+        let (progress, reason, why) = match silent(observed) {
             Some(silent) => (silent.progress, LOGIN, "members require authentication"),
             None => (Progress::QuorumLost, "QuorumLost", "too few members respond"),
         };
         let text = format!("{why}; {}", describe(&action));
         return Decision { blocked: Some(reason), ..Decision::act(progress, action, text) };
     }
-    if let Some(health) = assess(seen) {
+    if let Some(health) = assess(observed) {
         let mut text =
             "etcd serves, but the operator reaches fewer than a majority of its members".to_owned();
-        if !seen.silent.is_empty() {
-            text = format!("{text}; {}", of_silent(seen));
+        if !observed.silent.is_empty() {
+            text = format!("{text}; {}", of_silent(observed));
         }
         // The operator does not connect to it: with a single member of its own it cannot observe a majority.
         if let Some(member) = health.voters.iter().find(|m| m.pod.is_none()) {
@@ -30,15 +30,15 @@ pub(super) fn without_quorum(goal: &Goal, memory: &Memory, seen: &Observed) -> D
         }
         return Decision::blocked(Progress::Stuck, "MembersUnreachable", text);
     }
-    let with_data = names.iter().filter(|name| seen.holds_data(name)).count();
+    let with_data = names.iter().filter(|name| observed.holds_data(name)).count();
     let needed = quorum(voters);
     if with_data >= needed {
-        if let Some(decision) = silent(seen) {
+        if let Some(decision) = silent(observed) {
             return decision;
         }
-        let answering = seen.endpoints.len();
-        let silent = seen.pods.iter().filter(|pod| !seen.endpoints.contains_key(&pod.name));
-        let states: Vec<String> = silent.map(|pod| pod_state(seen, pod)).collect();
+        let answering = observed.endpoints.len();
+        let silent = observed.pods.iter().filter(|pod| !observed.endpoints.contains_key(&pod.name));
+        let states: Vec<String> = silent.map(|pod| pod_state(observed, pod)).collect();
         let mut text = if answering < needed {
             format!(
                 "{answering} of {voters} members respond, {needed} are needed; {with_data} still have \
@@ -62,23 +62,23 @@ pub(super) fn without_quorum(goal: &Goal, memory: &Memory, seen: &Observed) -> D
 
 /// Members require a login, no user is configured or its password is rejected, and no other member reports a
 /// leader. Whether a leader exists is unknown, so no action follows.
-pub(super) fn silent(seen: &Observed) -> Option<Decision> {
-    if seen.silent.is_empty() || assess(seen).is_some() {
+pub(super) fn silent(observed: &Observed) -> Option<Decision> {
+    if observed.silent.is_empty() || assess(observed).is_some() {
         return None;
     }
-    let decision = Decision::blocked(Progress::Stuck, LOGIN, of_silent(seen));
+    let decision = Decision::blocked(Progress::Stuck, LOGIN, of_silent(observed));
     Some(Decision { again: Some(16 * SOON), ..decision })
 }
 
-fn of_silent(seen: &Observed) -> String {
-    let names: Vec<&str> = seen.silent.iter().map(String::as_str).collect();
+fn of_silent(observed: &Observed) -> String {
+    let names: Vec<&str> = observed.silent.iter().map(String::as_str).collect();
     format!("no status from {}: {LOG_IN}", names.join(", "))
 }
 
 /// Number of voters and the names of ours: from the longest reported member list, otherwise from the record
 /// of the last quorum, otherwise from the existing pods and claims.
-fn known_voters(memory: &Memory, seen: &Observed) -> (usize, Vec<String>) {
-    if let Some(list) = seen.endpoints.values().map(|e| &e.members).max_by_key(|list| list.len())
+fn known_voters(memory: &Memory, observed: &Observed) -> (usize, Vec<String>) {
+    if let Some(list) = observed.endpoints.values().map(|e| &e.members).max_by_key(|list| list.len())
         && !list.is_empty()
     {
         let voters = list.iter().filter(|m| !m.is_learner);
@@ -86,11 +86,11 @@ fn known_voters(memory: &Memory, seen: &Observed) -> (usize, Vec<String>) {
     }
     let mut names = memory.members.clone();
     if names.is_empty() {
-        names = seen
+        names = observed
             .pods
             .iter()
             .map(|pod| &pod.name)
-            .chain(seen.claims.iter().map(|c| &c.name))
+            .chain(observed.claims.iter().map(|c| &c.name))
             .cloned()
             .collect();
         names.sort();
@@ -100,10 +100,10 @@ fn known_voters(memory: &Memory, seen: &Observed) -> (usize, Vec<String>) {
 }
 
 /// Restarts members that have their data and do not run.
-fn bring_back(goal: &Goal, memory: &Memory, seen: &Observed, voters: &[String]) -> Option<Action> {
+fn restart_member(goal: &Goal, memory: &Memory, observed: &Observed, voters: &[String]) -> Option<Action> {
     for name in voters {
-        let claim = seen.claim(name).filter(|claim| !claim.deleting);
-        match (seen.pod(name), claim) {
+        let claim = observed.claim(name).filter(|claim| !claim.deleting);
+        match (observed.pod(name), claim) {
             (None, Some(claim)) => {
                 let known = [&claim.version, &memory.version, &goal.version];
                 let version = known.into_iter().find(|version| !version.is_empty())?;
@@ -124,10 +124,10 @@ fn bring_back(goal: &Goal, memory: &Memory, seen: &Observed, voters: &[String]) 
             (Some(pod), claim)
                 if !pod.deleting
                     && !pod.ended
-                    && !seen.endpoints.contains_key(name)
-                    && (!seen.silent.contains(name) || goes_back(goal, memory, seen, voters))
+                    && !observed.endpoints.contains_key(name)
+                    && (!observed.silent.contains(name) || goes_back(goal, memory, observed, voters))
                     && pod.version != goal.version
-                    && (pod.version != memory.version || crash_loops(pod, seen.now))
+                    && (pod.version != memory.version || crash_loops(pod, observed.now))
                     && !memory.version.is_empty()
                     && super::version::refusal_from(&memory.version, goal).is_none() =>
             {
@@ -147,8 +147,8 @@ fn bring_back(goal: &Goal, memory: &Memory, seen: &Observed, voters: &[String]) 
 
 /// Whether a running member that requires authentication may get another version: only the last common one, and
 /// only while every voter answers.
-fn goes_back(goal: &Goal, memory: &Memory, seen: &Observed, voters: &[String]) -> bool {
-    let there = |name: &String| seen.endpoints.contains_key(name) || seen.silent.contains(name);
+fn goes_back(goal: &Goal, memory: &Memory, observed: &Observed, voters: &[String]) -> bool {
+    let there = |name: &String| observed.endpoints.contains_key(name) || observed.silent.contains(name);
     goal.version == memory.version && voters.iter().all(there)
 }
 

@@ -17,13 +17,13 @@ mod learner;
 mod lost;
 #[cfg(test)]
 mod model;
-mod old;
 mod resize;
 #[cfg(test)]
 mod rules;
 mod step;
 #[cfg(test)]
 mod tests;
+mod unsupported;
 mod upgrade;
 mod version;
 
@@ -125,23 +125,25 @@ impl Decision {
 }
 
 /// The proof that allows membership changes, or the decision without it.
-fn proved<'a>(goal: &Goal, memory: &Memory, seen: &'a Observed) -> Result<Health<'a>, Box<Decision>> {
+fn proved<'a>(goal: &Goal, memory: &Memory, observed: &'a Observed) -> Result<Health<'a>, Box<Decision>> {
     if goal.paused {
         let decision = Decision::wait(Progress::Paused, "spec.paused is true");
         return Err(Decision { again: None, ..decision }.into());
     }
     if goal.restoring.is_some() {
         let text = "a backup is being restored; see the EtcdRestore";
-        let decision = lost::silent(seen).unwrap_or_else(|| Decision::wait(Progress::Restoring, text));
+        let decision = lost::silent(observed).unwrap_or_else(|| Decision::wait(Progress::Restoring, text));
         return Err(Decision { progress: Progress::Restoring, ..decision }.into());
     }
-    if let Some(decision) = old::held(memory, seen) {
+    if let Some(decision) = unsupported::blocked_by_version(memory, observed) {
         return Err(decision.into());
     }
     let Some(cluster_id) = &memory.cluster_id else {
-        return Err(bootstrap::bootstrap(goal, memory, seen).into());
+        return Err(bootstrap::bootstrap(goal, memory, observed).into());
     };
-    let Some(health) = prove(seen) else { return Err(lost::without_quorum(goal, memory, seen).into()) };
+    let Some(health) = prove(observed) else {
+        return Err(lost::without_quorum(goal, memory, observed).into());
+    };
     if format!("{:x}", health.cluster_id) != *cluster_id {
         let text = format!(
             "the members belong to etcd cluster {:x}, but this object's cluster is {cluster_id}; the \
@@ -155,12 +157,12 @@ fn proved<'a>(goal: &Goal, memory: &Memory, seen: &'a Observed) -> Result<Health
 
 /// The next step. First match wins.
 #[must_use]
-pub fn plan(goal: &Goal, memory: &Memory, seen: &Observed) -> Decision {
-    let health = match proved(goal, memory, seen) {
+pub fn plan(goal: &Goal, memory: &Memory, observed: &Observed) -> Decision {
+    let health = match proved(goal, memory, observed) {
         Ok(health) => health,
         Err(instead) => return *instead,
     };
-    let step = Step { goal, memory, seen, health: &health };
+    let step = Step { goal, memory, observed, health: &health };
     step.corrupt()
         .or_else(|| step.disagreeing())
         .or_else(|| step.leftover_pod())
@@ -212,7 +214,7 @@ fn is_held_up(pod: &PodView, now: Timestamp) -> bool {
     held && unready(pod, now) > SCHEDULING_PATIENCE
 }
 
-fn pod_state(seen: &Observed, pod: &PodView) -> String {
+fn pod_state(observed: &Observed, pod: &PodView) -> String {
     let name = &pod.name;
     if pod.deleting {
         return format!("pod {name} is terminating");
@@ -234,9 +236,9 @@ fn pod_state(seen: &Observed, pod: &PodView) -> String {
         }
         Some(End::NoData) | None => {}
     }
-    let class = seen.claim(name).and_then(|claim| claim.pending_class.as_ref());
+    let class = observed.claim(name).and_then(|claim| claim.pending_class.as_ref());
     if let Some(class) = class {
-        let missing = seen.storage_classes.as_ref().is_some_and(|classes| !classes.contains(class));
+        let missing = observed.storage_classes.as_ref().is_some_and(|classes| !classes.contains(class));
         let which = if missing { ", which does not exist" } else { "" };
         text.push_str(&format!("; its claim waits for a volume of StorageClass {class}{which}"));
     }

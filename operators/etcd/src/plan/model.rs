@@ -77,7 +77,7 @@ pub(super) struct World {
     recorded: DataComparison,
     /// Findings of the running operator.
     learned: DataComparison,
-    looks: usize,
+    observations: usize,
     next: u64,
     connected: BTreeMap<u64, Timestamp>,
 }
@@ -107,7 +107,7 @@ impl World {
             compared: None,
             recorded: DataComparison::default(),
             learned: DataComparison::default(),
-            looks: 0,
+            observations: 0,
             next: 1,
             connected: BTreeMap::new(),
         }
@@ -149,7 +149,7 @@ impl World {
 
     pub(super) fn observe(&mut self) -> Observed {
         self.elect();
-        self.looks += 1;
+        self.observations += 1;
         let healthy = self.has_quorum();
         let endpoints: BTreeMap<String, Endpoint> = self
             .members
@@ -189,7 +189,7 @@ impl World {
                 Some((name, endpoint))
             })
             .collect();
-        let mut seen = Observed {
+        let mut observed = Observed {
             now: self.now,
             hashes: BTreeMap::new(),
             compared_now: false,
@@ -208,17 +208,18 @@ impl World {
         self.learned.note(&self.members, self.holds_same());
         // As in `controller`, plus extra comparisons, or a history would seldom have one.
         let mut compared = Compared::of(self.compared.take(), &self.memory, self.now, 0.5);
-        compared.show(&mut seen);
-        let besides = self.looks.is_multiple_of(20) && super::proved(&self.goal, &self.memory, &seen).is_ok();
-        if compared.due(&self.goal, &self.memory, &seen) || besides {
-            let sums = self.sums(&seen.endpoints);
+        compared.show(&mut observed);
+        let besides = self.observations.is_multiple_of(20)
+            && super::proved(&self.goal, &self.memory, &observed).is_ok();
+        if compared.due(&self.goal, &self.memory, &observed) || besides {
+            let sums = self.sums(&observed.endpoints);
             self.learned.compare(&self.members, &sums);
             self.learned.note(&self.members, self.holds_same());
-            compared = compared.after((SignedDuration::ZERO, self.now), &seen, sums);
-            compared.show_new(&mut seen);
+            compared = compared.after((SignedDuration::ZERO, self.now), &observed, sums);
+            compared.show_new(&mut observed);
         }
         self.compared = Some(compared);
-        seen
+        observed
     }
 
     fn sums(&self, endpoints: &BTreeMap<String, Endpoint>) -> BTreeMap<String, Hash> {
@@ -263,8 +264,8 @@ impl World {
 
     /// One observation and its action.
     pub(super) fn step(&mut self) -> Decision {
-        let (seen, decision) = self.act(usize::MAX);
-        self.note(&seen, &decision);
+        let (observed, decision) = self.act(usize::MAX);
+        self.note(&observed, &decision);
         self.settle();
         decision
     }
@@ -277,36 +278,42 @@ impl World {
     }
 
     fn act(&mut self, calls: usize) -> (Observed, Decision) {
-        let seen = self.observe();
-        let decision = plan(&self.goal, &self.memory, &seen);
+        let observed = self.observe();
+        let decision = plan(&self.goal, &self.memory, &observed);
         if let Some(action) = decision.action.clone() {
-            let input =
-                RuleInput { goal: &self.goal, memory: &self.memory, seen: &seen, data: &self.learned };
+            let input = RuleInput {
+                goal: &self.goal,
+                memory: &self.memory,
+                observed: &observed,
+                data: &self.learned,
+            };
             let broken = broken(&input, &action);
             assert!(broken.is_empty(), "{action:?} breaks {broken:?}");
             self.check(&action);
             self.log.push(action.clone());
             self.execute(&action, calls);
         }
-        (seen, decision)
+        (observed, decision)
     }
 
     /// As in `controller` and `status`: the record after a reconciliation.
-    fn note(&mut self, seen: &Observed, decision: &Decision) {
+    fn note(&mut self, observed: &Observed, decision: &Decision) {
         self.recorded = self.learned.clone();
         match &decision.action {
             Some(Action::Remember(memory)) => self.memory = (**memory).clone(),
             // The record of a pending member is cleared once its pod was observed.
-            _ if self.memory.pending.as_ref().is_some_and(|name| seen.pod(name).is_some()) => {
+            _ if self.memory.pending.as_ref().is_some_and(|name| observed.pod(name).is_some()) => {
                 self.memory.pending = None;
             }
             _ => {}
         }
-        if let Some(health) = super::assess(seen) {
+        if let Some(health) = super::assess(observed) {
             self.memory.voters = health.voters.len();
             self.memory.members = health.voters.iter().filter_map(|m| m.pod.clone()).collect();
-            let mut versions =
-                health.voters.iter().map(|m| seen.endpoints.get(m.pod.as_ref()?).map(|e| e.version.clone()));
+            let mut versions = health
+                .voters
+                .iter()
+                .map(|m| observed.endpoints.get(m.pod.as_ref()?).map(|e| e.version.clone()));
             if let Some(Some(first)) = versions.next()
                 && versions.all(|v| v.as_ref() == Some(&first))
             {
@@ -355,12 +362,12 @@ impl World {
         }
     }
 
-    /// Runs until nothing is left to do, for at most `looks` observations.
-    pub(super) fn converge(&mut self, looks: usize) -> bool {
-        (0..looks).any(|_| self.step().progress == Progress::Steady && self.is_as_wanted())
+    /// Runs until nothing is left to do, for at most `observations` observations.
+    pub(super) fn converge(&mut self, observations: usize) -> bool {
+        (0..observations).any(|_| self.step().progress == Progress::Steady && self.is_as_desired())
     }
 
-    pub(super) fn is_as_wanted(&self) -> bool {
+    pub(super) fn is_as_desired(&self) -> bool {
         let volumes = self.pods.values().filter(|pod| pod.view.volume).count();
         self.voters() == self.goal.size
             && self.members.len() == self.goal.size

@@ -23,18 +23,18 @@ impl Step<'_> {
         if !self.health.unhealthy.is_empty() {
             return Some(self.unhealthy(progress, "no member is added until all members are healthy"));
         }
-        if has_alarm(self.seen, "NOSPACE") {
+        if has_alarm(self.observed, "NOSPACE") {
             let text = "the database is full (alarm NOSPACE): no member is added until the database is \
              compacted and defragmented and the alarm is disarmed";
             return Some(Decision::blocked(progress, "NoSpace", text));
         }
         let failed = self.memory.failure.as_ref().filter(|f| f.generation == self.goal.generation);
-        if failed.and_then(|failure| remaining(failure.at + LEARNER_RETRY, self.seen.now)).is_some() {
+        if failed.and_then(|failure| remaining(failure.at + LEARNER_RETRY, self.observed.now)).is_some() {
             return None;
         }
         let Some(name) = &self.memory.pending else {
-            let memory = Memory { pending: Some(self.seen.fresh_name.clone()), ..self.memory.clone() };
-            let text = format!("adding member {}", self.seen.fresh_name);
+            let memory = Memory { pending: Some(self.observed.fresh_name.clone()), ..self.memory.clone() };
+            let text = format!("adding member {}", self.observed.fresh_name);
             return Some(Decision::act(progress, Action::Remember(memory.into()), text));
         };
         if let Some(rest) = self.until_connected() {
@@ -52,7 +52,7 @@ impl Step<'_> {
             return None;
         }
         let starts = self.health.voters.iter().filter_map(|m| self.pod_of(m).and_then(|pod| pod.started));
-        remaining(starts.max()? + HEALTH_INTERVAL, self.seen.now)
+        remaining(starts.max()? + HEALTH_INTERVAL, self.observed.now)
     }
 
     pub(super) fn shrink(&self) -> Option<Decision> {
@@ -80,7 +80,7 @@ impl Step<'_> {
         if self.voters() < 2 || self.healthy_without(&[victim.id]) < quorum(self.voters() - 1) {
             return Some(self.unhealthy(progress, "no member is removed until more members are healthy"));
         }
-        if sound.is_empty() && (self.seen.compared_now || !self.seen.uncompared.is_empty()) {
+        if sound.is_empty() && (self.observed.compared_now || !self.observed.uncompared.is_empty()) {
             return Some(self.too_few_compared());
         }
         let text = format!("removing member {}", victim.label());
@@ -89,7 +89,7 @@ impl Step<'_> {
     }
 
     fn volume_deleting(&self, member: &Member) -> bool {
-        member.pod.as_deref().is_some_and(|name| self.seen.volume_deleting(name))
+        member.pod.as_deref().is_some_and(|name| self.observed.volume_deleting(name))
     }
 
     /// Replaces a member whose claim is being deleted: its data is lost when its pod ends. Clusters of one or
@@ -97,16 +97,16 @@ impl Step<'_> {
     /// maintenance continue.
     pub(super) fn deleting_volume(&self) -> Option<Decision> {
         let voters = self.voters();
-        if voters < 3 || voters != self.goal.size || has_alarm(self.seen, "NOSPACE") {
+        if voters < 3 || voters != self.goal.size || has_alarm(self.observed, "NOSPACE") {
             return None;
         }
         let deleting = self.health.voters.iter().filter(|m| self.volume_deleting(m));
         // The leader last: it then transfers leadership to a member whose volume stays.
         let member = *deleting.min_by_key(|m| (m.id == self.health.leader, m.id))?;
-        if self.keeps_from_restart(member).is_some() {
+        if self.blocks_restart(member).is_some() {
             return None;
         }
-        let compared = self.seen.compared_now || !self.seen.uncompared.is_empty();
+        let compared = self.observed.compared_now || !self.observed.uncompared.is_empty();
         let stay = self.sound().iter().filter(|id| **id != member.id).count();
         if compared && stay < quorum(voters - 1) {
             return None;
@@ -117,7 +117,7 @@ impl Step<'_> {
     /// Ids of the healthy voters that a comparison found to hold the same data, if they are a majority; otherwise none.
     fn sound(&self) -> Vec<u64> {
         let voters = &self.health.voters;
-        let alike = agreeing(&BTreeSet::new(), voters, &self.seen.hashes);
+        let alike = agreeing(&BTreeSet::new(), voters, &self.observed.hashes);
         let holds = |m: &&&Member| m.pod.as_deref().is_some_and(|name| alike.contains(&name));
         let sound = voters.iter().filter(holds).map(|m| m.id).filter(|id| self.health.is_healthy(*id));
         Some(sound.collect::<Vec<_>>())
@@ -127,7 +127,8 @@ impl Step<'_> {
 
     /// Removing any member could remove the last one that holds the majority's data.
     fn too_few_compared(&self) -> Decision {
-        let silent = |m: &&&Member| m.pod.as_ref().is_some_and(|name| !self.seen.hashes.contains_key(name));
+        let silent =
+            |m: &&&Member| m.pod.as_ref().is_some_and(|name| !self.observed.hashes.contains_key(name));
         let names: Vec<String> = self.health.voters.iter().filter(silent).map(|m| m.label()).collect();
         let without = if names.is_empty() {
             String::new()
@@ -142,7 +143,7 @@ impl Step<'_> {
             quorum(self.voters()),
             self.voters()
         );
-        let compare = !self.seen.compared_now;
+        let compare = !self.observed.compared_now;
         Decision { compare, ..Decision::blocked(Progress::ScalingDown, "ComparisonIncomplete", text) }
     }
 }

@@ -17,7 +17,7 @@ const FAR_BEHIND: u64 = 5000;
 pub(super) struct RuleInput<'a> {
     pub(super) goal: &'a Goal,
     pub(super) memory: &'a Memory,
-    pub(super) seen: &'a Observed,
+    pub(super) observed: &'a Observed,
     pub(super) data: &'a DataComparison,
 }
 
@@ -35,12 +35,12 @@ pub(super) struct DataComparison {
 
 impl DataComparison {
     /// The record implied by a single state without a history.
-    pub(super) fn of(goal: &Goal, memory: &Memory, seen: &Observed) -> Self {
+    pub(super) fn of(goal: &Goal, memory: &Memory, observed: &Observed) -> Self {
         let known = memory.corruption.clone();
         let mut data =
             Self { differ: known.is_some(), wrong: known.unwrap_or_default().wrong, ..Self::default() };
-        let input = RuleInput { goal, memory, seen, data: &Self::default() };
-        data.compare(input.members(), &seen.hashes);
+        let input = RuleInput { goal, memory, observed, data: &Self::default() };
+        data.compare(input.members(), &observed.hashes);
         data.note(input.members(), false);
         data
     }
@@ -153,7 +153,7 @@ pub(super) fn broken(input: &RuleInput<'_>, action: &Action) -> Vec<&'static str
 impl RuleInput<'_> {
     /// The leader with most followers among the answers.
     fn leader(&self) -> Option<&Endpoint> {
-        let all = || self.seen.endpoints.values().filter(|e| e.leader != 0 && !e.is_learner);
+        let all = || self.observed.endpoints.values().filter(|e| e.leader != 0 && !e.is_learner);
         let followers =
             |l: &Endpoint| all().filter(|e| (e.leader, e.cluster_id) == (l.leader, l.cluster_id)).count();
         let best = all().max_by_key(|e| (followers(e), e.leader, e.cluster_id))?;
@@ -187,8 +187,8 @@ impl RuleInput<'_> {
     fn answers(&self, m: &Member) -> bool {
         let Some(name) = &m.pod else { return false };
         let Some(leader) = self.leader() else { return false };
-        let whole = self.seen.pod(name).is_some_and(|p| !p.deleting && !p.ended);
-        let follows = self.seen.endpoints.get(name).is_some_and(|e| {
+        let whole = self.observed.pod(name).is_some_and(|p| !p.deleting && !p.ended);
+        let follows = self.observed.endpoints.get(name).is_some_and(|e| {
             e.member_id == m.id
                 && e.leader == self.leader_id()
                 && e.cluster_id == leader.cluster_id
@@ -198,7 +198,7 @@ impl RuleInput<'_> {
     }
 
     fn healthy(&self, m: &Member) -> bool {
-        let applied = m.pod.as_ref().and_then(|name| self.seen.endpoints.get(name)).map(|e| e.applied);
+        let applied = m.pod.as_ref().and_then(|name| self.observed.endpoints.get(name)).map(|e| e.applied);
         let newest = self.leader().map_or(0, |e| e.raft_index);
         self.answers(m) && applied.is_some_and(|applied| applied + FAR_BEHIND >= newest)
     }
@@ -216,7 +216,7 @@ impl RuleInput<'_> {
     }
 
     fn proved(&self) -> bool {
-        let read = self.seen.endpoints.values().any(|e| e.linearizable && !e.is_learner);
+        let read = self.observed.endpoints.values().any(|e| e.linearizable && !e.is_learner);
         !self.voters().is_empty() && read && self.well() >= quorum(self.voters().len())
     }
 
@@ -232,7 +232,7 @@ impl RuleInput<'_> {
 
     /// In this observation all voters are known to hold the same data.
     fn same_data(&self) -> bool {
-        let sum = |m: &Member| self.seen.hashes.get(m.pod.as_ref()?).copied();
+        let sum = |m: &Member| self.observed.hashes.get(m.pod.as_ref()?).copied();
         let sums: Vec<Option<Hash>> =
             self.voters().into_iter().filter(|m| m.pod.is_some()).map(sum).collect();
         self.voters().len() == 1 || sums.iter().all(|sum| sum.is_some() && *sum == sums[0])
@@ -261,9 +261,10 @@ fn one_at_a_time(input: &RuleInput<'_>, action: &Action) -> bool {
     let moves = matches!(action, Action::AddLearner { .. } | Action::Promote { .. })
         || matches!(action, Action::RemoveMember { why: Removal::ScaleDown | Removal::Renewed(_), .. });
     // A pod with overdue termination counts as gone, or nothing could ever be healed.
-    let ends = input.seen.pods.iter().any(|p| {
+    let ends = input.observed.pods.iter().any(|p| {
         p.deleting
-            && p.ends_by.is_none_or(|by| input.seen.now.duration_since(by) <= SignedDuration::from_secs(60))
+            && p.ends_by
+                .is_none_or(|by| input.observed.now.duration_since(by) <= SignedDuration::from_secs(60))
     });
     let unnamed = input.voters().iter().any(|m| !m.started);
     !moves || (!ends && !unnamed)
@@ -293,7 +294,7 @@ fn renewal_of_one_that_can_be_spared(input: &RuleInput<'_>, action: &Action) -> 
         && input.members().iter().all(|m| !m.is_learner)
         && input.memory.pending.is_none()
         // Where its data outlives the pod, it is restarted.
-        && !(input.seen.pod(name).is_some_and(|p| p.volume) && input.seen.claim(name).is_some_and(|c| !c.deleting))
+        && !(input.observed.pod(name).is_some_and(|p| p.volume) && input.observed.claim(name).is_some_and(|c| !c.deleting))
 }
 
 fn leadership_to_a_healthy_voter(input: &RuleInput<'_>, action: &Action) -> bool {
@@ -307,7 +308,7 @@ fn maintenance_in_peace(input: &RuleInput<'_>, action: &Action) -> bool {
     let peace = input.proved()
         && input.well() == input.voters().len()
         && input.members().iter().all(|m| !m.is_learner)
-        && input.seen.pods.iter().all(|p| !p.deleting || input.member(&p.name).is_none());
+        && input.observed.pods.iter().all(|p| !p.deleting || input.member(&p.name).is_none());
     if let Step::DisarmCorrupt { member, .. } = step {
         let gone = *member != 0 && input.members().iter().all(|m| m.id != *member);
         return input.proved() && gone && input.same_data();
@@ -330,7 +331,7 @@ fn removal_of_leader(input: &RuleInput<'_>, action: &Action) -> bool {
 fn removal_after_a_comparison(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::RemoveMember { id, why, .. } = action else { return true };
     // Where members are known to differ, the rules of corruption apply (`corruption_by_majority` and the next ones).
-    input.seen.compared_now
+    input.observed.compared_now
         || matches!(why, Removal::Corrupt(_))
         || input.memory.corruption.is_some()
         || input.voters().len() < 2
@@ -340,8 +341,9 @@ fn removal_after_a_comparison(input: &RuleInput<'_>, action: &Action) -> bool {
 fn majority_keeps_its_data(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::RemoveMember { id, why: Removal::ScaleDown, .. } = action else { return true };
     let voters = input.voters();
-    let sum =
-        |m: &Member| m.pod.as_ref().and_then(|name| input.seen.hashes.get(name)).filter(|_| input.healthy(m));
+    let sum = |m: &Member| {
+        m.pod.as_ref().and_then(|name| input.observed.hashes.get(name)).filter(|_| input.healthy(m))
+    };
     let alike = |one: &Member| -> Vec<u64> {
         let same = voters.iter().filter(|other| sum(one).is_some() && sum(other) == sum(one));
         same.map(|m| m.id).collect()
@@ -352,7 +354,7 @@ fn majority_keeps_its_data(input: &RuleInput<'_>, action: &Action) -> bool {
 
 fn removal_with_claim(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::RemoveMember { name, why: Removal::Dead(_), .. } = action else { return true };
-    input.seen.pod(name).is_some() || input.seen.claim(name).is_none()
+    input.observed.pod(name).is_some() || input.observed.claim(name).is_none()
 }
 
 fn add_when_whole(input: &RuleInput<'_>, action: &Action) -> bool {
@@ -366,7 +368,7 @@ fn add_when_whole(input: &RuleInput<'_>, action: &Action) -> bool {
 fn promote_in_sync(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::Promote { id, name, .. } = action else { return true };
     let index = input.leader().map_or(0, |e| e.raft_index);
-    let caught_up = input.seen.endpoints.get(name).is_some_and(|e| {
+    let caught_up = input.observed.endpoints.get(name).is_some_and(|e| {
         e.is_learner
             && e.member_id == *id
             && e.applied > 0
@@ -392,8 +394,8 @@ fn one_upgrade_at_a_time(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::SetVersion { name, to, .. } = action else { return true };
     let answers = input.member(name).is_some_and(|m| input.answers(m));
     let updated = input.voters().into_iter().filter_map(|m| m.pod.as_ref()).filter(|other| *other != name);
-    let mut updated = updated.filter(|other| input.seen.pod(other).is_some_and(|pod| pod.version == *to));
-    !answers || updated.all(|other| input.seen.endpoints.get(other).is_some_and(|e| e.version == *to))
+    let mut updated = updated.filter(|other| input.observed.pod(other).is_some_and(|pod| pod.version == *to));
+    !answers || updated.all(|other| input.observed.endpoints.get(other).is_some_and(|e| e.version == *to))
 }
 
 fn leader_restarts_last(input: &RuleInput<'_>, action: &Action) -> bool {
@@ -407,8 +409,8 @@ fn one_bootstrap(input: &RuleInput<'_>, action: &Action) -> bool {
         Action::CreateSeed { name, .. } => {
             input.memory.cluster_id.is_none()
                 && !input.memory.taken_over
-                && input.seen.pods.is_empty()
-                && input.seen.claims.iter().all(|claim| claim.name == *name)
+                && input.observed.pods.is_empty()
+                && input.observed.claims.iter().all(|claim| claim.name == *name)
         }
         Action::Remember(memory) => {
             input.memory.cluster_id.is_none() || memory.cluster_id == input.memory.cluster_id
@@ -421,25 +423,25 @@ fn comes_back_with_data(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::CreateMember { name, start, volume, initial_cluster, .. } = action else { return true };
     let started = input.member(name).is_none_or(|m| m.started);
     let fresh = *start == Start::Empty;
-    input.seen.pod(name).is_none()
+    input.observed.pod(name).is_none()
         && !(fresh && started)
-        && (fresh || (*volume && input.seen.claim(name).is_some_and(|c| !c.deleting)))
+        && (fresh || (*volume && input.observed.claim(name).is_some_and(|c| !c.deleting)))
         && fresh != initial_cluster.is_empty()
 }
 
 fn claims_after_members(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::ReleaseClaim { name, .. } = action else { return true };
-    input.proved() && input.member(name).is_none() && input.seen.pod(name).is_none()
+    input.proved() && input.member(name).is_none() && input.observed.pod(name).is_none()
 }
 
 fn pods_with_data(input: &RuleInput<'_>, action: &Action) -> bool {
     let Action::DeletePod { name, .. } = action else {
         let Action::Restart { name, .. } = action else { return true };
-        let stays = input.seen.claim(name).is_some_and(|c| !c.deleting);
-        return stays && input.seen.pod(name).is_some_and(|p| p.volume);
+        let stays = input.observed.claim(name).is_some_and(|c| !c.deleting);
+        return stays && input.observed.pod(name).is_some_and(|p| p.volume);
     };
-    let Some(pod) = input.seen.pod(name) else { return false };
-    let on_claim = input.seen.claim(name).is_some_and(|c| !c.deleting);
+    let Some(pod) = input.observed.pod(name) else { return false };
+    let on_claim = input.observed.claim(name).is_some_and(|c| !c.deleting);
     let no_member = input.proved() && input.member(name).is_none();
     // A first member that never came up, before a cluster was recorded.
     let failed_seed = input.memory.cluster_id.is_none() && (pod.ended || !pod.ever_started);
@@ -506,15 +508,15 @@ fn versions(input: &RuleInput<'_>, action: &Action) -> bool {
     if *to != input.goal.version {
         return false;
     }
-    if super::prove(input.seen).is_none() {
+    if super::prove(input.observed).is_none() {
         // Only a member that was half-way, and does not answer.
-        return !input.seen.endpoints.contains_key(name);
+        return !input.observed.endpoints.contains_key(name);
     }
     let voters = input.voters();
     let runs = voters.iter().filter_map(|m| {
         let name = m.pod.as_ref()?;
-        let runs = input.seen.endpoints.get(name).map(|e| e.version.as_str());
-        let target = input.seen.pod(name).map(|p| p.version.as_str());
+        let runs = input.observed.endpoints.get(name).map(|e| e.version.as_str());
+        let target = input.observed.pod(name).map(|p| p.version.as_str());
         Some((runs.and_then(minor).max(target.and_then(minor)), runs.or(target).and_then(minor)))
     });
     let (newest, now): (Vec<_>, Vec<_>) = runs.unzip();

@@ -7,7 +7,7 @@ use crate::observed::{Member, Memory, Observed, PodView, quorum};
 pub(crate) struct Step<'a> {
     pub(crate) goal: &'a Goal,
     pub(crate) memory: &'a Memory,
-    pub(crate) seen: &'a Observed,
+    pub(crate) observed: &'a Observed,
     pub(crate) health: &'a Health<'a>,
 }
 
@@ -21,13 +21,13 @@ impl<'a> Step<'a> {
     }
 
     pub(crate) fn pod_of(&self, member: &Member) -> Option<&'a PodView> {
-        member.pod.as_deref().and_then(|name| self.seen.pod(name))
+        member.pod.as_deref().and_then(|name| self.observed.pod(name))
     }
 
     /// The lowest version of the members: a new member must run it to be compatible with all.
     pub(crate) fn running_version(&self) -> String {
         let voters = self.health.voters.iter().filter_map(|m| m.pod.as_ref());
-        let versions = voters.filter_map(|name| self.seen.endpoints.get(name)).map(|e| e.version.clone());
+        let versions = voters.filter_map(|name| self.observed.endpoints.get(name)).map(|e| e.version.clone());
         versions
             .min_by_key(|text| semver::Version::parse(text).ok())
             .or_else(|| Some(self.memory.version.clone()).filter(|version| !version.is_empty()))
@@ -54,7 +54,7 @@ impl<'a> Step<'a> {
     /// A removed voter may be the last that holds the majority's data: the members are compared in the
     /// observation that decides the removal. Members known to differ have rules of their own, in `corrupt`.
     pub(super) fn compared_first(&self, removal: Decision) -> Decision {
-        if self.seen.compared_now || self.memory.corruption.is_some() || self.voters() < 2 {
+        if self.observed.compared_now || self.memory.corruption.is_some() || self.voters() < 2 {
             return removal;
         }
         let message = format!("comparing the data of all members first: {}", removal.message);
@@ -70,10 +70,10 @@ impl<'a> Step<'a> {
         may: impl Fn(&Member) -> bool,
     ) -> Decision {
         let applied =
-            |m: &&&Member| m.pod.as_ref().and_then(|n| self.seen.endpoints.get(n)).map(|e| e.applied);
+            |m: &&&Member| m.pod.as_ref().and_then(|n| self.observed.endpoints.get(n)).map(|e| e.applied);
         let others =
             self.health.voters.iter().filter(|m| m.id != leader.id && self.health.is_healthy(m.id) && may(m));
-        let via = leader.pod.clone().filter(|name| self.seen.endpoints.contains_key(name));
+        let via = leader.pod.clone().filter(|name| self.observed.endpoints.contains_key(name));
         let (Some(via), Some(next)) = (via, others.max_by_key(applied)) else {
             let text = format!(
                 "{message}; it is the leader, is unreachable for a leadership transfer and is not stopped \
@@ -92,7 +92,7 @@ impl<'a> Step<'a> {
     /// The pod of a member whose data outlives it: on a volume that stays.
     pub(crate) fn pod_to_remake(&self, member: &Member) -> Option<&'a PodView> {
         let pod = self.pod_of(member).filter(|pod| pod.volume)?;
-        self.seen.claim(&pod.name).is_some_and(|claim| !claim.deleting).then_some(pod)
+        self.observed.claim(&pod.name).is_some_and(|claim| !claim.deleting).then_some(pod)
     }
 
     /// Restarts a member when that costs no more than an election; otherwise reports the pending condition.
@@ -101,7 +101,7 @@ impl<'a> Step<'a> {
         let Some(pod) = self.pod_to_remake(member) else { return self.replace(progress, member, why) };
         let name = member.label();
         let message = format!("restarting member {name}: {why}");
-        if let Some(reason) = self.keeps_from_restart(member) {
+        if let Some(reason) = self.blocks_restart(member) {
             return self.unhealthy(progress, &format!("member {name} is not restarted until {reason}"));
         }
         if member.id == self.health.leader && self.voters() > 1 {
@@ -119,7 +119,7 @@ impl<'a> Step<'a> {
                 format!("member {name} should be restarted ({why}), but its data would be lost with its pod");
             return Decision::blocked(progress, "DataInPod", text);
         }
-        if let Some(reason) = self.keeps_from_restart(member) {
+        if let Some(reason) = self.blocks_restart(member) {
             return self.unhealthy(progress, &format!("member {name} is not replaced until {reason}"));
         }
         let text = format!("replacing member {name}: {why}");
@@ -127,7 +127,7 @@ impl<'a> Step<'a> {
     }
 
     /// The condition that a restart of a member waits for. Clusters of one or two members are unavailable during it.
-    pub(crate) fn keeps_from_restart(&self, member: &Member) -> Option<&'static str> {
+    pub(crate) fn blocks_restart(&self, member: &Member) -> Option<&'static str> {
         if !self.health.learners.is_empty() || self.memory.pending.is_some() {
             return Some("the pending member has joined");
         }
@@ -137,7 +137,7 @@ impl<'a> Step<'a> {
         if self.health.voters.iter().any(|other| !other.started) {
             return Some("every member has published its name");
         }
-        if self.seen.pods.iter().any(|pod| pod.deleting) {
+        if self.observed.pods.iter().any(|pod| pod.deleting) {
             return Some("no pod is terminating");
         }
         let left = self.healthy_without(&[member.id]);
@@ -169,7 +169,7 @@ impl<'a> Step<'a> {
             return Decision::blocked(Progress::ScalingUp, "LearnerFailed", text);
         }
         // This is reported without blocking.
-        let text = match self.seen.uncompared.as_slice() {
+        let text = match self.observed.uncompared.as_slice() {
             [] => "all members are healthy".to_owned(),
             names => format!(
                 "all members are healthy; the data of {} is unverified, several consecutive comparisons \
@@ -188,7 +188,7 @@ impl<'a> Step<'a> {
             .map(|m| match self.pod_of(m) {
                 _ if self.health.is_catching_up(m.id) => format!("{} is catching up", m.label()),
                 None => format!("{} has no pod", m.label()),
-                Some(pod) => pod_state(self.seen, pod),
+                Some(pod) => pod_state(self.observed, pod),
             })
             .collect();
         let text = if states.is_empty() {

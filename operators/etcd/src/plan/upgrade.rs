@@ -38,7 +38,7 @@ pub enum Upgrade {
 }
 
 #[must_use]
-pub fn upgrade(goal: &Goal, memory: &Memory, seen: &Observed, health: Option<&Health<'_>>) -> Upgrade {
+pub fn upgrade(goal: &Goal, memory: &Memory, observed: &Observed, health: Option<&Health<'_>>) -> Upgrade {
     let Some(health) = health else {
         // No member answers: only the recorded version is available.
         return match super::version::refusal_from(&memory.version, goal) {
@@ -53,8 +53,8 @@ pub fn upgrade(goal: &Goal, memory: &Memory, seen: &Observed, health: Option<&He
         .iter()
         .filter_map(|m| {
             let name = m.pod.as_deref()?;
-            let assigned = seen.pod(name).and_then(|pod| goes(&pod.version));
-            let runs = seen.endpoints.get(name).and_then(|e| goes(&e.version));
+            let assigned = observed.pod(name).and_then(|pod| goes(&pod.version));
+            let runs = observed.endpoints.get(name).and_then(|e| goes(&e.version));
             let before = goes(&memory.version);
             let now = runs.clone().or(assigned.clone()).or(before)?;
             let newest = assigned.iter().chain(&runs).max().cloned().unwrap_or_else(|| now.clone());
@@ -69,17 +69,17 @@ pub fn upgrade(goal: &Goal, memory: &Memory, seen: &Observed, health: Option<&He
     let done = versions.iter().filter(|(.., done)| *done).count();
     // An unreachable member is not an upgrade unless a version was set.
     let assigned_all = health.voters.iter().all(|m| {
-        m.pod.as_deref().and_then(|name| seen.pod(name)).is_none_or(|pod| pod.version == goal.version)
+        m.pod.as_deref().and_then(|name| observed.pod(name)).is_none_or(|pod| pod.version == goal.version)
     });
     let runs_all = health
         .voters
         .iter()
-        .filter_map(|m| seen.endpoints.get(m.pod.as_deref()?))
+        .filter_map(|m| observed.endpoints.get(m.pod.as_deref()?))
         .all(|e| e.version == goal.version);
     if assigned_all && runs_all && (memory.version == goal.version || done == health.voters.len()) {
         return Upgrade::AsDesired;
     }
-    let auth = goal.auth || seen.endpoints.values().any(|e| e.auth);
+    let auth = goal.auth || observed.endpoints.values().any(|e| e.auth);
     let running = Running { lowest: lowest.clone(), floor, before: goes(&memory.version), auth };
     match refusal(&running, goal) {
         Some((reason, text)) => Upgrade::Refused { reason, text },
@@ -89,14 +89,14 @@ pub fn upgrade(goal: &Goal, memory: &Memory, seen: &Observed, health: Option<&He
 
 impl Step<'_> {
     fn going(&self) -> bool {
-        matches!(upgrade(self.goal, self.memory, self.seen, Some(self.health)), Upgrade::Going { .. })
+        matches!(upgrade(self.goal, self.memory, self.observed, Some(self.health)), Upgrade::Going { .. })
     }
 
     /// The desired version is set, and no member proves yet that this version works.
     pub(super) fn tries_new_version(&self, pod: &PodView) -> bool {
         let works = || {
             let healthy = self.health.voters.iter().filter(|m| self.health.is_healthy(m.id));
-            let mut runs = healthy.filter_map(|m| self.seen.endpoints.get(m.pod.as_deref()?));
+            let mut runs = healthy.filter_map(|m| self.observed.endpoints.get(m.pod.as_deref()?));
             runs.any(|e| e.version == self.goal.version)
         };
         pod.version == self.goal.version
@@ -120,7 +120,7 @@ impl Step<'_> {
         if !(astray || back) || pod.version.is_empty() || pod.deleting || pod.ended || !self.going() {
             return None;
         }
-        if self.keeps_from_restart(member).is_some() {
+        if self.blocks_restart(member).is_some() {
             return None;
         }
         Some(self.set_version(pod))
@@ -130,7 +130,7 @@ impl Step<'_> {
     pub(super) fn stalled(&self) -> Option<Decision> {
         let pod = |m: &&Member| self.pod_of(m).filter(|pod| self.tries_new_version(pod));
         let pod = self.health.unhealthy.iter().find_map(pod)?;
-        let now = self.seen.now;
+        let now = self.observed.now;
         if !is_held_up(pod, now) && unready(pod, now) <= START_PATIENCE {
             let text = format!("starting member {} with etcd {}", pod.name, self.goal.version);
             return Some(Decision::wait(Progress::Upgrading, text));
@@ -140,7 +140,7 @@ impl Step<'_> {
              changed; set spec.version to {} to revert the upgrade",
             pod.name,
             self.goal.version,
-            pod_state(self.seen, pod),
+            pod_state(self.observed, pod),
             self.running_version()
         );
         Some(Decision::blocked(Progress::Upgrading, "UpgradeStalled", text))
@@ -151,7 +151,7 @@ impl Step<'_> {
         if !self.going() {
             return None;
         }
-        if has_alarm(self.seen, "NOSPACE") {
+        if has_alarm(self.observed, "NOSPACE") {
             let text = "the database is full (alarm NOSPACE): no member is upgraded until the database is \
              compacted and defragmented and the alarm is disarmed";
             return Some(Decision::blocked(progress, "NoSpace", text));
@@ -171,7 +171,7 @@ impl Step<'_> {
         let leader = self.health.voters.iter().filter(outdated).find(|m| m.id == self.health.leader);
         let member = *follower.or(leader)?;
         let pod = self.pod_of(member)?;
-        if let Some(reason) = self.keeps_from_restart(member) {
+        if let Some(reason) = self.blocks_restart(member) {
             let text = format!("member {} is not upgraded until {reason}", member.label());
             return Some(self.unhealthy(progress, &text));
         }
@@ -194,12 +194,15 @@ impl Step<'_> {
                     self.unhealthy(progress, "no further member is upgraded until all members are healthy"),
                 );
             }
-            let runs = self.seen.endpoints.get(&name).map(|e| e.version.clone()).unwrap_or_default();
+            let runs = self.observed.endpoints.get(&name).map(|e| e.version.clone()).unwrap_or_default();
             if runs != self.goal.version {
                 let text =
                     format!("waiting for member {name} to run etcd {}, currently {runs}", self.goal.version);
-                let late = pod.started.is_some_and(|at| self.seen.now.duration_since(at) > IMAGE_PATIENCE)
-                    && pod.ready_since.is_some_and(|at| self.seen.now.duration_since(at) > IMAGE_PATIENCE);
+                let late =
+                    pod.started.is_some_and(|at| self.observed.now.duration_since(at) > IMAGE_PATIENCE)
+                        && pod
+                            .ready_since
+                            .is_some_and(|at| self.observed.now.duration_since(at) > IMAGE_PATIENCE);
                 return Some(if late {
                     let text = format!("{text}; does its image contain that version?");
                     Decision::blocked(progress, "UpgradeStalled", text)
@@ -209,7 +212,7 @@ impl Step<'_> {
             }
             newest = newest.max(pod.started);
         }
-        let rest = remaining(newest? + SETTLE, self.seen.now)?;
+        let rest = remaining(newest? + SETTLE, self.observed.now)?;
         let text =
             format!("observing the member with etcd {} before upgrading the next one", self.goal.version);
         Some(Decision { again: Some(rest), ..Decision::wait(progress, text) })
@@ -219,7 +222,7 @@ impl Step<'_> {
         let (name, to) = (pod.name.clone(), self.goal.version.clone());
         let text = format!("upgrading member {name} from etcd {} to {to}", pod.version);
         let action = Action::SetVersion {
-            volume: self.seen.claim(&name).is_some(),
+            volume: self.observed.claim(&name).is_some(),
             name,
             uid: pod.uid.clone(),
             from: pod.version.clone(),

@@ -101,8 +101,8 @@ async fn a_member_with_a_volume_comes_back_as_itself_and_never_without_its_data(
     let mut runner = Runner::new("volumes", 3, 3, &etcd).with_volumes();
     runner.until_steady(LONG).await;
     runner.client().await.put("key/1", "value", None).await.unwrap();
-    let ids = |seen: &crate::observed::Observed| -> Vec<u64> {
-        seen.endpoints.values().map(|e| e.member_id).collect()
+    let ids = |observed: &crate::observed::Observed| -> Vec<u64> {
+        observed.endpoints.values().map(|e| e.member_id).collect()
     };
     let members = ids(&runner.observe().await);
 
@@ -222,8 +222,8 @@ async fn members_that_compacted_up_to_their_newest_revision_are_compared_too() {
         // Each of them soon has all writes and compacts what is due.
         let mut sums = BTreeMap::new();
         for _ in 0..50 {
-            let seen = runner.observe().await;
-            sums = runner.hashes(&seen).await;
+            let observed = runner.observe().await;
+            sums = runner.hashes(&observed).await;
             let all = sums.len() == 3
                 && sums.values().all(|sum| sum.revision == newest && (sum.compacted == newest) == compacted);
             if all {

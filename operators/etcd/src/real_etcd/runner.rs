@@ -278,21 +278,21 @@ impl Runner {
     }
 
     /// Hashes over the data of those that answered.
-    pub(super) async fn hashes(&self, seen: &Observed) -> BTreeMap<String, Hash> {
-        self.etcd.hashes(&seen.pods, &seen.endpoints, &*self.addressing, true).await
+    pub(super) async fn hashes(&self, observed: &Observed) -> BTreeMap<String, Hash> {
+        self.etcd.hashes(&observed.pods, &observed.endpoints, &*self.addressing, true).await
     }
 
     pub(super) async fn step(&mut self) -> (Progress, Observed) {
-        let mut seen = self.observe().await;
-        let mut decision = plan(&self.cluster.goal, &self.memory, &seen);
+        let mut observed = self.observe().await;
+        let mut decision = plan(&self.cluster.goal, &self.memory, &observed);
         if decision.compare {
-            seen.hashes = self.hashes(&seen).await;
-            seen.compared_now = true;
-            decision = plan(&self.cluster.goal, &self.memory, &seen);
+            observed.hashes = self.hashes(&observed).await;
+            observed.compared_now = true;
+            decision = plan(&self.cluster.goal, &self.memory, &observed);
         }
         let mut pause = decision.again.unwrap_or(Duration::from_millis(250));
         if let Some(action) = &decision.action {
-            match self.act(action, &seen).await {
+            match self.act(action, &observed).await {
                 Ok(()) => {
                     self.log.push((self.begin.elapsed(), action.clone()));
                     pause = Duration::from_millis(20);
@@ -303,15 +303,15 @@ impl Runner {
             }
         }
         if !matches!(decision.action, Some(Action::Remember(_))) {
-            let joined = self.memory.pending.as_ref().is_some_and(|name| seen.pod(name).is_some());
+            let joined = self.memory.pending.as_ref().is_some_and(|name| observed.pod(name).is_some());
             if joined {
                 self.memory.pending = None;
             }
         }
-        if let Some(health) = crate::plan::prove(&seen) {
+        if let Some(health) = crate::plan::prove(&observed) {
             self.memory.voters = health.voters.len();
             self.memory.members = health.voters.iter().filter_map(|m| m.pod.clone()).collect();
-            let versions = health.voters.iter().filter_map(|m| seen.endpoints.get(m.pod.as_ref()?));
+            let versions = health.voters.iter().filter_map(|m| observed.endpoints.get(m.pod.as_ref()?));
             let mut versions: Vec<&str> = versions.map(|e| e.version.as_str()).collect();
             let all = versions.len() == health.voters.len();
             versions.dedup();
@@ -320,11 +320,11 @@ impl Runner {
             }
         }
         tokio::time::sleep(pause.min(Duration::from_millis(250))).await;
-        (decision.progress, seen)
+        (decision.progress, observed)
     }
 
-    async fn act(&mut self, action: &Action, seen: &Observed) -> Result<(), ChangeError> {
-        let endpoint = |via: &String| self.addressing.endpoint(seen.pod(via).unwrap()).unwrap();
+    async fn act(&mut self, action: &Action, observed: &Observed) -> Result<(), ChangeError> {
+        let endpoint = |via: &String| self.addressing.endpoint(observed.pod(via).unwrap()).unwrap();
         match action {
             Action::Remember(memory) => self.memory = (**memory).clone(),
             Action::CreateSeed { name, version, volume } => {
@@ -398,18 +398,18 @@ impl Runner {
     pub(super) async fn until_steady(&mut self, limit: Duration) -> Duration {
         let begin = Instant::now();
         loop {
-            let (progress, seen) = self.step().await;
+            let (progress, observed) = self.step().await;
             let goal = &self.cluster.goal;
-            let healthy = crate::plan::prove(&seen).is_some_and(|h| {
+            let healthy = crate::plan::prove(&observed).is_some_and(|h| {
                 h.unhealthy.is_empty() && h.learners.is_empty() && h.voters.len() == goal.size
             });
-            let version = seen.endpoints.values().all(|e| e.version == goal.version);
+            let version = observed.endpoints.values().all(|e| e.version == goal.version);
             if progress == Progress::Steady && healthy && version && self.pods.len() == goal.size {
                 return begin.elapsed();
             }
             assert!(
                 begin.elapsed() < limit,
-                "not steady after {limit:?}: {progress:?} {:?} {seen:?}",
+                "not steady after {limit:?}: {progress:?} {:?} {observed:?}",
                 self.log
             );
         }

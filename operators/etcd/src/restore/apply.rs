@@ -24,7 +24,7 @@ pub(crate) fn token_secret(restore: &str) -> String {
 }
 
 /// Status of a cluster handed over with a new etcd cluster: the memory of the previous one is cleared.
-fn handed_over(cluster_id: &str, version: Option<String>) -> Value {
+fn status_after_restore(cluster_id: &str, version: Option<String>) -> Value {
     let mut new = json!({
         "clusterID": cluster_id, "size": 1, "phase": "Running", "reason": null, "pendingMember": null,
         "memberList": null, "learnerFailure": null, "authEnabled": null, "corruption": null,
@@ -95,12 +95,15 @@ impl Applier<'_> {
     /// Records the new etcd cluster in the EtcdCluster; then its controller owns the members again.
     pub(crate) async fn hand_over(&self) -> Result<(), String> {
         let status = self.restore.status.clone().unwrap_or_default();
-        let version =
-            self.observation.observed.as_ref().and_then(|seen| seen.endpoints.get(&status.seed_member));
+        let version = self
+            .observation
+            .observed
+            .as_ref()
+            .and_then(|observed| observed.endpoints.get(&status.seed_member));
         let version = version
             .map(|endpoint| endpoint.version.clone())
             .or_else(|| Some(self.observation.valid.as_ref()?.goal.version.clone()));
-        let new = handed_over(&status.cluster_id, version);
+        let new = status_after_restore(&status.cluster_id, version);
         let patch = json!({ "metadata": { "uid": self.cluster_uid() }, "status": new });
         let api = self.api::<EtcdCluster>();
         api.patch_status(self.cluster(), &PatchParams::default(), &Patch::Merge(&patch)).await.map_err(
@@ -186,7 +189,7 @@ impl Applier<'_> {
     }
 
     /// Retains the data of a former member: without an owner, under a label with the reason.
-    pub(crate) async fn set_aside(&self, name: &str, uid: &str) -> Result<(), String> {
+    pub(crate) async fn retain_claim(&self, name: &str, uid: &str) -> Result<(), String> {
         let owner = json!([{ "$patch": "delete", "uid": self.cluster_uid() }]);
         let labels = json!({ names::LABEL_REPLACED_BY: self.uid() });
         let patch = json!({ "metadata": { "uid": uid, "labels": labels, "ownerReferences": owner } });
@@ -200,7 +203,7 @@ impl Applier<'_> {
 
     /// Runs etcd on a copy of the data of `spec.fromClaim`.
     pub(crate) async fn recover(&self, name: &str) -> Result<(), String> {
-        let claim = self.observation.seen.claim.as_ref().ok_or("the claim was not read")?;
+        let claim = self.observation.state.claim.as_ref().ok_or("the claim was not read")?;
         let owner = self.restore.controller_owner_ref(&()).ok_or("the EtcdRestore has no uid")?;
         let source = Source::Claim { name: &claim.name, version: &claim.version, owner: &owner };
         self.create_first(name, source).await
@@ -308,7 +311,7 @@ mod tests {
         };
         // when it is handed over
         let mut status = serde_json::to_value(&old).unwrap();
-        for (key, value) in handed_over("bb", Some("3.5.30".into())).as_object().unwrap() {
+        for (key, value) in status_after_restore("bb", Some("3.5.30".into())).as_object().unwrap() {
             match value {
                 Value::Null => drop(status.as_object_mut().unwrap().remove(key)),
                 value => status[key] = value.clone(),

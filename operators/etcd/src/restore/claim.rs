@@ -5,14 +5,14 @@
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt;
 
-use super::plan::{ClusterSeen, PodSeen, SEED_TRIES, Seen, Step, newer};
+use super::plan::{ObservedCluster, ObservedPod, RestoreState, SEED_TRIES, Step, newer};
 use crate::crd::EtcdCluster;
 use crate::crd::restore::{ClaimStatus, EtcdRestoreStatus};
 use crate::names;
 
 /// The claim of `spec.fromClaim`.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ClaimSeen {
+pub(crate) struct ObservedClaim {
     pub(crate) name: String,
     pub(crate) uid: String,
     /// etcd version that wrote to it; empty where the claim does not record one.
@@ -28,14 +28,14 @@ pub(crate) fn inspect(
     pods: &[Pod],
     cluster: &EtcdCluster,
     restore: &str,
-) -> ClaimSeen {
+) -> ObservedClaim {
     let Some(claim) = claim else {
         let list = list_command(cluster);
         let text =
             format!("claim {name} (spec.fromClaim) not found; use one of the claims listed by `{list}`");
-        return ClaimSeen { name: name.into(), refusal: Some(text), ..ClaimSeen::default() };
+        return ObservedClaim { name: name.into(), refusal: Some(text), ..ObservedClaim::default() };
     };
-    ClaimSeen {
+    ObservedClaim {
         name: name.into(),
         uid: claim.uid().unwrap_or_default(),
         version: claim.annotations().get(names::ANNOTATION_VERSION).cloned().unwrap_or_default(),
@@ -102,8 +102,8 @@ fn refusal(
 }
 
 /// Before any change.
-pub(super) fn before(seen: &Seen, cluster: &ClusterSeen, claim: &ClaimSeen) -> Step {
-    let (status, name) = (&seen.status, &seen.name);
+pub(super) fn before(state: &RestoreState, cluster: &ObservedCluster, claim: &ObservedClaim) -> Step {
+    let (status, name) = (&state.status, &state.name);
     if cluster.serves || cluster.silent {
         return Step::Fail(format!(
             "EtcdCluster {name} has a quorum, so its members hold newer data than claim {} \
@@ -135,7 +135,7 @@ pub(super) fn before(seen: &Seen, cluster: &ClusterSeen, claim: &ClaimSeen) -> S
 }
 
 /// Why the claim is not, or is no longer, the one to restore from.
-fn unusable(status: &EtcdRestoreStatus, claim: &ClaimSeen) -> Option<String> {
+fn unusable(status: &EtcdRestoreStatus, claim: &ObservedClaim) -> Option<String> {
     let replaced = status.claim.as_ref().is_some_and(|known| known.uid != claim.uid);
     claim.refusal.clone().or_else(|| {
         replaced.then(|| {
@@ -154,7 +154,7 @@ pub(super) fn is_recovered(status: &EtcdRestoreStatus) -> bool {
 }
 
 /// All members are stopped, and the first one has no pod.
-pub(super) fn create(status: &EtcdRestoreStatus, claim: &ClaimSeen) -> Step {
+pub(super) fn create(status: &EtcdRestoreStatus, claim: &ObservedClaim) -> Step {
     let name = status.seed_member.clone();
     if is_recovered(status) {
         return Step::CreateSeed { name };
@@ -163,7 +163,7 @@ pub(super) fn create(status: &EtcdRestoreStatus, claim: &ClaimSeen) -> Step {
 }
 
 /// The pod in which etcd runs on the copy. It must end before others join: a later restart would drop them.
-pub(super) fn recovering(status: &EtcdRestoreStatus, pod: &PodSeen) -> Step {
+pub(super) fn recovering(status: &EtcdRestoreStatus, pod: &ObservedPod) -> Step {
     if is_recovered(status) || pod.ended {
         return Step::DeletePod { name: pod.name.clone(), uid: pod.uid.clone() };
     }
@@ -173,15 +173,15 @@ pub(super) fn recovering(status: &EtcdRestoreStatus, pod: &PodSeen) -> Step {
         return Step::Remember(Box::new(new));
     }
     let claim = status.claim.as_ref().map(|claim| claim.name.as_str()).unwrap_or_default();
-    let trouble = pod.trouble.as_deref().unwrap_or("starting");
+    let problem = pod.problem.as_deref().unwrap_or("starting");
     if pod.failures >= SEED_TRIES {
         return Step::Fail(format!(
-            "pod {} failed to start etcd from a copy of claim {claim} (spec.fromClaim): {trouble}; the claim is unchanged, restore \
+            "pod {} failed to start etcd from a copy of claim {claim} (spec.fromClaim): {problem}; the claim is unchanged, restore \
              another claim or a backup",
             pod.name
         ));
     }
-    Step::Wait("Seeding", format!("pod {}, etcd on a copy of claim {claim}: {trouble}", pod.name))
+    Step::Wait("Seeding", format!("pod {}, etcd on a copy of claim {claim}: {problem}", pod.name))
 }
 
 #[cfg(test)]
@@ -221,8 +221,8 @@ mod tests {
     #[test]
     fn a_claim_of_a_member_of_this_cluster_is_used_also_one_that_was_set_aside() {
         let orders = cluster(json!({ "size": 3 }));
-        let seen = inspect(NAME, Some(&claim(|_| ())), &[], &orders, "");
-        assert_eq!((seen.uid.as_str(), seen.version.as_str(), seen.refusal), ("v-1", "3.4.23", None));
+        let state = inspect(NAME, Some(&claim(|_| ())), &[], &orders, "");
+        assert_eq!((state.uid.as_str(), state.version.as_str(), state.refusal), ("v-1", "3.4.23", None));
         let aside = claim(|meta| meta["labels"][names::LABEL_REPLACED_BY] = json!("r-0"));
         assert_eq!(refused(&aside, &[]), "");
         // pods of its own member, the copying pod of this restore, and terminated pods do not conflict

@@ -21,7 +21,7 @@ use super::plan::{Step, next_step};
 use super::verify::verify;
 use crate::apply::why;
 use crate::backup::run::{Attempt, Owner};
-use crate::backup::source::{Door, Entry};
+use crate::backup::source::{Entry, MemberClients};
 use crate::controller::{Context as Base, api, differences, key};
 use crate::crd::backup::Upload;
 use crate::crd::restore::{EtcdRestore, EtcdRestoreStatus};
@@ -117,19 +117,19 @@ async fn reconcile(
     })?;
     match fresh {
         Some(fresh) if fresh.uid() == cached.uid() => {
-            Turn { context: &context, api: &api, restore: &fresh }.run().await
+            Reconciliation { context: &context, api: &api, restore: &fresh }.run().await
         }
         _ => Ok(Requeue::await_change()),
     }
 }
 
-struct Turn<'a> {
+struct Reconciliation<'a> {
     context: &'a Context,
     api: &'a Api<EtcdRestore>,
     restore: &'a EtcdRestore,
 }
 
-impl Turn<'_> {
+impl Reconciliation<'_> {
     fn status(&self) -> EtcdRestoreStatus {
         self.restore.status.clone().unwrap_or_default()
     }
@@ -142,10 +142,10 @@ impl Turn<'_> {
         let applier = Applier { context: self.context, restore: self.restore, observation: &observation };
         if self.restore.metadata.deletion_timestamp.is_some() {
             let held = observation
-                .seen
+                .state
                 .cluster
                 .as_ref()
-                .is_some_and(|c| c.holder.as_ref() == Some(&observation.seen.uid));
+                .is_some_and(|c| c.holder.as_ref() == Some(&observation.state.uid));
             if held {
                 applier.release().await.map_err(ReconcileError::Step)?;
             }
@@ -156,7 +156,7 @@ impl Turn<'_> {
         if !self.context.base.elector.leads() {
             return Ok(Requeue::requeue(UNLED));
         }
-        let step = next_step(&observation.seen);
+        let step = next_step(&observation.state);
         if !matches!(step, Step::Wait(..) | Step::Done | Step::Keep) {
             tracing::info!(restore = key(self.restore), ?step, "next");
         }
@@ -186,7 +186,7 @@ impl Turn<'_> {
                 if held.is_ok() {
                     let text = format!(
                         "EtcdCluster {} is being restored; its members are stopped",
-                        observation.seen.name
+                        observation.state.name
                     );
                     self.emit(false, "RestoreStarted", &text).await;
                 }
@@ -195,7 +195,7 @@ impl Turn<'_> {
             Step::Release => applier.release().await,
             Step::Keep => return Ok(Requeue::await_change()),
             Step::DeletePod { name, uid } => applier.delete_pod(name, uid).await,
-            Step::SetAside { name, uid } => applier.set_aside(name, uid).await,
+            Step::SetAside { name, uid } => applier.retain_claim(name, uid).await,
             Step::Recover { name } => applier.recover(name).await,
             Step::CreateSeed { name } => applier.create_seed(name).await,
             Step::HandOver => applier.hand_over().await,
@@ -276,7 +276,7 @@ impl Turn<'_> {
                 let text = format!(
                     "failed to back up EtcdCluster {}, so it is not stopped (another EtcdRestore with \
                      spec.skipSafetyBackup skips the backup): {reason}",
-                    observation.seen.name
+                    observation.state.name
                 );
                 let old = self.read().await?.unwrap_or(status);
                 self.wait_from(&old, &text, AGAIN).await
@@ -301,8 +301,8 @@ impl Turn<'_> {
         let observed = observation.observed.as_ref().ok_or("the EtcdCluster was not read")?;
         let endpoints = observed.pods.iter().filter_map(|pod| base.addressing.endpoint(pod)).collect();
         let access = observation.etcd.access().clone();
-        let door = Door { etcd: &base.etcd, entry: Entry::Known(&access) };
-        let answers = door.ask(&endpoints).await;
+        let members_client = MemberClients { etcd: &base.etcd, entry: Entry::Known(&access) };
+        let answers = members_client.query(&endpoints).await;
         let notes = UploadNotes { cancel: self.context.shutdown.child_token(), ..UploadNotes::default() };
         let owner = Owner { uid, name: key(self.restore) };
         let attempt = Attempt {
@@ -313,11 +313,11 @@ impl Turn<'_> {
             keep: 0,
             notes: &notes,
         };
-        let began = |key: String, id: String| {
+        let on_start = |key: String, id: String| {
             let new = EtcdRestoreStatus { upload: Some(Upload { key, id }), ..self.status() };
             async move { self.write(&new).await.map_err(|error| error.to_string()) }.boxed()
         };
-        Ok(attempt.run_with(&door, &answers, &began).await?.uri)
+        Ok(attempt.run_with(&members_client, &answers, &on_start).await?.uri)
     }
 
     async fn read(&self) -> Result<Option<EtcdRestoreStatus>, ReconcileError> {

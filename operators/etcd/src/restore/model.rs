@@ -5,8 +5,8 @@
 
 use proptest::prelude::*;
 
-use super::claim::ClaimSeen;
-use super::plan::{ClusterSeen, PodSeen, Seen, Step, next_step};
+use super::claim::ObservedClaim;
+use super::plan::{ObservedCluster, ObservedPod, RestoreState, Step, next_step};
 use crate::crd::restore::{EtcdRestoreStatus, SnapshotStatus};
 
 const UID: &str = "r-1";
@@ -106,11 +106,11 @@ impl World {
         Ok(())
     }
 
-    fn seen(&mut self) -> Seen {
+    fn state(&mut self) -> RestoreState {
         self.fresh += 1;
         let serving = self.pods.iter().filter(|p| p.serves && !p.deleting).count();
         let serves = serving > self.voters / 2;
-        let pod = |p: &Pod| PodSeen {
+        let pod = |p: &Pod| ObservedPod {
             name: p.name.clone(),
             uid: p.uid.to_string(),
             deleting: p.deleting,
@@ -120,21 +120,21 @@ impl World {
                 .then(|| if p.recovers { "aa" } else { "bb" }.to_owned()),
             revision: p.serves.then_some(10),
             recovers: p.recovers,
-            ..PodSeen::default()
+            ..ObservedPod::default()
         };
-        Seen {
+        RestoreState {
             status: self.status.clone(),
             uid: UID.into(),
-            guarded: self.finalizer,
+            has_finalizer: self.finalizer,
             name: "orders".into(),
             fresh_name: format!("seed-{}", self.fresh),
-            claim: self.source.as_ref().map(|name| ClaimSeen {
+            claim: self.source.as_ref().map(|name| ObservedClaim {
                 name: name.clone(),
                 uid: name.clone(),
                 version: "3.4.23".into(),
                 refusal: None,
             }),
-            cluster: Some(ClusterSeen {
+            cluster: Some(ObservedCluster {
                 uid: "c-1".into(),
                 holder: self.holder.clone(),
                 version: "3.4.23".into(),
@@ -147,9 +147,9 @@ impl World {
                 pods: self.pods.iter().map(pod).collect(),
                 claims: self.claims.iter().map(|name| (name.clone(), name.clone())).collect(),
                 revision: serves.then_some(10),
-                ..ClusterSeen::default()
+                ..ObservedCluster::default()
             }),
-            ..Seen::default()
+            ..RestoreState::default()
         }
     }
 
@@ -295,7 +295,7 @@ impl World {
         let mut lives = lives.iter().copied().chain(std::iter::repeat(usize::MAX));
         self.breath = lives.next().unwrap_or(usize::MAX);
         for _ in 0..10_000 {
-            let step = next_step(&self.seen());
+            let step = next_step(&self.state());
             match self.act(step) {
                 Ok(true) => return,
                 Ok(false) => {}

@@ -4,12 +4,12 @@ use k8s_openapi::api::core::v1::{ContainerStatus, PersistentVolumeClaim, Pod};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 
-use super::claim::{self, ClaimSeen};
+use super::claim::{self, ObservedClaim};
 use super::controller::Context;
-use super::plan::{ClusterSeen, PodSeen, Seen};
+use super::plan::{ObservedCluster, ObservedPod, RestoreState};
 use super::{ANNOTATION_FORMER, FINALIZER, LABEL_RESTORED_BY, seed};
 use crate::apply::why;
-use crate::backup::source::{Door, Entry};
+use crate::backup::source::{Entry, MemberClients};
 use crate::crd::restore::EtcdRestore;
 use crate::crd::{EtcdCluster, EtcdClusterStatus};
 use crate::etcd::Etcd;
@@ -21,7 +21,7 @@ use crate::validate::{Validated, validate};
 
 /// The observed state, and the inputs of its steps.
 pub(crate) struct ObservedRestore {
-    pub(crate) seen: Seen,
+    pub(crate) state: RestoreState,
     pub(crate) cluster: Option<EtcdCluster>,
     /// Absent for an invalid spec.
     pub(crate) valid: Option<Validated>,
@@ -40,18 +40,18 @@ pub(crate) async fn observe(context: &Context, restore: &EtcdRestore) -> Result<
         .map_err(|error| format!("failed to read EtcdCluster {name}: {}", why(&error)))?;
     let source = restore.spec.source_claim();
     let mut observation = ObservedRestore {
-        seen: Seen {
+        state: RestoreState {
             invalid: source.clone().err(),
             claim: source
                 .ok()
                 .flatten()
-                .map(|claim| ClaimSeen { name: claim.to_owned(), ..ClaimSeen::default() }),
+                .map(|claim| ObservedClaim { name: claim.to_owned(), ..ObservedClaim::default() }),
             status: restore.status.clone().unwrap_or_default(),
             uid: restore.uid().unwrap_or_default(),
             allow_other_cluster: restore.spec.allow_other_cluster.unwrap_or_default(),
             skip_safety_backup: restore.spec.skip_safety_backup.unwrap_or_default(),
             template: template_version(restore),
-            guarded: restore.finalizers().iter().any(|finalizer| finalizer == FINALIZER),
+            has_finalizer: restore.finalizers().iter().any(|finalizer| finalizer == FINALIZER),
             fresh_name: names::fresh_member(&name),
             name,
             cluster: None,
@@ -70,8 +70,8 @@ pub(crate) async fn observe(context: &Context, restore: &EtcdRestore) -> Result<
             found.size = valid.goal.size;
             found.paused = valid.goal.paused;
             // Before the snapshot is verified, and after completion, members are not queried.
-            if (observation.seen.status.snapshot.is_some() || observation.seen.claim.is_some())
-                && !matches!(observation.seen.status.phase.as_str(), "Succeeded" | "Failed")
+            if (observation.state.status.snapshot.is_some() || observation.state.claim.is_some())
+                && !matches!(observation.state.status.phase.as_str(), "Succeeded" | "Failed")
             {
                 let secured =
                     base.tls.secure(&base.client, &valid).await.map_err(|error| error.to_string())?;
@@ -98,14 +98,14 @@ pub(crate) async fn observe(context: &Context, restore: &EtcdRestore) -> Result<
                 found.serves = prove(&observed).is_some();
                 found.silent = observed.silent.iter().any(|name| observed.serves_silently(name));
                 found.revision = revision(context, &observation, &observed).await;
-                inspect_claim(context, &mut observation.seen, &cluster).await?;
+                inspect_claim(context, &mut observation.state, &cluster).await?;
                 found.pods.extend(on_copy(context, &observation, &valid).await?);
                 observation.observed = Some(observed);
             }
             observation.valid = Some(valid);
         }
     }
-    observation.seen.cluster = Some(found);
+    observation.state.cluster = Some(found);
     Ok(observation)
 }
 
@@ -124,26 +124,26 @@ fn template_version(restore: &EtcdRestore) -> Option<String> {
     Some(valid.map(|valid| valid.goal.version).unwrap_or_default())
 }
 
-fn of_object(cluster: &EtcdCluster) -> ClusterSeen {
+fn of_object(cluster: &EtcdCluster) -> ObservedCluster {
     let status = cluster.status.clone().unwrap_or_default();
     let former = cluster.annotations().get(ANNOTATION_FORMER).cloned().unwrap_or_default();
-    ClusterSeen {
+    ObservedCluster {
         uid: cluster.uid().unwrap_or_default(),
         deleting: cluster.metadata.deletion_timestamp.is_some(),
         holder: cluster.annotations().get(names::ANNOTATION_RESTORE).cloned().filter(|uid| !uid.is_empty()),
         available: status.condition("Available").is_some_and(|c| c.status == "True"),
         lost: status.phase == "Failed",
-        trouble: trouble(&status),
+        problem: problem(&status),
         voters: usize::try_from(status.size).unwrap_or_default(),
         ready: usize::try_from(status.ready_members).unwrap_or_default(),
         cluster_id: status.cluster_id.filter(|id| !id.is_empty()),
         former_ids: former.split(',').filter(|id| !id.is_empty()).map(str::to_owned).collect(),
-        ..ClusterSeen::default()
+        ..ObservedCluster::default()
     }
 }
 
 /// A problem that the cluster controller reports.
-fn trouble(status: &EtcdClusterStatus) -> Option<String> {
+fn problem(status: &EtcdClusterStatus) -> Option<String> {
     let conditions = [("TLSReady", "False"), ("Degraded", "True")];
     let found =
         conditions.iter().find_map(|(type_, bad)| status.condition(type_).filter(|c| c.status == *bad));
@@ -151,9 +151,13 @@ fn trouble(status: &EtcdClusterStatus) -> Option<String> {
 }
 
 /// The claim of `spec.fromClaim`, until its data is copied.
-async fn inspect_claim(context: &Context, seen: &mut Seen, cluster: &EtcdCluster) -> Result<(), String> {
-    let copied = seen.status.claim.as_ref().is_some_and(|claim| claim.revision.is_some());
-    let Some(name) = seen.claim.as_ref().filter(|_| !copied).map(|claim| claim.name.clone()) else {
+async fn inspect_claim(
+    context: &Context,
+    state: &mut RestoreState,
+    cluster: &EtcdCluster,
+) -> Result<(), String> {
+    let copied = state.status.claim.as_ref().is_some_and(|claim| claim.revision.is_some());
+    let Some(name) = state.claim.as_ref().filter(|_| !copied).map(|claim| claim.name.clone()) else {
         return Ok(());
     };
     let (client, namespace) = (&context.base.client, cluster.namespace().unwrap_or_default());
@@ -164,7 +168,7 @@ async fn inspect_claim(context: &Context, seen: &mut Seen, cluster: &EtcdCluster
     let pods = pods.list(&ListParams::default()).await;
     let pods = pods.map_err(|error| format!("failed to list pods: {}", why(&error)))?;
     let found = claims.items.iter().find(|claim| claim.name_any() == name);
-    seen.claim = Some(claim::inspect(&name, found, &pods.items, cluster, &seen.uid));
+    state.claim = Some(claim::inspect(&name, found, &pods.items, cluster, &state.uid));
     Ok(())
 }
 
@@ -173,12 +177,12 @@ async fn on_copy(
     context: &Context,
     observation: &ObservedRestore,
     valid: &Validated,
-) -> Result<Vec<PodSeen>, String> {
-    if observation.seen.claim.is_none() {
+) -> Result<Vec<ObservedPod>, String> {
+    if observation.state.claim.is_none() {
         return Ok(Vec::new());
     }
     let api: Api<Pod> = Api::namespaced(context.base.client.clone(), &valid.namespace);
-    let params = ListParams::default().labels(&format!("{LABEL_RESTORED_BY}={}", observation.seen.uid));
+    let params = ListParams::default().labels(&format!("{LABEL_RESTORED_BY}={}", observation.state.uid));
     let list = api.list(&params).await.map_err(|error| format!("failed to list pods: {}", why(&error)))?;
     let views: Vec<PodView> = list.items.iter().map(crate::observe::view).collect();
     let answers = observation.etcd.observe(valid, &views, &*context.base.addressing).await;
@@ -196,7 +200,7 @@ async fn pods(
     valid: &Validated,
     observed: &Observed,
     restore: &EtcdRestore,
-) -> Result<Vec<PodSeen>, String> {
+) -> Result<Vec<ObservedPod>, String> {
     let api: Api<Pod> = Api::namespaced(context.base.client.clone(), &valid.namespace);
     let params = ListParams::default().labels(&names::cluster_selector(&valid.name));
     let list = api.list(&params).await.map_err(|error| format!("failed to list pods: {}", why(&error)))?;
@@ -209,7 +213,7 @@ async fn pods(
     Ok(own.map(|pod| of_pod(pod, observed, here.as_deref())).collect())
 }
 
-fn of_pod(pod: &Pod, observed: &Observed, here: Option<&str>) -> PodSeen {
+fn of_pod(pod: &Pod, observed: &Observed, here: Option<&str>) -> ObservedPod {
     let name = pod.name_any();
     let view = crate::observe::view(pod);
     let status = pod.status.clone().unwrap_or_default();
@@ -238,14 +242,14 @@ fn of_pod(pod: &Pod, observed: &Observed, here: Option<&str>) -> PodSeen {
             message.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no output").to_owned();
         Some(format!("container {} exited with code {}: {message}", status.name, ended.exit_code))
     };
-    let trouble = init.iter().find_map(words).or_else(|| view.waiting.clone());
-    let trouble = if observed.refused.contains(&name) {
+    let problem = init.iter().find_map(words).or_else(|| view.waiting.clone());
+    let problem = if observed.refused.contains(&name) {
         Some("etcd, with the users of the backup, rejects the password in spec.auth.rootSecret".to_owned())
     } else {
-        observed.silent.contains(&name).then(|| LOG_IN.to_owned()).or(trouble)
+        observed.silent.contains(&name).then(|| LOG_IN.to_owned()).or(problem)
     };
     let endpoint = observed.endpoints.get(&name).filter(|e| e.linearizable && e.leader != 0);
-    PodSeen {
+    ObservedPod {
         uid: view.uid,
         deleting: view.deleting,
         ended: view.ended,
@@ -257,7 +261,7 @@ fn of_pod(pod: &Pod, observed: &Observed, here: Option<&str>) -> PodSeen {
             let own = if recovers { view.restarts } else { 0 };
             init.iter().map(|status| status.restart_count).sum::<i32>() + own
         },
-        trouble: trouble.map(|text| crate::storage::shorten(&text)),
+        problem: problem.map(|text| crate::storage::shorten(&text)),
         serves: endpoint.map(|e| format!("{:x}", e.cluster_id)),
         revision: endpoint.map(|e| e.revision),
         recovers,
@@ -267,16 +271,16 @@ fn of_pod(pod: &Pod, observed: &Observed, here: Option<&str>) -> PodSeen {
 
 /// Revision of a linearizable read, where the plan needs it.
 async fn revision(context: &Context, observation: &ObservedRestore, observed: &Observed) -> Option<i64> {
-    if observation.seen.status.cluster_id.is_empty() {
+    if observation.state.status.cluster_id.is_empty() {
         return None;
     }
     let access = observation.etcd.access().clone();
-    let door = Door { etcd: &context.base.etcd, entry: Entry::Known(&access) };
+    let members_client = MemberClients { etcd: &context.base.etcd, entry: Entry::Known(&access) };
     for (pod, _) in observed.endpoints.iter().filter(|(_, e)| !e.is_learner) {
         let Some(endpoint) = observed.pod(pod).and_then(|pod| context.base.addressing.endpoint(pod)) else {
             continue;
         };
-        if let Ok(revision) = door.fresh(&endpoint).await {
+        if let Ok(revision) = members_client.fresh(&endpoint).await {
             return Some(revision);
         }
     }

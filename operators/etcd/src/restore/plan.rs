@@ -5,7 +5,7 @@
 //! the cluster, and the current data is backed up, if possible. From then on this plan owns the members (by
 //! the annotation on the EtcdCluster), until the first member of the new etcd cluster serves.
 
-use super::claim::{self, ClaimSeen};
+use super::claim::{self, ObservedClaim};
 use crate::crd::restore::EtcdRestoreStatus;
 use crate::observed::LOG_IN;
 
@@ -13,27 +13,27 @@ use crate::observed::LOG_IN;
 pub(super) const SEED_TRIES: i32 = 5;
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Seen {
+pub(crate) struct RestoreState {
     pub(crate) status: EtcdRestoreStatus,
     pub(crate) uid: String,
     /// Why the spec has no source.
     pub(crate) invalid: Option<String>,
     /// The claim to restore from, in place of a snapshot.
-    pub(crate) claim: Option<ClaimSeen>,
+    pub(crate) claim: Option<ObservedClaim>,
     pub(crate) allow_other_cluster: bool,
     pub(crate) skip_safety_backup: bool,
     /// etcd version of the template, if there is one.
     pub(crate) template: Option<String>,
     /// The finalizer is set: deletion releases the cluster first.
-    pub(crate) guarded: bool,
+    pub(crate) has_finalizer: bool,
     pub(crate) name: String,
-    pub(crate) cluster: Option<ClusterSeen>,
+    pub(crate) cluster: Option<ObservedCluster>,
     /// An unused member name.
     pub(crate) fresh_name: String,
 }
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ClusterSeen {
+pub(crate) struct ObservedCluster {
     pub(crate) uid: String,
     pub(crate) deleting: bool,
     pub(crate) paused: bool,
@@ -54,12 +54,12 @@ pub(crate) struct ClusterSeen {
     /// It lost its data, by the status.
     pub(crate) lost: bool,
     /// A problem that the cluster controller reports.
-    pub(crate) trouble: Option<String>,
+    pub(crate) problem: Option<String>,
     /// A quorum was proved in this observation.
     pub(crate) serves: bool,
     /// Members serve, but require authentication.
     pub(crate) silent: bool,
-    pub(crate) pods: Vec<PodSeen>,
+    pub(crate) pods: Vec<ObservedPod>,
     /// Claims with the data of members: name and uid.
     pub(crate) claims: Vec<(String, String)>,
     /// Revision of a linearizable read in this observation.
@@ -67,7 +67,7 @@ pub(crate) struct ClusterSeen {
 }
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct PodSeen {
+pub(crate) struct ObservedPod {
     pub(crate) name: String,
     pub(crate) uid: String,
     pub(crate) deleting: bool,
@@ -80,7 +80,7 @@ pub(crate) struct PodSeen {
     /// Failures of its init containers.
     pub(crate) failures: i32,
     /// Why it makes no progress.
-    pub(crate) trouble: Option<String>,
+    pub(crate) problem: Option<String>,
     /// Id of the etcd cluster that it serves, once it does.
     pub(crate) serves: Option<String>,
     pub(crate) revision: Option<i64>,
@@ -133,36 +133,36 @@ pub(crate) enum Step {
     },
 }
 
-pub(crate) fn next_step(seen: &Seen) -> Step {
-    let status = &seen.status;
-    let held = seen.cluster.as_ref().is_some_and(|c| c.holder.as_ref() == Some(&seen.uid));
+pub(crate) fn next_step(state: &RestoreState) -> Step {
+    let status = &state.status;
+    let held = state.cluster.as_ref().is_some_and(|c| c.holder.as_ref() == Some(&state.uid));
     if matches!(status.phase.as_str(), "Succeeded" | "Failed") {
-        let empty = || seen.cluster.as_ref().is_some_and(|cluster| cluster.cluster_id.is_none());
+        let empty = || state.cluster.as_ref().is_some_and(|cluster| cluster.cluster_id.is_none());
         return match (held, status.phase.as_str()) {
             (false, _) => Step::Done,
-            (true, "Failed") if seen.guarded && seen.template.is_some() && empty() => Step::Keep,
+            (true, "Failed") if state.has_finalizer && state.template.is_some() && empty() => Step::Keep,
             (true, _) => Step::Release,
         };
     }
-    if let Some(why) = &seen.invalid {
+    if let Some(why) = &state.invalid {
         return Step::Fail(why.clone());
     }
-    if seen.claim.is_none() && status.snapshot.is_none() {
+    if state.claim.is_none() && status.snapshot.is_none() {
         return Step::Verify;
     }
-    let name = &seen.name;
-    let Some(cluster) = seen.cluster.as_ref().filter(|c| !c.deleting) else {
+    let name = &state.name;
+    let Some(cluster) = state.cluster.as_ref().filter(|c| !c.deleting) else {
         if !status.cluster_uid.is_empty() {
             return Step::Fail(format!("EtcdCluster {name} was deleted during the restore"));
         }
-        if seen.claim.is_some() {
+        if state.claim.is_some() {
             return Step::Fail(format!(
                 "EtcdCluster {name} (spec.etcdCluster.name) not found, or being deleted: spec.fromClaim restores an EtcdCluster from one \
                  of its own claims; restore a backup (spec.backupStorageType with spec.clusterTemplate)"
             ));
         }
-        let snapshot = status.snapshot.as_ref().filter(|_| seen.cluster.is_none());
-        if let (Some(version), Some(snapshot)) = (&seen.template, snapshot) {
+        let snapshot = status.snapshot.as_ref().filter(|_| state.cluster.is_none());
+        if let (Some(version), Some(snapshot)) = (&state.template, snapshot) {
             // Rejected before creation: once released, it would start as an empty cluster.
             return newer("the snapshot", &snapshot.etcd_version, version)
                 .map_or(Step::CreateCluster, Step::Fail);
@@ -187,27 +187,31 @@ pub(crate) fn next_step(seen: &Seen) -> Step {
             let text = format!("EtcdCluster {name} is paused; set spec.paused to false");
             return Step::Wait("Verified", text);
         }
-        return match (&seen.claim, &status.snapshot) {
-            (Some(claim), _) => claim::before(seen, cluster, claim),
-            (None, Some(snapshot)) => before(seen, cluster, snapshot),
+        return match (&state.claim, &status.snapshot) {
+            (Some(claim), _) => claim::before(state, cluster, claim),
+            (None, Some(snapshot)) => before(state, cluster, snapshot),
             (None, None) => Step::Verify,
         };
     }
     if status.cluster_id.is_empty() {
-        return seed(seen, cluster, held);
+        return seed(state, cluster, held);
     }
-    after(seen, cluster, held)
+    after(state, cluster, held)
 }
 
 /// Before any change.
-fn before(seen: &Seen, cluster: &ClusterSeen, snapshot: &crate::crd::restore::SnapshotStatus) -> Step {
-    let status = &seen.status;
+fn before(
+    state: &RestoreState,
+    cluster: &ObservedCluster,
+    snapshot: &crate::crd::restore::SnapshotStatus,
+) -> Step {
+    let status = &state.status;
     if let Some(why) = newer("the snapshot", &snapshot.etcd_version, &cluster.version) {
         return Step::Fail(why);
     }
     let known = |id: &String| cluster.cluster_id.as_ref() == Some(id) || cluster.former_ids.contains(id);
     // A cluster that never had an id cannot be confused with another.
-    if !seen.allow_other_cluster
+    if !state.allow_other_cluster
         && cluster.cluster_id.is_some()
         && !snapshot.cluster_id.is_empty()
         && !known(&snapshot.cluster_id)
@@ -216,7 +220,7 @@ fn before(seen: &Seen, cluster: &ClusterSeen, snapshot: &crate::crd::restore::Sn
             "the snapshot is from etcd cluster {}, EtcdCluster {} is {}; set spec.allowOtherCluster in \
              another EtcdRestore to restore it anyway",
             snapshot.cluster_id,
-            seen.name,
+            state.name,
             cluster.cluster_id.clone().unwrap_or_default()
         ));
     }
@@ -226,7 +230,7 @@ fn before(seen: &Seen, cluster: &ClusterSeen, snapshot: &crate::crd::restore::Sn
         Step::Remember(Box::new(new))
     };
     if status.safety_backup.is_empty() {
-        if seen.skip_safety_backup {
+        if state.skip_safety_backup {
             return remember(&|s| s.safety_backup = "none: spec.skipSafetyBackup is true".into());
         }
         if cluster.silent && !cluster.serves {
@@ -259,16 +263,16 @@ fn before(seen: &Seen, cluster: &ClusterSeen, snapshot: &crate::crd::restore::Sn
 }
 
 /// From the last stopped member to the first one that serves.
-fn seed(seen: &Seen, cluster: &ClusterSeen, held: bool) -> Step {
-    let status = &seen.status;
-    if !held || !seen.guarded {
+fn seed(state: &RestoreState, cluster: &ObservedCluster, held: bool) -> Step {
+    let status = &state.status;
+    if !held || !state.has_finalizer {
         return Step::Hold;
     }
     if status.seed_member.is_empty() {
-        let seed_member = seen.fresh_name.clone();
+        let seed_member = state.fresh_name.clone();
         return Step::Remember(Box::new(EtcdRestoreStatus { seed_member, ..status.clone() }));
     }
-    let (own, others): (Vec<&PodSeen>, Vec<&PodSeen>) =
+    let (own, others): (Vec<&ObservedPod>, Vec<&ObservedPod>) =
         cluster.pods.iter().partition(|p| p.name == status.seed_member);
     if let Some(pod) = others.iter().find(|pod| !pod.deleting) {
         return Step::DeletePod { name: pod.name.clone(), uid: pod.uid.clone() };
@@ -281,7 +285,7 @@ fn seed(seen: &Seen, cluster: &ClusterSeen, held: bool) -> Step {
     }
     let Some(pod) = own.first() else {
         let without = Step::CreateSeed { name: status.seed_member.clone() };
-        return seen.claim.as_ref().map_or(without, |claim| claim::create(status, claim));
+        return state.claim.as_ref().map_or(without, |claim| claim::create(status, claim));
     };
     if pod.deleting {
         return Step::Wait("Seeding", format!("pod {} is terminating", pod.name));
@@ -302,24 +306,24 @@ fn seed(seen: &Seen, cluster: &ClusterSeen, held: bool) -> Step {
     if !pod.ever_started && (pod.ended || !pod.reaches_us) {
         return Step::DeletePod { name: pod.name.clone(), uid: pod.uid.clone() };
     }
-    let trouble = pod.trouble.clone().unwrap_or_else(|| "starting".into());
+    let problem = pod.problem.clone().unwrap_or_else(|| "starting".into());
     if pod.failures >= SEED_TRIES {
-        let kept = if seen.template.is_some() && cluster.cluster_id.is_none() {
+        let kept = if state.template.is_some() && cluster.cluster_id.is_none() {
             format!(
                 "; EtcdCluster {} is held until this EtcdRestore is deleted, so that it does not start empty",
-                seen.name
+                state.name
             )
         } else {
             String::new()
         };
-        return Step::Fail(format!("pod {} failed to load the data: {trouble}{kept}", pod.name));
+        return Step::Fail(format!("pod {} failed to load the data: {problem}{kept}", pod.name));
     }
-    Step::Wait("Seeding", format!("pod {}: {trouble}", pod.name))
+    Step::Wait("Seeding", format!("pod {}: {problem}", pod.name))
 }
 
 /// From the first serving member to the last one.
-fn after(seen: &Seen, cluster: &ClusterSeen, held: bool) -> Step {
-    let status = &seen.status;
+fn after(state: &RestoreState, cluster: &ObservedCluster, held: bool) -> Step {
+    let status = &state.status;
     // Repeated until both are recorded: the id, and that the cluster is not held any more.
     if held || cluster.cluster_id.as_ref() != Some(&status.cluster_id) {
         return Step::HandOver;
@@ -327,13 +331,13 @@ fn after(seen: &Seen, cluster: &ClusterSeen, held: bool) -> Step {
     if cluster.lost {
         return Step::Fail(format!(
             "EtcdCluster {} lost its members after the data was restored; create another EtcdRestore",
-            seen.name
+            state.name
         ));
     }
     if cluster.ready < cluster.size || cluster.voters != cluster.size {
-        let trouble = cluster.trouble.as_ref().map(|why| format!("; EtcdCluster {}: {why}", seen.name));
+        let problem = cluster.problem.as_ref().map(|why| format!("; EtcdCluster {}: {why}", state.name));
         let text = format!("{} of {} members serve", cluster.ready, cluster.size);
-        return Step::Wait("Scaling", text + &trouble.unwrap_or_default());
+        return Step::Wait("Scaling", text + &problem.unwrap_or_default());
     }
     let Some(revision) = cluster.revision else {
         return Step::Wait("Scaling", "all members are running; reads do not succeed yet".into());

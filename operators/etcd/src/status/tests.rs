@@ -12,16 +12,16 @@ fn nothing_seen() -> Observed {
     }
 }
 
-fn decide(cluster: &Validated, status: &EtcdClusterStatus, seen: &Observed) -> Decision {
-    crate::plan::plan(&cluster.goal, &memory(status), seen)
+fn decide(cluster: &Validated, status: &EtcdClusterStatus, observed: &Observed) -> Decision {
+    crate::plan::plan(&cluster.goal, &memory(status), observed)
 }
 
 #[test]
 fn a_new_cluster_is_being_created() {
     let cluster = validate(&cluster(serde_json::json!({ "size": 3 }))).unwrap();
     let old = EtcdClusterStatus::default();
-    let seen = nothing_seen();
-    let new = status(&old, &cluster, &seen, &decide(&cluster, &old, &seen));
+    let observed = nothing_seen();
+    let new = status(&old, &cluster, &observed, &decide(&cluster, &old, &observed));
     assert_eq!((new.phase.as_str(), new.service_name.as_str()), ("Creating", "orders-client"));
     assert_eq!(new.condition("Available").unwrap().reason, "Creating");
     assert_eq!(new.condition("Progressing").unwrap().status, "True");
@@ -37,10 +37,10 @@ fn lost_data_reports_the_next_command_and_nothing_is_done() {
         current_version: "3.4.23".into(),
         ..EtcdClusterStatus::default()
     };
-    let seen = nothing_seen();
-    let decision = decide(&cluster, &old, &seen);
+    let observed = nothing_seen();
+    let decision = decide(&cluster, &old, &observed);
     assert_eq!(decision.action, None);
-    let new = status(&old, &cluster, &seen, &decision);
+    let new = status(&old, &cluster, &observed, &decision);
     assert_eq!(new.phase, "Failed");
     let available = new.condition("Available").unwrap();
     assert_eq!((available.status.as_str(), available.reason.as_str()), ("False", "DataLost"));
@@ -53,15 +53,15 @@ fn lost_data_reports_the_next_command_and_nothing_is_done() {
     // With a known backup, the command names it.
     let source = serde_json::json!({ "backupStorageType": "Local", "local": { "path": "a/b" } });
     let backup = crate::observed::BackupView { source: Some(source), ..Default::default() };
-    let seen = Observed { backup: Some(backup), ..seen };
-    let reported = status(&old, &cluster, &seen, &decision).reason;
+    let observed = Observed { backup: Some(backup), ..observed };
+    let reported = status(&old, &cluster, &observed, &decision).reason;
     assert!(reported.contains(r#""backupStorageType":"Local","local":{"path":"a/b"}"#), "{reported}");
     assert!(!reported.contains("fromClaim"), "{reported}");
 
     // With the claim of a surviving member, that comes first.
     let claim = crate::observed::ClaimView { name: "orders-a".into(), ..Default::default() };
-    let seen = Observed { claims: vec![claim], ..seen };
-    let reported = status(&old, &cluster, &seen, &decision).reason;
+    let observed = Observed { claims: vec![claim], ..observed };
+    let reported = status(&old, &cluster, &observed, &decision).reason;
     let (first, backup) = (reported.find(r#""fromClaim":"orders-a""#), reported.find("backupStorageType"));
     assert!(first.is_some() && first < backup, "{reported}");
 }
@@ -81,9 +81,9 @@ fn what_kubernetes_refuses_reaches_the_status_once() {
 #[test]
 fn the_same_observation_twice_gives_the_same_status() {
     let cluster = validate(&cluster(serde_json::json!({ "size": 3 }))).unwrap();
-    let seen = nothing_seen();
+    let observed = nothing_seen();
     let old = EtcdClusterStatus::default();
-    let first = status(&old, &cluster, &seen, &decide(&cluster, &old, &seen));
+    let first = status(&old, &cluster, &observed, &decide(&cluster, &old, &observed));
     let later = Observed { now: "2026-01-01T01:00:00Z".parse().unwrap(), ..nothing_seen() };
     let second = status(&first, &cluster, &later, &decide(&cluster, &first, &later));
     assert_eq!(first, second);
@@ -97,8 +97,8 @@ fn a_version_that_cannot_be_gone_to_is_refused_with_its_reason() {
         current_version: "3.4.23".into(),
         ..EtcdClusterStatus::default()
     };
-    let seen = nothing_seen();
-    let new = status(&old, &cluster, &seen, &decide(&cluster, &old, &seen));
+    let observed = nothing_seen();
+    let new = status(&old, &cluster, &observed, &decide(&cluster, &old, &observed));
     assert_eq!((new.current_version.as_str(), new.target_version.as_str()), ("3.4.23", "3.6.4"));
     let upgrading = new.condition("Upgrading").unwrap();
     assert_eq!((upgrading.status.as_str(), upgrading.reason.as_str()), ("False", "UnsupportedVersionSkew"));
@@ -125,10 +125,10 @@ fn without_a_quorum_it_is_not_available_and_the_member_list_is_kept() {
     };
     assert_eq!(memory(&old).members, ["orders-a", "orders-b"]);
     let claim = |name: &str| crate::observed::ClaimView { name: name.into(), ..Default::default() };
-    let seen = Observed { claims: vec![claim("orders-a"), claim("orders-b")], ..nothing_seen() };
-    let decision = decide(&cluster, &old, &seen);
+    let observed = Observed { claims: vec![claim("orders-a"), claim("orders-b")], ..nothing_seen() };
+    let decision = decide(&cluster, &old, &observed);
     assert!(matches!(&decision.action, Some(Action::CreateMember { name, .. }) if name == "orders-a"));
-    let new = status(&old, &cluster, &seen, &decision);
+    let new = status(&old, &cluster, &observed, &decision);
     assert_eq!(new.condition("Available").unwrap().reason, "QuorumLost");
     assert_eq!(new.condition("Recovering").unwrap().status, "True");
     assert_eq!(new.phase, "Running");
@@ -138,16 +138,16 @@ fn without_a_quorum_it_is_not_available_and_the_member_list_is_kept() {
     let pod =
         |name: &str, ready| PodView { name: name.into(), ready, ever_started: true, ..PodView::default() };
     let silent = ["orders-a", "orders-b"].map(String::from).into();
-    let seen =
+    let observed =
         Observed { pods: vec![pod("orders-a", true), pod("orders-b", false)], silent, ..nothing_seen() };
-    let decision = decide(&cluster, &old, &seen);
-    let new = status(&old, &cluster, &seen, &decision);
+    let decision = decide(&cluster, &old, &observed);
+    let new = status(&old, &cluster, &observed, &decision);
     assert_eq!(new.condition("Available").unwrap().status, "True");
     assert_eq!(new.condition("Degraded").unwrap().reason, "AuthenticationRequired");
     assert_eq!((new.members.ready, new.members.unready), (vec!["orders-a".into()], vec!["orders-b".into()]));
     let healthy: Vec<bool> = new.member_list.iter().map(|m| m.healthy).collect();
     assert_eq!(healthy, [true, false, false]);
-    let none_ready = Observed { pods: vec![pod("orders-a", false)], ..seen };
+    let none_ready = Observed { pods: vec![pod("orders-a", false)], ..observed };
     let new = status(&old, &cluster, &none_ready, &decision);
     assert_eq!(new.condition("Available").unwrap().status, "False");
 }
@@ -172,15 +172,15 @@ fn recorded_corruption_survives_other_status_reports() {
         assert!(remembered.corruption.as_ref().is_some_and(|it| it.wrong.len() == known.members.len()));
         // when the status reports another cause: no quorum, a pause, a failed action, an invalid spec, a
         // wrong Secret
-        let seen = nothing_seen();
+        let observed = nothing_seen();
         let failed = Decision::blocked(Progress::Stuck, "ActionFailed", "a quota");
         let secret = crate::tls::Insecure::Foreign("orders-peer-tls".into());
         let later = [
-            status(&old, &valid, &seen, &decide(&valid, &old, &seen)),
-            status(&old, &paused, &seen, &decide(&paused, &old, &seen)),
-            status(&old, &valid, &seen, &failed),
-            refused(&old, &InvalidSpec(vec!["spec.size: no".into()]), Some(7), seen.now),
-            crate::tls::insecure(&old, &secret, Some(7), seen.now),
+            status(&old, &valid, &observed, &decide(&valid, &old, &observed)),
+            status(&old, &paused, &observed, &decide(&paused, &old, &observed)),
+            status(&old, &valid, &observed, &failed),
+            refused(&old, &InvalidSpec(vec!["spec.size: no".into()]), Some(7), observed.now),
+            crate::tls::insecure(&old, &secret, Some(7), observed.now),
         ];
         // then it stays recorded
         for new in later {
@@ -222,8 +222,8 @@ fn claims_that_are_being_deleted_degrade_the_cluster_also_while_it_is_paused() {
         let cluster = validate(&cluster(serde_json::json!({ "size": 3, "paused": paused }))).unwrap();
         let progress = if paused { Progress::Paused } else { Progress::Steady };
         let look = |deleting: &[&str], pods: &[PodView], decision: Decision| {
-            let seen = Observed { pods: pods.to_vec(), claims: claims(deleting), ..nothing_seen() };
-            let new = status(&old, &cluster, &seen, &decision);
+            let observed = Observed { pods: pods.to_vec(), claims: claims(deleting), ..nothing_seen() };
+            let new = status(&old, &cluster, &observed, &decision);
             let reported = |type_: &str| {
                 let condition = new.condition(type_).unwrap();
                 (format!("{} {}", condition.status, condition.reason), condition.message.clone())
@@ -257,12 +257,12 @@ fn a_nearly_full_disk_is_reported_by_condition_event_and_metric() {
         };
         let endpoint = crate::observed::Endpoint { db_size: mebibytes << 20, ..Default::default() };
         let endpoints = [("orders-a".to_owned(), endpoint)].into();
-        let seen = Observed { claims: vec![claim], endpoints, ..nothing_seen() };
-        let new = status(old, &cluster, &seen, &decide(&cluster, old, &seen));
+        let observed = Observed { claims: vec![claim], endpoints, ..nothing_seen() };
+        let new = status(old, &cluster, &observed, &decide(&cluster, old, &observed));
         let events = crate::events::of_status(old, &new);
         let events: Vec<_> = events.into_iter().filter(|note| note.reason == "DiskNearlyFull").collect();
         let metrics = crate::metrics::Metrics::default();
-        metrics.seen("shop/orders", &seen, None);
+        metrics.observed("shop/orders", &observed, None);
         let name = "etcd_operator_cluster_disks_nearly_full{ClusterName=\"shop/orders\"} ";
         let text = metrics.render();
         let metric = text.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
@@ -295,8 +295,8 @@ fn backups_are_reported() {
     let cluster = validate(&cluster(serde_json::json!({ "size": 1 }))).unwrap();
     let at = |text: &str| Some(text.parse().unwrap());
     let reported = |backup: Option<crate::observed::BackupView>| {
-        let (old, seen) = (EtcdClusterStatus::default(), Observed { backup, ..nothing_seen() });
-        let new = status(&old, &cluster, &seen, &decide(&cluster, &old, &seen));
+        let (old, observed) = (EtcdClusterStatus::default(), Observed { backup, ..nothing_seen() });
+        let new = status(&old, &cluster, &observed, &decide(&cluster, &old, &observed));
         let condition = new.condition("BackedUp").unwrap();
         format!("{} {}", condition.status, condition.reason)
     };
@@ -310,8 +310,9 @@ fn backups_are_reported() {
 
     // Before the first list the state is unknown, and the condition stays.
     let unknown = Observed { backups_unknown: true, ..nothing_seen() };
-    let look =
-        |old: &EtcdClusterStatus, seen: &Observed| status(old, &cluster, seen, &decide(&cluster, old, seen));
+    let look = |old: &EtcdClusterStatus, observed: &Observed| {
+        status(old, &cluster, observed, &decide(&cluster, old, observed))
+    };
     let first = look(&EtcdClusterStatus::default(), &unknown);
     assert_eq!(first.condition("BackedUp").unwrap().reason, "Unknown");
     let reported = look(&first, &Observed { backup: Some(late), ..nothing_seen() });

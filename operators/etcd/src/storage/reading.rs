@@ -15,7 +15,7 @@ struct Reading {
     /// None after the end.
     opener: Option<Opener>,
     ready: VecDeque<Bytes>,
-    came: u64,
+    received: u64,
     size: u64,
 }
 
@@ -26,7 +26,8 @@ pub(super) fn whole(
     size: u64,
     keys: Option<Arc<Keys>>,
 ) -> BoxStream<'static, Result<Bytes, Failure>> {
-    let begun = Reading { pieces, opener: Some(Opener::new(keys)), ready: VecDeque::new(), came: 0, size };
+    let begun =
+        Reading { pieces, opener: Some(Opener::new(keys)), ready: VecDeque::new(), received: 0, size };
     futures::stream::try_unfold(begun, |mut reading| async move {
         let next = reading.next().await?;
         Ok::<_, Failure>(next.map(|piece| (piece, reading)))
@@ -44,11 +45,14 @@ impl Reading {
             let opened = match self.pieces.next().await {
                 Some(piece) => {
                     let piece = piece.map_err(Failure::Source)?;
-                    self.came += piece.len() as u64;
+                    self.received += piece.len() as u64;
                     opener.push(&piece)?
                 }
-                None if self.came < self.size => {
-                    return Err(Failure::Source(format!("received {} of {} bytes", self.came, self.size)));
+                None if self.received < self.size => {
+                    return Err(Failure::Source(format!(
+                        "received {} of {} bytes",
+                        self.received, self.size
+                    )));
                 }
                 None => self.opener.take().map_or(Ok(Vec::new()), Opener::finish)?,
             };

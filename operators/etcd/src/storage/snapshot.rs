@@ -21,7 +21,7 @@ pub struct Snapshot {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Whole {
+pub struct VerifiedSnapshot {
     /// Size in bytes, with the trailer.
     pub size: u64,
     /// SHA-256 of the database.
@@ -85,7 +85,7 @@ impl Snapshot {
     /// Verifies the complete snapshot.
     /// # Errors
     /// When it is not a whole snapshot.
-    pub fn finish(self) -> Result<Whole, Damage> {
+    pub fn finish(self) -> Result<VerifiedSnapshot, Damage> {
         let trailer = SHA256_OUTPUT_LEN as u64;
         if self.size < SECTOR + trailer || self.size % SECTOR != trailer {
             return Err(Damage::Size(self.size));
@@ -97,7 +97,7 @@ impl Snapshot {
         if found != expected {
             return Err(Damage::Hash { found, expected });
         }
-        Ok(Whole { size: self.size, sha256: found })
+        Ok(VerifiedSnapshot { size: self.size, sha256: found })
     }
 }
 
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn verified(bytes: &[u8], piece: usize) -> Result<Whole, Damage> {
+    fn verified(bytes: &[u8], piece: usize) -> Result<VerifiedSnapshot, Damage> {
         let mut snapshot = Snapshot::default();
         for part in bytes.chunks(piece.max(1)) {
             snapshot.push(&Bytes::copy_from_slice(part));

@@ -16,6 +16,7 @@ use object_store::{
 };
 
 use super::credentials::{Given, SecretData};
+use super::error_text::error_text;
 use super::key;
 use super::keys::{Key, Keys};
 use super::local::Folder;
@@ -23,7 +24,6 @@ use super::reading;
 use super::seal::Sealer;
 use super::target::{Kind, Target};
 use super::upload::Failure;
-use super::words::words;
 
 /// Metadata of an object. Names have only letters: Azure rejects hyphens, proxies drop underscores.
 pub type Labels = BTreeMap<String, String>;
@@ -117,10 +117,10 @@ const AT_ONCE: usize = 4;
 const OTHER_SERVER: &str = ". hint: without s3.endpoint the operator uses AWS S3; for another server set \
  s3.endpoint to its URL, and s3.forcePathStyle to true for path-style buckets";
 
-fn is_of_another_server(words: &str) -> bool {
+fn is_of_another_server(message: &str) -> bool {
     ["InvalidAccessKeyId", "SignatureDoesNotMatch", "NoSuchBucket", "error sending request"]
         .iter()
-        .any(|sign| words.contains(sign))
+        .any(|sign| message.contains(sign))
 }
 
 impl Store {
@@ -149,7 +149,7 @@ impl Store {
         folder: Option<&FilePath>,
     ) -> Result<Self, String> {
         let given = Given::new(target, secret);
-        let settings = |error: object_store::Error| words(&error);
+        let settings = |error: object_store::Error| error_text(&error);
         let inner = match &target.kind {
             Kind::S3 { endpoint, path_style } => {
                 let builder =
@@ -204,11 +204,11 @@ impl Store {
         let what = format!("{}/{key}", self.place);
         let aws = self.aws;
         move |error| {
-            let ErrorText { mut words, missing } = error.into();
-            if aws && is_of_another_server(&words) {
-                words.push_str(OTHER_SERVER);
+            let ErrorText { mut message, missing } = error.into();
+            if aws && is_of_another_server(&message) {
+                message.push_str(OTHER_SERVER);
             }
-            Failure::Store { verb, what, words, missing }
+            Failure::Store { verb, what, message, missing }
         }
     }
 
@@ -352,13 +352,13 @@ impl Store {
             Inner::Cloud { objects, .. } => {
                 let found = objects.get(&path(key)?).await.map_err(self.failed("read", key))?;
                 let stored = Stored { size: found.meta.size, labels: labels(&found.attributes) };
-                (stored, found.into_stream().map_err(|error| words(&error)).boxed())
+                (stored, found.into_stream().map_err(|error| error_text(&error)).boxed())
             }
             Inner::Local(folder) => {
                 let stored = folder.head(key).await.map_err(self.failed("inspect", key))?;
                 let missing = || {
-                    let words = "file not found";
-                    self.failed("read", key)(std::io::Error::new(std::io::ErrorKind::NotFound, words))
+                    let message = "file not found";
+                    self.failed("read", key)(std::io::Error::new(std::io::ErrorKind::NotFound, message))
                 };
                 let stored = stored.ok_or_else(missing)?;
                 let pieces = folder.get(key).await.map_err(self.failed("read", key))?;
@@ -412,19 +412,19 @@ impl Store {
 
 /// A store's error message.
 struct ErrorText {
-    words: String,
+    message: String,
     missing: bool,
 }
 
 impl From<object_store::Error> for ErrorText {
     fn from(error: object_store::Error) -> Self {
-        Self { missing: matches!(error, object_store::Error::NotFound { .. }), words: words(&error) }
+        Self { missing: matches!(error, object_store::Error::NotFound { .. }), message: error_text(&error) }
     }
 }
 
 impl From<std::io::Error> for ErrorText {
     fn from(error: std::io::Error) -> Self {
-        Self { missing: error.kind() == std::io::ErrorKind::NotFound, words: error.to_string() }
+        Self { missing: error.kind() == std::io::ErrorKind::NotFound, message: error.to_string() }
     }
 }
 

@@ -46,7 +46,7 @@ impl Target {
         let (block, path, secret, kind) = match kind {
             "S3" => {
                 let s3 = stores.s3.as_ref().ok_or_else(|| missing("s3"))?;
-                let endpoint = server("s3", &s3.endpoint, Behind::Nothing)?;
+                let endpoint = server("s3", &s3.endpoint, EndpointPath::Nothing)?;
                 let kind = Kind::S3 { endpoint, path_style: s3.force_path_style };
                 ("s3", &s3.path, Some(&s3.aws_secret), kind)
             }
@@ -65,7 +65,7 @@ impl Target {
                     "gcs",
                     &gcs.path,
                     Some(&gcs.gcp_secret),
-                    Kind::Gcs { endpoint: server("gcs", &gcs.endpoint, Behind::Nothing)? },
+                    Kind::Gcs { endpoint: server("gcs", &gcs.endpoint, EndpointPath::Nothing)? },
                 )
             }
             "ABS" => {
@@ -79,7 +79,7 @@ impl Target {
                     "abs",
                     &abs.path,
                     Some(&abs.abs_secret),
-                    Kind::Abs { endpoint: server("abs", &abs.endpoint, Behind::Account)? },
+                    Kind::Abs { endpoint: server("abs", &abs.endpoint, EndpointPath::Account)? },
                 )
             }
             "Local" => {
@@ -179,22 +179,22 @@ fn split(path: &str) -> Result<(String, String), &'static str> {
 
 /// Allowed suffix of an endpoint after its host.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Behind {
+enum EndpointPath {
     Nothing,
     /// The account's name, where it is not part of the host.
     Account,
 }
 
 /// The URL in `spec.<block>.endpoint`; none where it is empty.
-fn server(block: &str, url: &str, behind: Behind) -> Result<Option<String>, String> {
+fn server(block: &str, url: &str, path: EndpointPath) -> Result<Option<String>, String> {
     if url.is_empty() {
         return Ok(None);
     }
-    check_url(url, behind).map_err(|why| format!("spec.{block}.endpoint: {url:?} {why}"))?;
+    check_url(url, path).map_err(|why| format!("spec.{block}.endpoint: {url:?} {why}"))?;
     Ok(Some(url.trim_end_matches('/').to_owned()))
 }
 
-fn check_url(url: &str, behind: Behind) -> Result<(), &'static str> {
+fn check_url(url: &str, path: EndpointPath) -> Result<(), &'static str> {
     let Some((scheme, rest)) = url.split_once("://") else {
         return Err("is not a URL, expected http:// or https:// before the host");
     };
@@ -202,7 +202,7 @@ fn check_url(url: &str, behind: Behind) -> Result<(), &'static str> {
         return Err("has an invalid scheme, expected http or https");
     }
     let rest = rest.trim_end_matches('/');
-    let (host, account) = match rest.split_once('/').filter(|_| behind == Behind::Account) {
+    let (host, account) = match rest.split_once('/').filter(|_| path == EndpointPath::Account) {
         Some((host, account)) => (host, Some(account)),
         None => (rest, None),
     };
@@ -210,9 +210,9 @@ fn check_url(url: &str, behind: Behind) -> Result<(), &'static str> {
     if is_word(host) && account.is_none_or(is_word) {
         return Ok(());
     }
-    Err(match behind {
-        Behind::Nothing => "has extra parts, expected a scheme, a host and a port",
-        Behind::Account => "has extra parts, expected a scheme, a host, a port and the account name",
+    Err(match path {
+        EndpointPath::Nothing => "has extra parts, expected a scheme, a host and a port",
+        EndpointPath::Account => "has extra parts, expected a scheme, a host, a port and the account name",
     })
 }
 
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_reported_with_their_field() {
-        for (kind, stores, words) in [
+        for (kind, stores, text) in [
             ("S3", json!({}), "spec.s3: missing, required when spec.storageType is S3"),
             (
                 "S3",
@@ -320,7 +320,7 @@ mod tests {
             ("floppy", json!({}), "expected S3, ABS, GCS or Local"),
         ] {
             let error = read(kind, stores).unwrap_err();
-            assert!(error.contains(words), "{words} in {error}");
+            assert!(error.contains(text), "{text} in {error}");
         }
     }
 }

@@ -62,7 +62,7 @@ impl S3 {
     }
 }
 
-pub(crate) fn no_begin_hook() -> Began<'static> {
+pub(crate) fn no_begin_hook() -> OnUploadStart<'static> {
     &|_, _| Box::pin(async { Ok(()) })
 }
 
@@ -109,7 +109,7 @@ fn pieces(bytes: &[u8]) -> impl futures::Stream<Item = Result<Bytes, String>> + 
     futures::stream::iter(parts)
 }
 
-async fn put(store: &Store, key: &str, uid: &str, bytes: &[u8]) -> Result<Whole, Failure> {
+async fn put(store: &Store, key: &str, uid: &str, bytes: &[u8]) -> Result<VerifiedSnapshot, Failure> {
     store_snapshot(store, key, &labels(uid), pieces(bytes), &UploadNotes::default(), no_begin_hook()).await
 }
 
@@ -203,18 +203,18 @@ async fn what_is_cut_or_changed_on_its_way_never_appears_in_the_store() {
 async fn a_refusal_of_a_store_is_reported_in_its_words() {
     let s3 = S3::start().await;
     let bytes = fake_snapshot(8192, 1);
-    let words = |result: Result<Whole, Failure>| result.unwrap_err().to_string();
-    let said = words(put(&s3.open("nobucket/etcd"), "etcd", "u", &bytes).await);
+    let error_text = |result: Result<VerifiedSnapshot, Failure>| result.unwrap_err().to_string();
+    let said = error_text(put(&s3.open("nobucket/etcd"), "etcd", "u", &bytes).await);
     assert!(said.contains("NoSuchBucket"), "{said}");
-    let said = words(put(&s3.open_as("bucket/etcd", "wrong"), "etcd", "u", &bytes).await);
+    let said = error_text(put(&s3.open_as("bucket/etcd", "wrong"), "etcd", "u", &bytes).await);
     assert!(said.contains("SignatureDoesNotMatch"), "{said}");
     s3.fail(Some(Fault::Denied));
-    let said = words(put(&s3.open("bucket/etcd"), "etcd", "u", &bytes).await);
+    let said = error_text(put(&s3.open("bucket/etcd"), "etcd", "u", &bytes).await);
     assert!(said.contains("AccessDenied: Not for you") && said.contains("s3://bucket/etcd"), "{said}");
     let said = s3.open("bucket/etcd").list("etcd").await.unwrap_err().to_string();
     assert!(said.contains("AccessDenied"), "{said}");
     s3.fail(Some(Fault::Broken));
-    let said = words(put(&s3.open("bucket/etcd"), "etcd", "u", &fake_snapshot(20 << 20, 1)).await);
+    let said = error_text(put(&s3.open("bucket/etcd"), "etcd", "u", &fake_snapshot(20 << 20, 1)).await);
     assert!(said.contains("QuotaExceeded: The bucket is full"), "{said}");
     assert!(s3.unfinished().is_empty(), "the upload was not taken back: {:?}", s3.unfinished());
 }
@@ -222,17 +222,18 @@ async fn a_refusal_of_a_store_is_reported_in_its_words() {
 #[tokio::test]
 async fn google_and_azure_refuse_in_their_own_words_too() {
     let bytes = fake_snapshot(8192, 1);
-    let words = |result: Result<Whole, Failure>| result.unwrap_err().to_string();
+    let error_text = |result: Result<VerifiedSnapshot, Failure>| result.unwrap_err().to_string();
     let gcs = S3::serve_as(s3::Dialect::Google, None).await.unwrap();
-    let said = words(put(&google(&gcs, "nobucket/etcd", s3::TOKEN), "etcd", "u", &bytes).await);
+    let said = error_text(put(&google(&gcs, "nobucket/etcd", s3::TOKEN), "etcd", "u", &bytes).await);
     assert!(said.contains("NoSuchBucket") && said.contains("gs://nobucket/etcd"), "{said}");
-    let said = words(put(&google(&gcs, "bucket/etcd", "expired"), "etcd", "u", &bytes).await);
+    let said = error_text(put(&google(&gcs, "bucket/etcd", "expired"), "etcd", "u", &bytes).await);
     assert!(said.contains("AuthenticationRequired: Authentication required."), "{said}");
     let Some(azure) = Azurite::start("refusals").await else { return };
     for bytes in [bytes, fake_snapshot(20 << 20, 1)] {
-        let said = words(put(&azure.open("nobucket/etcd"), "etcd", "u", &bytes).await);
+        let said = error_text(put(&azure.open("nobucket/etcd"), "etcd", "u", &bytes).await);
         assert!(said.contains("ContainerNotFound") && said.contains("abs://nobucket/etcd"), "{said}");
-        let said = words(put(&azure.open_with("bucket/etcd", azure::WRONG_KEY), "etcd", "u", &bytes).await);
+        let said =
+            error_text(put(&azure.open_with("bucket/etcd", azure::WRONG_KEY), "etcd", "u", &bytes).await);
         assert!(said.contains("AuthorizationFailure"), "{said}");
     }
 }
@@ -267,14 +268,14 @@ async fn what_a_killed_operator_left_is_taken_back_by_its_id() {
         let noted = Mutex::new(None);
         let begun = tokio::sync::Notify::new();
         {
-            let began = |key: String, id: String| -> BoxFuture<'_, Result<(), String>> {
+            let on_start = |key: String, id: String| -> BoxFuture<'_, Result<(), String>> {
                 *noted.lock().unwrap() = Some((key, id));
                 begun.notify_one();
                 Box::pin(std::future::pending())
             };
             let bytes = fake_snapshot(20 << 20, 1);
             let (labels, notes) = (labels("u"), UploadNotes::default());
-            let upload = store_snapshot(&store, "etcd", &labels, pieces(&bytes), &notes, &began);
+            let upload = store_snapshot(&store, "etcd", &labels, pieces(&bytes), &notes, &on_start);
             // Killed: no further request, no cleanup.
             tokio::select! { _ = upload => unreachable!(), () = begun.notified() => {} }
         }

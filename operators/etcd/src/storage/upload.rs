@@ -11,7 +11,7 @@ use object_store::multipart::PartId;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::snapshot::{Damage, Snapshot, Whole};
+use super::snapshot::{Damage, Snapshot, VerifiedSnapshot};
 use super::store::{Labels, Store, Upload};
 
 /// No progress for this long is a failure.
@@ -22,12 +22,12 @@ const ABORT: Duration = Duration::from_secs(10);
 /// Why a snapshot was not stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    #[error("failed to {verb} {what}: {words}")]
+    #[error("failed to {verb} {what}: {message}")]
     Store {
         verb: &'static str,
         what: String,
         /// The store's own message.
-        words: String,
+        message: String,
         /// The object does not exist.
         missing: bool,
     },
@@ -72,7 +72,7 @@ pub enum Failure {
 
 /// Receives key and id of an upload in parts before any part is sent, so that it can be aborted after a
 /// crash.
-pub type Began<'a> = &'a (dyn Fn(String, String) -> BoxFuture<'a, Result<(), String>> + Send + Sync);
+pub type OnUploadStart<'a> = &'a (dyn Fn(String, String) -> BoxFuture<'a, Result<(), String>> + Send + Sync);
 
 /// Progress, cancellation and limits of an upload.
 #[derive(Debug, Clone)]
@@ -101,10 +101,10 @@ pub async fn store_snapshot(
     labels: &Labels,
     pieces: impl Stream<Item = Result<Bytes, String>> + Send,
     notes: &UploadNotes,
-    began: Began<'_>,
-) -> Result<Whole, Failure> {
+    on_start: OnUploadStart<'_>,
+) -> Result<VerifiedSnapshot, Failure> {
     let mut upload = None;
-    let work = Work { store, key, labels, notes };
+    let work = UploadTask { store, key, labels, notes };
     let deadline = async {
         match notes.timeout {
             Some(timeout) => tokio::time::sleep(timeout).await,
@@ -112,7 +112,7 @@ pub async fn store_snapshot(
         }
     };
     let result = tokio::select! {
-        result = work.run(pieces, &mut upload, began) => result,
+        result = work.run(pieces, &mut upload, on_start) => result,
         () = notes.cancel.cancelled() => Err(Failure::Cancelled),
         () = deadline => Err(Failure::Timeout(notes.timeout.unwrap_or_default())),
     };
@@ -127,24 +127,24 @@ pub async fn store_snapshot(
     result
 }
 
-struct Work<'a> {
+struct UploadTask<'a> {
     store: &'a Store,
     key: &'a str,
     labels: &'a Labels,
     notes: &'a UploadNotes,
 }
 
-impl Work<'_> {
+impl UploadTask<'_> {
     async fn run(
         &self,
         pieces: impl Stream<Item = Result<Bytes, String>> + Send,
         upload: &mut Option<Upload>,
-        began: Began<'_>,
-    ) -> Result<Whole, Failure> {
+        on_start: OnUploadStart<'_>,
+    ) -> Result<VerifiedSnapshot, Failure> {
         let mut snapshot = Snapshot::default();
         let mut sealer = self.store.sealer()?;
         let parts = Parts { work: self, tasks: JoinSet::new(), done: Vec::new(), sent: 0 };
-        let mut sink = Sink { work: self, upload, began, part: Part::default(), parts, bytes: 0 };
+        let mut sink = PartWriter { work: self, upload, on_start, part: Part::default(), parts, bytes: 0 };
         futures::pin_mut!(pieces);
         while let Some(piece) = self.moves("the snapshot", snapshot.size(), pieces.next()).await? {
             let piece = piece.map_err(Failure::Source)?;
@@ -180,17 +180,17 @@ impl Work<'_> {
 }
 
 /// Fills parts from pieces and tracks the parts in transfer.
-struct Sink<'a, 'b> {
-    work: &'a Work<'a>,
+struct PartWriter<'a, 'b> {
+    work: &'a UploadTask<'a>,
     upload: &'a mut Option<Upload>,
-    began: Began<'b>,
+    on_start: OnUploadStart<'b>,
     part: Part,
     parts: Parts<'a>,
     /// Bytes received.
     bytes: u64,
 }
 
-impl Sink<'_, '_> {
+impl PartWriter<'_, '_> {
     async fn take_all(&mut self, pieces: Vec<Bytes>) -> Result<(), Failure> {
         for piece in pieces {
             self.take(piece).await?;
@@ -209,11 +209,11 @@ impl Sink<'_, '_> {
             let upload = match self.upload {
                 Some(upload) => upload,
                 None => {
-                    let Work { store, key, labels, .. } = *self.work;
+                    let UploadTask { store, key, labels, .. } = *self.work;
                     let begun = self.work.moves("the store", self.bytes, store.begin(key, labels)).await??;
                     let upload = self.upload.insert(begun);
                     if let Some(id) = upload.id() {
-                        (self.began)(key.to_owned(), id.to_owned()).await.map_err(Failure::Note)?;
+                        (self.on_start)(key.to_owned(), id.to_owned()).await.map_err(Failure::Note)?;
                     }
                     upload
                 }
@@ -225,7 +225,7 @@ impl Sink<'_, '_> {
 
     /// Completes the object; returns its size.
     async fn finish(mut self) -> Result<u64, Failure> {
-        let Work { store, key, labels, .. } = *self.work;
+        let UploadTask { store, key, labels, .. } = *self.work;
         match self.upload {
             None => {
                 let put = store.put(key, labels, self.part.0.into());
@@ -262,7 +262,7 @@ impl Part {
 
 /// Parts in transfer.
 struct Parts<'a> {
-    work: &'a Work<'a>,
+    work: &'a UploadTask<'a>,
     tasks: JoinSet<(usize, Result<PartId, Failure>)>,
     done: Vec<(usize, PartId)>,
     sent: usize,
@@ -270,7 +270,7 @@ struct Parts<'a> {
 
 impl Parts<'_> {
     fn spawn(&mut self, upload: &mut Upload, part: Part) {
-        let Work { store, key, .. } = *self.work;
+        let UploadTask { store, key, .. } = *self.work;
         let index = self.sent;
         let offset = (index * store.part()) as u64;
         self.sent += 1;

@@ -9,10 +9,10 @@
 mod access;
 pub(crate) mod auto;
 mod check;
-mod keeper;
 mod material;
 pub(crate) mod pod;
 mod report;
+mod secret_cache;
 #[cfg(test)]
 mod tests;
 
@@ -20,10 +20,10 @@ use std::fmt;
 
 pub use access::Access;
 pub(crate) use check::check;
-pub(crate) use keeper::list;
-pub use keeper::{Insecure, Keeper, Secured};
 pub(crate) use material::{Files, Pair};
 pub(crate) use report::{insecure, report};
+pub(crate) use secret_cache::list;
+pub use secret_cache::{Insecure, SecretCache, Secured};
 
 use crate::crd::TlsPolicy;
 

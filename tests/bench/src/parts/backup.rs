@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use olm_tests::etcd_stage::{Duties, Stage, facts};
+use olm_tests::etcd_stage::{Controllers, Stage, facts};
 use serde_json::{Value, json};
 
 use super::table::Row;
@@ -70,7 +70,7 @@ pub(crate) async fn rows() -> Result<Vec<Row>> {
         return Ok(Vec::new());
     };
     let stage = Stage::start().await?;
-    stage.employ(Duties::ALL);
+    stage.set_controllers(Controllers::ALL);
     let _operator = stage.operator()?;
     let spec = json!({ "size": 1, "version": version, "storage": { "mode": "Pod" } });
     let cluster = stage.create("c", spec).await?;

@@ -1,6 +1,6 @@
 //! The channel of an install without a selected channel.
 
-use super::{Graph, Mode, Node, Note};
+use super::{Graph, GraphFinding, Mode, Node};
 use crate::problem::Severity;
 
 /// The last bundle by version that names a default channel decides, as upstream. Otherwise it is the first
@@ -51,5 +51,5 @@ fn set(wanted: Option<&str>, named: &[&str], nodes: &[&Node], graph: &mut Graph)
     let fix = "set one in metadata/annotations.yaml of the newest bundle \
      (operators.operatorframework.io.bundle.channel.default.v1) or in package.yaml (defaultChannel)";
     graph.default_channel = Some(instead);
-    graph.notes.push(Note::new(Severity::Error, "", "package-default-channel", text, fix));
+    graph.notes.push(GraphFinding::new(Severity::Error, "", "package-default-channel", text, fix));
 }

@@ -85,7 +85,7 @@ impl Entry {
 
 /// A remark for authors.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Note {
+pub(crate) struct GraphFinding {
     pub severity: Severity,
     /// The affected bundle.
     pub bundle: Option<String>,
@@ -94,7 +94,7 @@ pub(crate) struct Note {
     pub fix: &'static str,
 }
 
-impl Note {
+impl GraphFinding {
     pub fn new(
         severity: Severity,
         bundle: &str,
@@ -114,7 +114,7 @@ pub(crate) struct Graph {
     pub default_channel: Option<String>,
     /// By name; entries by version, the lowest first.
     pub channels: BTreeMap<String, Vec<Entry>>,
-    pub notes: Vec<Note>,
+    pub notes: Vec<GraphFinding>,
 }
 
 impl Graph {
@@ -160,7 +160,7 @@ pub(crate) fn graph_of_heads(
             None => {
                 let text = format!("channel {channel} is omitted: its head {head} is missing");
                 let fix = "add this ClusterServiceVersion, or set currentCSV to an existing one";
-                graph.notes.push(Note::new(Severity::Error, head, "channel-head-missing", text, fix));
+                graph.notes.push(GraphFinding::new(Severity::Error, head, "channel-head-missing", text, fix));
             }
         }
     }
@@ -186,7 +186,7 @@ fn tidy(nodes: &[&Node], graph: &mut Graph) {
 }
 
 /// The bundles by version, each name and each version once.
-fn unique<'a>(nodes: &'a [Node], notes: &mut Vec<Note>) -> Vec<&'a Node> {
+fn unique<'a>(nodes: &'a [Node], notes: &mut Vec<GraphFinding>) -> Vec<&'a Node> {
     let mut sorted: Vec<&Node> = nodes.iter().collect();
     // `Ord` of a version includes build metadata, as upstream's choice of a channel head does.
     sorted.sort_by(|a, b| a.version.cmp(&b.version).then_with(|| a.name.cmp(&b.name)));
@@ -195,14 +195,14 @@ fn unique<'a>(nodes: &'a [Node], notes: &mut Vec<Note>) -> Vec<&'a Node> {
         if unique.iter().any(|other| other.name == node.name) {
             let text = format!("two bundles are named {}; the second one is omitted", node.name);
             let fix = "set a unique name for each ClusterServiceVersion";
-            notes.push(Note::new(Severity::Error, &node.name, "bundle-duplicate", text, fix));
+            notes.push(GraphFinding::new(Severity::Error, &node.name, "bundle-duplicate", text, fix));
         } else if let Some(other) = unique.iter().find(|other| other.version == node.version) {
             let text = format!(
                 "{} and {} both have version {}; {} is omitted",
                 other.name, node.name, node.version, node.name
             );
             let fix = "set a unique version for each bundle";
-            notes.push(Note::new(Severity::Error, &node.name, "version-duplicate", text, fix));
+            notes.push(GraphFinding::new(Severity::Error, &node.name, "version-duplicate", text, fix));
         } else {
             unique.push(node);
         }
@@ -219,7 +219,7 @@ fn stranded(nodes: &[&Node], graph: &mut Graph) {
         let text = format!("{} is omitted: not reachable in any channel", node.name);
         let fix = "replace or skip it in the next newer bundle, or set its channel in \
          metadata/annotations.yaml (operators.operatorframework.io.bundle.channels.v1)";
-        graph.notes.push(Note::new(Severity::Error, &node.name, "bundle-stranded", text, fix));
+        graph.notes.push(GraphFinding::new(Severity::Error, &node.name, "bundle-stranded", text, fix));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Entry, Graph, Node, Note};
+use super::{Entry, Graph, GraphFinding, Node};
 use crate::problem::Severity;
 
 /// The head of a channel is the highest version that names it; its other entries are those reachable from the
@@ -40,7 +40,7 @@ struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     /// The chain from the head down, and the bundles that it skips.
-    fn entries(self, head: &'a Node, notes: &mut Vec<Note>) -> Vec<Entry> {
+    fn entries(self, head: &'a Node, notes: &mut Vec<GraphFinding>) -> Vec<Entry> {
         let mut chain: BTreeSet<&str> = BTreeSet::from([head.name.as_str()]);
         let mut skipped: BTreeSet<&str> = BTreeSet::new();
         let mut entries = Vec::new();
@@ -76,7 +76,12 @@ impl<'a> Walk<'a> {
     }
 
     /// Handles a `node` that replaces a missing bundle.
-    fn beyond_the_gap(&self, node: &Node, chain: &BTreeSet<&str>, notes: &mut Vec<Note>) -> Option<&'a Node> {
+    fn beyond_the_gap(
+        &self,
+        node: &Node,
+        chain: &BTreeSet<&str>,
+        notes: &mut Vec<GraphFinding>,
+    ) -> Option<&'a Node> {
         let missing = node.replaces.as_deref().unwrap_or_default();
         let older = self.nodes.iter().rev().copied().find(|older| {
             older.version < node.version
@@ -93,17 +98,17 @@ impl<'a> Walk<'a> {
                 format!("{name} replaces missing {missing}, so it has no upgrade edge from {older}")
             };
             let fix = "add the missing bundle, or replace or skip an existing bundle in its successor";
-            notes.push(Note::new(Severity::Warning, &node.name, "replaces-missing", text, fix));
+            notes.push(GraphFinding::new(Severity::Warning, &node.name, "replaces-missing", text, fix));
         }
         older.filter(|_| self.bridge)
     }
 }
 
-fn cycle(channel: &str, node: &Node, replaced: &str) -> Note {
+fn cycle(channel: &str, node: &Node, replaced: &str) -> GraphFinding {
     let text = format!(
         "channel {channel}: {} replaces {replaced}, which forms a cycle with {}; this edge is omitted",
         node.name, node.name
     );
     let fix = "set replaces of each bundle to an older bundle";
-    Note::new(Severity::Error, &node.name, "channel-cycle", text, fix)
+    GraphFinding::new(Severity::Error, &node.name, "channel-cycle", text, fix)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use olm_version::precedence;
 
-use super::{Entry, Graph, Node, Note};
+use super::{Entry, Graph, GraphFinding, Node};
 use crate::problem::Severity;
 
 /// Every bundle is in the channels that it names; `replaces` and `skips` of the ClusterServiceVersions are
@@ -26,7 +26,13 @@ pub(super) fn channels(nodes: &[&Node], skip_patch: bool, graph: &mut Graph) {
                         last.name, last.version, node.name, node.version, node.name
                     );
                     let fix = "set a unique version, or use updateGraph: replaces-mode";
-                    graph.notes.push(Note::new(Severity::Error, &node.name, "version-unordered", text, fix));
+                    graph.notes.push(GraphFinding::new(
+                        Severity::Error,
+                        &node.name,
+                        "version-unordered",
+                        text,
+                        fix,
+                    ));
                 }
                 _ => channel.push(node),
             }

@@ -153,7 +153,7 @@ impl Checked<'_> {
             None => self.fault(field, "deploymentName", Problem::NoDeployment(deployment.to_owned())),
             Some(found) => {
                 let service = service_name(deployment);
-                if !is_service_name(&service) {
+                if !is_dns1035_label(&service) {
                     self.fault(field, "deploymentName", Problem::BadServiceName(service));
                 }
                 let labels = found.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
@@ -211,8 +211,4 @@ fn is_port(number: i64) -> bool {
 /// The API server requires a domain of three parts; it is also a label value.
 fn is_webhook_name(name: &str) -> bool {
     name.len() <= LONGEST && name.split('.').count() >= 3 && name.split('.').all(is_dns_label)
-}
-
-fn is_service_name(name: &str) -> bool {
-    is_dns1035_label(name)
 }

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::super::finding::{Of, quote};
+use super::super::finding::{PartFindings, quote};
 use super::{Crd, text};
 
-pub(super) fn check(crd: &Crd<'_>, findings: &mut Of<'_>) {
+pub(super) fn check(crd: &Crd<'_>, findings: &mut PartFindings<'_>) {
     let versions = crd.list("/spec/versions");
     let is_served = |version: &Value| version.get("served") == Some(&Value::Bool(true));
     if !versions.is_empty() && !versions.iter().any(is_served) {
@@ -25,7 +25,7 @@ pub(super) fn check(crd: &Crd<'_>, findings: &mut Of<'_>) {
 }
 
 /// Keywords without effect.
-fn keywords(schema: &Value, field: &str, findings: &mut Of<'_>) {
+fn keywords(schema: &Value, field: &str, findings: &mut PartFindings<'_>) {
     for field in olm_kube_schema::schema::unknown_keywords(schema, field) {
         let text = "API servers do not know the keyword: they drop it, or refuse it where they are asked to be strict";
         findings.warn("crd-schema-keyword", field, text, "correct its name, or remove it");
@@ -33,7 +33,7 @@ fn keywords(schema: &Value, field: &str, findings: &mut Of<'_>) {
 }
 
 /// Fields removed in the new API.
-fn removed_fields(crd: &Crd<'_>, findings: &mut Of<'_>) {
+fn removed_fields(crd: &Crd<'_>, findings: &mut PartFindings<'_>) {
     for key in ["version", "validation", "subresources", "additionalPrinterColumns"] {
         if crd.get(&format!("/spec/{key}")).is_some() {
             let text = "apiextensions.k8s.io/v1 has it in each version; the API server drops it here";
@@ -43,7 +43,7 @@ fn removed_fields(crd: &Crd<'_>, findings: &mut Of<'_>) {
 }
 
 /// The old API has some fields once for all versions, or in each version.
-fn duplicates(crd: &Crd<'_>, versions: &[Value], findings: &mut Of<'_>) {
+fn duplicates(crd: &Crd<'_>, versions: &[Value], findings: &mut PartFindings<'_>) {
     let single = crd.text("/spec/version");
     if let Some(first) = versions.first()
         && !single.is_empty()

@@ -3,10 +3,10 @@
 use olm_kube_schema::{ErrorKind, FieldError};
 use olm_version::Version;
 
-use super::super::finding::Of;
+use super::super::finding::PartFindings;
 use super::Crd;
 
-pub(super) fn check(crd: &Crd<'_>, findings: &mut Of<'_>) {
+pub(super) fn check(crd: &Crd<'_>, findings: &mut PartFindings<'_>) {
     for error in olm_kube_schema::definition::check(crd.raw) {
         let code = code(&error);
         let fix = fix(code, &error, crd);
@@ -23,7 +23,7 @@ pub(super) fn check(crd: &Crd<'_>, findings: &mut Of<'_>) {
 }
 
 /// Rules that use what the oldest Kubernetes of the bundle does not have.
-pub(super) fn check_version(crd: &Crd<'_>, least: &Version, findings: &mut Of<'_>) {
+pub(super) fn check_version(crd: &Crd<'_>, least: &Version, findings: &mut PartFindings<'_>) {
     for error in olm_kube_schema::definition::newer_rules(crd.raw, least.minor) {
         let text = format!("{}, spec.minKubeVersion is {least}", error.detail);
         let fix = "raise spec.minKubeVersion, or write the rule without it";

@@ -1,6 +1,6 @@
 //! `olm catalog graph`.
 
-use olm_catalog::graph::{Format, Picture};
+use olm_catalog::graph::{Format, UpgradeGraph};
 
 use super::read::package;
 use crate::{
@@ -14,13 +14,13 @@ pub async fn run(args: GraphArgs) -> Result<(), Failure> {
     let catalog = super::load(&args.source, &args.registry, Some(&args.package)).await?;
     let package = package(&catalog, &args.package)?;
     let channel = args.channel.as_deref();
-    let picture = Picture::of(&package, channel);
+    let picture = UpgradeGraph::of(&package, channel);
     let picture =
         picture.ok_or_else(|| Failure::from(&package.nearest_channel(channel.unwrap_or_default())))?;
     draw(&picture, args.output)
 }
 
-pub fn draw(picture: &Picture, drawing: Drawing) -> Result<(), Failure> {
+pub fn draw(picture: &UpgradeGraph, drawing: Drawing) -> Result<(), Failure> {
     let drawn = picture.write(match drawing {
         Drawing::Text => Format::Text,
         Drawing::Mermaid => Format::Mermaid,

@@ -32,13 +32,13 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const ATTEMPTS: usize = 5;
 
 /// Status of a condition.
-struct Verdict {
+struct Availability {
     status: &'static str,
     reason: &'static str,
     message: String,
 }
 
-impl Verdict {
+impl Availability {
     fn no(reason: &'static str, message: String) -> Self {
         Self { status: "False", reason, message }
     }
@@ -107,10 +107,13 @@ async fn check_all(server: &Arc<Server>, trigger: Trigger) -> bool {
     futures::future::join_all(checks).await.into_iter().all(|well| well)
 }
 
-async fn check(server: &Arc<Server>, remote: &Remote) -> Verdict {
+async fn check(server: &Arc<Server>, remote: &Remote) -> Availability {
     let (namespace, name) = (remote.namespace.as_str(), remote.service.as_str());
     let Some(service) = server.store.get(&Key::new("/services", namespace, name)) else {
-        return Verdict::no("ServiceNotFound", format!("service/{name} in {namespace:?} is not present"));
+        return Availability::no(
+            "ServiceNotFound",
+            format!("service/{name} in {namespace:?} is not present"),
+        );
     };
     let mut endpoints = 1;
     if matches!(text(&service, "/spec/type"), "ClusterIP" | "") {
@@ -118,13 +121,13 @@ async fn check(server: &Arc<Server>, remote: &Remote) -> Verdict {
             list(&service, "/spec/ports").iter().find(|p| p["port"].as_u64() == Some(remote.port.into()));
         let Some(port) = port else {
             let message = format!("service/{name} in {namespace:?} is not listening on port {}", remote.port);
-            return Verdict::no("ServicePortError", message);
+            return Availability::no("ServicePortError", message);
         };
         let of_service =
             |slice: &Arc<Value>| text(slice, "/metadata/labels/kubernetes.io~1service-name") == name;
         if !server.store.list("discovery.k8s.io/endpointslices", namespace).items.iter().any(of_service) {
             let message = format!("cannot find endpointslices for service/{name} in {namespace:?}");
-            return Verdict::no("EndpointsNotFound", message);
+            return Availability::no("EndpointsNotFound", message);
         }
         endpoints = ready_endpoints(&server.store, namespace, name, text(port, "/name")).len();
         if endpoints == 0 {
@@ -132,7 +135,7 @@ async fn check(server: &Arc<Server>, remote: &Remote) -> Verdict {
                 "endpointslices for service/{name} in {namespace:?} have no addresses with port name {:?}",
                 text(port, "/name")
             );
-            return Verdict::no("MissingEndpoints", message);
+            return Availability::no("MissingEndpoints", message);
         }
     }
     let path = format!("/apis/{}/{}", remote.group, remote.version);
@@ -142,8 +145,12 @@ async fn check(server: &Arc<Server>, remote: &Remote) -> Verdict {
         let request = discovery::document(server, remote, &path, Purpose::Availability);
         match tokio::time::timeout(TIMEOUT, request).await {
             Ok(Ok(_)) => {
-                offer(server, remote, &path).await;
-                return Verdict { status: "True", reason: "Passed", message: "all checks passed".to_owned() };
+                store_documents(server, remote, &path).await;
+                return Availability {
+                    status: "True",
+                    reason: "Passed",
+                    message: "all checks passed".to_owned(),
+                };
             }
             Ok(Err(Refused::Code(code))) => {
                 why = format!("failing or missing response from {url}: bad status from {url}: {code}");
@@ -158,11 +165,11 @@ async fn check(server: &Arc<Server>, remote: &Remote) -> Verdict {
             }
         }
     }
-    Verdict::no("FailedDiscoveryCheck", why)
+    Availability::no("FailedDiscoveryCheck", why)
 }
 
 /// Stores the discovery document of a remote. A document that the remote refuses is unknown, and stale.
-async fn offer(server: &Server, remote: &Remote, path: &str) {
+async fn store_documents(server: &Server, remote: &Remote, path: &str) {
     let read = async |path: &str, purpose: Purpose| {
         let request = discovery::document(server, remote, path, purpose);
         tokio::time::timeout(TIMEOUT, request).await.ok().and_then(Result::ok)
@@ -172,8 +179,8 @@ async fn offer(server: &Server, remote: &Remote, path: &str) {
     let openapi = read("/openapi/v3", Purpose::OpenApi).await.and_then(|index| {
         Some(index.get("paths")?.get(&key)?.get("serverRelativeURL")?.as_str()?.to_owned())
     });
-    let offered = document.map(|document| discovery::offered(&document, openapi));
-    server.aggregation.set_offered(&remote.name, offered);
+    let documents = document.map(|document| discovery::documents(&document, openapi));
+    server.aggregation.set_documents(&remote.name, documents);
 }
 
 /// Writes the condition if it changed.
@@ -183,7 +190,7 @@ async fn offer(server: &Server, remote: &Remote, path: &str) {
 async fn record(
     server: &Arc<Server>,
     name: &str,
-    verdict: Verdict,
+    verdict: Availability,
     trigger: Trigger,
 ) -> Result<(), WriteError> {
     let key = Key::new(STORED, "", name);

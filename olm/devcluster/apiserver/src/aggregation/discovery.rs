@@ -6,7 +6,7 @@ use http::{Request, header};
 use http_body_util::{BodyExt, Limited};
 use serde_json::{Value, json};
 
-use super::{proxy, registered::Offered, remote::Remote};
+use super::{proxy, registered::RemoteDocuments, remote::Remote};
 use crate::{
     authn::Identity,
     meta::{list, text},
@@ -18,8 +18,8 @@ use crate::{
 const MAX_DOCUMENT: usize = 16 << 20;
 
 /// The documents of a remote, from its APIResourceList.
-pub(super) fn offered(list: &Value, openapi: Option<String>) -> Offered {
-    Offered { resources: resources(list), openapi }
+pub(super) fn documents(list: &Value, openapi: Option<String>) -> RemoteDocuments {
+    RemoteDocuments { resources: resources(list), openapi }
 }
 
 /// Converts to the form of aggregated discovery: subresources below their resources. Untrusted input is

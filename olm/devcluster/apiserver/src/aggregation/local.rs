@@ -55,7 +55,7 @@ pub(crate) async fn sync(server: &Arc<Server>) {
 async fn try_sync(server: &Arc<Server>) -> Result<(), WriteError> {
     // Serialized: a concurrent update would write an outdated list.
     let _turn = server.aggregation.sync_lock.lock().await;
-    let wanted = wanted(server);
+    let wanted = desired(server);
     for object in server.store.list(STORED, "").items {
         let of_crd = object.pointer("/metadata/labels").is_some_and(|labels| labels[MANAGED] == OF_CRD);
         if of_crd && !wanted.contains_key(meta::name(&object)) {
@@ -78,7 +78,7 @@ async fn try_sync(server: &Arc<Server>) -> Result<(), WriteError> {
     Ok(())
 }
 
-fn wanted(server: &Server) -> BTreeMap<String, Value> {
+fn desired(server: &Server) -> BTreeMap<String, Value> {
     let served = server.registry.served();
     let custom = |group: &str, version: &str| {
         served

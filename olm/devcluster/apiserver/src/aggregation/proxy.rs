@@ -6,22 +6,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, header, request::Parts};
 use super::remote::Remote;
 use crate::{
     authn::Identity,
+    proxy::OWN_HEADERS,
     state::Server,
     status::{ApiError, ApiResult, bytes_response},
 };
-
-/// Hop-by-hop headers and credentials, which are not forwarded.
-const OWN_HEADERS: &[HeaderName] = &[
-    header::AUTHORIZATION,
-    header::CONNECTION,
-    header::HOST,
-    header::PROXY_AUTHENTICATE,
-    header::PROXY_AUTHORIZATION,
-    header::TE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-];
 
 /// Forwards a request in the caller's name, and streams the response.
 pub(crate) async fn forward(
@@ -29,7 +17,7 @@ pub(crate) async fn forward(
     remote: &Remote,
     parts: &Parts,
     body: Body,
-    who: &Identity,
+    caller: &Identity,
 ) -> ApiResult<Response> {
     if !remote.available {
         return Ok(plain(503, "service unavailable"));
@@ -53,7 +41,7 @@ pub(crate) async fn forward(
             request.headers_mut().append(name, value.clone());
         }
     }
-    identify(request.headers_mut(), who)?;
+    identify(request.headers_mut(), caller)?;
     let answer = match endpoint.send(&server.network(), request).await {
         Ok(answer) => answer,
         Err(why) => return Ok(plain(503, &format!("error trying to reach service: {why}"))),
@@ -66,7 +54,7 @@ pub(crate) async fn forward(
 }
 
 /// Sets the caller's identity in the headers that the ConfigMap of the front proxy names.
-pub(super) fn identify(headers: &mut HeaderMap, who: &Identity) -> ApiResult<()> {
+pub(super) fn identify(headers: &mut HeaderMap, caller: &Identity) -> ApiResult<()> {
     let value = |text: &str| {
         HeaderValue::from_bytes(text.as_bytes()).map_err(|_| {
             ApiError::bad_request(
@@ -74,14 +62,14 @@ pub(super) fn identify(headers: &mut HeaderMap, who: &Identity) -> ApiResult<()>
             )
         })
     };
-    headers.insert("x-remote-user", value(&who.user)?);
-    if !who.uid.is_empty() {
-        headers.insert("x-remote-uid", value(&who.uid)?);
+    headers.insert("x-remote-user", value(&caller.user)?);
+    if !caller.uid.is_empty() {
+        headers.insert("x-remote-uid", value(&caller.uid)?);
     }
-    for group in &who.groups {
+    for group in &caller.groups {
         headers.append("x-remote-group", value(group)?);
     }
-    for (key, values) in &who.extra {
+    for (key, values) in &caller.extra {
         let name = HeaderName::from_bytes(format!("x-remote-extra-{}", escape(key)).as_bytes())
             .map_err(|error| ApiError::bad_request(format!("extra {key:?} of the user: {error}")))?;
         for text in values {

@@ -27,7 +27,7 @@ pub(crate) struct Aggregation {
     front: FrontProxy,
     remotes: RwLock<Arc<Remotes>>,
     /// Discovery documents, by name of the APIService.
-    offered: RwLock<BTreeMap<String, Arc<Offered>>>,
+    documents: RwLock<BTreeMap<String, Arc<RemoteDocuments>>>,
     /// Whether any remote exists: the only check on the path of every request.
     pub(super) any: AtomicBool,
     pub(super) watched: AtomicBool,
@@ -40,7 +40,7 @@ impl Aggregation {
         Self {
             front,
             remotes: RwLock::default(),
-            offered: RwLock::default(),
+            documents: RwLock::default(),
             any: AtomicBool::new(false),
             watched: AtomicBool::new(false),
             sync_lock: tokio::sync::Mutex::default(),
@@ -60,8 +60,8 @@ impl Aggregation {
         let found = all.iter().filter_map(|object| Remote::of(object, &self.front));
         *remotes = Arc::new(found.map(|r| ((r.group.clone(), r.version.clone()), Arc::new(r))).collect());
         self.any.store(!remotes.is_empty(), Ordering::Release);
-        let mut offered = self.offered.write().unwrap_or_else(PoisonError::into_inner);
-        offered.retain(|name, _| remotes.values().any(|remote| remote.name == *name));
+        let mut documents = self.documents.write().unwrap_or_else(PoisonError::into_inner);
+        documents.retain(|name, _| remotes.values().any(|remote| remote.name == *name));
     }
 
     pub(crate) fn remotes(&self) -> Arc<Remotes> {
@@ -81,14 +81,14 @@ impl Aggregation {
         self.remotes().get(&(group.to_owned(), version.to_owned())).cloned()
     }
 
-    pub(crate) fn offered(&self, name: &str) -> Option<Arc<Offered>> {
-        self.offered.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    pub(crate) fn documents(&self, name: &str) -> Option<Arc<RemoteDocuments>> {
+        self.documents.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    pub(super) fn set_offered(&self, name: &str, offered: Option<Offered>) {
-        let mut all = self.offered.write().unwrap_or_else(PoisonError::into_inner);
-        match offered {
-            Some(offered) => all.insert(name.to_owned(), Arc::new(offered)),
+    pub(super) fn set_documents(&self, name: &str, documents: Option<RemoteDocuments>) {
+        let mut all = self.documents.write().unwrap_or_else(PoisonError::into_inner);
+        match documents {
+            Some(documents) => all.insert(name.to_owned(), Arc::new(documents)),
             None => all.remove(name),
         };
     }
@@ -101,7 +101,7 @@ pub(crate) fn concerns(resource: &Resource) -> bool {
 
 /// Documents of an API server as of its last check.
 #[derive(Debug, Default)]
-pub(crate) struct Offered {
+pub(crate) struct RemoteDocuments {
     /// Resources in the form of aggregated discovery.
     pub resources: Vec<Value>,
     /// The path of its OpenAPI document, with the hash of its content.

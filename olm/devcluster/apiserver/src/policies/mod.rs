@@ -17,6 +17,6 @@ pub(crate) mod rules;
 mod validate;
 
 pub(crate) use self::{
-    mutate::{Rounds, mutate},
+    mutate::{Reinvocations, mutate},
     validate::validate,
 };

@@ -21,7 +21,7 @@ use crate::{
     webhooks::{
         matching::{Equivalents, Kind, by_rules, by_selectors},
         request::{AdmissionRequest, to_version},
-        review::{Question, request},
+        review::{ReviewSubject, request},
     },
 };
 
@@ -30,22 +30,22 @@ type Call = (String, String, String);
 
 /// Tracks the policies to reinvoke after later changes of the object.
 #[derive(Default)]
-pub(crate) struct Rounds {
+pub(crate) struct Reinvocations {
     /// Called and reinvocable.
     earlier: HashSet<Call>,
     /// To be called in the second round.
-    wanted: HashSet<Call>,
+    scheduled: HashSet<Call>,
 }
 
-impl Rounds {
+impl Reinvocations {
     /// Marks the earlier policies for reinvocation after a change of the object.
     pub(crate) fn changed(&mut self) {
-        self.wanted.extend(self.earlier.drain());
+        self.scheduled.extend(self.earlier.drain());
     }
 
     /// Whether any policy runs in the second round.
     pub(crate) fn has_second(&self) -> bool {
-        !self.wanted.is_empty()
+        !self.scheduled.is_empty()
     }
 }
 
@@ -63,7 +63,7 @@ struct Failure {
 pub(crate) async fn mutate(
     admission: &AdmissionRequest<'_>,
     object: &mut Value,
-    rounds: &mut Rounds,
+    rounds: &mut Reinvocations,
     second: bool,
 ) -> ApiResult<bool> {
     let policies = admission.server.policies.mutating();
@@ -108,7 +108,7 @@ pub(crate) async fn mutate(
             for param in params {
                 let key = format!("{}/{}", meta::namespace(&param), meta::name(&param));
                 let call = (policy.name.clone(), binding.name.clone(), key);
-                if second && !rounds.wanted.contains(&call) {
+                if second && !rounds.scheduled.contains(&call) {
                     continue;
                 }
                 let outcome = apply(admission, policy, &resource, object, &param).await?;
@@ -163,7 +163,7 @@ async fn apply(
     for (at, mutation) in policy.steps.iter().enumerate() {
         let made = {
             let kind = Kind::of(Some(&current), admission);
-            let question = Question {
+            let question = ReviewSubject {
                 resource,
                 kind: &kind,
                 request_kind: &request_kind,
@@ -267,6 +267,6 @@ fn refuse(admission: &AdmissionRequest<'_>, first: &Failure, all: &[Failure]) ->
     let reason = if first.at_work { "Invalid" } else { "Forbidden" };
     let resource = admission.resource;
     ApiError::new(403, reason, text(first))
-        .about(&resource.plural, &resource.group, admission.name)
+        .with_object(&resource.plural, &resource.group, admission.name)
         .causes(all.iter().map(text))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use olm_kube_schema::{Expression, Named, Wanted};
+use olm_kube_schema::{ExpectedType, Expression, Named};
 use serde_json::Value;
 
 use crate::{
@@ -135,10 +135,10 @@ impl Step for Validation {
         let expression = text(step, "/expression");
         let message = Some(text(step, "/messageExpression")).filter(|m| !m.trim().is_empty());
         Self {
-            expression: Expression::compile(expression, variables, named, Wanted::Bool),
+            expression: Expression::compile(expression, variables, named, ExpectedType::Bool),
             text: expression.trim().to_owned(),
             message: text(step, "/message").trim().to_owned(),
-            message_expression: message.map(|m| Expression::compile(m, variables, named, Wanted::Text)),
+            message_expression: message.map(|m| Expression::compile(m, variables, named, ExpectedType::Text)),
             reason: text(step, "/reason").to_owned(),
         }
     }
@@ -160,8 +160,8 @@ impl Step for Mutation {
     fn compile(step: &Value, variables: &[&str], named: &Named) -> Self {
         let compile = |at: &str, wanted| Expression::compile(text(step, at).trim(), variables, named, wanted);
         match text(step, "/patchType") {
-            "JSONPatch" => Self::Patch(compile("/jsonPatch/expression", Wanted::Patches)),
-            _ => Self::Fields(compile("/applyConfiguration/expression", Wanted::Object)),
+            "JSONPatch" => Self::Patch(compile("/jsonPatch/expression", ExpectedType::Patches)),
+            _ => Self::Fields(compile("/applyConfiguration/expression", ExpectedType::Object)),
         }
     }
 }

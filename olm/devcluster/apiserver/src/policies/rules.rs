@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use olm_devcluster_machinery::field_error::FieldError;
-use olm_kube_schema::{Expression, Named, Wanted};
+use olm_kube_schema::{ExpectedType, Expression, Named};
 use serde_json::{Value, json};
 
 use super::policy::{condition_variables, variables};
@@ -76,7 +76,7 @@ pub(crate) fn validating_rules(policy: &Value, _live: Option<&Value>, errors: &m
         }
         let path = format!("{path}.valueExpression");
         expression(annotation, "valueExpression", &path, "valueExpression is not specified", errors, |e| {
-            Expression::compile(e, seen, &named, Wanted::Any)
+            Expression::compile(e, seen, &named, ExpectedType::Any)
         });
     }
 }
@@ -224,13 +224,13 @@ fn expression<T>(
 fn validation(step: &Value, path: &str, seen: &[&str], named: &Named, errors: &mut Errors) {
     let compile = |wanted| move |e: &str| Expression::compile(e, seen, named, wanted);
     let at = format!("{path}.expression");
-    expression(step, "expression", &at, "expression is not specified", errors, compile(Wanted::Bool));
+    expression(step, "expression", &at, "expression is not specified", errors, compile(ExpectedType::Bool));
     let given = |key: &str| step[key].as_str().filter(|text| !text.is_empty());
     if let Some(message) = given("messageExpression") {
         let at = format!("{path}.messageExpression");
         if message.trim().is_empty() {
             errors.push(FieldError::invalid(at, message, "must be non-empty if specified"));
-        } else if let Err(why) = compile(Wanted::Text)(message) {
+        } else if let Err(why) = compile(ExpectedType::Text)(message) {
             errors.push(FieldError::invalid(at, message, why));
         }
     }
@@ -247,8 +247,8 @@ fn validation(step: &Value, path: &str, seen: &[&str], named: &Named, errors: &m
 
 fn mutation(step: &Value, path: &str, seen: &[&str], named: &Named, errors: &mut Errors) {
     let (mine, other, wanted) = match text(step, "/patchType") {
-        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch", Wanted::Object),
-        "JSONPatch" => ("jsonPatch", "applyConfiguration", Wanted::Patches),
+        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch", ExpectedType::Object),
+        "JSONPatch" => ("jsonPatch", "applyConfiguration", ExpectedType::Patches),
         "" => {
             errors.push(FieldError::required(format!("{path}.patchType"), ""));
             return;

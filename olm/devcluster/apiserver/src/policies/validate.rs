@@ -15,7 +15,7 @@ use crate::{
     webhooks::{
         matching::{Equivalents, Kind, by_rules, by_selectors},
         request::{AdmissionRequest, to_version},
-        review::{Question, request},
+        review::{ReviewSubject, request},
     },
 };
 
@@ -53,9 +53,9 @@ pub(crate) async fn validate(admission: &AdmissionRequest<'_>, object: Option<&V
                 continue;
             }
         }
-        let mut seen = None;
+        let mut input = None;
         for binding in &policy.bindings {
-            for denial in decide(admission, policy, binding, &resource, object, &mut seen).await {
+            for denial in decide(admission, policy, binding, &resource, object, &mut input).await {
                 if binding.warn {
                     admission.warn(&format!(
                         "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {}",
@@ -73,14 +73,14 @@ pub(crate) async fn validate(admission: &AdmissionRequest<'_>, object: Option<&V
 }
 
 /// A request in the form that all bindings of a policy share.
-struct Seen {
+struct PolicyInput {
     object: Option<Arc<Value>>,
     old: Option<Arc<Value>>,
     request: Value,
     namespace: Arc<Value>,
 }
 
-impl Seen {
+impl PolicyInput {
     /// Converts to the version that the policy's rules name.
     async fn of(
         admission: &AdmissionRequest<'_>,
@@ -102,7 +102,7 @@ impl Seen {
             (object, admission.old.cloned())
         };
         let kind = Kind::of(object.as_deref().or(old.as_deref()), admission);
-        let question = Question {
+        let question = ReviewSubject {
             resource,
             kind: &kind,
             request_kind: &request_kind,
@@ -115,7 +115,7 @@ impl Seen {
     }
 }
 
-/// Denials of a policy for one of its bindings. The first matching binding creates `seen`, which may call a
+/// Denials of a policy for one of its bindings. The first matching binding creates `input`, which may call a
 /// conversion webhook.
 async fn decide(
     admission: &AdmissionRequest<'_>,
@@ -123,7 +123,7 @@ async fn decide(
     binding: &Binding,
     resource: &Arc<Resource>,
     object: Option<&Value>,
-    seen: &mut Option<Result<Seen, String>>,
+    input: &mut Option<Result<PolicyInput, String>>,
 ) -> Vec<Denial> {
     let broken = |why: &str| match policy.ignores_failures {
         true => Vec::new(),
@@ -138,22 +138,22 @@ async fn decide(
         Ok(params) => params,
         Err(why) => return broken(&why),
     };
-    let seen = match seen {
-        Some(seen) => seen,
-        None => seen.insert(Seen::of(admission, resource, object).await),
+    let input = match input {
+        Some(input) => input,
+        None => input.insert(PolicyInput::of(admission, resource, object).await),
     };
-    let seen = match seen {
-        Ok(seen) => seen,
+    let input = match input {
+        Ok(input) => input,
         Err(why) => return broken(why),
     };
     let null = Value::Null;
     let mut denials = Vec::new();
     for param in &params {
         let values = policy.variables.bind(&[
-            ("object", seen.object.as_deref().unwrap_or(&null)),
-            ("oldObject", seen.old.as_deref().unwrap_or(&null)),
-            ("request", &seen.request),
-            ("namespaceObject", seen.namespace.as_ref()),
+            ("object", input.object.as_deref().unwrap_or(&null)),
+            ("oldObject", input.old.as_deref().unwrap_or(&null)),
+            ("request", &input.request),
+            ("namespaceObject", input.namespace.as_ref()),
             ("params", param.as_ref()),
         ]);
         denials.extend(policy.denials(&values));
@@ -221,6 +221,6 @@ fn refuse(admission: &AdmissionRequest<'_>, policy: &str, binding: Option<&str>,
     let resource = admission.resource;
     let text = ApiError::forbidden(&resource.plural, &resource.group, admission.name, &message);
     ApiError::new(code, reason, text.message())
-        .about(&resource.plural, &resource.group, admission.name)
+        .with_object(&resource.plural, &resource.group, admission.name)
         .causes([message])
 }

@@ -34,13 +34,13 @@ pub(super) struct Output {
 
 impl Output {
     /// Fails when the session has ended.
-    async fn send(&self, bytes: &[u8]) -> Result<(), Ended> {
-        self.queue.send((self.encode)(self.id, bytes)).await.map_err(|_| Ended::Session)
+    async fn send(&self, bytes: &[u8]) -> Result<(), CloseCause> {
+        self.queue.send((self.encode)(self.id, bytes)).await.map_err(|_| CloseCause::Session)
     }
 }
 
 /// Cause of an early end of a connection.
-enum Ended {
+enum CloseCause {
     Session,
     Pod(std::io::Error),
 }
@@ -74,7 +74,7 @@ pub(super) async fn run(
     let download = async {
         let mut buffer = vec![0; PIECE];
         loop {
-            let length = from_pod.read(&mut buffer).await.map_err(Ended::Pod)?;
+            let length = from_pod.read(&mut buffer).await.map_err(CloseCause::Pod)?;
             output.send(&buffer[..length]).await?;
             if length == 0 {
                 return Ok(());
@@ -82,7 +82,7 @@ pub(super) async fn run(
         }
     };
     match tokio::try_join!(upload, download) {
-        Ok(_) | Err(Ended::Session) => Ok(()),
-        Err(Ended::Pod(error)) => Err(failed(&error)),
+        Ok(_) | Err(CloseCause::Session) => Ok(()),
+        Err(CloseCause::Pod(error)) => Err(failed(&error)),
     }
 }

@@ -64,7 +64,7 @@ struct OpenStream {
 }
 
 /// A stream without the other one of its connection.
-struct Unpaired {
+struct UnpairedStream {
     request: String,
     stream: u32,
     kind: Kind,
@@ -82,7 +82,7 @@ struct Session {
     last: u32,
     streams: HashMap<u32, OpenStream>,
     /// In the order of their deadlines.
-    unpaired: Vec<Unpaired>,
+    unpaired: Vec<UnpairedStream>,
     /// Connections; each returns the numbers of its streams.
     forwards: JoinSet<[u32; 2]>,
 }
@@ -177,7 +177,8 @@ impl Session {
             None => stream.saturating_sub(2).to_string(),
         };
         let (sender, inbound) = mpsc::channel(INBOUND);
-        let new = Unpaired { request, stream, kind, port, inbound, deadline: Instant::now() + self.pairing };
+        let new =
+            UnpairedStream { request, stream, kind, port, inbound, deadline: Instant::now() + self.pairing };
         let other = self.unpaired.iter().position(|other| other.request == new.request);
         if other.is_some_and(|index| self.unpaired[index].kind == kind) {
             return self.send(frame::reset(stream, Reset::Refused)).await;
@@ -197,7 +198,7 @@ impl Session {
         Ok(())
     }
 
-    fn forward(&mut self, error: u32, data: Unpaired) {
+    fn forward(&mut self, error: u32, data: UnpairedStream) {
         let Some(reset) = self.streams.get(&data.stream).map(|open| open.reset.clone()) else { return };
         let (queue, target) = (self.queue.clone(), Arc::clone(&self.target));
         self.forwards.spawn(async move {
@@ -253,7 +254,7 @@ impl Session {
 
     /// Resets the stream with the longest wait for the other one of its connection.
     async fn expire(&mut self) -> Result<(), Closed> {
-        let Unpaired { stream, kind, request, .. } = self.unpaired.remove(0);
+        let UnpairedStream { stream, kind, request, .. } = self.unpaired.remove(0);
         self.streams.remove(&stream);
         if kind == Kind::Error {
             let message = format!("(request={request}) timed out waiting for streams");

@@ -156,7 +156,7 @@ async fn service_account_tokens() {
     assert_eq!(code, 201, "{body}");
     let bearer = format!("Bearer {}", body["status"]["token"].as_str().expect("a token"));
     let ask = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
-    let who = |bearer: String, ask: Value| {
+    let caller = |bearer: String, ask: Value| {
         let server = server.clone();
         async move {
             let headers = [("authorization", bearer.as_str())];
@@ -171,7 +171,7 @@ async fn service_account_tokens() {
             .await
         }
     };
-    let (code, review) = who(bearer.clone(), ask.clone()).await;
+    let (code, review) = caller(bearer.clone(), ask.clone()).await;
     assert_eq!(
         (code, &review["status"]["userInfo"]["username"]),
         (201, &json!("system:serviceaccount:default:robot"))
@@ -182,9 +182,9 @@ async fn service_account_tokens() {
     assert_eq!(review["status"]["authenticated"], true);
     let mut forged = bearer.clone();
     forged.replace_range(forged.len() - 4.., "AAAA");
-    assert_eq!(who(forged, ask.clone()).await.0, 401);
+    assert_eq!(caller(forged, ask.clone()).await.0, 401);
     delete(&server, path).await;
-    assert_eq!(who(bearer, ask).await.0, 401, "a token ends with its account");
+    assert_eq!(caller(bearer, ask).await.0, 401, "a token ends with its account");
     let (code, _) = post(&server, &format!("{path}/token"), json!({"spec": {}})).await;
     assert_eq!(code, 404);
 }

@@ -77,8 +77,8 @@ async fn a_validating_webhook_allows_warns_and_denies() {
     )
     .await;
 
-    let who = Identity::user("ann", ["system:masters"]);
-    let (code, warnings, body) = send_full(&server, who, "POST", MAPS, &[], config_map("good")).await;
+    let caller = Identity::user("ann", ["system:masters"]);
+    let (code, warnings, body) = send_full(&server, caller, "POST", MAPS, &[], config_map("good")).await;
     assert_eq!((code, warnings.as_slice()), (201, ["299 - \"think twice\"".to_owned()].as_slice()), "{body}");
     let seen = outside.take();
     assert_eq!((seen.len(), seen[0].path.as_str()), (1, "/check?timeout=10s"));

@@ -108,13 +108,13 @@ async fn requests_are_forwarded_in_the_callers_name() {
         );
     }
 
-    let mut who = Identity::user("ann", ["system:masters", "team"]);
-    who.uid = "u-1".to_owned();
-    who.extra.insert("example.com/scope".to_owned(), vec!["a".to_owned(), "b".to_owned()]);
+    let mut caller = Identity::user("ann", ["system:masters", "team"]);
+    caller.uid = "u-1".to_owned();
+    caller.extra.insert("example.com/scope".to_owned(), vec!["a".to_owned(), "b".to_owned()]);
     // identity headers of the caller are not forwarded
     let forged = [("x-remote-user", "root"), ("x-remote-group", "root"), ("x-custom", "kept")];
     let path = format!("{METRICS}/namespaces/default/samples?fieldManager=me");
-    let (code, body) = send(&server, who, "POST", &path, &forged, json!({"a": 1})).await;
+    let (code, body) = send(&server, caller, "POST", &path, &forged, json!({"a": 1})).await;
     assert_eq!((code, &body["path"], &body["sent"]), (201, &json!(path), &json!({"a": 1})), "{body}");
     let seen = outside.take();
     let all = |name: &str| -> Vec<String> {

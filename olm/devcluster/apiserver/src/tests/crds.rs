@@ -201,7 +201,7 @@ async fn late_hooks_of_a_deleted_crd_do_not_serve_it() {
     let old = server.server.store.get(&key).expect("stored");
     delete(&server, &one).await;
     // when
-    crate::crds::written(&server.server, &old).await;
+    crate::crds::after_write(&server.server, &old).await;
     // then
     assert_eq!(get(&server, CTS).await.0, 404);
     assert_eq!(

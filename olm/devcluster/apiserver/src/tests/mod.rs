@@ -35,19 +35,19 @@ fn server() -> (ApiServer, Client) {
 /// Sends a request unchanged; returns code and body.
 async fn send(
     server: &ApiServer,
-    who: Identity,
+    caller: Identity,
     method: &str,
     path: &str,
     headers: &[(&str, &str)],
     body: Value,
 ) -> (u16, Value) {
-    let (code, _, body) = send_full(server, who, method, path, headers, body).await;
+    let (code, _, body) = send_full(server, caller, method, path, headers, body).await;
     (code, body)
 }
 
 async fn send_full(
     server: &ApiServer,
-    who: Identity,
+    caller: Identity,
     method: &str,
     path: &str,
     headers: &[(&str, &str)],
@@ -55,7 +55,7 @@ async fn send_full(
 ) -> (u16, Vec<String>, Value) {
     use http_body_util::BodyExt;
     use tower::ServiceExt;
-    let mut request = http::Request::builder().method(method).uri(path).extension(who);
+    let mut request = http::Request::builder().method(method).uri(path).extension(caller);
     for (name, value) in headers {
         request = request.header(*name, *value);
     }

@@ -138,9 +138,9 @@ async fn a_policy_may_only_warn_and_see_deletions_and_namespaces() {
     assert_eq!(post(&server, MAPS, config_map("kept")).await.0, 201);
 
     // when
-    let who = Identity::admin;
+    let caller = Identity::admin;
     let (code, warnings, _) =
-        send_full(&server, who(), "DELETE", &format!("{MAPS}/kept"), &[], Value::Null).await;
+        send_full(&server, caller(), "DELETE", &format!("{MAPS}/kept"), &[], Value::Null).await;
 
     // then
     let text = "Validation failed for ValidatingAdmissionPolicy 'warns' with binding 'warns': is kept";
@@ -219,8 +219,8 @@ async fn mutating_policies_run_in_order_and_are_reinvoked() {
     mutating(&server, "c", only, json!({})).await;
 
     // when
-    let who = Identity::user("ann", ["system:masters"]);
-    let (code, body) = send(&server, who, "POST", MAPS, &[], config_map("m")).await;
+    let caller = Identity::user("ann", ["system:masters"]);
+    let (code, body) = send(&server, caller, "POST", MAPS, &[], config_map("m")).await;
 
     // then the first ran again, and existing values stay
     assert_eq!((code, &body["data"]), (201, &json!({ "a": "1", "b": "2", "seen": "3" })), "{body}");

@@ -204,8 +204,8 @@ async fn forwarding_needs_the_right_to_create() {
         ("editor", "POST", 404),
         ("editor", "DELETE", 403),
     ] {
-        let who = Identity::user(user, []);
-        let (code, body) = send(&server, who, method, path, &[], Value::Null).await;
+        let caller = Identity::user(user, []);
+        let (code, body) = send(&server, caller, method, path, &[], Value::Null).await;
         assert_eq!(code, expected, "{user} {method}: {body}");
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use olm_devcluster_machinery::field_error::FieldError;
-use olm_kube_schema::{Expression, Named, Values, Wanted};
+use olm_kube_schema::{ExpectedType, Expression, Named, Values};
 use serde_json::Value;
 
 use crate::{meta::text, names};
@@ -19,7 +19,7 @@ pub(crate) struct Conditions {
 }
 
 fn compile(expression: &str, variables: &[&str]) -> Result<Expression, String> {
-    Expression::compile(expression, variables, &Named::default(), Wanted::Bool)
+    Expression::compile(expression, variables, &Named::default(), ExpectedType::Bool)
 }
 
 impl Conditions {

@@ -22,14 +22,14 @@ pub(crate) async fn connect(
     resource: &Arc<Resource>,
     info: &Info,
     query: &Query,
-    who: &Identity,
+    caller: &Identity,
     warnings: &Mutex<Vec<String>>,
 ) -> ApiResult<()> {
     let admission = AdmissionRequest {
         server,
         resource,
         subresource: &info.subresource,
-        who,
+        caller,
         operation: Operation::Connect,
         namespace: &info.namespace,
         name: &info.name,

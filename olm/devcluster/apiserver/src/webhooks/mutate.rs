@@ -9,7 +9,7 @@ use super::{
     hook::Hook,
     matching::{self, Equivalents, Kind},
     request::{AdmissionRequest, to_version},
-    review::{self, Question, Refusal},
+    review::{self, Refusal, ReviewSubject},
 };
 use crate::{
     policies, prepare,
@@ -33,7 +33,7 @@ impl Reinvocation {
 }
 
 /// The object during the calls, in the version of the last called webhook.
-struct Travelling {
+struct ReviewedObject {
     resource: Arc<Resource>,
     object: Option<Arc<Value>>,
     old: Option<Arc<Value>>,
@@ -53,7 +53,7 @@ pub(crate) async fn mutate(
     if !admission.matches_any() {
         return Ok(false);
     }
-    let mut rounds = policies::Rounds::default();
+    let mut rounds = policies::Reinvocations::default();
     let mut changed = policies::mutate(admission, object, &mut rounds, false).await?;
     let made = object.clone();
     if changed {
@@ -82,40 +82,43 @@ async fn call_webhooks(
         return Ok(false);
     }
     let Some(object) = object else {
-        let mut nothing =
-            Travelling { resource: admission.resource.clone(), object: None, old: admission.old.cloned() };
+        let mut nothing = ReviewedObject {
+            resource: admission.resource.clone(),
+            object: None,
+            old: admission.old.cloned(),
+        };
         round(admission, &hooks, &mut nothing, &mut Reinvocation::default(), None).await?;
         return Ok(false);
     };
-    let mut travelling = Travelling {
+    let mut reviewed = ReviewedObject {
         resource: admission.resource.clone(),
         object: Some(Arc::new(object.clone())),
         old: admission.old.cloned(),
     };
     let mut reinvocation = Reinvocation::default();
-    let mut changed = round(admission, &hooks, &mut travelling, &mut reinvocation, None).await?;
+    let mut changed = round(admission, &hooks, &mut reviewed, &mut reinvocation, None).await?;
     if changed {
-        let mut present = back(admission, &mut travelling).await?;
+        let mut present = back(admission, &mut reviewed).await?;
         let before = present.clone();
         built_in(&mut present)?;
         if present != before {
             reinvocation.changed();
         }
-        travelling.object = Some(Arc::new(present));
+        reviewed.object = Some(Arc::new(present));
         let wanted = std::mem::take(&mut reinvocation.wanted);
         if !wanted.is_empty() {
-            changed |= round(admission, &hooks, &mut travelling, &mut reinvocation, Some(&wanted)).await?;
+            changed |= round(admission, &hooks, &mut reviewed, &mut reinvocation, Some(&wanted)).await?;
         }
-        *object = back(admission, &mut travelling).await?;
+        *object = back(admission, &mut reviewed).await?;
     }
     Ok(changed)
 }
 
 /// Converts the object back to the version of the request.
-async fn back(admission: &AdmissionRequest<'_>, travelling: &mut Travelling) -> ApiResult<Value> {
-    let object = to_version(admission, admission.resource, travelling.object.take()).await?;
-    travelling.resource = admission.resource.clone();
-    travelling.old = admission.old.cloned();
+async fn back(admission: &AdmissionRequest<'_>, reviewed: &mut ReviewedObject) -> ApiResult<Value> {
+    let object = to_version(admission, admission.resource, reviewed.object.take()).await?;
+    reviewed.resource = admission.resource.clone();
+    reviewed.old = admission.old.cloned();
     object.map(Arc::unwrap_or_clone).ok_or_else(|| ApiError::internal("the object was lost between webhooks"))
 }
 
@@ -123,11 +126,11 @@ async fn back(admission: &AdmissionRequest<'_>, travelling: &mut Travelling) -> 
 async fn round(
     admission: &AdmissionRequest<'_>,
     hooks: &[Hook],
-    travelling: &mut Travelling,
+    reviewed: &mut ReviewedObject,
     reinvocation: &mut Reinvocation,
     only: Option<&HashSet<usize>>,
 ) -> ApiResult<bool> {
-    let request_kind = Kind::of(travelling.object.as_deref(), admission);
+    let request_kind = Kind::of(reviewed.object.as_deref(), admission);
     let converts = request_kind.is_of(admission.resource);
     let mut any = false;
     for (place, hook) in hooks.iter().enumerate() {
@@ -137,17 +140,17 @@ async fn round(
         // Not held across a call: the lookup is cheap, and its cell is not `Sync`.
         let wanted = matching::by_rules(&hook.matching, admission, &Equivalents::default());
         let Some(resource) = wanted else { continue };
-        if !matching::by_selectors(&hook.matching, admission, travelling.object.as_deref())? {
+        if !matching::by_selectors(&hook.matching, admission, reviewed.object.as_deref())? {
             continue;
         }
-        if converts && travelling.resource.api_version() != resource.api_version() {
-            travelling.object = to_version(admission, &resource, travelling.object.take()).await?;
-            travelling.old = to_version(admission, &resource, travelling.old.take()).await?;
-            travelling.resource = resource.clone();
+        if converts && reviewed.resource.api_version() != resource.api_version() {
+            reviewed.object = to_version(admission, &resource, reviewed.object.take()).await?;
+            reviewed.old = to_version(admission, &resource, reviewed.old.take()).await?;
+            reviewed.resource = resource.clone();
         }
-        let kind = Kind::of(travelling.object.as_deref().or(travelling.old.as_deref()), admission);
-        let (object, old) = (travelling.object.as_deref(), travelling.old.as_ref());
-        let question = Question {
+        let kind = Kind::of(reviewed.object.as_deref().or(reviewed.old.as_deref()), admission);
+        let (object, old) = (reviewed.object.as_deref(), reviewed.old.as_ref());
+        let subject = ReviewSubject {
             resource: &resource,
             kind: &kind,
             request_kind: &request_kind,
@@ -155,12 +158,12 @@ async fn round(
             old,
             mutating: true,
         };
-        if !review::applies(hook, admission, &question)? {
+        if !review::applies(hook, admission, &subject)? {
             continue;
         }
-        let answer = review::call(hook, admission, &question).await;
+        let answer = review::call(hook, admission, &subject).await;
         let patched = match answer {
-            Ok(answer) => apply(hook, travelling, &answer.patch, converts)?,
+            Ok(answer) => apply(hook, reviewed, &answer.patch, converts)?,
             Err(Refusal::Failed(error)) if hook.ignores_failures => {
                 tracing::warn!(webhook = hook.name, %error, "webhook failed, ignored (failurePolicy Ignore)");
                 false
@@ -179,11 +182,11 @@ async fn round(
 }
 
 /// Applies a patch; returns whether it changed the object.
-fn apply(hook: &Hook, travelling: &mut Travelling, patch: &Value, whole: bool) -> ApiResult<bool> {
+fn apply(hook: &Hook, reviewed: &mut ReviewedObject, patch: &Value, whole: bool) -> ApiResult<bool> {
     if patch.as_array().is_none_or(Vec::is_empty) {
         return Ok(false);
     }
-    let Some(object) = &travelling.object else {
+    let Some(object) = &reviewed.object else {
         return Err(ApiError::internal(format!(
             "admission webhook \"{}\" attempted to modify the object, which is not supported for this operation",
             hook.name
@@ -191,9 +194,9 @@ fn apply(hook: &Hook, travelling: &mut Travelling, patch: &Value, whole: bool) -
     };
     let mut patched = patch::json_patch(object, patch).map_err(ApiError::internal)?;
     if whole {
-        prepare::conform(&travelling.resource, &mut patched)?;
+        prepare::conform(&reviewed.resource, &mut patched)?;
     }
     let changed = patched != **object;
-    travelling.object = Some(Arc::new(patched));
+    reviewed.object = Some(Arc::new(patched));
     Ok(changed)
 }

@@ -39,7 +39,7 @@ pub(crate) struct AdmissionRequest<'a> {
     pub server: &'a Arc<Server>,
     pub resource: &'a Arc<Resource>,
     pub subresource: &'a str,
-    pub who: &'a Identity,
+    pub caller: &'a Identity,
     pub operation: Operation,
     pub namespace: &'a str,
     pub name: &'a str,

@@ -24,13 +24,13 @@ pub(super) enum Refusal {
 
 /// The response of a webhook that allowed the request.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
+pub(super) struct ReviewResponse {
     /// The JSON patch, empty without changes.
     pub patch: Value,
 }
 
 /// The subject of the review: the resource in the webhook's version, and the objects in it.
-pub(crate) struct Question<'a> {
+pub(crate) struct ReviewSubject<'a> {
     pub resource: &'a Resource,
     pub kind: &'a Kind,
     pub request_kind: &'a Kind,
@@ -43,15 +43,15 @@ pub(crate) struct Question<'a> {
 pub(super) fn applies(
     hook: &Hook,
     admission: &AdmissionRequest<'_>,
-    question: &Question<'_>,
+    subject: &ReviewSubject<'_>,
 ) -> ApiResult<bool> {
     if hook.conditions.is_empty() {
         return Ok(true);
     }
-    let request = request(admission, question, "");
-    let old: Option<&Arc<Value>> = question.old;
+    let request = request(admission, subject, "");
+    let old: Option<&Arc<Value>> = subject.old;
     let values = [
-        ("object", question.object.unwrap_or(&Value::Null)),
+        ("object", subject.object.unwrap_or(&Value::Null)),
         ("oldObject", old.map_or(&Value::Null, AsRef::as_ref)),
         ("request", &request),
     ];
@@ -68,8 +68,8 @@ pub(super) fn applies(
 pub(super) async fn call(
     hook: &Hook,
     admission: &AdmissionRequest<'_>,
-    question: &Question<'_>,
-) -> Result<Answer, Refusal> {
+    subject: &ReviewSubject<'_>,
+) -> Result<ReviewResponse, Refusal> {
     if admission.dry_run && !hook.dry_run {
         let message = format!("admission webhook \"{}\" does not support dry run", hook.name);
         return Err(Refusal::Denied(ApiError::bad_request(message)));
@@ -83,12 +83,12 @@ pub(super) async fn call(
     let endpoint =
         hook.endpoint.as_ref().map_err(|why| failed(format!("could not get REST client: {why}")))?;
     let uid = meta::new_uid();
-    let review = review(admission, question, version, &uid);
+    let review = review(admission, subject, version, &uid);
     let answer = endpoint
         .post(&admission.server.network(), hook.timeout, &review)
         .await
         .map_err(|why| failed(format!("failed to call webhook: {why}")))?;
-    let response = verify(&answer, version, &uid, question.mutating)
+    let response = verify(&answer, version, &uid, subject.mutating)
         .map_err(|why| failed(format!("received invalid webhook response: {why}")))?;
     for warning in list(response, "/warnings").iter().filter_map(Value::as_str) {
         admission.warn(warning);
@@ -97,12 +97,12 @@ pub(super) async fn call(
         return Err(Refusal::Denied(denial(&hook.name, &response["status"])));
     }
     let undecodable = |why: String| failed(format!("received undecodable patch in webhook response: {why}"));
-    let bytes = match question.mutating {
+    let bytes = match subject.mutating {
         true => bytes(&response["patch"]).map_err(undecodable)?,
         false => Vec::new(),
     };
     if bytes.is_empty() {
-        return Ok(Answer::default());
+        return Ok(ReviewResponse::default());
     }
     let patch: Value = serde_json::from_slice(&bytes).map_err(|error| undecodable(error.to_string()))?;
     if !patch.is_array() {
@@ -112,7 +112,7 @@ pub(super) async fn call(
     if version == "v1" && text(response, "/patchType") != "JSONPatch" {
         return Err(failed(format!("unsupported patch type {:?}", text(response, "/patchType"))));
     }
-    Ok(Answer { patch })
+    Ok(ReviewResponse { patch })
 }
 
 /// Bytes in the forms that Go reads from JSON: base64, or a list of numbers, which kube-rs writes.
@@ -126,25 +126,25 @@ fn bytes(value: &Value) -> Result<Vec<u8>, String> {
     }
 }
 
-fn review(admission: &AdmissionRequest<'_>, question: &Question<'_>, version: &str, uid: &str) -> Value {
-    let mut request = request(admission, question, uid);
-    request["object"] = question.object.cloned().unwrap_or_default();
-    request["oldObject"] = question.old.map(|old| Value::clone(old)).unwrap_or_default();
+fn review(admission: &AdmissionRequest<'_>, subject: &ReviewSubject<'_>, version: &str, uid: &str) -> Value {
+    let mut request = request(admission, subject, uid);
+    request["object"] = subject.object.cloned().unwrap_or_default();
+    request["oldObject"] = subject.old.map(|old| Value::clone(old)).unwrap_or_default();
     json!({ "kind": "AdmissionReview", "apiVersion": format!("admission.k8s.io/{version}"), "request": request })
 }
 
 /// The request without its objects.
-pub(crate) fn request(admission: &AdmissionRequest<'_>, question: &Question<'_>, uid: &str) -> Value {
+pub(crate) fn request(admission: &AdmissionRequest<'_>, subject: &ReviewSubject<'_>, uid: &str) -> Value {
     let kind = |k: &Kind| json!({ "group": k.group, "version": k.version, "kind": k.kind });
     let resource = |r: &Resource| json!({ "group": r.group, "version": r.version, "resource": r.plural });
     let mut request = json!({
         "uid": uid,
-        "kind": kind(question.kind),
-        "resource": resource(question.resource),
-        "requestKind": kind(question.request_kind),
+        "kind": kind(subject.kind),
+        "resource": resource(subject.resource),
+        "requestKind": kind(subject.request_kind),
         "requestResource": resource(admission.resource),
         "operation": admission.operation.as_str(),
-        "userInfo": admission.who.to_user_info(),
+        "userInfo": admission.caller.to_user_info(),
         "dryRun": admission.dry_run,
         "options": (admission.options)(),
     });

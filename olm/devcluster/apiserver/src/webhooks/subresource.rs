@@ -21,7 +21,7 @@ pub(crate) async fn posted(
         server: call.server,
         resource: call.resource,
         subresource,
-        who: call.who,
+        caller: call.caller,
         operation: Operation::Create,
         namespace: &call.info.namespace,
         name: &call.info.name,

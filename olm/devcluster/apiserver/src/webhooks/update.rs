@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use olm_devcluster_machinery::crd::ScalePaths;
 use serde_json::Value;
 
 use super::{
@@ -12,7 +13,6 @@ use super::{
 use crate::{
     call::Call,
     replicas::{adopt_scale, scale_of},
-    resource::ScalePaths,
     status::ApiResult,
 };
 
@@ -52,7 +52,7 @@ impl<'a> UpdateAdmission<'a> {
             server: self.call.server,
             resource: self.call.resource,
             subresource: &self.call.info.subresource,
-            who: self.call.who,
+            caller: self.call.caller,
             operation: Operation::Update,
             namespace: &self.call.info.namespace,
             name: &self.call.info.name,

@@ -12,7 +12,7 @@ use super::{
     hook::Hook,
     matching::{self, Equivalents, Kind},
     request::{AdmissionRequest, to_version},
-    review::{self, Question, Refusal},
+    review::{self, Refusal, ReviewSubject},
 };
 use crate::{policies, resource::Resource, status::ApiResult};
 
@@ -47,11 +47,11 @@ pub(crate) async fn validate(admission: &AdmissionRequest<'_>, object: Option<&V
         let object = versioned.object.as_deref();
         let old = versioned.old.as_ref();
         let (kind, request_kind) = (&versioned.kind, &request_kind);
-        let question = Question { resource, kind, request_kind, object, old, mutating: false };
-        if !review::applies(hook, admission, &question)? {
+        let subject = ReviewSubject { resource, kind, request_kind, object, old, mutating: false };
+        if !review::applies(hook, admission, &subject)? {
             continue;
         }
-        calls.push(async move { (hook, review::call(hook, admission, &question).await) });
+        calls.push(async move { (hook, review::call(hook, admission, &subject).await) });
     }
     for (hook, answer) in join_all(calls).await {
         match answer {

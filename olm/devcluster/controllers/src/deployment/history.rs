@@ -9,7 +9,7 @@ use k8s_openapi::api::{
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::plan::{Change, DESIRED, HASH_LABEL, Limits, MAX, Plan, REVISION, Sets, wanted};
+use super::plan::{Change, DESIRED, HASH_LABEL, Limits, MAX, Plan, REVISION, Sets, desired_replicas};
 use crate::cache::Key;
 
 const HISTORY: &str = "deployment.kubernetes.io/revision-history";
@@ -126,7 +126,7 @@ pub(super) fn clean_up(deployment: &Deployment, sets: &Sets<'_>, plan: &mut Plan
     for set in old.into_iter().take(excess) {
         let status = set.status.as_ref();
         let observed = status.and_then(|status| status.observed_generation).unwrap_or(0);
-        let empty = wanted(set) == 0
+        let empty = desired_replicas(set) == 0
             && status.is_none_or(|status| status.replicas == 0)
             && set.metadata.generation.unwrap_or(0) <= observed;
         if empty {

@@ -60,7 +60,7 @@ impl Controller {
             }
         }
         let plan = self.decide(&key, &deployment, &claims.owned);
-        self.carry_out(&deployment, plan).await
+        self.apply(&deployment, plan).await
     }
 
     fn decide(&self, key: &Key, deployment: &Deployment, owned: &[Arc<ReplicaSet>]) -> Plan {
@@ -75,7 +75,7 @@ impl Controller {
         plan::plan(&input)
     }
 
-    async fn carry_out(&self, deployment: &Arc<Deployment>, plan: Plan) -> Result<Option<Duration>, Error> {
+    async fn apply(&self, deployment: &Arc<Deployment>, plan: Plan) -> Result<Option<Duration>, Error> {
         for change in plan.changes {
             match change {
                 Change::Create(set) => self.create(deployment, *set).await?,

@@ -111,7 +111,7 @@ pub(super) fn is_paused(deployment: &Deployment) -> bool {
     deployment.spec.paused == Some(true)
 }
 
-pub(super) fn wanted(set: &ReplicaSet) -> i32 {
+pub(super) fn desired_replicas(set: &ReplicaSet) -> i32 {
     set.spec.replicas.unwrap_or(1)
 }
 
@@ -119,14 +119,14 @@ pub(super) fn wanted(set: &ReplicaSet) -> i32 {
 /// excluded here.
 pub(super) fn available(set: &ReplicaSet) -> i32 {
     let counted = set.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0);
-    counted.min(wanted(set))
+    counted.min(desired_replicas(set))
 }
 
 /// Current or intended number of pods, whichever is larger. After scaling down, pods that will be deleted
 /// still exist: they are included here.
 pub(super) fn size(set: &ReplicaSet) -> i32 {
     let counted = set.status.as_ref().map_or(0, |status| status.replicas);
-    counted.max(wanted(set))
+    counted.max(desired_replicas(set))
 }
 
 /// The ReplicaSets of a Deployment by role.
@@ -154,7 +154,7 @@ impl<'a> Sets<'a> {
     }
 
     pub(super) fn total(&self) -> i32 {
-        self.all().map(wanted).sum()
+        self.all().map(desired_replicas).sum()
     }
 }
 
@@ -218,7 +218,7 @@ pub(super) fn new_set(deployment: &Deployment, replicas: i32, revision: i64) -> 
 
 /// Adds a resize of a ReplicaSet.
 pub(super) fn resize(deployment: &Deployment, set: &ReplicaSet, replicas: i32, plan: &mut Plan) {
-    let before = wanted(set);
+    let before = desired_replicas(set);
     let limits = Limits::of(deployment);
     let patch = json!({
         "metadata": { "annotations": {

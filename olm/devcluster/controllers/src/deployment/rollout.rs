@@ -2,12 +2,12 @@
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 
-use super::plan::{Change, Input, Limits, Plan, Sets, available, new_set, resize, size, wanted};
+use super::plan::{Change, Input, Limits, Plan, Sets, available, desired_replicas, new_set, resize, size};
 
 /// All old pods are deleted before the first new one is created.
 pub(super) fn recreate(input: &Input<'_>, sets: &Sets<'_>, revision: i64, plan: &mut Plan) {
     let deployment = input.deployment;
-    let active: Vec<&ReplicaSet> = sets.old.iter().copied().filter(|set| wanted(set) > 0).collect();
+    let active: Vec<&ReplicaSet> = sets.old.iter().copied().filter(|set| desired_replicas(set) > 0).collect();
     if !active.is_empty() {
         for set in active {
             resize(deployment, set, 0, plan);
@@ -20,7 +20,7 @@ pub(super) fn recreate(input: &Input<'_>, sets: &Sets<'_>, revision: i64, plan: 
     let replicas = Limits::of(deployment).replicas;
     match sets.new {
         None => plan.changes.push(Change::Create(Box::new(new_set(deployment, replicas, revision)))),
-        Some(new) if wanted(new) != replicas => resize(deployment, new, replicas, plan),
+        Some(new) if desired_replicas(new) != replicas => resize(deployment, new, replicas, plan),
         Some(_) => {}
     }
 }
@@ -35,8 +35,12 @@ pub(super) fn rolling_update(input: &Input<'_>, sets: &Sets<'_>, revision: i64, 
     };
     let replicas = Limits::of(deployment).replicas;
     let total = sets.all().map(size).sum();
-    let target = if wanted(new) > replicas { replicas } else { size_of_new(deployment, wanted(new), total) };
-    if target != wanted(new) {
+    let target = if desired_replicas(new) > replicas {
+        replicas
+    } else {
+        size_of_new(deployment, desired_replicas(new), total)
+    };
+    if target != desired_replicas(new) {
         resize(deployment, new, target, plan);
         return;
     }
@@ -54,16 +58,17 @@ fn size_of_new(deployment: &Deployment, current: i32, total: i32) -> i32 {
 }
 
 fn scale_down_old(deployment: &Deployment, new: &ReplicaSet, sets: &Sets<'_>, plan: &mut Plan) {
-    if sets.old.iter().all(|set| wanted(set) == 0) {
+    if sets.old.iter().all(|set| desired_replicas(set) == 0) {
         return;
     }
     let limits = Limits::of(deployment);
-    let new_unavailable = wanted(new) - available(new);
+    let new_unavailable = desired_replicas(new) - available(new);
     let mut allowed = sets.total() - limits.min_available() - new_unavailable;
     if allowed <= 0 {
         return;
     }
-    let mut sizes: Vec<(&ReplicaSet, i32)> = sets.old.iter().map(|set| (*set, wanted(set))).collect();
+    let mut sizes: Vec<(&ReplicaSet, i32)> =
+        sets.old.iter().map(|set| (*set, desired_replicas(set))).collect();
     // Unhealthy pods are deleted first: they cost no availability.
     for (set, size) in &mut sizes {
         let broken = (*size - available(set)).clamp(0, allowed);
@@ -78,7 +83,7 @@ fn scale_down_old(deployment: &Deployment, new: &ReplicaSet, sets: &Sets<'_>, pl
         spare -= down;
     }
     for (set, size) in sizes {
-        if size != wanted(set) {
+        if size != desired_replicas(set) {
             resize(deployment, set, size, plan);
         }
     }

@@ -78,25 +78,25 @@ fn verdicts() {
     let parent = node("ConfigMap", "n", "parent", &[]);
     let judge = |node: &Node, owners: &[(&str, Owner)]| {
         let owners: Vec<_> = owners.iter().map(|(uid, owner)| ((*uid).to_owned(), *owner)).collect();
-        graph.judge(node, &owners)
+        graph.decide(node, &owners)
     };
-    assert_eq!(judge(&leaf, &[]), Verdict::Keep);
-    assert_eq!(judge(&leaf, &[("a", Owner::Solid)]), Verdict::Keep);
-    assert_eq!(judge(&leaf, &[("a", Owner::Absent)]), Verdict::Delete(Policy::Background));
+    assert_eq!(judge(&leaf, &[]), GarbageAction::Keep);
+    assert_eq!(judge(&leaf, &[("a", Owner::Solid)]), GarbageAction::Keep);
+    assert_eq!(judge(&leaf, &[("a", Owner::Absent)]), GarbageAction::Delete(Policy::Background));
     assert_eq!(
         judge(&leaf, &[("a", Owner::Absent), ("b", Owner::Unknown)]),
-        Verdict::Keep,
+        GarbageAction::Keep,
         "unsure means keep"
     );
     assert_eq!(
         judge(&leaf, &[("a", Owner::Absent), ("b", Owner::Solid)]),
-        Verdict::Forget(vec!["a".to_owned()])
+        GarbageAction::Forget(vec!["a".to_owned()])
     );
-    assert_eq!(judge(&leaf, &[("a", Owner::Waiting)]), Verdict::Delete(Policy::Background));
-    assert_eq!(judge(&parent, &[("a", Owner::Waiting)]), Verdict::Delete(Policy::Foreground));
+    assert_eq!(judge(&leaf, &[("a", Owner::Waiting)]), GarbageAction::Delete(Policy::Background));
+    assert_eq!(judge(&parent, &[("a", Owner::Waiting)]), GarbageAction::Delete(Policy::Foreground));
     let mut orphaning = leaf.clone();
     orphaning.finalizers = vec![ORPHAN.to_owned()];
-    assert_eq!(judge(&orphaning, &[("a", Owner::Absent)]), Verdict::Delete(Policy::Orphan));
+    assert_eq!(judge(&orphaning, &[("a", Owner::Absent)]), GarbageAction::Delete(Policy::Orphan));
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn affected_objects() {
     let owner = node("Secret", "n", "s", &[]);
     let child = node("ConfigMap", "n", "m", &[("Secret", "s", true)]);
     let event =
-        |node: &Node, removed: bool| Happened { node: node.clone(), removed, left_owners: Vec::new() };
+        |node: &Node, removed: bool| ObjectChange { node: node.clone(), removed, former_owners: Vec::new() };
 
     let with_owner = graph(&[owner.clone(), child.clone()]);
     assert!(affected(&with_owner, &event(&child, false)).is_empty(), "all is well");
@@ -118,7 +118,7 @@ fn affected_objects() {
     assert_eq!(affected(&waiting, &event(&child, true)), ["s"], "the owner may go now");
     assert_eq!(affected(&waiting, &event(&going(owner, FOREGROUND), false)), ["s"]);
     let mut released = event(&node("ConfigMap", "n", "m", &[]), false);
-    released.left_owners = vec!["s".to_owned()];
+    released.former_owners = vec!["s".to_owned()];
     assert_eq!(affected(&waiting, &released), ["s"], "it lost what blocked it");
 }
 

@@ -100,7 +100,7 @@ pub(crate) enum Owner {
 
 /// Action for an object with owners.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum GarbageAction {
     Keep,
     /// Some owners exist; remove the references to these.
     Forget(Vec<String>),
@@ -199,23 +199,23 @@ impl Graph {
     }
 
     /// The action for an object, given the state of each of its owners.
-    pub(crate) fn judge(&self, node: &Node, owners: &[(String, Owner)]) -> Verdict {
+    pub(crate) fn decide(&self, node: &Node, owners: &[(String, Owner)]) -> GarbageAction {
         let of = |wanted: Owner| {
             owners.iter().filter(move |(_, owner)| *owner == wanted).map(|(uid, _)| uid.clone())
         };
         if owners.is_empty() || of(Owner::Unknown).next().is_some() {
-            return Verdict::Keep;
+            return GarbageAction::Keep;
         }
         let absent: Vec<String> = of(Owner::Absent).collect();
         let waiting: Vec<String> = of(Owner::Waiting).collect();
         if of(Owner::Solid).next().is_some() {
             let forget: Vec<String> = absent.into_iter().chain(waiting).collect();
-            return if forget.is_empty() { Verdict::Keep } else { Verdict::Forget(forget) };
+            return if forget.is_empty() { GarbageAction::Keep } else { GarbageAction::Forget(forget) };
         }
         if !waiting.is_empty() && !self.dependents(&node.id.uid).is_empty() {
             // The owner waits for this object, which in turn waits for its dependents.
-            return Verdict::Delete(Policy::Foreground);
+            return GarbageAction::Delete(Policy::Foreground);
         }
-        Verdict::Delete(node.policy())
+        GarbageAction::Delete(node.policy())
     }
 }

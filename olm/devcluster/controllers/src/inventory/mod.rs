@@ -85,15 +85,15 @@ impl Kind {
 }
 
 /// A change of an object: its state now (or before it was `removed`), and its previous owners.
-pub(crate) struct Happened {
+pub(crate) struct ObjectChange {
     pub(crate) node: Node,
     pub(crate) removed: bool,
     /// Owners that it no longer has.
-    pub(crate) left_owners: Vec<String>,
+    pub(crate) former_owners: Vec<String>,
 }
 
 /// Called for every change.
-pub(crate) type Listener = Box<dyn Fn(&Happened) + Send + Sync>;
+pub(crate) type Listener = Box<dyn Fn(&ObjectChange) + Send + Sync>;
 
 pub(crate) struct Inventory {
     client: Client,
@@ -276,7 +276,7 @@ impl Inventory {
         let mut listed = Some(listed);
         let mut seen: HashSet<String> = HashSet::new();
         while let Some(event) = stream.next().await {
-            let happened = match event {
+            let change = match event {
                 Ok(watcher::Event::Init) => {
                     seen.clear();
                     continue;
@@ -305,32 +305,32 @@ impl Inventory {
                     continue;
                 }
             };
-            if is_crd && !happened.is_empty() {
+            if is_crd && !change.is_empty() {
                 self.rediscover.notify_one();
             }
-            for happened in &happened {
+            for change in &change {
                 for listener in listeners.iter() {
-                    listener(happened);
+                    listener(change);
                 }
             }
         }
         // The kind is no longer served: its objects are removed.
         let gone = self.graph().others(&kind.resource, &HashSet::new());
-        for happened in gone.into_iter().filter_map(|uid| self.remove(&uid)) {
+        for change in gone.into_iter().filter_map(|uid| self.remove(&uid)) {
             for listener in listeners.iter() {
-                listener(&happened);
+                listener(&change);
             }
         }
     }
 
-    fn put(&self, node: Node) -> Happened {
-        let left_owners = self.graph().put(node.clone());
-        Happened { node, removed: false, left_owners }
+    fn put(&self, node: Node) -> ObjectChange {
+        let former_owners = self.graph().put(node.clone());
+        ObjectChange { node, removed: false, former_owners }
     }
 
-    fn remove(&self, uid: &str) -> Option<Happened> {
+    fn remove(&self, uid: &str) -> Option<ObjectChange> {
         let node = self.graph().remove(uid)?;
-        Some(Happened { node, removed: true, left_owners: Vec::new() })
+        Some(ObjectChange { node, removed: true, former_owners: Vec::new() })
     }
 }
 

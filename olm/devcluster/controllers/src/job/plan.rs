@@ -137,7 +137,7 @@ pub(crate) fn plan(job: &Job, pods: &[&Pod], now: Timestamp) -> Plan {
         suspend(&mut plan, &active, now);
     } else {
         start(&mut plan, now);
-        judge(&spec, &mut plan, &active, succeeded, failed, now);
+        set_outcome(&spec, &mut plan, &active, succeeded, failed, now);
     }
     let doomed = has(&plan.status, "FailureTarget");
     let reached = has(&plan.status, "SuccessCriteriaMet");
@@ -218,7 +218,14 @@ fn start(plan: &mut Plan, now: Timestamp) {
 }
 
 /// Whether the Job is complete or has failed.
-fn judge(spec: &JobSpec, plan: &mut Plan, active: &[&&Pod], succeeded: i32, failed: i32, now: Timestamp) {
+fn set_outcome(
+    spec: &JobSpec,
+    plan: &mut Plan,
+    active: &[&&Pod],
+    succeeded: i32,
+    failed: i32,
+    now: Timestamp,
+) {
     if has(&plan.status, "FailureTarget") || has(&plan.status, "SuccessCriteriaMet") {
         return;
     }

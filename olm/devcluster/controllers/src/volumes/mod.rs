@@ -21,7 +21,9 @@ use kube::{
 use olm_devcluster_machinery::PROVISIONER;
 use serde_json::{Value, json};
 
-use self::plan::{BIND_COMPLETED, BOUND_BY_CONTROLLER, Note, Step, Taken, amount, capacity, requested};
+use self::plan::{
+    BIND_COMPLETED, BOUND_BY_CONTROLLER, EventDraft, Step, VolumeBinding, amount, capacity, requested,
+};
 pub(crate) use self::plan::{SELECTED_NODE, claims_of, class_of, is_bound};
 use super::{
     cache::{Cache, Key},
@@ -111,10 +113,14 @@ impl Controller {
         Ok(None)
     }
 
-    fn report(&self, claim: &PersistentVolumeClaim, note: Option<Note>) {
+    fn report(&self, claim: &PersistentVolumeClaim, note: Option<EventDraft>) {
         match note {
-            Some(Note { warning: true, reason, message }) => self.events.warning(claim, reason, message),
-            Some(Note { warning: false, reason, message }) => self.events.normal(claim, reason, message),
+            Some(EventDraft { warning: true, reason, message }) => {
+                self.events.warning(claim, reason, message)
+            }
+            Some(EventDraft { warning: false, reason, message }) => {
+                self.events.normal(claim, reason, message)
+            }
             None => {}
         }
     }
@@ -149,7 +155,7 @@ impl Controller {
             "metadata": { "uid": volume.uid(), "resourceVersion": volume.resource_version() },
             "spec": { "claimRef": reference(claim) },
         });
-        if plan::taken(volume, claim) == Taken::No {
+        if plan::binding_of(volume, claim) == VolumeBinding::No {
             patch["metadata"]["annotations"] = json!({ BOUND_BY_CONTROLLER: "yes" });
         }
         let result = self.volumes_api().patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await;

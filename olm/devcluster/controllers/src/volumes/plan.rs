@@ -34,21 +34,21 @@ pub(crate) enum Step {
     /// Provision a volume.
     Provision,
     /// It stays Pending; with the event to report, if any.
-    Wait(Option<Note>),
+    Wait(Option<EventDraft>),
     /// It was bound, and its volume is missing or bound to another claim.
-    Lost(Note),
+    Lost(EventDraft),
 }
 
 /// An event about a claim.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Note {
+pub(crate) struct EventDraft {
     pub(crate) warning: bool,
     pub(crate) reason: &'static str,
     pub(crate) message: String,
 }
 
-fn note(warning: bool, reason: &'static str, message: impl Into<String>) -> Note {
-    Note { warning, reason, message: message.into() }
+fn note(warning: bool, reason: &'static str, message: impl Into<String>) -> EventDraft {
+    EventDraft { warning, reason, message: message.into() }
 }
 
 /// An amount of storage; zero when it is malformed.
@@ -80,7 +80,7 @@ pub(crate) fn is_bound(claim: &PersistentVolumeClaim) -> bool {
 
 /// Binding of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum VolumeBinding {
     No,
     /// Bound to this claim.
     Mine,
@@ -90,15 +90,17 @@ pub(crate) enum Taken {
     Other,
 }
 
-pub(crate) fn taken(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Taken {
-    let Some(owner) = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref()) else { return Taken::No };
+pub(crate) fn binding_of(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> VolumeBinding {
+    let Some(owner) = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref()) else {
+        return VolumeBinding::No;
+    };
     if owner.name != claim.metadata.name || owner.namespace != claim.metadata.namespace {
-        return Taken::Other;
+        return VolumeBinding::Other;
     }
     match owner.uid.as_deref().unwrap_or_default() {
-        "" => Taken::ForMe,
-        uid if Some(uid) == claim.metadata.uid.as_deref() => Taken::Mine,
-        _ => Taken::Other,
+        "" => VolumeBinding::ForMe,
+        uid if Some(uid) == claim.metadata.uid.as_deref() => VolumeBinding::Mine,
+        _ => VolumeBinding::Other,
     }
 }
 
@@ -131,11 +133,11 @@ pub(crate) fn next(
     if !name.is_empty() {
         return named(claim, name, volumes);
     }
-    let of_claim = |wanted: Taken| volumes.iter().find(|volume| taken(volume, claim) == wanted);
-    if let Some(mine) = of_claim(Taken::Mine) {
+    let of_claim = |wanted: VolumeBinding| volumes.iter().find(|volume| binding_of(volume, claim) == wanted);
+    if let Some(mine) = of_claim(VolumeBinding::Mine) {
         return Step::Complete(mine.name_any());
     }
-    if let Some(kept) = of_claim(Taken::ForMe).filter(|volume| fits(volume, claim)) {
+    if let Some(kept) = of_claim(VolumeBinding::ForMe).filter(|volume| fits(volume, claim)) {
         return Step::Reserve(kept.name_any());
     }
     let late = class.is_some_and(|class| {
@@ -146,7 +148,8 @@ pub(crate) fn next(
         let message = "waiting for first consumer to be created before binding";
         return Step::Wait(Some(note(false, "WaitForFirstConsumer", message)));
     }
-    let free = volumes.iter().filter(|volume| taken(volume, claim) == Taken::No && fits(volume, claim));
+    let free =
+        volumes.iter().filter(|volume| binding_of(volume, claim) == VolumeBinding::No && fits(volume, claim));
     // The smallest sufficient volume.
     let smallest = free.min_by(|a, b| {
         let (size_a, size_b) = (amount(capacity(a)), amount(capacity(b)));
@@ -203,7 +206,7 @@ fn obstacle(claim: &PersistentVolumeClaim) -> Option<String> {
 /// A claim that names a volume, set by the controller or by a user.
 fn named(claim: &PersistentVolumeClaim, name: &str, volumes: &[std::sync::Arc<PersistentVolume>]) -> Step {
     let volume = volumes.iter().find(|volume| volume.metadata.name.as_deref() == Some(name));
-    let owner = volume.map(|volume| taken(volume, claim));
+    let owner = volume.map(|volume| binding_of(volume, claim));
     if is_bound(claim) {
         return match owner {
             None => Step::Lost(note(
@@ -211,9 +214,9 @@ fn named(claim: &PersistentVolumeClaim, name: &str, volumes: &[std::sync::Arc<Pe
                 "ClaimLost",
                 "Bound claim has lost its PersistentVolume. Data on the volume is lost!",
             )),
-            Some(Taken::Mine) => Step::Complete(name.to_owned()),
-            Some(Taken::No | Taken::ForMe) => Step::Reserve(name.to_owned()),
-            Some(Taken::Other) => Step::Lost(note(
+            Some(VolumeBinding::Mine) => Step::Complete(name.to_owned()),
+            Some(VolumeBinding::No | VolumeBinding::ForMe) => Step::Reserve(name.to_owned()),
+            Some(VolumeBinding::Other) => Step::Lost(note(
                 true,
                 "ClaimMisbound",
                 "Two claims are bound to the same volume, this one is bound incorrectly",
@@ -221,18 +224,18 @@ fn named(claim: &PersistentVolumeClaim, name: &str, volumes: &[std::sync::Arc<Pe
         };
     }
     match (owner, volume) {
-        (Some(Taken::Mine), _) => Step::Complete(name.to_owned()),
-        (Some(Taken::No | Taken::ForMe), Some(volume)) if fits(volume, claim) => {
+        (Some(VolumeBinding::Mine), _) => Step::Complete(name.to_owned()),
+        (Some(VolumeBinding::No | VolumeBinding::ForMe), Some(volume)) if fits(volume, claim) => {
             Step::Reserve(name.to_owned())
         }
-        (Some(Taken::No | Taken::ForMe), _) => {
+        (Some(VolumeBinding::No | VolumeBinding::ForMe), _) => {
             let message = format!(
                 "Cannot bind to requested volume {name:?}: size, class, access modes, selector or \
                  volumeMode do not match"
             );
             Step::Wait(Some(note(true, "VolumeMismatch", message)))
         }
-        (Some(Taken::Other), _) => {
+        (Some(VolumeBinding::Other), _) => {
             let message = format!("volume {name:?} already bound to a different claim.");
             Step::Wait(Some(note(true, "FailedBinding", message)))
         }

@@ -5,9 +5,9 @@ mod status;
 
 use serde_json::Value;
 
-pub use self::status::{compute_status, has_its_names};
+pub use self::status::{compute_status, has_accepted_names};
 pub use olm_kube_schema::definition::{
-    Column, Crd, CrdVersion, Scale, is_established, json_path, parse, validate_update,
+    Column, Crd, CrdVersion, ScalePaths, is_established, json_path, parse, validate_update,
 };
 
 /// Sets Kubernetes' defaults, including those of the conversion webhook's service.

@@ -107,7 +107,7 @@ pub fn compute_status(crd: &mut Value, taken: &dyn Fn(&str) -> Option<String>, n
 
 /// Whether all requested names of a CRD are accepted. True without a status.
 #[must_use]
-pub fn has_its_names(crd: &Value) -> bool {
+pub fn has_accepted_names(crd: &Value) -> bool {
     let conditions = crd.pointer("/status/conditions").and_then(Value::as_array);
     !conditions.into_iter().flatten().any(|c| c["type"] == "NamesAccepted" && c["status"] != "True")
 }

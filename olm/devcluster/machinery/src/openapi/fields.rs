@@ -9,10 +9,10 @@ use crate::schema::child_path;
 
 /// Allowed values of a field.
 #[derive(Debug, Clone, PartialEq)]
-enum Shape {
+enum FieldType {
     Struct(usize),
-    List(Box<Shape>),
-    Map(Box<Shape>),
+    List(Box<FieldType>),
+    Map(Box<FieldType>),
     String,
     Bytes,
     Time,
@@ -26,7 +26,7 @@ enum Shape {
 #[derive(Debug, Default)]
 struct Struct {
     name: String,
-    fields: HashMap<Box<str>, Shape>,
+    fields: HashMap<Box<str>, FieldType>,
 }
 
 struct Graph {
@@ -74,47 +74,47 @@ impl Graph {
         Self { structs, roots }
     }
 
-    fn root(&self, group: &str, version: &str, kind: &str) -> Option<Shape> {
-        self.roots.get(&(group, version, kind)).copied().map(Shape::Struct)
+    fn root(&self, group: &str, version: &str, kind: &str) -> Option<FieldType> {
+        self.roots.get(&(group, version, kind)).copied().map(FieldType::Struct)
     }
 }
 
-fn shape(schema: &Value, schemas: &Map<String, Value>, index: &HashMap<&str, usize>) -> Shape {
+fn shape(schema: &Value, schemas: &Map<String, Value>, index: &HashMap<&str, usize>) -> FieldType {
     if let Some(target) = schema.get("$ref").and_then(Value::as_str) {
         let name = target.trim_start_matches(REF_PREFIX);
         let ty = name.rsplit('.').next().unwrap_or_default();
         if FREE.contains(&ty) {
-            return Shape::Any;
+            return FieldType::Any;
         }
-        let Some(target) = schemas.get(name) else { return Shape::Any };
+        let Some(target) = schemas.get(name) else { return FieldType::Any };
         // Named scalars (Time, Quantity, IntOrString) are not structs.
         if target.get("properties").is_none() {
             return shape(target, schemas, index);
         }
-        return index.get(name).map_or(Shape::Any, |at| Shape::Struct(*at));
+        return index.get(name).map_or(FieldType::Any, |at| FieldType::Struct(*at));
     }
     if schema.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true)) {
-        return Shape::IntOrString;
+        return FieldType::IntOrString;
     }
     let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
     match schema.get("type").and_then(Value::as_str) {
         Some("string") => match format {
-            "byte" => Shape::Bytes,
-            "date-time" => Shape::Time,
-            _ => Shape::String,
+            "byte" => FieldType::Bytes,
+            "date-time" => FieldType::Time,
+            _ => FieldType::String,
         },
-        Some("integer") => Shape::Integer(if format == "int32" { "int32" } else { "int64" }),
-        Some("number") => Shape::Number,
-        Some("boolean") => Shape::Boolean,
+        Some("integer") => FieldType::Integer(if format == "int32" { "int32" } else { "int64" }),
+        Some("number") => FieldType::Number,
+        Some("boolean") => FieldType::Boolean,
         Some("array") => {
-            let items = schema.get("items").map_or(Shape::Any, |items| shape(items, schemas, index));
-            Shape::List(Box::new(items))
+            let items = schema.get("items").map_or(FieldType::Any, |items| shape(items, schemas, index));
+            FieldType::List(Box::new(items))
         }
         Some("object") => match schema.get("additionalProperties") {
-            Some(values) => Shape::Map(Box::new(shape(values, schemas, index))),
-            None => Shape::Any,
+            Some(values) => FieldType::Map(Box::new(shape(values, schemas, index))),
+            None => FieldType::Any,
         },
-        _ => Shape::Any,
+        _ => FieldType::Any,
     }
 }
 
@@ -134,9 +134,9 @@ pub(super) fn unknown_fields(group: &str, version: &str, kind: &str, object: &Va
     Some(paths)
 }
 
-fn find_unknown(shape: &Shape, value: &Value, path: &str, paths: &mut Vec<String>) {
+fn find_unknown(shape: &FieldType, value: &Value, path: &str, paths: &mut Vec<String>) {
     match (shape, value) {
-        (Shape::Struct(at), Value::Object(map)) => {
+        (FieldType::Struct(at), Value::Object(map)) => {
             for (key, value) in map {
                 match GRAPH.structs[*at].fields.get(key.as_str()) {
                     Some(shape) => find_unknown(shape, value, &child_path(path, key), paths),
@@ -144,12 +144,12 @@ fn find_unknown(shape: &Shape, value: &Value, path: &str, paths: &mut Vec<String
                 }
             }
         }
-        (Shape::Map(values), Value::Object(map)) => {
+        (FieldType::Map(values), Value::Object(map)) => {
             for (key, value) in map {
                 find_unknown(values, value, &child_path(path, key), paths);
             }
         }
-        (Shape::List(items), Value::Array(list)) => {
+        (FieldType::List(items), Value::Array(list)) => {
             for (index, value) in list.iter().enumerate() {
                 find_unknown(items, value, &format!("{path}[{index}]"), paths);
             }
@@ -170,9 +170,9 @@ pub fn drop_unknown(group: &str, version: &str, kind: &str, object: &mut Value) 
     paths
 }
 
-fn remove_unknown(shape: &Shape, value: &mut Value) {
+fn remove_unknown(shape: &FieldType, value: &mut Value) {
     match (shape, value) {
-        (Shape::Struct(at), Value::Object(map)) => {
+        (FieldType::Struct(at), Value::Object(map)) => {
             let fields = &GRAPH.structs[*at].fields;
             map.retain(|key, value| match fields.get(key.as_str()) {
                 Some(shape) => {
@@ -182,10 +182,10 @@ fn remove_unknown(shape: &Shape, value: &mut Value) {
                 None => false,
             });
         }
-        (Shape::Map(values), Value::Object(map)) => {
+        (FieldType::Map(values), Value::Object(map)) => {
             map.values_mut().for_each(|value| remove_unknown(values, value))
         }
-        (Shape::List(items), Value::Array(list)) => {
+        (FieldType::List(items), Value::Array(list)) => {
             list.iter_mut().for_each(|value| remove_unknown(items, value));
         }
         _ => {}
@@ -201,34 +201,34 @@ pub fn type_errors(group: &str, version: &str, kind: &str, object: &Value) -> Op
     Some(errors)
 }
 
-fn check_types(shape: &Shape, value: &Value, owner: &str, path: &str, errors: &mut Vec<String>) {
+fn check_types(shape: &FieldType, value: &Value, owner: &str, path: &str, errors: &mut Vec<String>) {
     if value.is_null() {
         return;
     }
     match (shape, value) {
-        (Shape::Any, _)
-        | (Shape::String | Shape::Bytes | Shape::Time, Value::String(_))
-        | (Shape::Boolean, Value::Bool(_))
-        | (Shape::Number, Value::Number(_))
-        | (Shape::IntOrString, Value::String(_) | Value::Number(_)) => match (shape, value) {
-            (Shape::Bytes, Value::String(text)) if !is_base64(text) => {
+        (FieldType::Any, _)
+        | (FieldType::String | FieldType::Bytes | FieldType::Time, Value::String(_))
+        | (FieldType::Boolean, Value::Bool(_))
+        | (FieldType::Number, Value::Number(_))
+        | (FieldType::IntOrString, Value::String(_) | Value::Number(_)) => match (shape, value) {
+            (FieldType::Bytes, Value::String(text)) if !is_base64(text) => {
                 errors.push(format!("illegal base64 data in field {path}"));
             }
-            (Shape::Time, Value::String(text)) if text.parse::<jiff::Timestamp>().is_err() => {
+            (FieldType::Time, Value::String(text)) if text.parse::<jiff::Timestamp>().is_err() => {
                 errors.push(format!("parsing time {text:?} in field {path}: want RFC 3339"));
             }
             _ => {}
         },
-        (Shape::Integer(ty), Value::Number(number)) => {
+        (FieldType::Integer(ty), Value::Number(number)) => {
             let fits = match *ty {
                 "int32" => number.as_i64().is_some_and(|n| i32::try_from(n).is_ok()),
                 _ => number.is_i64() || number.is_u64(),
             };
             if !fits {
-                errors.push(complaint(&format!("number {number}"), owner, path, shape));
+                errors.push(unmarshal_error(&format!("number {number}"), owner, path, shape));
             }
         }
-        (Shape::Struct(at), Value::Object(map)) => {
+        (FieldType::Struct(at), Value::Object(map)) => {
             let ty = &GRAPH.structs[*at];
             let name = ty.name.rsplit('.').next().unwrap_or_default();
             for (key, value) in map {
@@ -237,18 +237,18 @@ fn check_types(shape: &Shape, value: &Value, owner: &str, path: &str, errors: &m
                 }
             }
         }
-        (Shape::Map(values), Value::Object(map)) => {
+        (FieldType::Map(values), Value::Object(map)) => {
             for (key, value) in map {
                 check_types(values, value, owner, &child_path(path, key), errors);
             }
         }
-        (Shape::List(items), Value::Array(list)) => {
+        (FieldType::List(items), Value::Array(list)) => {
             // Go's message omits the index of the item.
             for value in list {
                 check_types(items, value, owner, path, errors);
             }
         }
-        _ => errors.push(complaint(json_name(value), owner, path, shape)),
+        _ => errors.push(unmarshal_error(json_name(value), owner, path, shape)),
     }
 }
 
@@ -258,7 +258,7 @@ fn is_base64(text: &str) -> bool {
     base64::engine::general_purpose::STANDARD.decode(compact).is_ok()
 }
 
-fn complaint(found: &str, owner: &str, path: &str, shape: &Shape) -> String {
+fn unmarshal_error(found: &str, owner: &str, path: &str, shape: &FieldType) -> String {
     format!("json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {}", go_type(shape))
 }
 
@@ -273,18 +273,18 @@ fn json_name(value: &Value) -> &'static str {
     }
 }
 
-fn go_type(shape: &Shape) -> String {
+fn go_type(shape: &FieldType) -> String {
     match shape {
-        Shape::Struct(at) => GRAPH.structs[*at].name.clone(),
-        Shape::List(items) => format!("[]{}", go_type(items)),
-        Shape::Map(values) => format!("map[string]{}", go_type(values)),
-        Shape::String => "string".to_owned(),
-        Shape::Bytes => "[]uint8".to_owned(),
-        Shape::Time => "v1.Time".to_owned(),
-        Shape::Integer(name) => (*name).to_owned(),
-        Shape::Number => "float64".to_owned(),
-        Shape::Boolean => "bool".to_owned(),
-        Shape::IntOrString => "intstr.IntOrString".to_owned(),
-        Shape::Any => "interface {}".to_owned(),
+        FieldType::Struct(at) => GRAPH.structs[*at].name.clone(),
+        FieldType::List(items) => format!("[]{}", go_type(items)),
+        FieldType::Map(values) => format!("map[string]{}", go_type(values)),
+        FieldType::String => "string".to_owned(),
+        FieldType::Bytes => "[]uint8".to_owned(),
+        FieldType::Time => "v1.Time".to_owned(),
+        FieldType::Integer(name) => (*name).to_owned(),
+        FieldType::Number => "float64".to_owned(),
+        FieldType::Boolean => "bool".to_owned(),
+        FieldType::IntOrString => "intstr.IntOrString".to_owned(),
+        FieldType::Any => "interface {}".to_owned(),
     }
 }

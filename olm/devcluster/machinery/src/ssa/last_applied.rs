@@ -23,7 +23,7 @@ fn annotation<'a>(request: &ApplyRequest<'_>, live: Option<&'a Value>) -> Option
 }
 
 /// The fields of the last client-side apply that are unchanged since.
-pub(super) fn handed_over(request: &ApplyRequest<'_>, live: Option<&Value>) -> FieldSet {
+pub(super) fn last_applied_fields(request: &ApplyRequest<'_>, live: Option<&Value>) -> FieldSet {
     let last = annotation(request, live).and_then(|text| serde_json::from_str::<Value>(text).ok());
     let (Some(last), Some(live)) = (last, live) else { return FieldSet::default() };
     let merged = merge(request.layout, Some(live), &last);

@@ -72,7 +72,7 @@ pub struct Applied {
 /// Merges a configuration into the live object and computes the ownership.
 pub fn apply(request: &ApplyRequest<'_>) -> Result<Applied, ApplyError> {
     let layout = request.layout;
-    let config = wanted(request)?;
+    let config = applied_object(request)?;
     let api_version = config["apiVersion"].as_str().unwrap_or_default();
     let id = Id::new(request.manager, true, request.subresource, api_version);
     check_lists(layout, &config, "").map_err(ApplyError::Invalid)?;
@@ -99,8 +99,8 @@ pub fn apply(request: &ApplyRequest<'_>) -> Result<Applied, ApplyError> {
 
     let difference = compare(layout, live_or_empty, &object);
     let taken = difference.modified.union(&difference.added);
-    let handed_over = last_applied::handed_over(request, live.as_ref());
-    let conflicts = conflicts_with(&managers, &id, &taken.difference(&handed_over));
+    let last_applied_fields = last_applied::last_applied_fields(request, live.as_ref());
+    let conflicts = conflicts_with(&managers, &id, &taken.difference(&last_applied_fields));
     if !conflicts.is_empty() && !request.force {
         return Err(ApplyError::Conflicts(conflicts));
     }
@@ -122,7 +122,7 @@ pub fn apply(request: &ApplyRequest<'_>) -> Result<Applied, ApplyError> {
 }
 
 /// The part of the configuration in the scope of this request, without fields that have no owner.
-fn wanted(request: &ApplyRequest<'_>) -> Result<Value, ApplyError> {
+fn applied_object(request: &ApplyRequest<'_>) -> Result<Value, ApplyError> {
     let invalid = |text: &str| Err(ApplyError::Invalid(text.to_owned()));
     let Some(config) = request.config.as_object() else {
         return invalid("the applied configuration must be an object");

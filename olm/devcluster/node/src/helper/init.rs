@@ -23,7 +23,7 @@ use nix::{
 
 use super::{
     process,
-    wire::{ANSWER_BYTES, Answer, Place, ProcessSpec, Request, receive_request},
+    wire::{ANSWER_BYTES, HelperMessage, Place, ProcessSpec, Request, receive_request},
 };
 
 /// Runs until the agent closes the control socket (standard input); returns the exit code.
@@ -90,9 +90,9 @@ impl Init {
         match request {
             Request::Setup(setup) => {
                 let answer = match fds.first().map(|network| enter_namespaces(network, &setup.hostname)) {
-                    Some(Ok(())) => Answer::Ready,
-                    Some(Err(message)) => Answer::SetupFailed { message },
-                    None => Answer::SetupFailed { message: "missing network namespace".to_owned() },
+                    Some(Ok(())) => HelperMessage::Ready,
+                    Some(Err(message)) => HelperMessage::SetupFailed { message },
+                    None => HelperMessage::SetupFailed { message: "missing network namespace".to_owned() },
                 };
                 self.answer(&answer);
             }
@@ -101,11 +101,13 @@ impl Init {
                     Ok(pid) => {
                         self.children.insert(pid.as_raw(), id);
                         self.pids.insert(id, pid);
-                        Answer::Started { id }
+                        HelperMessage::Started { id }
                     }
-                    Err(failure) => {
-                        Answer::StartFailed { id, message: failure.message, not_found: failure.not_found }
-                    }
+                    Err(failure) => HelperMessage::StartFailed {
+                        id,
+                        message: failure.message,
+                        not_found: failure.not_found,
+                    },
                 };
                 self.answer(&answer);
                 // The end of a process must not be reported before its start.
@@ -178,18 +180,18 @@ impl Init {
                 self.pids.remove(&id);
                 // Kills the remaining processes of the container's group.
                 let _ = kill(Pid::from_raw(-pid.as_raw()), Signal::SIGKILL);
-                self.answer(&Answer::Exited { id, code, signal });
+                self.answer(&HelperMessage::Exited { id, code, signal });
             }
         }
     }
 
-    fn answer(&self, answer: &Answer) {
+    fn answer(&self, answer: &HelperMessage) {
         let Ok(mut bytes) = serde_json::to_vec(answer) else { return };
         if bytes.len() > ANSWER_BYTES
-            && let Answer::StartFailed { id, not_found, .. } = answer
+            && let HelperMessage::StartFailed { id, not_found, .. } = answer
         {
             let message = "error message omitted: too long".to_owned();
-            let short = Answer::StartFailed { id: *id, message, not_found: *not_found };
+            let short = HelperMessage::StartFailed { id: *id, message, not_found: *not_found };
             bytes = serde_json::to_vec(&short).unwrap_or_default();
         }
         // After the agent has closed its end, the next read of the socket ends this process.

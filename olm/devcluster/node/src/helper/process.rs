@@ -65,7 +65,7 @@ fn prepare(
     setsid().map_err(|error| format!("failed to start a session: {error}"))?;
     match (&spec.place, beside) {
         (Place::NewRoot(root), _) => root::enter(root)?,
-        (Place::Beside(_), Some(pid)) => enter_beside(pid)?,
+        (Place::Beside(_), Some(pid)) => join_namespaces(pid)?,
         (Place::Beside(_), None) => return Err("the container is not running".into()),
     }
     become_user(spec)?;
@@ -79,7 +79,7 @@ fn prepare(
     execute(spec)
 }
 
-fn enter_beside(pid: Pid) -> Result<(), Failure> {
+fn join_namespaces(pid: Pid) -> Result<(), Failure> {
     let namespace = File::open(format!("/proc/{pid}/ns/mnt"))
         .map_err(|error| format!("failed to open the container's mounts: {error}"))?;
     setns(namespace.as_fd(), CloneFlags::CLONE_NEWNS)

@@ -99,7 +99,7 @@ pub(crate) struct MountSpec {
 
 /// From pod-init to agent.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Answer {
+pub(crate) enum HelperMessage {
     Ready,
     SetupFailed { message: String },
     Started { id: u64 },

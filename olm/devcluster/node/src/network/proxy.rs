@@ -33,7 +33,7 @@ struct Backends {
     next: AtomicUsize,
     sticky: HashMap<IpAddr, (SocketAddrV4, Instant)>,
     /// Cancelled when an endpoint leaves the Service.
-    lives: HashMap<SocketAddrV4, CancellationToken>,
+    connections: HashMap<SocketAddrV4, CancellationToken>,
 }
 
 struct Port {
@@ -47,7 +47,7 @@ impl Drop for Port {
         if let Some(listener) = &self.listener {
             listener.cancel();
         }
-        for life in lock(&self.backends).lives.values() {
+        for life in lock(&self.backends).connections.values() {
             life.cancel();
         }
     }
@@ -144,7 +144,7 @@ impl Port {
         let mut backends = lock(&self.backends);
         backends.ready = zone.endpoints(&self.owner.0, &self.owner.1, false);
         backends.affinity = zone.services.get(&self.owner.0).and_then(|service| service.affinity);
-        backends.lives.retain(|address, life| {
+        backends.connections.retain(|address, life| {
             let stays = all.contains(address);
             if !stays {
                 life.cancel();
@@ -187,7 +187,7 @@ async fn forward(mut client: TcpStream, peer: SocketAddr, backends: &Mutex<Backe
                 let until = Instant::now() + Duration::from_secs(seconds);
                 backends.sticky.insert(peer.ip(), (address, until));
             }
-            backends.lives.entry(address).or_default().clone()
+            backends.connections.entry(address).or_default().clone()
         };
         let _ = (client.set_nodelay(true), server.set_nodelay(true));
         tokio::select! {

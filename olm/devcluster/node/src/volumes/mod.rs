@@ -151,8 +151,8 @@ impl Volumes {
         let mut files = Files::new();
         if let Some(source) = &volume.config_map {
             let mode = mode_of(source.default_mode, None);
-            let wanted = Wanted { items: source.items.as_deref(), mode, optional: source.optional };
-            wanted.take(
+            let projection = Projection { items: source.items.as_deref(), mode, optional: source.optional };
+            projection.take(
                 "configmap",
                 &source.name,
                 config_map(subject, namespace, &source.name).await?,
@@ -161,8 +161,8 @@ impl Volumes {
         } else if let Some(source) = &volume.secret {
             let name = source.secret_name.clone().unwrap_or_default();
             let mode = mode_of(source.default_mode, None);
-            let wanted = Wanted { items: source.items.as_deref(), mode, optional: source.optional };
-            wanted.take("secret", &name, secret(subject, namespace, &name).await?, &mut files)?;
+            let projection = Projection { items: source.items.as_deref(), mode, optional: source.optional };
+            projection.take("secret", &name, secret(subject, namespace, &name).await?, &mut files)?;
         } else if let Some(source) = &volume.downward_api {
             let mode = mode_of(source.default_mode, None);
             downward(subject, source.items.as_deref().unwrap_or_default(), mode, &mut files)?;
@@ -170,13 +170,15 @@ impl Volumes {
             let mode = mode_of(projected.default_mode, None);
             for source in projected.sources.iter().flatten() {
                 if let Some(source) = &source.config_map {
-                    let wanted = Wanted { items: source.items.as_deref(), mode, optional: source.optional };
+                    let projection =
+                        Projection { items: source.items.as_deref(), mode, optional: source.optional };
                     let data = config_map(subject, namespace, &source.name).await?;
-                    wanted.take("configmap", &source.name, data, &mut files)?;
+                    projection.take("configmap", &source.name, data, &mut files)?;
                 } else if let Some(source) = &source.secret {
-                    let wanted = Wanted { items: source.items.as_deref(), mode, optional: source.optional };
+                    let projection =
+                        Projection { items: source.items.as_deref(), mode, optional: source.optional };
                     let data = secret(subject, namespace, &source.name).await?;
-                    wanted.take("secret", &source.name, data, &mut files)?;
+                    projection.take("secret", &source.name, data, &mut files)?;
                 } else if let Some(source) = &source.downward_api {
                     downward(subject, source.items.as_deref().unwrap_or_default(), mode, &mut files)?;
                 } else if let Some(source) = &source.service_account_token {
@@ -247,13 +249,13 @@ impl Volumes {
 /// Data of a ConfigMap or Secret; `None` when it does not exist.
 type Data = Option<BTreeMap<String, Vec<u8>>>;
 
-struct Wanted<'a> {
+struct Projection<'a> {
     items: Option<&'a [KeyToPath]>,
     mode: u32,
     optional: Option<bool>,
 }
 
-impl Wanted<'_> {
+impl Projection<'_> {
     fn take(&self, kind: &str, name: &str, data: Data, files: &mut Files) -> Result<(), String> {
         let optional = self.optional == Some(true);
         let Some(data) = data else {

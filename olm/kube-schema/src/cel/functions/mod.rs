@@ -56,25 +56,25 @@ impl Library {
 
     /// Cost of a call beyond its one unit.
     pub(super) fn cost(&self, name: &str, args: &[Val<'_>]) -> u64 {
-        let weight = |at: usize| args.get(at).map_or(0, Val::weight);
+        let cost_units = |at: usize| args.get(at).map_or(0, Val::cost_units);
         match name {
             "matches" | "find" | "findAll" => {
                 let Some(Val::Text(pattern)) = args.get(1) else { return 0 };
                 let first = if self.patterns.contains_key(&**pattern) { 0 } else { PATTERN_UNITS };
-                weight(0).saturating_mul(pattern.len() as u64 / 4 + 1).saturating_add(first)
+                cost_units(0).saturating_mul(pattern.len() as u64 / 4 + 1).saturating_add(first)
             }
             // Work or result grow with the product.
             "contains" | "replace" | "join" | "sets.contains" | "sets.equivalent" | "sets.intersects" => {
-                weight(0).saturating_mul(weight(1).max(weight(2)).max(1))
+                cost_units(0).saturating_mul(cost_units(1).max(cost_units(2)).max(1))
             }
-            "indexOf" | "lastIndexOf" => weight(0).saturating_mul(weight(1)),
+            "indexOf" | "lastIndexOf" => cost_units(0).saturating_mul(cost_units(1)),
             "lists.range" => match args {
                 [Val::Int(count)] => u64::try_from(*count).unwrap_or(0),
                 _ => 0,
             },
-            "distinct" => weight(0).saturating_mul(weight(0)),
+            "distinct" => cost_units(0).saturating_mul(cost_units(0)),
             "size" | "type" | "dyn" | "hasValue" | "value" | "or" | "orValue" | "optional.of" => 0,
-            _ => args.iter().map(Val::weight).sum(),
+            _ => args.iter().map(Val::cost_units).sum(),
         }
     }
 
@@ -170,7 +170,7 @@ fn quantity<'a>(name: &str, args: &[Val<'a>]) -> Option<Outcome<'a>> {
         ("quantity", [Val::Text(text)]) => text
             .parse()
             .map(Val::Quantity)
-            .map_err(|wrong: crate::quantity::NotAQuantity| error(wrong.to_string())),
+            .map_err(|wrong: crate::quantity::InvalidQuantity| error(wrong.to_string())),
         ("sign", [Val::Quantity(a)]) => Ok(Val::Int(a.sign())),
         ("isInteger", [Val::Quantity(a)]) => Ok(a.as_int().is_some().into()),
         ("asInteger", [Val::Quantity(a)]) => {

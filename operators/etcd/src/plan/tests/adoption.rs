@@ -49,7 +49,7 @@ fn valid() -> Validated {
     validate(&cluster(json!({ "size": 3, "version": "3.4.23" }))).unwrap()
 }
 
-fn seen(pods: Vec<PodView>) -> Observed {
+fn observed(pods: Vec<PodView>) -> Observed {
     let members: Vec<Member> = (1..)
         .zip(NAMES)
         .map(|(id, name)| Member {
@@ -90,61 +90,64 @@ fn seen(pods: Vec<PodView>) -> Observed {
 #[test]
 fn its_running_cluster_is_taken_over_without_touching_a_member() {
     let (cluster, old) = (valid(), status());
-    let seen = seen(NAMES.iter().map(|name| pod(name, "Running")).collect());
-    assert!(seen.pods.iter().all(|pod| pod.start == Start::Fixed && pod.ever_started));
+    let observed = observed(NAMES.iter().map(|name| pod(name, "Running")).collect());
+    assert!(observed.pods.iter().all(|pod| pod.start == Start::Fixed && pod.ever_started));
     let memory = crate::status::memory(&old);
     assert!(memory.taken_over);
-    let decision = plan(&cluster.goal, &memory, &seen);
+    let decision = plan(&cluster.goal, &memory, &observed);
     let Some(Action::Remember(noted)) = &decision.action else { panic!("{decision:?}") };
     assert_eq!(noted.cluster_id.as_deref(), Some("abc"));
-    let new = crate::status::status(&old, &cluster, &seen, &decision);
+    let new = crate::status::status(&old, &cluster, &observed, &decision);
     assert_eq!((new.cluster_id.as_deref(), new.size, new.phase.as_str()), (Some("abc"), 3, "Running"));
 
-    let next = plan(&cluster.goal, &crate::status::memory(&new), &seen);
+    let next = plan(&cluster.goal, &crate::status::memory(&new), &observed);
     assert_eq!((next.progress, next.action), (Progress::Steady, None));
 }
 
 #[test]
 fn its_failed_pod_is_a_lost_member_and_is_replaced() {
     let (cluster, old) = (valid(), status());
-    let seen = seen(
+    let observed = observed(
         (0..).zip(NAMES).map(|(n, name)| pod(name, if n == 0 { "Failed" } else { "Running" })).collect(),
     );
-    let first = plan(&cluster.goal, &crate::status::memory(&old), &seen);
-    let new = crate::status::status(&old, &cluster, &seen, &first);
+    let first = plan(&cluster.goal, &crate::status::memory(&old), &observed);
+    let new = crate::status::status(&old, &cluster, &observed, &first);
     let memory = crate::status::memory(&new);
-    assert!(plan(&cluster.goal, &memory, &seen).compare, "its members are compared before one is removed");
-    let next = plan(&cluster.goal, &memory, &Observed { compared_now: true, ..seen });
+    assert!(
+        plan(&cluster.goal, &memory, &observed).compare,
+        "its members are compared before one is removed"
+    );
+    let next = plan(&cluster.goal, &memory, &Observed { compared_now: true, ..observed });
     assert!(matches!(&next.action, Some(Action::RemoveMember { name, .. }) if name == NAMES[0]), "{next:?}");
 }
 
 #[test]
 fn of_its_cluster_without_pods_no_empty_one_is_made() {
     let (cluster, old) = (valid(), status());
-    let decision = plan(&cluster.goal, &crate::status::memory(&old), &seen(Vec::new()));
+    let decision = plan(&cluster.goal, &crate::status::memory(&old), &observed(Vec::new()));
     assert_eq!((decision.progress, decision.action), (Progress::DataLost, None));
 }
 
 /// The same observation with another version and these log positions: the last entry, and the last applied
 /// one. Before 3.4 the second is not reported.
-fn older(mut seen: Observed, version: &str, (index, applied): (u64, u64)) -> Observed {
-    for pod in &mut seen.pods {
+fn older(mut observed: Observed, version: &str, (index, applied): (u64, u64)) -> Observed {
+    for pod in &mut observed.pods {
         pod.version = version.into();
     }
-    for endpoint in seen.endpoints.values_mut() {
+    for endpoint in observed.endpoints.values_mut() {
         (endpoint.version, endpoint.raft_index, endpoint.applied) = (version.into(), index, applied);
     }
-    seen
+    observed
 }
 
 /// An observation of a single-member cluster.
 fn alone() -> Observed {
-    let mut seen = seen(vec![pod(NAMES[0], "Running")]);
-    for endpoint in seen.endpoints.values_mut() {
+    let mut observed = observed(vec![pod(NAMES[0], "Running")]);
+    for endpoint in observed.endpoints.values_mut() {
         endpoint.leader = 1;
         endpoint.members.truncate(1);
     }
-    seen
+    observed
 }
 
 /// Its status as coreos/etcd-operator left it.
@@ -158,13 +161,13 @@ fn to_a_cluster_without_learners_no_member_is_added_and_it_is_reported() {
     // given a manifest without a version, and members older than the default version
     let wanted = validate(&cluster(json!({ "size": 3 }))).unwrap();
     for log in [(9, 9), (9, 0), (20_000, 0)] {
-        let seen = older(alone(), "3.2.13", log);
+        let observed = older(alone(), "3.2.13", log);
         let mut status = status_of_one("3.2.13");
         // when it is reconciled repeatedly
         let decisions: Vec<Decision> = (0..20)
             .map(|_| {
-                let decision = plan(&wanted.goal, &crate::status::memory(&status), &seen);
-                status = crate::status::status(&status, &wanted, &seen, &decision);
+                let decision = plan(&wanted.goal, &crate::status::memory(&status), &observed);
+                status = crate::status::status(&status, &wanted, &observed, &decision);
                 decision
             })
             .collect();
@@ -200,8 +203,8 @@ fn of_members_without_learners_none_is_replaced_and_none_is_upgraded() {
         EtcdClusterStatus { cluster_id: Some("abc".into()), current_version: "3.3.27".into(), ..status() };
     for first in ["Running", "Failed"] {
         let pods = NAMES.iter().map(|name| pod(name, if *name == NAMES[0] { first } else { "Running" }));
-        let seen = older(seen(pods.collect()), "3.3.27", (9, 9));
-        let decision = plan(&wanted.goal, &crate::status::memory(&status), &seen);
+        let observed = older(observed(pods.collect()), "3.3.27", (9, 9));
+        let decision = plan(&wanted.goal, &crate::status::memory(&status), &observed);
         assert_eq!((decision.action, decision.blocked), (None, Some("UnsupportedVersion")), "{first}");
     }
 }
@@ -219,30 +222,30 @@ fn a_cluster_without_learners_is_left_alone_also_when_no_member_answers() {
     // given terminated pods with volumes, or volumes alone, some without a recorded version
     for (phase, noted) in [(Some("Failed"), ""), (None, ""), (None, "3.3.27"), (Some("Running"), "")] {
         let pods = NAMES.iter().filter_map(|name| Some(pod(name, phase?))).collect();
-        let mut seen = older(seen(pods), "3.3.27", (9, 9));
-        seen.endpoints.clear();
-        seen.claims = NAMES.iter().map(|name| claim(name, noted)).collect();
+        let mut observed = older(observed(pods), "3.3.27", (9, 9));
+        observed.endpoints.clear();
+        observed.claims = NAMES.iter().map(|name| claim(name, noted)).collect();
         // then none is started with unsupported arguments
         let memory = crate::status::memory(&status);
-        let decision = plan(&wanted.goal, &memory, &seen);
+        let decision = plan(&wanted.goal, &memory, &observed);
         assert_eq!(
             (&decision.action, decision.blocked),
             (&None, Some("UnsupportedVersion")),
             "{phase:?} {noted:?}"
         );
-        let reported = crate::status::status(&status, &wanted, &seen, &decision);
+        let reported = crate::status::status(&status, &wanted, &observed, &decision);
         let reason =
             |type_: &str| reported.condition(type_).map(|c| (c.status.clone(), c.reason.clone())).unwrap();
         assert_eq!(reason("Available"), ("False".into(), "QuorumLost".into()));
         assert_eq!(reason("Degraded"), ("True".into(), "UnsupportedVersion".into()));
         // but where pods were already upgraded, the old record does not count
-        for pod in &mut seen.pods {
+        for pod in &mut observed.pods {
             pod.version = "3.4.23".into();
         }
-        let decision = plan(&wanted.goal, &memory, &seen);
-        assert_eq!(decision.blocked == Some("UnsupportedVersion"), seen.pods.is_empty(), "{decision:?}");
+        let decision = plan(&wanted.goal, &memory, &observed);
+        assert_eq!(decision.blocked == Some("UnsupportedVersion"), observed.pods.is_empty(), "{decision:?}");
     }
     // Without pods and claims no restriction applies.
-    let gone = plan(&wanted.goal, &crate::status::memory(&status), &seen(Vec::new()));
+    let gone = plan(&wanted.goal, &crate::status::memory(&status), &observed(Vec::new()));
     assert_eq!((gone.progress, gone.action), (Progress::DataLost, None));
 }

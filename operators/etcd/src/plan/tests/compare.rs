@@ -12,7 +12,7 @@ fn name(n: usize) -> String {
 
 /// An observation after this many seconds, with these hashes by position. A member with hash 0 does not
 /// answer.
-fn seen(seconds: i64, sums: &[u32]) -> Observed {
+fn observed(seconds: i64, sums: &[u32]) -> Observed {
     let members: Vec<Member> = (0..sums.len())
         .map(|n| Member { id: n as u64 + 1, pod: Some(name(n)), started: true, ..Member::default() })
         .collect();
@@ -59,7 +59,7 @@ fn begin(part: f64) -> Compared {
 
 /// The first second from there on in which a comparison is due.
 fn due(compared: &Compared, known: bool, from: i64, sums: &[u32]) -> Option<i64> {
-    let due = |seconds: &i64| compared.due(&goal(sums.len()), &memory(known), &seen(*seconds, sums));
+    let due = |seconds: &i64| compared.due(&goal(sums.len()), &memory(known), &observed(*seconds, sums));
     (from..from + 4000).find(due)
 }
 
@@ -70,8 +70,8 @@ fn after(compared: &Compared, seconds: i64, sums: &[u32]) -> Compared {
 
 /// The state after a comparison with this duration.
 fn took(compared: &Compared, (took, seconds): (i64, i64), sums: &[u32]) -> Compared {
-    let seen = seen(seconds, sums);
-    compared.after((SignedDuration::from_secs(took), seen.now), &seen, seen.hashes.clone())
+    let observed = observed(seconds, sums);
+    compared.after((SignedDuration::from_secs(took), observed.now), &observed, observed.hashes.clone())
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn the_first_comparison_is_soon_and_at_once_when_members_are_known_to_differ() {
     assert_eq!(first(true, 0.5, &[1]), None);
     assert_eq!(first(true, 0.5, &[0, 0, 0]), None);
     // Without a proved quorum there is no comparison.
-    let all = seen(0, &[1, 1, 1]);
+    let all = observed(0, &[1, 1, 1]);
     for held in [Goal { paused: true, ..goal(3) }, Goal { restoring: Some("uid".into()), ..goal(3) }] {
         assert!(!begin(0.0).due(&held, &memory(true), &all));
     }
@@ -159,26 +159,26 @@ fn a_voter_new_since_the_last_comparison_is_compared_at_once() {
 fn before_a_member_is_added_a_comparison_is_no_older_than_five_minutes() {
     let adding = |compared: &Compared, seconds: i64| {
         let memory = Memory { pending: Some("c-9".into()), ..memory(false) };
-        compared.due(&goal(3), &memory, &seen(seconds, &[1, 1]))
+        compared.due(&goal(3), &memory, &observed(seconds, &[1, 1]))
     };
     let compared = after(&begin(0.5), 0, &[1, 1]);
     assert!(!adding(&compared, 299) && adding(&compared, 300));
     // Complete or not.
     let compared = (0..12).fold(begin(0.5), |compared, n| {
-        let seen = seen(n, &[1, 1]);
+        let observed = observed(n, &[1, 1]);
         let sums = [(name(0), hash(1))].into();
-        compared.after((SignedDuration::ZERO, seen.now), &seen, sums)
+        compared.after((SignedDuration::ZERO, observed.now), &observed, sums)
     });
     assert!(!adding(&compared, 11 + 299) && adding(&compared, 11 + 300));
     assert!(adding(&begin(0.5), 0), "there was none yet");
     let alone = Memory { pending: Some("c-9".into()), ..memory(false) };
-    assert!(!begin(0.5).due(&goal(3), &alone, &seen(0, &[1])), "there is nothing to compare");
+    assert!(!begin(0.5).due(&goal(3), &alone, &observed(0, &[1])), "there is nothing to compare");
 }
 
 #[test]
 fn before_a_member_is_removed_a_comparison_is_made_in_the_same_observation() {
     let removing = |compared: &Compared, seconds: i64, sums: &[u32]| {
-        compared.due(&goal(1), &memory(false), &seen(seconds, sums))
+        compared.due(&goal(1), &memory(false), &observed(seconds, sums))
     };
     let compared = after(&begin(0.5), 0, &[1, 1, 1]);
     assert!(removing(&compared, 0, &[1, 1, 1]), "however new the last one is");
@@ -197,7 +197,7 @@ fn the_rest_is_compared_once_the_differing_member_is_removed() {
     assert_eq!(due(&ill, true, 1, &[1, 1, 1, 2]), Some(2));
     assert_eq!(due(&ill, true, 1, &[1, 1, 1]), Some(1));
     // Hashes of the former voters do not apply.
-    let mut look = seen(1, &[1, 1, 1]);
+    let mut look = observed(1, &[1, 1, 1]);
     ill.show(&mut look);
     assert!(look.hashes.is_empty());
     // Repeatedly, if one of them does not answer.
@@ -208,9 +208,9 @@ fn the_rest_is_compared_once_the_differing_member_is_removed() {
 
 #[test]
 fn an_alarm_has_them_compared_soon() {
-    let mut alarmed = seen(100, &[1, 1, 1]);
+    let mut alarmed = observed(100, &[1, 1, 1]);
     let compared = after(&begin(0.0), 0, &[1, 1, 1]);
-    let due = |compared: &Compared, seen: &Observed| compared.due(&goal(3), &memory(false), seen);
+    let due = |compared: &Compared, observed: &Observed| compared.due(&goal(3), &memory(false), observed);
     assert!(!due(&compared, &alarmed));
     for endpoint in alarmed.endpoints.values_mut() {
         endpoint.errors = vec!["memberID:1 alarm:CORRUPT".into()];

@@ -272,9 +272,9 @@ fn while_members_apply_a_change_nothing_is_repaired_and_all_is_reported() {
     world.pods.get_mut(&names[1]).unwrap().slow = 9000;
     let before = found(&mut world);
     world.pods.get_mut(&names[1]).unwrap().slow = 0;
-    let mut seen = world.observe();
-    seen.endpoints.get_mut(&names[1]).unwrap().members.pop();
-    let decision = plan(&world.goal, &world.memory, &seen);
+    let mut observed = world.observe();
+    observed.endpoints.get_mut(&names[1]).unwrap().members.pop();
+    let decision = plan(&world.goal, &world.memory, &observed);
     assert_eq!((decision.action, decision.blocked), (None, Some("Corrupt")));
     assert_eq!(decision.message, before.message.split("; ").next().unwrap());
 }

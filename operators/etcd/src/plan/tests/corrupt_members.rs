@@ -276,11 +276,11 @@ fn of_three_one_lost_and_one_wrong_a_person_takes_the_lost_one_out_and_the_opera
 
 /// An observation with an alarm CORRUPT of a member.
 fn alarmed(world: &mut World, id: u64) -> Observed {
-    let mut seen = world.observe();
-    for endpoint in seen.endpoints.values_mut() {
+    let mut observed = world.observe();
+    for endpoint in observed.endpoints.values_mut() {
         endpoint.errors = vec![format!("memberID:{id} alarm:CORRUPT ")];
     }
-    seen
+    observed
 }
 
 fn compared(size: usize) -> World {
@@ -295,8 +295,8 @@ fn compared(size: usize) -> World {
 fn the_alarm_of_a_member_that_is_gone_is_disarmed_when_all_hold_the_same() {
     for size in [1, 3] {
         let mut world = compared(size);
-        let seen = alarmed(&mut world, 4711);
-        let decision = plan(&world.goal, &world.memory, &seen);
+        let observed = alarmed(&mut world, 4711);
+        let decision = plan(&world.goal, &world.memory, &observed);
         let Some(Action::Maintain(step)) = &decision.action else { panic!("{decision:?}") };
         assert!(matches!(step, crate::maintenance::Step::DisarmCorrupt { member: 4711, .. }), "{step:?}");
         assert_eq!(decision.blocked, Some("Corrupt"));
@@ -308,16 +308,16 @@ fn an_alarm_that_needs_a_decision_is_left_and_the_commands_are_reported() {
     let mut world = compared(3);
     let member = world.members[0].id;
     for (id, who) in [(0, "without a member".to_owned()), (member, format!("({member:x})"))] {
-        let seen = alarmed(&mut world, id);
-        let reported = plan(&world.goal, &world.memory, &seen);
+        let observed = alarmed(&mut world, id);
+        let reported = plan(&world.goal, &world.memory, &observed);
         assert_eq!((reported.action, reported.blocked), (None, Some("Corrupt")));
         for words in [who.as_str(), "the data hashes of all members are equal", "`etcdctl alarm disarm`"] {
             assert!(reported.message.contains(words), "{words}: {}", reported.message);
         }
     }
     // Not all were compared: the alarm may be right about a remaining member.
-    let seen = Observed { hashes: Default::default(), ..alarmed(&mut world, 4711) };
-    let reported = plan(&world.goal, &world.memory, &seen);
+    let observed = Observed { hashes: Default::default(), ..alarmed(&mut world, 4711) };
+    let reported = plan(&world.goal, &world.memory, &observed);
     assert_eq!((reported.action, reported.blocked), (None, Some("Corrupt")));
     assert!(reported.message.contains("do not identify the corrupt member"), "{}", reported.message);
 }
@@ -342,8 +342,8 @@ fn resources_of_removed_members_are_deleted_despite_unresolved_corruption() {
     let gone = followers(&world).remove(0);
     let member = world.leader;
     world.members.retain(|m| m.pod.as_ref() != Some(&gone));
-    let seen = alarmed(&mut world, member);
-    let decision = plan(&world.goal, &world.memory, &seen);
+    let observed = alarmed(&mut world, member);
+    let decision = plan(&world.goal, &world.memory, &observed);
     assert!(
         matches!(&decision.action, Some(Action::DeletePod { name, .. }) if *name == gone),
         "{decision:?}"

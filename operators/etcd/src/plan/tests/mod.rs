@@ -321,8 +321,8 @@ fn another_cluster_id_stops_everything() {
 #[test]
 fn alarms_hold_up_what_they_must() {
     let mut world = running(3);
-    let mut seen = world.observe();
-    for endpoint in seen.endpoints.values_mut() {
+    let mut observed = world.observe();
+    for endpoint in observed.endpoints.values_mut() {
         endpoint.errors = vec!["memberID:1 alarm:NOSPACE".into()];
     }
     let goal = Goal { size: 5, ..world.goal.clone() };
@@ -330,27 +330,27 @@ fn alarms_hold_up_what_they_must() {
     for memory in
         [world.memory.clone(), Memory { pending: Some("c-0000000099".into()), ..world.memory.clone() }]
     {
-        match plan(&goal, &memory, &seen).action {
+        match plan(&goal, &memory, &observed).action {
             None | Some(Action::Maintain(_)) => {}
             Some(Action::Remember(noted)) => assert_eq!(noted.pending, memory.pending),
             other => panic!("{other:?}"),
         }
     }
-    let steady = plan(&world.goal, &world.memory, &seen);
+    let steady = plan(&world.goal, &world.memory, &observed);
     assert_eq!(steady.progress, Progress::Steady, "{steady:?}");
-    for endpoint in seen.endpoints.values_mut() {
+    for endpoint in observed.endpoints.values_mut() {
         endpoint.errors = vec!["memberID:1 alarm:CORRUPT".into()];
     }
-    assert_eq!(plan(&goal, &world.memory, &seen).blocked, Some("Corrupt"));
+    assert_eq!(plan(&goal, &world.memory, &observed).blocked, Some("Corrupt"));
 }
 
 #[test]
 fn members_that_disagree_are_waited_for() {
     let mut world = running(3);
-    let mut seen = world.observe();
-    let late = seen.endpoints.values_mut().find(|e| e.member_id != world.leader).unwrap();
+    let mut observed = world.observe();
+    let late = observed.endpoints.values_mut().find(|e| e.member_id != world.leader).unwrap();
     late.members.pop();
-    assert_eq!(plan(&Goal { size: 5, ..world.goal.clone() }, &world.memory, &seen).action, None);
+    assert_eq!(plan(&Goal { size: 5, ..world.goal.clone() }, &world.memory, &observed).action, None);
 }
 
 #[test]
@@ -360,11 +360,11 @@ fn a_seed_that_never_ran_gets_another_chance_with_another_version_only() {
     let name = world.nth_pod(0).unwrap();
     let pod = world.pods.get_mut(&name).unwrap();
     (pod.up, pod.view.ever_started, pod.view.waiting) = (false, false, Some("ErrImagePull".into()));
-    let seen = Observed { endpoints: Default::default(), ..world.observe() };
-    let same = plan(&world.goal, &Memory::default(), &seen);
+    let observed = Observed { endpoints: Default::default(), ..world.observe() };
+    let same = plan(&world.goal, &Memory::default(), &observed);
     assert!(same.action.is_none() && same.message.contains("ErrImagePull"), "{same:?}");
     let goal = Goal { version: "3.5.26".into(), ..world.goal.clone() };
-    assert!(matches!(plan(&goal, &Memory::default(), &seen).action, Some(Action::DeletePod { .. })));
+    assert!(matches!(plan(&goal, &Memory::default(), &observed).action, Some(Action::DeletePod { .. })));
 }
 
 #[test]

@@ -21,14 +21,14 @@ fn a_first_member_that_does_not_start_is_reported() {
         };
         let claim =
             ClaimView { name: "orders-a".into(), pending_class: Some("fast".into()), ..ClaimView::default() };
-        let seen = Observed {
+        let observed = Observed {
             now,
             pods: vec![pod],
             claims: vec![claim],
             storage_classes: Some(["slow".to_owned()].into()),
             ..Observed::default()
         };
-        plan(&goal, &Memory::default(), &seen)
+        plan(&goal, &Memory::default(), &observed)
     };
     for (waiting, age, restarts, blocked) in [
         (None, 5, 0, false),
@@ -133,30 +133,30 @@ fn a_member_that_crashed_with_a_new_version_gets_another_chance_with_the_old_one
 #[test]
 fn an_election_is_not_reported_as_too_few_members_that_answer() {
     let mut world = running(5);
-    let mut seen = world.observe();
-    for endpoint in seen.endpoints.values_mut() {
+    let mut observed = world.observe();
+    for endpoint in observed.endpoints.values_mut() {
         (endpoint.leader, endpoint.linearizable) = (0, false);
     }
-    let decision = plan(&world.goal, &world.memory, &seen);
+    let decision = plan(&world.goal, &world.memory, &observed);
     assert_eq!(decision.blocked, Some("QuorumLost"));
     let text = "5 of 5 members respond, but fewer than 3 of them follow a confirmed leader";
     assert!(decision.message.starts_with(text), "{}", decision.message);
     // With too few members that is reported instead.
-    let names: Vec<String> = seen.endpoints.keys().take(3).cloned().collect();
-    names.iter().for_each(|name| drop(seen.endpoints.remove(name)));
-    let decision = plan(&world.goal, &world.memory, &seen);
+    let names: Vec<String> = observed.endpoints.keys().take(3).cloned().collect();
+    names.iter().for_each(|name| drop(observed.endpoints.remove(name)));
+    let decision = plan(&world.goal, &world.memory, &observed);
     assert!(decision.message.starts_with("2 of 5 members respond, 3 are needed"), "{}", decision.message);
 }
 
 #[test]
 fn a_voter_of_others_beside_a_single_member_is_named_with_the_command_that_removes_it() {
     let mut world = running(1);
-    let mut seen = world.observe();
+    let mut observed = world.observe();
     let url = "http://10.9.9.9:2380".to_owned();
     let added = Member { id: 99, pod: None, peer_url: url, started: true, is_learner: false };
-    seen.endpoints.values_mut().for_each(|endpoint| endpoint.members.push(added.clone()));
+    observed.endpoints.values_mut().for_each(|endpoint| endpoint.members.push(added.clone()));
     // The operator observes one of two voters: no majority.
-    let decision = plan(&world.goal, &world.memory, &seen);
+    let decision = plan(&world.goal, &world.memory, &observed);
     assert_eq!((decision.action, decision.blocked), (None, Some("MembersUnreachable")));
     assert!(decision.message.contains("etcdctl member remove 63"), "{}", decision.message);
 }

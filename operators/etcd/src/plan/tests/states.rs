@@ -286,7 +286,7 @@ impl Case {
         }
     }
 
-    fn seen(&self) -> Observed {
+    fn observed(&self) -> Observed {
         let now = Self::now();
         let ago = |seconds: i64| Some(now - SignedDuration::from_secs(seconds));
         let ones = || (0..).zip(&self.ones);
@@ -367,15 +367,15 @@ impl Case {
     }
 
     fn decision(&self) -> Decision {
-        plan(&self.goal(), &self.memory(), &self.seen())
+        plan(&self.goal(), &self.memory(), &self.observed())
     }
 
     /// The action of `plan`, or the violated rule.
     fn action(&self) -> Result<Option<Action>, String> {
-        let (goal, memory, seen) = (self.goal(), self.memory(), self.seen());
-        let Some(action) = plan(&goal, &memory, &seen).action else { return Ok(None) };
-        let data = DataComparison::of(&goal, &memory, &seen);
-        let input = RuleInput { goal: &goal, memory: &memory, seen: &seen, data: &data };
+        let (goal, memory, observed) = (self.goal(), self.memory(), self.observed());
+        let Some(action) = plan(&goal, &memory, &observed).action else { return Ok(None) };
+        let data = DataComparison::of(&goal, &memory, &observed);
+        let input = RuleInput { goal: &goal, memory: &memory, observed: &observed, data: &data };
         let broken = broken(&input, &action);
         if broken.is_empty() { Ok(Some(action)) } else { Err(format!("{action:?} breaks {broken:?}")) }
     }

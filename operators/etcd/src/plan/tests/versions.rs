@@ -55,8 +55,8 @@ fn a_refused_version_changes_nothing_and_reports_the_reason() {
             assert_eq!(world.step().progress, Progress::Steady);
         }
         assert!(world.log.is_empty());
-        let seen = world.observe();
-        let state = upgrade(&world.goal, &world.memory, &seen, assess(&seen).as_ref());
+        let observed = world.observe();
+        let state = upgrade(&world.goal, &world.memory, &observed, assess(&observed).as_ref());
         assert!(
             matches!(state, Upgrade::Refused { reason: why, .. } if why == reason),
             "{version}: {state:?}"
@@ -68,9 +68,9 @@ fn a_refused_version_changes_nothing_and_reports_the_reason() {
 fn authentication_reported_by_members_counts_too() {
     let mut world = running(3);
     world.goal.version = "3.5.30".into();
-    let mut seen = world.observe();
-    seen.endpoints.values_mut().for_each(|e: &mut Endpoint| e.auth = true);
-    assert_eq!(plan(&world.goal, &world.memory, &seen).action, None);
+    let mut observed = world.observe();
+    observed.endpoints.values_mut().for_each(|e: &mut Endpoint| e.auth = true);
+    assert_eq!(plan(&world.goal, &world.memory, &observed).action, None);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use rcgen::{
 };
 use x509_parser::time::ASN1Time;
 
-use super::held::Authority;
+use super::issued::Authority;
 use super::{BACKDATE_SECONDS, DAY, Kind, Settings};
 use crate::tls::{Names, Pair, Part};
 

@@ -14,13 +14,13 @@
 //!
 //! [`next`](mod@next) derives the step from the Secrets alone, so an operator killed between two steps resumes.
 
-mod held;
+mod issued;
 mod mint;
 mod next;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use held::Held;
+pub(crate) use issued::IssuedSecrets;
 pub use mint::MintError;
 #[cfg(test)]
 pub(crate) use mint::{authority, certificate};

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::held::{Authority, Chain, Held, leaf_data};
+use super::issued::{Authority, Chain, IssuedSecrets, leaf_data};
 use super::mint::{MintError, authority, certificate};
 use super::{Kind, SETTLE_SECONDS, Settings};
 use crate::tls::check::contains_all;
@@ -41,7 +41,7 @@ pub(crate) enum Step {
 /// certificate of every other: an authority signs only after every member started with it among the trusted
 /// ones, and it is dropped only when everything it signed has expired with it.
 pub(crate) fn next(
-    held: &Held,
+    issued: &IssuedSecrets,
     names: &Names,
     settings: &Settings,
     started: Started,
@@ -49,7 +49,7 @@ pub(crate) fn next(
 ) -> Step {
     let mut wake = i64::MAX;
     for kind in Kind::ALL {
-        let chain = held.chain(kind);
+        let chain = issued.chain(kind);
         if chain.current.is_none() && chain.next.is_none() {
             return Step::Prepare(kind);
         }
@@ -58,7 +58,9 @@ pub(crate) fn next(
         }
         let bundle = chain.bundle(now);
         for part in kind.parts() {
-            let Some(leaf) = held.leaves.get(part) else { return Step::Issue(*part, "certificate missing") };
+            let Some(leaf) = issued.leaves.get(part) else {
+                return Step::Issue(*part, "certificate missing");
+            };
             let published = &leaf.files.authorities;
             if !(contains_all(published, &bundle) && contains_all(&bundle, published)) {
                 return Step::Publish(*part);
@@ -74,11 +76,11 @@ pub(crate) fn next(
         // If the key of the current one is lost, its certificates stay in use until they expire.
         if let Some(current) = &chain.current {
             for part in kind.parts() {
-                let Some(leaf) = held.leaves.get(part) else { continue };
+                let Some(leaf) = issued.leaves.get(part) else { continue };
                 if !leaf.files.pair.signed_by(&current.der) {
                     return Step::Issue(*part, "signing authority changed");
                 }
-                if !held.has_names(*part, names, settings) {
+                if !issued.has_names(*part, names, settings) {
                     return Step::Issue(*part, "names changed");
                 }
                 let pair = &leaf.files.pair;
@@ -130,46 +132,46 @@ fn trusted_by_all(next: &Authority, started: Started, now: Timestamp) -> Trust {
 }
 
 /// Members started before this do not trust a pending authority and must be restarted.
-pub(crate) fn restart_before(held: &Held, now: Timestamp) -> Option<i64> {
+pub(crate) fn restart_before(issued: &IssuedSecrets, now: Timestamp) -> Option<i64> {
     let waiting = |chain: &Chain| {
         let settled = chain.next.as_ref()?.made().saturating_add(SETTLE_SECONDS);
         (now.as_second() >= settled).then_some(settled)
     };
-    held.chains.values().filter_map(waiting).max()
+    issued.chains.values().filter_map(waiting).max()
 }
 
 /// Content and target of a step's write: the Secret of a part, otherwise that of the authorities. None when
 /// it waits.
 pub(crate) fn write(
     step: &Step,
-    held: &Held,
+    issued: &IssuedSecrets,
     names: &Names,
     settings: &Settings,
     now: Timestamp,
 ) -> Result<Option<(Option<Part>, Data)>, MintError> {
     let with = |kind: Kind, chain: Chain| {
-        let mut held = held.clone();
-        held.chains.insert(kind, chain);
-        Some((None, held.authorities()))
+        let mut issued = issued.clone();
+        issued.chains.insert(kind, chain);
+        Some((None, issued.authorities()))
     };
     Ok(match step {
         Step::Wait(_) => None,
         Step::Prepare(kind) => {
             let new = authority(&names.cluster, *kind, settings, now)?;
-            with(*kind, held.chain(*kind).with_new(new))
+            with(*kind, issued.chain(*kind).with_new(new))
         }
-        Step::Switch(kind) => with(*kind, held.chain(*kind).switched(now)),
-        Step::Drop(kind) => with(*kind, held.chain(*kind).dropped(now)),
+        Step::Switch(kind) => with(*kind, issued.chain(*kind).switched(now)),
+        Step::Drop(kind) => with(*kind, issued.chain(*kind).dropped(now)),
         Step::Issue(part, _) => {
-            let chain = held.chain(Kind::of(*part));
+            let chain = issued.chain(Kind::of(*part));
             let issuer = chain.current.as_ref().or(chain.next.as_ref());
             let issuer = issuer.ok_or_else(|| MintError::without_authority(&names.cluster))?;
             let pair = certificate(*part, names, settings, issuer, now)?;
             Some((Some(*part), leaf_data(*part, &pair, &chain.bundle(now))))
         }
         Step::Publish(part) => {
-            let bundle = held.chain(Kind::of(*part)).bundle(now);
-            held.leaves.get(part).map(|leaf| (Some(*part), leaf_data(*part, &leaf.files.pair, &bundle)))
+            let bundle = issued.chain(Kind::of(*part)).bundle(now);
+            issued.leaves.get(part).map(|leaf| (Some(*part), leaf_data(*part, &leaf.files.pair, &bundle)))
         }
     })
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use proptest::prelude::*;
 
-use super::held::{Authority, Held};
+use super::issued::{Authority, IssuedSecrets};
 use super::next::{Started, Step, next, restart_before, write};
 use super::{Kind, Settings};
 use crate::tls::material::Data;
@@ -68,8 +68,8 @@ impl World {
         Timestamp::from_second(self.now).unwrap()
     }
 
-    fn held(&self) -> Held {
-        Held::read(self.authorities.as_ref(), |part| self.parts.get(&part), self.time())
+    fn issued(&self) -> IssuedSecrets {
+        IssuedSecrets::read(self.authorities.as_ref(), |part| self.parts.get(&part), self.time())
     }
 
     fn started(&self) -> Started {
@@ -78,9 +78,9 @@ impl World {
 
     /// One step of a new operator; false when nothing is due.
     fn step(&mut self) -> bool {
-        let held = self.held();
-        let step = next(&held, &names(), &settings(), self.started(), self.time());
-        let Some((target, data)) = write(&step, &held, &names(), &settings(), self.time()).unwrap() else {
+        let issued = self.issued();
+        let step = next(&issued, &names(), &settings(), self.started(), self.time());
+        let Some((target, data)) = write(&step, &issued, &names(), &settings(), self.time()).unwrap() else {
             return false;
         };
         self.steps.push(step);
@@ -130,7 +130,7 @@ impl World {
 
     /// The restart by `restart_before`; false when no member is late.
     fn restart_late(&mut self) -> bool {
-        let before = restart_before(&self.held(), self.time());
+        let before = restart_before(&self.issued(), self.time());
         let late = self.members.iter().position(|m| before.is_some_and(|b| m.started < b));
         if let Some(index) = late {
             self.restart(index, LAG);
@@ -232,7 +232,7 @@ proptest! {
                 }
                 Op::LosePart(index) => {
                     // If the key is lost and members trust no other authority, no certificate can be issued.
-                    let orphaned = Kind::ALL.iter().any(|kind| world.held().chain(*kind).current.is_none());
+                    let orphaned = Kind::ALL.iter().any(|kind| world.issued().chain(*kind).current.is_none());
                     if !orphaned {
                         world.parts.remove(&Part::ALL[index]);
                         // Pods keep their files until there is a change.
@@ -271,9 +271,9 @@ fn an_authority_that_members_do_not_trust_never_signs() {
         world.settle();
         world.check();
     }
-    let held = world.held();
-    let chain = held.chain(Kind::Peer);
-    assert!(chain.next.is_some() && restart_before(&held, world.time()).is_some());
+    let issued = world.issued();
+    let chain = issued.chain(Kind::Peer);
+    assert!(chain.next.is_some() && restart_before(&issued, world.time()).is_some());
     assert!(!world.steps.contains(&Step::Switch(Kind::Peer)));
     assert_eq!(world.mounted(Part::Peer, 0).authorities.len(), 2, "it is published");
 }
@@ -282,6 +282,6 @@ fn an_authority_that_members_do_not_trust_never_signs() {
 fn changed_names_reissue_the_peer_certificate() {
     let world = World::new();
     let more = Settings { names: vec!["db.example.org".into()], ..settings() };
-    let due = next(&world.held(), &names(), &more, world.started(), world.time());
+    let due = next(&world.issued(), &names(), &more, world.started(), world.time());
     assert_eq!(due, Step::Issue(Part::Peer, "names changed"));
 }

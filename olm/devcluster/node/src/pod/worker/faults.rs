@@ -29,10 +29,10 @@ pub(super) struct Faults {
     /// Stops and continues the pod in turns.
     stopping_task: Option<AbortHandle>,
     /// A kill whose processes have not ended yet.
-    killing: Option<Killing>,
+    killing: Option<PendingKill>,
 }
 
-struct Killing {
+struct PendingKill {
     wipe: bool,
     done: Done,
     reply: oneshot::Sender<Result<Done, String>>,
@@ -201,7 +201,7 @@ impl Worker {
             return;
         }
         self.report_fault(&done);
-        self.faults.killing = Some(Killing { wipe, done, reply });
+        self.faults.killing = Some(PendingKill { wipe, done, reply });
     }
 
     /// Whether a kill is in progress; completes it when the processes are gone.
@@ -209,7 +209,7 @@ impl Worker {
         if self.faults.killing.is_some() && self.is_running() {
             return true;
         }
-        if let Some(Killing { wipe, done, reply }) = self.faults.killing.take() {
+        if let Some(PendingKill { wipe, done, reply }) = self.faults.killing.take() {
             let wiped = if wipe { self.volumes.wipe() } else { Ok(()) };
             let _ = reply.send(wiped.map(|()| done));
         }

@@ -78,8 +78,8 @@ pub(crate) enum Message {
 
 /// State of a pod's containers for other tasks.
 #[derive(Default)]
-pub(crate) struct Live {
-    pub(crate) containers: Mutex<HashMap<String, LiveContainer>>,
+pub(crate) struct SharedPodState {
+    pub(crate) containers: Mutex<HashMap<String, ContainerHandle>>,
     pub(crate) faults: Mutex<Vec<Done>>,
     /// The pod's address in the cluster network.
     pub(crate) ip: Mutex<Option<Ipv4Addr>>,
@@ -88,7 +88,7 @@ pub(crate) struct Live {
 
 /// A container for `logs` and `exec`.
 #[derive(Clone, Default)]
-pub(crate) struct LiveContainer {
+pub(crate) struct ContainerHandle {
     pub(crate) running: Option<(Process, ProcessSpec)>,
     pub(crate) log: Option<InstanceLog>,
     pub(crate) previous: Option<InstanceLog>,
@@ -103,7 +103,7 @@ pub(crate) struct Handle {
     pub(crate) name: String,
     /// Names of the containers, then of the init containers.
     pub(crate) containers: Vec<String>,
-    pub(crate) live: Arc<Live>,
+    pub(crate) live: Arc<SharedPodState>,
     pub(crate) messages: mpsc::UnboundedSender<Message>,
 }
 
@@ -128,7 +128,7 @@ pub(crate) struct Worker {
     dir: PathBuf,
     inbox: mpsc::UnboundedReceiver<Message>,
     messages: mpsc::UnboundedSender<Message>,
-    live: Arc<Live>,
+    live: Arc<SharedPodState>,
     slots: Vec<Slot>,
     volumes: Volumes,
     volumes_ready: bool,
@@ -160,7 +160,7 @@ impl Worker {
         let (messages, inbox) = mpsc::unbounded_channel();
         let uid = pod.metadata.uid.clone().unwrap_or_default();
         let dir = cx.pods_dir.join(&uid);
-        let live = Arc::new(Live::default());
+        let live = Arc::new(SharedPodState::default());
         let spec = pod.spec.clone().unwrap_or_default();
         let present = pod.status.clone().unwrap_or_default();
         let statuses = || {
@@ -243,10 +243,10 @@ impl Worker {
                 let log = InstanceLog::finished(logs::path_of(&self.dir, &slot.container.name, instance));
                 log.exists().then_some(log)
             };
-            let entry = LiveContainer {
+            let entry = ContainerHandle {
                 log: log(slot.restarts),
                 previous: log(slot.restarts - 1),
-                ..LiveContainer::default()
+                ..ContainerHandle::default()
             };
             lock(&self.live.containers).insert(self.slots[index].container.name.clone(), entry);
         }

@@ -11,7 +11,7 @@ use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client, ResourceExt};
 
 use super::access::data;
-use super::auto::{self, Held, Started};
+use super::auto::{self, IssuedSecrets, Started};
 use super::material::Data;
 use super::{Access, Fault, Goal, Names, Part, check};
 use crate::apply::why;
@@ -84,11 +84,11 @@ struct Entry {
 
 /// The cached Secrets of all clusters.
 #[derive(Default)]
-pub struct Keeper {
+pub struct SecretCache {
     known: Mutex<HashMap<String, Entry>>,
 }
 
-impl Keeper {
+impl SecretCache {
     /// Access to the members of a cluster by its current Secrets.
     /// # Errors
     /// When no connection is possible; see [`Insecure`].
@@ -157,9 +157,9 @@ impl Keeper {
     }
 
     /// Records when the members started: it decides when a new authority may sign.
-    pub fn noticed(&self, cluster: &Validated, seen: &Observed) {
+    pub fn noticed(&self, cluster: &Validated, observed: &Observed) {
         if let Some(entry) = self.lock().get_mut(&cluster.uid) {
-            entry.started = started(seen);
+            entry.started = started(observed);
         }
     }
 
@@ -237,11 +237,11 @@ fn password(name: &str, secret: Option<&Secret>) -> Result<String, Fault> {
 }
 
 /// A member whose process is not running starts later than now.
-fn started(seen: &Observed) -> Started {
-    let begins = seen.pods.iter().filter(|pod| !pod.ended).filter_map(|pod| pod.started);
+fn started(observed: &Observed) -> Started {
+    let begins = observed.pods.iter().filter(|pod| !pod.ended).filter_map(|pod| pod.started);
     match begins.min() {
         Some(first) => Started::Since(first.as_second()),
-        None if seen.pods.is_empty() => Started::NoMembers,
+        None if observed.pods.is_empty() => Started::NoMembers,
         None => Started::Unknown,
     }
 }
@@ -287,11 +287,14 @@ async fn issue(
         let now = Timestamp::now();
         let content: BTreeMap<String, Data> =
             secrets.iter().map(|(name, secret)| (name.clone(), data(secret))).collect();
-        let held =
-            Held::read(content.get(&authorities), |part| content.get(&part.secret(&cluster.name)), now);
-        let step = auto::next(&held, &names, settings, started, now);
-        let Some((target, new)) = auto::write(&step, &held, &names, settings, now)? else {
-            let restart = auto::restart_before(&held, now).and_then(|s| Timestamp::from_second(s).ok());
+        let issued = IssuedSecrets::read(
+            content.get(&authorities),
+            |part| content.get(&part.secret(&cluster.name)),
+            now,
+        );
+        let step = auto::next(&issued, &names, settings, started, now);
+        let Some((target, new)) = auto::write(&step, &issued, &names, settings, now)? else {
+            let restart = auto::restart_before(&issued, now).and_then(|s| Timestamp::from_second(s).ok());
             return Ok((content, restart));
         };
         tracing::info!(cluster = cluster.name, namespace = cluster.namespace, ?step, "renewing certificates");

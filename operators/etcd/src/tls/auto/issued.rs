@@ -124,24 +124,24 @@ pub(crate) struct Leaf {
 
 /// The content of all Secrets.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct IssuedSecrets {
     pub(super) chains: BTreeMap<Kind, Chain>,
     pub(super) leaves: BTreeMap<Part, Leaf>,
 }
 
-impl Held {
+impl IssuedSecrets {
     /// Reads the Secret of the authorities and those of the parts.
     pub(crate) fn read<'a>(
         authorities: Option<&Data>,
         part: impl Fn(Part) -> Option<&'a Data>,
         now: Timestamp,
     ) -> Self {
-        let mut held = Self::default();
+        let mut issued = Self::default();
         for part_ in Part::ALL {
             // An expired one counts as absent.
             if let Ok(files) = Files::read("", part_, part(part_), now) {
                 let names = files.pair.chain.first().map(names_in).unwrap_or_default();
-                held.leaves.insert(part_, Leaf { files, names });
+                issued.leaves.insert(part_, Leaf { files, names });
             }
         }
         for kind in Kind::ALL {
@@ -156,7 +156,7 @@ impl Held {
                 retired.take(MOST_AUTHORITIES).filter_map(Result::ok).collect();
             if chain.current.is_none() {
                 // The key is lost. Members still trust, and present, what was published.
-                let published = kind.parts().iter().filter_map(|part| held.leaves.get(part));
+                let published = kind.parts().iter().filter_map(|part| issued.leaves.get(part));
                 trusted.extend(published.flat_map(|leaf| leaf.files.authorities.iter().cloned()));
             }
             for der in trusted {
@@ -174,9 +174,9 @@ impl Held {
                 }
             }
             chain.retired.truncate(MOST_AUTHORITIES);
-            held.chains.insert(kind, chain);
+            issued.chains.insert(kind, chain);
         }
-        held
+        issued
     }
 
     pub(super) fn chain(&self, kind: Kind) -> Chain {

@@ -9,7 +9,7 @@ const ORDER: &[&str] =
     &["*", "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 
 /// Verbs on one resource with the same level and reason become one line.
-pub(super) fn in_words<'a>(
+pub(super) fn describe<'a>(
     rights: impl IntoIterator<Item = &'a Right<'a>>,
     own_crds: &BTreeSet<&str>,
 ) -> Vec<PermissionRule> {

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 /// By namespace and name of the EtcdBackup.
 #[derive(Debug, Default)]
-pub struct Numbers {
+pub struct BackupMetrics {
     backups: Mutex<BTreeMap<String, Backup>>,
 }
 
@@ -22,7 +22,7 @@ struct Backup {
     duration: f64,
 }
 
-impl Numbers {
+impl BackupMetrics {
     /// Seeds the metrics from the status that an earlier operator wrote.
     pub(crate) fn known(&self, key: &str, last_success: Option<Timestamp>, size: i64) {
         let mut backups = self.lock();
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn numbers_carry_the_names_that_alerts_are_written_for() {
-        let numbers = Numbers::default();
+        let numbers = BackupMetrics::default();
         let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         numbers.known("shop/nightly", Some(now), 5);
         numbers.failed("shop/nightly");

@@ -8,7 +8,7 @@ use std::{
 
 /// The directories of an archive to keep, with their targets.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct DirectorySelection {
     folders: Vec<Folder>,
 }
 
@@ -18,7 +18,7 @@ struct Folder {
     to: PathBuf,
 }
 
-impl Wanted {
+impl DirectorySelection {
     /// Keeps nothing; start of a list of [`folder`](Self::folder)s.
     #[must_use]
     pub fn nothing() -> Self {

@@ -21,35 +21,35 @@ const LATE: SignedDuration = SignedDuration::from_secs(300);
 /// Suffix of the client Service of a cluster; see [`crate::names::client_service`].
 const SERVICE_SUFFIX: &str = "-client";
 
-type Guarded = DeserializeGuard<EtcdBackup>;
+type BackupOrError = DeserializeGuard<EtcdBackup>;
 
 /// The EtcdBackups of the watched namespaces.
 #[derive(Default)]
-pub struct Board {
+pub struct BackupViews {
     watched: Mutex<Vec<Watched>>,
 }
 
 struct Watched {
     /// None: all namespaces.
     namespace: Option<String>,
-    store: Store<Guarded>,
+    store: Store<BackupOrError>,
     /// Set after the first complete list; never set without the permission or the CRD.
     listed: Arc<AtomicBool>,
 }
 
-impl std::fmt::Debug for Board {
+impl std::fmt::Debug for BackupViews {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Board").finish_non_exhaustive()
+        f.debug_struct("BackupViews").finish_non_exhaustive()
     }
 }
 
-impl Board {
+impl BackupViews {
     /// Starts to follow the EtcdBackups of a namespace, as long as the returned stream of changes is polled.
     pub(crate) fn follow(
         &self,
-        api: Api<Guarded>,
+        api: Api<BackupOrError>,
         namespace: Option<&str>,
-    ) -> impl Stream<Item = Result<Guarded, watcher::Error>> + Send + use<> {
+    ) -> impl Stream<Item = Result<BackupOrError, watcher::Error>> + Send + use<> {
         let (store, writer) = reflector::store();
         let listed = Arc::new(AtomicBool::new(false));
         self.add(namespace, store, listed.clone());
@@ -64,7 +64,7 @@ impl Board {
             .boxed()
     }
 
-    fn add(&self, namespace: Option<&str>, store: Store<Guarded>, listed: Arc<AtomicBool>) {
+    fn add(&self, namespace: Option<&str>, store: Store<BackupOrError>, listed: Arc<AtomicBool>) {
         let new = Watched { namespace: namespace.map(str::to_owned), store, listed };
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         watched.retain(|known| known.namespace != new.namespace);
@@ -95,7 +95,7 @@ impl Board {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Unknown;
 
-pub(crate) fn of_backup(backup: Guarded) -> Vec<ObjectRef<DeserializeGuard<EtcdCluster>>> {
+pub(crate) fn of_backup(backup: BackupOrError) -> Vec<ObjectRef<DeserializeGuard<EtcdCluster>>> {
     let Ok(backup) = backup.0 else { return Vec::new() };
     let namespace = backup.namespace().unwrap_or_default();
     clusters(&backup).map(|name| ObjectRef::new(&name).within(&namespace)).collect()
@@ -162,14 +162,14 @@ mod tests {
     }
 
     /// A board as the watch fills it.
-    fn listed(backups: &[EtcdBackup]) -> Board {
+    fn listed(backups: &[EtcdBackup]) -> BackupViews {
         let (store, mut writer) = reflector::store();
         writer.apply_watcher_event(&watcher::Event::Init);
         for backup in backups {
             writer.apply_watcher_event(&watcher::Event::InitApply(DeserializeGuard(Ok(backup.clone()))));
         }
         writer.apply_watcher_event(&watcher::Event::InitDone);
-        let board = Board::default();
+        let board = BackupViews::default();
         board.add(None, store, Arc::new(AtomicBool::new(true)));
         board
     }
@@ -217,8 +217,8 @@ mod tests {
     #[test]
     fn what_was_not_listed_yet_is_unknown_and_not_absent() {
         let now: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
-        assert_eq!(Board::default().view("shop", "orders", now), Err(Unknown));
-        let board = Board::default();
+        assert_eq!(BackupViews::default().view("shop", "orders", now), Err(Unknown));
+        let board = BackupViews::default();
         board.add(Some("shop"), reflector::store().0, Arc::default());
         assert_eq!(board.view("shop", "orders", now), Err(Unknown));
         board.add(Some("shop"), reflector::store().0, Arc::new(AtomicBool::new(true)));

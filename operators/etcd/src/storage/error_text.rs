@@ -7,7 +7,7 @@ const LENGTH: usize = 700;
 
 /// The kind of an error and its innermost cause, which is the store's answer.
 #[must_use]
-pub fn words(error: &object_store::Error) -> String {
+pub fn error_text(error: &object_store::Error) -> String {
     let sort = match error {
         object_store::Error::NotFound { .. } => "not found",
         object_store::Error::PermissionDenied { .. } => "permission denied",
@@ -94,9 +94,9 @@ mod tests {
     fn the_answer_is_reported_without_its_wrapper() {
         let body = "Server returned non-2xx status code: 403 Forbidden: <?xml version=\"1.0\"?><Error><Code>AccessDenied</Code>\n<Message>Not for you</Message></Error>";
         let error = object_store::Error::PermissionDenied { path: "k".into(), source: body.into() };
-        assert_eq!(words(&error), "permission denied: AccessDenied: Not for you");
+        assert_eq!(error_text(&error), "permission denied: AccessDenied: Not for you");
         let error = object_store::Error::Generic { store: "S3", source: "connection\n refused".into() };
-        assert_eq!(words(&error), "Generic S3 error: connection refused");
+        assert_eq!(error_text(&error), "Generic S3 error: connection refused");
         assert!(shorten(&"é".repeat(5000)).chars().count() < 800);
     }
 }

@@ -10,46 +10,46 @@ use super::{Decision, Health, Progress, assess, prove, version};
 use crate::observed::{Memory, Observed};
 
 /// No action while a member runs an etcd that is too old.
-pub(super) fn held(memory: &Memory, seen: &Observed) -> Option<Decision> {
+pub(super) fn blocked_by_version(memory: &Memory, observed: &Observed) -> Option<Decision> {
     // No proof required: before 3.4 members may not report their applied index, and then all seem to lag far
     // behind.
-    let lowest = match assess(seen) {
-        Some(health) => lowest(seen, &health)?,
-        None => last_known(memory, seen)?,
+    let lowest = match assess(observed) {
+        Some(health) => lowest(observed, &health)?,
+        None => last_known(memory, observed)?,
     };
     let (reason, text) = version::too_old(&lowest)?;
     // The cluster id is still recorded where possible: it changes nothing in etcd.
-    let noted = memory.cluster_id.is_some() || prove(seen).is_none();
+    let noted = memory.cluster_id.is_some() || prove(observed).is_none();
     noted.then(|| Decision::blocked(Progress::Stuck, reason, text))
 }
 
 /// The lowest version that a member runs.
-fn lowest(seen: &Observed, health: &Health<'_>) -> Option<Version> {
+fn lowest(observed: &Observed, health: &Health<'_>) -> Option<Version> {
     let names = health.voters.iter().chain(&health.learners).filter_map(|m| m.pod.as_deref());
-    names.filter_map(|name| running(seen, name)).min()
+    names.filter_map(|name| running(observed, name)).min()
 }
 
 /// The version reported by a member. One that does not answer may still run the version of its pod, unless
 /// that has terminated.
-fn running(seen: &Observed, name: &str) -> Option<Version> {
-    let says = seen.endpoints.get(name).map(|endpoint| endpoint.version.as_str());
-    let made_for = || seen.pod(name).filter(|pod| !pod.ended).map(|pod| pod.version.as_str());
+fn running(observed: &Observed, name: &str) -> Option<Version> {
+    let says = observed.endpoints.get(name).map(|endpoint| endpoint.version.as_str());
+    let made_for = || observed.pod(name).filter(|pod| !pod.ended).map(|pod| pod.version.as_str());
     Version::parse(says.or_else(made_for)?).ok()
 }
 
 /// No member answers. The lowest version of a pod or claim: a restarted member would run it, with arguments
 /// that it does not support.
-fn last_known(memory: &Memory, seen: &Observed) -> Option<Version> {
+fn last_known(memory: &Memory, observed: &Observed) -> Option<Version> {
     let of = |name: &str| {
-        let says = seen.endpoints.get(name).map(|endpoint| endpoint.version.as_str());
-        let pod = seen.pod(name).map(|pod| pod.version.as_str());
-        let claim = seen.claim(name).map(|claim| claim.version.as_str());
+        let says = observed.endpoints.get(name).map(|endpoint| endpoint.version.as_str());
+        let pod = observed.pod(name).map(|pod| pod.version.as_str());
+        let claim = observed.claim(name).map(|claim| claim.version.as_str());
         // Their creator may not have recorded it.
         [says, pod, claim, Some(&memory.version)]
             .into_iter()
             .flatten()
             .find_map(|text| Version::parse(text).ok())
     };
-    let pods = seen.pods.iter().map(|pod| pod.name.as_str());
-    pods.chain(seen.claims.iter().map(|claim| claim.name.as_str())).filter_map(of).min()
+    let pods = observed.pods.iter().map(|pod| pod.name.as_str());
+    pods.chain(observed.claims.iter().map(|claim| claim.name.as_str())).filter_map(of).min()
 }
