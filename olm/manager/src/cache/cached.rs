@@ -195,7 +195,7 @@ mod tests {
                 "status": { "phase": "Failed", "reason": reason, "appliedDeployments": [{ "uid": "u", "generation": 3 }] },
             }))
             .unwrap();
-            super::super::trim::version(&mut csv);
+            super::super::trim::csv(&mut csv);
             csv
         };
         let (one, other) = (csv("[1]", "a"), csv("[2]", "a"));

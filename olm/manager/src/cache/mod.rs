@@ -113,7 +113,7 @@ impl ClusterCache {
     }
 
     /// Stores the response of a write; other kinds are ignored.
-    pub(crate) fn wrote<K: Any>(&self, object: K) {
+    pub(crate) fn store_written<K: Any>(&self, object: K) {
         fn of<K: Cached>(kind: &KindCache<K>, object: Box<dyn Any>) -> Result<(), Box<dyn Any>> {
             object.downcast::<K>().map(|object| kind.store_written(*object))
         }

@@ -96,7 +96,7 @@ mod tests {
     fn nothing_is_lost_that_pods_get() {
         let mut kept = csv("one");
         let mut all = kept.metadata.annotations.clone().unwrap();
-        version(&mut kept);
+        super::csv(&mut kept);
         // annotations that the manager reads stay in place
         assert_eq!(kept.annotations().keys().collect::<Vec<_>>(), ["olm.targetNamespaces"]);
         assert_eq!(kept.spec.description, None);

@@ -163,7 +163,7 @@ mod tests {
         cache.set_needs_kinds(&other, true);
         assert_eq!(woken(true), 1);
         // it is decided again, and the other is not
-        let holds = async |subscription: &Subscription| {
+        let is_current = async |subscription: &Subscription| {
             let basis = Basis::of(subscription, &snapshot, &catalogs);
             cache.is_current(subscription, basis, &catalogs, &snapshot).await
         };
@@ -176,7 +176,7 @@ mod tests {
     async fn an_edition_with_another_version_of_something_else_is_nothing_new() {
         // given a Subscription without anything to do
         let (cache, subscription, snapshot) = (DecisionCache::default(), subscription(), Snapshot::default());
-        let holds = async |catalogs: &[LoadedCatalog]| {
+        let is_current = async |catalogs: &[LoadedCatalog]| {
             let basis = Basis::of(&subscription, &snapshot, catalogs);
             cache.is_current(&subscription, basis, catalogs, &snapshot).await
         };
