@@ -6,8 +6,8 @@ use kube::{Client, ResourceExt};
 use olm_api::{Subscription, csv::CrdDescription, names};
 use olm_engine::resources::Resources;
 use olm_plan::{
-    CarriesOut, Dependency, Live, OPERATOR_GROUP_NAME, ObjectRef, Operand, Plan, Requester, UninstallInput,
-    make_uninstall_plan, no_longer_needed, uninstall_reads,
+    CarriesOut, Dependency, Live, OPERATOR_GROUP_NAME, ObjectRef, Operand, OperatorLease, Plan, Requester,
+    UninstallInput, make_uninstall_plan, no_longer_needed, uninstall_reads,
 };
 use olm_resolver::Gvk;
 use serde_json::Value;
@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::{
     UninstallOptions,
     elsewhere::forget_traces,
+    leases,
     owned::{Owned, known},
     remains::Remains,
 };
@@ -38,6 +39,7 @@ pub struct Leaving {
     operator_group: Option<String>,
     owned: Owned,
     dependencies: Vec<Needed>,
+    leases: Vec<OperatorLease>,
     live: Live,
     unreadable: BTreeSet<ObjectRef>,
 }
@@ -60,11 +62,11 @@ impl Leaving {
     pub async fn read(client: &Client, namespace: Option<&str>, target: &str) -> Result<Self, Error> {
         let world = World::read(client, namespace).await?;
         let view = world.find(target)?;
-        Self::of(client, &world, view).await
+        Self::of(client, &world, view).await?.with_leases(client).await
     }
 
     /// As [`Self::read`], for a Subscription that is deleted already, whatever other operators the namespace
-    /// has.
+    /// has, and without Leases: the manager has no rights on those.
     pub async fn of_subscription(client: &Client, subscription: &Subscription) -> Result<Self, Error> {
         let mut world = World::read(client, subscription.namespace().as_deref()).await?;
         let uid = subscription.uid();
@@ -86,7 +88,7 @@ impl Leaving {
     ) -> Result<Self, Error> {
         let world = World::read(client, namespace).await?;
         let not_found = match world.find(target) {
-            Ok(view) => return Self::of(client, &world, view).await,
+            Ok(view) => return Self::of(client, &world, view).await?.with_leases(client).await,
             Err(error @ Error::NotFound { .. }) => error,
             Err(error) => return Err(error),
         };
@@ -99,6 +101,7 @@ impl Leaving {
             operator_group: lonely_group(&world, &installed.namespace, &[], None),
             owned: Owned::left(client, &remains).await?,
             dependencies: Vec::new(),
+            leases: Vec::new(),
             installed,
             live: Live::new(),
             unreadable: BTreeSet::new(),
@@ -120,6 +123,7 @@ impl Leaving {
             installed,
             owned,
             dependencies,
+            leases: Vec::new(),
             live: Live::new(),
             unreadable: BTreeSet::new(),
         };
@@ -136,6 +140,25 @@ impl Leaving {
         let packages = dependencies.chain([self.installed.package.as_str()]).collect();
         forget_traces(client, &mut self.live, &packages, &self.installed.namespace).await?;
         Ok(self)
+    }
+
+    /// Adds the Leases that its pods, or those of its dependencies, hold.
+    async fn with_leases(mut self, client: &Client) -> Result<Self, Error> {
+        let dependencies = self.dependencies.iter().map(|needed| &needed.owned);
+        let rendered = dependencies.chain([&self.owned]).filter_map(|owned| owned.rendered(false));
+        let deployments = rendered
+            .flat_map(|rendered| rendered.objects())
+            .filter(|(_, object)| object["kind"] == "Deployment")
+            .filter_map(|(_, object)| Some(object.pointer("/metadata/name")?.as_str()?.to_owned()))
+            .collect();
+        self.leases = leases::read(client, &self.installed, &deployments).await?;
+        Ok(self)
+    }
+
+    /// The Deployment whose pods hold a Lease of the plan.
+    pub(super) fn holder_of(&self, lease: &ObjectRef) -> Option<&str> {
+        let held = self.leases.iter().find(|held| held.reference == *lease);
+        held.map(|held| held.deployment.as_str())
     }
 
     #[must_use]
@@ -227,6 +250,7 @@ impl Leaving {
                 .as_deref()
                 .filter(|_| self.dependencies.len() == self.going(options).count()),
             dependencies: &dependencies,
+            leases: &self.leases,
             unreadable: &self.unreadable,
             policy: options.policy(),
         })

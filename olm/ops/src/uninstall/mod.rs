@@ -6,6 +6,7 @@
 //! at any point: the rest is planned anew.
 
 mod elsewhere;
+mod leases;
 mod leaving;
 mod owned;
 mod remains;
