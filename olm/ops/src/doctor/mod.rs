@@ -27,6 +27,7 @@ use facts::Facts;
 
 pub use ailment::{Ailment, CODES, Code, Cure, Severity};
 pub use cure::cure;
+pub(crate) use pods::first_failure;
 
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
