@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fs};
 use super::{metadata, root};
 
 fn read(path: &str) -> String {
-    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    fs::read_to_string(root().join(path)).expect(path)
 }
 
 /// The version of `[workspace.package]`.

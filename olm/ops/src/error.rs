@@ -263,8 +263,8 @@ mod tests {
     #[test]
     fn a_kind_that_is_not_served_is_answered_with_the_installation() {
         let answer = |code: u16| {
-            let status = kube::core::Status { code, ..kube::core::Status::default() };
-            Error::list("list subscriptions in all namespaces".into())(kube::Error::Api(Box::new(status)))
+            let status = kube::core::Status::failure("no", "").with_code(code);
+            Error::list("list subscriptions in all namespaces".into())(kube::Error::Api(status.boxed()))
         };
         let missing = answer(404);
         assert!(missing.to_string().starts_with("olm is not installed on this cluster: "), "{missing}");

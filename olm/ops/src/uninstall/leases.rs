@@ -76,7 +76,7 @@ mod tests {
     fn a_lease_belongs_to_the_operator_whose_pod_holds_it() {
         let deployments = BTreeSet::from(["etcd-operator".to_owned(), "etcd".to_owned()]);
         let held = |holder: Option<&str>| {
-            let lease = serde_json::from_value(json!({
+            let lease: Result<Lease, _> = serde_json::from_value(json!({
                 "metadata": { "name": "leader", "namespace": "ns" }, "spec": { "holderIdentity": holder },
             }));
             held_by(&lease.unwrap(), &deployments).map(|lease| lease.deployment)

@@ -20,7 +20,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     args::{BundleRunArgs, Global, Mode},
-    commands::wait,
+    commands::{catalogs, wait},
     context,
     exit::{Code, Failure},
     prose::printable,
