@@ -10,6 +10,8 @@ use serde_json::Value;
 
 #[path = "policy/links.rs"]
 mod links;
+#[path = "policy/release.rs"]
+mod release;
 #[path = "policy/sbom.rs"]
 mod sbom;
 #[path = "policy/scripts.rs"]

@@ -375,6 +375,33 @@ fn crds_are_removed_with_their_last_user() {
     });
 }
 
+/// Leases that the operator's processes created are removed with it; those of others stay.
+#[test]
+fn leases_of_an_operator_go_with_it() {
+    scenario(async |world, _manager| {
+        // given a pod of the operator that leads
+        installed(&world, |_| {}).await?;
+        let pods = world.names("Pod", "ns").await?;
+        let pod = pods.first().context("no pod of the operator")?;
+        for (name, holder) in [("leader", format!("{pod}_0a1b2c3d")), ("another", "node-1".to_owned())] {
+            let lease = json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                "metadata": { "name": name, "namespace": "ns" }, "spec": { "holderIdentity": holder } });
+            world.apply(&lease).await?;
+        }
+        // when
+        let options = UninstallOptions::default();
+        let plan = olm_ops::preview_uninstall(&world.client, Some("ns"), "a", &options).await?;
+        let report = olm_ops::uninstall(&world.client, Some("ns"), "a", &options).await?;
+        // then the plan and the report name it
+        let planned = plan.objects.iter().filter(|object| object.reference.kind == "Lease");
+        let planned: Vec<&str> = planned.map(|object| object.name.as_str()).collect();
+        ensure!(planned == ["leader"], "{planned:?}");
+        ensure!(report.removed.contains(&"Lease ns/leader".to_owned()), "{report:?}");
+        world.gone("Lease", "ns", "leader").await?;
+        world.get("Lease", "ns", "another").await.map(drop)
+    });
+}
+
 /// A dependency is removed with its dependent, if requested and unneeded otherwise.
 #[test]
 fn what_was_installed_for_it_goes_with_it() {

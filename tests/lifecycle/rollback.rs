@@ -12,7 +12,7 @@ use olm_devcluster::api::Identity;
 use olm_manager::Options;
 use olm_tests::{
     bin_dir,
-    inprocess::{Catalog, World, condition, text},
+    inprocess::{Catalog, World, condition, entry, text},
     skipped,
 };
 use serde_json::{Value, json};
@@ -142,6 +142,54 @@ fn olm_rollback_refuses_to_lose_data() {
         ensure!(wish().await? == wished, "the Subscription was written");
         let after = state(&world).await?;
         ensure!(after == before, "before: {before}\nafter: {after}");
+        Ok(())
+    });
+}
+
+/// `olm plan rollback` shows what `olm rollback` applies: the revision before, which is not the version that the
+/// catalog names, and the operator's own namespace where none is given.
+#[test]
+fn a_planned_rollback_is_the_one_that_is_applied() {
+    const NAME: &str = "a_planned_rollback_is_the_one_that_is_applied";
+    if !bin_dir().join("olm").is_file() {
+        return skipped(NAME, "it needs the command `olm` that `cargo build` makes");
+    }
+    run(async {
+        let world = World::bare().await?;
+        // Free at this moment.
+        let address = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?;
+        let _manager = world.manager_with(Options { listen: Some(address), ..world.options("manager-0") })?;
+        let admin = world.serve_to(Identity::admin(), address)?;
+        // given an upgrade that passed over the version that the new one replaces
+        let (one, two, three) = (op("1.0.0"), op("2.0.0"), op("3.0.0"));
+        world.publish("catalog", &Catalog::chain(&[&one])).await?;
+        world.home("ns").await?;
+        world.subscribe("ns", "a").await?;
+        world.installed("ns", "a", "a.v1.0.0").await?;
+        let entries = vec![
+            entry(&three.name).replaces(&two.name).skip_range(">=1.0.0 <3.0.0"),
+            entry(&two.name).replaces(&one.name),
+            entry(&one.name),
+        ];
+        let catalog = Catalog::new().package("a", "stable").channel("a", "stable", entries);
+        world.publish("catalog", &catalog.bundle(&one).bundle(&two).bundle(&three)).await?;
+        world.installed("ns", "a", "a.v3.0.0").await?;
+        world.gone("ClusterServiceVersion", "ns", "a.v1.0.0").await?;
+        world.quiet().await?;
+        // when
+        let read = async |args: &[&str]| -> Result<Value> {
+            let (out, error) = admin.olm(args).await?;
+            serde_json::from_str(&out).map_err(|why| anyhow::anyhow!("{args:?}: {why}: {out}{error}"))
+        };
+        let planned = read(&["plan", "rollback", "a", "-o", "json"]).await?;
+        let back = read(&["rollback", "a", "-o", "json"]).await?;
+        // then
+        ensure!(planned["namespace"] == "ns" && planned["to"] == "1.0.0", "{planned}");
+        ensure!(back["plan"]["digest"] == planned["digest"], "{planned}\n{back}");
+        // and an operator that is not in the namespace is not taken for one to install
+        let (out, error) = admin.olm(&["plan", "rollback", "a", "-n", "elsewhere"]).await?;
+        let expected = "error: operator `a` not found in namespace elsewhere";
+        ensure!(out.is_empty() && error.starts_with(expected), "{out}{error}");
         Ok(())
     });
 }

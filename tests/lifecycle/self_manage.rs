@@ -62,8 +62,13 @@ impl Desk {
         Ok(())
     }
 
+    /// The status; the exit code is 1 where it is not ready.
     async fn status(&self) -> Result<Value> {
-        Ok(serde_json::from_str(&self.done(&["status", "-o", "json"]).await?)?)
+        let out = self.olm(&["status", "-o", "json"]).await?;
+        let status: Value = serde_json::from_slice(&out.stdout)?;
+        let expected = if status["ready"] == true { 0 } else { 1 };
+        ensure!(out.status.code() == Some(expected), "{}: {status}", out.status);
+        Ok(status)
     }
 
     /// As if installed by another version.
@@ -104,6 +109,12 @@ fn installing_waits_and_twice_changes_nothing() {
     desk("installing_waits_and_twice_changes_nothing", async |desk| {
         let world = &desk.world;
         desk.ends(3, NOT_INSTALLED, &["status"]).await?;
+        // and commands that need the manager report the same
+        for args in [&["install", "a"][..], &["plan", "install", "a"]] {
+            let (out, error) = desk.admin.olm(args).await?;
+            let fits = error.contains(NOT_INSTALLED) && error.contains("olm self install");
+            ensure!(out.is_empty() && fits, "olm {args:?}: {out}{error}");
+        }
         // when its pods run and never become ready
         let never = "registry.example/olm:never-ready";
         desk.done(&["install", "--image", never, "--no-wait"]).await?;
@@ -253,6 +264,10 @@ fn uninstalling_removes_what_was_installed() {
         world.subscribe("ns", "a").await?;
         let mine = json!({ "name": "mine", "namespace": OLM });
         world.apply(&json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": mine })).await?;
+        // as a running manager creates it
+        let lease = json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": { "name": MANAGER, "namespace": OLM }, "spec": { "holderIdentity": "olm-manager-0" } });
+        world.apply(&lease).await?;
         // then nothing is done without confirmation, and CustomResourceDefinitions stay while operators exist
         desk.refused("standard input is not a terminal", &["uninstall"]).await?;
         let all = ["uninstall", "--yes", "--delete-crds"];
@@ -266,11 +281,14 @@ fn uninstalling_removes_what_was_installed() {
         ensure!(desk.calls.writes_since(from).is_empty(), "it was to change nothing");
         let options = ManifestOptions { package_manifests: true, ..ManifestOptions::default() };
         let installed = for_server(&world.client, manifests(&options)).await?;
-        let installed: BTreeSet<String> = installed.iter().filter_map(removed).collect();
+        let lease = removed(&lease);
+        let installed: BTreeSet<String> = installed.iter().filter_map(removed).chain(lease).collect();
         let listed = reported.lines().filter_map(|line| line.strip_prefix("would remove: "));
         let listed: BTreeSet<String> = listed.map(str::to_owned).collect();
         ensure!(
-            installed == listed && reported.contains(&format!("would remove {} objects\n", listed.len())),
+            installed == listed
+                && reported.contains(&format!("would remove {} objects: ", listed.len()))
+                && reported.contains("1 Lease, "),
             "{reported}"
         );
         let kept = format!(
@@ -300,7 +318,12 @@ fn uninstalling_removes_what_was_installed() {
         world.gone("Deployment", OLM, MANAGER).await?;
         world.gone("Deployment", OLM, CONSOLE).await?;
         let reported = desk.done(&["uninstall", "--yes"]).await?;
-        ensure!(reported.contains(&format!("\nremoved {} objects\n{kept}", listed.len() - 3)), "{reported}");
+        let counts =
+            reported.lines().find(|line| line.starts_with("removed ") && line.contains(" objects: "));
+        let count = format!("removed {} objects: ", listed.len() - 3);
+        ensure!(counts.is_some_and(|line| line.starts_with(&count)), "{reported}");
+        ensure!(reported.contains(&kept), "{reported}");
+        world.gone("Lease", OLM, MANAGER).await?;
         let stays: Vec<&str> =
             reported.lines().filter(|line| line.starts_with("namespace olm retained")).collect();
         ensure!(stays == ["namespace olm retained: it contains ConfigMap olm/mine"], "{reported}");
@@ -316,7 +339,11 @@ fn uninstalling_removes_what_was_installed() {
         world.delete("ConfigMap", OLM, "mine").await?;
         world.delete("ClusterServiceVersion", "ns", "a.v1.0.0").await?;
         let reported = desk.done(&all).await?;
-        ensure!(reported.ends_with(&format!("\nremoved {crds} objects\n")), "{reported}");
+        let counts = format!(
+            "removed: Namespace olm\nremoved {} objects: {crds} CustomResourceDefinitions, 1 Namespace\n",
+            crds + 1
+        );
+        ensure!(reported.ends_with(&counts), "{reported}");
         world.gone("Namespace", "", OLM).await?;
         let left = world.names("CustomResourceDefinition", "").await?;
         ensure!(!left.iter().any(|name| name.ends_with(".operators.coreos.com")), "{left:?}");

@@ -60,8 +60,8 @@ Exit codes:
   2 usage error               7 forbidden
   3 not found                 8 waiting for approval (with --wait)
   4 refused                   130 interrupted
-  validate, diff, build --check and plan --exit-code exit with 1 for \"not valid\" or \"different\", and with 10 when
-  the check itself failed";
+  validate, diff, build --check, self status and plan --exit-code exit with 1 for \"not valid\", \"different\" or
+  \"not ready\", and with 10 when the check itself failed";
 
 /// A failed command: the error, and hints.
 #[derive(Debug)]

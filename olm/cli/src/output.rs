@@ -1,6 +1,9 @@
 //! `-o table|json|yaml|name`: data on standard output, all other output on standard error.
 
-use std::io::{BufWriter, IsTerminal as _, Stdout, Write as _};
+use std::{
+    collections::BTreeMap,
+    io::{BufWriter, IsTerminal as _, Stdout, Write as _},
+};
 
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
@@ -237,6 +240,26 @@ pub fn count(n: usize, what: &str) -> String {
     }
 }
 
+/// The kinds of objects that are written as `Kind name`, with their numbers: `2 Deployments, 1 NetworkPolicy`.
+pub fn by_kind<T: AsRef<str>>(objects: impl IntoIterator<Item = T>) -> String {
+    let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
+    for object in objects {
+        let kind = object.as_ref().split(' ').next().unwrap_or_default().to_owned();
+        *kinds.entry(kind).or_default() += 1;
+    }
+    let kinds: Vec<String> = kinds.iter().map(|(kind, n)| format!("{n} {}", plural(kind, *n))).collect();
+    kinds.join(", ")
+}
+
+fn plural(kind: &str, n: usize) -> String {
+    match (n, kind.strip_suffix('y')) {
+        (1, _) => kind.to_owned(),
+        (_, Some(stem)) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{stem}ies"),
+        _ if kind.ends_with(['s', 'x']) || kind.ends_with("ch") => format!("{kind}es"),
+        _ => format!("{kind}s"),
+    }
+}
+
 /// `3m12s`, as kubectl prints ages.
 pub fn age(since: jiff::Timestamp, now: jiff::Timestamp) -> String {
     let seconds = now.as_second().saturating_sub(since.as_second()).max(0);
@@ -260,6 +283,13 @@ mod tests {
             table(&["NAME", "VERSION"], &rows),
             "NAME            VERSION\netcd            0.10.1\na-longer-name   1"
         );
+    }
+
+    #[test]
+    fn kinds_are_counted() {
+        let objects = ["NetworkPolicy olm/a", "Lease olm/a", "NetworkPolicy olm/b", "Ingress a", "Ingress b"];
+        assert_eq!(by_kind(objects), "2 Ingresses, 1 Lease, 2 NetworkPolicies");
+        assert_eq!(by_kind::<&str>([]), "");
     }
 
     #[test]

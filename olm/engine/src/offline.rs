@@ -144,6 +144,7 @@ impl AssumedCluster {
             // The namespace has no other operator, so only the plan that made the group needed it.
             operator_group: group.map(|(reference, _)| reference.name.as_str()),
             dependencies: &[],
+            leases: &[],
             unreadable: &BTreeSet::new(),
             policy,
         };

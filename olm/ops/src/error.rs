@@ -64,6 +64,14 @@ pub enum Error {
         within: Option<String>,
         nearest: Vec<String>,
     },
+    /// The API server does not serve the kinds of olm.
+    #[error(
+        "olm is not installed on this cluster: failed to {what}: the API server does not serve this kind"
+    )]
+    NotInstalled {
+        /// The operation.
+        what: String,
+    },
     /// A check or a policy refuses the operation.
     #[error("{text}")]
     Refused {
@@ -107,7 +115,7 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
-            Self::NotFound { .. } => Kind::NotFound,
+            Self::NotFound { .. } | Self::NotInstalled { .. } => Kind::NotFound,
             Self::Refused { .. } => Kind::Refused,
             Self::Unresolvable(explanation) if explanation.code.is_not_found() => Kind::NotFound,
             Self::Unresolvable(_) => Kind::Unresolvable,
@@ -139,6 +147,7 @@ impl Error {
                 None if explanation.nearest.is_empty() => None,
                 None => Some(format!("did you mean {}?", in_words(&explanation.nearest))),
             },
+            Self::NotInstalled { .. } => Some("install it with `olm self install`".into()),
             Self::Refused { fix, .. } => fix.clone(),
             Self::AwaitingApproval { namespace, package, .. } => {
                 Some(format!("run `olm approve {package} -n {namespace}`"))
@@ -146,6 +155,15 @@ impl Error {
             Self::Timeout(diagnosis) => diagnosis.next.clone(),
             Self::Forbidden { text } => missing_right(text),
             _ => None,
+        }
+    }
+
+    /// As [`Self::kube`], for a list of a kind of olm: the API server answers "not found" only where it does not
+    /// serve the kind.
+    pub(crate) fn list(what: String) -> impl FnOnce(kube::Error) -> Self {
+        move |source| match source {
+            kube::Error::Api(status) if status.is_not_found() => Self::NotInstalled { what },
+            source => Self::kube(what)(source),
         }
     }
 
@@ -240,6 +258,20 @@ mod tests {
         let hostile = words.replace("ada", "`rm`");
         assert_eq!(hint(&hostile).as_deref(), Some("ask an administrator for this permission"));
         assert_eq!(hint("admission webhook \"x\" denied the request"), None);
+    }
+
+    #[test]
+    fn a_kind_that_is_not_served_is_answered_with_the_installation() {
+        let answer = |code: u16| {
+            let status = kube::core::Status::failure("no", "").with_code(code);
+            Error::list("list subscriptions in all namespaces".into())(kube::Error::Api(status.boxed()))
+        };
+        let missing = answer(404);
+        assert!(missing.to_string().starts_with("olm is not installed on this cluster: "), "{missing}");
+        assert_eq!(missing.hint().as_deref(), Some("install it with `olm self install`"));
+        assert_eq!(missing.kind().exit_code(), 3);
+        assert!(matches!(answer(403), Error::Forbidden { .. }));
+        assert!(matches!(answer(500), Error::Kube { .. }));
     }
 
     #[test]

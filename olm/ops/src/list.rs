@@ -263,6 +263,6 @@ where
     let list = api
         .list(&ListParams::default())
         .await
-        .map_err(Error::kube(format!("list {} {place}", K::plural(&()))))?;
+        .map_err(Error::list(format!("list {} {place}", K::plural(&()))))?;
     Ok(list.items)
 }

@@ -273,7 +273,7 @@ async fn way(
         return Err(Error::Refused {
             code: "NoWayBack".into(),
             text: format!("the rollback to {name} would install {} instead", plan.bundle),
-            fix: Some(format!("run `olm plan rollback {} --version {version}`", installed.arguments())),
+            fix: Some(format!("run `olm show {}` and choose another version", package.name)),
         });
     }
     let changed = wanted.spec != subscription.spec

@@ -59,8 +59,8 @@ pub use signatures::{
     used_images,
 };
 pub use uninstall::{
-    Dependency, Operand, PendingDeletion, Requester, UninstallInput, make_uninstall_plan, no_longer_needed,
-    uninstall_reads,
+    Dependency, Operand, OperatorLease, PendingDeletion, Requester, UninstallInput, make_uninstall_plan,
+    no_longer_needed, uninstall_reads,
 };
 pub use universe::{bundle_of, prepare, universe_of};
 

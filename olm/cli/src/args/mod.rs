@@ -169,6 +169,13 @@ pub enum Command {
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
+    /// Write the man pages, one per command (for packagers).
+    #[command(hide = true)]
+    Man {
+        /// Folder; created when it does not exist.
+        #[arg(value_hint = clap::ValueHint::DirPath)]
+        dir: PathBuf,
+    },
     /// Run the manager (in its pod).
     #[command(hide = true)]
     Manager(ManagerArgs),
@@ -199,7 +206,7 @@ impl Command {
             Self::Catalog(_) => true,
             Self::Bundle(args) => !matches!(args.command, BundleCommand::Run(_)),
             Self::Search(_) | Self::Show(_) | Self::Plan(_) | Self::Why(_) | Self::Graph(_) => true,
-            Self::Diff(_) | Self::Explain(_) | Self::Policy(_) => true,
+            Self::Diff(_) | Self::Explain(_) | Self::Policy(_) | Self::Man { .. } => true,
             _ => false,
         }
     }

@@ -72,7 +72,8 @@ Examples:
   olm plan rollback etcd -n etcd
   olm plan rollback etcd --version 0.10.0
 
-The default of --version is the version that the installed version replaces. Exit codes: as `olm plan install`.";
+The default of --version is that of `olm rollback`; without a cluster it is the version that the installed version
+replaces. Exit codes: as `olm plan install`.";
 
 const PLAN_UNINSTALL: &str = "\
 Examples:

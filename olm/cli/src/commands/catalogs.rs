@@ -4,9 +4,13 @@ use std::sync::Arc;
 
 use kube::Client;
 use olm_catalog::Package;
-use olm_engine::catalogs::{CatalogRef, Fetcher, LoadedCatalog};
+use olm_engine::{
+    catalogs::{CatalogRef, FetchError, Fetcher, LoadedCatalog},
+    site::{NAMESPACE_VARIABLE, home},
+};
+use olm_ops::manifests::installation;
 
-use super::catalog;
+use super::{catalog, self_manage::not_installed};
 use crate::{
     args::{CatalogArgs, Global, RegistryArgs},
     context,
@@ -25,7 +29,7 @@ pub async fn read(global: &Global, args: &CatalogArgs) -> Result<Vec<LoadedCatal
         }
         None => {
             let client = context::connect(global).await?;
-            let catalogs = fetch(client, "kubectl get pods -n olm").await?;
+            let catalogs = fetch(client, "olm self status").await?;
             names::keep(global, &catalogs);
             catalogs
         }
@@ -37,9 +41,34 @@ pub async fn read(global: &Global, args: &CatalogArgs) -> Result<Vec<LoadedCatal
 
 /// Fetches the catalogs of a cluster; `check` is the command of the hint on an error.
 pub async fn fetch(client: Client, check: &str) -> Result<Vec<LoadedCatalog>, Failure> {
-    Fetcher::service_proxy(client).fetch().await.map_err(|error| {
+    match Fetcher::service_proxy(client.clone()).fetch().await {
+        Ok(catalogs) => Ok(catalogs),
+        Err(error) => Err(unreachable(&client, &error, check).await),
+    }
+}
+
+/// Why the manager did not serve the catalogs: it is missing, or the error of the request.
+pub async fn unreachable(client: &Client, error: &FetchError, check: &str) -> Failure {
+    // Without the right to find it, the error of the request remains.
+    let missing = installation::find(client).await.ok().and_then(|found| missing(found.as_ref(), home()));
+    missing.unwrap_or_else(|| {
         Failure::new(Code::Unexpected, error.to_string()).hint(format!("check the manager: {check}"))
     })
+}
+
+/// The failure of a cluster without a manager, or with one in another namespace than `home`.
+fn missing(found: Option<&installation::Installation>, home: &str) -> Option<Failure> {
+    match found {
+        None => Some(not_installed()),
+        Some(found) if found.namespace != home => Some(
+            Failure::new(
+                Code::NotFound,
+                format!("olm is installed in namespace {}, not in {home}", found.namespace),
+            )
+            .hint(format!("set {NAMESPACE_VARIABLE}={}", found.namespace)),
+        ),
+        Some(_) => None,
+    }
 }
 
 /// `NAME` or `NAMESPACE/NAME`.
@@ -87,5 +116,29 @@ fn unknown(catalogs: &[LoadedCatalog], wanted: &str) -> Failure {
     match olm_version::suggest(wanted, names, 3) {
         nearest if nearest.is_empty() => failure,
         nearest => failure.hint(format!("did you mean {}?", nearest.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_manager_is_reported_as_that() {
+        let in_namespace = |namespace: &str| installation::Installation {
+            namespace: namespace.into(),
+            version: None,
+            options: None,
+        };
+        let none = missing(None, "olm").unwrap();
+        assert_eq!(
+            (none.code, none.message.as_str()),
+            (Code::NotFound, "olm is not installed on this cluster")
+        );
+        assert_eq!(none.hints, ["install it with `olm self install`"]);
+        let elsewhere = missing(Some(&in_namespace("platform")), "olm").unwrap();
+        assert_eq!(elsewhere.message, "olm is installed in namespace platform, not in olm");
+        assert_eq!(elsewhere.hints, ["set OLM_NAMESPACE=platform"]);
+        assert!(missing(Some(&in_namespace("olm")), "olm").is_none(), "it is there and does not answer");
     }
 }

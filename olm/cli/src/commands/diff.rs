@@ -22,7 +22,12 @@ pub async fn run(global: &Global, args: PackageDiffArgs) -> Result<(), Failure> 
 }
 
 async fn plan(global: &Global, mut args: PackageDiffArgs) -> Result<Plan, Failure> {
-    let query = Query { package: &args.package, channel: args.channel.as_deref(), ..Query::default() };
+    let query = Query {
+        package: &args.package,
+        channel: args.channel.as_deref(),
+        only_installed: true,
+        ..Query::default()
+    };
     args.offline.installed.extend(args.from.as_ref().map(|from| format!("{}@{from}", args.package)));
     let mut subject = Subject::find(global, &args.offline, query).await?;
     subject.must_be_installed()?;

@@ -14,6 +14,7 @@ mod graph;
 mod history;
 mod install;
 mod list;
+mod man;
 mod manager;
 mod plan;
 mod policy;
@@ -97,6 +98,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Own(args) => self_manage::run(&global, args).await,
         Command::Version(out) => version::run(&global, out).await,
         Command::Completion { shell } => completion(shell),
+        Command::Man { dir } => man::run(&dir),
         Command::Manager(args) => manager::run(&global, args).await,
         Command::Console(args) => console::run(&global, args).await,
         Command::Staticweb(args) => staticweb::run(args).await,

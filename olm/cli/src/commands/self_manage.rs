@@ -8,6 +8,8 @@ mod manifests;
 mod status;
 mod uninstall;
 
+pub(super) use found::not_installed;
+
 use crate::{
     args::{Global, SelfArgs, SelfCommand},
     exit::Failure,

@@ -35,6 +35,8 @@ pub struct Query<'a> {
     pub version: Option<&'a str>,
     /// Whether to ignore the catalog's upgrade edges, also for a downgrade.
     pub self_certified: bool,
+    /// Whether a package that is not installed on the cluster is an error.
+    pub only_installed: bool,
 }
 
 /// The source of the state.
@@ -57,7 +59,8 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Finds the subject. A package that is not installed is treated as a new installation.
+    /// Finds the subject. A package that is not installed is treated as a new installation, unless the query
+    /// requires an installed one.
     pub async fn find(global: &Global, args: &OfflineArgs, query: Query<'_>) -> Result<Self, Failure> {
         let opened = Offline::open(global.namespace.as_deref(), args, query.package).await?;
         let mut subject = match opened {
@@ -84,12 +87,12 @@ impl Subject {
 
     async fn on_cluster(global: &Global, catalog: Option<&str>, query: Query<'_>) -> Result<Self, Failure> {
         let client = context::connect(global).await?;
-        let catalogs = catalogs::fetch(client.clone(), "kubectl get pods -n olm").await?;
+        let catalogs = catalogs::fetch(client.clone(), "olm self status").await?;
         names::keep(global, &catalogs);
         let found = olm_ops::find_installed(&client, global.namespace.as_deref(), query.package).await;
         let installed = match found {
             Ok(installed) => Some(installed),
-            Err(error) if error.kind() == Kind::NotFound => None,
+            Err(error) if error.kind() == Kind::NotFound && !query.only_installed => None,
             Err(error) => return Err(error.into()),
         };
         let subscribed = installed.as_ref().filter(|installed| installed.catalog.is_some());

@@ -13,7 +13,7 @@ use crate::{
     args::{Global, UninstallArgs},
     context,
     exit::{Code, Failure},
-    output::print_one,
+    output::{by_kind, count, print_one},
 };
 
 pub async fn run(global: &Global, args: UninstallArgs) -> Result<(), Failure> {
@@ -77,6 +77,13 @@ fn text(report: &UninstallReport) -> String {
             let _ = writeln!(out, "{what}: {object}");
         }
     }
+    for (what, list) in
+        [("removed", &report.removed), ("retained", &report.kept), ("pending", &report.leftovers)]
+    {
+        if !list.is_empty() {
+            let _ = writeln!(out, "{what} {}: {}", count(list.len(), "object"), by_kind(list));
+        }
+    }
     if !report.leftovers.is_empty() {
         out.push_str("pending objects are being deleted; if they remain, run `olm doctor`\n");
     }
@@ -84,4 +91,26 @@ fn text(report: &UninstallReport) -> String {
         out.push_str("nothing to remove\n");
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_kinds_that_are_removed_and_that_stay_are_counted() {
+        let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let report = UninstallReport {
+            removed: list(&["Subscription ns/a", "Deployment ns/a", "Lease ns/a", "Lease ns/b"]),
+            kept: list(&[
+                "CustomResourceDefinition as.example.com (its deletion would delete all its objects)",
+            ]),
+            ..UninstallReport::default()
+        };
+        let text = text(&report);
+        let end = "removed 4 objects: 1 Deployment, 2 Leases, 1 Subscription\n\
+            retained 1 object: 1 CustomResourceDefinition\n";
+        assert!(text.ends_with(end), "{text}");
+        assert!(text.starts_with("removed: Subscription ns/a\n"), "{text}");
+    }
 }

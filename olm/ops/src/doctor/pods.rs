@@ -181,6 +181,11 @@ impl Failure {
     }
 }
 
+/// The first pod that fails to start, and why.
+pub(crate) fn first_failure(pods: &[Pod]) -> Option<String> {
+    pods.iter().find_map(|pod| Some(format!("pod {}: {}", pod.name_any(), failure(pod)?.text())))
+}
+
 fn failure(pod: &Pod) -> Option<Failure> {
     let status = pod.status.as_ref().filter(|_| pod.metadata.deletion_timestamp.is_none())?;
     let containers =

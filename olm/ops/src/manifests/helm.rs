@@ -7,7 +7,7 @@ use olm_engine::site::{CONSOLE, MANAGER};
 use serde_json::{Value, json};
 
 use super::{
-    CATALOG_READER_ROLE, ManifestOptions, VERSION,
+    CATALOG_READER_ROLE, ManifestOptions, POD_SECURITY, VERSION,
     installation::OPTIONS_ANNOTATION,
     manifests,
     packages::{PACKAGES, PACKAGES_API},
@@ -45,7 +45,7 @@ pub fn chart() -> Result<Vec<File>, serde_yaml::Error> {
         ("Chart.yaml".to_owned(), head()),
         ("values.yaml".to_owned(), values()?),
         ("templates/_helpers.tpl".to_owned(), HELPERS.to_owned()),
-        ("templates/NOTES.txt".to_owned(), NOTES.to_owned()),
+        ("templates/NOTES.txt".to_owned(), notes()),
     ];
     for object in super::crds() {
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
@@ -305,6 +305,13 @@ fn values() -> Result<String, serde_yaml::Error> {
     ))
 }
 
+/// The notes, with the labels of the namespace that Helm creates and that no template may contain: a release
+/// with its own namespace fails to install where the namespace exists.
+fn notes() -> String {
+    let labels = POD_SECURITY.map(|(key, value)| format!("{key}={value}"));
+    NOTES.replace("POD_SECURITY_LABELS", &labels.join(" "))
+}
+
 const VALIDATES: &str =
     ".Capabilities.APIVersions.Has \"admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy\"";
 const MUTATES: &str =
@@ -351,6 +358,10 @@ The manager and the console are in namespace {{ include \"olm.namespace\" . }}.
 
   kubectl -n {{ include \"olm.namespace\" . }} rollout status deployment/olm-manager
   olm list
+
+Helm does not label the namespace. To enforce the Pod Security level that both pods satisfy:
+
+  kubectl label namespace {{ include \"olm.namespace\" . }} POD_SECURITY_LABELS
 
 Helm installs the CustomResourceDefinitions once and never changes them. Before `helm upgrade`:
 

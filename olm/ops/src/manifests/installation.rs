@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::{apps::v1::Deployment, coordination::v1::Lease, core::v1::Pod};
 use kube::{
     Api, Client, ResourceExt as _,
     api::{ApiResource, DeleteParams, DynamicObject, ListParams, PropagationPolicy},
@@ -14,13 +14,14 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{ManifestOptions, PART_OF};
+use crate::doctor::first_failure;
 
 /// Annotation of the manager's Deployment: the [`ManifestOptions`] of the installation, as JSON.
 pub const OPTIONS_ANNOTATION: &str = "olm.installOptions";
 
 /// Every kind of object of an installation, in the order of deletion: first what the API server
 /// calls, then workloads, last their dependencies. `true` is namespaced.
-const KINDS: [(&str, &str, &str, bool); 18] = [
+const KINDS: [(&str, &str, &str, bool); 19] = [
     // Before the pods that answer them: an APIService without pods blocks the deletion of namespaces, a
     // webhook the changes of Subscriptions.
     ("apiregistration.k8s.io/v1", "APIService", "apiservices", false),
@@ -50,6 +51,7 @@ const KINDS: [(&str, &str, &str, bool); 18] = [
         false,
     ),
     ("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicy", "mutatingadmissionpolicies", false),
+    ("coordination.k8s.io/v1", "Lease", "leases", true),
     ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "clusterrolebindings", false),
     ("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings", true),
     ("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", false),
@@ -88,7 +90,7 @@ pub struct Workload {
     /// Available pods of the current template.
     pub available: i32,
     pub ready: bool,
-    /// The Deployment's message when it is not ready.
+    /// Why it is not ready: the Deployment's message, and the first pod that fails to start.
     pub message: String,
 }
 
@@ -143,9 +145,31 @@ pub async fn workloads(client: &Client, namespace: &str) -> Result<Vec<Workload>
     for name in [MANAGER, CONSOLE] {
         let found =
             api.get_opt(name).await.map_err(failed("get", &format!("Deployment {namespace}/{name}")))?;
-        out.extend(found.as_ref().map(workload));
+        let Some(deployment) = found else { continue };
+        let mut workload = workload(&deployment);
+        if !workload.ready {
+            // Without the right to list pods, the Deployment's message alone remains.
+            let pods = pods_of(client, namespace, &deployment).await.unwrap_or_default();
+            workload.message = explained(workload.message, &pods);
+        }
+        out.push(workload);
     }
     Ok(out)
+}
+
+async fn pods_of(client: &Client, namespace: &str, deployment: &Deployment) -> Result<Vec<Pod>, kube::Error> {
+    let labels = deployment.spec.selector.match_labels.clone().unwrap_or_default();
+    let selector: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let params = ListParams::default().labels(&selector.join(","));
+    Ok(Api::<Pod>::namespaced(client.clone(), namespace).list(&params).await?.items)
+}
+
+/// A Deployment's message, with the cause of the first pod that fails to start.
+fn explained(message: String, pods: &[Pod]) -> String {
+    match first_failure(pods) {
+        Some(cause) => format!("{message}; {cause}"),
+        None => message,
+    }
 }
 
 fn workload(deployment: &Deployment) -> Workload {
@@ -202,6 +226,17 @@ pub async fn objects(client: &Client, namespace: &str) -> Result<Vec<Object>, Re
         }
     }
     Ok(out)
+}
+
+/// The objects that the manager created for itself in its namespace: its Lease. No manifest has them.
+///
+/// # Errors
+/// When the Lease is unreadable.
+pub async fn created(client: &Client, namespace: &str) -> Result<Vec<Object>, ResourceError> {
+    let api = Api::<Lease>::namespaced(client.clone(), namespace);
+    let lease = api.get_opt(MANAGER).await.map_err(failed("get", &format!("Lease {namespace}/{MANAGER}")))?;
+    let object = |_| Object { kind: "Lease".into(), namespace: Some(namespace.into()), name: MANAGER.into() };
+    Ok(lease.map(object).into_iter().collect())
 }
 
 /// The number of objects per kind of the API that are not part of the installation.
@@ -366,6 +401,35 @@ mod tests {
         assert_eq!(status(1, 2, 2, 2).message, "the change is not observed yet");
         assert_eq!(status(2, 3, 1, 2).message, "1 of 2 pods available");
         assert!(!status(2, 3, 2, 2).ready, "a pod of the old template is still there");
+    }
+
+    #[test]
+    fn a_workload_that_is_not_ready_names_the_cause() {
+        let pod = |reason: &str| -> Pod {
+            serde_json::from_value(serde_json::json!({
+                "metadata": { "name": "olm-manager-1" },
+                "status": { "containerStatuses": [{ "name": "manager", "image": "i:2", "imageID": "",
+                    "ready": false, "restartCount": 0,
+                    "state": { "waiting": { "reason": reason, "message": "not found" } } }] },
+            }))
+            .unwrap()
+        };
+        let message = || "0 of 1 pods available".to_owned();
+        assert_eq!(
+            explained(message(), &[pod("ContainerCreating"), pod("ErrImagePull")]),
+            "0 of 1 pods available; pod olm-manager-1: container manager: ErrImagePull: not found"
+        );
+        assert_eq!(explained(message(), &[pod("ContainerCreating")]), message());
+        // pods that a quota or Pod Security refuses do not exist
+        let refused = workload(&deployment(serde_json::json!({
+            "metadata": { "name": "olm-manager", "generation": 1 },
+            "spec": { "selector": {}, "template": {} },
+            "status": { "observedGeneration": 1, "conditions": [
+                { "type": "Progressing", "status": "True", "message": "created" },
+                { "type": "ReplicaFailure", "status": "True", "reason": "FailedCreate",
+                  "message": "pods \"olm-manager-1\" is forbidden: exceeded quota" }] },
+        })));
+        assert_eq!(refused.message, "pods \"olm-manager-1\" is forbidden: exceeded quota");
     }
 
     #[test]

@@ -60,6 +60,11 @@ const SECURE_PORT: u16 = 8443;
 pub const SECURE_PORT_NAME: &str = "secure";
 /// Field manager of an installation's own objects.
 pub const FIELD_MANAGER: &str = "olm.self";
+/// Labels of the namespace: both pods satisfy the strictest Pod Security level, and the cluster enforces it.
+const POD_SECURITY: [(&str, &str); 2] = [
+    ("pod-security.kubernetes.io/enforce", "restricted"),
+    ("pod-security.kubernetes.io/enforce-version", "latest"),
+];
 /// The label that all objects of an installation carry, and its value.
 pub const PART_OF: (&str, &str) = ("app.kubernetes.io/part-of", "olm");
 
@@ -194,11 +199,9 @@ fn namespace(options: &ManifestOptions) -> Value {
         "kind": "Namespace",
         "metadata": {
             "name": options.namespace,
-            // Both pods satisfy the strictest Pod Security level; the labels make the cluster enforce it.
-            "labels": {
-                "pod-security.kubernetes.io/enforce": "restricted",
-                "pod-security.kubernetes.io/enforce-version": "latest"
-            }
+            "labels": serde_json::Map::from_iter(
+                POD_SECURITY.map(|(key, value)| (key.to_owned(), value.into()))
+            ),
         }
     })
 }

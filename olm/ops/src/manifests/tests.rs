@@ -461,6 +461,19 @@ fn the_chart_makes_the_very_same_objects() {
     }
 }
 
+#[test]
+fn the_charts_notes_have_the_labels_of_the_namespace() {
+    let files = helm::chart().unwrap();
+    let (_, notes) = files.iter().find(|(name, _)| name == "templates/NOTES.txt").unwrap();
+    let command = notes.lines().find(|line| line.contains("kubectl label namespace")).unwrap();
+    let all = manifests(&ManifestOptions::default());
+    let namespace = all.iter().find(|object| object["kind"] == "Namespace").unwrap();
+    for (key, value) in namespace["metadata"]["labels"].as_object().unwrap() {
+        let label = format!(" {key}={}", value.as_str().unwrap());
+        assert_eq!(command.contains(&label), key.starts_with("pod-security"), "{command}: {label}");
+    }
+}
+
 /// The renderer of these tests may accept what Helm rejects.
 #[test]
 fn helm_makes_the_very_same_objects() {

@@ -5,6 +5,7 @@
 //! by the same plan ([`advance`]), with the rights of the manager and without waiting. Both are interruptible
 //! at any point: the rest is planned anew.
 
+mod leases;
 mod other_users;
 mod owned;
 mod remaining_crds;

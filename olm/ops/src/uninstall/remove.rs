@@ -22,7 +22,7 @@ use olm_plan::{ObjectRef, Op, Plan};
 use serde_json::Value;
 
 use super::{
-    Progress, UninstallOptions, UninstallReport, UninstallTarget, described,
+    Progress, UninstallOptions, UninstallReport, UninstallTarget, described, leases,
     stages::{Held, HeldCondition, in_words, stages},
 };
 use crate::error::Error;
@@ -32,6 +32,8 @@ const GONE: Duration = Duration::from_secs(60);
 /// Total time to wait for the dependents of a ClusterServiceVersion: objects that take longer are reported
 /// and deleted later.
 const FOLLOW: Duration = Duration::from_secs(5);
+/// Total time to wait for the pods that hold Leases: the default grace period of a pod, and some more.
+const RELEASED: Duration = Duration::from_secs(35);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Concurrent deletions.
@@ -64,12 +66,21 @@ pub(super) async fn apply(
         }
     }
     report.kept = kept;
-    let deadline = tokio::time::Instant::now() + FOLLOW;
+    let now = tokio::time::Instant::now();
+    let (deadline, released) = (now + FOLLOW, now + RELEASED);
+    let (held, following): (Vec<&ObjectRef>, Vec<&ObjectRef>) =
+        following.into_iter().partition(|reference| leaving.holder_of(reference).is_some());
     for reference in following {
         let name = reference.to_string();
         match doing.follow(reference, deadline).await {
             true => report.removed.push(name),
             false => report.leftovers.push(name),
+        }
+    }
+    for lease in held {
+        match doing.release(lease, released).await? {
+            None => report.removed.push(lease.to_string()),
+            Some(why) => report.kept.push(format!("{lease} ({why})")),
         }
     }
     // Objects that no manifest names and that carry the version's name.
@@ -287,6 +298,38 @@ impl Doing<'_> {
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(true),
             Err(kube::Error::Api(status)) if status.is_conflict() => Ok(false),
             Err(error) => Err(Error::kube(format!("set the deletionPolicy of Subscription {name}"))(error)),
+        }
+    }
+
+    /// Deletes a Lease after the pods of its operator are gone: a running process would create it again, and
+    /// two leaders could act at once. Returns why it stays, if it does.
+    async fn release(
+        &self,
+        lease: &ObjectRef,
+        deadline: tokio::time::Instant,
+    ) -> Result<Option<&'static str>, Error> {
+        let deployment = self.leaving.holder_of(lease).unwrap_or_default();
+        let namespace = &self.leaving.installed().namespace;
+        let mut pause = SHORTEST_PAUSE;
+        loop {
+            match leases::has_pods(self.client, namespace, deployment).await {
+                Ok(false) => break,
+                Ok(true) if tokio::time::Instant::now() > deadline => {
+                    return Ok(Some("pods of the operator still run"));
+                }
+                Ok(true) => {}
+                Err(error) => {
+                    tracing::debug!(%lease, %error, "failed to list the pods of its holder");
+                    return Ok(Some("the pods of its holder could not be listed"));
+                }
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+        match self.remove(vec![lease.clone()]).await {
+            Ok(_) => Ok(None),
+            Err(Error::Forbidden { .. }) => Ok(Some("no permission to delete it")),
+            Err(error) => Err(error),
         }
     }
 

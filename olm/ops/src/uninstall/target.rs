@@ -6,14 +6,14 @@ use kube::{Client, ResourceExt};
 use olm_api::{Subscription, csv::CrdDescription, names};
 use olm_engine::resources::Resources;
 use olm_plan::{
-    Dependency, Live, OPERATOR_GROUP_NAME, ObjectRef, Operand, PendingDeletion, Plan, Requester,
-    UninstallInput, make_uninstall_plan, no_longer_needed, uninstall_reads,
+    Dependency, Live, OPERATOR_GROUP_NAME, ObjectRef, Operand, OperatorLease, PendingDeletion, Plan,
+    Requester, UninstallInput, make_uninstall_plan, no_longer_needed, uninstall_reads,
 };
 use olm_resolver::Gvk;
 use serde_json::Value;
 
 use super::{
-    UninstallOptions,
+    UninstallOptions, leases,
     other_users::forget_traces,
     owned::{Owned, known},
     remaining_crds::RemainingCrds,
@@ -38,6 +38,7 @@ pub struct UninstallTarget {
     operator_group: Option<String>,
     owned: Owned,
     dependencies: Vec<Needed>,
+    leases: Vec<OperatorLease>,
     live: Live,
     unreadable: BTreeSet<ObjectRef>,
 }
@@ -60,11 +61,11 @@ impl UninstallTarget {
     pub async fn read(client: &Client, namespace: Option<&str>, target: &str) -> Result<Self, Error> {
         let world = World::read(client, namespace).await?;
         let view = world.find(target)?;
-        Self::of(client, &world, view).await
+        Self::of(client, &world, view).await?.with_leases(client).await
     }
 
     /// As [`Self::read`], for a Subscription that is deleted already, whatever other operators the namespace
-    /// has.
+    /// has, and without Leases: the manager has no rights on those.
     pub async fn of_subscription(client: &Client, subscription: &Subscription) -> Result<Self, Error> {
         let mut world = World::read(client, subscription.namespace().as_deref()).await?;
         let uid = subscription.uid();
@@ -86,7 +87,7 @@ impl UninstallTarget {
     ) -> Result<Self, Error> {
         let world = World::read(client, namespace).await?;
         let not_found = match world.find(target) {
-            Ok(view) => return Self::of(client, &world, view).await,
+            Ok(view) => return Self::of(client, &world, view).await?.with_leases(client).await,
             Err(error @ Error::NotFound { .. }) => error,
             Err(error) => return Err(error),
         };
@@ -101,6 +102,7 @@ impl UninstallTarget {
             operator_group: lonely_group(&world, &installed.namespace, &[], None),
             owned: Owned::left(client, &remains).await?,
             dependencies: Vec::new(),
+            leases: Vec::new(),
             installed,
             live: Live::new(),
             unreadable: BTreeSet::new(),
@@ -122,6 +124,7 @@ impl UninstallTarget {
             installed,
             owned,
             dependencies,
+            leases: Vec::new(),
             live: Live::new(),
             unreadable: BTreeSet::new(),
         };
@@ -138,6 +141,25 @@ impl UninstallTarget {
         let packages = dependencies.chain([self.installed.package.as_str()]).collect();
         forget_traces(client, &mut self.live, &packages, &self.installed.namespace).await?;
         Ok(self)
+    }
+
+    /// Adds the Leases that its pods, or those of its dependencies, hold.
+    async fn with_leases(mut self, client: &Client) -> Result<Self, Error> {
+        let dependencies = self.dependencies.iter().map(|needed| &needed.owned);
+        let rendered = dependencies.chain([&self.owned]).filter_map(|owned| owned.rendered(false));
+        let deployments = rendered
+            .flat_map(|rendered| rendered.objects())
+            .filter(|(_, object)| object["kind"] == "Deployment")
+            .filter_map(|(_, object)| Some(object.pointer("/metadata/name")?.as_str()?.to_owned()))
+            .collect();
+        self.leases = leases::read(client, &self.installed, &deployments).await?;
+        Ok(self)
+    }
+
+    /// The Deployment whose pods hold a Lease of the plan.
+    pub(super) fn holder_of(&self, lease: &ObjectRef) -> Option<&str> {
+        let held = self.leases.iter().find(|held| held.reference == *lease);
+        held.map(|held| held.deployment.as_str())
     }
 
     #[must_use]
@@ -229,6 +251,7 @@ impl UninstallTarget {
                 .as_deref()
                 .filter(|_| self.dependencies.len() == self.going(options).count()),
             dependencies: &dependencies,
+            leases: &self.leases,
             unreadable: &self.unreadable,
             policy: options.policy(),
         })

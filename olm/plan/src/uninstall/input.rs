@@ -35,9 +35,20 @@ pub struct UninstallInput<'a> {
     pub operator_group: Option<&'a str>,
     /// Dependencies of it, or of an operator removed with it, in the order of removal.
     pub dependencies: &'a [Dependency<'a>],
+    /// Leases of it and of its dependencies.
+    pub leases: &'a [OperatorLease],
     /// Objects that the caller may not read: they may exist.
     pub unreadable: &'a BTreeSet<ObjectRef>,
     pub policy: DeletionPolicy,
+}
+
+/// A Lease that a process of the operator created for leader election. No manifest has it, and it outlives the
+/// process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperatorLease {
+    pub reference: ObjectRef,
+    /// Name of the operator's Deployment whose pod holds it.
+    pub deployment: String,
 }
 
 /// Custom resources of one kind.

@@ -21,7 +21,7 @@ use crate::reserved::is_reserved;
 use findings::findings;
 
 pub use dependencies::{Dependency, PendingDeletion, Requester, no_longer_needed};
-pub use input::{Operand, UninstallInput};
+pub use input::{Operand, OperatorLease, UninstallInput};
 
 /// An operator to remove: the requested one, or an unneeded dependency.
 struct Leaver<'a> {
@@ -225,6 +225,28 @@ impl Draft<'_> {
                     }
                 }
             }
+        }
+        self.leases(leaver, version.as_deref());
+    }
+
+    /// The Leases that the operator's pods hold. They are deleted once its pods are gone.
+    fn leases(&mut self, leaver: &Leaver<'_>, version: Option<&str>) {
+        let deployments = rendered_by(leaver, |object| object["kind"] == "Deployment");
+        for lease in self.input.leases {
+            if !deployments.iter().any(|deployment| deployment.name == lease.deployment) {
+                continue;
+            }
+            let reserved = self.is_reserved(&lease.reference);
+            let (op, note) = if reserved {
+                (Op::Noop, RESERVED)
+            } else {
+                (Op::Delete, "created by the operator's process")
+            };
+            self.objects.push(PlannedObject {
+                goes_with: version.filter(|_| !reserved).map(str::to_owned),
+                note: Some(note.to_owned()),
+                ..PlannedObject::new(&lease.reference, op, None)
+            });
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use olm_api::subscription::{CrdPolicy, DeletionPolicy, DependencyRemoval, OperandPolicy};
 use olm_plan::{
-    Dependency, FindingCode, Live, ObjectRef, Op, Operand, Plan, Severity, UninstallInput,
+    Dependency, FindingCode, Live, ObjectRef, Op, Operand, OperatorLease, Plan, Severity, UninstallInput,
     make_uninstall_plan, uninstall_reads,
 };
 use olm_resolver::Gvk;
@@ -21,6 +21,7 @@ pub struct Leaving<'a> {
     pub change: Box<dyn Fn(&mut Live)>,
     pub unreadable: BTreeSet<ObjectRef>,
     pub dependencies: Vec<Needed>,
+    pub leases: Vec<OperatorLease>,
 }
 
 /// An operator that was installed for it.
@@ -39,6 +40,7 @@ impl<'a> Leaving<'a> {
             change: Box::new(|_| {}),
             unreadable: BTreeSet::new(),
             dependencies: vec![],
+            leases: vec![],
         }
     }
 
@@ -81,6 +83,7 @@ impl<'a> Leaving<'a> {
             instances: &self.instances,
             operator_group: Some("olm-operators"),
             dependencies: &dependencies,
+            leases: &self.leases,
             unreadable: &self.unreadable,
             policy: self.policy,
         };
@@ -147,6 +150,26 @@ fn an_uninstall_keeps_crds_and_stops_at_operands() {
     assert_eq!((orphaned.is_blocked(), orphaned.findings[0].severity), (false, Severity::Warn));
     // an unknown number: leaving them is reported, deleting them is refused
     assert!(!uninstall(&case, KEEP, &[operand(None)]).is_blocked());
+}
+
+/// Reported as deleted with the version, and outside of the digest: whether a replica holds its lease at the
+/// moment of the preview changes nothing that is confirmed.
+#[test]
+fn leases_of_the_operator_go_with_its_version() {
+    let case = Case::install("1.0.0");
+    let without = uninstall(&case, KEEP, &[operand(Some(0))]);
+    let lease = |name: &str, deployment: &str| OperatorLease {
+        reference: ObjectRef::new("coordination.k8s.io/v1", "Lease", Some("ns"), name),
+        deployment: deployment.into(),
+    };
+    let mut leaving = Leaving::new(&case, KEEP, &[operand(Some(0))]);
+    leaving.leases = vec![lease("leader", "thing"), lease("another", "else")];
+    let plan = leaving.plan();
+    let leases: Vec<_> = plan.objects.iter().filter(|o| o.reference.kind == "Lease").collect();
+    assert_eq!(leases.len(), 1, "{leases:?}");
+    assert_eq!((leases[0].name.as_str(), leases[0].op), ("leader", Op::Delete));
+    assert_eq!(leases[0].goes_with.as_deref(), Some("ClusterServiceVersion ns/thing.v1.0.0"));
+    assert_eq!(plan.digest, without.digest);
 }
 
 #[test]

@@ -283,6 +283,7 @@ fn operands_present() -> Vec<Finding> {
         instances: &[],
         operator_group: None,
         dependencies: &[],
+        leases: &[],
         unreadable: &BTreeSet::new(),
         policy: DeletionPolicy::default(),
     };

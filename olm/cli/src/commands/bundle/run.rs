@@ -20,7 +20,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     args::{BundleRunArgs, Global, Mode},
-    commands::wait,
+    commands::{catalogs, wait},
     context,
     exit::{Code, Failure},
     prose::printable,
@@ -256,10 +256,10 @@ async fn served(
 ) -> Result<Vec<LoadedCatalog>, Failure> {
     let fetcher = Fetcher::service_proxy(client.clone());
     loop {
-        let catalogs = fetcher.fetch().await.map_err(|error| {
-            Failure::new(Code::Unexpected, error.to_string())
-                .hint("check the manager: kubectl get pods -n olm")
-        })?;
+        let catalogs = match fetcher.fetch().await {
+            Ok(catalogs) => catalogs,
+            Err(error) => return Err(catalogs::unreachable(client, &error, "olm self status").await),
+        };
         let catalog = catalogs.iter().find(|catalog| catalog.reference == *wanted);
         let head =
             catalog.and_then(|c| c.catalog.summary(package)?.head.as_ref()).map(|head| head.name.as_str());

@@ -6,11 +6,15 @@ use olm_catalog::Package;
 use olm_ops::UninstallOptions;
 use olm_plan::{Op, Plan};
 
-use super::subject::{Query, Subject};
+use super::{
+    catalogs,
+    subject::{Query, Subject},
+};
 use crate::{
     args::{Global, PlanChangeArgs, PlanCommand, PlanCommandArgs, PlanOutputArgs, PlanUninstallArgs},
     context,
     exit::{Code, Failure},
+    names,
     offline::Offline,
 };
 
@@ -26,7 +30,7 @@ pub async fn run(global: &Global, args: PlanCommandArgs) -> Result<(), Failure> 
     let done = match args.command {
         PlanCommand::Install(args) => change(global, &args, Change::Install).await,
         PlanCommand::Upgrade(args) => change(global, &args, Change::Upgrade).await,
-        PlanCommand::Rollback(args) => change(global, &args, Change::Rollback).await,
+        PlanCommand::Rollback(args) => rollback(global, &args).await,
         PlanCommand::Uninstall(args) => uninstall(global, &args).await,
     };
     // With `--exit-code`, 1 is a result and not an error.
@@ -46,6 +50,7 @@ async fn change(global: &Global, args: &PlanChangeArgs, change: Change) -> Resul
         channel: args.channel.as_deref(),
         version: args.version.as_deref(),
         self_certified: change == Change::Rollback,
+        only_installed: change != Change::Install,
     };
     let mut subject = Subject::find(global, &args.offline, query).await?;
     if change != Change::Install {
@@ -57,6 +62,25 @@ async fn change(global: &Global, args: &PlanChangeArgs, change: Change) -> Resul
     }
     let plan = subject.plan().await?;
     finish(&plan, &args.out)
+}
+
+/// On a cluster, the plan is that of `olm rollback`: the same operator, target version and Subscription.
+async fn rollback(global: &Global, args: &PlanChangeArgs) -> Result<(), Failure> {
+    let version = args.version.as_deref();
+    if args.offline.source.catalog_dir.is_some() || args.channel.is_some() || version.is_some_and(is_range) {
+        return change(global, args, Change::Rollback).await;
+    }
+    let client = context::connect(global).await?;
+    let catalogs = catalogs::fetch(client.clone(), "olm self status").await?;
+    names::keep(global, &catalogs);
+    let namespace = global.namespace.as_deref();
+    let back = olm_ops::preview_rollback(&client, &catalogs, namespace, &args.package, version).await?;
+    finish(&back.plan, &args.out)
+}
+
+/// Whether a version is a range, which `olm rollback` does not accept.
+fn is_range(version: &str) -> bool {
+    olm_version::parse_lenient(version.trim_start_matches('v')).is_err()
 }
 
 /// The installed version's predecessor.

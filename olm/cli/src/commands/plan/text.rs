@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use olm_plan::{Finding, ImageSignature, Level, Op, Plan, PlanAction, PlannedObject, Severity};
 
 use crate::{
-    output::count,
+    output::{by_kind, count},
     prose::{printable, wrapped},
 };
 
@@ -186,6 +186,15 @@ fn objects(plan: &Plan) -> String {
     let same = plan.objects.iter().filter(|object| object.op == Op::Unchanged).count();
     let mut out =
         format!("\nobjects: {create} to create, {change} to change, {delete} to delete, {same} unchanged\n");
+    if plan.action == PlanAction::Uninstall {
+        out = "\nobjects:\n".to_owned();
+        for (what, op) in [("delete", Op::Delete), ("retain", Op::Noop)] {
+            let objects: Vec<String> = plan.objects.iter().filter(|o| o.op == op).map(named).collect();
+            let kinds = if objects.is_empty() { String::new() } else { format!(": {}", by_kind(&objects)) };
+            let text = format!("{} to {what}{kinds}", count(objects.len(), "object"));
+            out += &wrapped("  ", "    ", &printable(&text));
+        }
+    }
     for object in plan.objects.iter().filter(|object| object.op != Op::Unchanged) {
         let mut text = named(object);
         if matches!(object.op, Op::Update | Op::Adopt) && !object.diff.is_empty() {
@@ -239,6 +248,26 @@ mod tests {
     fn t06_a_plan_without_findings_tells_its_high_rights() {
         assert!(plan_text(&plan(0)).contains("\nfindings: none\n"));
         assert!(plan_text(&plan(2)).contains("\nfindings: none; 2 rights of level HIGH, listed below\n"));
+    }
+
+    #[test]
+    fn an_uninstall_counts_the_kinds_that_go_and_that_stay() {
+        let object =
+            |gvk: &str, name: &str, op: &str| json!({ "gvk": gvk, "ns": "ns", "name": name, "op": op });
+        let mut plan = plan(0);
+        plan.action = PlanAction::Uninstall;
+        plan.objects = [
+            object("Deployment.v1.apps", "a", "delete"),
+            object("Lease.v1.coordination.k8s.io", "a", "delete"),
+            object("Lease.v1.coordination.k8s.io", "b", "delete"),
+            object("CustomResourceDefinition.v1.apiextensions.k8s.io", "as.example.com", "noop"),
+        ]
+        .map(|object| serde_json::from_value(object).unwrap())
+        .into();
+        let text = plan_text(&plan);
+        let expected = "\nobjects:\n  3 objects to delete: 1 Deployment, 2 Leases\n  \
+            1 object to retain: 1 CustomResourceDefinition\n";
+        assert!(text.contains(expected), "{text}");
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub(super) async fn found(
     }
 }
 
-pub(super) fn not_installed() -> Failure {
+pub(in crate::commands) fn not_installed() -> Failure {
     Failure::new(Code::NotFound, "olm is not installed on this cluster")
         .hint("install it with `olm self install`")
 }

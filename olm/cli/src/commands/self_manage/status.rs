@@ -33,7 +33,14 @@ struct Status {
     other_olm: Option<olm_ops::OtherOlm>,
 }
 
+/// Exits with 1 when the installation is not ready.
 pub(super) async fn run(global: &Global, out: OutputArgs) -> Result<(), Failure> {
+    let status = read(global).await.map_err(Failure::unanswered)?;
+    print_one(&status, out.output, &status.namespace, || text(&status))?;
+    if status.ready { Ok(()) } else { Err(Failure::no()) }
+}
+
+async fn read(global: &Global) -> Result<Status, Failure> {
     let client = context::connect(global).await?;
     let installation = found(global, &client).await?.ok_or_else(not_installed)?;
     let namespace = installation.namespace;
@@ -44,7 +51,7 @@ pub(super) async fn run(global: &Global, out: OutputArgs) -> Result<(), Failure>
         Some(options) => missing(&for_server(&client, manifests(options)).await?, &objects),
         None => Vec::new(),
     };
-    let status = Status {
+    Ok(Status {
         version: installation.version,
         leader: lease.and_then(|lease| lease.spec?.holder_identity).filter(|holder| !holder.is_empty()),
         ready: missing.is_empty() && workloads.iter().all(|workload| workload.ready),
@@ -53,8 +60,7 @@ pub(super) async fn run(global: &Global, out: OutputArgs) -> Result<(), Failure>
         missing,
         other_olm: olm_ops::find_other_olm(&client).await?,
         namespace,
-    };
-    print_one(&status, out.output, &status.namespace, || text(&status))
+    })
 }
 
 /// The expected objects that do not exist. The Namespace exists, as it contains the rest.

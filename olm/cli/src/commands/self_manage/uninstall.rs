@@ -8,7 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use kube::Client;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client};
 use olm_ops::manifests::installation::{self, Object};
 use serde::Serialize;
 
@@ -17,7 +18,7 @@ use crate::{
     args::{Global, SelfUninstallArgs},
     context,
     exit::{Code, Failure},
-    output::{count, print_one},
+    output::{by_kind, count, print_one},
 };
 
 /// Interval of polling for deleted objects.
@@ -34,14 +35,23 @@ struct Report {
     kept: Vec<Object>,
     /// User-created objects of the API, by kind.
     users: BTreeMap<&'static str, usize>,
-    /// Objects that prevent the deletion of the namespace; it is deleted when there are none.
+    /// Whether the namespace is deleted too.
+    namespace_removed: bool,
+    /// Objects that prevent the deletion of the namespace.
     namespace_kept: Vec<String>,
+}
+
+/// The objects of the installation, and those that the manager created for itself.
+async fn objects(client: &Client, namespace: &str) -> Result<Vec<Object>, Failure> {
+    let mut objects = installation::objects(client, namespace).await?;
+    objects.extend(installation::created(client, namespace).await?);
+    Ok(objects)
 }
 
 pub(super) async fn run(global: &Global, args: SelfUninstallArgs) -> Result<(), Failure> {
     let client = context::connect(global).await?;
     let namespace = found(global, &client).await?.map_or_else(|| namespace(global), |found| found.namespace);
-    let (crds, rest): (Vec<Object>, Vec<Object>) = installation::objects(&client, &namespace)
+    let (crds, rest): (Vec<Object>, Vec<Object>) = objects(&client, &namespace)
         .await?
         .into_iter()
         .partition(|object| object.kind == "CustomResourceDefinition");
@@ -61,15 +71,30 @@ pub(super) async fn run(global: &Global, args: SelfUninstallArgs) -> Result<(), 
             .hint("list the operators with `olm list` and remove them with `olm uninstall NAME`"));
     }
     let (removed, kept) = if args.delete_crds { ([rest, crds].concat(), Vec::new()) } else { (rest, crds) };
-    let mut report =
-        Report { namespace, dry_run: args.dry_run, removed, kept, users, namespace_kept: Vec::new() };
+    let exists = Api::<Namespace>::all(client.clone()).get_opt(&namespace).await?.is_some();
+    let namespace_kept = others(&client, &namespace, &removed).await?;
+    let mut report = Report {
+        namespace_removed: exists && namespace_kept.is_empty(),
+        namespace,
+        dry_run: true,
+        removed,
+        kept,
+        users,
+        namespace_kept,
+    };
     if !args.dry_run {
         if !args.yes {
             confirm(&report)?;
         }
         remove(&client, &report, args.timeout).await?;
+        report.dry_run = false;
+        // Objects may have been created in the meantime.
+        report.namespace_kept = others(&client, &report.namespace, &report.removed).await?;
+        report.namespace_removed &= report.namespace_kept.is_empty();
+        if report.namespace_removed {
+            installation::delete_namespace(&client, &report.namespace).await?;
+        }
     }
-    report.namespace_kept = leave(&client, &report).await?;
     let name = report.namespace.clone();
     print_one(&report, args.out.output, &name, || text(&report))
 }
@@ -85,7 +110,7 @@ async fn remove(client: &Client, report: &Report, limit: Duration) -> Result<(),
             installation::delete(client, object).await?;
         }
         loop {
-            let there = installation::objects(client, &report.namespace).await?;
+            let there = objects(client, &report.namespace).await?;
             let Some(left) = batch.iter().find(|object| there.contains(object)) else { break };
             if start.elapsed() > limit {
                 return Err(Failure::new(
@@ -100,28 +125,15 @@ async fn remove(client: &Client, report: &Report, limit: Duration) -> Result<(),
     Ok(())
 }
 
-/// Deletes the namespace unless it contains other objects; returns those.
-async fn leave(client: &Client, report: &Report) -> Result<Vec<String>, Failure> {
-    let others = installation::others(client, &report.namespace, &report.removed).await?;
-    if others.is_empty() && !report.dry_run {
-        installation::delete_namespace(client, &report.namespace).await?;
-    }
+/// Objects in the namespace that prevent its deletion.
+async fn others(client: &Client, namespace: &str, removed: &[Object]) -> Result<Vec<String>, Failure> {
+    let others = installation::others(client, namespace, removed).await?;
     Ok(others.iter().map(ToString::to_string).collect())
 }
 
 /// The installed operators would no longer be managed, so the user has to type the namespace.
 fn confirm(report: &Report) -> Result<(), Failure> {
-    eprint!(
-        "{}",
-        text(&Report {
-            dry_run: true,
-            removed: report.removed.clone(),
-            kept: report.kept.clone(),
-            users: report.users.clone(),
-            namespace: report.namespace.clone(),
-            namespace_kept: Vec::new()
-        })
-    );
+    eprint!("{}", text(report));
     if !std::io::stdin().is_terminal() {
         return Err(Failure::new(
             Code::Refused,
@@ -148,7 +160,12 @@ fn text(report: &Report) -> String {
     let users: Vec<String> =
         report.users.iter().filter(|(_, n)| **n > 0).map(|(kind, n)| count(*n, kind)).collect();
     let users = if users.is_empty() { "no custom resources".to_owned() } else { users.join(", ") };
-    let _ = writeln!(out, "{verb} {}", count(report.removed.len(), "object"));
+    let namespace = report.namespace_removed.then(|| format!("Namespace {}", report.namespace));
+    if let Some(namespace) = &namespace {
+        let _ = writeln!(out, "{verb}: {namespace}");
+    }
+    let names: Vec<String> = report.removed.iter().map(ToString::to_string).chain(namespace).collect();
+    let _ = writeln!(out, "{verb} {}: {}", count(names.len(), "object"), by_kind(&names));
     if !report.kept.is_empty() {
         let _ = writeln!(
             out,
@@ -194,16 +211,27 @@ mod tests {
                 object("CustomResourceDefinition", None, "b"),
             ],
             users: [("Subscription", 1), ("ClusterServiceVersion", 2), ("InstallPlan", 0)].into(),
+            namespace_removed: false,
             namespace_kept: vec!["Secret olm/mine".into()],
         };
         assert_eq!(
             text(&report),
             "removed: Deployment olm/olm-manager\n\
              removed: ClusterRole olm-manager\n\
-             removed 2 objects\n\
+             removed 2 objects: 1 ClusterRole, 1 Deployment\n\
              retained: 2 CustomResourceDefinitions with 2 ClusterServiceVersions, 1 Subscription (--delete-crds removes them)\n\
              2 operators keep running without a manager: no upgrades, and a deleted Subscription or ClusterServiceVersion keeps its finalizer until olm is installed again\n\
              namespace olm retained: it contains Secret olm/mine\n"
+        );
+        // and where no object of a user is in it, the namespace is removed and counted
+        let report = Report { dry_run: true, namespace_removed: true, namespace_kept: Vec::new(), ..report };
+        let text = text(&report);
+        assert!(
+            text.contains(
+                "\nwould remove: Namespace olm\n\
+                 would remove 3 objects: 1 ClusterRole, 1 Deployment, 1 Namespace\n"
+            ),
+            "{text}"
         );
     }
 }

@@ -1,0 +1,44 @@
+//! `olm man`: the help of all commands as man pages.
+
+use std::path::Path;
+
+use clap::CommandFactory as _;
+
+use crate::{
+    args::Args,
+    exit::{Code, Failure},
+};
+
+pub fn run(dir: &Path) -> Result<(), Failure> {
+    write(dir).map_err(|error| {
+        Failure::new(Code::Unexpected, format!("failed to write man pages to {}: {error}", dir.display()))
+    })
+}
+
+fn write(dir: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(dir)?;
+    clap_mangen::generate_to(Args::command(), dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_has_a_page() {
+        let dir = tempfile::tempdir().unwrap();
+        let pages = dir.path().join("man");
+        run(&pages).unwrap();
+        for name in ["olm.1", "olm-plan-rollback.1", "olm-self-install.1"] {
+            assert!(pages.join(name).is_file(), "{name}");
+        }
+        let text = std::fs::read_to_string(pages.join("olm-self-install.1")).unwrap();
+        assert!(text.replace('\\', "").contains("--image-pull-policy"), "{text}");
+        // what runs in pods is no command of users
+        assert!(!pages.join("olm-manager.1").exists());
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let error = run(&file).unwrap_err();
+        assert!(error.message.starts_with("failed to write man pages to "), "{}", error.message);
+    }
+}
