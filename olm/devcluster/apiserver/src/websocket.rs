@@ -30,8 +30,7 @@ pub(crate) struct Upgrade {
 impl Upgrade {
     /// Checks the handshake. `protocols` are those of the server, the preferred one first.
     pub(crate) fn of(parts: &mut Parts, protocols: &[&'static str]) -> ApiResult<Self> {
-        let failed =
-            |why: &str| ApiError::bad_request(format!("failed to upgrade the connection: {why}"));
+        let failed = |why: &str| ApiError::bad_request(format!("failed to upgrade the connection: {why}"));
         let headers = &parts.headers;
         if !lists(headers, &header::CONNECTION, "upgrade") || !lists(headers, &header::UPGRADE, "websocket") {
             return Err(failed("headers Connection and Upgrade do not request a WebSocket"));
@@ -39,7 +38,8 @@ impl Upgrade {
         if headers.get(header::SEC_WEBSOCKET_VERSION).is_none_or(|version| version != "13") {
             return Err(failed("Sec-WebSocket-Version is not 13"));
         }
-        let key = headers.get(header::SEC_WEBSOCKET_KEY).ok_or_else(|| failed("Sec-WebSocket-Key is missing"))?;
+        let key =
+            headers.get(header::SEC_WEBSOCKET_KEY).ok_or_else(|| failed("Sec-WebSocket-Key is missing"))?;
         let accept = derive_accept_key(key.as_bytes());
         let offered = |protocol: &&&str| lists(headers, &header::SEC_WEBSOCKET_PROTOCOL, protocol);
         let Some(protocol) = protocols.iter().find(offered).copied() else {

@@ -61,12 +61,7 @@ pub(crate) async fn serve(
     }
 }
 
-fn websocket(
-    server: &Server,
-    parts: &mut Parts,
-    query: &Query,
-    target: Arc<Target>,
-) -> ApiResult<Response> {
+fn websocket(server: &Server, parts: &mut Parts, query: &Query, target: Arc<Target>) -> ApiResult<Response> {
     let upgrade = Upgrade::of(parts, &[TUNNEL, CHANNELS])?.max_message(MAX_MESSAGE);
     let shutdown = server.shutdown.clone();
     if upgrade.protocol() == TUNNEL {
