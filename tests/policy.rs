@@ -294,7 +294,7 @@ fn the_oldest_rust_is_the_one_of_ci() {
 #[test]
 fn files_stay_readable() {
     // A file over the limit needs a reason, given here.
-    const REASONS: &[(&str, &str)] = &[];
+    const REASONS: &[(&str, &str)] = &[("catalog/registry/src/generated.rs", "generated")];
     let out = Command::new("git").args(["ls-files", "*.rs"]).current_dir(root()).output();
     let Ok(out) = out else {
         println!("skipped: files_stay_readable: git is not installed");
