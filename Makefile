@@ -3,11 +3,11 @@ SHELL := /bin/bash
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: demo test test-long bench build crds sbom deps lint
+.PHONY: demo test test-long bench build crds protos sbom deps lint
 
 ## demo: install what is missing, build, start a dev cluster with the etcd operator and a three-member etcd
 demo: deps
-	$(CARGO) build --release --workspace --bins
+	$(CARGO) build --release --bins
 	exec target/release/olm up --demo
 
 ## test: run everything that can run on this machine; say what was skipped and why
@@ -20,16 +20,20 @@ test-long: deps
 
 ## bench: speed and memory, as a table
 bench: deps
-	$(CARGO) build --profile dist --workspace --bins
+	$(CARGO) build --profile dist --bins -p olm -p etcd-operator -p olm-bench
 	target/dist/olm-bench
 
 ## build: the binaries as they are shipped, in target/dist
 build: deps
-	$(CARGO) build --profile dist --workspace --bins
+	$(CARGO) build --profile dist --bins
 
 ## crds: write the CustomResourceDefinitions in olm/api/crds, from the types in olm/api
 crds: deps
 	$(CARGO) run --quiet -p olm-api --example crds
+
+## protos: generate the gRPC API of catalogs from catalog/registry/proto
+protos: deps
+	OLM_GENERATE=1 $(CARGO) test --quiet -p olm-registry-api --test generated
 
 ## sbom: write what each shipped program is built from (CycloneDX) into target/sbom; TARGET names another Rust target
 sbom:

@@ -22,6 +22,7 @@ mod group;
 mod header;
 mod hex;
 mod icon;
+mod ignored;
 mod index;
 mod input;
 mod load;

@@ -7,18 +7,17 @@
 //! - server: [`registry_server::Registry`] with [`registry_server::RegistryServer`], and their experimental counterparts;
 //! - [`FILE_DESCRIPTOR_SET`] for server reflection, [`ACKNOWLEDGE_EXPERIMENTAL`] for the experimental service.
 
-// Generated: its descriptions come from the proto file, which documents what needs it.
+// Generated (`make protos`): its descriptions come from the proto file, which documents what needs it.
 #[allow(clippy::all, clippy::pedantic, clippy::unwrap_used, rust_2018_idioms)]
-mod generated {
-    tonic::include_proto!("api");
-}
+#[rustfmt::skip]
+mod generated;
 
 pub use generated::*;
 /// `google.protobuf.Struct`, the answer of the experimental service, and related types.
 pub use prost_types::{ListValue, NullValue, Struct, Value, value::Kind};
 
 /// The encoded `FileDescriptorSet` of the API and of its imports.
-pub const FILE_DESCRIPTOR_SET: &[u8] = tonic::include_file_descriptor_set!("registry");
+pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("registry.bin");
 
 /// The metadata key that a call of the experimental service must carry with the value `true`; without it the
 /// answer is empty.

@@ -7,7 +7,7 @@
 //!
 //! X.509 paths, Rekor, certificate transparency, RFC 3161 and DSSE come from `sigstore-verify`, the verifier of the
 //! Sigstore project. It uses [`ring`](https://docs.rs/ring) for cryptography, as all of this workspace does, by our
-//! own provider. `p256` and `p384` verify signatures over a digest alone, which ring does not support.
+//! own provider.
 
 mod requirement;
 mod rule;

@@ -1,8 +1,7 @@
 //! Cryptography for `sigstore-verify` by ring, the only provider of this workspace.
 
-use std::sync::Once;
+use std::{cell::RefCell, sync::Once};
 
-use p256::ecdsa::signature::hazmat::PrehashVerifier as _;
 use ring::{digest, signature};
 use sigstore_verify::{
     crypto::{CryptoProvider, Error, HashContext, Result, SigningScheme, install_default_provider},
@@ -14,6 +13,22 @@ pub fn install() {
     static ONCE: Once = Once::new();
     // No other provider can be installed before: only this crate uses the library.
     ONCE.call_once(|| _ = install_default_provider(&Ring));
+}
+
+thread_local! {
+    /// What is verified on this thread, if its bytes are known.
+    static MESSAGE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Runs a verification of a signature over `message`.
+///
+/// The library passes digests of messages to its provider, and ring verifies messages only. The provider therefore
+/// looks the message up, and compares its digest.
+pub fn with_message<T>(message: &[u8], verify: impl FnOnce() -> T) -> T {
+    MESSAGE.set(message.to_vec());
+    let result = verify();
+    MESSAGE.take();
+    result
 }
 
 #[derive(Debug)]
@@ -79,17 +94,16 @@ impl CryptoProvider for Ring {
         digest: &[u8],
         signature: &[u8],
     ) -> Result<()> {
-        let verified = match scheme {
-            SigningScheme::EcdsaP256Sha256 | SigningScheme::EcdsaP256Sha384 => {
-                p256::ecdsa::VerifyingKey::from_sec1_bytes(key)
-                    .and_then(|key| key.verify_prehash(digest, &p256::ecdsa::Signature::from_der(signature)?))
-            }
-            SigningScheme::EcdsaP384Sha256 | SigningScheme::EcdsaP384Sha384 => {
-                p384::ecdsa::VerifyingKey::from_sec1_bytes(key)
-                    .and_then(|key| key.verify_prehash(digest, &p384::ecdsa::Signature::from_der(signature)?))
-            }
+        let algorithm = match scheme {
+            SigningScheme::EcdsaP256Sha256 | SigningScheme::EcdsaP384Sha256 => &digest::SHA256,
+            SigningScheme::EcdsaP256Sha384 | SigningScheme::EcdsaP384Sha384 => &digest::SHA384,
             _ => return Err(unsupported(scheme)),
         };
-        verified.map_err(|_| invalid(scheme))
+        MESSAGE.with_borrow(|message| {
+            if digest::digest(algorithm, message).as_ref() != digest {
+                return Err(invalid(scheme));
+            }
+            self.verify_raw(scheme, key, message, signature)
+        })
     }
 }

@@ -145,7 +145,9 @@ impl Verifier {
             }
             (RequiredSigner::Key(key), Some(trust)) => {
                 let bundle = simple::bundle(annotations, true)?;
-                trust.by_key(Format::SimpleSigning, key, Artifact::Blob(payload), bundle)?
+                provider::with_message(payload, || {
+                    trust.by_key(Format::SimpleSigning, key, Artifact::Blob(payload), bundle)
+                })?
             }
             (RequiredSigner::Identity { .. }, _) if !simple::has_certificate(annotations) => {
                 return Err(simple::refusal(Reason::WrongIdentity, WITHOUT_CERTIFICATE));
@@ -153,7 +155,9 @@ impl Verifier {
             (RequiredSigner::Identity { issuer, subject }, trust) => {
                 let bundle = simple::bundle(annotations, false)?;
                 let by = (issuer, subject);
-                identified(trust.as_ref(), Format::SimpleSigning, by, Artifact::Blob(payload), bundle)?
+                provider::with_message(payload, || {
+                    identified(trust.as_ref(), Format::SimpleSigning, by, Artifact::Blob(payload), bundle)
+                })?
             }
         };
         // The payload is signed; only now its content is trusted.

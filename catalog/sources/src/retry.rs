@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rand::Rng;
+use rand::RngExt;
 use reqwest::{StatusCode, header};
 
 use crate::{error::SourceError, options::Timeouts};

@@ -5,13 +5,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::{
-        FromRequestParts, WebSocketUpgrade,
-        ws::{CloseFrame, Message, WebSocket, close_code},
-    },
-    response::Response,
-};
+use axum::response::Response;
 use futures::{SinkExt, StreamExt, stream::SplitStream};
 use http::{header, request::Parts};
 use olm_devcluster_machinery::backend::ExecSession;
@@ -20,12 +14,14 @@ use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
     sync::{mpsc, oneshot},
 };
+use tokio_tungstenite::tungstenite::Message;
 
 use super::{
     nodes,
     request::{Info, Query},
     state::Server,
     status::{ApiError, ApiResult},
+    websocket::{Upgrade, WebSocket, closing},
 };
 
 const STDIN: u8 = 0;
@@ -62,30 +58,21 @@ pub(crate) async fn serve(
     }
     let (_, container) = nodes::pod_and_container(server, info, query.get("container"))?;
     let backend = nodes::backend(server, "pods/exec")?;
-    let upgrade = WebSocketUpgrade::from_request_parts(parts, &())
-        .await
-        .map_err(|error| ApiError::bad_request(format!("failed to upgrade the connection: {error}")))?
-        .protocols(["v5.channel.k8s.io", "v4.channel.k8s.io"]);
-    let Some(protocol) = upgrade.selected_protocol().cloned() else {
-        return Err(ApiError::bad_request(
-            "none of the requested protocols is supported: the server supports v5.channel.k8s.io and \
-             v4.channel.k8s.io",
-        ));
-    };
+    let upgrade = Upgrade::of(parts, &["v5.channel.k8s.io", "v4.channel.k8s.io"])?;
     let stdin = query.flag("stdin");
     let session = backend
         .exec(&info.namespace, &info.name, Some(&container), command, stdin)
         .await
         .map_err(|error| nodes::backend_error(&error))?;
     let wanted = (query.flag("stdout"), query.flag("stderr"));
-    let v5 = protocol.as_bytes().starts_with(b"v5");
+    let v5 = upgrade.protocol().starts_with("v5");
     let shutdown = server.shutdown.clone();
-    Ok(upgrade.on_upgrade(move |socket| async move {
+    upgrade.accept(move |socket| async move {
         tokio::select! {
             () = run(socket, session, wanted, v5) => {}
             () = shutdown.cancelled() => {}
         }
-    }))
+    })
 }
 
 /// Copies in all directions until the process has exited and its output is sent.
@@ -114,9 +101,7 @@ async fn run(socket: WebSocket, session: ExecSession, (stdout, stderr): (bool, b
                 return;
             }
         }
-        // Without this code kubectl reports the end of the connection as an error.
-        let frame = CloseFrame { code: close_code::NORMAL, reason: "".into() };
-        let _ = sink.send(Message::Close(Some(frame))).await;
+        let _ = sink.send(closing()).await;
     };
     tokio::select! {
         ((), ()) = async { tokio::join!(outputs, write) } => {}

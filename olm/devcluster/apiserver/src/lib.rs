@@ -77,6 +77,7 @@ mod trust;
 mod validate;
 mod watch;
 mod webhooks;
+mod websocket;
 
 pub mod rights;
 

@@ -18,7 +18,6 @@ pub fn containerfile(binary: Binary) -> String {
     let (build, copy) = match binary {
         Binary::Built => (
             "FROM rust:1-trixie AS build\n\
-             RUN apt-get update && apt-get install -y --no-install-recommends protobuf-compiler libprotobuf-dev\n\
              WORKDIR /src\n\
              COPY . .\n\
              # The dev cluster is for trying and testing: a real cluster's image does not have it.\n\

@@ -5,15 +5,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
 use bytes::Bytes;
 use futures::{SinkExt as _, StreamExt as _};
 use tokio::{sync::mpsc, task::JoinSet};
+use tokio_tungstenite::tungstenite::Message;
 
 use super::forward::{self, INBOUND, OUTBOUND, Output, Target};
 use crate::{
     request::Query,
     status::{ApiError, ApiResult},
+    websocket::{WebSocket, closing},
 };
 
 /// Limit from channel numbers of one byte.
@@ -69,8 +70,7 @@ pub(super) async fn serve(socket: WebSocket, ports: Vec<u16>, target: Arc<Target
                 return;
             }
         }
-        let frame = CloseFrame { code: close_code::NORMAL, reason: "".into() };
-        let _ = sink.send(Message::Close(Some(frame))).await;
+        let _ = sink.send(closing()).await;
     };
     tokio::select! {
         () = reading => {}

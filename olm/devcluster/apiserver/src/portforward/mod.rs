@@ -14,11 +14,7 @@ mod tunnel;
 
 use std::sync::Arc;
 
-use axum::{
-    body::Body,
-    extract::{FromRequestParts as _, WebSocketUpgrade},
-    response::Response,
-};
+use axum::{body::Body, response::Response};
 use http::{HeaderMap, StatusCode, header, request::Parts};
 use hyper_util::rt::TokioIo;
 
@@ -29,6 +25,7 @@ use super::{
     request::{Info, Query},
     state::Server,
     status::{ApiError, ApiResult},
+    websocket::Upgrade,
 };
 
 const PROTOCOL: &str = "portforward.k8s.io";
@@ -56,7 +53,7 @@ pub(crate) async fn serve(
     let upgrade =
         parts.headers.get(header::UPGRADE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if upgrade.eq_ignore_ascii_case("websocket") {
-        websocket(server, parts, query, target).await
+        websocket(server, parts, query, target)
     } else if upgrade.eq_ignore_ascii_case(SPDY) {
         spdy(server, parts, target)
     } else {
@@ -64,34 +61,19 @@ pub(crate) async fn serve(
     }
 }
 
-async fn websocket(
-    server: &Server,
-    parts: &mut Parts,
-    query: &Query,
-    target: Arc<Target>,
-) -> ApiResult<Response> {
-    let upgrade = WebSocketUpgrade::from_request_parts(parts, &())
-        .await
-        .map_err(|error| ApiError::bad_request(format!("failed to upgrade the connection: {error}")))?
-        .max_message_size(MAX_MESSAGE)
-        .max_frame_size(MAX_MESSAGE)
-        .protocols([TUNNEL, CHANNELS]);
+fn websocket(server: &Server, parts: &mut Parts, query: &Query, target: Arc<Target>) -> ApiResult<Response> {
+    let upgrade = Upgrade::of(parts, &[TUNNEL, CHANNELS])?.max_message(MAX_MESSAGE);
     let shutdown = server.shutdown.clone();
-    match upgrade.selected_protocol().map(|protocol| protocol.as_bytes()) {
-        Some(protocol) if protocol == TUNNEL.as_bytes() => Ok(upgrade.on_upgrade(move |socket| async move {
+    if upgrade.protocol() == TUNNEL {
+        return upgrade.accept(move |socket| async move {
             let session = |bytes| session::serve(bytes, target, PAIRING);
             shutdown.run_until_cancelled(tunnel::serve(socket, session)).await;
-        })),
-        Some(_) => {
-            let ports = channels::ports(query)?;
-            Ok(upgrade.on_upgrade(move |socket| async move {
-                shutdown.run_until_cancelled(channels::serve(socket, ports, target)).await;
-            }))
-        }
-        None => Err(ApiError::bad_request(format!(
-            "none of the requested protocols is supported: the server supports {TUNNEL} and {CHANNELS}"
-        ))),
+        });
     }
+    let ports = channels::ports(query)?;
+    upgrade.accept(move |socket| async move {
+        shutdown.run_until_cancelled(channels::serve(socket, ports, target)).await;
+    })
 }
 
 fn spdy(server: &Server, parts: &mut Parts, target: Arc<Target>) -> ApiResult<Response> {

@@ -1,8 +1,10 @@
 //! A WebSocket as a byte stream: kubectl's SPDY in binary messages.
 
-use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
 use futures::{SinkExt as _, StreamExt as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+use tokio_tungstenite::tungstenite::Message;
+
+use crate::websocket::{WebSocket, closing};
 
 /// Buffer size of each direction.
 const BUFFER: usize = 64 << 10;
@@ -34,9 +36,7 @@ pub(super) async fn serve<F: Future<Output = ()>>(
                 return;
             }
         }
-        // kubectl reports any other close code as an error.
-        let frame = CloseFrame { code: close_code::NORMAL, reason: "".into() };
-        let _ = sink.send(Message::Close(Some(frame))).await;
+        let _ = sink.send(closing()).await;
     };
     tokio::select! {
         () = inbound => {}
