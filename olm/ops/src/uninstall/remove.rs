@@ -69,7 +69,7 @@ pub(super) async fn apply(
     let now = tokio::time::Instant::now();
     let (deadline, released) = (now + FOLLOW, now + RELEASED);
     let (held, following): (Vec<&ObjectRef>, Vec<&ObjectRef>) =
-        following.into_iter().partition(|reference| leaving.holder_of(reference).is_some());
+        following.into_iter().partition(|reference| operator.holder_of(reference).is_some());
     for reference in following {
         let name = reference.to_string();
         match doing.follow(reference, deadline).await {
@@ -308,8 +308,8 @@ impl Doing<'_> {
         lease: &ObjectRef,
         deadline: tokio::time::Instant,
     ) -> Result<Option<&'static str>, Error> {
-        let deployment = self.leaving.holder_of(lease).unwrap_or_default();
-        let namespace = &self.leaving.installed().namespace;
+        let deployment = self.operator.holder_of(lease).unwrap_or_default();
+        let namespace = &self.operator.installed().namespace;
         let mut pause = SHORTEST_PAUSE;
         loop {
             match leases::has_pods(self.client, namespace, deployment).await {
