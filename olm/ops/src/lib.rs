@@ -18,6 +18,7 @@ mod instances;
 mod list;
 pub mod manifests;
 mod overview;
+mod pod_failure;
 mod policy;
 mod revisions;
 mod rival;
@@ -36,6 +37,7 @@ pub use install::{InstallRequest, InstallResult, install, preview_install, wante
 pub use instances::{Instance, list_instances, list_instances_of};
 pub use list::{Installed, find_installed, list_installed};
 pub use overview::{Overview, overview};
+pub use pod_failure::PodFailure;
 pub use policy::{Effect, PolicyTest, Subject, TestedPolicy, Verdict, test_policies};
 pub use revisions::{Approval, Revision, RolledBack, approval, history, preview_rollback, rollback};
 pub use rival::{RIVAL_SELECTOR, Rival, rival};
