@@ -42,7 +42,8 @@ fn who_waits_for_nothing_says_nothing() {
         csv: Some(csv(&json!({ "phase": "Succeeded", "message": "fine" }))),
         ..View::default()
     };
-    assert_eq!(blockers(&view, Some(("Pod ns/p".into(), "restarting".into())), now()), []);
+    let pod = NotReady { object: "Pod ns/p".into(), why: "restarting".into(), failed: false };
+    assert_eq!(blockers(&view, Some(pod), now()), []);
     // a plan that waits for approval is reported separately
     let mut waiting = plan("InstallComponentFailed");
     waiting.spec.approved = false;
