@@ -21,6 +21,7 @@ mod doctor;
 mod existing;
 mod faults;
 mod groups;
+mod images;
 mod index;
 mod latency;
 mod otherwise;

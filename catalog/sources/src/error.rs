@@ -51,10 +51,8 @@ pub enum SourceError {
     /// The server was unreachable, hung, or answered with an error on every attempt.
     #[error("failed to read {what} after {attempts} attempts: {last}")]
     Unavailable { what: String, attempts: u32, last: String },
-    #[error(
-        "failed to read {what}: the server's certificate is not trusted: {reason}; add its certificate \
-         authority to the CA certificates"
-    )]
+    /// Who reads decides where its certificate authority is added: see [`SourceError::is_untrusted`].
+    #[error("failed to read {what}: the server's certificate is not trusted: {reason}")]
     Untrusted {
         what: String,
         /// The message of the TLS library.
@@ -129,6 +127,16 @@ impl SourceError {
             Self::Unsupported { .. } => "UnsupportedContent",
             Self::Io { .. } => "FileSystem",
             Self::Everywhere { .. } => "NoPlaceAnswered",
+        }
+    }
+
+    /// Whether a certificate authority has to be added to the trusted ones: of the server, or of a mirror.
+    #[must_use]
+    pub fn is_untrusted(&self) -> bool {
+        match self {
+            Self::Untrusted { .. } => true,
+            Self::Everywhere { failures, .. } => failures.iter().any(|(_, error)| error.is_untrusted()),
+            _ => false,
         }
     }
 

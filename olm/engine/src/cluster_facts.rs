@@ -4,6 +4,8 @@
 //! They are read as the plan needs them, one list per kind and all concurrently. What the caller may not read
 //! is unknown and reported in the plan; it is never an error.
 
+mod images;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt, future::OptionFuture, stream};
@@ -66,12 +68,13 @@ pub(super) async fn read(resources: &Resources, caller: Caller, input: &PlanInpu
     let bindings = OptionFuture::from(needed.role_bindings.then(|| bindings(client, namespace)));
     let quotas = OptionFuture::from(needed.quotas.then(|| list_in::<ResourceQuota>(client, namespace)));
     let webhooks = OptionFuture::from(needed.webhooks.then(|| webhooks(client)));
-    let (rights, bindings, quotas, webhooks, classes, apis) = tokio::join!(
+    let (rights, bindings, quotas, webhooks, classes, images, apis) = tokio::join!(
         rights(client, caller, input),
         bindings,
         quotas,
         webhooks,
         classes(client, &needed.priority_classes),
+        images::on_nodes(client, &needed.images),
         served(resources, &needed.apis),
     );
     (facts.installer, facts.user) = rights;
@@ -79,6 +82,7 @@ pub(super) async fn read(resources: &Resources, caller: Caller, input: &PlanInpu
     facts.quotas = quotas.unwrap_or_default();
     facts.webhooks = webhooks.unwrap_or_default();
     facts.priority_classes = classes;
+    facts.images_on_nodes = images;
     facts.apis.extend(apis);
     facts
 }

@@ -202,6 +202,8 @@ fn unknown(input: &PlanInput<'_>, there: &Live) -> ClusterFacts {
     let needed = FactsNeeded::of(input);
     let classes = needed.priority_classes.into_iter();
     facts.priority_classes = classes.map(|name| (name, Fact::Unknown(WHY.to_owned()))).collect();
+    let images = needed.images.into_iter();
+    facts.images_on_nodes = images.map(|image| (image, Fact::Unknown(WHY.to_owned()))).collect();
     let kinds = kinds_needed(input, there).into_iter();
     facts.custom_objects = kinds.map(|kind| (kind.crd, Fact::Unknown(WHY.to_owned()))).collect();
     facts

@@ -11,6 +11,8 @@ pub const CONSOLE: &str = "olm-console";
 /// The ClusterRole by which the manager may read pull secrets. It is bound in the manager's own namespace; an
 /// administrator binds it in other namespaces whose catalogs have pull secrets.
 pub const PULL_SECRETS_ROLE: &str = "olm-pull-secrets";
+/// The optional ConfigMap with the site's registry settings, in the product's namespace.
+pub const REGISTRIES: &str = "olm-registries";
 /// Port on which the manager and the console serve HTTP.
 pub const HTTP_PORT: u16 = 8080;
 /// Environment variable with the product's namespace; the pods set it.

@@ -30,11 +30,20 @@ pub struct Blocker {
     pub fix: Option<String>,
 }
 
-/// A starting version reports no waits before this: most are ready by then.
+/// A pod that is not ready.
+pub(super) struct NotReady {
+    /// `Pod namespace/name`.
+    pub(super) object: String,
+    pub(super) why: String,
+    /// Whether waiting does not resolve it.
+    pub(super) failed: bool,
+}
+
+/// A starting version reports no waits before this, unless a pod fails: most are ready by then.
 const COMING_UP: SignedDuration = SignedDuration::from_secs(10);
 
-/// What an operator waits for, causes before consequences. `pod` is one that fails to start, and why.
-pub(super) fn blockers(view: &View, pod: Option<(String, String)>, now: Timestamp) -> Vec<Blocker> {
+/// What an operator waits for, causes before consequences. `pod` is one that blocks the rollout.
+pub(super) fn blockers(view: &View, pod: Option<NotReady>, now: Timestamp) -> Vec<Blocker> {
     let mut out = Vec::new();
     if let Some(subscription) = &view.subscription {
         out.extend(held(subscription));
@@ -45,14 +54,15 @@ pub(super) fn blockers(view: &View, pod: Option<(String, String)>, now: Timestam
     }
     let Some(csv) = &view.csv else { return out };
     let missing: Vec<Blocker> = unmet(csv).map(|r| requirement(&r, csv)).collect();
-    match (is_up(csv) || is_coming_up(csv, now), pod) {
+    let failed = pod.as_ref().is_some_and(|pod| pod.failed);
+    match (is_up(csv) || (is_coming_up(csv, now) && !failed), pod) {
         (true, _) => {}
         (false, _) if !missing.is_empty() => out.extend(missing),
-        (false, Some((pod, why))) => out.push(Blocker {
-            fix: Some(describe(&pod)),
-            object: pod,
+        (false, Some(pod)) => out.push(Blocker {
+            fix: Some(describe(&pod.object)),
+            object: pod.object,
             reason: "PodNotReady".into(),
-            text: why,
+            text: pod.why,
         }),
         (false, None) => out.extend(phase(csv)),
     }

@@ -14,9 +14,10 @@ use olm_api::{
 use serde::Serialize;
 
 use crate::{
-    blockers::{Blocker, blockers},
+    blockers::{Blocker, NotReady, blockers},
     error::Error,
     list::{Installed, World},
+    pod_failure::PodFailure,
     status::{View, condition_of, plan_summary},
 };
 
@@ -157,12 +158,16 @@ impl Workload {
         count.fold((0, 0), |(ready, wanted), (r, w)| (ready + r, wanted + w))
     }
 
-    /// The pod that blocks the rollout, and why.
-    fn blocking(&self) -> Option<(String, String)> {
-        self.pods.iter().find_map(|pod| {
-            let place = format!("Pod {}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
-            pod_trouble(pod).map(|why| (place, why))
-        })
+    /// The pod that blocks the rollout: one that fails before one that starts.
+    fn blocking(&self) -> Option<NotReady> {
+        let not_ready = |pod: &Pod| {
+            let object = format!("Pod {}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
+            let failed = PodFailure::of(pod).is_some();
+            pod_trouble(pod).map(|why| NotReady { object, why, failed })
+        };
+        let mut found: Vec<NotReady> = self.pods.iter().filter_map(not_ready).collect();
+        found.sort_by_key(|pod| !pod.failed);
+        found.into_iter().next()
     }
 
     fn events(&self, view: &View) -> Vec<EventLine> {
@@ -340,9 +345,9 @@ fn steps(view: &View, last: Option<&olm_api::InstallPlan>, workload: &Workload) 
         CsvPhase::Installing | CsvPhase::Failed => {
             let state = if phase == CsvPhase::Failed { StepState::Failed } else { StepState::Running };
             let mut rollout = step("rollout", "Rollout", state, None, format!("{ready}/{wanted}"));
-            if let Some((pod, why)) = workload.blocking() {
-                rollout.text = format!("{ready}/{wanted}; {why}");
-                rollout.object = Some(pod);
+            if let Some(pod) = workload.blocking() {
+                rollout.text = format!("{ready}/{wanted}; {}", pod.why);
+                rollout.object = Some(pod.object);
             } else if let Some(message) = &csv_status.message {
                 rollout.text = format!("{ready}/{wanted}; {message}");
             }

@@ -70,6 +70,8 @@ pub struct ClusterFacts {
     pub ready_services: BTreeMap<(String, String), Fact<bool>>,
     /// Whether PriorityClasses exist.
     pub priority_classes: BTreeMap<String, Fact<bool>>,
+    /// Whether a node reports images that no registry may serve, by their names in pods.
+    pub images_on_nodes: BTreeMap<String, Fact<bool>>,
     /// The InstallPolicies of the operator's namespace.
     pub policies: Fact<Policies>,
     /// Results for the signatures that these policies require.

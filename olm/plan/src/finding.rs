@@ -169,6 +169,8 @@ codes! {
     NamespaceTrap: Warn,
     /// A required API is not served.
     RequiredApiMissing: Warn,
+    /// No registry serves an image of the plan's pods, and no node has it.
+    ImageNotPullable: Warn,
     /// The package is deprecated.
     DeprecatedPackage: Warn,
     /// The channel is deprecated.

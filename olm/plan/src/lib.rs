@@ -50,7 +50,8 @@ pub use plan::{
 };
 pub use policy::{Policies, PolicyInput, Right, rights_of};
 pub use preflight::{
-    Access, FactsNeeded, KindNeeded, Rule, kinds_needed, namespaces_to_review, roles_needed, services_needed,
+    Access, FactsNeeded, KindNeeded, Rule, kinds_needed, names_on_nodes, namespaces_to_review, roles_needed,
+    services_needed,
 };
 pub use reserved::{Installed, is_reserved, reserved};
 pub use schema::plan_schema;

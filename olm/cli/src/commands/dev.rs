@@ -25,6 +25,9 @@ static INSTALLED: [HostProgram; 1] = [HostProgram {
     install: "Debian: `apt install etcd-server etcd-client`",
 }];
 
+/// The versions of the etcd operator in the shipped catalog.
+const ETCD_OPERATORS: [&str; 3] = ["0.10.0", "0.10.1", "0.11.0"];
+
 /// The product's images run this program and `etcd-operator` from the same folder; etcd is the one installed
 /// on the machine.
 pub fn images() -> ImageTable {
@@ -38,7 +41,7 @@ pub fn images() -> ImageTable {
         default_args: Vec::new(),
         description: description.to_string(),
     };
-    let images = vec![
+    let mut images = vec![
         image(format!("localhost/olm/olm:{version}"), "olm", &olm, &["olm"], "the manager and the console"),
         image(
             "localhost/olm/staticweb:0.1.0".to_string(),
@@ -47,14 +50,17 @@ pub fn images() -> ImageTable {
             &["olm", "staticweb"],
             "static file server",
         ),
+    ];
+    // By their full names: the node reports them, and a plan looks for them there.
+    images.extend(ETCD_OPERATORS.iter().map(|tag| {
         image(
-            "localhost/olm/etcd-operator:0.1*".to_string(),
+            format!("localhost/olm/etcd-operator:{tag}"),
             "etcd-operator",
             &etcd_operator,
             &["etcd-operator"],
-            "the etcd operator; all 0.10 and 0.11 images run the program of this build",
-        ),
-    ];
+            "the etcd operator; the images of all versions run the program of this build",
+        )
+    }));
     ImageTable::discover(images, &INSTALLED)
 }
 
@@ -110,4 +116,24 @@ pub fn newest_etcd(images: &ImageTable) -> Option<String> {
         Some((semver::Version::parse(&version).ok()?, version))
     });
     versions.max_by(|a, b| a.0.cmp_precedence(&b.0)).map(|(_, text)| text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A plan warns about an image of `localhost/` that no node reports.
+    #[test]
+    fn images_of_the_shipped_catalog_are_listed_by_their_full_names() {
+        let listed: Vec<String> = images().entries().into_iter().map(|image| image.pattern).collect();
+        let catalog = concat!(env!("CARGO_MANIFEST_DIR"), "/../../catalog/data/etcd/catalog.yaml");
+        let catalog = std::fs::read_to_string(catalog).unwrap();
+        let shipped: Vec<&str> =
+            catalog.lines().filter_map(|line| line.trim().strip_prefix("image: localhost/")).collect();
+        assert!(!shipped.is_empty());
+        for image in shipped {
+            let image = format!("localhost/{image}");
+            assert!(listed.contains(&image), "{image} is not among {listed:?}");
+        }
+    }
 }

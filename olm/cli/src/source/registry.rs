@@ -44,7 +44,7 @@ pub fn failure(error: &SourceError) -> Failure {
         SourceError::Denied { .. } => {
             failure.hint("log in with `podman login` or `docker login`, or set --authfile")
         }
-        SourceError::Untrusted { .. } => failure.hint("add the certificate authority with --ca-file"),
+        error if error.is_untrusted() => failure.hint("add the certificate authority with --ca-file"),
         SourceError::Unavailable { .. }
             if error.to_string().contains("TLS") || error.to_string().contains("corrupt message") =>
         {

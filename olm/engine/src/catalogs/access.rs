@@ -3,10 +3,10 @@
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
-use olm_catalog_sources::Options;
+use olm_catalog_sources::{Options, SourceError};
 
 use super::Registries;
-use crate::site::PULL_SECRETS_ROLE;
+use crate::site::{PULL_SECRETS_ROLE, REGISTRIES, home};
 
 /// The keys of Secrets of types `kubernetes.io/dockerconfigjson` and `kubernetes.io/dockercfg`.
 const DOCUMENTS: [&str; 2] = [".dockerconfigjson", ".dockercfg"];
@@ -34,8 +34,21 @@ pub struct Granted {
 }
 
 impl Granted {
-    /// Appends the likely cause to an error.
-    pub fn explain(&self, error: &str) -> String {
+    /// An error with its likely cause, and where the site changes what it may read.
+    pub fn explain(&self, error: &SourceError) -> String {
+        let mut text = self.with_missing(&error.to_string());
+        if error.is_untrusted() {
+            text += &format!(
+                "; hint: add its certificate authority to ConfigMap {REGISTRIES} in namespace {}, as a key that \
+                 ends in .crt",
+                home()
+            );
+        }
+        text
+    }
+
+    /// Appends the pull secrets that are unusable.
+    pub fn with_missing(&self, error: &str) -> String {
         std::iter::once(error).chain(self.missing.iter().map(String::as_str)).collect::<Vec<_>>().join("; ")
     }
 }
@@ -117,6 +130,25 @@ pub mod tests {
         let shown = format!("{:?}", options.credentials);
         assert!(shown.contains("secret a/b") && shown.contains("secret a/c"), "{shown}");
         assert!(!shown.contains("pw"), "{shown}");
+    }
+
+    #[test]
+    fn an_unknown_authority_says_where_the_site_adds_it() {
+        let granted =
+            Granted { options: Options::default(), missing: vec!["pull secret a/b is gone".into()] };
+        let untrusted =
+            || SourceError::Untrusted { what: "image r/a:1".into(), reason: "UnknownIssuer".into() };
+        let hint = "; hint: add its certificate authority to ConfigMap olm-registries in namespace olm";
+        let text = granted.explain(&untrusted());
+        let start = "failed to read image r/a:1: the server's certificate is not trusted: UnknownIssuer; pull \
+            secret a/b is gone; hint: ";
+        assert!(text.starts_with(start) && text.contains(hint), "{text}");
+        // also where it is a mirror's
+        let failures = vec![("mirror".to_owned(), untrusted())];
+        assert!(granted.explain(&SourceError::Everywhere { what: "a".into(), failures }).contains(hint));
+        // and not for other errors
+        let other = SourceError::NotFound { what: "image r/a:1".into(), said: String::new() };
+        assert!(!granted.explain(&other).contains("hint"));
     }
 
     #[test]

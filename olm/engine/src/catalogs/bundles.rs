@@ -249,11 +249,11 @@ impl BundleImages {
         match tokio::time::timeout(DEADLINE, pulled).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => {
-                return Err(BundleImageError::of(image, &error, granted.explain(&error.to_string())));
+                return Err(BundleImageError::of(image, &error, granted.explain(&error)));
             }
             Err(_) => {
                 let text = format!("the pull timed out after {} s", DEADLINE.as_secs());
-                return Err(failed(UNREACHABLE, granted.explain(&text)));
+                return Err(failed(UNREACHABLE, granted.with_missing(&text)));
             }
         }
         let read = tokio::task::spawn_blocking({

@@ -100,7 +100,7 @@ async fn look_up(image: &str, access: &Access) -> Result<FoundSignatures, String
     let granted = access.options().await?;
     let source = Source::Image { reference: image.to_owned() };
     let found = olm_catalog_sources::signatures(&source, &granted.options).await;
-    found.map_err(|error| granted.explain(&error.to_string()))
+    found.map_err(|error| granted.explain(&error))
 }
 
 /// Whether a manifest names an image, in a container or in a volume. The manager looks up the images of its

@@ -8,10 +8,10 @@ use olm_resolver::{Action, CatalogRef, ChosenBundle, Resolved};
 use super::*;
 
 /// The responses of an API server by verb and part of the path.
-type Answers = Vec<(&'static str, &'static str, u16, Value)>;
+pub(super) type Answers = Vec<(&'static str, &'static str, u16, Value)>;
 
 /// An API server that gives these responses and serves nothing else, with a log of its requests.
-fn server(answers: Answers) -> (Resources, Arc<Mutex<Vec<String>>>) {
+pub(super) fn server(answers: Answers) -> (Resources, Arc<Mutex<Vec<String>>>) {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&asked);
     let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
@@ -36,7 +36,7 @@ fn server(answers: Answers) -> (Resources, Arc<Mutex<Vec<String>>>) {
     (Resources::new(Client::new(service, "default")), asked)
 }
 
-fn asked(log: &Mutex<Vec<String>>) -> Vec<String> {
+pub(super) fn asked(log: &Mutex<Vec<String>>) -> Vec<String> {
     let mut list = log.lock().unwrap_or_else(PoisonError::into_inner).clone();
     list.sort();
     list
@@ -48,7 +48,7 @@ fn rules(allowed: &[&str]) -> Value {
                 { "verbs": allowed, "apiGroups": ["*"], "resources": ["*"] }] } })
 }
 
-fn forbidden() -> Value {
+pub(super) fn forbidden() -> Value {
     json!({ "kind": "Status", "status": "Failure", "reason": "Forbidden", "message": "no", "code": 403 })
 }
 
@@ -71,7 +71,13 @@ impl Case {
             operator_group: Some("og".into()),
             subscription_config: None,
         };
-        let rendered = render(&bundle, &options).expect("it renders");
+        let mut rendered = render(&bundle, &options).expect("it renders");
+        let objects = rendered.phases.iter_mut().flat_map(|(_, objects)| objects);
+        // Nodes are read for images without a registry only.
+        for object in objects.filter(|o| o["kind"] == "Deployment") {
+            object["spec"]["template"]["spec"]["containers"][0]["image"] =
+                json!("registry.example.com/etcd-operator:1");
+        }
         let chosen = ChosenBundle {
             catalog: CatalogRef::new("olm", "community"),
             package: "etcd".into(),
@@ -172,6 +178,7 @@ fn the_manager_has_the_rights_that_plans_and_their_checks_need() {
     // then it may read what the checks read
     for (group, resource) in [
         ("", "resourcequotas"),
+        ("", "nodes"),
         ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
         ("discovery.k8s.io", "endpointslices"),

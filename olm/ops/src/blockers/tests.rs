@@ -42,7 +42,8 @@ fn who_waits_for_nothing_says_nothing() {
         csv: Some(csv(&json!({ "phase": "Succeeded", "message": "fine" }))),
         ..View::default()
     };
-    assert_eq!(blockers(&view, Some(("Pod ns/p".into(), "restarting".into())), now()), []);
+    let pod = NotReady { object: "Pod ns/p".into(), why: "restarting".into(), failed: false };
+    assert_eq!(blockers(&view, Some(pod), now()), []);
     // a plan that waits for approval is reported separately
     let mut waiting = plan("InstallComponentFailed");
     waiting.spec.approved = false;
@@ -146,7 +147,10 @@ fn a_version_tells_each_requirement_that_is_not_met_else_its_pod_else_itself() {
     let pending = csv(
         &json!({ "phase": "Pending", "reason": "RequirementsNotMet", "message": "m", "requirementStatus": requirements }),
     );
-    let pod = || Some(("Pod ns/a-1".to_owned(), "container main ErrImagePull: no".to_owned()));
+    let pod = || {
+        let (object, why) = ("Pod ns/a-1".to_owned(), "container main ErrImagePull: no".to_owned());
+        Some(NotReady { object, why, failed: true })
+    };
     let found = blockers(&View { csv: Some(pending), ..View::default() }, pod(), now());
     let told: Vec<(&str, &str)> = found.iter().map(|w| (w.object.as_str(), w.text.as_str())).collect();
     assert_eq!(
@@ -178,6 +182,15 @@ fn a_version_that_just_began_to_come_up_waits_for_nothing_yet() {
     };
     assert_eq!(told("Installing", "2026-01-01T11:59:55Z"), 0);
     assert_eq!(told("Installing", "2026-01-01T11:59:45Z"), 1);
-    // a failure is reported at once
+    // a failure is reported at once, and so is a pod that waiting does not start
     assert_eq!(told("Failed", "2026-01-01T11:59:59Z"), 1);
+    let told = |failed: bool| {
+        let since = "2026-01-01T11:59:59Z";
+        let csv = csv(
+            &json!({ "phase": "Installing", "reason": "R", "message": "m", "lastTransitionTime": since }),
+        );
+        let pod = NotReady { object: "Pod ns/a-1".into(), why: "w".into(), failed };
+        blockers(&View { csv: Some(csv), ..View::default() }, Some(pod), now()).len()
+    };
+    assert_eq!((told(false), told(true)), (0, 1));
 }

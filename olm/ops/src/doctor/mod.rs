@@ -25,7 +25,6 @@ use serde::Serialize;
 
 use facts::Facts;
 
-pub(crate) use pods::first_failure;
 pub use problem::{CODES, Code, Problem, Severity};
 pub use safe_fix::{SafeFix, apply_fix};
 

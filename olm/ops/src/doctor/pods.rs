@@ -15,25 +15,11 @@ use super::{
     installation::named,
     problem::{Code, Problem},
 };
-use crate::manifests::PART_OF;
+use crate::{manifests::PART_OF, pod_failure::PodFailure};
 
 /// Maximum number of Deployments whose pods are read; more unavailable ones have a common cause.
 const DEPLOYMENTS: usize = 200;
 const AT_ONCE: usize = 8;
-
-/// Waiting reasons of a container that only an external change resolves.
-const REASONS: &[&str] = &[
-    "ErrImagePull",
-    "ImagePullBackOff",
-    "InvalidImageName",
-    "ErrImageNeverPull",
-    "ImageInspectError",
-    "RegistryUnavailable",
-    "CreateContainerConfigError",
-    "CreateContainerError",
-    "RunContainerError",
-    "CrashLoopBackOff",
-];
 
 /// A Deployment that lacks available pods, with the pods that its selector matches.
 #[derive(Debug, Clone)]
@@ -118,9 +104,9 @@ fn one(unavailable: &Unavailable) -> Vec<Problem> {
     };
     let mut out = Vec::new();
     // Replicas fail alike: one line per cause.
-    let mut causes: BTreeMap<(String, String), (Failure, &Pod, usize)> = BTreeMap::new();
+    let mut causes: BTreeMap<(String, String), (PodFailure, &Pod, usize)> = BTreeMap::new();
     for pod in &unavailable.pods {
-        if let Some(failure) = failure(pod) {
+        if let Some(failure) = PodFailure::of(pod) {
             let key = (failure.container.clone().unwrap_or_default(), failure.reason.clone());
             causes.entry(key).or_insert((failure, pod, 0)).2 += 1;
         }
@@ -151,70 +137,6 @@ fn is_refused(condition: &&DeploymentCondition) -> bool {
     condition.type_.as_deref() == Some("ReplicaFailure") && condition.status.as_deref() == Some("True")
 }
 
-/// Why a pod fails to start.
-#[derive(Debug, PartialEq, Eq)]
-struct Failure {
-    container: Option<String>,
-    image: Option<String>,
-    reason: String,
-    message: String,
-}
-
-impl Failure {
-    fn text(&self) -> String {
-        let container = self.container.as_ref().map_or(String::new(), |name| format!("container {name}: "));
-        let message = if self.message.is_empty() { String::new() } else { format!(": {}", self.message) };
-        format!("{container}{}{message}", self.reason)
-    }
-
-    fn fix(&self, pod: &Pod) -> String {
-        let place = format!("-n {} {}", pod.namespace().unwrap_or_default(), pod.name_any());
-        match (self.reason.as_str(), &self.container, &self.image) {
-            ("CrashLoopBackOff", Some(container), _) => {
-                format!("kubectl logs {place} -c {container} --previous")
-            }
-            (reason, _, Some(image)) if reason.contains("Image") || reason == "RegistryUnavailable" => {
-                format!("check image {image} and the pull secrets of the pod: kubectl describe pod {place}")
-            }
-            _ => format!("kubectl describe pod {place}"),
-        }
-    }
-}
-
-/// The first pod that fails to start, and why.
-pub(crate) fn first_failure(pods: &[Pod]) -> Option<String> {
-    pods.iter().find_map(|pod| Some(format!("pod {}: {}", pod.name_any(), failure(pod)?.text())))
-}
-
-fn failure(pod: &Pod) -> Option<Failure> {
-    let status = pod.status.as_ref().filter(|_| pod.metadata.deletion_timestamp.is_none())?;
-    let containers =
-        status.init_container_statuses.iter().flatten().chain(status.container_statuses.iter().flatten());
-    for container in containers {
-        let Some(waiting) = container.state.as_ref().and_then(|s| s.waiting.as_ref()) else { continue };
-        let Some(reason) = waiting.reason.as_deref().filter(|r| REASONS.contains(r)) else { continue };
-        let mut message = waiting.message.clone().unwrap_or_default();
-        // The back-off does not include why the container ended.
-        if let Some(ended) = container.last_state.as_ref().and_then(|s| s.terminated.as_ref()) {
-            message = format!("exit code {}; {message}", ended.exit_code);
-        }
-        return Some(Failure {
-            container: Some(container.name.clone()),
-            image: Some(container.image.clone()),
-            reason: reason.to_owned(),
-            message,
-        });
-    }
-    let scheduled = status.conditions.iter().flatten().find(|c| c.type_ == "PodScheduled")?;
-    let unschedulable = scheduled.status == "False" && scheduled.reason.as_deref() == Some("Unschedulable");
-    unschedulable.then(|| Failure {
-        container: None,
-        image: None,
-        reason: "Unschedulable".to_owned(),
-        message: scheduled.message.clone().unwrap_or_default(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -238,22 +160,6 @@ mod tests {
             "status": status,
         }))
         .unwrap()
-    }
-
-    #[test]
-    fn every_reason_that_does_not_end_by_waiting_is_a_failure() {
-        for reason in REASONS {
-            let failure = failure(&pod("p", waiting(reason))).unwrap();
-            assert_eq!(failure.text(), format!("container main: {reason}: because"));
-        }
-        assert_eq!(failure(&pod("p", waiting("ContainerCreating"))), None);
-        let unschedulable = json!({ "conditions": [{ "type": "PodScheduled", "status": "False",
-            "reason": "Unschedulable", "message": "0/1 nodes are available" }] });
-        assert_eq!(failure(&pod("p", unschedulable)).unwrap().reason, "Unschedulable");
-        let mut leaving = pod("p", waiting("ErrImagePull"));
-        leaving.metadata.deletion_timestamp =
-            Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
-        assert_eq!(failure(&leaving), None);
     }
 
     #[test]

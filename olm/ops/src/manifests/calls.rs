@@ -140,6 +140,7 @@ pub const CALLS: &[Call] = &[
     ),
     call("", &["pods"], &["list"], "Causes of a rollout that does not finish."),
     call("", &["resourcequotas"], &["list"], "Quotas that a plan would exceed."),
+    call("", &["nodes"], &["list"], "Checks whether a node has an image that no registry serves."),
     call("discovery.k8s.io", &["endpointslices"], &["list"], "Checks whether a webhook is available."),
     call(
         "admissionregistration.k8s.io",

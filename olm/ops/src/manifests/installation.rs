@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{ManifestOptions, PART_OF};
-use crate::doctor::first_failure;
+use crate::pod_failure::PodFailure;
 
 /// Annotation of the manager's Deployment: the [`ManifestOptions`] of the installation, as JSON.
 pub const OPTIONS_ANNOTATION: &str = "olm.installOptions";
@@ -166,7 +166,7 @@ async fn pods_of(client: &Client, namespace: &str, deployment: &Deployment) -> R
 
 /// A Deployment's message, with the cause of the first pod that fails to start.
 fn explained(message: String, pods: &[Pod]) -> String {
-    match first_failure(pods) {
+    match PodFailure::first(pods) {
         Some(cause) => format!("{message}; {cause}"),
         None => message,
     }

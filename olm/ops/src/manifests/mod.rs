@@ -47,8 +47,6 @@ pub const CATALOG_READER_ROLE: &str = "olm-catalog-reader";
 const PORT_ROLE: &str = "olm-manager-port";
 /// The ClusterRole to read the manager's metrics; it has no binding.
 pub const METRICS_READER_ROLE: &str = "olm-metrics-reader";
-/// The optional ConfigMap with the site's registry settings, in the manager's namespace.
-pub const REGISTRIES: &str = "olm-registries";
 /// The ClusterRoles that add the manager's kinds to `view`, `edit` and `admin`.
 pub const VIEW_ROLE: &str = "olm-view";
 /// See [`VIEW_ROLE`].

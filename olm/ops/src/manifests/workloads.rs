@@ -1,9 +1,7 @@
-use olm_engine::site::{CONSOLE, HTTP_PORT, MANAGER, NAMESPACE_VARIABLE};
+use olm_engine::site::{CONSOLE, HTTP_PORT, MANAGER, NAMESPACE_VARIABLE, REGISTRIES};
 use serde_json::{Value, json};
 
-use super::{
-    ManifestOptions, REGISTRIES, SECURE_PORT, SECURE_PORT_NAME, VERSION, installation::OPTIONS_ANNOTATION,
-};
+use super::{ManifestOptions, SECURE_PORT, SECURE_PORT_NAME, VERSION, installation::OPTIONS_ANNOTATION};
 
 /// A numeric user, because `runAsNonRoot` can only be checked against a number.
 pub(super) const USER: u32 = 65532;

@@ -10,6 +10,7 @@ mod bundle;
 mod collision;
 mod context;
 mod crd;
+mod image;
 mod immutable;
 mod namespace;
 mod needed;
@@ -32,6 +33,7 @@ pub(crate) use access::add;
 pub use access::{Access, Rule};
 pub(crate) use context::Context;
 pub(crate) use crd::removed_stored_versions;
+pub use image::names_on_nodes;
 pub use needed::{
     FactsNeeded, KindNeeded, kinds_needed, namespaces_to_review, roles_needed, services_needed,
 };
@@ -53,6 +55,7 @@ const CHECKS: &[fn(&Context<'_>, &mut Report)] = &[
     pod_security::check,
     quota::check,
     priority_class::check,
+    image::check,
     webhook::check,
     trap::check,
     upgrade::check,

@@ -6,7 +6,7 @@ use olm_resolver::Gvk;
 use serde_json::Value;
 
 use super::access::Access;
-use super::{apis, crd, priority_class, trap, upgrade, webhook};
+use super::{apis, crd, image, priority_class, trap, upgrade, webhook};
 use crate::desired::csv_ref;
 use crate::facts::RoleName;
 use crate::input::{Live, PlanInput};
@@ -25,6 +25,8 @@ pub struct FactsNeeded {
     pub webhooks: bool,
     /// Names of the PriorityClasses of pods.
     pub priority_classes: BTreeSet<String>,
+    /// Images of pods that no registry may serve: whether a node has them.
+    pub images: BTreeSet<String>,
     /// APIs that the operator requires and that no resolved bundle provides.
     pub apis: Vec<Gvk>,
 }
@@ -39,6 +41,7 @@ impl FactsNeeded {
             quotas: true,
             webhooks: true,
             priority_classes: priority_class::needed(input),
+            images: image::needed(input),
             apis: apis::missing_apis(input),
         }
     }

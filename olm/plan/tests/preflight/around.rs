@@ -208,12 +208,58 @@ fn webhooks_matter_where_they_must_answer_for_the_plan() {
     assert_eq!(world.findings(), []);
 }
 
+/// An operator that runs these images, of which nodes have none.
+fn running(images: &[&str]) -> World {
+    let mut world = World::install(vec![], |csv| {
+        let container = pod(csv)["containers"][0].clone();
+        let containers = images.iter().enumerate().map(|(n, image)| {
+            let mut container = container.clone();
+            container["name"] = json!(format!("c{n}"));
+            container["image"] = json!(image);
+            container
+        });
+        pod(csv)["containers"] = containers.collect();
+    });
+    let needed = world.with_input(FactsNeeded::of).images;
+    world.facts.images_on_nodes = needed.into_iter().map(|image| (image, Fact::Known(false))).collect();
+    world
+}
+
+#[test]
+fn images_that_no_registry_serves_are_warned_about_unless_a_node_has_them() {
+    let images =
+        ["localhost/a:1", "a:1", "acme/a", "quay.io/acme/a:1", "registry:5000/a", "localhost:5000/a:1"];
+    let mut world = running(&images);
+    // then those without a registry are findings, each with the image
+    let findings = world.findings();
+    let texts: Vec<&str> = findings.iter().map(|f| f.text.as_str()).collect();
+    assert!(findings.iter().all(|f| f.code == FindingCode::ImageNotPullable), "{findings:#?}");
+    assert!(findings.iter().all(|f| f.severity == Severity::Warn && f.subject == "Deployment ns/thing"));
+    assert_eq!(texts.len(), 3, "{texts:#?}");
+    assert!(texts[0].starts_with("image a:1 names no registry"), "{texts:#?}");
+    assert!(texts[1].starts_with("image acme/a names no registry"), "{texts:#?}");
+    assert!(texts[2].starts_with("no node can pull image localhost/a:1: localhost/ is not a registry"));
+    // when nodes have them, there is none
+    world.facts.images_on_nodes.values_mut().for_each(|fact| *fact = Fact::Known(true));
+    assert_eq!(world.findings(), []);
+    // when nodes may not be listed, the plan names what it did not check
+    world.facts.images_on_nodes =
+        [("a:1".into(), Fact::Unknown("no permission to list nodes".into()))].into();
+    assert_eq!(world.only().text, "not checked: whether a node has image a:1 (no permission to list nodes)");
+    // and a Deployment that exists unchanged starts no pods
+    let mut world = running(&images);
+    world.live = world.applied();
+    assert_eq!(world.findings(), []);
+}
+
 #[test]
 fn only_what_matters_is_asked_for() {
     let needed = |world: &World| world.with_input(FactsNeeded::of);
     let plain = World::install(vec![], |_| {});
     let facts = needed(&plain);
     assert!(!facts.role_bindings && facts.quotas && facts.webhooks && facts.priority_classes.is_empty());
+    assert_eq!(facts.images.into_iter().collect::<Vec<_>>(), ["localhost/thing:1.0.0"]);
+    assert!(needed(&running(&["quay.io/acme/thing:1"])).images.is_empty());
     let class = World::install(vec![], |csv| pod(csv)["priorityClassName"] = json!("important"));
     assert_eq!(needed(&class).priority_classes.into_iter().collect::<Vec<_>>(), ["important"]);
     let built_in =

@@ -224,6 +224,11 @@ pub(crate) const EXAMPLES: &[(FindingCode, Example)] = &[
         })
         .findings()
     }),
+    (FindingCode::ImageNotPullable, || {
+        let mut world = World::install(vec![], |_| {});
+        world.facts.images_on_nodes = [("localhost/thing:1.0.0".to_owned(), Fact::Known(false))].into();
+        world.findings()
+    }),
     (FindingCode::DeprecatedPackage, || deprecated("olm.package/thing: not maintained any more")),
     (FindingCode::DeprecatedChannel, || deprecated("olm.channel/stable: use fast")),
     (FindingCode::DeprecatedBundle, || deprecated("olm.bundle/thing.v1.0.0: it loses data")),

@@ -92,7 +92,7 @@ impl Job {
         let source = Source::Image { reference: reference.to_owned() };
         let found = olm_catalog_sources::signatures(&source, &granted.options)
             .await
-            .map_err(|error| self.failed(error.code(), granted.explain(&error.to_string())))?;
+            .map_err(|error| self.failed(error.code(), granted.explain(&error)))?;
         let verifier =
             Verifier::new(by).map_err(|wrong| self.failed("SpecInvalidError", wrong.to_string()))?;
         let verified = verifier.verify(&found.digest, &found.signatures).map_err(|refused| {
@@ -170,7 +170,7 @@ impl Job {
     async fn fetch_from(&self, source: &Source, previous: Option<&Revision>) -> Result<FetchResult, Problem> {
         let granted = self.access.options().await.map_err(|error| self.failed("InvalidOptions", error))?;
         let work = Work(self.cache_dir.work(&self.key, self.run));
-        let failed = |error: SourceError| self.failed(error.code(), granted.explain(&error.to_string()));
+        let failed = |error: SourceError| self.failed(error.code(), granted.explain(&error));
         match olm_catalog_sources::fetch(source, &granted.options, previous, &work.0).await.map_err(failed)? {
             Fetched::Unchanged { revision } => {
                 let resolved = Some(revision.digest.clone());

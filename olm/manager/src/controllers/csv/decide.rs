@@ -311,6 +311,6 @@ fn waiting(observed: &Observed<'_>, what: &str) -> Verdict {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 #[cfg(test)]
 mod transitions;

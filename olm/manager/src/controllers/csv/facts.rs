@@ -38,6 +38,8 @@ pub(super) struct Observed<'a> {
     pub(super) desired: Result<Desired, Refused>,
     /// Live Deployments with the desired names, and others that carry its labels.
     pub(super) deployments: BTreeMap<String, Workload>,
+    /// A pod of a Deployment that fails to start, and why, by the Deployment's name.
+    pub(super) failing: BTreeMap<String, String>,
     /// Deployments as they were last applied.
     pub(super) applied: Vec<AppliedDeployment>,
     pub(super) serving: ServingFacts,

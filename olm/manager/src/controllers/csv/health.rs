@@ -3,6 +3,8 @@
 use super::{facts::Observed, workload::Workload};
 
 pub(super) struct DeploymentProblem {
+    /// Name of the Deployment.
+    pub(super) name: String,
     pub(super) text: String,
     /// Pods serve nevertheless.
     pub(super) available: bool,
@@ -17,11 +19,8 @@ pub(super) fn problems(observed: &Observed<'_>) -> Vec<DeploymentProblem> {
 
 fn problem(observed: &Observed<'_>, name: &str) -> Option<DeploymentProblem> {
     let Some(deployment) = observed.deployments.get(name) else {
-        return Some(DeploymentProblem {
-            text: format!("deployment {name} to exist"),
-            available: false,
-            stuck: false,
-        });
+        let (name, text) = (name.to_owned(), format!("deployment {name} to exist"));
+        return Some(DeploymentProblem { name, text, available: false, stuck: false });
     };
     let Workload { wanted, updated, .. } = *deployment;
     let available = wanted == 0 || deployment.available.as_ref().is_some_and(|(holds, _)| *holds);
@@ -31,10 +30,14 @@ fn problem(observed: &Observed<'_>, name: &str) -> Option<DeploymentProblem> {
     if ready {
         return None;
     }
+    let failing = observed.failing.get(name);
     let text = if !is_observed {
         format!("deployment {name}: spec update to be observed")
     } else if let Some(late) = late {
-        format!("deployment {name} exceeded its progress deadline: {late}")
+        let why = failing.map_or(&**late, String::as_str);
+        format!("deployment {name} exceeded its progress deadline: {why}")
+    } else if let Some(why) = failing {
+        format!("deployment {name}: {why}")
     } else if updated < wanted {
         format!("deployment {name}: {updated} of {wanted} updated replicas")
     } else {
@@ -42,5 +45,5 @@ fn problem(observed: &Observed<'_>, name: &str) -> Option<DeploymentProblem> {
         let have = deployment.available_replicas;
         format!("deployment {name} to become ready: {have} of {wanted} replicas available ({why})")
     };
-    Some(DeploymentProblem { text, available, stuck: late.is_some() })
+    Some(DeploymentProblem { name: name.to_owned(), text, available, stuck: late.is_some() })
 }

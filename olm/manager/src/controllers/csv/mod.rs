@@ -14,6 +14,7 @@ mod health;
 mod observe;
 mod parts;
 mod passing;
+mod pods;
 mod requirements;
 mod retarget;
 mod rights;
@@ -237,10 +238,8 @@ async fn converge(
 /// When to reconcile without an event.
 fn requeue(decision: &Decision, observed: &Observed<'_>) -> Action {
     let csv = observed.csv;
-    match decision.phase {
-        CsvPhase::Pending | CsvPhase::Failed if !requirements::are_watched(&decision.requirements) => {
-            Action::requeue(PENDING)
-        }
+    let longest = match decision.phase {
+        CsvPhase::Pending | CsvPhase::Failed if !requirements::are_watched(&decision.requirements) => PENDING,
         // for the report that it takes too long
         CsvPhase::Installing => {
             let since = csv.status.as_ref().filter(|s| s.phase == CsvPhase::Installing);
@@ -248,15 +247,16 @@ fn requeue(decision: &Decision, observed: &Observed<'_>) -> Action {
                 since.and_then(|s| s.last_transition_time.as_ref()).map_or_else(Timestamp::now, |t| t.0);
             let left = decide::INSTALL_TIMEOUT - Timestamp::now().duration_since(since);
             let left = Duration::try_from(left).unwrap_or_default();
-            Action::requeue(left.saturating_add(Duration::from_secs(1)).min(SAFETY_NET))
+            left.saturating_add(Duration::from_secs(1)).min(SAFETY_NET)
         }
         // The manager may not read Secrets, so it does not watch them either.
-        _ if observed.serving.dates.is_some() => Action::requeue(SAFETY_NET),
+        _ if observed.serving.dates.is_some() => SAFETY_NET,
         _ => {
             let mut hasher = DefaultHasher::new();
             csv.metadata.uid.hash(&mut hasher);
             let spread = Duration::from_secs(hasher.finish() % (SELDOM.as_secs() / 2));
-            Action::requeue(SELDOM.saturating_add(spread))
+            SELDOM.saturating_add(spread)
         }
-    }
+    };
+    Action::requeue(pods::interval(observed, decision.phase).map_or(longest, |next| next.min(longest)))
 }

@@ -32,7 +32,7 @@ use super::{
     facts::{Account, ApiService, Desired, Needs, Observed, Refused, Successor, name_of},
     parts::CachedAccount,
     passing::Passing,
-    rights,
+    pods, rights,
     serving::{self, Known, Serving, Wants},
     workload::Workload,
 };
@@ -111,7 +111,7 @@ pub(super) async fn observe<'a>(
     if let Ok(desired) = &mut desired {
         serving.stamp(&mut desired.deployments, hash);
     }
-    let observed = Observed {
+    let mut observed = Observed {
         csv,
         upgradeable: upgradeable(Some(&name)),
         predecessor_upgradeable: upgradeable(csv.spec.replaces.as_deref()),
@@ -122,12 +122,14 @@ pub(super) async fn observe<'a>(
         needs,
         desired,
         deployments,
+        failing: BTreeMap::new(),
         applied: memory.passing.applied(csv).unwrap_or_else(|| {
             csv.status.as_ref().map(|s| s.applied_deployments.clone()).unwrap_or_default()
         }),
         serving: serving.facts(),
         now: Timestamp::now(),
     };
+    observed.failing = pods::failing(&observed, &ctx.client).await;
     let package = subscription.map(|s| s.spec.name.clone());
     Ok(Observation { observed, csvs, package, serving })
 }

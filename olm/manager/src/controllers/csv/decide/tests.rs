@@ -18,7 +18,7 @@ use super::{
     *,
 };
 
-pub(super) fn csv(name: &str, phase: CsvPhase, reason: &str) -> ClusterServiceVersion {
+pub(in super::super) fn csv(name: &str, phase: CsvPhase, reason: &str) -> ClusterServiceVersion {
     let mut csv = ClusterServiceVersion::new(name, ClusterServiceVersionSpec::default());
     csv.metadata.uid = Some(format!("uid-of-{name}"));
     csv.metadata.namespace = Some("db".into());
@@ -28,7 +28,7 @@ pub(super) fn csv(name: &str, phase: CsvPhase, reason: &str) -> ClusterServiceVe
 }
 
 /// A version whose requirements are met, without a workload yet.
-pub(super) fn observed(csv: &ClusterServiceVersion) -> Observed<'_> {
+pub(in super::super) fn observed(csv: &ClusterServiceVersion) -> Observed<'_> {
     let targets = Targets { group: "og".into(), namespaces: vec!["db".into()] };
     let deployment = json!({ "metadata": { "name": "operator", "labels": {} }, "spec": {} });
     Observed {
@@ -42,6 +42,7 @@ pub(super) fn observed(csv: &ClusterServiceVersion) -> Observed<'_> {
         needs: Needs::default(),
         desired: Ok(Desired { targets, deployments: vec![deployment] }),
         deployments: BTreeMap::new(),
+        failing: BTreeMap::new(),
         applied: Vec::new(),
         serving: ServingFacts::default(),
         now: Timestamp::from_second(1_000_000).unwrap(),
@@ -49,7 +50,7 @@ pub(super) fn observed(csv: &ClusterServiceVersion) -> Observed<'_> {
 }
 
 /// The Deployment as it was applied, with the given status.
-pub(super) fn running(observed: &mut Observed<'_>, status: Value) {
+pub(in super::super) fn running(observed: &mut Observed<'_>, status: Value) {
     let deployment: Deployment = serde_json::from_value(json!({
         "metadata": {
             "name": "operator", "namespace": "db", "uid": "u", "generation": 1,
@@ -70,14 +71,14 @@ pub(super) fn running(observed: &mut Observed<'_>, status: Value) {
     observed.deployments.insert("operator".into(), Workload::of(&deployment));
 }
 
-pub(super) fn up() -> Value {
+pub(in super::super) fn up() -> Value {
     json!({
         "observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1,
         "conditions": [{ "type": "Available", "status": "True" }]
     })
 }
 
-pub(super) fn down() -> Value {
+pub(in super::super) fn down() -> Value {
     json!({
         "observedGeneration": 1, "replicas": 1, "updatedReplicas": 1,
         "conditions": [{ "type": "Available", "status": "False", "message": "no pod" }]
@@ -144,6 +145,36 @@ fn with_all_it_needs_it_is_installed_and_waits_for_its_deployments() {
     assert_eq!(verdict(&observed), (CsvPhase::Installing, "InstallWaiting", Act::Nothing));
     running(&mut observed, up());
     assert_eq!(verdict(&observed), (CsvPhase::Succeeded, "InstallSucceeded", Act::Nothing));
+}
+
+#[test]
+fn a_pod_that_fails_to_start_is_the_reason() {
+    const WHY: &str = "pod operator-1: container main, image reg/x:1: ErrImagePull: denied";
+    let message = |phase, reason, status: Value| {
+        let csv = csv("v1", phase, reason);
+        let mut observed = observed(&csv);
+        observed.failing.insert("operator".into(), WHY.into());
+        running(&mut observed, status);
+        let decision = decide(&observed);
+        (decision.reason, decision.message)
+    };
+    // while it waits
+    let (reason, text) = message(CsvPhase::Installing, "InstallWaiting", down());
+    assert_eq!(reason, "InstallWaiting");
+    assert_eq!(text, format!("installing: waiting for deployment operator: {WHY}"));
+    // when it takes too long
+    let mut late = down();
+    late["conditions"].as_array_mut().unwrap().push(json!({ "type": "Progressing", "status": "False",
+        "reason": "ProgressDeadlineExceeded", "message": "ReplicaSet has timed out progressing." }));
+    let (reason, text) = message(CsvPhase::Installing, "InstallWaiting", late);
+    assert_eq!(reason, "InstallCheckFailed");
+    assert_eq!(text, format!("deployment operator exceeded its progress deadline: {WHY}"));
+    // and when an installed version stops serving
+    let (reason, text) = message(CsvPhase::Failed, "ComponentUnhealthy", down());
+    assert_eq!(reason, "ComponentUnhealthy");
+    assert_eq!(text, format!("installing: deployment operator: {WHY}"));
+    // and once its pods run, it is not
+    assert_eq!(message(CsvPhase::Installing, "InstallWaiting", up()).0, "InstallSucceeded");
 }
 
 #[test]
