@@ -147,7 +147,7 @@ pub mod tests {
         let failures = vec![("mirror".to_owned(), untrusted())];
         assert!(granted.explain(&SourceError::Everywhere { what: "a".into(), failures }).contains(hint));
         // and not for other errors
-        let other = SourceError::NotFound { what: "image r/a:1".into(), said: String::new() };
+        let other = SourceError::NotFound { what: "image r/a:1".into(), detail: String::new() };
         assert!(!granted.explain(&other).contains("hint"));
     }
 
