@@ -272,15 +272,13 @@ impl<'a> Pass<'a> {
         self.finish(&fresh, &valid, &old, &seen, decision).await
     }
 
-    /// Applies the Services, observes, and updates the owners of claims.
+    /// Observes, and applies the Services and the owners of claims.
     async fn prepare(&self, cluster: &EtcdCluster, valid: &Validated) -> Result<Observed, ReconcileError> {
         let applier = self.applier(valid);
-        if !valid.goal.paused {
-            applier.services().await?;
-        }
         let seen = self.observe_and_compare(cluster, valid).await?;
         self.context.tls.noticed(valid, &seen);
         if !valid.goal.paused {
+            applier.services(&seen).await?;
             applier.claims(&seen).await?;
         }
         Ok(seen)

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::*;
 use crate::crd::{EtcdClusterStatus, MembersStatus};
-use crate::observed::{Endpoint, Member, Observed, PodView, Start};
+use crate::observed::{Endpoint, Member, Observed, PodView, Serving, Start};
 use crate::validate::{Validated, tests::cluster, validate};
 
 /// A pod of coreos/etcd-operator: restart policy Never, probes by etcdctl, no annotation but the version.
@@ -100,19 +100,29 @@ fn its_running_cluster_is_taken_over_without_touching_a_member() {
     let new = crate::status::status(&old, &cluster, &seen, &decision);
     assert_eq!((new.cluster_id.as_deref(), new.size, new.phase.as_str()), (Some("abc"), 3, "Running"));
 
-    let next = plan(&cluster.goal, &crate::status::memory(&new), &seen);
+    // Its pods get the label of the client Service, one by one, and nothing else is changed.
+    let (memory, mut seen) = (crate::status::memory(&new), seen);
+    for name in NAMES {
+        let next = plan(&cluster.goal, &memory, &seen);
+        let uid = seen.pod(name).unwrap().uid.clone();
+        let joins = Action::JoinService { name: name.into(), uid };
+        assert_eq!((next.progress, next.action), (Progress::Steady, Some(joins)));
+        seen.pods.iter_mut().filter(|pod| pod.name == name).for_each(|pod| pod.serving = Serving::In);
+    }
+    let next = plan(&cluster.goal, &memory, &seen);
     assert_eq!((next.progress, next.action), (Progress::Steady, None));
 }
 
 #[test]
 fn its_failed_pod_is_a_lost_member_and_is_replaced() {
     let (cluster, old) = (valid(), status());
-    let seen = seen(
+    let mut seen = seen(
         (0..).zip(NAMES).map(|(n, name)| pod(name, if n == 0 { "Failed" } else { "Running" })).collect(),
     );
     let first = plan(&cluster.goal, &crate::status::memory(&old), &seen);
     let new = crate::status::status(&old, &cluster, &seen, &first);
     let memory = crate::status::memory(&new);
+    seen.pods.iter_mut().for_each(|pod| pod.serving = Serving::In);
     assert!(plan(&cluster.goal, &memory, &seen).compare, "its members are compared before one is removed");
     let next = plan(&cluster.goal, &memory, &Observed { compared_now: true, ..seen });
     assert!(matches!(&next.action, Some(Action::RemoveMember { name, .. }) if name == NAMES[0]), "{next:?}");
