@@ -68,17 +68,19 @@ fn s03_a_member_that_left_the_service_returns_when_the_size_is_reverted() {
             anyhow::Ok(pods.iter().filter(|pod| pod["metadata"]["labels"]["etcd_serving"] == value).count())
         };
         cluster.spec(json!({ "size": 2 })).await?;
-        let left = async || {
-            ensure!(serving("false").await? == 1, "all are in the Service");
-            Ok(())
-        };
-        stage.eventually("a member to leave the Service", left).await?;
+        stage
+            .eventually("a member to leave the Service", async || {
+                ensure!(serving("false").await? == 1, "all are in the Service");
+                Ok(())
+            })
+            .await?;
         cluster.spec(json!({ "size": 3 })).await?;
-        let back = async || {
-            ensure!(serving("true").await? == 3, "one is not in the Service");
-            Ok(())
-        };
-        stage.eventually("it to return", back).await?;
+        stage
+            .eventually("it to return", async || {
+                ensure!(serving("true").await? == 3, "one is not in the Service");
+                Ok(())
+            })
+            .await?;
         cluster.steady(3).await?;
         let after = cluster.ids().await?;
         ensure!(before == after, "{before:?} became {after:?}");

@@ -72,7 +72,7 @@ pub(crate) fn why(error: &kube::Error) -> String {
 }
 
 /// Grace period of pods that the operator deletes: no clients use them, so their etcd is not kept serving.
-const STOP_SECONDS: u32 = 2;
+pub(crate) const STOP_SECONDS: u32 = 2;
 
 /// Result of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -228,12 +228,7 @@ impl Applier<'_> {
             }
         }
         let pod = build::pod::pod(self.cluster, member, self.addressing);
-        match self.make("pod", &pod).await {
-            Err(ApplyError::Kubernetes { source, .. }) if lacks_hook(&source) => {
-                self.make("pod", &build::pod::without_hook(pod)).await
-            }
-            made => made,
-        }
+        created(create_pod(&self.api(), pod).await, "pod", member.name)
     }
 
     async fn make<K>(&self, kind: &'static str, object: &K) -> Result<Changed, ApplyError>
@@ -241,11 +236,8 @@ impl Applier<'_> {
         K: Resource<Scope = NamespaceResourceScope> + Clone + Serialize + DeserializeOwned + std::fmt::Debug,
         K::DynamicType: Default,
     {
-        match self.api::<K>().create(&PostParams::default(), object).await {
-            Ok(_) => Ok(Changed::Now),
-            Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(Changed::Before),
-            Err(source) => Err(failed("create", kind, &object.name_any())(source)),
-        }
+        let made = self.api::<K>().create(&PostParams::default(), object).await;
+        created(made.map(drop), kind, &object.name_any())
     }
 
     async fn delete<K>(
@@ -369,6 +361,24 @@ impl Applier<'_> {
             self.patch::<PersistentVolumeClaim>("claim", &claim.name, patch).await?;
         }
         Ok(())
+    }
+}
+
+fn created(made: Result<(), kube::Error>, kind: &str, name: &str) -> Result<Changed, ApplyError> {
+    match made {
+        Ok(()) => Ok(Changed::Now),
+        Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(Changed::Before),
+        Err(source) => Err(failed("create", kind, name)(source)),
+    }
+}
+
+/// Creates the pod of a member, without its hook where the API server does not support that.
+pub(crate) async fn create_pod(api: &Api<Pod>, pod: Pod) -> Result<(), kube::Error> {
+    match api.create(&PostParams::default(), &pod).await {
+        Err(error) if lacks_hook(&error) => {
+            api.create(&PostParams::default(), &build::pod::without_hook(pod)).await.map(drop)
+        }
+        made => made.map(drop),
     }
 }
 

@@ -52,7 +52,8 @@ async fn watch(client: Client, service: String, known: Arc<Mutex<Vec<String>>>) 
     let config = watcher::Config::default().labels(&format!("kubernetes.io/service-name={service}"));
     let mut events = std::pin::pin!(watcher::watcher(api, config).default_backoff());
     let mut slices = BTreeMap::new();
-    let (changes, mut delayed) = tokio::sync::mpsc::unbounded_channel::<(tokio::time::Instant, Vec<String>)>();
+    let (changes, mut delayed) =
+        tokio::sync::mpsc::unbounded_channel::<(tokio::time::Instant, Vec<String>)>();
     let apply = async {
         while let Some((at, pods)) = delayed.recv().await {
             tokio::time::sleep_until(at).await;

@@ -110,9 +110,8 @@ impl Kubelet {
     pub fn ready(&self, cluster: &str) -> Vec<(String, Ipv4Addr)> {
         let of = |run: &Run| run.name.rsplit_once('-').is_some_and(|(name, _)| name == cluster);
         let runs: Vec<Arc<Run>> = lock(&self.inner.runs).values().cloned().collect();
-        let selected = |run: &Run| {
-            lock(&run.pod).labels().get("etcd_serving").is_none_or(|serving| serving == "true")
-        };
+        let selected =
+            |run: &Run| lock(&run.pod).labels().get("etcd_serving").is_none_or(|serving| serving == "true");
         let serves = |run: &Arc<Run>| of(run) && selected(run) && lock(&run.state).ready;
         let (ending, ready): (Vec<_>, Vec<_>) =
             runs.into_iter().filter(serves).partition(|run| run.ending.is_cancelled());

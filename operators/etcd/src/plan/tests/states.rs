@@ -22,8 +22,9 @@ struct Pod {
     version: usize,
     /// Its volume exists although its claim does not.
     unbound: bool,
-    /// Whether it has clients: since this many seconds it has left the Service, or it has no label.
-    left: Option<Result<i64, ()>>,
+    serving: Serving,
+    /// Seconds since that changed.
+    since: i64,
 }
 
 /// The answer of its etcd.
@@ -51,8 +52,16 @@ struct One {
     hash: Option<u32>,
 }
 
-const POD: Pod =
-    Pod { deleting: false, ended: false, ready: true, restarts: 1, version: 0, unbound: false, left: None };
+const POD: Pod = Pod {
+    deleting: false,
+    ended: false,
+    ready: true,
+    restarts: 1,
+    version: 0,
+    unbound: false,
+    serving: Serving::In,
+    since: 60,
+};
 const ANSWER: Answer = Answer { leader: 0, behind: 10, elsewhere: false, linearizable: true, version: 0 };
 /// A healthy voter with its data in its pod.
 const WELL: One = One {
@@ -151,20 +160,19 @@ fn seldom() -> impl Strategy<Value = bool> {
 }
 
 fn one() -> impl Strategy<Value = One> {
-    let left = prop_oneof![
-        20 => Just(None),
-        4 => (-2..12i64).prop_map(|since| Some(Ok(since))),
-        1 => Just(Some(Err(()))),
-    ];
-    let pod = (seldom(), seldom(), mostly(), 0..8i32, 0..3usize, seldom(), left).prop_map(
-        |(deleting, ended, ready, restarts, version, unbound, left)| Pod {
+    let serving =
+        prop_oneof![20 => Just(Serving::In), 4 => Just(Serving::Out), 1 => Just(Serving::Unlabelled)];
+    let since = prop_oneof![2 => Just(60), 1 => -2..12i64];
+    let pod = (seldom(), seldom(), mostly(), 0..8i32, 0..3usize, seldom(), serving, since).prop_map(
+        |(deleting, ended, ready, restarts, version, unbound, serving, since)| Pod {
             deleting,
             ended,
             ready,
             restarts,
             version,
             unbound,
-            left,
+            serving,
+            since,
         },
     );
     let leader = prop_oneof![9 => Just(0u64), 1 => 0..7u64];
@@ -310,7 +318,7 @@ impl Case {
             })
             .collect();
         let pods = ones().filter_map(|(n, one)| {
-            let Pod { deleting, ended, ready, restarts, version, unbound, left } = one.pod?;
+            let Pod { deleting, ended, ready, restarts, version, unbound, serving, since } = one.pod?;
             Some(PodView {
                 name: name(n),
                 uid: format!("uid-{n}"),
@@ -326,12 +334,8 @@ impl Case {
                 version: VERSIONS[version].into(),
                 volume: one.claim.is_some() || unbound,
                 start: if restarts % 3 == 0 { Start::Empty } else { Start::Refused },
-                serving: match left {
-                    None => Serving::In,
-                    Some(Ok(_)) => Serving::Out,
-                    Some(Err(())) => Serving::Unlabelled,
-                },
-                serving_since: left.and_then(Result::ok).and_then(ago),
+                serving,
+                serving_since: ago(since),
                 ..PodView::default()
             })
         });
@@ -385,7 +389,8 @@ impl Case {
     fn after(mut self, action: Option<&Action>) -> Option<Self> {
         let Some(Action::LeaveService { name: left, .. }) = action else { return None };
         let pods = (0..).zip(&mut self.ones).filter(|(n, _)| name(*n) == *left);
-        pods.filter_map(|(_, one)| one.pod.as_mut()).for_each(|pod| pod.left = Some(Ok(5)));
+        pods.filter_map(|(_, one)| one.pod.as_mut())
+            .for_each(|pod| (pod.serving, pod.since) = (Serving::Out, 5));
         Some(self)
     }
 
@@ -434,8 +439,8 @@ fn the_states_lead_to_all_kinds_of_actions() {
         // And some are healthy except for their volumes, so that maintenance has its turn.
         if n % 4 == 0 {
             for one in &mut case.ones {
-                let left = one.pod.and_then(|pod| pod.left);
-                *one = One { claim: one.claim, pod: Some(Pod { left, ..POD }), ..WELL };
+                let Pod { serving, since, .. } = one.pod.unwrap_or(POD);
+                *one = One { claim: one.claim, pod: Some(Pod { serving, since, ..POD }), ..WELL };
             }
             (case.size, case.version, case.ran, case.pending) = (case.ones.len().max(1), 0, 0, None);
         }
@@ -545,7 +550,7 @@ fn a_volume_that_is_being_deleted_is_no_place_for_data_that_must_outlive_its_pod
         renewed(vec![doomed.clone(), kept.clone(), kept.clone()], 3).action(),
         Ok(Some(Action::MoveLeader { .. }))
     ));
-    let left = One { pod: Some(Pod { left: Some(Ok(5)), ..POD }), ..doomed.clone() };
+    let left = One { pod: Some(Pod { serving: Serving::Out, since: 5, ..POD }), ..doomed.clone() };
     assert!(matches!(
         renewed(vec![kept.clone(), left, kept], 3).action(),
         Ok(Some(Action::RemoveMember { id: 2, why: Removal::Renewed(_), .. }))
