@@ -198,7 +198,9 @@ fn to_a_cluster_without_learners_no_member_is_added_and_it_is_reported() {
 fn a_cluster_that_was_brought_to_3_4_meanwhile_grows() {
     let wanted = validate(&cluster(json!({ "size": 3 }))).unwrap();
     let status = EtcdClusterStatus { cluster_id: Some("abc".into()), ..status_of_one("3.2.13") };
-    let decision = plan(&wanted.goal, &crate::status::memory(&status), &older(alone(), "3.4.23", (9, 9)));
+    let mut seen = older(alone(), "3.4.23", (9, 9));
+    seen.pods.iter_mut().for_each(|pod| pod.serving = Serving::In);
+    let decision = plan(&wanted.goal, &crate::status::memory(&status), &seen);
     let Some(Action::Remember(noted)) = &decision.action else { panic!("{decision:?}") };
     assert_eq!(noted.pending.as_deref(), Some("orders-dddddddddd"));
 }

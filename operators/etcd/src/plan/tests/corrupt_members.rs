@@ -67,6 +67,7 @@ fn before_a_member_is_added_those_there_are_are_compared() {
 fn before_a_member_is_removed_for_the_size_the_members_are_compared_and_corrupt_ones_go_first() {
     for leads in [false, true] {
         let mut world = running(6);
+        world.now += SignedDuration::from_secs(10);
         let others = followers(&world);
         let second = if leads { name_of_leader(&world) } else { others[1].clone() };
         let wrong = [others[0].clone(), second];
