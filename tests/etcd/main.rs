@@ -13,6 +13,7 @@
 
 mod certificates;
 mod clients;
+mod connections;
 mod damage;
 mod deaths;
 mod history;

@@ -9,8 +9,9 @@ use serde_json::json;
 
 use crate::{
     clients::Clients,
+    connections::Connections,
     judge::{Guarantee, judge},
-    made, scenario,
+    made, scenario, spec, with_volumes,
 };
 
 /// S03: 1 → 3 → 5 → 3 → 2 → 1, one member at a time, almost unnoticed by clients.
@@ -29,6 +30,85 @@ fn s03_sizes_change_one_member_at_a_time() {
         let removed = stage.audit.log().iter().filter(removed).count();
         ensure!(removed == 4, "{removed} members were removed, not 4");
         Ok(())
+    });
+}
+
+/// S03: clients that connect anew for each write, through the endpoints of the Service: from the first endpoint
+/// on none of them fails while the cluster is created, grows and shrinks. A removed member has left the Service
+/// before.
+#[test]
+fn s03_new_connections_do_not_fail_while_members_come_and_go() {
+    scenario("S03 connections", async |stage| {
+        let _operator = stage.operator()?;
+        let cluster = stage.create("c", spec(3)).await?;
+        let connections = Connections::start(&cluster);
+        cluster.steady(3).await?;
+        let leader = cluster.leader().await?;
+        for size in [5, 3] {
+            cluster.spec(json!({ "size": size })).await?;
+            cluster.steady(size).await.with_context(|| format!("to {size}"))?;
+        }
+        let seen = connections.finish().await?;
+        // An election, on a busy machine, costs requests; never connections.
+        let elected = cluster.leader().await? != leader;
+        ensure!(seen.failed.is_empty() || elected, "{} writes, failed: {:?}", seen.writes, seen.failed);
+        Ok(())
+    });
+}
+
+/// S03: a size that is reverted while a member leaves the Service: it returns, and no member is removed.
+#[test]
+fn s03_a_member_that_left_the_service_returns_when_the_size_is_reverted() {
+    scenario("S03 reverted", async |stage| {
+        let (_operator, cluster) = made(stage, 3).await?;
+        let connections = Connections::start(&cluster);
+        let before = cluster.ids().await?;
+        let serving = async |value: &str| {
+            let pods = cluster.pods().await?;
+            anyhow::Ok(pods.iter().filter(|pod| pod["metadata"]["labels"]["etcd_serving"] == value).count())
+        };
+        cluster.spec(json!({ "size": 2 })).await?;
+        stage
+            .eventually("a member to leave the Service", async || {
+                ensure!(serving("false").await? == 1, "all are in the Service");
+                Ok(())
+            })
+            .await?;
+        cluster.spec(json!({ "size": 3 })).await?;
+        stage
+            .eventually("it to return", async || {
+                ensure!(serving("true").await? == 3, "one is not in the Service");
+                Ok(())
+            })
+            .await?;
+        cluster.steady(3).await?;
+        let after = cluster.ids().await?;
+        ensure!(before == after, "{before:?} became {after:?}");
+        connections.finish().await.map(drop)
+    });
+}
+
+/// S06: nodes are drained one after the other: the evicted members serve on until clients have left them.
+#[test]
+fn s06_new_connections_do_not_fail_while_pods_are_deleted() {
+    scenario("S06 connections", async |stage| {
+        let _operator = stage.operator()?;
+        let cluster = stage.create("c", with_volumes(3)).await?;
+        cluster.steady(3).await?;
+        let connections = Connections::start(&cluster);
+        for name in cluster.names().await? {
+            let uid = stage.get("Pod", "ns", &name).await?["metadata"]["uid"].clone();
+            stage.delete("Pod", "ns", &name).await?;
+            stage
+                .eventually("the pod to be made again", async || {
+                    let pod = stage.get("Pod", "ns", &name).await?;
+                    ensure!(pod["metadata"]["uid"] != uid, "it is the old one");
+                    Ok(())
+                })
+                .await?;
+            cluster.steady(3).await?;
+        }
+        connections.finish().await.map(drop)
     });
 }
 

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::{
     clients::Clients,
+    connections::Connections,
     judge::{Guarantee, judge},
     made, scenario, spec,
 };
@@ -96,6 +97,21 @@ fn s17_an_upgrade_takes_the_leader_last() {
             after.filter(|rpc| rpc.change.is_membership()).map(|rpc| rpc.brief()).collect();
         ensure!(changed.is_empty(), "membership was changed: {changed:?}");
         Ok(())
+    });
+}
+
+/// S17: clients that connect anew for each write, through the endpoints of the Service: no connection fails
+/// while members are restarted with a new version.
+#[test]
+fn s17_new_connections_do_not_fail_during_an_upgrade() {
+    with_newer("S17 connections", async |stage, version| {
+        let (_operator, cluster) = made(stage, 3).await?;
+        let connections = Connections::start(&cluster);
+        cluster.spec(json!({ "version": version })).await?;
+        let done = |object: &serde_json::Value| object["status"]["currentVersion"] == version;
+        cluster.until("the new version", done).await?;
+        cluster.steady(3).await?;
+        connections.finish().await.map(drop)
     });
 }
 

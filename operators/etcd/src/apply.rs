@@ -71,6 +71,9 @@ pub(crate) fn why(error: &kube::Error) -> String {
     }
 }
 
+/// Grace period of pods that the operator deletes: no clients use them, so their etcd is not kept serving.
+pub(crate) const STOP_SECONDS: u32 = 2;
+
 /// Result of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Done {
@@ -87,8 +90,9 @@ pub(crate) struct Applier<'a> {
 }
 
 impl Applier<'_> {
-    /// Creates or updates both Services.
-    pub(crate) async fn services(&self) -> Result<(), ApplyError> {
+    /// Creates or updates both Services. Before any action of the same observation: a pod whose label takes it
+    /// out of the Service for clients must be selected by it.
+    pub(crate) async fn services(&self, observed: &Observed) -> Result<(), ApplyError> {
         let api: Api<Service> = Api::namespaced(self.client.clone(), &self.cluster.namespace);
         let params = ListParams::default().labels(&names::cluster_selector(&self.cluster.name));
         let failed = |verb, what: &str| {
@@ -96,7 +100,10 @@ impl Applier<'_> {
             move |source| ApplyError::Kubernetes { verb, what, source: Box::new(source) }
         };
         let found = api.list(&params).await.map_err(failed("list", "the Services"))?;
-        for wanted in build::service::services(self.cluster) {
+        let clients = names::client_service(&self.cluster.name);
+        let clients = found.items.iter().find(|service| service.name_any() == clients);
+        let by_label = build::service::by_label(clients, observed);
+        for wanted in build::service::services(self.cluster, by_label) {
             let name = wanted.name_any();
             let existing = found.items.iter().find(|service| service.name_any() == name);
             let foreign =
@@ -156,8 +163,10 @@ impl Applier<'_> {
                 self.set_version(name, uid, to, *volume, observed).await
             }
             Action::DeletePod { name, uid } | Action::Restart { name, uid, .. } => {
-                self.delete::<Pod>("pod", name, uid).await
+                self.delete::<Pod>("pod", name, uid, Some(STOP_SECONDS)).await
             }
+            Action::LeaveService { name, uid } => self.label(name, uid, names::NOT_SERVING, observed).await,
+            Action::JoinService { name, uid } => self.label(name, uid, names::SERVING, observed).await,
             Action::ReleaseClaim { name, uid } => self.release(name, uid).await,
             Action::AddLearner { name, via } => {
                 let url = self.addressing.peer_url(self.cluster, name);
@@ -224,7 +233,8 @@ impl Applier<'_> {
                 self.patch::<PersistentVolumeClaim>("claim", member.name, patch).await?;
             }
         }
-        self.make("pod", &build::pod::pod(self.cluster, member, self.addressing)).await
+        let pod = build::pod::pod(self.cluster, member, self.addressing);
+        created(create_pod(&self.api(), pod).await, "pod", member.name)
     }
 
     async fn make<K>(&self, kind: &'static str, object: &K) -> Result<Changed, ApplyError>
@@ -232,20 +242,23 @@ impl Applier<'_> {
         K: Resource<Scope = NamespaceResourceScope> + Clone + Serialize + DeserializeOwned + std::fmt::Debug,
         K::DynamicType: Default,
     {
-        match self.api::<K>().create(&PostParams::default(), object).await {
-            Ok(_) => Ok(Changed::Now),
-            Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(Changed::Before),
-            Err(source) => Err(failed("create", kind, &object.name_any())(source)),
-        }
+        let made = self.api::<K>().create(&PostParams::default(), object).await;
+        created(made.map(drop), kind, &object.name_any())
     }
 
-    async fn delete<K>(&self, kind: &'static str, name: &str, uid: &str) -> Result<Changed, ApplyError>
+    async fn delete<K>(
+        &self,
+        kind: &'static str,
+        name: &str,
+        uid: &str,
+        grace: Option<u32>,
+    ) -> Result<Changed, ApplyError>
     where
         K: Resource<Scope = NamespaceResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
         K::DynamicType: Default,
     {
         // Never a later object of the same name.
-        let params = DeleteParams::default()
+        let params = DeleteParams { grace_period_seconds: grace, ..DeleteParams::default() }
             .preconditions(Preconditions { uid: Some(uid.to_owned()), resource_version: None });
         match self.api::<K>().delete(name, &params).await {
             Ok(_) => Ok(Changed::Now),
@@ -286,6 +299,20 @@ impl Applier<'_> {
             .await
     }
 
+    /// Label and time change together, so that a pod that left is never without its time.
+    async fn label(
+        &self,
+        name: &str,
+        uid: &str,
+        serving: &str,
+        observed: &Observed,
+    ) -> Result<Changed, ApplyError> {
+        let labels = json!({ names::LABEL_SERVING: serving });
+        let annotations = json!({ names::ANNOTATION_SERVING_SINCE: observed.now.to_string() });
+        let metadata = json!({ "uid": uid, "labels": labels, "annotations": annotations });
+        self.patch::<Pod>("pod", name, json!({ "metadata": metadata })).await
+    }
+
     /// The claim is annotated first: if the pod is lost meanwhile, it is recreated with a version that can
     /// read the data.
     async fn set_version(
@@ -312,7 +339,7 @@ impl Applier<'_> {
 
     async fn release(&self, name: &str, uid: &str) -> Result<Changed, ApplyError> {
         match self.cluster.storage.retention {
-            RetentionPolicy::Delete => self.delete::<PersistentVolumeClaim>("claim", name, uid).await,
+            RetentionPolicy::Delete => self.delete::<PersistentVolumeClaim>("claim", name, uid, None).await,
             RetentionPolicy::Retain => {
                 let labels = json!({ names::LABEL_RETAINED: "true" });
                 // Without an owner, the garbage collector keeps it.
@@ -343,6 +370,29 @@ impl Applier<'_> {
     }
 }
 
+fn created(made: Result<(), kube::Error>, kind: &str, name: &str) -> Result<Changed, ApplyError> {
+    match made {
+        Ok(()) => Ok(Changed::Now),
+        Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(Changed::Before),
+        Err(source) => Err(failed("create", kind, name)(source)),
+    }
+}
+
+/// Creates the pod of a member, without its hook where the API server does not support that.
+pub(crate) async fn create_pod(api: &Api<Pod>, pod: Pod) -> Result<(), kube::Error> {
+    match api.create(&PostParams::default(), &pod).await {
+        Err(error) if lacks_hook(&error) => {
+            api.create(&PostParams::default(), &build::pod::without_hook(pod)).await.map(drop)
+        }
+        made => made.map(drop),
+    }
+}
+
+/// Whether the API server is older than the hook of a pod: it drops the unknown action and then misses one.
+fn lacks_hook(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 422 && status.message.contains("lifecycle.preStop"))
+}
+
 fn failed(verb: &'static str, kind: &str, name: &str) -> impl FnOnce(kube::Error) -> ApplyError + use<> {
     let what = format!("{kind} {name}");
     move |source| ApplyError::Kubernetes { verb, what, source: Box::new(source) }
@@ -362,6 +412,20 @@ fn id_of(observed: &Observed, name: &str) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::observed::{Endpoint, Member as Known};
+
+    #[test]
+    fn only_a_rejected_hook_is_a_reason_to_create_a_pod_without_it() {
+        let rejected = |code: u16, message: &str| {
+            let status =
+                kube::core::Status { code, message: message.into(), ..kube::core::Status::default() };
+            lacks_hook(&kube::Error::Api(Box::new(status)))
+        };
+        let of_1_28 = "Pod \"orders-a\" is invalid: spec.containers[0].lifecycle.preStop: Required value: must \
+                       specify a handler type";
+        assert!(rejected(422, of_1_28));
+        assert!(!rejected(422, "Pod \"orders-a\" is invalid: spec.nodeName: Invalid value"));
+        assert!(!rejected(403, "denied by policy: lifecycle.preStop"));
+    }
 
     #[test]
     fn the_id_of_a_member_is_reported_by_itself_or_by_the_others() {

@@ -272,15 +272,13 @@ impl<'a> Reconciliation<'a> {
         self.finish(&fresh, &valid, &old, &observed, decision).await
     }
 
-    /// Applies the Services, observes, and updates the owners of claims.
+    /// Observes, and applies the Services and the owners of claims.
     async fn prepare(&self, cluster: &EtcdCluster, valid: &Validated) -> Result<Observed, ReconcileError> {
         let applier = self.applier(valid);
-        if !valid.goal.paused {
-            applier.services().await?;
-        }
         let observed = self.observe_and_compare(cluster, valid).await?;
         self.context.tls.noticed(valid, &observed);
         if !valid.goal.paused {
+            applier.services(&observed).await?;
             applier.claims(&observed).await?;
         }
         Ok(observed)

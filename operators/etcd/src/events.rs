@@ -35,7 +35,7 @@ pub(crate) fn of_action(action: &Action, done: Done) -> Vec<Note> {
     }
     match action {
         Action::Remember(_) | Action::DeletePod { .. } | Action::Seal { .. } => Vec::new(),
-        Action::AddLearner { .. } => Vec::new(),
+        Action::AddLearner { .. } | Action::LeaveService { .. } | Action::JoinService { .. } => Vec::new(),
         Action::CreateMember { name, id, start: Start::Refused, .. } => {
             let text = format!("Restarting member {} with its volume", with_id(name, *id));
             vec![Note::about(name, "MemberRecreated", text)]

@@ -9,6 +9,14 @@ pub(crate) const LABEL_APP: &str = "app";
 pub(crate) const LABEL_NODE: &str = "etcd_node";
 /// Label on pods and Services: name of the cluster.
 pub(crate) const LABEL_CLUSTER: &str = "etcd_cluster";
+/// Label on pods: whether the client Service selects them. Pods of older operators have none.
+pub(crate) const LABEL_SERVING: &str = "etcd_serving";
+/// Value of [`LABEL_SERVING`] that the client Service selects.
+pub(crate) const SERVING: &str = "true";
+/// Value of [`LABEL_SERVING`] of a pod that left the client Service.
+pub(crate) const NOT_SERVING: &str = "false";
+/// Annotation on pods: time of the last change of [`LABEL_SERVING`]; none since the pod was created.
+pub(crate) const ANNOTATION_SERVING_SINCE: &str = "etcd.database.coreos.com/serving-since";
 /// Reserved prefix: labels of users must not use it.
 pub(crate) const RESERVED_LABEL_PREFIX: &str = "etcd_";
 /// Annotation on clusters: uid of the EtcdRestore that works on the members.

@@ -15,7 +15,7 @@ use crate::addressing::Addressing;
 use crate::etcd::Etcd;
 use crate::maintenance;
 use crate::names;
-use crate::observed::{Answers, BackupView, ClaimView, End, Observed, PodView, Start};
+use crate::observed::{Answers, BackupView, ClaimView, End, Observed, PodView, Serving, Start};
 use crate::validate::{Validated, Volumes};
 
 #[derive(Debug, thiserror::Error)]
@@ -215,7 +215,24 @@ pub(crate) fn view(pod: &Pod) -> PodView {
             volume.persistent_volume_claim.as_ref().is_some_and(|claim| claim.claim_name == pod.name_any())
         }),
         start: start(pod),
+        serving: serving(pod),
+        serving_since: serving_since(pod),
     }
+}
+
+fn serving(pod: &Pod) -> Serving {
+    match pod.labels().get(names::LABEL_SERVING).map(String::as_str) {
+        Some(names::SERVING) => Serving::In,
+        Some(_) => Serving::Out,
+        None => Serving::Unlabelled,
+    }
+}
+
+/// A pod that left without a readable time has none.
+fn serving_since(pod: &Pod) -> Option<Timestamp> {
+    let changed = pod.annotations().get(names::ANNOTATION_SERVING_SINCE).and_then(|at| at.parse().ok());
+    let created = || pod.creation_timestamp().map(|at| at.0).filter(|_| serving(pod) == Serving::In);
+    changed.or_else(created)
 }
 
 /// Two annotations mark a pod that can start without data; they change once its member is up.

@@ -72,6 +72,10 @@ pub struct PodView {
     pub volume: bool,
     /// How its etcd starts without data.
     pub start: Start,
+    /// Whether the client Service selects it.
+    pub serving: Serving,
+    /// Time of the last change of that.
+    pub serving_since: Option<Timestamp>,
 }
 
 impl PodView {
@@ -80,6 +84,24 @@ impl PodView {
     pub fn has_lost_data(&self) -> bool {
         self.last_end == Some(End::NoData) && self.started.is_none()
     }
+
+    /// Whether Kubernetes sends clients to it, unless its label excludes it.
+    #[must_use]
+    pub(crate) const fn is_endpoint(&self) -> bool {
+        self.ready && !self.deleting && !self.ended
+    }
+}
+
+/// Selection of a pod by the client Service, from its label.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Serving {
+    /// Pods are created with the label.
+    #[default]
+    In,
+    /// It left, because its etcd is about to be removed or restarted.
+    Out,
+    /// Without the label: the Service selects it only while it does not require the label.
+    Unlabelled,
 }
 
 /// Cause of the termination of an etcd process.

@@ -42,6 +42,8 @@ const RAN_WELL: Duration = Duration::from_secs(10);
 const PROBE: Duration = Duration::from_millis(250);
 /// Polling interval of obstacles to a start.
 const LOOK: Duration = Duration::from_millis(100);
+/// Minimum time to stop after a hook.
+const LEAST: Duration = Duration::from_secs(2);
 /// Number of failing probes until a ready pod is not ready.
 const FAILURES: u32 = 3;
 
@@ -196,7 +198,11 @@ impl Kubelet {
         let here = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(self.inner.node);
         if pod.metadata.deletion_timestamp.is_some() {
             match self.run_of(&pod) {
-                Some(run) => run.ending.cancel(),
+                Some(run) => {
+                    // With the grace period of the deletion.
+                    *lock(&run.pod) = pod;
+                    run.ending.cancel();
+                }
                 // It never ran; no other controller deletes it.
                 None => {
                     let kubelet = self.clone();
@@ -440,14 +446,16 @@ impl Kubelet {
                 let _ = self.volumes(run).await;
             }
         }
-        let grace = pod.spec.as_ref().and_then(|s| s.termination_grace_period_seconds).unwrap_or(30);
-        let grace = if run.gone.is_cancelled() { 0 } else { u64::try_from(grace).unwrap_or_default() };
-        if let Some(pid) = pid.filter(|_| grace > 0) {
-            let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
-            tokio::select! {
-                _ = child.wait() => {}
-                () = run.gone.cancelled() => {}
-                () = tokio::time::sleep(Duration::from_secs(grace)) => {}
+        let grace = pod::grace(&lock(&run.pod));
+        if let Some(pid) = pid.filter(|_| !run.gone.is_cancelled() && !grace.is_zero()) {
+            let hook = pod::pre_stop(container).min(grace);
+            for (signal, limit) in [(None, hook), (Some(Signal::SIGTERM), (grace - hook).max(LEAST))] {
+                let _ = signal.map(|signal| kill(Pid::from_raw(pid), signal));
+                tokio::select! {
+                    _ = child.wait() => break,
+                    () = run.gone.cancelled() => break,
+                    () = tokio::time::sleep(limit) => {}
+                }
             }
         }
         let _ = child.kill().await;

@@ -5,12 +5,14 @@
 //! * [`Stage`]: the environment; [`Handle`]: one EtcdCluster in it
 //! * [`Net`]: addresses; traffic between members passes through [`wire`], which can cut and delay it
 //! * [`Kubelet`]: pods as processes: killed, stopped, wiped, delayed
+//! * [`Endpoints`]: what a node sends the clients of a Service to
 //! * [`Operator`]: one operator process; it can be killed and frozen
 //! * [`Audit`]: every membership change that an operator requests from etcd, judged by the state at that moment
 //! * [`facts`]: the members' own state
 
 pub mod audit;
 mod clock;
+mod endpoints;
 mod entry;
 pub mod facts;
 mod grpc;
@@ -33,6 +35,7 @@ pub mod wire;
 
 pub use audit::{Audit, Rpc};
 pub use clock::ClockOffset;
+pub use endpoints::Endpoints;
 pub use entry::Entry;
 pub use handle::{Handle, condition, settled};
 pub use images::newer;

@@ -111,6 +111,20 @@ pub(super) fn initial_state(pod: &Pod, container: &Container) -> String {
     flag.map(str::to_owned).or(reported).unwrap_or_else(|| "new".into())
 }
 
+/// Time between the deletion of a pod and the end of its processes.
+pub(super) fn grace(pod: &Pod) -> Duration {
+    let own = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
+    let grace = pod.metadata.deletion_grace_period_seconds.or(own).unwrap_or(30);
+    Duration::from_secs(u64::try_from(grace).unwrap_or_default())
+}
+
+/// Delay of a container's SIGTERM by its hook.
+pub(super) fn pre_stop(container: &Container) -> Duration {
+    let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.pre_stop.as_ref());
+    let sleep = hook.and_then(|hook| hook.sleep.as_ref()).map_or(0, |sleep| sleep.seconds);
+    Duration::from_secs(u64::try_from(sleep).unwrap_or_default())
+}
+
 /// Whether a container is ready, by its probe.
 pub(super) async fn is_ready(container: &Container, inside: Ipv4Addr) -> bool {
     let Some(probe) = &container.readiness_probe else { return true };

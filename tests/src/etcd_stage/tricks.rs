@@ -4,6 +4,7 @@ use std::{net::Ipv4Addr, path::PathBuf, sync::Arc};
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -103,14 +104,19 @@ impl Kubelet {
         lock(&self.run(name)?.state).data.clone().with_context(|| format!("pod {name} never ran"))
     }
 
-    /// Outside addresses of the ready pods of a cluster: the endpoints of its Service.
+    /// Outside addresses of the ready pods of a cluster that its Service selects: its endpoints. Without any,
+    /// those of terminating pods that still serve.
     #[must_use]
     pub fn ready(&self, cluster: &str) -> Vec<(String, Ipv4Addr)> {
         let of = |run: &Run| run.name.rsplit_once('-').is_some_and(|(name, _)| name == cluster);
         let runs: Vec<Arc<Run>> = lock(&self.inner.runs).values().cloned().collect();
-        let ready =
-            runs.into_iter().filter(|run| of(run) && lock(&run.state).ready && !run.ending.is_cancelled());
-        ready.map(|run| (run.name.clone(), run.outside)).collect()
+        let selected =
+            |run: &Run| lock(&run.pod).labels().get("etcd_serving").is_none_or(|serving| serving == "true");
+        let serves = |run: &Arc<Run>| of(run) && selected(run) && lock(&run.state).ready;
+        let (ending, ready): (Vec<_>, Vec<_>) =
+            runs.into_iter().filter(serves).partition(|run| run.ending.is_cancelled());
+        let used = if ready.is_empty() { ending } else { ready };
+        used.into_iter().map(|run| (run.name.clone(), run.outside)).collect()
     }
 
     /// Pods of a cluster that run, ready or not.

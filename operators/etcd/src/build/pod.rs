@@ -2,8 +2,8 @@
 
 use k8s_openapi::api::core::v1::{
     Capabilities, Container, ContainerPort, EmptyDirVolumeSource, EnvVar, EnvVarSource, HTTPGetAction,
-    ObjectFieldSelector, PersistentVolumeClaimVolumeSource, Pod, PodSpec, Probe, SeccompProfile,
-    TCPSocketAction, Volume, VolumeMount,
+    Lifecycle, LifecycleHandler, ObjectFieldSelector, PersistentVolumeClaimVolumeSource, Pod, PodSpec, Probe,
+    SeccompProfile, SleepAction, TCPSocketAction, Volume, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::api::ObjectMeta;
@@ -16,6 +16,11 @@ use crate::validate::Validated;
 pub(crate) const CONTAINER: &str = "etcd";
 const DATA_VOLUME: &str = "etcd-data";
 const DATA_MOUNT: &str = "/var/etcd";
+/// etcd serves on for this long after the deletion of its pod begins: clients are sent to it until kube-proxy
+/// follows, also when a node is drained.
+const DRAIN_SECONDS: i64 = 5;
+/// Then it has this long to stop.
+const STOP_SECONDS: i64 = 5;
 /// Data directory of etcd inside the volume.
 pub const DATA_DIR: &str = "/var/etcd/data";
 
@@ -85,6 +90,7 @@ pub(crate) fn pod(cluster: &Validated, member: &Member<'_>, addressing: &dyn Add
     let mut labels = shape.labels.clone();
     labels.extend(names::cluster_labels(&cluster.name));
     labels.insert(names::LABEL_NODE.into(), member.name.into());
+    labels.insert(names::LABEL_SERVING.into(), names::SERVING.into());
     let mut annotations = shape.annotations.clone();
     annotations.insert(names::ANNOTATION_VERSION.into(), member.version.into());
     annotations.insert(names::ANNOTATION_INITIAL_CLUSTER.into(), initial_cluster(member.initial_cluster));
@@ -96,7 +102,7 @@ pub(crate) fn pod(cluster: &Validated, member: &Member<'_>, addressing: &dyn Add
         restart_policy: Some("Always".into()),
         automount_service_account_token: Some(false),
         enable_service_links: Some(false),
-        termination_grace_period_seconds: Some(5),
+        termination_grace_period_seconds: Some(DRAIN_SECONDS + STOP_SECONDS),
         node_selector: shape.node_selector.clone(),
         affinity: shape.affinity.clone(),
         tolerations: shape.tolerations.clone(),
@@ -119,6 +125,13 @@ pub(crate) fn pod(cluster: &Validated, member: &Member<'_>, addressing: &dyn Add
         spec: Some(spec),
         status: None,
     }
+}
+
+/// The same for a Kubernetes before 1.30, which has no such hook and rejects it.
+pub(crate) fn without_hook(mut pod: Pod) -> Pod {
+    let containers = pod.spec.iter_mut().flat_map(|spec| &mut spec.containers);
+    containers.for_each(|container| container.lifecycle = None);
+    pod
 }
 
 /// Non-root members get everything that the Pod Security level `restricted` requires; such a process loses
@@ -161,6 +174,13 @@ fn container(cluster: &Validated, member: &Member<'_>, addressing: &dyn Addressi
         // The end of the log has the cause of a termination: missing data or a full disk.
         termination_message_policy: Some("FallbackToLogsOnError".into()),
         volume_mounts: Some(mounts(cluster)),
+        lifecycle: Some(Lifecycle {
+            pre_stop: Some(LifecycleHandler {
+                sleep: Some(SleepAction { seconds: DRAIN_SECONDS }),
+                ..LifecycleHandler::default()
+            }),
+            ..Lifecycle::default()
+        }),
         // Opening the port may take long while a learner receives a snapshot.
         startup_probe: Some(Probe {
             tcp_socket: tcp.clone(),
@@ -280,6 +300,7 @@ mod tests {
         assert_eq!(labels["etcd_node"], "orders-bcdfghjklm");
         assert_eq!(labels["etcd_cluster"], "orders");
         assert_eq!(labels["team"], "blue");
+        assert_eq!(labels["etcd_serving"], "true");
         assert_eq!(pod.metadata.annotations.unwrap()["etcd.version"], "3.4.23");
         let spec = pod.spec.unwrap();
         assert_eq!(
@@ -288,6 +309,16 @@ mod tests {
         );
         assert_eq!(spec.containers[0].image.as_deref(), Some("quay.io/coreos/etcd:v3.4.23"));
         assert!(spec.init_containers.is_none());
+    }
+
+    #[test]
+    fn etcd_serves_on_while_clients_leave_and_then_has_time_to_stop() {
+        let spec = |pod: Pod| serde_json::to_value(pod.spec.unwrap()).unwrap();
+        let made = spec(built(true));
+        let hook = serde_json::json!({ "preStop": { "sleep": { "seconds": 5 } } });
+        assert_eq!(made["containers"][0]["lifecycle"], hook);
+        assert_eq!(made["terminationGracePeriodSeconds"], 10);
+        assert_eq!(spec(without_hook(built(true)))["containers"][0].get("lifecycle"), None);
     }
 
     #[test]

@@ -50,6 +50,10 @@ pub enum Action {
         /// Pod of the leader, the only member that accepts the request.
         via: String,
     },
+    /// Take a pod out of the client Service, because its etcd is to be removed or restarted.
+    LeaveService { name: String, uid: String },
+    /// Label a pod so that the client Service selects it.
+    JoinService { name: String, uid: String },
     /// Remove a member from etcd.
     RemoveMember {
         id: u64,
@@ -124,6 +128,8 @@ impl Action {
             Self::Seal { .. } => "Seal",
             Self::Promote { .. } => "Promote",
             Self::MoveLeader { .. } => "MoveLeader",
+            Self::LeaveService { .. } => "LeaveService",
+            Self::JoinService { .. } => "JoinService",
             Self::RemoveMember { .. } => "RemoveMember",
             Self::SetVersion { .. } => "SetVersion",
             Self::Restart { .. } => "Restart",

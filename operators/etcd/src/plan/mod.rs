@@ -5,7 +5,8 @@
 //! of what remains; new members join as learners; a member is started as a new cluster only before the
 //! cluster id was ever recorded; the leader is removed only after another member leads; a volume is released
 //! only when etcd confirmed that its member is gone; one member at a time is restarted for another version,
-//! and the next only when that one is healthy.
+//! and the next only when that one is healthy; a ready member is removed, or restarted while others serve, only
+//! when its pod has left the client Service.
 
 mod action;
 mod bootstrap;
@@ -20,6 +21,7 @@ mod model;
 mod resize;
 #[cfg(test)]
 mod rules;
+mod service;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -34,6 +36,7 @@ use jiff::{SignedDuration, Timestamp};
 pub use action::{Action, Removal};
 pub(crate) use compare::Compared;
 pub use health::{Health, assess, has_alarm, prove};
+pub(crate) use service::{labelled, labels_settled};
 pub(crate) use step::Step;
 pub use upgrade::{Upgrade, upgrade};
 
@@ -107,6 +110,8 @@ pub struct Decision {
     pub again: Option<Duration>,
     /// The next action needs a comparison of the members' data in the same observation.
     pub compare: bool,
+    /// The pod that left the client Service for the next action, or is about to.
+    pub leaving: Option<String>,
 }
 
 impl Decision {
@@ -116,7 +121,15 @@ impl Decision {
 
     pub(crate) fn wait(progress: Progress, message: impl Into<String>) -> Self {
         let message = message.into();
-        Self { progress, action: None, message, blocked: None, again: Some(SOON), compare: false }
+        Self {
+            progress,
+            action: None,
+            message,
+            blocked: None,
+            again: Some(SOON),
+            compare: false,
+            leaving: None,
+        }
     }
 
     pub(crate) fn blocked(progress: Progress, reason: &'static str, message: impl Into<String>) -> Self {
@@ -163,7 +176,8 @@ pub fn plan(goal: &Goal, memory: &Memory, observed: &Observed) -> Decision {
         Err(instead) => return *instead,
     };
     let step = Step { goal, memory, observed, health: &health };
-    step.corrupt()
+    let decision = step
+        .corrupt()
         .or_else(|| step.disagreeing())
         .or_else(|| step.leftover_pod())
         .or_else(|| step.leftover_claim())
@@ -183,7 +197,8 @@ pub fn plan(goal: &Goal, memory: &Memory, observed: &Observed) -> Decision {
         .or_else(|| step.deleting_volume())
         .or_else(|| step.upgrade())
         .or_else(|| crate::maintenance::next(&step))
-        .unwrap_or_else(|| step.steady())
+        .unwrap_or_else(|| step.steady());
+    step.with_clients_away(decision)
 }
 
 fn remaining(at: Timestamp, now: Timestamp) -> Option<Duration> {

@@ -10,8 +10,12 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::rules::{DataComparison, RuleInput, broken};
 use super::{Action, Compared, Decision, Goal, Progress, plan};
-use crate::observed::{ClaimView, Endpoint, Failure, Hash, Member, Memory, Observed, PodView, quorum};
+use crate::observed::{
+    ClaimView, Endpoint, Failure, Hash, Member, Memory, Observed, PodView, Serving, quorum,
+};
 
+/// Some proxies send clients to a pod for this long after it left the client Service.
+const PROXIES_FOLLOW: SignedDuration = SignedDuration::from_secs(3);
 /// A version whose binary exits at once.
 pub(super) const BROKEN: &str = "3.5.99";
 
@@ -80,6 +84,8 @@ pub(super) struct World {
     observations: usize,
     next: u64,
     connected: BTreeMap<u64, Timestamp>,
+    /// When pods were last in the client Service.
+    in_service: BTreeMap<String, Timestamp>,
 }
 
 fn minor(version: &str) -> u64 {
@@ -110,6 +116,7 @@ impl World {
             observations: 0,
             next: 1,
             connected: BTreeMap::new(),
+            in_service: BTreeMap::new(),
         }
     }
 
@@ -270,6 +277,19 @@ impl World {
         decision
     }
 
+    /// Steps to a decision beyond those of the client Service.
+    pub(super) fn step_past_service(&mut self) -> Decision {
+        for _ in 0..50 {
+            let decision = self.step();
+            match decision.action {
+                Some(Action::LeaveService { .. } | Action::JoinService { .. }) => {}
+                None if decision.leaving.is_some() => {}
+                _ => return decision,
+            }
+        }
+        panic!("the client Service is never as needed: {:?}", self.log);
+    }
+
     /// One observation by an operator that stops within its action, after this many calls, or before its record.
     pub(super) fn interrupted_step(&mut self, calls: usize) {
         self.act(calls);
@@ -329,8 +349,24 @@ impl World {
         }
     }
 
+    /// Whether a proxy still sends clients to a ready pod whose member serves.
+    fn has_clients(&self, name: &str) -> bool {
+        let member = self.members.iter().find(|m| m.pod.as_deref() == Some(name));
+        let pod = self.pods.get(name).is_some_and(|pod| pod.view.ready && !pod.view.deleting);
+        let last = self.in_service.get(name);
+        pod && member.is_some_and(|m| self.serves(m))
+            && last.is_some_and(|at| self.now.duration_since(*at) < PROXIES_FOLLOW)
+    }
+
     /// Checks against the true state, which the observer lacks.
     fn check(&self, action: &Action) {
+        if let Action::RemoveMember { name, .. } = action {
+            assert!(!self.has_clients(name), "removed {name} while clients are sent to it");
+        }
+        if let Action::SetVersion { name, .. } | Action::Restart { name, .. } = action {
+            let others = self.voters() > 2 && self.has_quorum();
+            assert!(!others || !self.has_clients(name), "restarted {name} while clients are sent to it");
+        }
         if action.changes_membership() {
             assert!(self.has_quorum(), "changed membership without a quorum: {action:?}");
         }
@@ -378,6 +414,7 @@ impl World {
             && self.pods.values().all(|pod| pod.view.version == self.goal.version)
             && self.memory.version == self.goal.version
             && self.memory.pending.is_none()
+            && self.pods.values().all(|pod| pod.view.serving == Serving::In)
     }
 
     pub(super) fn nth_pod(&self, n: usize) -> Option<String> {

@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 
 use super::compare::agreeing;
 use super::{Action, Decision, Progress, Removal, Step, has_alarm, remaining};
-use crate::observed::{Member, Memory, quorum};
+use crate::observed::{Member, Memory, Serving, quorum};
 
 /// etcd accepts a new member when all voters have been connected for this long.
 const HEALTH_INTERVAL: SignedDuration = SignedDuration::from_secs(5);
@@ -69,12 +69,14 @@ impl Step<'_> {
         let sound = self.sound();
         let doubtful = || self.health.voters.iter().filter(|m| !sound.contains(&m.id));
         let created = |m: &&&Member| (self.pod_of(m).and_then(|pod| pod.created), m.id);
+        // The choice stays with a member that clients have left for it.
+        let left = |m: &Member| self.pod_of(m).is_some_and(|pod| pod.serving == Serving::Out);
         // First an unreachable one, then one that lags, then one that could not be compared.
         let worst = |m: &&&Member| {
             let healthy = self.health.is_healthy(m.id);
-            (!healthy && !self.health.is_catching_up(m.id), !healthy, created(m))
+            (!healthy && !self.health.is_catching_up(m.id), !healthy, left(m), created(m))
         };
-        let newest = |m: &&&Member| (self.volume_deleting(m), created(m));
+        let newest = |m: &&&Member| (self.volume_deleting(m), left(m), created(m));
         let follower = || self.health.voters.iter().filter(|m| m.id != self.health.leader).max_by_key(newest);
         let victim = *doubtful().max_by_key(worst).or_else(follower)?;
         if self.voters() < 2 || self.healthy_without(&[victim.id]) < quorum(self.voters() - 1) {

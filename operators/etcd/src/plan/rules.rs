@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::SignedDuration;
 
+mod service;
+
 use crate::maintenance::Step;
 use crate::observed::{Endpoint, Hash, Member, Memory, Observed, Start, quorum};
 
@@ -143,6 +145,11 @@ pub(super) const RULES: &[(&str, Rule)] = &[
         lost_while_members_differ,
     ),
     ("versions: one minor up, or back while one member never ran the new one", versions),
+    (
+        "service: no member is removed, or restarted beside others, while clients reach its pod",
+        service::clients_left,
+    ),
+    ("service: a pod leaves only beside another, and with labels on all", service::another_serves),
     ("maintenance: only when all are healthy, one at a time, and not the leader", maintenance_in_peace),
 ];
 

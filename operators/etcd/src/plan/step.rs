@@ -57,6 +57,11 @@ impl<'a> Step<'a> {
         if self.observed.compared_now || self.memory.corruption.is_some() || self.voters() < 2 {
             return removal;
         }
+        // Each comparison makes the members read all their data: none while clients leave.
+        let departure = self.departure(&removal);
+        if let Some(wait) = departure.filter(|departure| departure.action.is_none()) {
+            return wait;
+        }
         let message = format!("comparing the data of all members first: {}", removal.message);
         Decision { compare: true, ..Decision::wait(removal.progress, message) }
     }

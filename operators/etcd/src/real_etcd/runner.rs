@@ -14,7 +14,7 @@ use crate::addressing::Addressing;
 use crate::build;
 use crate::etcd::{ChangeError, Etcd};
 use crate::names;
-use crate::observed::{Answers, ClaimView, Hash, Memory, Observed, PodView, Start};
+use crate::observed::{Answers, ClaimView, Hash, Memory, Observed, PodView, Serving, Start};
 use crate::plan::{Action, Progress, plan};
 use crate::validate::{Validated, tests::cluster, validate};
 
@@ -377,6 +377,12 @@ impl Runner {
             }
             Action::Promote { id, via, .. } => drop(self.etcd.promote(&endpoint(via), *id).await?),
             Action::MoveLeader { id, via, .. } => drop(self.etcd.move_leader(&endpoint(via), *id).await?),
+            Action::LeaveService { name, .. } | Action::JoinService { name, .. } => {
+                let joins = matches!(action, Action::JoinService { .. });
+                let view = &mut self.pods.get_mut(name).unwrap().view;
+                view.serving = if joins { Serving::In } else { Serving::Out };
+                view.serving_since = Some(observed.now);
+            }
             Action::RemoveMember { id, via, .. } => drop(self.etcd.remove(&endpoint(via), *id).await?),
             Action::Maintain(step) => panic!("nobody asked for housekeeping: {step:?}"),
         }
@@ -415,8 +421,10 @@ impl Runner {
         }
     }
 
+    /// Without the actions of the client Service, which is not here.
     pub(super) fn kinds_since(&self, index: usize) -> Vec<&'static str> {
-        self.log[index..].iter().map(|(_, action)| action.kind()).collect()
+        let kinds = self.log[index..].iter().map(|(_, action)| action.kind());
+        kinds.filter(|kind| !kind.ends_with("Service")).collect()
     }
 
     pub(super) async fn client(&self) -> etcd_client::Client {

@@ -11,7 +11,7 @@ use super::controller::Context;
 use super::observe::ObservedRestore;
 use super::seed::{Seed, Source};
 use super::{ANNOTATION_FORMER, FINALIZER, LABEL_RESTORED_BY};
-use crate::apply::why;
+use crate::apply::{STOP_SECONDS, create_pod, why};
 use crate::crd::restore::EtcdRestore;
 use crate::crd::{EtcdCluster, EtcdClusterSpec};
 use crate::{build, names};
@@ -180,6 +180,7 @@ impl Applier<'_> {
     pub(crate) async fn delete_pod(&self, name: &str, uid: &str) -> Result<(), String> {
         // Never a later pod of the same name.
         let params = DeleteParams::default()
+            .grace_period(STOP_SECONDS)
             .preconditions(Preconditions { uid: Some(uid.to_owned()), resource_version: None });
         match self.api::<Pod>().delete(name, &params).await {
             Ok(_) => Ok(()),
@@ -233,7 +234,8 @@ impl Applier<'_> {
         }
         let (restore, uid) = (self.restore.name_any(), self.uid());
         let seed = Seed { cluster: valid, name, restore: &restore, uid: &uid, source, place: &place, volume };
-        self.make("pod", &seed.pod(&*self.context.base.addressing)).await
+        let made = create_pod(&self.api(), seed.pod(&*self.context.base.addressing)).await;
+        created(made, "pod", name)
     }
 
     async fn token(&self) -> Result<(), String> {
@@ -281,11 +283,15 @@ impl Applier<'_> {
             + std::fmt::Debug,
         K::DynamicType: Default,
     {
-        match self.api::<K>().create(&PostParams::default(), object).await {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
-            Err(error) => Err(format!("failed to create {kind} {}: {}", object.name_any(), why(&error))),
-        }
+        let made = self.api::<K>().create(&PostParams::default(), object).await;
+        created(made.map(drop), kind, &object.name_any())
+    }
+}
+
+fn created(made: Result<(), kube::Error>, kind: &str, name: &str) -> Result<(), String> {
+    match made {
+        Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
+        made => made.map_err(|error| format!("failed to create {kind} {name}: {}", why(&error))),
     }
 }
 

@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 
 use super::super::Action;
 use super::{BROKEN, Claim, Data, Pod, World, minor};
-use crate::observed::{ClaimView, End, Member, PodView, Start};
+use crate::observed::{ClaimView, End, Member, PodView, Serving, Start};
 
 impl World {
     /// `calls`: number of API calls after which the operator stops.
@@ -45,6 +45,8 @@ impl World {
                 }
             }
             Action::MoveLeader { id, .. } => self.leader = *id,
+            Action::LeaveService { name, .. } => self.label(name, Serving::Out),
+            Action::JoinService { name, .. } => self.label(name, Serving::In),
             Action::RemoveMember { id, .. } => self.members.retain(|m| m.id != *id),
             Action::SetVersion { name, to, volume, .. } => {
                 if *volume && let Some(claim) = self.claims.get_mut(name) {
@@ -61,6 +63,11 @@ impl World {
             Action::ReleaseClaim { name, .. } => drop(self.claims.remove(name)),
             Action::Maintain(_) => {}
         }
+    }
+
+    fn label(&mut self, name: &str, serving: Serving) {
+        let pod = self.pods.get_mut(name).unwrap();
+        (pod.view.serving, pod.view.serving_since) = (serving, Some(self.now));
     }
 
     pub(super) fn id(&mut self) -> u64 {
@@ -93,6 +100,7 @@ impl World {
             version: version.into(),
             volume,
             start,
+            serving_since: Some(self.now),
             ..PodView::default()
         };
         let pod =
@@ -206,6 +214,9 @@ impl World {
             let is = ready.contains(&pod.view.name);
             if pod.view.ready != is || pod.view.ready_since.is_none() {
                 (pod.view.ready, pod.view.ready_since) = (is, Some(self.now));
+            }
+            if is && pod.view.serving != Serving::Out {
+                self.in_service.insert(pod.view.name.clone(), self.now);
             }
         }
     }

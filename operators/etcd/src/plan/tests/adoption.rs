@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::*;
 use crate::crd::{EtcdClusterStatus, MembersStatus};
-use crate::observed::{Endpoint, Member, Observed, PodView, Start};
+use crate::observed::{Endpoint, Member, Observed, PodView, Serving, Start};
 use crate::validate::{Validated, tests::cluster, validate};
 
 /// A pod of coreos/etcd-operator: restart policy Never, probes by etcdctl, no annotation but the version.
@@ -100,19 +100,29 @@ fn its_running_cluster_is_taken_over_without_touching_a_member() {
     let new = crate::status::status(&old, &cluster, &observed, &decision);
     assert_eq!((new.cluster_id.as_deref(), new.size, new.phase.as_str()), (Some("abc"), 3, "Running"));
 
-    let next = plan(&cluster.goal, &crate::status::memory(&new), &observed);
+    // Its pods get the label of the client Service, one by one, and nothing else is changed.
+    let (memory, mut observed) = (crate::status::memory(&new), observed);
+    for name in NAMES {
+        let next = plan(&cluster.goal, &memory, &observed);
+        let uid = observed.pod(name).unwrap().uid.clone();
+        let joins = Action::JoinService { name: name.into(), uid };
+        assert_eq!((next.progress, next.action), (Progress::Steady, Some(joins)));
+        observed.pods.iter_mut().filter(|pod| pod.name == name).for_each(|pod| pod.serving = Serving::In);
+    }
+    let next = plan(&cluster.goal, &memory, &observed);
     assert_eq!((next.progress, next.action), (Progress::Steady, None));
 }
 
 #[test]
 fn its_failed_pod_is_a_lost_member_and_is_replaced() {
     let (cluster, old) = (valid(), status());
-    let observed = observed(
+    let mut observed = observed(
         (0..).zip(NAMES).map(|(n, name)| pod(name, if n == 0 { "Failed" } else { "Running" })).collect(),
     );
     let first = plan(&cluster.goal, &crate::status::memory(&old), &observed);
     let new = crate::status::status(&old, &cluster, &observed, &first);
     let memory = crate::status::memory(&new);
+    observed.pods.iter_mut().for_each(|pod| pod.serving = Serving::In);
     assert!(
         plan(&cluster.goal, &memory, &observed).compare,
         "its members are compared before one is removed"
@@ -191,7 +201,9 @@ fn to_a_cluster_without_learners_no_member_is_added_and_it_is_reported() {
 fn a_cluster_that_was_brought_to_3_4_meanwhile_grows() {
     let wanted = validate(&cluster(json!({ "size": 3 }))).unwrap();
     let status = EtcdClusterStatus { cluster_id: Some("abc".into()), ..status_of_one("3.2.13") };
-    let decision = plan(&wanted.goal, &crate::status::memory(&status), &older(alone(), "3.4.23", (9, 9)));
+    let mut observed = older(alone(), "3.4.23", (9, 9));
+    observed.pods.iter_mut().for_each(|pod| pod.serving = Serving::In);
+    let decision = plan(&wanted.goal, &crate::status::memory(&status), &observed);
     let Some(Action::Remember(noted)) = &decision.action else { panic!("{decision:?}") };
     assert_eq!(noted.pending.as_deref(), Some("orders-dddddddddd"));
 }

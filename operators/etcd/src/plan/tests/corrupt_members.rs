@@ -43,7 +43,7 @@ fn a_learner_of_members_of_whom_a_person_took_the_wrong_one_out_gets_no_vote() {
     let next = found(&mut world);
     assert_eq!((&next.action, next.blocked), (&None, Some("Corrupt")), "the correct data is unknown");
     world.members.retain(|m| m.pod.as_ref() != Some(&victim));
-    let next = world.step();
+    let next = world.step_past_service();
     assert!(matches!(&next.action, Some(Action::RemoveMember { name, .. }) if *name == learner), "{next:?}");
     assert!(world.converge(300), "{:?}", world.log);
 }
@@ -67,6 +67,7 @@ fn before_a_member_is_added_those_there_are_are_compared() {
 fn before_a_member_is_removed_for_the_size_the_members_are_compared_and_corrupt_ones_go_first() {
     for leads in [false, true] {
         let mut world = running(6);
+        world.now += SignedDuration::from_secs(10);
         let others = followers(&world);
         let second = if leads { name_of_leader(&world) } else { others[1].clone() };
         let wrong = [others[0].clone(), second];
@@ -130,11 +131,8 @@ fn a_scale_down_waits_for_enough_data_hashes_and_names_the_members_without_one()
     // One of them returns its hash again: now the other is removed, and then the size is reached.
     world.pods.get_mut(&mute[0]).unwrap().mute = false;
     assert!(world.converge(300), "{:?}", world.log);
-    assert!(
-        matches!(&world.log[0], Action::RemoveMember { name, .. } if *name == mute[1]),
-        "{:?}",
-        world.log
-    );
+    let first = world.log.iter().find(|action| action.kind() == "RemoveMember");
+    assert!(matches!(first, Some(Action::RemoveMember { name, .. }) if *name == mute[1]), "{:?}", world.log);
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod corrupt_members;
 mod faults;
 mod hold;
 mod reports;
+mod service;
 mod states;
 mod storage;
 mod versions;
@@ -21,8 +22,9 @@ fn running(size: usize) -> World {
     world
 }
 
+/// The kinds of the actions, without those of the client Service: see `service`.
 fn kinds(world: &World) -> Vec<&'static str> {
-    world.log.iter().map(Action::kind).collect()
+    world.log.iter().map(Action::kind).filter(|kind| !kind.ends_with("Service")).collect()
 }
 
 #[test]

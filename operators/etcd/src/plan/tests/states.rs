@@ -9,7 +9,7 @@ use super::super::*;
 use super::hold::hold;
 use crate::maintenance::{Cause, Record};
 use crate::observed::{
-    ClaimView, Corruption, Endpoint, Failure, Hash, Member, Memory, Observed, PodView, Start,
+    ClaimView, Corruption, Endpoint, Failure, Hash, Member, Memory, Observed, PodView, Serving, Start,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,9 @@ struct Pod {
     version: usize,
     /// Its volume exists although its claim does not.
     unbound: bool,
+    serving: Serving,
+    /// Seconds since that changed.
+    since: i64,
 }
 
 /// The answer of its etcd.
@@ -49,7 +52,16 @@ struct One {
     hash: Option<u32>,
 }
 
-const POD: Pod = Pod { deleting: false, ended: false, ready: true, restarts: 1, version: 0, unbound: false };
+const POD: Pod = Pod {
+    deleting: false,
+    ended: false,
+    ready: true,
+    restarts: 1,
+    version: 0,
+    unbound: false,
+    serving: Serving::In,
+    since: 60,
+};
 const ANSWER: Answer = Answer { leader: 0, behind: 10, elsewhere: false, linearizable: true, version: 0 };
 /// A healthy voter with its data in its pod.
 const WELL: One = One {
@@ -148,14 +160,19 @@ fn seldom() -> impl Strategy<Value = bool> {
 }
 
 fn one() -> impl Strategy<Value = One> {
-    let pod = (seldom(), seldom(), mostly(), 0..8i32, 0..3usize, seldom()).prop_map(
-        |(deleting, ended, ready, restarts, version, unbound)| Pod {
+    let serving =
+        prop_oneof![40 => Just(Serving::In), 4 => Just(Serving::Out), 1 => Just(Serving::Unlabelled)];
+    let since = prop_oneof![8 => Just(60), 1 => -2..12i64];
+    let pod = (seldom(), seldom(), mostly(), 0..8i32, 0..3usize, seldom(), serving, since).prop_map(
+        |(deleting, ended, ready, restarts, version, unbound, serving, since)| Pod {
             deleting,
             ended,
             ready,
             restarts,
             version,
             unbound,
+            serving,
+            since,
         },
     );
     let leader = prop_oneof![9 => Just(0u64), 1 => 0..7u64];
@@ -301,7 +318,7 @@ impl Case {
             })
             .collect();
         let pods = ones().filter_map(|(n, one)| {
-            let Pod { deleting, ended, ready, restarts, version, unbound } = one.pod?;
+            let Pod { deleting, ended, ready, restarts, version, unbound, serving, since } = one.pod?;
             Some(PodView {
                 name: name(n),
                 uid: format!("uid-{n}"),
@@ -317,6 +334,8 @@ impl Case {
                 version: VERSIONS[version].into(),
                 volume: one.claim.is_some() || unbound,
                 start: if restarts % 3 == 0 { Start::Empty } else { Start::Refused },
+                serving,
+                serving_since: ago(since),
                 ..PodView::default()
             })
         });
@@ -366,6 +385,15 @@ impl Case {
         }
     }
 
+    /// The same when clients left the pod that an action takes out of the client Service.
+    fn after(mut self, action: Option<&Action>) -> Option<Self> {
+        let Some(Action::LeaveService { name: left, .. }) = action else { return None };
+        let pods = (0..).zip(&mut self.ones).filter(|(n, _)| name(*n) == *left);
+        pods.filter_map(|(_, one)| one.pod.as_mut())
+            .for_each(|pod| (pod.serving, pod.since) = (Serving::Out, 5));
+        Some(self)
+    }
+
     fn decision(&self) -> Decision {
         plan(&self.goal(), &self.memory(), &self.observed())
     }
@@ -383,7 +411,11 @@ impl Case {
 
 #[test]
 fn no_state_leads_to_an_action_that_breaks_a_rule() {
-    hold(20_000, &case(), |case| case.action().map(drop).map_err(TestCaseError::fail));
+    hold(20_000, &case(), |case| {
+        let action = case.action().map_err(TestCaseError::fail)?;
+        let after = case.after(action.as_ref());
+        after.map_or(Ok(()), |after| after.action().map(drop).map_err(TestCaseError::fail))
+    });
 }
 
 /// The test above would pass if `plan` never acted: its states lead to every kind of action.
@@ -407,11 +439,18 @@ fn the_states_lead_to_all_kinds_of_actions() {
         // And some are healthy except for their volumes, so that maintenance has its turn.
         if n % 4 == 0 {
             for one in &mut case.ones {
-                *one = One { claim: one.claim, ..WELL };
+                let Pod { serving, since, .. } = one.pod.unwrap_or(POD);
+                *one = One { claim: one.claim, pod: Some(Pod { serving, since, ..POD }), ..WELL };
             }
             (case.size, case.version, case.ran, case.pending) = (case.ones.len().max(1), 0, 0, None);
         }
-        kinds.extend(case.action().unwrap().map(|action| match &action {
+        // And some are only larger than wanted.
+        if n % 8 == 1 {
+            case = Case { ones: vec![WELL; case.ones.len()], size: 1, ..QUIET };
+        }
+        let mut actions = vec![case.action().unwrap()];
+        actions.extend(case.after(actions[0].as_ref()).map(|after| after.action().unwrap()));
+        kinds.extend(actions.into_iter().flatten().map(|action| match &action {
             Action::RemoveMember { why, .. } => {
                 let why = format!("{why:?}");
                 format!("RemoveMember {}", why.split('(').next().unwrap_or_default())
@@ -426,6 +465,8 @@ fn the_states_lead_to_all_kinds_of_actions() {
         "Seal",
         "Promote",
         "MoveLeader",
+        "LeaveService",
+        "JoinService",
         "RemoveMember ScaleDown",
         "RemoveMember Renewed",
         "RemoveMember Dead",
@@ -513,8 +554,9 @@ fn a_volume_that_is_being_deleted_is_no_place_for_data_that_must_outlive_its_pod
         renewed(vec![doomed.clone(), kept.clone(), kept.clone()], 3).action(),
         Ok(Some(Action::MoveLeader { .. }))
     ));
+    let left = One { pod: Some(Pod { serving: Serving::Out, since: 5, ..POD }), ..doomed.clone() };
     assert!(matches!(
-        renewed(vec![kept.clone(), doomed.clone(), kept], 3).action(),
+        renewed(vec![kept.clone(), left, kept], 3).action(),
         Ok(Some(Action::RemoveMember { id: 2, why: Removal::Renewed(_), .. }))
     ));
     let two = renewed(vec![doomed.clone(), doomed], 2).decision();

@@ -1,35 +1,14 @@
-//! A client with a new connection for each write, through the Service: endpoints are taken from its
-//! EndpointSlices like in kube-proxy, and a removed member is still chosen until its endpoint is gone.
+//! A client with a new connection for each write, through the Service: to the pods that a node's kube-proxy
+//! has at that moment.
 
 use std::{
-    collections::BTreeMap,
-    net::Ipv4Addr,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
 
-use futures::TryStreamExt as _;
-use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::{
-    Api, ResourceExt as _,
-    runtime::{
-        WatchStreamExt as _,
-        watcher::{self, Event},
-    },
-};
-use olm_tests::etcd_stage::{Stage, facts};
+use olm_tests::etcd_stage::{Endpoints, Stage, facts};
 
 use super::{AGAIN, ANSWER, LONGEST, Row};
-
-/// Allowed failures while members are removed or replaced. A member's endpoint is removed after the member,
-/// so some writes fail.
-const FAILURES: f64 = 20.0;
-
-/// The addresses behind a Service.
-type Endpoints = Arc<Mutex<Vec<Ipv4Addr>>>;
 
 /// The waits and failures of such a client.
 pub(super) struct Anew {
@@ -40,7 +19,8 @@ pub(super) struct Anew {
 }
 
 impl Anew {
-    pub(super) fn rows(&self, waits: &'static str, failures: &'static str) -> [Row; 2] {
+    /// `allowed`: the number of writes that may fail.
+    pub(super) fn rows(&self, waits: &'static str, failures: &'static str, allowed: f64) -> [Row; 2] {
         let note = format!("{} writes through the Service, each with a connection of its own", self.writes);
         [
             Row {
@@ -50,59 +30,25 @@ impl Anew {
                 unit: "s",
                 note: note.clone(),
             },
-            Row { what: failures, measured: self.failures as f64, limit: FAILURES, unit: "", note },
+            Row { what: failures, measured: self.failures as f64, limit: allowed, unit: "", note },
         ]
     }
 }
 
-/// Follows the EndpointSlices of a Service, forever.
-async fn follow(stage: &Stage, service: &str, endpoints: &Endpoints) -> Result<(), watcher::Error> {
-    let api = Api::<EndpointSlice>::namespaced(stage.client.clone(), "ns");
-    let config = watcher::Config::default().labels(&format!("kubernetes.io/service-name={service}"));
-    let mut events = std::pin::pin!(watcher::watcher(api, config).default_backoff());
-    let mut slices = BTreeMap::new();
-    while let Some(event) = events.try_next().await? {
-        match event {
-            Event::Init => slices.clear(),
-            Event::InitApply(slice) | Event::Apply(slice) => drop(slices.insert(slice.name_any(), slice)),
-            Event::Delete(slice) => drop(slices.remove(&slice.name_any())),
-            Event::InitDone => {}
-        }
-        let ready = slices.values().flat_map(|slice: &EndpointSlice| slice.endpoints.iter().flatten());
-        let ready = ready.filter(|e| e.conditions.as_ref().is_none_or(|c| c.ready != Some(false)));
-        let members = ready.filter_map(|endpoint| endpoint.target_ref.as_ref()?.name.clone());
-        let found = members.map(|member| stage.net.outside(&member)).collect();
-        *endpoints.lock().unwrap_or_else(PoisonError::into_inner) = found;
-    }
-    Ok(())
-}
-
 /// Writes without a pause until `stop`.
-pub(super) async fn writes(stage: &Stage, cluster: &str, stop: &AtomicBool) -> anyhow::Result<Anew> {
-    let endpoints = Endpoints::default();
-    let service = format!("{cluster}-client");
-    let writing = write(&endpoints, stop);
-    tokio::select! {
-        ended = follow(stage, &service, &endpoints) => {
-            ended?;
-            anyhow::bail!("the watch of Service {service} ended")
-        }
-        done = writing => Ok(done),
-    }
-}
-
-async fn write(endpoints: &Endpoints, stop: &AtomicBool) -> Anew {
+pub(super) async fn writes(stage: &Stage, cluster: &str, stop: &AtomicBool) -> Anew {
+    let endpoints = Endpoints::follow(&stage.client, &format!("{cluster}-client"));
     let mut out = Anew { longest: Duration::ZERO, writes: 0, failures: 0 };
     let (mut last, mut turn) = (None::<Instant>, 0_usize);
     while !stop.load(Ordering::Relaxed) {
-        let known = endpoints.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(ip) = known.get(turn % known.len().max(1)).copied() else {
+        let known = endpoints.now();
+        let Some(member) = known.get(turn % known.len().max(1)) else {
             tokio::time::sleep(AGAIN).await;
             continue;
         };
         turn += 1;
         let attempt = async {
-            let mut client = facts::client(ip).await?;
+            let mut client = facts::client(stage.net.outside(member)).await?;
             client.put("bench-anew", "value", None).await?;
             anyhow::Ok(())
         };
