@@ -51,6 +51,6 @@ pub use model::{
 pub use nearest::Unknown;
 pub use problem::{Place, Problem, Severity};
 pub use search::Hit;
-pub use shipped::{SHIPPED_IMAGE, shipped};
+pub use shipped::{SHIPPED_IMAGE, shipped, shipped_images};
 pub use store::{Refreshed, Store, StoreError};
 pub use summary::{Head, Summary};

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 
-use super::{OutputArgs, duration};
+use super::{OutputArgs, RegistryArgs, duration};
 
 /// `olm self`.
 #[derive(Debug, ClapArgs)]
@@ -26,6 +26,56 @@ pub enum SelfCommand {
     Uninstall(SelfUninstallArgs),
     /// Print the manifests, a Helm chart or the container build file.
     Manifests(SelfManifestsArgs),
+    /// Write or push the images of olm and the etcd operator, without Docker.
+    Image(SelfImageArgs),
+}
+
+/// `olm self image`.
+#[derive(Debug, ClapArgs)]
+#[command(group = clap::ArgGroup::new("target").required(true).multiple(true))]
+pub struct SelfImageArgs {
+    /// Write the images to a folder in the OCI layout.
+    #[arg(long, value_name = "DIR", group = "target", value_hint = clap::ValueHint::DirPath)]
+    pub layout: Option<PathBuf>,
+    /// Write the images to an archive for docker, podman, ctr, kind and k3s.
+    #[arg(long, value_name = "FILE", group = "target", value_hint = clap::ValueHint::FilePath)]
+    pub archive: Option<PathBuf>,
+    /// Push the images to a registry, such as registry.example/team.
+    #[arg(long, value_name = "REGISTRY[/PREFIX]", group = "target")]
+    pub push: Option<String>,
+    #[command(flatten)]
+    pub content: ImageContentArgs,
+    #[command(flatten)]
+    pub registry: RegistryArgs,
+    #[command(flatten)]
+    pub out: OutputArgs,
+}
+
+/// The content of the product's images.
+#[derive(Debug, Clone, Default, ClapArgs)]
+#[command(next_help_heading = "Content of images")]
+pub struct ImageContentArgs {
+    /// Program of an image: NAME is olm or etcd-operator. Repeat it for several architectures. This program, and etcd-operator in its folder, when absent.
+    #[arg(long, value_name = "NAME=PATH", value_parser = program)]
+    pub binary: Vec<(String, PathBuf)>,
+    /// Certificate authorities of the images (PEM file); those of this machine when absent.
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub certificates: Option<PathBuf>,
+    /// Folder with SBOMs of `make sbom`, which become part of the images.
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub sbom: Option<PathBuf>,
+}
+
+/// The programs that the product's images run.
+pub const PROGRAMS: [&str; 2] = ["olm", "etcd-operator"];
+
+fn program(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((name, path)) if PROGRAMS.contains(&name) && !path.is_empty() => {
+            Ok((name.to_owned(), path.into()))
+        }
+        _ => Err(format!("expected NAME=PATH with a NAME of {}", PROGRAMS.join(", "))),
+    }
 }
 
 /// `olm self install`, `olm self upgrade`.

@@ -3,8 +3,10 @@
 
 mod choose;
 mod found;
+mod image;
 mod install;
 mod manifests;
+mod registry;
 mod status;
 mod uninstall;
 
@@ -20,5 +22,6 @@ pub async fn run(global: &Global, args: SelfArgs) -> Result<(), Failure> {
         SelfCommand::Status(out) => status::run(global, out).await,
         SelfCommand::Uninstall(args) => uninstall::run(global, args).await,
         SelfCommand::Manifests(args) => manifests::run(global, &args),
+        SelfCommand::Image(args) => image::run(args).await,
     }
 }

@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 /// The version of this program, and of everything that it installs.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Prefix of the product's images before they are in a registry.
+pub const LOCAL_IMAGES: &str = "localhost/olm/";
 
 /// Options of an installation of `olm`. They are stored on the manager's Deployment, so that an upgrade keeps
 /// them.
@@ -46,7 +48,7 @@ pub struct ManifestOptions {
 
 impl Default for ManifestOptions {
     fn default() -> Self {
-        let image = format!("localhost/olm/olm:{VERSION}");
+        let image = format!("{LOCAL_IMAGES}olm:{VERSION}");
         Self {
             namespace: NAMESPACE.into(),
             console_image: Some(image.clone()),

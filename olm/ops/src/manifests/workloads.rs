@@ -6,7 +6,7 @@ use super::{
 };
 
 /// A numeric user, because `runAsNonRoot` can only be checked against a number.
-pub(super) const USER: u32 = 65532;
+pub const USER: u32 = 65532;
 /// The manager's cache of catalogs. It survives the container and not the pod: all of it can be fetched
 /// again.
 const CACHE: &str = "/var/cache/olm";
