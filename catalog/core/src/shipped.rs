@@ -5,7 +5,10 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use crate::catalog::Catalog;
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use crate::{catalog::Catalog, relocate::Relocation};
 
 /// The image reference of the shipped catalog in a CatalogSource.
 pub const SHIPPED_IMAGE: &str = "localhost/olm/catalog:0.1.0";
@@ -17,6 +20,22 @@ const ETCD: &str = include_str!("../../data/etcd/catalog.yaml");
 pub fn shipped() -> Arc<Catalog> {
     static SHIPPED: OnceLock<Arc<Catalog>> = OnceLock::new();
     SHIPPED.get_or_init(|| Arc::new(Catalog::from_bytes("shipped catalog", ETCD.as_bytes()))).clone()
+}
+
+/// The built-in catalog, whose operators run other images.
+#[must_use]
+pub fn relocated(relocation: &Relocation) -> Arc<Catalog> {
+    if relocation.is_empty() {
+        return shipped();
+    }
+    let mut text = String::new();
+    for document in serde_yaml::Deserializer::from_str(ETCD) {
+        let mut document = Value::deserialize(document).expect("a test reads the catalog");
+        relocation.document(&mut document);
+        text.push_str(&document.to_string());
+        text.push('\n');
+    }
+    Arc::new(Catalog::from_bytes("shipped catalog", text.as_bytes()))
 }
 
 /// The images that operators of the built-in catalog run, sorted.

@@ -44,11 +44,11 @@ pub struct SelfImageArgs {
     #[arg(long, value_name = "REGISTRY[/PREFIX]", group = "target")]
     pub push: Option<String>,
     #[command(flatten)]
-    pub content: ImageContentArgs,
-    #[command(flatten)]
     pub registry: RegistryArgs,
     #[command(flatten)]
     pub out: OutputArgs,
+    #[command(flatten)]
+    pub content: ImageContentArgs,
 }
 
 /// The content of the product's images.
@@ -81,8 +81,11 @@ fn program(text: &str) -> Result<(String, PathBuf), String> {
 /// `olm self install`, `olm self upgrade`.
 #[derive(Debug, ClapArgs)]
 pub struct SelfInstallArgs {
+    /// Push the images to a registry first, as `olm self image --push`, and use them by digest.
+    #[arg(long, value_name = "REGISTRY[/PREFIX]", conflicts_with_all = ["image", "registry"])]
+    pub push: Option<String>,
     #[command(flatten)]
-    pub chosen: ChosenArgs,
+    pub access: RegistryArgs,
     /// Allow the replacement of a newer version.
     #[arg(long)]
     pub allow_downgrade: bool,
@@ -92,6 +95,10 @@ pub struct SelfInstallArgs {
     /// Maximum time to wait, such as 90s or 5m.
     #[arg(long, default_value = "5m", value_parser = duration)]
     pub timeout: Duration,
+    #[command(flatten)]
+    pub chosen: ChosenArgs,
+    #[command(flatten)]
+    pub content: ImageContentArgs,
 }
 
 /// What may differ between two installations.
@@ -101,6 +108,12 @@ pub struct ChosenArgs {
     /// Image of the manager and the console.
     #[arg(long)]
     pub image: Option<String>,
+    /// Registry with the images of `olm self image --push`: those of the manager, the console and the etcd operator are used by digest.
+    #[arg(long, value_name = "REGISTRY[/PREFIX]", conflicts_with = "image")]
+    pub registry: Option<String>,
+    /// Pull secret of the manager and the console, in their namespace, and of operators of the shipped catalog, in theirs; may be repeated, replaces all previous ones.
+    #[arg(long, value_name = "NAME")]
+    pub pull_secret: Vec<String>,
     /// Image pull policy.
     #[arg(long, value_enum, value_name = "WHEN")]
     pub image_pull_policy: Option<PullPolicy>,
@@ -179,6 +192,8 @@ pub struct SelfUninstallArgs {
 /// `olm self manifests`.
 #[derive(Debug, ClapArgs)]
 pub struct SelfManifestsArgs {
+    #[command(flatten)]
+    pub access: RegistryArgs,
     #[command(flatten)]
     pub chosen: ChosenArgs,
     /// Write a Helm chart to this folder instead; these settings become its values.

@@ -9,6 +9,5 @@ mod libraries;
 mod program;
 
 pub use archive::archive;
-pub use elf::Architecture;
 pub use layout::{Layout, LayoutError};
-pub use program::{Certificates, Image, ImageError, Platform, Program, certificates};
+pub use program::{Image, ImageError, Program, certificates};

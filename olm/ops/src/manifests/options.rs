@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use olm_engine::site::NAMESPACE;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -21,6 +23,14 @@ pub struct ManifestOptions {
     pub console_args: Vec<String>,
     /// Whether the console serves TLS, with the certificate of Secret `olm-console-tls`.
     pub console_tls: bool,
+    /// The registry, with an optional prefix, that the images were taken from; an upgrade takes those of its
+    /// version from there.
+    pub registry: Option<String>,
+    /// Images that operators of the shipped catalog run, by the names in the catalog.
+    pub shipped_images: BTreeMap<String, String>,
+    /// Pull secrets of the manager and the console, in their namespace; operators of the shipped catalog use
+    /// those of the same names in theirs.
+    pub pull_secrets: Vec<String>,
     /// `imagePullPolicy` of both Deployments.
     pub image_pull_policy: String,
     /// Replicas of the manager. One of them leads, the others have the catalogs loaded and wait for its
@@ -55,6 +65,9 @@ impl Default for ManifestOptions {
             console_args: Vec::new(),
             console_tls: false,
             image,
+            registry: None,
+            shipped_images: BTreeMap::new(),
+            pull_secrets: Vec::new(),
             image_pull_policy: "IfNotPresent".into(),
             replicas: 1,
             resources: json!({ "requests": { "cpu": "10m", "memory": "32Mi" } }),

@@ -119,8 +119,8 @@ pub(super) fn build(content: &ImageContentArgs, layout: Option<&Path>) -> Result
         let added = libraries(&image);
         if !added.is_empty() {
             eprintln!(
-                "note: {name} is linked dynamically: added {} of this machine",
-                count(added.len(), "shared library").replace("librarys", "libraries")
+                "note: {name} is linked dynamically: added its loader and libraries of this machine ({})",
+                count(added.len(), "file")
             );
         }
         images.push(image);

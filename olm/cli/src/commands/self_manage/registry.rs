@@ -1,8 +1,18 @@
 //! The registry for the product's images.
 
-use olm_ops::manifests::LOCAL_IMAGES;
+use std::collections::BTreeMap;
 
-use crate::exit::{Code, Failure};
+use olm_catalog_sources::{Options, SourceError, pin_image};
+use olm_ops::manifests::{LOCAL_IMAGES, ManifestOptions};
+
+use super::image::names;
+use crate::{
+    exit::{Code, Failure},
+    source::failure,
+};
+
+/// The product's images in a registry, by digest, by their local names.
+pub(super) type Pinned = BTreeMap<String, String>;
 
 /// A registry, and a prefix of the names in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,8 +48,30 @@ impl Registry {
         format!("{}/{}", self.0, local.strip_prefix(LOCAL_IMAGES).unwrap_or(local))
     }
 
-    pub(super) fn as_str(&self) -> &str {
-        &self.0
+    /// Looks up the digests of the product's images.
+    pub(super) async fn look_up(&self, access: &Options) -> Result<Pinned, Failure> {
+        let mut pinned = Pinned::new();
+        for name in names().into_iter().flat_map(|(_, names)| names) {
+            let image = self.image(&name);
+            let found = pin_image(&image, access).await.map_err(|error| match &error {
+                SourceError::NotFound { .. } => {
+                    failure(&error).hint(format!("push the images with `olm self image --push {}`", self.0))
+                }
+                _ => failure(&error),
+            })?;
+            pinned.insert(name, found);
+        }
+        Ok(pinned)
+    }
+
+    /// Makes an installation use the images: its own pods, and the operators of the shipped catalog.
+    pub(super) fn use_in(&self, options: &mut ManifestOptions, mut pinned: Pinned) {
+        if let Some(own) = pinned.remove(&ManifestOptions::default().image) {
+            options.console_image = options.console_image.is_some().then(|| own.clone());
+            options.image = own;
+        }
+        options.shipped_images = pinned;
+        options.registry = Some(self.0.clone());
     }
 }
 
@@ -57,6 +89,23 @@ mod tests {
         );
         assert_eq!(image("localhost:5000"), "localhost:5000/etcd-operator:0.11.0");
         assert_eq!(image("[::1]:5000"), "[::1]:5000/etcd-operator:0.11.0");
+    }
+
+    #[test]
+    fn an_installation_uses_all_images_by_digest() {
+        let registry = Registry::parse("registry.example/team").unwrap();
+        let pinned: Pinned = names()
+            .into_iter()
+            .flat_map(|(_, names)| names)
+            .map(|name| (name.clone(), format!("{}@sha256:00", registry.image(&name))))
+            .collect();
+        let mut options = ManifestOptions { console_image: None, ..ManifestOptions::default() };
+        registry.use_in(&mut options, pinned.clone());
+        assert!(options.image.starts_with("registry.example/team/olm:"), "{}", options.image);
+        assert_eq!(options.console_image, None);
+        assert_eq!(options.registry.as_deref(), Some("registry.example/team"));
+        assert_eq!(options.shipped_images.len(), pinned.len() - 1);
+        assert!(options.shipped_images.values().all(|image| image.contains("/etcd-operator:")));
     }
 
     #[test]
