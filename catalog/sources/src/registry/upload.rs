@@ -121,3 +121,34 @@ fn same(what: &str, wanted: &Digest, stored: Option<Digest>) -> Result<(), Sourc
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn started(location: &str) -> Option<String> {
+        let response = http::Response::builder().header(LOCATION, location).body("").expect("a response");
+        let base = Url::parse("https://registry.example/v2/a/blobs/uploads/").expect("a URL");
+        super::location(&Response::from(response), &base).map(String::from)
+    }
+
+    #[test]
+    fn an_upload_continues_where_the_server_says() {
+        assert_eq!(
+            started("/v2/a/blobs/uploads/1?state=x").as_deref(),
+            Some("https://registry.example/v2/a/blobs/uploads/1?state=x")
+        );
+        assert_eq!(started("https://up.example/1").as_deref(), Some("https://up.example/1"));
+        for wrong in ["file:///etc/passwd", "https://user@up.example/", "http://[", "ftp://up.example/"] {
+            assert_eq!(started(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn another_digest_than_the_pushed_one_is_an_error() {
+        let (a, b) = (Digest::of(b"a"), Digest::of(b"b"));
+        assert!(same("x", &a, None).is_ok());
+        assert!(same("x", &a, Some(a.clone())).is_ok());
+        assert!(same("x", &a, Some(b)).is_err());
+    }
+}

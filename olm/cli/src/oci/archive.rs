@@ -35,7 +35,9 @@ fn write(layout: &Layout, images: &[Image], to: &Path) -> Result<(), LayoutError
     });
     let index = json!(Index::new(entries.collect())).to_string();
     let docker = Value::from_iter(images.iter().filter_map(docker)).to_string();
-    for (name, text) in [("oci-layout", VERSION), ("index.json", &index), ("manifest.json", &docker)] {
+    for (name, text) in
+        [("oci-layout", VERSION), ("index.json", index.as_str()), ("manifest.json", docker.as_str())]
+    {
         let mut header = header(tar::EntryType::Regular, 0o644, text.len() as u64);
         tar.append_data(&mut header, name, text.as_bytes()).map_err(failed("write", to))?;
     }

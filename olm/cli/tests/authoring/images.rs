@@ -163,7 +163,7 @@ fn images_are_pushed_and_an_installation_uses_them_by_digest() {
     let untrusted = stage.image(&["--push", &target, "--authfile", &auth]);
     let denied = stage.image(&["--push", &target, "--authfile", &wrong, "--ca-file", &ca]);
     let access = ["--authfile", auth.as_str(), "--ca-file", ca.as_str()];
-    let pushed = stage.image(&[&["--push", &target], &access[..]].concat());
+    let pushed = stage.image(&[&["--push", &target][..], &access].concat());
     // then
     assert!(untrusted.err.contains("certificate is not trusted"), "{}", untrusted.err);
     assert!(untrusted.err.contains("--ca-file"), "{}", untrusted.err);
@@ -184,7 +184,7 @@ fn images_are_pushed_and_an_installation_uses_them_by_digest() {
         assert_eq!(digest(&raw), image["digest"].as_str().unwrap(), "{reference}");
     }
     let reference = format!("docker://{}", wanted[3]);
-    let arm = skopeo(&[&["--override-arch", "arm64"], &inspect[..], &[&reference]].concat()).stdout;
+    let arm = skopeo(&[&["--override-arch", "arm64"][..], &inspect, &[&reference]].concat()).stdout;
     let arm: Value = serde_json::from_slice(&arm).unwrap();
     assert_eq!(arm["Architecture"], "arm64");
     assert_eq!(arm["Labels"]["org.opencontainers.image.version"], "0.11.0");
@@ -201,7 +201,7 @@ fn images_are_pushed_and_an_installation_uses_them_by_digest() {
     assert!(made.out.contains("imagePullSecrets:"), "{}", made.out);
     // and a registry without them says what to do
     let empty = format!("{}/other", server.host);
-    let missing = olm(&[&["self", "manifests", "--registry", &empty], &access[..]].concat());
+    let missing = olm(&[&["self", "manifests", "--registry", &empty][..], &access].concat());
     assert_eq!(missing.code, Some(3), "{}", missing.err);
     assert!(missing.err.contains(&format!("olm self image --push {empty}")), "{}", missing.err);
 }
@@ -304,7 +304,7 @@ fn bad_input_is_refused_before_anything_is_written() {
     fs::write(&script, "#!/bin/sh\n").unwrap();
     let certificates = stage.path("certs/ca.crt");
     let run = |more: &[&str]| {
-        let ran = olm(&[&["self", "image", "--certificates", &certificates], more].concat());
+        let ran = olm(&[&["self", "image", "--certificates", &certificates][..], more].concat());
         assert!(!Path::new(&archive).exists());
         (ran.code, ran.err)
     };
