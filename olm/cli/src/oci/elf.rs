@@ -107,6 +107,7 @@ impl Elf {
     }
 
     /// Whether it starts without any other file.
+    #[cfg(test)]
     pub fn is_static(&self) -> bool {
         self.loader.is_none() && self.needed.is_empty()
     }

@@ -189,7 +189,7 @@ impl Layout {
         fill: impl FnOnce(&mut LayerWriter) -> Result<(), LayoutError>,
     ) -> Result<Layer, LayoutError> {
         let partial = self.root.join("blobs/sha256").join(format!("layer.partial-{}", std::process::id()));
-        let write = || {
+        let write = || -> Result<Layer, LayoutError> {
             let mut writer = LayerWriter::create(&partial)?;
             fill(&mut writer)?;
             let layer = writer.finish()?;

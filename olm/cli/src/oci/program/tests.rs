@@ -204,10 +204,9 @@ fn a_program_without_its_libraries_is_refused_with_the_way_out() {
 
 #[test]
 fn a_dynamic_program_of_this_machine_brings_its_loader() {
-    let own = std::env::current_exe().unwrap();
-    let elf = Elf::read(&own).unwrap();
-    let Some(loader) = elf.loader else {
-        println!("skipped: image of a dynamic program: this test is a static program");
+    let own = PathBuf::from("/bin/true");
+    let Some(loader) = Elf::read(&own).ok().and_then(|elf| elf.loader) else {
+        println!("skipped: a_dynamic_program_of_this_machine_brings_its_loader: /bin/true is none");
         return;
     };
     let stage = Stage::new();
