@@ -6,7 +6,7 @@
 //! - [`Catalog::summaries`], [`Catalog::search`] and the `nearest_*` functions find packages,
 //!   [`Catalog::package`] reads one;
 //! - [`build`] builds one from a directory of bundles;
-//! - [`shipped`](mod@shipped) is built into this program.
+//! - [`shipped`](mod@shipped) is built into this program, [`relocated`] with other images.
 
 mod assemble;
 mod assembly;
@@ -30,6 +30,7 @@ mod model;
 mod nearest;
 mod parallel;
 mod problem;
+mod relocate;
 mod scan;
 mod search;
 mod shape;
@@ -51,7 +52,8 @@ pub use model::{
 };
 pub use nearest::Unknown;
 pub use problem::{Place, Problem, Severity};
+pub use relocate::Relocation;
 pub use search::Hit;
-pub use shipped::{SHIPPED_IMAGE, shipped};
+pub use shipped::{SHIPPED_IMAGE, relocated, shipped, shipped_images};
 pub use store::{Refreshed, Store, StoreError};
 pub use summary::{Head, Summary};

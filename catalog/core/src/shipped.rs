@@ -1,8 +1,14 @@
 //! The catalog built into this program.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, OnceLock},
+};
 
-use crate::catalog::Catalog;
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use crate::{catalog::Catalog, relocate::Relocation};
 
 /// The image reference of the shipped catalog in a CatalogSource.
 pub const SHIPPED_IMAGE: &str = "localhost/olm/catalog:0.1.0";
@@ -14,4 +20,34 @@ const ETCD: &str = include_str!("../../data/etcd/catalog.yaml");
 pub fn shipped() -> Arc<Catalog> {
     static SHIPPED: OnceLock<Arc<Catalog>> = OnceLock::new();
     SHIPPED.get_or_init(|| Arc::new(Catalog::from_bytes("shipped catalog", ETCD.as_bytes()))).clone()
+}
+
+/// The built-in catalog, whose operators run other images.
+#[must_use]
+pub fn relocated(relocation: &Relocation) -> Arc<Catalog> {
+    if relocation.is_empty() {
+        return shipped();
+    }
+    let mut text = String::new();
+    for document in serde_yaml::Deserializer::from_str(ETCD) {
+        let mut document = Value::deserialize(document).expect("a test reads the catalog");
+        relocation.document(&mut document);
+        text.push_str(&document.to_string());
+        text.push('\n');
+    }
+    Arc::new(Catalog::from_bytes("shipped catalog", text.as_bytes()))
+}
+
+/// The images that operators of the built-in catalog run, sorted.
+#[must_use]
+pub fn shipped_images() -> Vec<String> {
+    let catalog = shipped();
+    let packages = catalog.summaries().filter_map(|summary| catalog.package(&summary.name).ok().flatten());
+    let images: BTreeSet<String> = packages
+        .flat_map(|package| package.bundles.values().cloned().collect::<Vec<_>>())
+        .flat_map(|bundle| bundle.related_images)
+        .map(|related| related.image)
+        .filter(|image| !image.is_empty())
+        .collect();
+    images.into_iter().collect()
 }

@@ -33,7 +33,7 @@ const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const NAME: &str = "org.opencontainers.image.ref.name";
 
 /// Images are built for at most a dozen platforms.
-const MOST_MANIFESTS: usize = 1000;
+pub(crate) const MOST_MANIFESTS: usize = 1000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copied {

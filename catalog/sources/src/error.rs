@@ -98,6 +98,14 @@ pub enum SourceError {
         path: PathBuf,
         source: io::Error,
     },
+    /// An image could not be pushed.
+    #[error("failed to push {what}: {}", pushing(error))]
+    Push {
+        /// The image in the registry.
+        what: String,
+        /// The failed request.
+        error: Box<SourceError>,
+    },
     /// Every mirror and the origin failed.
     #[error("failed to read {what} from any of {} locations: {}", failures.len(), joined(failures))]
     Everywhere {
@@ -126,6 +134,7 @@ impl SourceError {
             Self::Malformed { .. } => "InvalidContent",
             Self::Unsupported { .. } => "UnsupportedContent",
             Self::Io { .. } => "FileSystem",
+            Self::Push { error, .. } => error.code(),
             Self::Everywhere { .. } => "NoPlaceAnswered",
         }
     }
@@ -147,6 +156,7 @@ impl SourceError {
             Self::Unavailable { .. } => true,
             // A full disk may have space again; a missing file stays missing.
             Self::Io { source, .. } => source.kind() != io::ErrorKind::NotFound,
+            Self::Push { error, .. } => error.is_transient(),
             Self::Everywhere { failures, .. } => failures.iter().any(|(_, error)| error.is_transient()),
             _ => false,
         }
@@ -171,6 +181,26 @@ impl SourceError {
             Some(exceeded) => Self::Limit { what: what.to_string(), exceeded: exceeded.clone() },
             None => Self::malformed(what, error),
         }
+    }
+}
+
+/// The cause of a failed push: the texts of the errors are about reading.
+fn pushing(error: &SourceError) -> String {
+    match error {
+        SourceError::Denied { status, said, tried, .. } => format!("access denied ({status}{said}); {tried}"),
+        SourceError::NotFound { said, .. } => format!(
+            "the registry has no such repository{said}; create it first if the registry does not create \
+             repositories on push"
+        ),
+        SourceError::Unavailable { attempts, last, .. } => {
+            format!("failed after {attempts} attempts: {last}")
+        }
+        SourceError::Untrusted { reason, .. } => format!(
+            "the server's certificate is not trusted: {reason}; add its certificate authority to the CA \
+             certificates"
+        ),
+        SourceError::Malformed { reason, .. } | SourceError::Unsupported { reason, .. } => reason.clone(),
+        other => other.to_string(),
     }
 }
 

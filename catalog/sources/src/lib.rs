@@ -2,7 +2,8 @@
 //!
 //! - [`fetch`](mod@fetch) reads a catalog, [`bundle`] reads a bundle, from any [`Source`], with [`Options`];
 //! - [`copy_image`] copies an image into a directory for air-gapped clusters, and [`copy_signatures`] its
-//!   signatures;
+//!   signatures; [`push_image`] pushes an image of such a directory to a registry, [`pin_image`] looks up the
+//!   digest of one;
 //! - [`signatures`](signatures()) discovers the signatures of an image, which `olm-signatures` verifies;
 //! - [`Revision`] identifies the content; with it, the next fetch of an unchanged source is a request of a few
 //!   hundred bytes;
@@ -29,6 +30,7 @@ mod grpc;
 mod image;
 mod net;
 mod options;
+mod push;
 mod reference;
 mod registry;
 mod retry;
@@ -45,6 +47,7 @@ pub use egress::{Egress, Policy};
 pub use error::{Exceeded, SourceError};
 pub use fetch::{bundle, fetch};
 pub use options::{Limits, Mirror, Options, Proxy, RATIO_FREE_BYTES, Timeouts};
+pub use push::{Pushed, pin_image, push_image};
 pub use signatures::{FoundSignatures, signatures};
 pub use source::{Fetched, Revision, Source};
 pub use unpack::{DirectorySelection, Unpacked, unpack_tar};

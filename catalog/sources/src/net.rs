@@ -43,8 +43,8 @@ const OCI_CODES: [&str; 18] = [
 
 pub(crate) struct Http<'a> {
     pub options: &'a Options,
-    /// By whether certificates are verified, and whether redirects are followed.
-    clients: [[OnceLock<Client>; 2]; 2],
+    /// By whether certificates are verified, and by [`Redirects`].
+    clients: [[OnceLock<Client>; 3]; 2],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,6 +52,9 @@ pub(crate) enum Redirects {
     Followed,
     /// The request contains a secret for one server.
     Refused,
+    /// Refused, for a request with content: its own time-out applies, because no answer is read while the
+    /// content is sent.
+    RefusedWhileSending,
 }
 
 impl<'a> Http<'a> {
@@ -75,7 +78,7 @@ impl<'a> Http<'a> {
         self.options.egress.check(url).map_err(|refused| refused.reading(what))?;
         // Without TLS no certificate authorities are needed: a minimal container may have none.
         let check = !self.is_plain(host) && !listed(&self.options.skip_tls_verify, host);
-        let cell = &self.clients[usize::from(check)][usize::from(redirects == Redirects::Followed)];
+        let cell = &self.clients[usize::from(check)][redirects as usize];
         if let Some(client) = cell.get() {
             return Ok(client);
         }
@@ -111,11 +114,14 @@ impl<'a> Http<'a> {
         let builder = Client::builder()
             .user_agent(concat!("olm/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(timeouts.connect_timeout)
-            .read_timeout(timeouts.read_timeout)
             .redirect(match redirects {
                 Redirects::Followed => redirect::Policy::custom(move |attempt| follow(attempt, &egress)),
-                Redirects::Refused => redirect::Policy::none(),
+                Redirects::Refused | Redirects::RefusedWhileSending => redirect::Policy::none(),
             });
+        let builder = match redirects {
+            Redirects::RefusedWhileSending => builder,
+            Redirects::Followed | Redirects::Refused => builder.read_timeout(timeouts.read_timeout),
+        };
         let builder = match self.options.egress.resolver() {
             Some(resolver) => builder.dns_resolver(Arc::new(resolver)),
             None => builder,

@@ -11,7 +11,9 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use olm_catalog_sources::{Credentials, Fetched, Options, Source, bundle, copy_image, fetch};
+use olm_catalog_sources::{
+    Credentials, Fetched, Options, Source, bundle, copy_image, fetch, pin_image, push_image,
+};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::json;
 use support::{CONFIGS, ETCD, Image, expected, files, options, tar};
@@ -379,4 +381,51 @@ async fn a_private_authority_is_trusted_when_it_is_given() {
     let broken = Options { ca_certificates: vec![b"no PEM".to_vec()], ..stranger };
     let error = fetch(&source, &broken, None, &server.path("broken")).await.expect_err("refused");
     assert_eq!(error.code(), "InvalidOptions", "{error}");
+}
+
+#[tokio::test]
+async fn an_image_is_pushed_with_its_digest_and_again_without_a_blob() {
+    // Given a registry with a password, and an image in a layout
+    let Some(server) =
+        Server::start("an_image_is_pushed_with_its_digest_and_again_without_a_blob", |folder| {
+            let path = folder.join("htpasswd");
+            fs::write(&path, format!("olm:{HASH}\n")).expect("htpasswd");
+            (String::new(), format!("auth: {{htpasswd: {{realm: test, path: {}}}}}\n", path.display()))
+        })
+    else {
+        return;
+    };
+    let (image, layout) = (catalog(), server.path("layout"));
+    image.write_layout(&layout, "v1");
+    let mut options = options(&server.host);
+    let target = format!("{}/org/catalog:v1", server.host);
+
+    // When it is pushed without credentials, and twice with them
+    let denied = push_image(&layout, &image.digest(), &target, &options).await.expect_err("denied");
+    let secret = json!({"auths": {&server.host: {"username": "olm", "password": "secret"}}});
+    options.credentials.add("auth.json", secret.to_string().as_bytes()).expect("a config");
+    let first = push_image(&layout, &image.digest(), &target, &options).await.expect("pushed");
+    let second = push_image(&layout, &image.digest(), &target, &options).await.expect("pushed");
+
+    // Then it is the same image, and only its manifest is written again
+    let text = denied.to_string();
+    assert!(text.starts_with(&format!("failed to push {target}: access denied (401")), "{text}");
+    assert_eq!(denied.code(), "AccessDenied");
+    assert_eq!(first.pinned, format!("{}/org/catalog@{}", server.host, image.digest()));
+    assert!(first.bytes > second.bytes);
+    assert_eq!(second.bytes, image.manifest.len() as u64);
+    assert_eq!(pin_image(&target, &options).await.expect("there"), first.pinned);
+    let dest = server.path("dest");
+    fetched(&server.image("org/catalog:v1"), &options, &dest).await;
+    assert_eq!(files(&dest), catalog_files());
+
+    // And a missing tag, a digest as the target, and a damaged blob are refused
+    let missing = pin_image(&format!("{}/org/catalog:v2", server.host), &options).await;
+    assert_eq!(missing.expect_err("missing").code(), "NotFound");
+    let by_digest = push_image(&layout, &image.digest(), &first.pinned, &options).await;
+    assert_eq!(by_digest.expect_err("a digest").code(), "InvalidReference");
+    fs::write(layout.join("blobs/sha256").join(&image.layers[0]["sha256:".len()..]), "damaged")
+        .expect("written");
+    let damaged = push_image(&layout, &image.digest(), &target, &options).await;
+    assert_eq!(damaged.expect_err("damaged").code(), "InvalidContent");
 }

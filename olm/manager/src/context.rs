@@ -12,6 +12,7 @@ use kube::{
     },
 };
 use olm_api::OperatorGroup;
+use olm_catalog::Catalog;
 use olm_client::{events::Recorder, lease::Fence};
 use olm_engine::{
     ChangeCache, Refusal,
@@ -61,6 +62,8 @@ pub(crate) struct Ctx {
     pub(crate) signatures: Arc<SignatureCache>,
     pub(crate) refresh: Arc<Refresh>,
     pub(crate) registries: Registries,
+    /// The catalog that is built in, with the images of this installation.
+    pub(crate) shipped: Arc<Catalog>,
     pub(crate) backoff: Arc<Backoff>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) cache: Arc<ClusterCache>,
@@ -151,6 +154,7 @@ impl Ctx {
             jobs: Arc::new(Jobs::new(cache_dir, Arc::clone(&refresh), Arc::clone(&metrics))),
             refresh,
             registries: options.registries.clone(),
+            shipped: olm_catalog::relocated(&options.relocation),
             backoff: Arc::default(),
             metrics,
             cache: Arc::default(),

@@ -12,6 +12,7 @@ use std::{
 
 use kube::{Api, Client, ResourceExt, api::ListParams};
 use olm_api::CatalogSource;
+use olm_catalog::Relocation;
 use olm_client::lease::Elector;
 use olm_engine::{
     catalogs::{CacheDirError, Registries},
@@ -41,6 +42,8 @@ pub struct Options {
     /// Cache folder of catalogs that survives restarts; `None` is a temporary folder.
     pub cache_dir: Option<PathBuf>,
     pub registries: Registries,
+    /// Images that operators of the shipped catalog run instead of those that it names.
+    pub relocation: Relocation,
     /// Address for the API server: the webhook that records requests, and PackageManifests; `None` serves
     /// neither.
     pub secure_listen: Option<SocketAddr>,
@@ -57,6 +60,7 @@ impl Options {
             leader_election: true,
             cache_dir: None,
             registries: Registries::default(),
+            relocation: Relocation::default(),
             secure_listen: None,
         }
     }

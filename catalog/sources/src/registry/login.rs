@@ -25,11 +25,12 @@ struct Answer {
 }
 
 /// The header that answers one of the challenges with credentials (or anonymously); `None` where these cannot
-/// be used, or the token service rejects them.
+/// be used, or the token service rejects them. A token's scope is the challenge's, or the given one where the
+/// challenge has none or it is required.
 pub(super) async fn authorize(
     http: &Http<'_>,
     base: &Url,
-    repository: &str,
+    (own_scope, is_required): (String, bool),
     challenges: &[Challenge],
     login: Option<&Login>,
 ) -> Result<Option<HeaderValue>, Failure> {
@@ -39,7 +40,7 @@ pub(super) async fn authorize(
             (_, Some(Secret::Helper(_))) => return Ok(None),
             (Challenge::Bearer { .. }, Some(Secret::Bearer(token))) => Some(format!("Bearer {token}")),
             (Challenge::Bearer { realm, service, scope }, secret) => {
-                let scope = scope.clone().unwrap_or_else(|| format!("repository:{repository}:pull"));
+                let scope = scope.clone().filter(|_| !is_required).unwrap_or_else(|| own_scope.clone());
                 let realm = token_url(http, base, realm, secret.is_some())?;
                 token(http, realm, service.as_deref(), &scope, secret)
                     .await?

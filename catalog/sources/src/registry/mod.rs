@@ -1,8 +1,9 @@
-//! A client of the OCI distribution API, for reading only.
+//! A client of the OCI distribution API.
 
 mod challenge;
 mod login;
 mod realm;
+mod upload;
 
 use std::{path::Path, sync::Mutex};
 
@@ -35,6 +36,8 @@ pub(crate) struct Repository<'a> {
     base: Url,
     registry: String,
     repository: String,
+    /// Whether tokens have to allow pushes too.
+    pushes: bool,
     authorization: Mutex<Option<HeaderValue>>,
 }
 
@@ -100,8 +103,14 @@ impl<'a> Repository<'a> {
             base,
             registry: reference.registry.clone(),
             repository: reference.repository.clone(),
+            pushes: false,
             authorization: Mutex::new(None),
         })
+    }
+
+    /// The same repository, to push to.
+    pub fn to_push(self) -> Self {
+        Self { pushes: true, ..self }
     }
 
     /// The current digest of a tag, without reading the manifest; `None` where the registry does not report
@@ -270,10 +279,10 @@ impl<'a> Repository<'a> {
             if path.starts_with("manifests/") {
                 request = request.header(ACCEPT, ACCEPTED);
             }
-            match range {
+            Ok(match range {
                 Some(range) => request.header(RANGE, range),
                 None => request,
-            }
+            })
         };
         let response = self.authenticated(request, what).await?;
         net::success(response, what, || self.tried()).await
@@ -281,11 +290,11 @@ impl<'a> Repository<'a> {
 
     async fn authenticated(
         &self,
-        request: impl Fn() -> RequestBuilder,
+        request: impl Fn() -> Result<RequestBuilder, SourceError>,
         what: &str,
     ) -> Result<Response, Failure> {
         let send = async |authorization: Option<&HeaderValue>| {
-            let request = request();
+            let request = request()?;
             let request = match authorization {
                 Some(value) => request.header(reqwest::header::AUTHORIZATION, value),
                 None => request,
@@ -303,8 +312,7 @@ impl<'a> Repository<'a> {
         let candidates: Vec<Option<&Login>> =
             if logins.is_empty() { vec![None] } else { logins.into_iter().map(Some).collect() };
         for login in candidates {
-            let header =
-                login::authorize(self.http, &self.base, &self.repository, &challenges, login).await?;
+            let header = login::authorize(self.http, &self.base, self.scope(), &challenges, login).await?;
             let Some(header) = header else { continue };
             response = send(Some(&header)).await?;
             if !matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
@@ -313,6 +321,12 @@ impl<'a> Repository<'a> {
             }
         }
         Ok(response)
+    }
+
+    /// What a token is for, and whether it must be exactly that: the challenge of a read names no push.
+    fn scope(&self) -> (String, bool) {
+        let actions = if self.pushes { "pull,push" } else { "pull" };
+        (format!("repository:{}:{actions}", self.repository), self.pushes)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<HeaderValue>> {
@@ -327,6 +341,9 @@ impl<'a> Repository<'a> {
     /// Description of the tried credentials, for an access error.
     fn tried(&self) -> String {
         let logins = self.logins();
+        if logins.is_empty() && self.pushes {
+            return format!("no credentials for {}", self.name);
+        }
         if logins.is_empty() {
             return format!(
                 "no credentials for {}: for a private image, add a pull secret; for a public image, check \
@@ -337,7 +354,9 @@ impl<'a> Repository<'a> {
         let list = logins.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         let helper = logins.iter().any(|login| matches!(login.secret, Secret::Helper(_)));
         let hint = match helper {
+            true if self.pushes => "add the credentials themselves to the file",
             true => "add the credentials themselves to a pull secret",
+            false if self.pushes => "check their push permission",
             false => "check their pull permission",
         };
         format!("tried {list}; {hint}")

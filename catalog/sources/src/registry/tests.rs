@@ -43,3 +43,13 @@ fn digests_stay() {
         [format!("all.example.com/a@{digest}"), format!("quay.io/a@{digest}")]
     );
 }
+
+#[test]
+fn a_push_asks_for_a_token_for_both() {
+    let options = Options::default();
+    let http = Http::new(&options);
+    let reference: Reference = "registry.example/a/b:v1".parse().expect("a reference");
+    let repository = || Repository::new(&http, &reference).expect("a repository");
+    assert_eq!(repository().scope(), ("repository:a/b:pull".to_owned(), false));
+    assert_eq!(repository().to_push().scope(), ("repository:a/b:pull,push".to_owned(), true));
+}

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 
-use super::{OutputArgs, duration};
+use super::{OutputArgs, RegistryArgs, duration};
 
 /// `olm self`.
 #[derive(Debug, ClapArgs)]
@@ -26,13 +26,66 @@ pub enum SelfCommand {
     Uninstall(SelfUninstallArgs),
     /// Print the manifests, a Helm chart or the container build file.
     Manifests(SelfManifestsArgs),
+    /// Write or push the images of olm and the etcd operator, without Docker.
+    Image(SelfImageArgs),
+}
+
+/// `olm self image`.
+#[derive(Debug, ClapArgs)]
+#[command(group = clap::ArgGroup::new("target").required(true).multiple(true))]
+pub struct SelfImageArgs {
+    /// Write the images to a folder in the OCI layout.
+    #[arg(long, value_name = "DIR", group = "target", value_hint = clap::ValueHint::DirPath)]
+    pub layout: Option<PathBuf>,
+    /// Write the images to an archive for docker, podman, ctr, kind and k3s.
+    #[arg(long, value_name = "FILE", group = "target", value_hint = clap::ValueHint::FilePath)]
+    pub archive: Option<PathBuf>,
+    /// Push the images to a registry, such as registry.example/team.
+    #[arg(long, value_name = "REGISTRY[/PREFIX]", group = "target")]
+    pub push: Option<String>,
+    #[command(flatten)]
+    pub registry: RegistryArgs,
+    #[command(flatten)]
+    pub out: OutputArgs,
+    #[command(flatten)]
+    pub content: ImageContentArgs,
+}
+
+/// The content of the product's images.
+#[derive(Debug, Clone, Default, ClapArgs)]
+#[command(next_help_heading = "Content of images")]
+pub struct ImageContentArgs {
+    /// Program of an image: NAME is olm or etcd-operator. Repeat it for several architectures. This program, and etcd-operator in its folder, when absent.
+    #[arg(long, value_name = "NAME=PATH", value_parser = program)]
+    pub binary: Vec<(String, PathBuf)>,
+    /// Certificate authorities of the images (PEM file); those of this machine when absent.
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub certificates: Option<PathBuf>,
+    /// Folder with SBOMs of `make sbom`, which become part of the images.
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub sbom: Option<PathBuf>,
+}
+
+/// The programs that the product's images run.
+pub const PROGRAMS: [&str; 2] = ["olm", "etcd-operator"];
+
+fn program(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((name, path)) if PROGRAMS.contains(&name) && !path.is_empty() => {
+            Ok((name.to_owned(), path.into()))
+        }
+        _ => Err(format!("expected NAME=PATH with a NAME of {}", PROGRAMS.join(", "))),
+    }
 }
 
 /// `olm self install`, `olm self upgrade`.
 #[derive(Debug, ClapArgs)]
 pub struct SelfInstallArgs {
+    /// Push the images to a registry first, as `olm self image --push`, and use them by digest.
+    #[arg(long, value_name = "REGISTRY[/PREFIX]", conflicts_with_all = ["image", "registry"])]
+    pub push: Option<String>,
     #[command(flatten)]
-    pub chosen: ChosenArgs,
+    pub access: RegistryArgs,
     /// Allow the replacement of a newer version.
     #[arg(long)]
     pub allow_downgrade: bool,
@@ -42,6 +95,10 @@ pub struct SelfInstallArgs {
     /// Maximum time to wait, such as 90s or 5m.
     #[arg(long, default_value = "5m", value_parser = duration)]
     pub timeout: Duration,
+    #[command(flatten)]
+    pub chosen: ChosenArgs,
+    #[command(flatten)]
+    pub content: ImageContentArgs,
 }
 
 /// What may differ between two installations.
@@ -51,6 +108,12 @@ pub struct ChosenArgs {
     /// Image of the manager and the console.
     #[arg(long)]
     pub image: Option<String>,
+    /// Registry with the images of `olm self image --push`: those of the manager, the console and the etcd operator are used by digest.
+    #[arg(long, value_name = "REGISTRY[/PREFIX]", conflicts_with = "image")]
+    pub registry: Option<String>,
+    /// Pull secret of the manager and the console, in their namespace, and of operators of the shipped catalog, in theirs; may be repeated, replaces all previous ones.
+    #[arg(long, value_name = "NAME")]
+    pub pull_secret: Vec<String>,
     /// Image pull policy.
     #[arg(long, value_enum, value_name = "WHEN")]
     pub image_pull_policy: Option<PullPolicy>,
@@ -129,6 +192,8 @@ pub struct SelfUninstallArgs {
 /// `olm self manifests`.
 #[derive(Debug, ClapArgs)]
 pub struct SelfManifestsArgs {
+    #[command(flatten)]
+    pub access: RegistryArgs,
     #[command(flatten)]
     pub chosen: ChosenArgs,
     /// Write a Helm chart to this folder instead; these settings become its values.

@@ -172,6 +172,12 @@ pub struct ManagerArgs {
     /// Folder with additional certificate authorities (*.crt, *.pem).
     #[arg(long, env = "OLM_PULL_CAS_DIR")]
     pub pull_cas_dir: Option<PathBuf>,
+    /// Image that operators of the shipped catalog run instead of another; may be repeated.
+    #[arg(long, value_name = "FROM=TO", value_parser = image_pair)]
+    pub shipped_image: Vec<(String, String)>,
+    /// Pull secret for the pods of operators of the shipped catalog, in their namespaces; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    pub shipped_pull_secret: Vec<String>,
     /// Address of the webhook that records requests and of the PackageManifests API; not served when absent.
     #[arg(long, value_name = "ADDRESS")]
     pub secure_listen: Option<SocketAddr>,
@@ -199,6 +205,13 @@ pub struct StaticwebArgs {
     /// Directory to serve; a page with the pod's name when absent.
     #[arg(long)]
     pub root: Option<PathBuf>,
+}
+
+fn image_pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((from, to)) if !from.is_empty() && !to.is_empty() => Ok((from.to_owned(), to.to_owned())),
+        _ => Err("expected FROM=TO with two images".to_owned()),
+    }
 }
 
 fn name_and_dir(text: &str) -> Result<(String, PathBuf), String> {

@@ -1,5 +1,6 @@
 //! `olm manager`: the controllers, in their pod.
 
+use olm_catalog::Relocation;
 use olm_engine::catalogs::Registries;
 use olm_manager::Options;
 
@@ -20,6 +21,10 @@ pub async fn run(global: &Global, args: ManagerArgs) -> Result<(), Failure> {
         listen: Some(args.listen),
         cache_dir: args.cache_dir,
         registries: Registries { file: args.registries, authorities: args.pull_cas_dir },
+        relocation: Relocation {
+            images: args.shipped_image.into_iter().collect(),
+            pull_secrets: args.shipped_pull_secret,
+        },
         secure_listen: args.secure_listen,
         ..Options::new(identity)
     };

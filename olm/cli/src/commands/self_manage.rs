@@ -3,8 +3,11 @@
 
 mod choose;
 mod found;
+mod image;
 mod install;
 mod manifests;
+mod nodes;
+mod registry;
 mod status;
 mod uninstall;
 
@@ -21,6 +24,7 @@ pub async fn run(global: &Global, args: SelfArgs) -> Result<(), Failure> {
         SelfCommand::Upgrade(args) => install::run(global, args, install::Task::Upgrade).await,
         SelfCommand::Status(out) => status::run(global, out).await,
         SelfCommand::Uninstall(args) => uninstall::run(global, args).await,
-        SelfCommand::Manifests(args) => manifests::run(global, &args),
+        SelfCommand::Manifests(args) => manifests::run(global, &args).await,
+        SelfCommand::Image(args) => image::run(args).await,
     }
 }

@@ -7,20 +7,24 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use flate2::{Compression, GzBuilder};
 use olm_catalog::hex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use super::layer::{Layer, LayerWriter};
+
 /// The annotation of `index.json` with the name of an image.
 pub const NAME: &str = "org.opencontainers.image.ref.name";
+/// The annotation by which containerd names an imported image.
+const CONTAINERD_NAME: &str = "io.containerd.image.name";
 /// The label of a catalog image with the path of its files.
 const CONFIGS: &str = "operators.operatorframework.io.index.configs.v1";
-const INDEX: &str = "application/vnd.oci.image.index.v1+json";
-const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
-const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
+pub const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+pub const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+/// Content of the file `oci-layout`.
+pub const VERSION: &str = r#"{"imageLayoutVersion":"1.0.0"}"#;
 
 /// Failure to write a layout.
 #[derive(Debug, thiserror::Error)]
@@ -65,13 +69,32 @@ pub struct Descriptor {
     pub other: BTreeMap<String, Value>,
 }
 
+impl Descriptor {
+    pub fn new(media_type: &str, digest: String, size: u64) -> Self {
+        Self {
+            media_type: media_type.to_owned(),
+            digest,
+            size,
+            annotations: BTreeMap::new(),
+            other: BTreeMap::new(),
+        }
+    }
+}
+
+/// An index: `index.json`, or an image of several platforms.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Index {
+pub struct Index {
     schema_version: u32,
     #[serde(default)]
     media_type: String,
-    manifests: Vec<Descriptor>,
+    pub manifests: Vec<Descriptor>,
+}
+
+impl Index {
+    pub fn new(manifests: Vec<Descriptor>) -> Self {
+        Self { schema_version: 2, media_type: INDEX.to_owned(), manifests }
+    }
 }
 
 /// A folder in the OCI layout. The index is written last, so an image is complete once it is listed.
@@ -94,14 +117,14 @@ impl Layout {
                 {
                     return Err(LayoutError::Other { path: root.to_owned() });
                 }
-                Index { schema_version: 2, media_type: INDEX.to_owned(), manifests: Vec::new() }
+                Index::new(Vec::new())
             }
-            Err(error) => return Err(io("read", &path)(error)),
+            Err(error) => return Err(failed("read", &path)(error)),
         };
         let blobs = root.join("blobs/sha256");
-        fs::create_dir_all(&blobs).map_err(io("create", &blobs))?;
+        fs::create_dir_all(&blobs).map_err(failed("create", &blobs))?;
         let version = root.join("oci-layout");
-        fs::write(&version, r#"{"imageLayoutVersion":"1.0.0"}"#).map_err(io("write", &version))?;
+        fs::write(&version, VERSION).map_err(failed("write", &version))?;
         Ok(Self { root: root.to_owned(), index })
     }
 
@@ -122,18 +145,12 @@ impl Layout {
         if !fs::metadata(&path).is_ok_and(|file| file.len() == bytes.len() as u64) {
             write_whole(&path, bytes)?;
         }
-        Ok(Descriptor {
-            media_type: media_type.to_owned(),
-            digest,
-            size: bytes.len() as u64,
-            annotations: BTreeMap::new(),
-            other: BTreeMap::new(),
-        })
+        Ok(Descriptor::new(media_type, digest, bytes.len() as u64))
     }
 
     /// Lists an image under a name, replacing the one with that name.
     pub fn name(&mut self, name: &str, mut manifest: Descriptor) -> Result<(), LayoutError> {
-        manifest.annotations = BTreeMap::from([(NAME.to_owned(), name.to_owned())]);
+        manifest.annotations = names(name);
         self.index.manifests.retain(|entry| entry.annotations.get(NAME).is_none_or(|n| n != name));
         self.index.manifests.push(manifest);
         self.index.manifests.sort_by(|a, b| a.annotations.get(NAME).cmp(&b.annotations.get(NAME)));
@@ -146,83 +163,75 @@ impl Layout {
     /// Writes a catalog as an image with `files` in its folder `/configs`. The same files result in the same
     /// image.
     pub fn catalog(&mut self, name: &str, files: &Path) -> Result<Descriptor, LayoutError> {
-        let partial = self.root.join("blobs/sha256").join(format!("layer.partial-{}", std::process::id()));
-        let (layer, diff) = pack(files, &partial)?;
-        let target = self.path(&layer.digest);
-        fs::rename(&partial, &target).map_err(io("write", &target))?;
+        let layer = self.layer(|layer| pack(files, layer))?;
         // A data image runs on any platform, but the field is required.
         let config = json!({
             "architecture": "amd64",
             "os": "linux",
             "config": {"Labels": {CONFIGS: "/configs"}},
-            "rootfs": {"type": "layers", "diff_ids": [diff]},
+            "rootfs": {"type": "layers", "diff_ids": [layer.diff]},
         });
         let config = self.put(CONFIG, config.to_string().as_bytes())?;
         let manifest = json!({
             "schemaVersion": 2,
             "mediaType": MANIFEST,
             "config": config,
-            "layers": [layer],
+            "layers": [layer.blob],
         });
         let manifest = self.put(MANIFEST, manifest.to_string().as_bytes())?;
         self.name(name, manifest.clone())?;
         Ok(manifest)
     }
+
+    /// Writes a layer with the files that `fill` adds.
+    pub fn layer(
+        &self,
+        fill: impl FnOnce(&mut LayerWriter) -> Result<(), LayoutError>,
+    ) -> Result<Layer, LayoutError> {
+        let partial = self.root.join("blobs/sha256").join(format!("layer.partial-{}", std::process::id()));
+        let write = || -> Result<Layer, LayoutError> {
+            let mut writer = LayerWriter::create(&partial)?;
+            fill(&mut writer)?;
+            let layer = writer.finish()?;
+            let target = self.path(&layer.blob.digest);
+            fs::rename(&partial, &target).map_err(failed("write", &target))?;
+            Ok(layer)
+        };
+        write().inspect_err(|_| {
+            // The first error is the one to report.
+            let _ = fs::remove_file(&partial);
+        })
+    }
 }
 
-/// Packs files into a gzipped tar archive below `configs/`, without times and owners; returns the archive and
-/// the digest of its uncompressed content.
-fn pack(files: &Path, to: &Path) -> Result<(Descriptor, String), LayoutError> {
-    let file = File::create(to).map_err(io("create", to))?;
-    let gzip = GzBuilder::new().mtime(0).write(Hashing::new(file), Compression::default());
-    let mut tar = tar::Builder::new(Hashing::new(gzip));
-    let folder = |tar: &mut tar::Builder<_>, name: &Path| {
-        let mut header = header(tar::EntryType::Directory, 0o755, 0);
-        tar.append_data(&mut header, name, io::empty()).map_err(io("write", to))
-    };
-    folder(&mut tar, Path::new("configs/"))?;
+/// The annotations that name an image in an index.
+pub fn names(name: &str) -> BTreeMap<String, String> {
+    [NAME, CONTAINERD_NAME].map(|key| (key.to_owned(), name.to_owned())).into()
+}
+
+/// Packs files below `configs/`.
+fn pack(files: &Path, layer: &mut LayerWriter) -> Result<(), LayoutError> {
+    layer.folder("configs/", 0o755)?;
     for package in sorted(files)? {
         let inside = Path::new("configs").join(package.file_name().unwrap_or_default());
-        folder(&mut tar, &inside)?;
+        layer.folder(&inside, 0o755)?;
         for path in sorted(&package)? {
-            let mut file = File::open(&path).map_err(io("open", &path))?;
-            let size = file.metadata().map_err(io("read", &path))?.len();
-            let mut header = header(tar::EntryType::Regular, 0o644, size);
-            let name = inside.join(path.file_name().unwrap_or_default());
-            tar.append_data(&mut header, name, &mut file).map_err(io("write", to))?;
+            layer.file(inside.join(path.file_name().unwrap_or_default()), 0o644, &path)?;
         }
     }
-    let (gzip, diff, _) = tar.into_inner().map_err(io("write", to))?.end();
-    let (file, digest, size) = gzip.finish().map_err(io("write", to))?.end();
-    file.sync_all().map_err(io("write", to))?;
-    let layer = Descriptor {
-        media_type: LAYER.to_owned(),
-        digest,
-        size,
-        annotations: BTreeMap::new(),
-        other: BTreeMap::new(),
-    };
-    Ok((layer, diff))
-}
-
-fn header(kind: tar::EntryType, mode: u32, size: u64) -> tar::Header {
-    let mut header = tar::Header::new_ustar();
-    header.set_entry_type(kind);
-    header.set_mode(mode);
-    header.set_size(size);
-    header.set_mtime(0);
-    header
+    Ok(())
 }
 
 fn sorted(dir: &Path) -> Result<Vec<PathBuf>, LayoutError> {
     let entries = fs::read_dir(dir).and_then(Iterator::collect::<io::Result<Vec<_>>>);
-    let mut paths: Vec<PathBuf> = entries.map_err(io("read", dir))?.iter().map(fs::DirEntry::path).collect();
+    let mut paths: Vec<PathBuf> =
+        entries.map_err(failed("read", dir))?.iter().map(fs::DirEntry::path).collect();
     paths.sort();
     Ok(paths)
 }
 
 /// Atomic: a file with the name is always complete.
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), LayoutError> {
+pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), LayoutError> {
     let partial = path.with_extension(format!("partial-{}", std::process::id()));
     let write = || -> io::Result<()> {
         let mut file = File::create(&partial)?;
@@ -230,42 +239,12 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), LayoutError> {
         file.sync_all()?;
         fs::rename(&partial, path)
     };
-    write().map_err(io("write", path))
+    write().map_err(failed("write", path))
 }
 
-fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LayoutError {
+pub(super) fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LayoutError {
     let path = path.to_owned();
     move |source| LayoutError::Io { what, path, source }
-}
-
-/// Computes the digest of the written data.
-struct Hashing<W> {
-    inner: W,
-    hasher: Sha256,
-    size: u64,
-}
-
-impl<W> Hashing<W> {
-    fn new(inner: W) -> Self {
-        Self { inner, hasher: Sha256::new(), size: 0 }
-    }
-
-    fn end(self) -> (W, String, u64) {
-        (self.inner, format!("sha256:{}", hex(&self.hasher.finalize())), self.size)
-    }
-}
-
-impl<W: io::Write> io::Write for Hashing<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let n = self.inner.write(bytes)?;
-        self.hasher.update(&bytes[..n]);
-        self.size += n as u64;
-        Ok(n)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.inner.flush()
-    }
 }
 
 #[cfg(test)]

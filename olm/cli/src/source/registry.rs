@@ -33,14 +33,18 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
 
 /// A failure with the exit code of the error's class.
 pub fn failure(error: &SourceError) -> Failure {
-    let code = match error {
+    let cause = match error {
+        SourceError::Push { error, .. } => error,
+        other => other,
+    };
+    let code = match cause {
         SourceError::Reference { .. } | SourceError::Options { .. } => Code::Usage,
         SourceError::Denied { .. } => Code::Forbidden,
         SourceError::NotFound { .. } => Code::NotFound,
         _ => Code::Unexpected,
     };
     let failure = Failure::new(code, error.to_string());
-    match error {
+    match cause {
         SourceError::Denied { .. } => {
             failure.hint("log in with `podman login` or `docker login`, or set --authfile")
         }

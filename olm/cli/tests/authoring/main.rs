@@ -8,6 +8,7 @@ mod completion;
 mod documentation;
 mod explain;
 mod hostile;
+mod images;
 mod mirror;
 mod opm;
 mod plans;

@@ -1,6 +1,13 @@
 //! The image of the Deployments, as a build file for podman, docker or buildah.
 
-use super::{VERSION, workloads::USER};
+use super::VERSION;
+pub use super::workloads::USER;
+
+/// The path of a program in its image, which is the image's entrypoint.
+#[must_use]
+pub fn entrypoint(program: &str) -> String {
+    format!("/usr/local/bin/{program}")
+}
 
 /// The origin of the binary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -33,6 +33,10 @@ const CONSOLE_TLS: &str = ".Values.console.tls";
 /// The console's extra arguments.
 const ARGUMENTS: &str = "markArguments";
 
+/// A pull secret, and a name of a shipped image.
+const PULL_SECRET: &str = "markPullSecret";
+const SHIPPED: &str = "markShipped";
+
 /// A file of the chart: its path below the chart's folder, and its text.
 pub type File = (String, String);
 
@@ -145,6 +149,8 @@ fn marked() -> ManifestOptions {
         replicas: 2,
         resources: "markResources".into(),
         console_args: vec![ARGUMENTS.into()],
+        shipped_images: [(SHIPPED.into(), SHIPPED.into())].into(),
+        pull_secrets: vec![PULL_SECRET.into()],
         console_tls: true,
         service_monitor: true,
         package_manifests: true,
@@ -241,6 +247,12 @@ fn templated(text: &str, items: &[String]) -> String {
                 out,
                 "{pad}{{{{- range .Values.console.args }}}}\n{pad}- {{{{ . | quote }}}}\n{pad}{{{{- end }}}}"
             );
+        } else if line.trim() == "imagePullSecrets:" {
+            let _ = writeln!(out, "{}{{{{- if .Values.imagePullSecrets }}}}\n{line}", " ".repeat(indent));
+        } else if let Some(list) = lists(line.trim()) {
+            list.lines().for_each(|line| {
+                let _ = writeln!(out, "{}{line}", " ".repeat(indent));
+            });
         } else if line.ends_with("markResources") {
             let _ = writeln!(out, "{key} {}", MARKS[6].1.replace("INDENT", &(inner + 2).to_string()));
         } else if line.ends_with("markPorts") {
@@ -264,6 +276,26 @@ fn templated(text: &str, items: &[String]) -> String {
     out
 }
 
+/// The template of a list item that stands for all items of a value.
+fn lists(item: &str) -> Option<&'static str> {
+    // The condition begins above, with the field: an empty list is no field.
+    const SECRETS: &str =
+        "{{- range .Values.imagePullSecrets }}\n- name: {{ .name | quote }}\n{{- end }}\n{{- end }}";
+    const ARGUMENTS: &str = "{{- range .Values.imagePullSecrets }}\n- {{ printf \"--shipped-pull-secret=%s\" .name | quote }}\n{{- end }}";
+    const IMAGES: &str = "{{- range $from, $to := .Values.catalogs.images }}\n\
+         - {{ printf \"--shipped-image=%s=%s\" $from $to | quote }}\n{{- end }}";
+    let item = item.replace('\'', "");
+    if item == format!("- name: {PULL_SECRET}") {
+        Some(SECRETS)
+    } else if item == format!("- --shipped-pull-secret={PULL_SECRET}") {
+        Some(ARGUMENTS)
+    } else if item == format!("- --shipped-image={SHIPPED}={SHIPPED}") {
+        Some(IMAGES)
+    } else {
+        None
+    }
+}
+
 fn head() -> String {
     format!(
         "apiVersion: v2\nname: olm\ndescription: Installs, upgrades, explains and removes operators from catalogs.\n\
@@ -276,9 +308,11 @@ fn values() -> Result<String, serde_yaml::Error> {
     let resources = serde_yaml::to_string(&json!({ "resources": defaults.resources }))?;
     let ports: Vec<String> = defaults.api_server_ports.iter().map(u16::to_string).collect();
     Ok(format!(
-        "# Image of the manager and the console; `olm self manifests --containerfile` prints how to build it.\n\
+        "# Image of the manager and the console; `olm self image` makes it.\n\
          image: {image}\n\
          imagePullPolicy: {policy}\n\
+         # Secrets to pull it with: a list of name. Operators of the shipped catalog use those of the same names in their namespaces.\n\
+         imagePullSecrets: []\n\
          # Managers: one leads, the others are warm and take over. Two or more bring a PodDisruptionBudget.\n\
          replicas: {replicas}\n\
          # Where it all is; the release's namespace when empty.\n\
@@ -296,6 +330,7 @@ fn values() -> Result<String, serde_yaml::Error> {
          packageManifests:\n  enabled: false\n\
          catalogs:\n  # Every authenticated user may read the catalogs of the namespace.\n  public: true\n  \
          # The catalog that is part of the image, as CatalogSource `community`.\n  shipped: true\n  \
+         # Images that its operators run, by the names in the catalog. `olm self manifests --registry` looks them up.\n  images: {{}}\n  \
          # Further CatalogSources: a list of name and spec.\n  extra: []\n",
         image = defaults.image,
         policy = defaults.image_pull_policy,

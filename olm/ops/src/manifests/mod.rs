@@ -31,7 +31,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use olm_engine::resources::{ResourceError, Resources};
-pub use options::{ManifestOptions, VERSION};
+pub use options::{LOCAL_IMAGES, ManifestOptions, VERSION};
 pub use packages::{PACKAGES, PACKAGES_API};
 pub use surplus::surplus;
 

@@ -1,9 +1,13 @@
+use std::collections::BTreeMap;
+
 use olm_engine::site::NAMESPACE;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// The version of this program, and of everything that it installs.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Prefix of the product's images before they are in a registry.
+pub const LOCAL_IMAGES: &str = "localhost/olm/";
 
 /// Options of an installation of `olm`. They are stored on the manager's Deployment, so that an upgrade keeps
 /// them.
@@ -19,6 +23,14 @@ pub struct ManifestOptions {
     pub console_args: Vec<String>,
     /// Whether the console serves TLS, with the certificate of Secret `olm-console-tls`.
     pub console_tls: bool,
+    /// The registry, with an optional prefix, that the images were taken from; an upgrade takes those of its
+    /// version from there.
+    pub registry: Option<String>,
+    /// Images that operators of the shipped catalog run, by the names in the catalog.
+    pub shipped_images: BTreeMap<String, String>,
+    /// Pull secrets of the manager and the console, in their namespace; operators of the shipped catalog use
+    /// those of the same names in theirs.
+    pub pull_secrets: Vec<String>,
     /// `imagePullPolicy` of both Deployments.
     pub image_pull_policy: String,
     /// Replicas of the manager. One of them leads, the others have the catalogs loaded and wait for its
@@ -46,13 +58,16 @@ pub struct ManifestOptions {
 
 impl Default for ManifestOptions {
     fn default() -> Self {
-        let image = format!("localhost/olm/olm:{VERSION}");
+        let image = format!("{LOCAL_IMAGES}olm:{VERSION}");
         Self {
             namespace: NAMESPACE.into(),
             console_image: Some(image.clone()),
             console_args: Vec::new(),
             console_tls: false,
             image,
+            registry: None,
+            shipped_images: BTreeMap::new(),
+            pull_secrets: Vec::new(),
             image_pull_policy: "IfNotPresent".into(),
             replicas: 1,
             resources: json!({ "requests": { "cpu": "10m", "memory": "32Mi" } }),

@@ -302,7 +302,7 @@ fn rendered(values: &Value) -> Vec<Value> {
             // The newest API server serves every kind.
             [".Capabilities.APIVersions.Has", _] => true,
             ["not", "(.Capabilities.APIVersions.Has", _] => false,
-            [value] => pick(value) == true,
+            [value] => pick(value) == true || pick(value).as_array().is_some_and(|list| !list.is_empty()),
             other => panic!("unknown condition {other:?}"),
         }
     };
@@ -339,6 +339,28 @@ fn rendered(values: &Value) -> Vec<Value> {
                 for argument in arguments.as_array().into_iter().flatten().filter(|_| on.iter().all(|on| *on))
                 {
                     let text = body.join("\n").replace("{{ . | quote }}", &argument.to_string());
+                    yaml.push_str(&format!("{text}\n"));
+                }
+            } else if word == "{{- range .Values.imagePullSecrets }}" {
+                let body: Vec<&str> = lines.by_ref().take_while(|l| l.trim() != "{{- end }}").collect();
+                let secrets = pick(".Values.imagePullSecrets");
+                for secret in secrets.as_array().into_iter().flatten().filter(|_| on.iter().all(|on| *on)) {
+                    let name = secret["name"].as_str().unwrap();
+                    let text = body.join("\n").replace("{{ .name | quote }}", name).replace(
+                        "{{ printf \"--shipped-pull-secret=%s\" .name | quote }}",
+                        &format!("--shipped-pull-secret={name}"),
+                    );
+                    yaml.push_str(&format!("{text}\n"));
+                }
+            } else if word == "{{- range $from, $to := .Values.catalogs.images }}" {
+                let body: Vec<&str> = lines.by_ref().take_while(|l| l.trim() != "{{- end }}").collect();
+                let images = pick(".Values.catalogs.images");
+                for (from, to) in images.as_object().into_iter().flatten().filter(|_| on.iter().all(|on| *on))
+                {
+                    let flag = format!("--shipped-image={from}={}", to.as_str().unwrap());
+                    let text = body
+                        .join("\n")
+                        .replace("{{ printf \"--shipped-image=%s=%s\" $from $to | quote }}", &flag);
                     yaml.push_str(&format!("{text}\n"));
                 }
             } else if on.iter().all(|on| *on) {
@@ -389,6 +411,12 @@ fn choices() -> [(ManifestOptions, &'static str); 3] {
         console_image: Some("registry.example/olm:2".into()), // Helm adds maps up.
         console_args: vec!["--oidc-issuer=https://id.example".into(), "--oidc-client-id=a".into()],
         console_tls: true,
+        shipped_images: [
+            ("localhost/olm/a:1".into(), "registry.example/a@sha256:01".into()),
+            ("localhost/olm/b:1".into(), "registry.example/b@sha256:02".into()),
+        ]
+        .into(),
+        pull_secrets: vec!["first".into(), "second".into()],
         resources: json!({ "requests": { "cpu": "10m", "memory": "32Mi" }, "limits": { "memory": "1Gi" } }),
         ..ManifestOptions::default()
     };
@@ -403,7 +431,7 @@ fn choices() -> [(ManifestOptions, &'static str); 3] {
         (ManifestOptions::default(), "{}"),
         (
             all,
-            "{replicas: 2, serviceMonitor: {enabled: true}, packageManifests: {enabled: true}, image: 'registry.example/olm:2', console: {args: ['--oidc-issuer=https://id.example', '--oidc-client-id=a'], tls: true}, resources: {limits: {memory: 1Gi}}}",
+            "{replicas: 2, imagePullSecrets: [{name: first}, {name: second}], catalogs: {images: {'localhost/olm/a:1': 'registry.example/a@sha256:01', 'localhost/olm/b:1': 'registry.example/b@sha256:02'}}, serviceMonitor: {enabled: true}, packageManifests: {enabled: true}, image: 'registry.example/olm:2', console: {args: ['--oidc-issuer=https://id.example', '--oidc-client-id=a'], tls: true}, resources: {limits: {memory: 1Gi}}}",
         ),
         (
             least,

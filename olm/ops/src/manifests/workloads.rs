@@ -4,15 +4,19 @@ use serde_json::{Value, json};
 use super::{ManifestOptions, SECURE_PORT, SECURE_PORT_NAME, VERSION, installation::OPTIONS_ANNOTATION};
 
 /// A numeric user, because `runAsNonRoot` can only be checked against a number.
-pub(super) const USER: u32 = 65532;
+pub const USER: u32 = 65532;
 /// The manager's cache of catalogs. It survives the container and not the pod: all of it can be fetched
 /// again.
 const CACHE: &str = "/var/cache/olm";
 /// A large catalog takes 200 MB; during its fetch, the largest layer of its image is stored as well.
 const CACHE_SIZE: &str = "4Gi";
 const REGISTRIES_PATH: &str = "/etc/olm/registries";
+/// Flags of `olm manager`.
+const SHIPPED_IMAGE: &str = "--shipped-image";
+const SHIPPED_PULL_SECRET: &str = "--shipped-pull-secret";
+
 pub(super) fn manager(options: &ManifestOptions) -> Vec<Value> {
-    let args = vec![
+    let mut args = vec![
         "manager".into(),
         format!("--listen=0.0.0.0:{HTTP_PORT}"),
         format!("--secure-listen=0.0.0.0:{SECURE_PORT}"),
@@ -20,6 +24,8 @@ pub(super) fn manager(options: &ManifestOptions) -> Vec<Value> {
         format!("--registries={REGISTRIES_PATH}/registries.yaml"),
         format!("--pull-cas-dir={REGISTRIES_PATH}"),
     ];
+    args.extend(options.shipped_images.iter().map(|(from, to)| format!("{SHIPPED_IMAGE}={from}={to}")));
+    args.extend(options.pull_secrets.iter().map(|name| format!("{SHIPPED_PULL_SECRET}={name}")));
     let pod = Pod {
         name: MANAGER,
         image: &options.image,
@@ -198,6 +204,10 @@ impl Pod<'_> {
                 }
             }
         });
+        if !options.pull_secrets.is_empty() {
+            let secrets = options.pull_secrets.iter().map(|name| json!({ "name": name }));
+            deployment["spec"]["template"]["spec"]["imagePullSecrets"] = secrets.collect();
+        }
         if !self.volumes.is_empty() {
             let pod = &mut deployment["spec"]["template"]["spec"];
             pod["volumes"] = self.volumes.into();

@@ -1,6 +1,7 @@
 //! Installation options from flags: a flag replaces the recorded option.
 
 use clap::Parser as _;
+use olm_kube_schema::names::is_dns_subdomain;
 use olm_ops::manifests::ManifestOptions;
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
@@ -15,6 +16,7 @@ pub(super) fn choose(mut options: ManifestOptions, args: &ChosenArgs) -> Result<
     let wants_console = args.console.unwrap_or(options.console_image.is_some());
     if let Some(image) = &args.image {
         options.image.clone_from(image);
+        options.registry = None;
     }
     // Both Deployments run the same image.
     options.console_image = wants_console.then(|| options.image.clone());
@@ -25,6 +27,11 @@ pub(super) fn choose(mut options: ManifestOptions, args: &ChosenArgs) -> Result<
             PullPolicy::Never => "Never",
         }
         .to_owned();
+    }
+    if !args.pull_secret.is_empty() {
+        // A single empty name removes all.
+        options.pull_secrets = args.pull_secret.iter().filter(|name| !name.is_empty()).cloned().collect();
+        check_secrets(&options.pull_secrets)?;
     }
     options.replicas = args.replicas.unwrap_or(options.replicas);
     for (field, values) in [("requests", &args.requests), ("limits", &args.limits)] {
@@ -72,6 +79,16 @@ pub(super) fn choose(mut options: ManifestOptions, args: &ChosenArgs) -> Result<
         }
     }
     Ok(options)
+}
+
+fn check_secrets(names: &[String]) -> Result<(), Failure> {
+    match names.iter().find(|name| !is_dns_subdomain(name)) {
+        None => Ok(()),
+        Some(name) => Err(Failure::new(
+            Code::Usage,
+            format!("--pull-secret: {name:?} is not a valid name, expected the name of a Secret"),
+        )),
+    }
 }
 
 /// Rejects invalid arguments early, as the console would fail to start with them.
@@ -147,6 +164,17 @@ mod tests {
             (on.console_image.as_deref(), on.service_monitor, on.shipped_catalog),
             (Some("i:2"), true, false)
         );
+    }
+
+    #[test]
+    fn pull_secrets_are_names_and_an_own_image_leaves_the_registry() {
+        let before = ManifestOptions { registry: Some("r.example".into()), ..ManifestOptions::default() };
+        let first = choose(before, &chosen(&["--pull-secret", "a", "--pull-secret", "b"])).unwrap();
+        assert_eq!((first.pull_secrets.len(), first.registry.is_some()), (2, true));
+        let none = choose(first.clone(), &chosen(&["--pull-secret=", "--image", "i:2"])).unwrap();
+        assert_eq!((none.pull_secrets.len(), none.registry), (0, None));
+        let error = choose(first, &chosen(&["--pull-secret", "No Name"])).unwrap_err();
+        assert!(error.message.starts_with("--pull-secret: \"No Name\""), "{}", error.message);
     }
 
     #[test]

@@ -3,18 +3,22 @@
 
 use std::time::{Duration, Instant};
 
-use kube::Client;
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, Client};
 use olm_ops::manifests::{self, ManifestOptions, VERSION, installation};
 
 use super::{
     choose::choose,
     found::{found, namespace, not_installed},
+    image, nodes,
+    registry::Registry,
 };
 use crate::{
     args::{Global, SelfInstallArgs},
     commands::progress::{Progress, Seen},
     context,
     exit::{Code, Failure},
+    source::options as access,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,11 +48,19 @@ pub(super) async fn run(global: &Global, args: SelfInstallArgs, task: Task) -> R
         )
         .hint("use a newer `olm`, or pass --allow-downgrade"));
     }
-    let options = choose(start(global, before.as_ref())?, &args.chosen)?;
+    let mut options = choose(start(global, before.as_ref())?, &args.chosen)?;
+    images(&client, &mut options, before.as_ref(), &args).await?;
     let objects = manifests::for_server(&client, manifests::manifests(&options)).await?;
     let progress = Progress::new(global.color.enabled_on_stderr());
     manifests::apply(&client, &objects).await?;
     progress.done(&format!("applied {} objects in namespace {}", objects.len(), options.namespace));
+    for name in absent(&client, &options).await {
+        eprintln!(
+            "warning: pull secret {name} is not in namespace {ns}; create it with `kubectl create secret \
+             docker-registry {name} -n {ns}`",
+            ns = options.namespace
+        );
+    }
     for object in installation::prune(&client, &options.namespace, &objects).await? {
         progress.done(&format!("removed {object}"));
     }
@@ -60,6 +72,42 @@ pub(super) async fn run(global: &Global, args: SelfInstallArgs, task: Task) -> R
         println!("Set OLM_NAMESPACE={} for the other commands.", options.namespace);
     }
     Ok(())
+}
+
+/// The images in a registry: pushed, looked up in the one that was chosen, or for another version in that of
+/// the installation.
+async fn images(
+    client: &Client,
+    options: &mut ManifestOptions,
+    before: Option<&installation::Installation>,
+    args: &SelfInstallArgs,
+) -> Result<(), Failure> {
+    if let Some(push) = &args.push {
+        let registry = Registry::parse(push)?;
+        let access = access(&args.access)?;
+        let built = image::build(&args.content, None)?;
+        nodes::check(client, &built.images).await?;
+        registry.use_in(options, built.push(&registry, &access).await?);
+        return Ok(());
+    }
+    let is_same = before.is_some_and(|before| before.version.as_deref() == Some(VERSION));
+    let recorded = options.registry.clone().filter(|_| !is_same);
+    let Some(registry) = args.chosen.registry.clone().or(recorded) else { return Ok(()) };
+    let registry = Registry::parse(&registry)?;
+    registry.use_in(options, registry.look_up(&access(&args.access)?).await?);
+    Ok(())
+}
+
+/// Pull secrets that are not in the namespace. Best effort: the user may have no right to read Secrets.
+async fn absent(client: &Client, options: &ManifestOptions) -> Vec<String> {
+    let secrets = Api::<Secret>::namespaced(client.clone(), &options.namespace);
+    let mut absent = Vec::new();
+    for name in &options.pull_secrets {
+        if matches!(secrets.get_metadata_opt(name).await, Ok(None)) {
+            absent.push(name.clone());
+        }
+    }
+    absent
 }
 
 /// The base options: an upgrade uses the image of this program and retains the rest.

@@ -6,14 +6,15 @@ use olm_ops::manifests::{ManifestOptions, containerfile, helm, manifests, served
 
 use serde_json::Value;
 
-use super::{choose::choose, found::namespace};
+use super::{choose::choose, found::namespace, registry::Registry};
 use crate::{
     args::{Containerfile, Global, SelfManifestsArgs},
     exit::{Code, Failure},
     output::print_line,
+    source::options as access,
 };
 
-pub(super) fn run(global: &Global, args: &SelfManifestsArgs) -> Result<(), Failure> {
+pub(super) async fn run(global: &Global, args: &SelfManifestsArgs) -> Result<(), Failure> {
     if let Some(how) = args.containerfile {
         let binary = match how {
             Containerfile::Build => containerfile::Binary::Built,
@@ -25,7 +26,12 @@ pub(super) fn run(global: &Global, args: &SelfManifestsArgs) -> Result<(), Failu
         return chart(dir);
     }
     let options = ManifestOptions { namespace: namespace(global), ..ManifestOptions::default() };
-    let objects = manifests(&choose(options, &args.chosen)?);
+    let mut options = choose(options, &args.chosen)?;
+    if let Some(registry) = &args.chosen.registry {
+        let registry = Registry::parse(registry)?;
+        registry.use_in(&mut options, registry.look_up(&access(&args.access)?).await?);
+    }
+    let objects = manifests(&options);
     for object in objects.iter().filter(|object| served(object).contains(&args.kube_version)) {
         let text = serde_yaml::to_string(object).map_err(anyhow::Error::from)?;
         print_line(&format!("---\n{text}"))?;

@@ -70,9 +70,8 @@ impl Job {
 
     async fn read(&self) -> Result<FetchResult, Problem> {
         match &self.wanted {
-            Wanted::Shipped => {
-                Ok(FetchResult { catalog: Some(olm_catalog::shipped()), ..FetchResult::default() })
-            }
+            // It is at hand and never changes.
+            Wanted::Shipped => Ok(FetchResult::default()),
             Wanted::Directory(path) => self.directory(path).await,
             Wanted::ConfigMap(name) => self.config_map(name).await,
             Wanted::Image(reference) => {

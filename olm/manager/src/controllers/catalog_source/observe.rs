@@ -1,5 +1,7 @@
 //! Observes a CatalogSource: what it asks for, and how far reading it is. Starts a read when one is due.
 
+use std::sync::Arc;
+
 use kube::ResourceExt;
 use olm_api::CatalogSource;
 use olm_engine::catalogs::{Access, Problem};
@@ -51,7 +53,7 @@ async fn view(
     let secrets = &source.spec.secrets;
     if *wanted == Wanted::Shipped {
         let identity = wanted.identity(secrets);
-        return (ctx.jobs.preloaded(&key, &uid, identity, olm_catalog::shipped()), None);
+        return (ctx.jobs.preloaded(&key, &uid, identity, Arc::clone(&ctx.shipped)), None);
     }
     let (every, problem) = interval::interval(&source.spec, wanted);
     let request = Request {
