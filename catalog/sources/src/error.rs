@@ -187,9 +187,9 @@ impl SourceError {
 /// The cause of a failed push: the texts of the errors are about reading.
 fn pushing(error: &SourceError) -> String {
     match error {
-        SourceError::Denied { status, said, tried, .. } => format!("access denied ({status}{said}); {tried}"),
-        SourceError::NotFound { said, .. } => format!(
-            "the registry has no such repository{said}; create it first if the registry does not create \
+        SourceError::Denied { status, detail, tried, .. } => format!("access denied ({status}{detail}); {tried}"),
+        SourceError::NotFound { detail, .. } => format!(
+            "the registry has no such repository{detail}; create it first if the registry does not create \
              repositories on push"
         ),
         SourceError::Unavailable { attempts, last, .. } => {
