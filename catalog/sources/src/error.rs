@@ -187,7 +187,9 @@ impl SourceError {
 /// The cause of a failed push: the texts of the errors are about reading.
 fn pushing(error: &SourceError) -> String {
     match error {
-        SourceError::Denied { status, detail, tried, .. } => format!("access denied ({status}{detail}); {tried}"),
+        SourceError::Denied { status, detail, tried, .. } => {
+            format!("access denied ({status}{detail}); {tried}")
+        }
         SourceError::NotFound { detail, .. } => format!(
             "the registry has no such repository{detail}; create it first if the registry does not create \
              repositories on push"

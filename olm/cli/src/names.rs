@@ -39,7 +39,7 @@ pub fn known() -> Vec<Known> {
     let age = age.ok().and_then(|then| SystemTime::now().duration_since(then).ok());
     if age.is_none_or(|age| age > FRESH) {
         // Old names are better than none when the cluster does not answer in time.
-        fetch_names(global);
+        fetch_names(&global);
     }
     read(&path)
 }

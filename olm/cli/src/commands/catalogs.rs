@@ -6,7 +6,7 @@ use kube::Client;
 use olm_catalog::Package;
 use olm_engine::{
     catalogs::{CatalogRef, FetchError, Fetcher, LoadedCatalog},
-    site::{NAMESPACE_VARIABLE, home},
+    site::{NAMESPACE_VARIABLE, manager_namespace},
 };
 use olm_ops::manifests::installation;
 
@@ -50,7 +50,8 @@ pub async fn fetch(client: Client, check: &str) -> Result<Vec<LoadedCatalog>, Fa
 /// Why the manager did not serve the catalogs: it is missing, or the error of the request.
 pub async fn unreachable(client: &Client, error: &FetchError, check: &str) -> Failure {
     // Without the right to find it, the error of the request remains.
-    let missing = installation::find(client).await.ok().and_then(|found| missing(found.as_ref(), home()));
+    let missing =
+        installation::find(client).await.ok().and_then(|found| missing(found.as_ref(), manager_namespace()));
     missing.unwrap_or_else(|| {
         Failure::new(Code::Unexpected, error.to_string()).hint(format!("check the manager: {check}"))
     })

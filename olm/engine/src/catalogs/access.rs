@@ -6,7 +6,7 @@ use kube::{Api, Client};
 use olm_catalog_sources::{Options, SourceError};
 
 use super::Registries;
-use crate::site::{PULL_SECRETS_ROLE, REGISTRIES, home};
+use crate::site::{PULL_SECRETS_ROLE, REGISTRIES, manager_namespace};
 
 /// The keys of Secrets of types `kubernetes.io/dockerconfigjson` and `kubernetes.io/dockercfg`.
 const DOCUMENTS: [&str; 2] = [".dockerconfigjson", ".dockercfg"];
@@ -41,7 +41,7 @@ impl Granted {
             text += &format!(
                 "; hint: add its certificate authority to ConfigMap {REGISTRIES} in namespace {}, as a key that \
                  ends in .crt",
-                home()
+                manager_namespace()
             );
         }
         text

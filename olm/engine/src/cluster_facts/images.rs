@@ -37,7 +37,7 @@ async fn search(client: &Client, wanted: &mut BTreeMap<&String, Vec<String>>) ->
         let page = match api.list(&params).await {
             Ok(page) => page,
             // A control plane without nodes runs no pods.
-            Err(kube::Error::Api(status)) if status.is_not_found() => return Fact::NotAsked,
+            Err(kube::Error::Api(status)) if status.is_not_found() => return Fact::NotRead,
             Err(error) => return unknown("list", "nodes", &error),
         };
         read += page.items.len();

@@ -41,7 +41,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     for pods in pod::changed(context) {
         for image in pulled_images(pods.spec()).collect::<BTreeSet<_>>() {
             let (Some(fact), Some(unserved)) = (facts.get(image), Unserved::of(image)) else { continue };
-            if report.know(fact, &format!("whether a node has image {image}")) == Some(&false) {
+            if report.known_or_record(fact, &format!("whether a node has image {image}")) == Some(&false) {
                 report.push(finding(unserved, image, pods.reference, context));
             }
         }
