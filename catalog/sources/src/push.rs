@@ -48,7 +48,7 @@ pub async fn push_image(
         digest.parse().map_err(|reason| SourceError::Reference { reference: digest.to_owned(), reason })?;
     let http = Http::new(options);
     let pushing = |error| SourceError::Push { what: target.to_string(), error: Box::new(error) };
-    let repository = Repository::new(&http, &target)?.to_push();
+    let repository = Repository::new(&http, &target)?.for_push();
     let layout = Layout { root: layout.to_owned() };
     let (manifests, blobs) = tree(&layout, &digest, options)?;
     let mut bytes = 0;

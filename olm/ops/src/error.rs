@@ -162,7 +162,9 @@ impl Error {
     /// serve the kind.
     pub(crate) fn list(what: String) -> impl FnOnce(kube::Error) -> Self {
         move |source| match source {
-            kube::Error::Api(status) if status.is_not_found() => Self::NotInstalled { what },
+            kube::Error::Api(status) if status.is_not_found() || status.code == 404 => {
+                Self::NotInstalled { what }
+            }
             source => Self::kube(what)(source),
         }
     }

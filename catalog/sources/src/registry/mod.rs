@@ -109,7 +109,7 @@ impl<'a> Repository<'a> {
     }
 
     /// The same repository, to push to.
-    pub fn to_push(self) -> Self {
+    pub fn for_push(self) -> Self {
         Self { pushes: true, ..self }
     }
 

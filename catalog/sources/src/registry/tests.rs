@@ -51,5 +51,5 @@ fn a_push_asks_for_a_token_for_both() {
     let reference: Reference = "registry.example/a/b:v1".parse().expect("a reference");
     let repository = || Repository::new(&http, &reference).expect("a repository");
     assert_eq!(repository().scope(), ("repository:a/b:pull".to_owned(), false));
-    assert_eq!(repository().to_push().scope(), ("repository:a/b:pull,push".to_owned(), true));
+    assert_eq!(repository().for_push().scope(), ("repository:a/b:pull,push".to_owned(), true));
 }

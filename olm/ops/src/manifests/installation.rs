@@ -417,7 +417,7 @@ mod tests {
         let message = || "0 of 1 pods available".to_owned();
         assert_eq!(
             explained(message(), &[pod("ContainerCreating"), pod("ErrImagePull")]),
-            "0 of 1 pods available; pod olm-manager-1: container manager: ErrImagePull: not found"
+            "0 of 1 pods available; pod olm-manager-1: container manager, image i:2: ErrImagePull: not found"
         );
         assert_eq!(explained(message(), &[pod("ContainerCreating")]), message());
         // pods that a quota or Pod Security refuses do not exist
