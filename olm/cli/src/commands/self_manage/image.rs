@@ -244,7 +244,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let own = folder.path().join("olm");
         std::fs::write(&own, "").unwrap();
-        assert_eq!(binaries("olm", &[], &own).unwrap(), [own.clone()]);
+        assert_eq!(binaries("olm", &[], &own).unwrap(), std::slice::from_ref(&own));
         let missing = binaries("etcd-operator", &[], &own).unwrap_err();
         assert_eq!(missing.message, format!("etcd-operator not found in {}", folder.path().display()));
         let chosen = [("etcd-operator".to_owned(), PathBuf::from("a")), ("olm".to_owned(), "b".into())];
