@@ -60,6 +60,7 @@ const KINDS: &[(&str, &str, &str, &str)] = &[
     ("ClusterRole", "rbac.authorization.k8s.io", "v1", "clusterroles"),
     ("ClusterRoleBinding", "rbac.authorization.k8s.io", "v1", "clusterrolebindings"),
     ("PodDisruptionBudget", "policy", "v1", "poddisruptionbudgets"),
+    ("Lease", "coordination.k8s.io", "v1", "leases"),
     ("PriorityClass", "scheduling.k8s.io", "v1", "priorityclasses"),
     ("NetworkPolicy", "networking.k8s.io", "v1", "networkpolicies"),
     (
