@@ -264,16 +264,17 @@ mod tests {
 
     #[test]
     fn a_kind_that_is_not_served_is_answered_with_the_installation() {
-        let answer = |code: u16| {
-            let status = kube::core::Status::failure("no", "").with_code(code);
+        let answer = |code: u16, reason: &str| {
+            let status = kube::core::Status::failure("no", reason).with_code(code);
             Error::list("list subscriptions in all namespaces".into())(kube::Error::Api(status.boxed()))
         };
-        let missing = answer(404);
+        // the text "404 page not found" has no reason
+        let missing = answer(404, "");
         assert!(missing.to_string().starts_with("olm is not installed on this cluster: "), "{missing}");
         assert_eq!(missing.hint().as_deref(), Some("install it with `olm self install`"));
         assert_eq!(missing.kind().exit_code(), 3);
-        assert!(matches!(answer(403), Error::Forbidden { .. }));
-        assert!(matches!(answer(500), Error::Kube { .. }));
+        assert!(matches!(answer(403, "Forbidden"), Error::Forbidden { .. }));
+        assert!(matches!(answer(500, "InternalError"), Error::Kube { .. }));
     }
 
     #[test]
