@@ -98,7 +98,9 @@ fn every_call_of_a_whole_life_is_allowed_and_nothing_is_allowed_for_nothing() {
         let (world, manager) = World::start().await?;
         let rule = json!({ "apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get"] });
         let operator = |version: &str| {
+            // an image without a registry: whether a node has it is looked up
             Operator::new("a", version)
+                .image("localhost/a:1.0.0")
                 .owns(crd("as", "a.example.com", "A", &["v1"]))
                 .permission("a", rule.clone())
                 .cluster_permission(
