@@ -371,10 +371,14 @@ fn etcd_scenarios_of_data_that_is_restored() {
 /// Scenarios of `tests/etcd` that no scenario on the dev cluster plays, and why.
 const PLAYED_ELSEWHERE: &[(&str, &str)] = &[
     ("S02", "the_api_refuses_bad_etcdclusters_by_field in bad_input.rs plays it"),
+    ("S03 connections", "its client needs a kube-proxy that follows EndpointSlices late, which is simulated"),
+    ("S03 reverted", "the size must change within the seconds in which a member has left the Service"),
+    ("S06 connections", "see S03 connections"),
     ("S13 level 1, size 3", "random kills need a kubelet without delays between restarts: they double"),
     ("S13 level 1, size 5", "see S13 level 1, size 3"),
     ("S13 level 2, size 5", "see S13 level 1, size 3"),
     ("S14", "needs control of the operator's connections, to end it at a chosen call"),
+    ("S17 connections", "see S03 connections"),
     ("S21 three programs", "the bundle installs one program"),
     ("S23 mute", "needs control of the store's connection"),
     ("S25 restore", "needs a kubelet that holds the first member back"),
