@@ -42,12 +42,11 @@ pub fn relocated(relocation: &Relocation) -> Arc<Catalog> {
 #[must_use]
 pub fn shipped_images() -> Vec<String> {
     let catalog = shipped();
-    let packages = catalog.summaries().filter_map(|summary| catalog.package(&summary.name).ok().flatten());
-    let images: BTreeSet<String> = packages
-        .flat_map(|package| package.bundles.values().cloned().collect::<Vec<_>>())
-        .flat_map(|bundle| bundle.related_images)
-        .map(|related| related.image)
-        .filter(|image| !image.is_empty())
-        .collect();
+    let mut images = BTreeSet::new();
+    for summary in catalog.summaries() {
+        let Ok(Some(package)) = catalog.package(&summary.name) else { continue };
+        let related = package.bundles.values().flat_map(|bundle| &bundle.related_images);
+        images.extend(related.map(|related| related.image.clone()).filter(|image| !image.is_empty()));
+    }
     images.into_iter().collect()
 }

@@ -15,7 +15,7 @@ use crate::{
     digest::Digest,
     error::SourceError,
     image::{
-        Pinned,
+        MOST_MANIFESTS, Pinned,
         layout::{Layout, read_small},
         manifest::{Descriptor, Document},
     },
@@ -31,9 +31,6 @@ const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 
 /// The annotation that names an image in a layout.
 const NAME: &str = "org.opencontainers.image.ref.name";
-
-/// Images are built for at most a dozen platforms.
-pub(crate) const MOST_MANIFESTS: usize = 1000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copied {

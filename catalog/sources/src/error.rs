@@ -51,7 +51,7 @@ pub enum SourceError {
     /// The server was unreachable, hung, or answered with an error on every attempt.
     #[error("failed to read {what} after {attempts} attempts: {last}")]
     Unavailable { what: String, attempts: u32, last: String },
-    /// Who reads decides where its certificate authority is added: see [`SourceError::is_untrusted`].
+    /// Callers add the setting for certificate authorities as a hint: see [`SourceError::is_untrusted`].
     #[error("failed to read {what}: the server's certificate is not trusted: {reason}")]
     Untrusted {
         what: String,

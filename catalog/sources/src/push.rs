@@ -3,18 +3,13 @@
 use std::path::Path;
 
 use crate::{
-    copy::MOST_MANIFESTS,
     digest::Digest,
     error::SourceError,
-    image::{
-        Pinned,
-        layout::{Layout, read_small},
-        manifest::{Descriptor, Document},
-    },
+    image::layout::Layout,
     net::Http,
     options::Options,
     reference::Reference,
-    registry::{Failures, Repository, places},
+    registry::{Repository, digest_of, places},
 };
 
 /// A pushed image.
@@ -50,7 +45,7 @@ pub async fn push_image(
     let pushing = |error| SourceError::Push { what: target.to_string(), error: Box::new(error) };
     let repository = Repository::new(&http, &target)?.for_push();
     let layout = Layout { root: layout.to_owned() };
-    let (manifests, blobs) = tree(&layout, &digest, options)?;
+    let (manifests, blobs) = layout.tree(&digest, &options.limits)?;
     let mut bytes = 0;
     for blob in blobs {
         let path = layout.blob(&blob)?;
@@ -68,64 +63,11 @@ pub async fn push_image(
     Ok(Pushed { pinned: format!("{}@{digest}", target.name()), bytes })
 }
 
-/// The manifests of an image, each before those that it lists, and all of its blobs.
-fn tree(
-    layout: &Layout,
-    digest: &Digest,
-    options: &Options,
-) -> Result<(Vec<Pinned>, Vec<Descriptor>), SourceError> {
-    let read = |digest: &Digest| {
-        let path = layout.path(digest);
-        let bytes = read_small(&path, &options.limits)?;
-        Pinned::new(&path.display().to_string(), bytes, None, Some(digest))
-    };
-    let mut manifests = vec![read(digest)?];
-    let mut blobs: Vec<Descriptor> = Vec::new();
-    let mut seen = 0;
-    while let Some(manifest) = manifests.get(seen) {
-        seen += 1;
-        if seen > MOST_MANIFESTS {
-            let reason = format!("its indexes list more than {MOST_MANIFESTS} images");
-            return Err(SourceError::malformed(digest, reason));
-        }
-        match manifest.parse()? {
-            Document::Index(children) => {
-                for child in children {
-                    if manifests.iter().all(|manifest| manifest.digest != child.digest) {
-                        manifests.push(read(&child.digest)?);
-                    }
-                }
-            }
-            Document::Image { config, layers } => {
-                for blob in layers.into_iter().chain([config]) {
-                    if blobs.iter().all(|known| known.digest != blob.digest) {
-                        blobs.push(blob);
-                    }
-                }
-            }
-        }
-    }
-    Ok((manifests, blobs))
-}
-
 /// The image that a reference names now, by digest.
 /// # Errors
 /// [`SourceError`]
 pub async fn pin_image(reference: &str, options: &Options) -> Result<String, SourceError> {
-    let parsed: Reference = reference.parse()?;
-    let http = Http::new(options);
-    let mut failures = Failures::default();
-    for place in places(&parsed, options)? {
-        match digest_in(&http, &place).await {
-            Ok(digest) => return Ok(format!("{}@{digest}", parsed.name())),
-            Err(error) => failures.add(&place, error),
-        }
-    }
-    Err(failures.into_error(&parsed))
-}
-
-async fn digest_in(http: &Http<'_>, place: &Reference) -> Result<Digest, SourceError> {
-    let repository = Repository::new(http, place)?;
-    // The manifest is read, not only its digest: a registry may not have what a tag names.
-    Ok(repository.manifest(&place.identifier(), place.digest.as_ref()).await?.digest)
+    let reference: Reference = reference.parse()?;
+    let digest = digest_of(&Http::new(options), &reference, &places(&reference, options)?).await?;
+    Ok(format!("{}@{digest}", reference.name()))
 }

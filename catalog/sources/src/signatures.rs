@@ -16,7 +16,7 @@ use crate::{
     net::Http,
     options::Options,
     reference::Reference,
-    registry::{Failures, Repository, places},
+    registry::{Failures, Repository, digest_of, places},
     source::Source,
 };
 
@@ -74,7 +74,8 @@ pub async fn signatures(source: &Source, options: &Options) -> Result<FoundSigna
 async fn of_image(reference: &Reference, options: &Options) -> Result<FoundSignatures, SourceError> {
     let http = Http::new(options);
     let places = places(reference, options)?;
-    let digest = resolve(&http, reference, &places).await?;
+    // From here on the tag does not matter.
+    let digest = digest_of(&http, reference, &places).await?;
     let mut found = FoundSignatures::of(format!("{}@{digest}", reference.name()), &digest);
     let mut failures = Failures::default();
     let mut asked = 0;
@@ -93,23 +94,6 @@ async fn of_image(reference: &Reference, options: &Options) -> Result<FoundSigna
         }
     }
     if asked == 0 { Err(failures.into_error(reference)) } else { Ok(found) }
-}
-
-/// The digest of the image that would be pulled now. From here on the tag does not matter.
-async fn resolve(
-    http: &Http<'_>,
-    reference: &Reference,
-    places: &[Reference],
-) -> Result<Digest, SourceError> {
-    let mut failures = Failures::default();
-    for place in places {
-        let repository = Repository::new(http, place)?;
-        match repository.manifest(&place.identifier(), place.digest.as_ref()).await {
-            Ok(pinned) => return Ok(pinned.digest),
-            Err(error) => failures.add(place, error),
-        }
-    }
-    Err(failures.into_error(reference))
 }
 
 /// The tag of signatures in the format of cosign 1 and 2.

@@ -9,7 +9,10 @@ use std::{
 
 use serde::Deserialize;
 
-use super::manifest::{Config, Descriptor, Document, Pinned};
+use super::{
+    MOST_MANIFESTS,
+    manifest::{Config, Descriptor, Document, Pinned},
+};
 use crate::{
     content::Content,
     digest::Digest,
@@ -87,6 +90,46 @@ impl Layout {
         let bytes = read_small(&path, limits)?;
         let media_type = Some(descriptor.media_type.clone()).filter(|text| !text.is_empty());
         Pinned::new(&path.display().to_string(), bytes, media_type, Some(&descriptor.digest))
+    }
+
+    /// The manifests of an image, each before those that it lists, and all of its blobs.
+    pub fn tree(
+        &self,
+        digest: &Digest,
+        limits: &Limits,
+    ) -> Result<(Vec<Pinned>, Vec<Descriptor>), SourceError> {
+        let read = |digest: &Digest| {
+            let path = self.path(digest);
+            let bytes = read_small(&path, limits)?;
+            Pinned::new(&path.display().to_string(), bytes, None, Some(digest))
+        };
+        let mut manifests = vec![read(digest)?];
+        let mut blobs: Vec<Descriptor> = Vec::new();
+        let mut seen = 0;
+        while let Some(manifest) = manifests.get(seen) {
+            seen += 1;
+            if seen > MOST_MANIFESTS {
+                let reason = format!("its indexes list more than {MOST_MANIFESTS} images");
+                return Err(SourceError::malformed(digest, reason));
+            }
+            match manifest.parse()? {
+                Document::Index(children) => {
+                    for child in children {
+                        if manifests.iter().all(|manifest| manifest.digest != child.digest) {
+                            manifests.push(read(&child.digest)?);
+                        }
+                    }
+                }
+                Document::Image { config, layers } => {
+                    for blob in layers.into_iter().chain([config]) {
+                        if blobs.iter().all(|known| known.digest != blob.digest) {
+                            blobs.push(blob);
+                        }
+                    }
+                }
+            }
+        }
+        Ok((manifests, blobs))
     }
 
     /// The file of a blob, after a check of its digest.

@@ -26,6 +26,9 @@ use crate::{
 /// An index may list an index; deeper nesting is not legitimate.
 const DEEPEST_INDEX: usize = 3;
 
+/// Images are built for at most a dozen platforms.
+pub(crate) const MOST_MANIFESTS: usize = 1000;
+
 pub(crate) enum ImageLocation<'a> {
     Registry(&'a Repository<'a>),
     Layout(Layout),

@@ -89,6 +89,24 @@ impl Failures {
     }
 }
 
+/// The digest of the image that would be pulled now. The manifest is read, not only its digest: a registry may
+/// not have what a tag names.
+pub(crate) async fn digest_of(
+    http: &Http<'_>,
+    reference: &Reference,
+    places: &[Reference],
+) -> Result<Digest, SourceError> {
+    let mut failures = Failures::default();
+    for place in places {
+        let repository = Repository::new(http, place)?;
+        match repository.manifest(&place.identifier(), place.digest.as_ref()).await {
+            Ok(pinned) => return Ok(pinned.digest),
+            Err(error) => failures.add(place, error),
+        }
+    }
+    Err(failures.into_error(reference))
+}
+
 impl<'a> Repository<'a> {
     pub fn new(http: &'a Http<'a>, reference: &Reference) -> Result<Self, SourceError> {
         let host = host_of(&reference.registry);

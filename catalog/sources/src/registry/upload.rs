@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upload_continues_where_the_server_says() {
+    fn an_upload_continues_at_the_location_that_the_server_names() {
         assert_eq!(
             started("/v2/a/blobs/uploads/1?state=x").as_deref(),
             Some("https://registry.example/v2/a/blobs/uploads/1?state=x")

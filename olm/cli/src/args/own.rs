@@ -51,18 +51,18 @@ pub struct SelfImageArgs {
     pub content: ImageContentArgs,
 }
 
-/// The content of the product's images.
+/// The content of the product's images, for commands with a group `target`: without one, no images are made.
 #[derive(Debug, Clone, Default, ClapArgs)]
 #[command(next_help_heading = "Content of images")]
 pub struct ImageContentArgs {
     /// Program of an image: NAME is olm or etcd-operator. Repeat it for several architectures. This program, and etcd-operator in its folder, when absent.
-    #[arg(long, value_name = "NAME=PATH", value_parser = program)]
+    #[arg(long, value_name = "NAME=PATH", value_parser = program, requires = "target")]
     pub binary: Vec<(String, PathBuf)>,
     /// Certificate authorities of the images (PEM file); those of this machine when absent.
-    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", requires = "target", value_hint = clap::ValueHint::FilePath)]
     pub certificates: Option<PathBuf>,
     /// Folder with SBOMs of `make sbom`, which become part of the images.
-    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    #[arg(long, value_name = "DIR", requires = "target", value_hint = clap::ValueHint::DirPath)]
     pub sbom: Option<PathBuf>,
 }
 
@@ -82,7 +82,12 @@ fn program(text: &str) -> Result<(String, PathBuf), String> {
 #[derive(Debug, ClapArgs)]
 pub struct SelfInstallArgs {
     /// Push the images to a registry first, as `olm self image --push`, and use them by digest.
-    #[arg(long, value_name = "REGISTRY[/PREFIX]", conflicts_with_all = ["image", "registry"])]
+    #[arg(
+        long,
+        value_name = "REGISTRY[/PREFIX]",
+        group = "target",
+        conflicts_with_all = ["image", "registry"]
+    )]
     pub push: Option<String>,
     #[command(flatten)]
     pub access: RegistryArgs,

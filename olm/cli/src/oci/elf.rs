@@ -1,4 +1,4 @@
-//! What an image has to know of a program: its architecture, its loader and its shared libraries.
+//! Reads from the headers of a program what its image needs: architecture, loader and shared libraries.
 
 use std::{fmt, fs::File, path::Path};
 
@@ -11,10 +11,10 @@ use object::{
     },
 };
 
-/// Loaders follow a few dozen libraries; a longer list is no program's.
+/// Programs name a few dozen libraries.
 const MOST_LIBRARIES: usize = 1000;
 
-/// An architecture of images, by the name that OCI has for it.
+/// An architecture of images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Architecture {
     Amd64,
@@ -22,7 +22,7 @@ pub enum Architecture {
 }
 
 impl Architecture {
-    /// That of this machine; `None` where no image can be made for it.
+    /// The one of this machine; `None` if images do not support it.
     pub fn own() -> Option<Self> {
         match std::env::consts::ARCH {
             "x86_64" => Some(Self::Amd64),

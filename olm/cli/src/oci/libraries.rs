@@ -11,36 +11,34 @@ use super::elf::{Architecture, Elf};
 /// The files by their path in the image, without the leading slash.
 pub type Files = BTreeMap<String, PathBuf>;
 
-/// The loader and the shared libraries of programs for one architecture, from the folders in which loaders
-/// search without configuration. `root` is `/`, except in tests.
+/// The loader and the shared libraries of a program, from the folders in which loaders search without
+/// configuration. `root` is `/`, except in tests.
 ///
 /// An error names the file that is missing.
-pub fn libraries(programs: &[&Elf], architecture: Architecture, root: &Path) -> Result<Files, String> {
+pub fn libraries(program: &Elf, root: &Path) -> Result<Files, String> {
+    let architecture = program.architecture;
     let mut files = Files::new();
-    let mut names: Vec<String> = Vec::new();
-    let mut loaders: Vec<&str> = Vec::new();
-    for program in programs {
-        names.extend(program.needed.iter().cloned());
-        if let Some(loader) = program.loader.as_deref() {
-            let inside =
-                inside(loader).ok_or_else(|| format!("its loader {loader:?} is no absolute path"))?;
-            let path = root.join(inside);
-            match Elf::read(&path) {
-                Ok(elf) if elf.architecture == architecture => {}
-                Ok(elf) => {
-                    return Err(format!("the loader {loader} of this machine is for {}", elf.architecture));
-                }
-                Err(reason) => return Err(format!("its loader {loader}: {reason}")),
+    let mut loader_name = None;
+    if let Some(loader) = program.loader.as_deref() {
+        let inside =
+            inside(loader).ok_or_else(|| format!("its loader {loader:?} is not an absolute path"))?;
+        let path = root.join(inside);
+        match Elf::read(&path) {
+            Ok(elf) if elf.architecture == architecture => {}
+            Ok(elf) => {
+                return Err(format!("the loader {loader} of this machine is for {}", elf.architecture));
             }
-            files.insert(inside.to_owned(), path);
-            loaders.extend(loader.rsplit('/').next());
+            Err(reason) => return Err(format!("its loader {loader}: {reason}")),
         }
+        files.insert(inside.to_owned(), path);
+        loader_name = inside.rsplit('/').next();
     }
+    let mut names = program.needed.clone();
     let mut seen = 0;
     while let Some(name) = names.get(seen).cloned() {
         seen += 1;
         // The C library names its own loader, which is loaded already.
-        if loaders.contains(&name.as_str()) || names[..seen - 1].contains(&name) {
+        if loader_name == Some(name.as_str()) || names[..seen - 1].contains(&name) {
             continue;
         }
         let (inside, path, elf) = find(&name, architecture, root)?;
@@ -120,7 +118,7 @@ mod tests {
             ("usr/lib/libc.so.6", EM_X86_64),
         ]);
         let program = elf("/lib64/ld-linux-x86-64.so.2", &["libc.so.6", "ld-linux-x86-64.so.2"]);
-        let files = libraries(&[&program], Architecture::Amd64, root.path()).unwrap();
+        let files = libraries(&program, root.path()).unwrap();
         let names: Vec<&str> = files.keys().map(String::as_str).collect();
         assert_eq!(names, ["lib64/ld-linux-x86-64.so.2", "usr/lib/libc.so.6"]);
     }
@@ -128,9 +126,8 @@ mod tests {
     #[test]
     fn what_is_missing_is_named() {
         let root = machine(&[("lib64/ld-linux-x86-64.so.2", EM_X86_64), ("lib/ld.so", EM_AARCH64)]);
-        let refused = |loader: &str, needed: &[&str]| {
-            libraries(&[&elf(loader, needed)], Architecture::Amd64, root.path()).unwrap_err()
-        };
+        let refused =
+            |loader: &str, needed: &[&str]| libraries(&elf(loader, needed), root.path()).unwrap_err();
         assert_eq!(
             refused("/lib64/ld-linux-x86-64.so.2", &["libc.so.6"]),
             "its shared library libc.so.6 for amd64 is not on this machine"
@@ -139,7 +136,7 @@ mod tests {
             refused("/lib/ld-musl-x86_64.so.1", &[]).starts_with("its loader /lib/ld-musl-x86_64.so.1: ")
         );
         assert_eq!(refused("/lib/ld.so", &[]), "the loader /lib/ld.so of this machine is for arm64");
-        assert_eq!(refused("/../etc/ld.so", &[]), "its loader \"/../etc/ld.so\" is no absolute path");
+        assert_eq!(refused("/../etc/ld.so", &[]), "its loader \"/../etc/ld.so\" is not an absolute path");
         assert!(refused("/lib64/ld-linux-x86-64.so.2", &["../x"]).contains("not in a folder of the system"));
     }
 
@@ -150,7 +147,7 @@ mod tests {
             println!("skipped: libraries of this machine: this test is a static program");
             return;
         }
-        let files = libraries(&[&own], own.architecture, Path::new("/")).unwrap();
+        let files = libraries(&own, Path::new("/")).unwrap();
         for name in &own.needed {
             assert!(files.keys().any(|file| file.ends_with(&format!("/{name}"))), "{name}: {files:?}");
         }

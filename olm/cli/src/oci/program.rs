@@ -34,6 +34,9 @@ pub enum ImageError {
     /// A program that no image can run.
     #[error("failed to add {}: {reason}", path.display())]
     Program { path: PathBuf, reason: String },
+    /// An SBOM that is missing or ambiguous.
+    #[error("failed to add {}: {reason}", path.display())]
+    Sbom { path: PathBuf, reason: String },
     /// A dynamically linked program whose libraries are not on this machine.
     #[error("failed to add {}: it is linked dynamically, and {reason}", path.display())]
     Libraries { path: PathBuf, reason: String },
@@ -146,7 +149,7 @@ impl Layout {
         }
         let mut platforms = Vec::new();
         for (architecture, (path, elf)) in by_architecture {
-            let libraries = libraries::libraries(&[&elf], architecture, Path::new("/"))
+            let libraries = libraries::libraries(&elf, Path::new("/"))
                 .map_err(|reason| ImageError::Libraries { path: path.clone(), reason })?;
             platforms.push(self.platform(program, architecture, path, &libraries, certificates)?);
         }
@@ -262,11 +265,11 @@ fn sbom(dir: &Path, name: &str, architecture: Architecture) -> Result<PathBuf, I
     found.sort();
     match &found[..] {
         [only] => Ok(only.clone()),
-        [] => Err(ImageError::Program {
+        [] => Err(ImageError::Sbom {
             path: dir.join(format!("{start}….cdx.json")),
             reason: "the SBOM does not exist; `make sbom` writes it".to_owned(),
         }),
-        [first, ..] => Err(ImageError::Program {
+        [first, ..] => Err(ImageError::Sbom {
             path: first.clone(),
             reason: format!("{} SBOMs of {name} for {architecture}, expected one", found.len()),
         }),

@@ -199,7 +199,7 @@ fn images_are_pushed_and_an_installation_uses_them_by_digest() {
         format!("--shipped-image={NEWEST}={target}/etcd-operator@{}", images[3]["digest"].as_str().unwrap());
     assert!(made.out.contains(&flag), "{flag}\n{}", made.out);
     assert!(made.out.contains("imagePullSecrets:"), "{}", made.out);
-    // and a registry without them says what to do
+    // and for a registry without them, the error names the command that pushes them
     let empty = format!("{}/other", server.host);
     let missing = olm(&[&["self", "manifests", "--registry", &empty][..], &access].concat());
     assert_eq!(missing.code, Some(3), "{}", missing.err);
@@ -317,6 +317,15 @@ fn bad_input_is_refused_before_anything_is_written() {
     let (code, err) = run(&["--archive", &archive, "--binary", &olm, "--binary", &etcd]);
     assert_eq!(code, Some(2), "{err}");
     assert!(err.contains("not a 64-bit Linux program (ELF)"), "{err}");
+    let [olm_absent, etcd_absent] = ["olm=/absent", "etcd-operator=/absent"];
+    let (code, err) = run(&["--archive", &archive, "--binary", olm_absent, "--binary", etcd_absent]);
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.contains("failed to add /absent: "), "{err}");
+    assert!(err.contains("hint: pass a Linux program for amd64 or arm64 with --binary"), "{err}");
     let (code, err) = run(&["--archive", &archive, "--binary", "other=/bin/true"]);
     assert_eq!(code, Some(2), "{err}");
+    // An installation that makes no images does not ignore their content.
+    let ignored = crate::olm(&["self", "install", "--binary", "olm=/bin/true"]);
+    assert_eq!(ignored.code, Some(2), "{}", ignored.err);
+    assert!(ignored.err.contains("--push"), "{}", ignored.err);
 }

@@ -19,7 +19,8 @@ use crate::{
     source::{failure, options},
 };
 
-/// The time of images without `SOURCE_DATE_EPOCH`: that of the build would make every image another one.
+/// The time of images without `SOURCE_DATE_EPOCH`. With the time of the build, the same files would give
+/// another digest.
 const EPOCH: &str = "1970-01-01T00:00:00Z";
 
 #[derive(Serialize)]
@@ -37,7 +38,7 @@ struct Shown {
 }
 
 pub(super) async fn run(args: SelfImageArgs) -> Result<(), Failure> {
-    // Before the work of minutes.
+    // Invalid flags are reported before the images are built.
     let target = args.push.as_deref().map(Registry::parse).transpose()?;
     let access = options(&args.registry)?;
     let built = build(&args.content, args.layout.as_deref())?;
@@ -93,11 +94,13 @@ pub(super) fn build(content: &ImageContentArgs, layout: Option<&Path>) -> Result
     for name in PROGRAMS {
         files.insert(name, binaries(name, &content.binary, &own)?);
     }
-    let folder = match layout {
-        Some(_) => None,
-        None => Some(tempfile::Builder::new().prefix("olm-image-").tempdir()?),
+    let (root, folder) = match layout {
+        Some(layout) => (layout.to_owned(), None),
+        None => {
+            let folder = tempfile::Builder::new().prefix("olm-image-").tempdir()?;
+            (folder.path().to_owned(), Some(folder))
+        }
     };
-    let root = layout.or(folder.as_ref().map(tempfile::TempDir::path)).unwrap_or(Path::new(".")).to_owned();
     let mut layout = Layout::open(&root).map_err(refused)?;
     let mut images = Vec::new();
     for (name, names) in names() {
@@ -187,7 +190,7 @@ fn created(epoch: Option<&str>) -> Result<String, Failure> {
     time.map(|time| time.to_string()).ok_or_else(|| {
         Failure::new(
             Code::Usage,
-            format!("SOURCE_DATE_EPOCH: {text:?} is no time, expected seconds since 1970"),
+            format!("SOURCE_DATE_EPOCH: {text:?} is not a valid time, expected seconds since 1970"),
         )
     })
 }
@@ -200,6 +203,7 @@ fn unmade(error: ImageError) -> Failure {
     let code = match &error {
         ImageError::Layout(LayoutError::Other { .. })
         | ImageError::Program { .. }
+        | ImageError::Sbom { .. }
         | ImageError::BadCertificates { .. }
         | ImageError::Twice { .. } => Code::Usage,
         ImageError::Libraries { .. } => Code::Refused,
@@ -208,6 +212,13 @@ fn unmade(error: ImageError) -> Failure {
     };
     let failure = Failure::new(code, error.to_string());
     match error {
+        ImageError::Program { .. } => {
+            failure.hint("pass a Linux program for amd64 or arm64 with --binary NAME=PATH")
+        }
+        ImageError::Twice { .. } => failure.hint("pass --binary once for each architecture"),
+        ImageError::BadCertificates { .. } => {
+            failure.hint("pass certificate authorities in PEM format with --certificates FILE")
+        }
         ImageError::Libraries { .. } => failure
             .hint("pass a static program with --binary, such as one of `cargo zigbuild --target x86_64-unknown-linux-musl`")
             .hint("or run `olm self image` on the machine that built it"),
