@@ -258,7 +258,7 @@ pub async fn read_all(cluster: &Handle<'_>, prefix: &str) -> Result<BTreeMap<Str
             });
             return Ok(pairs.collect());
         }
-        ensure!(begun.elapsed() < Duration::from_secs(60), "nobody answers a read");
+        ensure!(begun.elapsed() < Duration::from_secs(60), "no member answers a read");
     }
 }
 

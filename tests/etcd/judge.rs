@@ -99,8 +99,8 @@ pub async fn judge(cluster: &Handle<'_>, clients: Clients, guarantee: Guarantee)
 /// (b) At one revision all voters have the same data.
 async fn same_data(cluster: &Handle<'_>) -> Result<()> {
     let facts = cluster.facts().await;
-    let revision = facts.0.values().map(|said| said.revision).min().context("nobody answers")?;
-    let newest = facts.0.values().map(|said| said.revision).max().unwrap_or_default();
+    let revision = facts.0.values().map(|report| report.revision).min().context("no member answers")?;
+    let newest = facts.0.values().map(|report| report.revision).max().unwrap_or_default();
     ensure!(revision == newest, "revisions {revision} to {newest}");
     let mut hashes = BTreeMap::new();
     for name in cluster.names().await? {

@@ -37,7 +37,7 @@ fn s03_sizes_change_one_member_at_a_time() {
 /// on none of them fails while the cluster is created, grows and shrinks. A removed member has left the Service
 /// before.
 #[test]
-fn s03_new_connections_do_not_fail_while_members_come_and_go() {
+fn s03_new_connections_do_not_fail_while_members_are_added_and_removed() {
     scenario("S03 connections", async |stage| {
         let _operator = stage.operator()?;
         let cluster = stage.create("c", spec(3)).await?;

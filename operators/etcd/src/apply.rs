@@ -72,7 +72,7 @@ pub(crate) fn why(error: &kube::Error) -> String {
 }
 
 /// Grace period of pods that the operator deletes: no clients use them, so their etcd is not kept serving.
-pub(crate) const STOP_SECONDS: u32 = 2;
+pub(crate) const DELETE_GRACE_SECONDS: u32 = 2;
 
 /// Result of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,7 +163,7 @@ impl Applier<'_> {
                 self.set_version(name, uid, to, *volume, observed).await
             }
             Action::DeletePod { name, uid } | Action::Restart { name, uid, .. } => {
-                self.delete::<Pod>("pod", name, uid, Some(STOP_SECONDS)).await
+                self.delete::<Pod>("pod", name, uid, Some(DELETE_GRACE_SECONDS)).await
             }
             Action::LeaveService { name, uid } => self.label(name, uid, names::NOT_SERVING, observed).await,
             Action::JoinService { name, uid } => self.label(name, uid, names::SERVING, observed).await,

@@ -85,10 +85,10 @@ impl Metrics {
         cluster.expires = expires;
         cluster.deleting_volumes = observed.deleting_volumes().len();
         cluster.disks_nearly_full = disk::nearly_full(observed).len();
-        let said = observed.endpoints.values();
-        cluster.revision = said.clone().map(|e| e.revision).max().unwrap_or(cluster.revision);
-        cluster.db_size = said.clone().map(|e| e.db_size).max().unwrap_or(cluster.db_size);
-        cluster.db_in_use = said.clone().map(|e| e.db_in_use).max().unwrap_or(cluster.db_in_use);
+        let answers = observed.endpoints.values();
+        cluster.revision = answers.clone().map(|e| e.revision).max().unwrap_or(cluster.revision);
+        cluster.db_size = answers.clone().map(|e| e.db_size).max().unwrap_or(cluster.db_size);
+        cluster.db_in_use = answers.clone().map(|e| e.db_in_use).max().unwrap_or(cluster.db_in_use);
         let Some(leader) = assess(observed).map(|health| health.leader) else { return };
         cluster.leader_changes += u64::from(cluster.leader != 0 && cluster.leader != leader);
         cluster.leader = leader;

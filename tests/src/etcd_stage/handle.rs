@@ -124,8 +124,8 @@ impl Handle<'_> {
     /// When there is none, or no answer.
     pub async fn leads(&self) -> Result<String> {
         let facts = self.facts().await;
-        let id = facts.leader().context("nobody leads")?;
-        let found = facts.0.iter().find(|(_, said)| said.id == id);
+        let id = facts.leader().context("no leader")?;
+        let found = facts.0.iter().find(|(_, report)| report.id == id);
         found.map(|(name, _)| name.clone()).context("the leader does not answer")
     }
 
@@ -144,7 +144,7 @@ impl Handle<'_> {
         self.stage
             .eventually("a list of members", async || {
                 let members = self.facts().await.members();
-                ensure!(!members.is_empty(), "nobody answers");
+                ensure!(!members.is_empty(), "no member answers");
                 Ok(members.into_iter().map(|m| (m.name, m.id)).collect())
             })
             .await
@@ -176,7 +176,7 @@ pub fn settled(object: &Value, size: usize) -> Result<()> {
     let status = &object["status"];
     ensure!(
         status["observedGeneration"] == object["metadata"]["generation"],
-        "it was not looked at: {status}"
+        "its generation was not observed: {status}"
     );
     ensure!(status["size"] == size && status["readyMembers"] == size, "its size is {status}");
     let expected = [

@@ -97,8 +97,8 @@ pub(crate) fn next(
         return Next::Now;
     }
     if status.failures > 0 && !changed {
-        let on_start = status.last_attempt.as_ref().map_or(now, |time| time.0.min(now));
-        return due(on_start + backoff(status.failures), now);
+        let started = status.last_attempt.as_ref().map_or(now, |time| time.0.min(now));
+        return due(started + backoff(status.failures), now);
     }
     // A clock that was set back must not stop backups for that long.
     let last = status.last_schedule_time.as_ref().map(|time| time.0.min(now));

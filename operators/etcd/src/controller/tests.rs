@@ -46,8 +46,8 @@ fn what_etcd_does_not_do_yet_counts_as_done_nowhere() {
         (EtcdClusterStatus { size: 2, ..EtcdClusterStatus::default() }, Observed::default());
     for action in [late, compact] {
         let mut decision = Decision::act(Progress::ScalingUp, action.clone(), "adding a member");
-        let told = status::status(&old, &cluster, &observed, &decision).learner_failure.is_some();
-        assert_eq!(told, matches!(action, Action::RemoveMember { .. }));
+        let reported = status::status(&old, &cluster, &observed, &decision).learner_failure.is_some();
+        assert_eq!(reported, matches!(action, Action::RemoveMember { .. }));
         postpone(&mut decision, "etcdserver: unhealthy cluster");
         // `finish` and the status take the applied action from here.
         assert_eq!(decision.action, None);

@@ -68,8 +68,8 @@ impl Step<'_> {
             return settles(since, self.observed.now).map(|rest| wait(message, rest));
         }
         let stays =
-            |other: &&PodView| other.name != pod.name && other.is_endpoint() && other.serving == Serving::In;
-        if !live(self.observed).any(|other| stays(&other)) {
+            |other: &PodView| other.name != pod.name && other.is_endpoint() && other.serving == Serving::In;
+        if !self.observed.pods.iter().any(stays) {
             let message = format!("{text}, when another member is ready for clients");
             return Some(Decision {
                 blocked: decision.blocked.or(Some("MembersUnhealthy")),

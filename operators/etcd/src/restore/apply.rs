@@ -11,7 +11,7 @@ use super::controller::Context;
 use super::observe::ObservedRestore;
 use super::seed::{Seed, Source};
 use super::{ANNOTATION_FORMER, FINALIZER, LABEL_RESTORED_BY};
-use crate::apply::{STOP_SECONDS, create_pod, why};
+use crate::apply::{DELETE_GRACE_SECONDS, create_pod, why};
 use crate::crd::restore::EtcdRestore;
 use crate::crd::{EtcdCluster, EtcdClusterSpec};
 use crate::{build, names};
@@ -180,7 +180,7 @@ impl Applier<'_> {
     pub(crate) async fn delete_pod(&self, name: &str, uid: &str) -> Result<(), String> {
         // Never a later pod of the same name.
         let params = DeleteParams::default()
-            .grace_period(STOP_SECONDS)
+            .grace_period(DELETE_GRACE_SECONDS)
             .preconditions(Preconditions { uid: Some(uid.to_owned()), resource_version: None });
         match self.api::<Pod>().delete(name, &params).await {
             Ok(_) => Ok(()),

@@ -229,7 +229,7 @@ fn a_cluster_that_was_made_for_a_restore_that_failed_does_not_start_empty() {
         Step::Release,
         "it held something"
     );
-    assert_eq!(failed(&|state, _| state.template = None), Step::Release, "somebody else made it");
+    assert_eq!(failed(&|state, _| state.template = None), Step::Release, "the restore did not create it");
     assert_eq!(
         failed(&|state, _| state.has_finalizer = false),
         Step::Release,

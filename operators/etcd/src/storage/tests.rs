@@ -204,18 +204,21 @@ async fn a_refusal_of_a_store_is_reported_in_its_words() {
     let s3 = S3::start().await;
     let bytes = fake_snapshot(8192, 1);
     let error_text = |result: Result<VerifiedSnapshot, Failure>| result.unwrap_err().to_string();
-    let said = error_text(put(&s3.open("nobucket/etcd"), "etcd", "u", &bytes).await);
-    assert!(said.contains("NoSuchBucket"), "{said}");
-    let said = error_text(put(&s3.open_as("bucket/etcd", "wrong"), "etcd", "u", &bytes).await);
-    assert!(said.contains("SignatureDoesNotMatch"), "{said}");
+    let message = error_text(put(&s3.open("nobucket/etcd"), "etcd", "u", &bytes).await);
+    assert!(message.contains("NoSuchBucket"), "{message}");
+    let message = error_text(put(&s3.open_as("bucket/etcd", "wrong"), "etcd", "u", &bytes).await);
+    assert!(message.contains("SignatureDoesNotMatch"), "{message}");
     s3.fail(Some(Fault::Denied));
-    let said = error_text(put(&s3.open("bucket/etcd"), "etcd", "u", &bytes).await);
-    assert!(said.contains("AccessDenied: Not for you") && said.contains("s3://bucket/etcd"), "{said}");
-    let said = s3.open("bucket/etcd").list("etcd").await.unwrap_err().to_string();
-    assert!(said.contains("AccessDenied"), "{said}");
+    let message = error_text(put(&s3.open("bucket/etcd"), "etcd", "u", &bytes).await);
+    assert!(
+        message.contains("AccessDenied: Not for you") && message.contains("s3://bucket/etcd"),
+        "{message}"
+    );
+    let message = s3.open("bucket/etcd").list("etcd").await.unwrap_err().to_string();
+    assert!(message.contains("AccessDenied"), "{message}");
     s3.fail(Some(Fault::Broken));
-    let said = error_text(put(&s3.open("bucket/etcd"), "etcd", "u", &fake_snapshot(20 << 20, 1)).await);
-    assert!(said.contains("QuotaExceeded: The bucket is full"), "{said}");
+    let message = error_text(put(&s3.open("bucket/etcd"), "etcd", "u", &fake_snapshot(20 << 20, 1)).await);
+    assert!(message.contains("QuotaExceeded: The bucket is full"), "{message}");
     assert!(s3.unfinished().is_empty(), "the upload was not taken back: {:?}", s3.unfinished());
 }
 
@@ -224,17 +227,20 @@ async fn google_and_azure_refuse_in_their_own_words_too() {
     let bytes = fake_snapshot(8192, 1);
     let error_text = |result: Result<VerifiedSnapshot, Failure>| result.unwrap_err().to_string();
     let gcs = S3::serve_as(s3::Dialect::Google, None).await.unwrap();
-    let said = error_text(put(&google(&gcs, "nobucket/etcd", s3::TOKEN), "etcd", "u", &bytes).await);
-    assert!(said.contains("NoSuchBucket") && said.contains("gs://nobucket/etcd"), "{said}");
-    let said = error_text(put(&google(&gcs, "bucket/etcd", "expired"), "etcd", "u", &bytes).await);
-    assert!(said.contains("AuthenticationRequired: Authentication required."), "{said}");
+    let message = error_text(put(&google(&gcs, "nobucket/etcd", s3::TOKEN), "etcd", "u", &bytes).await);
+    assert!(message.contains("NoSuchBucket") && message.contains("gs://nobucket/etcd"), "{message}");
+    let message = error_text(put(&google(&gcs, "bucket/etcd", "expired"), "etcd", "u", &bytes).await);
+    assert!(message.contains("AuthenticationRequired: Authentication required."), "{message}");
     let Some(azure) = Azurite::start("refusals").await else { return };
     for bytes in [bytes, fake_snapshot(20 << 20, 1)] {
-        let said = error_text(put(&azure.open("nobucket/etcd"), "etcd", "u", &bytes).await);
-        assert!(said.contains("ContainerNotFound") && said.contains("abs://nobucket/etcd"), "{said}");
-        let said =
+        let message = error_text(put(&azure.open("nobucket/etcd"), "etcd", "u", &bytes).await);
+        assert!(
+            message.contains("ContainerNotFound") && message.contains("abs://nobucket/etcd"),
+            "{message}"
+        );
+        let message =
             error_text(put(&azure.open_with("bucket/etcd", azure::WRONG_KEY), "etcd", "u", &bytes).await);
-        assert!(said.contains("AuthorizationFailure"), "{said}");
+        assert!(message.contains("AuthorizationFailure"), "{message}");
     }
 }
 

@@ -54,7 +54,7 @@ fn an_upgraded_member_leaves_the_service_and_comes_back_before_the_next_one_leav
 }
 
 #[test]
-fn a_member_whose_removal_or_upgrade_is_taken_back_comes_back() {
+fn a_member_whose_removal_or_upgrade_is_reverted_rejoins() {
     for upgrade in [false, true] {
         let mut world = running(3);
         let goal = world.goal.clone();
@@ -83,6 +83,20 @@ fn another_operator_removes_the_member_that_has_left() {
     world.log.clear();
     let name = until_left(&mut world);
     world.another_operator();
+    assert!(world.converge(100), "{:?}", world.log);
+    assert!(!world.pods.contains_key(&name));
+    assert_eq!(all_kinds(&world), ["LeaveService", "RemoveMember", "DeletePod"]);
+}
+
+#[test]
+fn a_departure_recorded_by_a_clock_ahead_is_recorded_again() {
+    let mut world = running(5);
+    world.goal.size = 4;
+    let name = until_left(&mut world);
+    let ahead = world.now + SignedDuration::from_secs(3600);
+    world.pods.get_mut(&name).unwrap().view.serving_since = Some(ahead);
+    world.log.clear();
+    assert_eq!(until_left(&mut world), name);
     assert!(world.converge(100), "{:?}", world.log);
     assert!(!world.pods.contains_key(&name));
     assert_eq!(all_kinds(&world), ["LeaveService", "RemoveMember", "DeletePod"]);
