@@ -44,7 +44,7 @@ impl<'de> Deserialize<'de> for Header {
     }
 }
 
-/// A header, with the remarks about the whole document.
+/// A header, with the findings about the whole document.
 pub(crate) struct Inspected {
     header: Header,
     findings: SyntaxFindings,

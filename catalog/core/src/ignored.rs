@@ -1,6 +1,6 @@
 //! `.indexignore`: the rules of `.gitignore` for the files of a catalog.
 //!
-//! Catalogs are untrusted: matching takes at most time proportional to the lengths of the pattern and the path.
+//! Catalogs are untrusted: a rule takes at most time proportional to the product of its length and the path's.
 
 use std::path::{Path, PathBuf};
 
@@ -142,7 +142,8 @@ fn tokens(part: &str) -> Result<Vec<Token>, &'static str> {
     Ok(tokens)
 }
 
-/// A character class, after its `[`; `None` where it does not end or a range is in the wrong order.
+/// A character class, after its `[`; `None` where it does not end, a range is in the wrong order, or it contains a
+/// class like `[:alpha:]`, which is not supported.
 fn class(chars: &mut std::str::Chars<'_>) -> Option<Token> {
     let negated = chars.as_str().starts_with(['!', '^']);
     if negated {
@@ -154,6 +155,7 @@ fn class(chars: &mut std::str::Chars<'_>) -> Option<Token> {
             // The first one is not the end.
             ']' if !ranges.is_empty() => return Some(Token::Class(ranges, negated)),
             '\\' => chars.next()?,
+            '[' if chars.as_str().starts_with(':') => return None,
             c => c,
         };
         let mut ahead = chars.clone();
@@ -269,6 +271,7 @@ mod tests {
         assert_eq!(invalid.len(), 3, "{invalid:?}");
         assert!(invalid[0].starts_with("line 2: invalid pattern \"[b\""), "{}", invalid[0]);
         assert_eq!(rules.ignores(Path::new("d"), false), Some(true));
+        assert_eq!(Rules::parse(Path::new(""), "[[:alpha:]].md").1.len(), 1);
     }
 
     #[test]

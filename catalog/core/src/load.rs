@@ -28,8 +28,11 @@ use crate::summary::Summary;
 /// Maximum file size: the whole community catalog has 87 MB.
 const LARGEST_FILE: u64 = 4 << 30;
 
-/// Maximum size of a file `.indexignore`.
-const LARGEST_RULES: u64 = 1 << 20;
+/// Maximum size of a file `.indexignore`. Each of its rules is compared with each path below its directory.
+const LARGEST_RULES: u64 = 16 << 10;
+
+/// Number of invalid rules that a problem names.
+const MOST_INVALID: usize = 10;
 
 /// Maximum depth of directories: deeper ones indicate a loop of links.
 const DEEPEST: usize = 32;
@@ -391,8 +394,9 @@ impl<'a> Files<'a> {
         });
         match read {
             Ok(text) => {
-                let (rules, invalid) = Rules::parse(dir, &text);
+                let (rules, mut invalid) = Rules::parse(dir, &text);
                 if !invalid.is_empty() {
+                    invalid.truncate(MOST_INVALID);
                     self.unreadable(&path, root, &io::Error::other(invalid.join("; ")));
                 }
                 rules

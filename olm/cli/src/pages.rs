@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn every_ailment_has_a_row_and_every_row_an_ailment() {
+    fn every_problem_has_a_row_and_every_row_a_problem() {
         use olm_ops::doctor::CODES;
         let known: BTreeSet<String> = CODES.iter().map(ToString::to_string).collect();
         assert_eq!(codes(Kind::ClusterProblem), known, "keep the table of docs/doctor.md as the codes are");

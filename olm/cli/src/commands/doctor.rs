@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_ailment_has_its_code_its_object_why_and_what_to_do() {
+    fn each_problem_is_shown_with_code_object_cause_and_fix() {
         let problem = Problem {
             code: Ill::WebhookUnanswered,
             severity: Severity::Error,

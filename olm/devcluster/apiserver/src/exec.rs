@@ -67,12 +67,12 @@ pub(crate) async fn serve(
     let wanted = (query.flag("stdout"), query.flag("stderr"));
     let v5 = upgrade.protocol().starts_with("v5");
     let shutdown = server.shutdown.clone();
-    upgrade.accept(move |socket| async move {
+    Ok(upgrade.accept(move |socket| async move {
         tokio::select! {
             () = run(socket, session, wanted, v5) => {}
             () = shutdown.cancelled() => {}
         }
-    })
+    }))
 }
 
 /// Copies in all directions until the process has exited and its output is sent.

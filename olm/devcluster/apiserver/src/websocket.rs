@@ -3,14 +3,14 @@
 //! The frames are those of the crate that kube uses, so that only one version of it is built.
 
 use axum::{body::Body, response::Response};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header, request::Parts};
+use http::{HeaderMap, HeaderValue, header, request::Parts};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio_tungstenite::{
     WebSocketStream,
     tungstenite::{
         Message,
-        handshake::derive_accept_key,
+        handshake::server::create_response_with_body,
         protocol::{CloseFrame, Role, WebSocketConfig, frame::coding::CloseCode},
     },
 };
@@ -21,7 +21,7 @@ pub(crate) type WebSocket = WebSocketStream<TokioIo<Upgraded>>;
 
 /// A request that can become a WebSocket with one of the server's protocols.
 pub(crate) struct Upgrade {
-    accept: String,
+    response: Response,
     protocol: &'static str,
     connection: OnUpgrade,
     config: WebSocketConfig,
@@ -31,28 +31,22 @@ impl Upgrade {
     /// Checks the handshake. `protocols` are those of the server, the preferred one first.
     pub(crate) fn of(parts: &mut Parts, protocols: &[&'static str]) -> ApiResult<Self> {
         let failed = |why: &str| ApiError::bad_request(format!("failed to upgrade the connection: {why}"));
-        let headers = &parts.headers;
-        if !lists(headers, &header::CONNECTION, "upgrade") || !lists(headers, &header::UPGRADE, "websocket") {
-            return Err(failed("headers Connection and Upgrade do not request a WebSocket"));
-        }
-        if headers.get(header::SEC_WEBSOCKET_VERSION).is_none_or(|version| version != "13") {
-            return Err(failed("Sec-WebSocket-Version is not 13"));
-        }
-        let key =
-            headers.get(header::SEC_WEBSOCKET_KEY).ok_or_else(|| failed("Sec-WebSocket-Key is missing"))?;
-        let accept = derive_accept_key(key.as_bytes());
-        let offered = |protocol: &&&str| lists(headers, &header::SEC_WEBSOCKET_PROTOCOL, protocol);
-        let Some(protocol) = protocols.iter().find(offered).copied() else {
+        let request = http::Request::from_parts(parts.clone(), ());
+        let mut response =
+            create_response_with_body(&request, Body::empty).map_err(|error| failed(&error.to_string()))?;
+        let Some(protocol) = protocols.iter().copied().find(|protocol| offers(&parts.headers, protocol))
+        else {
             return Err(ApiError::bad_request(format!(
                 "none of the requested protocols is supported: the server supports {}",
                 protocols.join(" and ")
             )));
         };
+        response.headers_mut().insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(protocol));
         let connection = parts
             .extensions
             .remove::<OnUpgrade>()
             .ok_or_else(|| failed("this connection does not support it"))?;
-        Ok(Self { accept, protocol, connection, config: WebSocketConfig::default() })
+        Ok(Self { response, protocol, connection, config: WebSocketConfig::default() })
     }
 
     /// Limits messages and frames to a number of bytes; without it messages have at most 64 MiB, frames 16 MiB.
@@ -65,12 +59,12 @@ impl Upgrade {
         self.protocol
     }
 
-    /// The answer to the request. `serve` runs in a task of its own once the connection is a WebSocket.
-    pub(crate) fn accept<F>(self, serve: impl FnOnce(WebSocket) -> F + Send + 'static) -> ApiResult<Response>
+    /// The response. `serve` runs in a task of its own once the connection is a WebSocket.
+    pub(crate) fn accept<F>(self, serve: impl FnOnce(WebSocket) -> F + Send + 'static) -> Response
     where
         F: Future<Output = ()> + Send,
     {
-        let Self { accept, protocol, connection, config } = self;
+        let Self { response, connection, config, .. } = self;
         tokio::spawn(async move {
             match connection.await {
                 Ok(upgraded) => {
@@ -80,14 +74,7 @@ impl Upgrade {
                 Err(error) => tracing::debug!(%error, "failed to upgrade a connection to a WebSocket"),
             }
         });
-        Response::builder()
-            .status(StatusCode::SWITCHING_PROTOCOLS)
-            .header(header::CONNECTION, "upgrade")
-            .header(header::UPGRADE, "websocket")
-            .header(header::SEC_WEBSOCKET_ACCEPT, accept)
-            .header(header::SEC_WEBSOCKET_PROTOCOL, protocol)
-            .body(Body::empty())
-            .map_err(ApiError::internal)
+        response
     }
 }
 
@@ -96,10 +83,10 @@ pub(crate) fn closing() -> Message {
     Message::Close(Some(CloseFrame { code: CloseCode::Normal, reason: "".into() }))
 }
 
-/// Whether a header, a list that is separated by commas, has a value, in whatever case.
-fn lists(headers: &HeaderMap, name: &HeaderName, wanted: &str) -> bool {
-    let texts = headers.get_all(name).iter().filter_map(|value: &HeaderValue| value.to_str().ok());
-    texts.flat_map(|text| text.split(',')).any(|value| value.trim().eq_ignore_ascii_case(wanted))
+/// Whether the client offers a protocol. The header is a list, and it may be repeated.
+fn offers(headers: &HeaderMap, protocol: &str) -> bool {
+    let lists = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|list| list.to_str().ok());
+    lists.flat_map(|list| list.split(',')).any(|offered| offered.trim() == protocol)
 }
 
 #[cfg(test)]
@@ -129,14 +116,17 @@ mod tests {
         // What remains is the connection, which a request that no server has read lacks.
         assert!(refusal(|_| ()).contains("this connection does not support it"));
         for (name, reason) in [
-            (header::CONNECTION, "headers Connection and Upgrade"),
-            (header::UPGRADE, "headers Connection and Upgrade"),
-            (header::SEC_WEBSOCKET_VERSION, "Sec-WebSocket-Version is not 13"),
-            (header::SEC_WEBSOCKET_KEY, "Sec-WebSocket-Key is missing"),
+            (header::CONNECTION, "No \"Connection: upgrade\" header"),
+            (header::UPGRADE, "No \"Upgrade: websocket\" header"),
+            (header::SEC_WEBSOCKET_VERSION, "No \"Sec-WebSocket-Version: 13\" header"),
+            (header::SEC_WEBSOCKET_KEY, "No \"Sec-WebSocket-Key\" header"),
             (header::SEC_WEBSOCKET_PROTOCOL, "the server supports v4.channel.k8s.io"),
         ] {
             let text = refusal(|headers| _ = headers.remove(&name));
             assert!(text.contains(reason), "{name}: {text}");
         }
+        let text =
+            refusal(|headers| _ = headers.insert(header::SEC_WEBSOCKET_KEY, HeaderValue::from_static("a")));
+        assert!(text.contains("Invalid \"Sec-WebSocket-Key\" header value"), "{text}");
     }
 }

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_operator_says_is_mirrored_and_forgotten_with_it() {
+    fn conditions_of_the_operator_are_mirrored_and_removed_with_it() {
         let condition = Condition::new("Upgradeable", false, "Busy", "compacting");
         let spec = OperatorConditionSpec { conditions: vec![condition], ..OperatorConditionSpec::default() };
         let mut object = OperatorCondition::new("etcd.v1", spec);

@@ -142,7 +142,7 @@ fn codes(report: &Report) -> Vec<(Code, Severity)> {
 }
 
 #[test]
-fn a_cluster_that_is_well_has_no_ailment() {
+fn a_healthy_cluster_has_no_problem() {
     let report = report(&well(), now());
     assert_eq!(report.problems, []);
     assert!(!report.has_errors() && !report.is_unreachable());
@@ -160,7 +160,7 @@ fn one_that_does_not_answer_is_not_called_well() {
 type Change = fn(&mut Facts);
 
 #[test]
-fn each_ailment_is_found_and_says_what_to_do() {
+fn each_problem_is_found_and_has_a_fix() {
     use Severity::{Error, Info, Warning};
     let cases: &[(&str, Change, (Code, Severity))] = &[
         (
@@ -401,7 +401,7 @@ fn each_ailment_is_found_and_says_what_to_do() {
         assert_eq!(codes(&report), [*expected], "{name}: {:?}", report.problems);
         let problem = &report.problems[0];
         assert!(!problem.why.is_empty(), "{name}");
-        assert!(problem.fix.is_some() || problem.code == Code::NotChecked, "{name} says nothing to do");
+        assert!(problem.fix.is_some() || problem.code == Code::NotChecked, "{name} has no fix");
     }
     let missing: Vec<&Code> = super::CODES
         .iter()
@@ -411,7 +411,7 @@ fn each_ailment_is_found_and_says_what_to_do() {
 }
 
 #[test]
-fn only_what_nothing_answers_for_is_cured() {
+fn only_orphaned_objects_have_a_safe_fix() {
     let mut facts = well();
     facts.orphans = vec![orphan()];
     facts.csvs.push(csv("Failed"));

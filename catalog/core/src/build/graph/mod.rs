@@ -83,7 +83,7 @@ impl Entry {
     }
 }
 
-/// A remark for authors.
+/// A finding for authors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GraphFinding {
     pub severity: Severity,

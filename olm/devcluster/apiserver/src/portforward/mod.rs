@@ -65,15 +65,15 @@ fn websocket(server: &Server, parts: &mut Parts, query: &Query, target: Arc<Targ
     let upgrade = Upgrade::of(parts, &[TUNNEL, CHANNELS])?.max_message(MAX_MESSAGE);
     let shutdown = server.shutdown.clone();
     if upgrade.protocol() == TUNNEL {
-        return upgrade.accept(move |socket| async move {
+        return Ok(upgrade.accept(move |socket| async move {
             let session = |bytes| session::serve(bytes, target, PAIRING);
             shutdown.run_until_cancelled(tunnel::serve(socket, session)).await;
-        });
+        }));
     }
     let ports = channels::ports(query)?;
-    upgrade.accept(move |socket| async move {
+    Ok(upgrade.accept(move |socket| async move {
         shutdown.run_until_cancelled(channels::serve(socket, ports, target)).await;
-    })
+    }))
 }
 
 fn spdy(server: &Server, parts: &mut Parts, target: Arc<Target>) -> ApiResult<Response> {

@@ -130,7 +130,7 @@ fn objects_are_found_by_their_keys_until_they_have_others() {
 }
 
 #[test]
-fn nobody_keeps_what_nobody_reads() {
+fn unused_fields_are_not_stored() {
     let kind = KindCache::<Subscription>::new(
         watcher::Config::default(),
         |subscription| subscription.spec.config = None,
@@ -149,7 +149,7 @@ fn nobody_keeps_what_nobody_reads() {
 
 /// A thousand of them, of two operators.
 #[test]
-fn what_lies_packed_is_whole_for_whoever_asks_and_equal_specifications_are_one() {
+fn reads_return_whole_objects_and_equal_specifications_are_stored_once() {
     let whole = |n: u64| {
         let mut subscription = subscription(&format!("s-{n:04}"), n + 1);
         subscription.spec.name = format!("package-{}", n % 2);

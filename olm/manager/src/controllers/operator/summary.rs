@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn operators_are_looked_at_beside_those_of_their_namespace() {
+    fn operators_are_sorted_by_their_namespace() {
         let mut names = ["etcd.b", "vault.a", "etcd.a", "cert.manager.b"];
         names.sort_by_key(|name| Summary::sort_key("", name));
         assert_eq!(names, ["vault.a", "etcd.a", "etcd.b", "cert.manager.b"]);

@@ -32,7 +32,7 @@ fn all(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn of_two_providers_with_a_common_target_the_second_has_a_rival() {
+fn of_two_providers_with_a_common_target_the_second_has_a_conflict() {
     let (first, second) = (csv("a", "x", "a,shared", 1), csv("b", "x", "shared", 2));
     let mut providers = Providers::default();
     assert!(providers.note(&first).is_empty());
@@ -55,7 +55,7 @@ fn of_two_providers_with_a_common_target_the_second_has_a_rival() {
 }
 
 #[test]
-fn versions_of_one_chain_are_no_rivals() {
+fn versions_of_one_chain_do_not_conflict() {
     let (old, mut new) = (csv("a", "v1", "", 1), csv("a", "v2", "", 2));
     assert_eq!(owned_beside(&new, &[old.clone(), new.clone()]).len(), 1);
     assert!(owned_beside(&old, &[old.clone(), new.clone()]).is_empty(), "who was there first keeps it");
