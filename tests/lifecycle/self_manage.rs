@@ -109,6 +109,12 @@ fn installing_waits_and_twice_changes_nothing() {
     desk("installing_waits_and_twice_changes_nothing", async |desk| {
         let world = &desk.world;
         desk.ends(3, NOT_INSTALLED, &["status"]).await?;
+        // and commands that need the manager report the same
+        for args in [&["install", "a"][..], &["plan", "install", "a"]] {
+            let (out, error) = desk.admin.olm(args).await?;
+            let fits = error.contains(NOT_INSTALLED) && error.contains("olm self install");
+            ensure!(out.is_empty() && fits, "olm {args:?}: {out}{error}");
+        }
         // when its pods run and never become ready
         let never = "registry.example/olm:never-ready";
         desk.done(&["install", "--image", never, "--no-wait"]).await?;

@@ -30,6 +30,14 @@ const KEEPALIVE_RETRIES: u32 = 3;
 /// connection ends.
 const USER_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Retries of a request that the server refuses for the moment (429, 503, 504), as many as in client-go. The
+/// delay doubles, or is the one that the server asks for.
+const RETRIES: u32 = 10;
+/// The first and the longest delay: without one from the server, a request fails after some three seconds. The
+/// 15 retries of [`RetryPolicy::server_retry`] last for minutes: a Service without endpoints, which the API
+/// server's proxy answers with 503, would look like a command that hangs.
+const RETRY_DELAYS: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
+
 /// As [`Client::try_from`], with keep-alive and timeouts on the connector. A configuration with a proxy falls
 /// back to that function.
 pub(crate) fn open(config: Config) -> Result<Client, kube::Error> {
@@ -51,10 +59,11 @@ pub(crate) fn open(config: Config) -> Result<Client, kube::Error> {
     connector.set_write_timeout(config.write_timeout);
     connector.set_reset_reader_on_write(config.reset_reader_on_write);
     let unanswered = Unanswered::by(&config);
-    let retry = config.default_retry.then(|| RetryLayer::new(RetryPolicy::server_retry()));
+    let (first, longest) = RETRY_DELAYS;
+    let retry = RetryPolicy::new(first, longest, RETRIES, true).ok().filter(|_| config.default_retry);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
-        .option_layer(retry)
+        .option_layer(retry.map(RetryLayer::new))
         .option_layer(config.auth_layer()?)
         .map_request(forward::token)
         .layer(config.extra_headers_layer()?)
@@ -65,7 +74,15 @@ pub(crate) fn open(config: Config) -> Result<Client, kube::Error> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{SocketAddr, TcpListener};
+    use std::{
+        net::{SocketAddr, TcpListener},
+        sync::{
+            Arc,
+            atomic::{AtomicU32, Ordering},
+        },
+    };
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
 
@@ -103,6 +120,37 @@ mod tests {
         assert_eq!(kind, Some(2));
         drop(stream);
         assert!(response.await.unwrap().is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_stays_unavailable_is_given_up_within_seconds() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = listener.local_addr().unwrap();
+        // given a server that answers 503 to every request
+        let requests = Arc::new(AtomicU32::new(0));
+        let counted = requests.clone();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let counted = counted.clone();
+                tokio::spawn(async move {
+                    let mut request = [0; 4096];
+                    while stream.read(&mut request).await.is_ok_and(|n| n > 0) {
+                        counted.fetch_add(1, Ordering::Relaxed);
+                        let answer = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n";
+                        if stream.write_all(answer).await.is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        // when a request is made, on a clock that passes as soon as nothing else is to be done
+        let begun = tokio::time::Instant::now();
+        let client = open(Config::new(format!("http://{server}").parse().unwrap())).unwrap();
+        assert!(client.apiserver_version().await.is_err());
+        // then it is repeated for seconds and not for minutes
+        assert_eq!(requests.load(Ordering::Relaxed), RETRIES + 1);
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     }
 
     #[tokio::test]

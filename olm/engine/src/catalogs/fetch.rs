@@ -100,7 +100,7 @@ impl Fetcher {
         let failed = |text: String| FetchError::Url { url: url.to_owned(), text };
         let uri =
             url.trim_end_matches('/').parse().map_err(|e: http::uri::InvalidUri| failed(e.to_string()))?;
-        let client = Client::try_from(unverified(Config::new(uri))).map_err(|e| failed(e.to_string()))?;
+        let client = olm_client::connect(unverified(Config::new(uri))).map_err(|e| failed(e.to_string()))?;
         Ok(Self::new(client, String::new(), url.trim_end_matches('/').to_owned(), Credentials::None))
     }
 
