@@ -22,7 +22,6 @@ mod group;
 mod header;
 mod hex;
 mod icon;
-mod ignored;
 mod index;
 mod input;
 mod load;

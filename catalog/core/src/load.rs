@@ -6,6 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use sha2::{Digest, Sha256};
 
 use crate::assemble::{Document, assemble, order};
@@ -16,7 +18,6 @@ use crate::content::{Content, StoreFiles};
 use crate::group::Group;
 use crate::header::Header;
 use crate::hex::hex;
-use crate::ignored::Rules;
 use crate::input::{Input, Text};
 use crate::model::Package;
 use crate::parallel;
@@ -27,12 +28,6 @@ use crate::summary::Summary;
 
 /// Maximum file size: the whole community catalog has 87 MB.
 const LARGEST_FILE: u64 = 4 << 30;
-
-/// Maximum size of a file `.indexignore`. Each of its rules is compared with each path below its directory.
-const LARGEST_RULES: u64 = 16 << 10;
-
-/// Number of invalid rules that a problem names.
-const MOST_INVALID: usize = 10;
 
 /// Maximum depth of directories: deeper ones indicate a loop of links.
 const DEEPEST: usize = 32;
@@ -352,7 +347,7 @@ impl<'a> Files<'a> {
     }
 
     /// Reads a directory; `ignores` has the rules of its parent directories.
-    fn folder(&mut self, dir: &Path, ignores: &mut Vec<Rules>, root: Option<&Path>) {
+    fn folder(&mut self, dir: &Path, ignores: &mut Vec<Gitignore>, root: Option<&Path>) {
         let entries = match fs::read_dir(dir).and_then(Iterator::collect::<Result<Vec<_>, _>>) {
             Ok(entries) => entries,
             Err(error) => return self.unreadable(dir, root, &error),
@@ -361,7 +356,18 @@ impl<'a> Files<'a> {
             let error = io::Error::other(format!("nested more than {DEEPEST} levels deep"));
             return self.unreadable(dir, root, &error);
         }
-        ignores.push(self.rules(dir, root));
+        let rules = dir.join(".indexignore");
+        let mut builder = GitignoreBuilder::new(dir);
+        let mistake = rules.exists().then(|| builder.add(&rules)).flatten();
+        let (rules, mistake) = match builder.build() {
+            Ok(rules) => (rules, mistake),
+            Err(error) => (Gitignore::empty(), Some(error)),
+        };
+        if let Some(error) = mistake {
+            let error = io::Error::other(error.to_string());
+            self.unreadable(&dir.join(".indexignore"), root, &error);
+        }
+        ignores.push(rules);
         let mut paths: Vec<PathBuf> = entries.iter().map(fs::DirEntry::path).collect();
         paths.sort();
         for path in paths {
@@ -375,37 +381,6 @@ impl<'a> Files<'a> {
             }
         }
         ignores.pop();
-    }
-
-    /// The rules of `.indexignore` in a directory.
-    fn rules(&mut self, dir: &Path, root: Option<&Path>) -> Rules {
-        let path = dir.join(".indexignore");
-        if !path.exists() {
-            return Rules::default();
-        }
-        let read = fs::metadata(&path).and_then(|metadata| {
-            if !metadata.is_file() {
-                return Err(io::Error::other("not a regular file"));
-            }
-            if metadata.len() > LARGEST_RULES {
-                return Err(io::Error::other(format!("larger than {LARGEST_RULES} bytes")));
-            }
-            fs::read_to_string(&path)
-        });
-        match read {
-            Ok(text) => {
-                let (rules, mut invalid) = Rules::parse(dir, &text);
-                if !invalid.is_empty() {
-                    invalid.truncate(MOST_INVALID);
-                    self.unreadable(&path, root, &io::Error::other(invalid.join("; ")));
-                }
-                rules
-            }
-            Err(error) => {
-                self.unreadable(&path, root, &error);
-                Rules::default()
-            }
-        }
     }
 
     fn file(&mut self, path: &Path, root: Option<&Path>) {
@@ -441,9 +416,11 @@ fn shown(path: &Path, root: Option<&Path>) -> String {
 }
 
 /// The rules of the nearest directory decide.
-fn is_ignored(path: &Path, ignores: &[Rules]) -> bool {
+fn is_ignored(path: &Path, ignores: &[Gitignore]) -> bool {
     let is_folder = path.is_dir();
-    ignores.iter().rev().find_map(|rules| rules.ignores(path, is_folder)).unwrap_or(false)
+    let verdict =
+        ignores.iter().rev().map(|rules| rules.matched(path, is_folder)).find(|found| !found.is_none());
+    matches!(verdict, Some(Match::Ignore(_)))
 }
 
 #[cfg(test)]
