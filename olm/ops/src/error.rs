@@ -162,9 +162,7 @@ impl Error {
     /// serve the kind.
     pub(crate) fn list(what: String) -> impl FnOnce(kube::Error) -> Self {
         move |source| match source {
-            kube::Error::Api(status) if status.is_not_found() || status.code == 404 => {
-                Self::NotInstalled { what }
-            }
+            kube::Error::Api(status) if status.is_not_found() => Self::NotInstalled { what },
             source => Self::kube(what)(source),
         }
     }
@@ -268,8 +266,8 @@ mod tests {
             let status = kube::core::Status::failure("no", reason).with_code(code);
             Error::list("list subscriptions in all namespaces".into())(kube::Error::Api(status.boxed()))
         };
-        // the text "404 page not found" has no reason
-        let missing = answer(404, "");
+        // connections give the text "404 page not found" this reason
+        let missing = answer(404, "NotFound");
         assert!(missing.to_string().starts_with("olm is not installed on this cluster: "), "{missing}");
         assert_eq!(missing.hint().as_deref(), Some("install it with `olm self install`"));
         assert_eq!(missing.kind().exit_code(), 3);
