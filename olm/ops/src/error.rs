@@ -266,6 +266,7 @@ mod tests {
             let status = kube::core::Status::failure("no", reason).with_code(code);
             Error::list("list subscriptions in all namespaces".into())(kube::Error::Api(status.boxed()))
         };
+        // connections give the text "404 page not found" this reason
         let missing = answer(404, "NotFound");
         assert!(missing.to_string().starts_with("olm is not installed on this cluster: "), "{missing}");
         assert_eq!(missing.hint().as_deref(), Some("install it with `olm self install`"));

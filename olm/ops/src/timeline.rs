@@ -162,12 +162,11 @@ impl Workload {
     fn blocking(&self) -> Option<NotReady> {
         let not_ready = |pod: &Pod| {
             let object = format!("Pod {}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
-            let failed = PodFailure::of(pod).is_some();
-            pod_trouble(pod).map(|why| NotReady { object, why, failed })
+            let failure = PodFailure::of(pod).map(|failure| failure.detail());
+            let failed = failure.is_some();
+            failure.or_else(|| pod_trouble(pod)).map(|why| NotReady { object, why, failed })
         };
-        let mut found: Vec<NotReady> = self.pods.iter().filter_map(not_ready).collect();
-        found.sort_by_key(|pod| !pod.failed);
-        found.into_iter().next()
+        self.pods.iter().filter_map(not_ready).min_by_key(|pod| !pod.failed)
     }
 
     fn events(&self, view: &View) -> Vec<EventLine> {

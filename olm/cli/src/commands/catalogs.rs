@@ -29,7 +29,7 @@ pub async fn read(global: &Global, args: &CatalogArgs) -> Result<Vec<LoadedCatal
         }
         None => {
             let client = context::connect(global).await?;
-            let catalogs = fetch(client, "olm self status").await?;
+            let catalogs = fetch(client).await?;
             names::keep(global, &catalogs);
             catalogs
         }
@@ -39,21 +39,21 @@ pub async fn read(global: &Global, args: &CatalogArgs) -> Result<Vec<LoadedCatal
     if chosen.is_empty() { Err(unknown(&catalogs, wanted)) } else { Ok(chosen) }
 }
 
-/// Fetches the catalogs of a cluster; `check` is the command of the hint on an error.
-pub async fn fetch(client: Client, check: &str) -> Result<Vec<LoadedCatalog>, Failure> {
+/// Fetches the catalogs of a cluster.
+pub async fn fetch(client: Client) -> Result<Vec<LoadedCatalog>, Failure> {
     match Fetcher::service_proxy(client.clone()).fetch().await {
         Ok(catalogs) => Ok(catalogs),
-        Err(error) => Err(unreachable(&client, &error, check).await),
+        Err(error) => Err(unreachable(&client, &error).await),
     }
 }
 
 /// Why the manager did not serve the catalogs: it is missing, or the error of the request.
-pub async fn unreachable(client: &Client, error: &FetchError, check: &str) -> Failure {
+pub async fn unreachable(client: &Client, error: &FetchError) -> Failure {
     // Without the right to find it, the error of the request remains.
     let missing =
         installation::find(client).await.ok().and_then(|found| missing(found.as_ref(), manager_namespace()));
     missing.unwrap_or_else(|| {
-        Failure::new(Code::Unexpected, error.to_string()).hint(format!("check the manager: {check}"))
+        Failure::new(Code::Unexpected, error.to_string()).hint("check the manager: olm self status")
     })
 }
 

@@ -15,7 +15,7 @@ use crate::{
 
 pub async fn run(global: &Global, args: InstallArgs) -> Result<(), Failure> {
     let client = context::connect(global).await?;
-    let catalogs = catalogs::fetch(client.clone(), "olm self status").await?;
+    let catalogs = catalogs::fetch(client.clone()).await?;
     let mut request = request(global, &args, &catalogs)?;
     if args.approval.is_none()
         && let Ok(existing) = olm_ops::find_installed(&client, Some(&request.namespace), &args.package).await

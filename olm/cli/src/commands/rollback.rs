@@ -10,7 +10,7 @@ use crate::{
 
 pub async fn run(global: &Global, args: RollbackArgs) -> Result<(), Failure> {
     let client = context::connect(global).await?;
-    let catalogs = catalogs::fetch(client.clone(), "olm self status").await?;
+    let catalogs = catalogs::fetch(client.clone()).await?;
     let namespace = global.namespace.as_deref();
     let back = olm_ops::rollback(&client, &catalogs, namespace, &args.name, args.to.as_deref(), None).await?;
     if args.wait.wait {

@@ -38,7 +38,7 @@ async fn set(global: &Global, name: &str, change: &SettingChange, out: &OutputAr
     let client = context::connect(global).await?;
     // Only this change needs the newest version from the catalogs.
     let catalogs = match change {
-        SettingChange::Snooze => catalogs::fetch(client.clone(), "olm self status").await?,
+        SettingChange::Snooze => catalogs::fetch(client.clone()).await?,
         _ => Vec::new(),
     };
     let setting = olm_ops::set(&client, &catalogs, global.namespace.as_deref(), name, change).await?;

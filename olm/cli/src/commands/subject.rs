@@ -87,7 +87,7 @@ impl Subject {
 
     async fn on_cluster(global: &Global, catalog: Option<&str>, query: Query<'_>) -> Result<Self, Failure> {
         let client = context::connect(global).await?;
-        let catalogs = catalogs::fetch(client.clone(), "olm self status").await?;
+        let catalogs = catalogs::fetch(client.clone()).await?;
         names::keep(global, &catalogs);
         let found = olm_ops::find_installed(&client, global.namespace.as_deref(), query.package).await;
         let installed = match found {

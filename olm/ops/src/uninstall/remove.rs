@@ -1,6 +1,9 @@
 //! Applies a plan of an uninstall.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
@@ -78,7 +81,7 @@ pub(super) async fn apply(
         }
     }
     for lease in held {
-        match doing.release(lease, released).await? {
+        match doing.release(lease, released).await {
             None => report.removed.push(lease.to_string()),
             Some(why) => report.kept.push(format!("{lease} ({why})")),
         }
@@ -302,34 +305,36 @@ impl Doing<'_> {
     }
 
     /// Deletes a Lease after the pods of its operator are gone: a running process would create it again, and
-    /// two leaders could act at once. Returns why it stays, if it does.
-    async fn release(
-        &self,
-        lease: &ObjectRef,
-        deadline: tokio::time::Instant,
-    ) -> Result<Option<&'static str>, Error> {
+    /// two leaders could act at once. Returns why it stays, if it does: the rest of the operator is gone, so
+    /// that is not a failure.
+    async fn release(&self, lease: &ObjectRef, deadline: tokio::time::Instant) -> Option<&'static str> {
         let deployment = self.operator.holder_of(lease).unwrap_or_default();
-        let namespace = &self.operator.installed().namespace;
+        let own = self.operator.installed().namespace.as_str();
+        // A pod in the Lease's namespace with such a name is another installation's.
+        let namespaces: BTreeSet<&str> = lease.namespace.as_deref().into_iter().chain([own]).collect();
         let mut pause = SHORTEST_PAUSE;
         loop {
-            match leases::has_pods(self.client, namespace, deployment).await {
+            match leases::has_pods(self.client, &namespaces, deployment).await {
                 Ok(false) => break,
                 Ok(true) if tokio::time::Instant::now() > deadline => {
-                    return Ok(Some("pods of the operator still run"));
+                    return Some("pods with the name of its holder's Deployment still run");
                 }
                 Ok(true) => {}
                 Err(error) => {
                     tracing::debug!(%lease, %error, "failed to list the pods of its holder");
-                    return Ok(Some("the pods of its holder could not be listed"));
+                    return Some("the pods of its holder could not be listed");
                 }
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
-        match self.remove(vec![lease.clone()]).await {
-            Ok(_) => Ok(None),
-            Err(Error::Forbidden { .. }) => Ok(Some("no permission to delete it")),
-            Err(error) => Err(error),
+        match leases::delete(self.client, lease, deployment).await {
+            Ok(retained) => retained,
+            Err(kube::Error::Api(status)) if status.is_forbidden() => Some("no permission to delete it"),
+            Err(error) => {
+                tracing::debug!(%lease, %error, "failed to delete it");
+                Some("its deletion failed")
+            }
         }
     }
 

@@ -150,7 +150,11 @@ impl UninstallTarget {
         let deployments = rendered
             .flat_map(|rendered| rendered.objects())
             .filter(|(_, object)| object["kind"] == "Deployment")
-            .filter_map(|(_, object)| Some(object.pointer("/metadata/name")?.as_str()?.to_owned()))
+            .filter_map(|(_, object)| {
+                let account = object.pointer("/spec/template/spec/serviceAccountName");
+                let account = account.and_then(Value::as_str).unwrap_or("default");
+                Some((object.pointer("/metadata/name")?.as_str()?.to_owned(), account.to_owned()))
+            })
             .collect();
         self.leases = leases::read(client, &self.installed, &deployments).await?;
         Ok(self)

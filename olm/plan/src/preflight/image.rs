@@ -56,8 +56,9 @@ fn finding(unserved: Unserved, image: &str, pods: &ObjectRef, context: &Context<
                  its pods wait with ErrImagePull"
             ),
             format!(
-                "podman save {image} | ctr --namespace k8s.io images import -  # on each node; or publish the \
-                 image in a registry"
+                "podman save {} | ctr --namespace k8s.io images import -  # on each node; or publish the image \
+                 in a registry",
+                in_command(image)
             ),
         ),
         Unserved::NoRegistry => (
@@ -72,6 +73,13 @@ fn finding(unserved: Unserved, image: &str, pods: &ObjectRef, context: &Context<
         ),
     };
     Finding::new(FindingCode::ImageNotPullable, pods, text).fix(fix)
+}
+
+/// An image in a command. The bundle's author chooses the name, and a shell would interpret other characters
+/// than those of a reference.
+fn in_command(image: &str) -> &str {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "._-/:@".contains(c);
+    if image.chars().all(is_allowed) { image } else { "IMAGE" }
 }
 
 /// The images of the bundle's pods that no registry may serve.
@@ -123,6 +131,18 @@ mod tests {
             ["quay.io/acme/thing", "registry:5000/thing:1", "localhost:5000/thing:1", "10.0.0.1/thing"]
         {
             assert_eq!(Unserved::of(image), None, "{image}");
+        }
+    }
+
+    #[test]
+    fn a_command_has_no_name_that_a_shell_interprets() {
+        for image in ["localhost/acme/thing_a-b.c:1", "localhost/thing@sha256:00"] {
+            assert_eq!(in_command(image), image);
+        }
+        for image in
+            ["localhost/$(id)", "localhost/a;id", "localhost/a b", "localhost/a\nb", "localhost/`id`"]
+        {
+            assert_eq!(in_command(image), "IMAGE", "{image}");
         }
     }
 

@@ -258,7 +258,7 @@ async fn served(
     loop {
         let catalogs = match fetcher.fetch().await {
             Ok(catalogs) => catalogs,
-            Err(error) => return Err(catalogs::unreachable(client, &error, "olm self status").await),
+            Err(error) => return Err(catalogs::unreachable(client, &error).await),
         };
         let catalog = catalogs.iter().find(|catalog| catalog.reference == *wanted);
         let head =

@@ -71,7 +71,7 @@ async fn rollback(global: &Global, args: &PlanChangeArgs) -> Result<(), Failure>
         return change(global, args, Change::Rollback).await;
     }
     let client = context::connect(global).await?;
-    let catalogs = catalogs::fetch(client.clone(), "olm self status").await?;
+    let catalogs = catalogs::fetch(client.clone()).await?;
     names::keep(global, &catalogs);
     let namespace = global.namespace.as_deref();
     let back = olm_ops::preview_rollback(&client, &catalogs, namespace, &args.package, version).await?;
