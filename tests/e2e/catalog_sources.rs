@@ -5,21 +5,16 @@
 //! registry is a program of the machine, which every container of the dev cluster has; one on the machine's
 //! own network writes to the same directory, so that `skopeo` can push.
 
-use std::{
-    fs,
-    net::TcpListener,
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-};
+use std::fs;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use olm_tests::{Cluster, eventually, program, root, skipped};
 use rcgen::KeyPair;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use crate::{
     operator::{LIMIT, csv_succeeded, delete_namespace, get, namespace},
+    registry::{CONFIG, Registry},
     scenario,
 };
 
@@ -111,108 +106,31 @@ fn web_server(cluster: &Cluster, ns: &str) -> Result<()> {
     )
 }
 
-/// A registry on the machine's network that writes to the directory of the one in the cluster.
-struct Pusher {
-    child: Child,
-    host: String,
-    folder: tempfile::TempDir,
+fn push_bundle(registry: &Registry, version: &str) -> Result<String> {
+    let digest = registry.push("bundle", json!({}), &root().join("bundles/etcd").join(version))?;
+    Ok(format!("{REGISTRY}/bundle@{digest}"))
 }
 
-impl Drop for Pusher {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+/// A catalog whose bundles are images, newest last. The package is that of all other scenarios: its CRD
+/// is cluster-scoped.
+fn push_catalog(registry: &Registry, bundles: &[(&str, String)]) -> Result<()> {
+    let mut catalog = "schema: olm.package\nname: etcd\ndefaultChannel: stable\n---\nschema: olm.channel\npackage: etcd\nname: stable\nentries:\n".to_owned();
+    let mut replaces = String::new();
+    for (version, _) in bundles {
+        catalog += &format!("- name: etcdoperator.v{version}\n{replaces}");
+        replaces = format!("  replaces: etcdoperator.v{version}\n");
     }
-}
-
-const CONFIG: &str = "version: 0.1\nlog: {level: error}\nstorage:\n  filesystem: {rootdirectory: ROOT}\nhttp: {addr: 'ADDRESS'}\n";
-
-impl Pusher {
-    async fn start() -> Result<Self> {
-        let folder = tempfile::tempdir()?;
-        let data = folder.path().join("data");
-        fs::create_dir(&data)?;
-        let host = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
-        let config = folder.path().join("config.yml");
-        fs::write(&config, CONFIG.replace("ROOT", &data.display().to_string()).replace("ADDRESS", &host))?;
-        let child = Command::new("docker-registry")
-            .arg("serve")
-            .arg(&config)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let pusher = Self { child, host, folder };
-        eventually("the registry to listen", LIMIT, async || {
-            Ok(std::net::TcpStream::connect(&pusher.host).ok())
-        })
-        .await?;
-        Ok(pusher)
+    for (version, image) in bundles {
+        catalog += &format!(
+            "---\nschema: olm.bundle\npackage: etcd\nname: etcdoperator.v{version}\nimage: {image}\nproperties:\n\
+             - type: olm.package\n  value: {{packageName: etcd, version: {version}}}\n"
+        );
     }
-
-    fn data(&self) -> PathBuf {
-        self.folder.path().join("data")
-    }
-
-    /// Builds an image of a directory and pushes it with skopeo; returns its digest.
-    fn push(&self, name: &str, labels: Value, content: &Path) -> Result<String> {
-        let layout = tempfile::tempdir()?;
-        let mut archive = tar::Builder::new(Vec::new());
-        archive.append_dir_all(".", content)?;
-        let layer = archive.into_inner()?;
-        let blob = |bytes: &[u8], kind: &str| -> Result<Value> {
-            let hex: String = Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect();
-            let folder = layout.path().join("blobs/sha256");
-            fs::create_dir_all(&folder)?;
-            fs::write(folder.join(&hex), bytes)?;
-            Ok(json!({ "mediaType": kind, "digest": format!("sha256:{hex}"), "size": bytes.len() }))
-        };
-        let layer = blob(&layer, "application/vnd.oci.image.layer.v1.tar")?;
-        let config = json!({
-            "architecture": "amd64", "os": "linux", "config": { "Labels": labels },
-            "rootfs": { "type": "layers", "diff_ids": [layer["digest"]] },
-        });
-        let config = blob(config.to_string().as_bytes(), "application/vnd.oci.image.config.v1+json")?;
-        let kind = "application/vnd.oci.image.manifest.v1+json";
-        let manifest = json!({ "schemaVersion": 2, "mediaType": kind, "config": config, "layers": [layer] });
-        let manifest = blob(manifest.to_string().as_bytes(), kind)?;
-        let index = json!({ "schemaVersion": 2, "manifests": [manifest] });
-        fs::write(layout.path().join("index.json"), index.to_string())?;
-        fs::write(layout.path().join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#)?;
-        let out = Command::new("skopeo")
-            .args(["copy", "--insecure-policy", "--dest-tls-verify=false", "--preserve-digests"])
-            .arg(format!("oci:{}", layout.path().display()))
-            .arg(format!("docker://{}/{name}:latest", self.host))
-            .output()?;
-        ensure!(out.status.success(), "skopeo: {}", String::from_utf8_lossy(&out.stderr));
-        Ok(manifest["digest"].as_str().unwrap_or_default().to_owned())
-    }
-
-    fn push_bundle(&self, version: &str) -> Result<String> {
-        let digest = self.push("bundle", json!({}), &root().join("bundles/etcd").join(version))?;
-        Ok(format!("{REGISTRY}/bundle@{digest}"))
-    }
-
-    /// A catalog whose bundles are images, newest last. The package is that of all other scenarios: its CRD
-    /// is cluster-scoped.
-    fn push_catalog(&self, bundles: &[(&str, String)]) -> Result<()> {
-        let mut catalog = "schema: olm.package\nname: etcd\ndefaultChannel: stable\n---\nschema: olm.channel\npackage: etcd\nname: stable\nentries:\n".to_owned();
-        let mut replaces = String::new();
-        for (version, _) in bundles {
-            catalog += &format!("- name: etcdoperator.v{version}\n{replaces}");
-            replaces = format!("  replaces: etcdoperator.v{version}\n");
-        }
-        for (version, image) in bundles {
-            catalog += &format!(
-                "---\nschema: olm.bundle\npackage: etcd\nname: etcdoperator.v{version}\nimage: {image}\nproperties:\n\
-                 - type: olm.package\n  value: {{packageName: etcd, version: {version}}}\n"
-            );
-        }
-        let content = tempfile::tempdir()?;
-        fs::create_dir_all(content.path().join("configs/etcd"))?;
-        fs::write(content.path().join("configs/etcd/catalog.yaml"), catalog)?;
-        let labels = json!({ "operators.operatorframework.io.index.configs.v1": "/configs" });
-        self.push("catalog", labels, content.path()).map(drop)
-    }
+    let content = tempfile::tempdir()?;
+    fs::create_dir_all(content.path().join("configs/etcd"))?;
+    fs::write(content.path().join("configs/etcd/catalog.yaml"), catalog)?;
+    let labels = json!({ "operators.operatorframework.io.index.configs.v1": "/configs" });
+    registry.push("catalog", json!({ "Labels": labels }), content.path()).map(drop)
 }
 
 /// A policy for a namespace that requires signatures of a key without any signature.
@@ -271,9 +189,9 @@ fn a_catalog_image_is_read_polled_and_kept() {
         let ns = "catalog-image";
         namespace(&cluster, ns)?;
         // given a registry with a catalog of one version, whose bundle is an image
-        let pusher = Pusher::start().await?;
-        let first = pusher.push_bundle("0.10.0")?;
-        pusher.push_catalog(&[("0.10.0", first.clone())])?;
+        let registry = Registry::start().await?;
+        let first = push_bundle(&registry, "0.10.0")?;
+        push_catalog(&registry, &[("0.10.0", first.clone())])?;
         let config = CONFIG.replace("ROOT", "/data").replace("ADDRESS", ":5000");
         cluster.kubectl(&[
             "create",
@@ -285,7 +203,7 @@ fn a_catalog_image_is_read_polled_and_kept() {
         ])?;
         let volumes = [
             ("/config", json!({ "configMap": { "name": "config" } })),
-            ("/data", json!({ "hostPath": { "path": pusher.data(), "type": "Directory" } })),
+            ("/data", json!({ "hostPath": { "path": registry.data(), "type": "Directory" } })),
         ];
         let command = ["docker-registry", "serve", "/config/config.yml"];
         serve(&cluster, ns, "registry", 5000, &command, &volumes)?;
@@ -340,8 +258,8 @@ fn a_catalog_image_is_read_polled_and_kept() {
         t22_what_a_policy_would_refuse_is_told_before_it_is_applied(&cluster, ns)?;
 
         // when a new catalog is pushed under the same tag, then a poll finds it, and the operator follows
-        let second = pusher.push_bundle("0.10.1")?;
-        pusher.push_catalog(&[("0.10.0", first), ("0.10.1", second)])?;
+        let second = push_bundle(&registry, "0.10.1")?;
+        push_catalog(&registry, &[("0.10.0", first), ("0.10.1", second)])?;
         csv_succeeded(&cluster, ns, "etcdoperator.v0.10.1").await?;
 
         // when the registry is gone, then the last good copy stays and the status has the cause

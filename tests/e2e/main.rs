@@ -18,6 +18,7 @@ mod etcd_scenarios;
 mod etcd_secured;
 mod etcd_upgrade;
 mod etcd_whole;
+mod images;
 mod kubectl;
 mod lifecycle;
 mod network;
@@ -25,6 +26,7 @@ mod openid;
 mod operator;
 mod personas;
 mod plan_cli;
+mod registry;
 mod workloads;
 
 use std::{

@@ -2,7 +2,6 @@
 //! documents of a file-based catalog themselves; each plain, or compressed with gzip or zstd.
 
 use std::{
-    collections::BTreeMap,
     fs::{self, File},
     io::{self, Read, Write as _},
     path::Path,
@@ -11,22 +10,22 @@ use std::{
 use crate::{
     content::Content,
     error::{Exceeded, SourceError},
-    image::{self, ImageLocation, layout, layout::Layout},
+    image::{self, ImageConfig, ImageLocation, layout, layout::Layout},
     options::Limits,
     stage::Stage,
-    unpack::{DirectorySelection, Unpacker, decompress, is_tar},
+    unpack::{DirectorySelection, Unpacked, Unpacker, decompress, is_tar, unpack_tar},
 };
 
 /// Content of a file.
 enum Found {
-    /// The searched files, with the labels of the surrounding image, if any.
-    Files(BTreeMap<String, String>),
+    /// The searched files, with the configuration of the surrounding image, if any.
+    Files(ImageConfig, Unpacked),
     /// An image to unpack.
     Layout(Layout),
 }
 
 /// Fills the stage from a file; `name` names it in messages, `wrapped` marks an additional transfer
-/// compression. Returns the labels of the image in it, if there is one.
+/// compression.
 pub(crate) async fn read(
     name: &str,
     path: &Path,
@@ -34,7 +33,7 @@ pub(crate) async fn read(
     content: Content,
     stage: &Stage,
     limits: &Limits,
-) -> Result<BTreeMap<String, String>, SourceError> {
+) -> Result<(ImageConfig, Unpacked), SourceError> {
     let raw = stage.scratch().join("archive");
     let found = {
         let (name, path) = (name.to_owned(), path.to_owned());
@@ -42,12 +41,23 @@ pub(crate) async fn read(
         stage.blocking(move || open(&name, &path, wrapped, content, &raw, &files, &limits)).await?
     };
     match found {
-        Found::Files(labels) => Ok(labels),
+        Found::Files(config, unpacked) => Ok((config, unpacked)),
         Found::Layout(layout) => {
             let pinned = layout.resolve(None, limits)?;
             image::pull(&ImageLocation::Layout(layout), pinned, content, stage, limits).await
         }
     }
+}
+
+/// Unpacks a whole archive, plain or compressed with gzip or zstd, into an empty directory.
+/// # Errors
+/// [`SourceError`]; the content of the directory must be discarded then.
+pub fn unpack_archive(path: &Path, dest: &Path, limits: &Limits) -> Result<Unpacked, SourceError> {
+    let name = path.display().to_string();
+    let file = File::open(path).map_err(SourceError::io("open", path))?;
+    let size = file.metadata().map_err(SourceError::io("read", path))?.len();
+    let reader = decompress(&name, file, size, limits)?;
+    unpack_tar(reader, &DirectorySelection::everything(), dest, limits)
 }
 
 fn open(
@@ -75,23 +85,28 @@ fn open(
     let reader = io::Cursor::new(start).chain(reader);
     if !archive {
         return documents(name, reader, start_of, content, files, limits)
-            .map(|()| Found::Files(BTreeMap::new()));
+            .map(|()| Found::Files(ImageConfig::default(), Unpacked::default()));
     }
     fs::create_dir(raw).map_err(SourceError::io("create", raw))?;
     let mut unpacker = Unpacker::new(raw, DirectorySelection::everything(), limits);
     unpacker.layer(name, reader)?;
-    if unpacker.finish()?.files == 0 {
+    let unpacked = unpacker.finish()?;
+    if unpacked.files == 0 {
         return Err(SourceError::malformed(name, "the archive contains no files"));
     }
     if Layout::is_at(raw) {
         return Ok(Found::Layout(Layout { root: raw.to_owned() }));
     }
     if layout::is_saved(raw) {
-        return layout::read_saved(raw, content, files, limits).map(Found::Files);
+        return layout::read_saved(raw, content, files, limits)
+            .map(|(config, unpacked)| Found::Files(config, unpacked));
+    }
+    if content == Content::Root {
+        return Err(SourceError::malformed(name, "neither an OCI layout nor the output of `docker save`"));
     }
     // The directory is on the same file system, and empty.
     fs::rename(raw, files).map_err(SourceError::io("create", files))?;
-    Ok(Found::Files(BTreeMap::new()))
+    Ok(Found::Files(ImageConfig::default(), unpacked))
 }
 
 fn first_character(start: &[u8]) -> Option<u8> {
@@ -110,6 +125,7 @@ fn documents(
 ) -> Result<(), SourceError> {
     match (content, first) {
         (Content::Bundle, _) => return Err(SourceError::malformed(name, "not an archive of a bundle")),
+        (Content::Root, _) => return Err(SourceError::malformed(name, "not an archive of an image")),
         (_, Some(b'<')) => {
             let reason = "found a web page, expected the URL of catalog content, ending in /api/v1/all or \
              a file name";

@@ -1,8 +1,12 @@
 //! The content that an image is read for, and its directories.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
-use crate::{error::SourceError, unpack::DirectorySelection};
+use crate::{
+    error::SourceError,
+    options::Limits,
+    unpack::{DirectorySelection, Unpacker},
+};
 
 const CONFIGS: &str = "operators.operatorframework.io.index.configs.v1";
 const DATABASE: &str = "operators.operatorframework.io.index.database.v1";
@@ -14,18 +18,23 @@ const TESTS: &str = "operators.operatorframework.io.test.config.v1";
 pub(crate) enum Content {
     Catalog,
     Bundle,
+    /// All of it, to run.
+    Root,
 }
 
 impl Content {
-    /// The directories of an image to keep, with their targets: a catalog's files in the root, a bundle's in
-    /// the directories that its annotations name, with the metadata in its standard place.
-    pub fn directories(
+    /// Unpacks the directories of an image to keep: a catalog's files to the root, a bundle's to the directories
+    /// that its annotations name, with the metadata in its standard place.
+    pub fn unpacker(
         self,
         what: &str,
         labels: &BTreeMap<String, String>,
-    ) -> Result<DirectorySelection, SourceError> {
+        files: &Path,
+        limits: &Limits,
+    ) -> Result<Unpacker, SourceError> {
         let label = |key: &str, default: &str| labels.get(key).map_or(default, String::as_str).to_owned();
-        match self {
+        let wanted = match self {
+            Self::Root => return Ok(Unpacker::root(files, limits)),
             Self::Catalog => DirectorySelection::nothing().folder(&label(CONFIGS, "/configs"), ""),
             Self::Bundle => {
                 let (manifests, tests) = (label(MANIFESTS, "manifests/"), label(TESTS, "tests/scorecard/"));
@@ -34,13 +43,15 @@ impl Content {
                     .and_then(|wanted| wanted.folder(&label(METADATA, "metadata/"), "metadata"))
                     .and_then(|wanted| wanted.folder(&tests, &tests))
             }
-        }
-        .map_err(|reason| SourceError::malformed(what, format!("invalid label: {reason}")))
+        };
+        let wanted =
+            wanted.map_err(|reason| SourceError::malformed(what, format!("invalid label: {reason}")))?;
+        Ok(Unpacker::new(files, wanted, limits))
     }
 
     /// An image without any of the files is the wrong image.
     pub fn check(self, what: &str, labels: &BTreeMap<String, String>, files: u64) -> Result<(), SourceError> {
-        if files > 0 {
+        if files > 0 || self == Self::Root {
             return Ok(());
         }
         let has = |key: &str| labels.contains_key(key);
@@ -56,7 +67,7 @@ impl Content {
                 "no files in {}; a catalog image names its directory in label {CONFIGS}",
                 labels.get(CONFIGS).map_or("/configs", String::as_str)
             ),
-            Self::Bundle => format!(
+            Self::Bundle | Self::Root => format!(
                 "no files in manifests/ and metadata/; a bundle image names these directories in labels \
                  {MANIFESTS} and {METADATA}"
             ),

@@ -1,6 +1,6 @@
 //! Reads sources.
 
-use std::{collections::BTreeMap, path::Path};
+use std::path::Path;
 
 use crate::{
     archive, configmap,
@@ -8,13 +8,14 @@ use crate::{
     digest::Digest,
     error::SourceError,
     folder, grpc,
-    image::{self, ImageLocation, layout::Layout},
+    image::{self, ImageConfig, ImageLocation, layout::Layout},
     net::Http,
     options::Options,
     reference::Reference,
     registry::{Failures, Repository, places},
     source::{Fetched, Revision, Source, shown},
     stage::Stage,
+    unpack::Unpacked,
     web,
 };
 
@@ -42,6 +43,15 @@ pub async fn bundle(source: &Source, options: &Options, dest: &Path) -> Result<F
     read(source, Content::Bundle, options, None, dest).await
 }
 
+/// Unpacks the root file system of an image into `dest`, with symbolic links, modes and, for root, owners; without
+/// devices and extended attributes. Links in it lead anywhere: a reader resolves them inside of `dest`. Otherwise
+/// as [`fetch`], with these limits in mind: an image is larger than a catalog.
+/// # Errors
+/// As [`fetch`]; also for an image of another platform.
+pub async fn unpack_image(source: &Source, options: &Options, dest: &Path) -> Result<Fetched, SourceError> {
+    read(source, Content::Root, options, None, dest).await
+}
+
 async fn read(
     source: &Source,
     content: Content,
@@ -57,15 +67,18 @@ async fn read(
         Source::Tarball { path } => fetch.tarball(path).await?,
         Source::Directory { path } => fetch.directory(path).await?,
         Source::Http { url } => fetch.http(url).await?,
-        Source::Grpc { .. } | Source::ConfigMap { .. } if content == Content::Bundle => {
-            return Err(SourceError::unsupported(source, "found catalogs, expected a bundle"));
+        Source::Grpc { .. } | Source::ConfigMap { .. } if content != Content::Catalog => {
+            return Err(SourceError::unsupported(source, "found catalogs, expected a bundle or an image"));
+        }
+        Source::Directory { .. } if content == Content::Root => {
+            return Err(SourceError::unsupported(source, "found a folder, expected an image"));
         }
         Source::Grpc { address } => {
-            fetch.found(&grpc::read(address, options, &stage).await?, BTreeMap::new())
+            fetch.found(&grpc::read(address, options, &stage).await?, Default::default())
         }
         Source::ConfigMap { name, data } => {
             let (digest, found) = configmap::read(name, data, &stage)?;
-            let mut fetched = fetch.found(&digest, BTreeMap::new());
+            let mut fetched = fetch.found(&digest, Default::default());
             if let Fetched::New { problems, .. } = &mut fetched {
                 *problems = found;
             }
@@ -94,11 +107,12 @@ impl Fetch<'_> {
     }
 
     /// The result for the content of the stage.
-    fn found(&self, digest: &Digest, labels: BTreeMap<String, String>) -> Fetched {
+    fn found(&self, digest: &Digest, (image, unpacked): (ImageConfig, Unpacked)) -> Fetched {
         // Some sources have a digest only at the end.
         self.unchanged(digest).unwrap_or_else(|| Fetched::New {
             revision: Revision::of(digest),
-            labels,
+            image,
+            bytes: unpacked.bytes,
             problems: Vec::new(),
         })
     }
@@ -145,8 +159,8 @@ impl Fetch<'_> {
         if let Some(unchanged) = self.unchanged(&digest) {
             return Ok(unchanged);
         }
-        let labels = image::pull(place, pinned, self.content, self.stage, &self.options.limits).await?;
-        Ok(self.found(&digest, labels))
+        let read = image::pull(place, pinned, self.content, self.stage, &self.options.limits).await?;
+        Ok(self.found(&digest, read))
     }
 
     async fn tarball(&self, path: &Path) -> Result<Fetched, SourceError> {
@@ -159,16 +173,15 @@ impl Fetch<'_> {
             return Ok(unchanged);
         }
         let name = path.display().to_string();
-        let labels =
-            archive::read(&name, path, false, self.content, self.stage, &self.options.limits).await?;
-        Ok(self.found(&digest, labels))
+        let read = archive::read(&name, path, false, self.content, self.stage, &self.options.limits).await?;
+        Ok(self.found(&digest, read))
     }
 
     async fn directory(&self, path: &Path) -> Result<Fetched, SourceError> {
         let (from, to) = (path.to_owned(), self.stage.files().to_owned());
         let limits = self.options.limits.clone();
         let digest = self.stage.blocking(move || folder::copy(&from, &to, &limits)).await?;
-        Ok(self.found(&digest, BTreeMap::new()))
+        Ok(self.found(&digest, Default::default()))
     }
 
     async fn http(&self, url: &str) -> Result<Fetched, SourceError> {
@@ -183,8 +196,8 @@ impl Fetch<'_> {
             Some(unchanged) => unchanged,
             None => {
                 let (name, limits) = (shown(url), &self.options.limits);
-                let labels = archive::read(&name, &path, wrapped, self.content, self.stage, limits).await?;
-                self.found(&digest, labels)
+                let read = archive::read(&name, &path, wrapped, self.content, self.stage, limits).await?;
+                self.found(&digest, read)
             }
         };
         let (Fetched::New { revision, .. } | Fetched::Unchanged { revision }) = &mut fetched;

@@ -1,6 +1,7 @@
 //! Sources of catalogs and bundles: each is converted to a verified local directory, atomically.
 //!
 //! - [`fetch`](mod@fetch) reads a catalog, [`bundle`] reads a bundle, from any [`Source`], with [`Options`];
+//!   [`unpack_image`] unpacks an image to run it;
 //! - [`copy_image`] copies an image into a directory for air-gapped clusters, and [`copy_signatures`] its
 //!   signatures; [`push_image`] pushes an image of such a directory to a registry, [`pin_image`] looks up the
 //!   digest of one;
@@ -41,11 +42,13 @@ mod trust;
 mod unpack;
 mod web;
 
+pub use archive::unpack_archive;
 pub use copy::{Copied, CopiedSignatures, copy_image, copy_signatures};
 pub use credentials::Credentials;
 pub use egress::{Egress, Policy};
 pub use error::{Exceeded, SourceError};
-pub use fetch::{bundle, fetch};
+pub use fetch::{bundle, fetch, unpack_image};
+pub use image::{ImageConfig, image_names};
 pub use options::{Limits, Mirror, Options, Proxy, RATIO_FREE_BYTES, Timeouts};
 pub use push::{Pushed, pin_image, push_image};
 pub use signatures::{FoundSignatures, signatures};

@@ -6,7 +6,7 @@ use olm_catalog::Problem;
 use reqwest::Url;
 use serde::{Deserialize, Serialize};
 
-use crate::digest::Digest;
+use crate::{digest::Digest, image::ImageConfig};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
@@ -103,8 +103,10 @@ pub enum Fetched {
     New {
         /// Input of the next fetch.
         revision: Revision,
-        /// The labels of an image.
-        labels: BTreeMap<String, String>,
+        /// The configuration of an image.
+        image: ImageConfig,
+        /// Bytes of the unpacked files of an image or an archive; 0 for other sources.
+        bytes: u64,
         /// Parts that could not be converted to a catalog; only for converted sources.
         problems: Vec<Problem>,
     },

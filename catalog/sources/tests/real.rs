@@ -140,7 +140,7 @@ fn catalog_files() -> std::collections::BTreeMap<String, Vec<u8>> {
 
 async fn fetched(source: &Source, options: &Options, dest: &Path) -> (String, usize) {
     match fetch(source, options, None, dest).await.expect("fetched") {
-        Fetched::New { revision, labels, .. } => (revision.digest, labels.len()),
+        Fetched::New { revision, image, .. } => (revision.digest, image.labels.len()),
         other => panic!("{other:?}"),
     }
 }

@@ -21,7 +21,9 @@ use crate::{
     api::{ApiServer, Config, Identity, OpenError, TokenAuthenticator},
     backend::NodeBackend,
     controllers::{self, ControllerConfig},
-    node::{self, Capability, ImageTable, Network, NetworkError, NodeAgent, NodeConfig, NodeError},
+    node::{
+        self, Capability, ImageSource, ImageTable, Network, NetworkError, NodeAgent, NodeConfig, NodeError,
+    },
     private,
 };
 
@@ -35,14 +37,16 @@ const DOMAIN: &str = "cluster.local";
 const STOP: Duration = Duration::from_secs(15);
 
 /// Configuration of a dev cluster.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct DevClusterConfig {
     /// Directory of the cluster's state.
     pub data_dir: PathBuf,
     /// Listen address of the API on this machine; port 0 selects a free one.
     pub listen: SocketAddr,
-    /// Mapping of images to programs.
+    /// Images that are programs of this machine.
     pub images: ImageTable,
+    /// Where other images are pulled from; `None` for a cluster that pulls none.
+    pub image_source: Option<Arc<dyn ImageSource>>,
     /// Whether pods are run.
     pub pods: bool,
     /// Ports of 127.0.0.1 on the host that pods reach at [`NODE_IP`](node::NODE_IP), by the name
@@ -184,6 +188,7 @@ impl DevCluster {
             network,
             data_dir: config.data_dir,
             images: config.images,
+            image_source: config.image_source,
             helper_exe,
             cluster_domain: DOMAIN.to_owned(),
             dns_ip: DNS_IP,

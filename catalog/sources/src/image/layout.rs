@@ -1,7 +1,6 @@
 //! Images in directories: the OCI layout (`index.json`, `blobs/sha256/…`) and the format of `docker save`.
 
 use std::{
-    collections::BTreeMap,
     fs::{self, File},
     io::Read,
     path::{Path, PathBuf},
@@ -11,14 +10,14 @@ use serde::Deserialize;
 
 use super::{
     MOST_MANIFESTS,
-    manifest::{Config, Descriptor, Document, Pinned},
+    manifest::{Descriptor, Document, ImageConfig, Pinned},
 };
 use crate::{
     content::Content,
     digest::Digest,
     error::{Exceeded, SourceError},
     options::Limits,
-    unpack::{Unpacker, decompress},
+    unpack::{Unpacked, decompress},
 };
 
 /// Annotations of an index's entries that name an image.
@@ -155,6 +154,21 @@ impl Layout {
     }
 }
 
+/// The names of the images in an OCI layout, without those of signatures.
+/// # Errors
+/// [`SourceError`]
+pub fn image_names(layout: &Path, limits: &Limits) -> Result<Vec<String>, SourceError> {
+    let path = layout.join("index.json");
+    let what = path.display().to_string();
+    let Document::Index(entries) = Pinned::new(&what, read_small(&path, limits)?, None, None)?.parse()?
+    else {
+        return Err(SourceError::malformed(what, "found an image, expected an index"));
+    };
+    // `docker save` and podman write the whole name beside the tag.
+    let named = entries.iter().filter_map(|entry| names(entry).into_iter().max_by_key(String::len));
+    Ok(named.filter(|name| !is_signature(name)).collect())
+}
+
 fn names(entry: &Descriptor) -> Vec<String> {
     let annotations = entry.annotations.iter().flatten();
     annotations.filter(|(key, _)| NAMES.contains(&key.as_str())).map(|(_, name)| name.clone()).collect()
@@ -197,7 +211,7 @@ pub(crate) fn read_saved(
     content: Content,
     files: &Path,
     limits: &Limits,
-) -> Result<BTreeMap<String, String>, SourceError> {
+) -> Result<(ImageConfig, Unpacked), SourceError> {
     let path = root.join("manifest.json");
     let images: Vec<Saved> = serde_json::from_slice(&read_small(&path, limits)?)
         .map_err(|e| SourceError::malformed("manifest.json", e))?;
@@ -215,10 +229,11 @@ pub(crate) fn read_saved(
         }
         Err(SourceError::malformed("manifest.json", format!("{name:?} points outside of the archive")))
     };
-    let config: Config = serde_json::from_slice(&read_small(&inside(&image.config)?, limits)?)
-        .map_err(|e| SourceError::malformed(&image.config, e))?;
-    let labels = config.labels();
-    let mut unpacker = Unpacker::new(files, content.directories("the archive", &labels)?, limits);
+    let config = ImageConfig::parse(&image.config, read_small(&inside(&image.config)?, limits)?)?;
+    if content == Content::Root {
+        config.check_platform("the archive")?;
+    }
+    let mut unpacker = content.unpacker("the archive", &config.labels, files, limits)?;
     for layer in &image.layers {
         let path = inside(layer)?;
         let file = File::open(&path).map_err(SourceError::io("open", &path))?;
@@ -226,8 +241,9 @@ pub(crate) fn read_saved(
         let what = format!("the layer {layer}");
         unpacker.layer(&what, decompress(&what, file, size, limits)?)?;
     }
-    content.check("the archive", &labels, unpacker.finish()?.files)?;
-    Ok(labels)
+    let unpacked = unpacker.finish()?;
+    content.check("the archive", &config.labels, unpacked.files)?;
+    Ok((config, unpacked))
 }
 
 pub(crate) fn read_small(path: &Path, limits: &Limits) -> Result<Vec<u8>, SourceError> {

@@ -60,22 +60,53 @@ pub(crate) enum Document {
     },
 }
 
-/// The relevant fields of an image's configuration.
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Config {
-    #[serde(default)]
-    config: Option<ConfigConfig>,
+/// The configuration of an image; empty for other sources.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImageConfig {
+    pub labels: BTreeMap<String, String>,
+    /// The whole document, in JSON: `application/vnd.oci.image.config.v1+json` or Docker's, which has the same
+    /// fields.
+    pub document: Vec<u8>,
+    /// Operating system and architecture, such as `linux/arm64`; `None` where the document does not name them.
+    pub platform: Option<String>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-struct ConfigConfig {
-    #[serde(default, rename = "Labels")]
-    labels: Option<BTreeMap<String, String>>,
-}
+impl ImageConfig {
+    pub(crate) fn parse(what: &str, document: Vec<u8>) -> Result<Self, SourceError> {
+        #[derive(Deserialize)]
+        struct Document {
+            #[serde(default)]
+            os: String,
+            #[serde(default)]
+            architecture: String,
+            #[serde(default)]
+            config: Option<Inner>,
+        }
+        #[derive(Deserialize)]
+        struct Inner {
+            #[serde(default, rename = "Labels")]
+            labels: Option<BTreeMap<String, String>>,
+        }
+        let parsed: Document = serde_json::from_slice(&document)
+            .map_err(|e| SourceError::malformed(what, format!("not an image configuration: {e}")))?;
+        let named = !parsed.os.is_empty() && !parsed.architecture.is_empty();
+        Ok(Self {
+            labels: parsed.config.and_then(|config| config.labels).unwrap_or_default(),
+            document,
+            platform: named.then(|| format!("{}/{}", parsed.os, parsed.architecture)),
+        })
+    }
 
-impl Config {
-    pub fn labels(self) -> BTreeMap<String, String> {
-        self.config.and_then(|config| config.labels).unwrap_or_default()
+    /// Rejects an image whose programs cannot run here.
+    pub(crate) fn check_platform(&self, what: &str) -> Result<(), SourceError> {
+        let own = format!("linux/{}", architecture());
+        match &self.platform {
+            Some(platform) if *platform != own => Err(SourceError::unsupported(
+                what,
+                format!("it is an image for {platform}, this machine runs {own}"),
+            )),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -182,14 +213,19 @@ fn is_manifest_type(text: &str) -> bool {
     ACCEPTED.split(", ").any(|accepted| accepted == text)
 }
 
-/// The image for Linux on this machine's architecture, or the only one.
-pub(crate) fn choose<'m>(what: &str, manifests: &'m [Descriptor]) -> Result<&'m Descriptor, SourceError> {
-    let architecture = match std::env::consts::ARCH {
+/// The architecture of this machine, as images name it.
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
         "powerpc64" => "ppc64le",
         other => other,
-    };
+    }
+}
+
+/// The image for Linux on this machine's architecture, or the only one.
+pub(crate) fn choose<'m>(what: &str, manifests: &'m [Descriptor]) -> Result<&'m Descriptor, SourceError> {
+    let architecture = architecture();
     // Build tools list provenance and the like as images of a nonexistent platform.
     let images: Vec<&Descriptor> = manifests
         .iter()

@@ -4,7 +4,6 @@ pub(crate) mod layout;
 pub(crate) mod manifest;
 
 use std::{
-    collections::BTreeMap,
     fs::File,
     path::{Path, PathBuf},
 };
@@ -12,15 +11,16 @@ use std::{
 pub(crate) use self::manifest::Pinned;
 use self::{
     layout::Layout,
-    manifest::{Config, Descriptor, Document, check_layer, choose},
+    manifest::{Descriptor, Document, check_layer, choose},
 };
+pub use self::{layout::image_names, manifest::ImageConfig};
 use crate::{
     content::Content,
     error::{Exceeded, SourceError},
     options::Limits,
     registry::Repository,
     stage::{Stage, blocking},
-    unpack::{Unpacker, decompress},
+    unpack::{Unpacked, Unpacker, decompress},
 };
 
 /// An index may list an index; deeper nesting is not legitimate.
@@ -67,14 +67,14 @@ impl ImageLocation<'_> {
     }
 }
 
-/// Fills the stage with the wanted directories of an image, and returns the image's labels.
+/// Fills the stage with the wanted directories of an image.
 pub(crate) async fn pull(
     place: &ImageLocation<'_>,
     mut pinned: Pinned,
     content: Content,
     stage: &Stage,
     limits: &Limits,
-) -> Result<BTreeMap<String, String>, SourceError> {
+) -> Result<(ImageConfig, Unpacked), SourceError> {
     let name = place.name();
     let mut depth = 0;
     let (config, layers) = loop {
@@ -99,8 +99,11 @@ pub(crate) async fn pull(
     for layer in &layers {
         check_layer(&name, layer)?;
     }
-    let labels = labels(place, &config, stage, limits).await?;
-    let mut unpacker = Unpacker::new(stage.files(), content.directories(&name, &labels)?, limits);
+    let config = configuration(place, &config, stage, limits).await?;
+    if content == Content::Root {
+        config.check_platform(&name)?;
+    }
+    let mut unpacker = content.unpacker(&name, &config.labels, stage.files(), limits)?;
     for layer in layers {
         let path = place.blob(&layer, stage.scratch()).await?;
         let what = format!("the layer {} of {name}", layer.digest);
@@ -108,25 +111,23 @@ pub(crate) async fn pull(
         unpacker = stage.blocking(move || unpack(unpacker, &what, &path, downloaded)).await?;
     }
     let unpacked = stage.blocking(move || unpacker.finish()).await?;
-    content.check(&name, &labels, unpacked.files)?;
-    Ok(labels)
+    content.check(&name, &config.labels, unpacked.files)?;
+    Ok((config, unpacked))
 }
 
-async fn labels(
+async fn configuration(
     place: &ImageLocation<'_>,
     config: &Descriptor,
     stage: &Stage,
     limits: &Limits,
-) -> Result<BTreeMap<String, String>, SourceError> {
+) -> Result<ImageConfig, SourceError> {
     let what = format!("the configuration {} of {}", config.digest, place.name());
     if config.size > limits.manifest_bytes {
         return Err(Exceeded::new("it", "manifest_bytes", limits.manifest_bytes).reading(what));
     }
     let path = place.blob(config, stage.scratch()).await?;
     let bytes = std::fs::read(&path).map_err(SourceError::io("read", path))?;
-    let config: Config = serde_json::from_slice(&bytes)
-        .map_err(|e| SourceError::malformed(what, format!("not an image configuration: {e}")))?;
-    Ok(config.labels())
+    ImageConfig::parse(&what, bytes)
 }
 
 /// Applies one layer; a downloaded one is deleted afterwards.

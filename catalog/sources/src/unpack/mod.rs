@@ -1,10 +1,13 @@
 //! Unpacks untrusted archives.
 //!
-//! Only files and directories are ever created on disk: links are kept in a table until the end and become
-//! additional names of their target files. So no entry can be written through a link, and readers of the
-//! result meet neither links nor loops.
+//! Only files and directories are created on disk while entries are read: links are kept in a table until the
+//! end, so no entry can be written through a link. Then they become additional names of their target files:
+//! readers of catalogs and bundles meet neither links nor loops. In the root file system of an image they
+//! become symbolic links; its readers must not follow them outside of a container.
 
+mod attributes;
 mod compression;
+mod links;
 mod selection;
 mod tar;
 
@@ -17,7 +20,10 @@ use std::{
 
 pub(crate) use self::compression::decompress;
 pub use self::selection::DirectorySelection;
-use self::tar::{Entries, Entry, Kind};
+use self::{
+    attributes::Attributes,
+    tar::{Entries, Entry, Kind},
+};
 use crate::{
     error::{Exceeded, SourceError},
     options::Limits,
@@ -27,10 +33,6 @@ use crate::{
 const WHITEOUT: &[u8] = b".wh.";
 /// File name that removes all entries of its directory in the layers below.
 const OPAQUE: &[u8] = b".wh..wh..opq";
-/// As in Linux.
-const MOST_LINKS: usize = 40;
-/// Directories on the path of one link, through all further links.
-const MOST_STEPS: usize = 256;
 /// As in Linux.
 const LONGEST_NAME: usize = 255;
 
@@ -66,7 +68,9 @@ pub(crate) struct Unpacker {
     dest: PathBuf,
     wanted: DirectorySelection,
     limits: Limits,
-    /// All kept entries, by their path in the archive.
+    /// The result is a root file system: with symbolic links, modes and owners.
+    is_root: bool,
+    /// All kept entries, by their path in the archive; those of a root file system without links in the path.
     nodes: BTreeMap<Vec<u8>, Node>,
     layer: usize,
     /// The applied ones of this layer.
@@ -81,7 +85,8 @@ struct Node {
 }
 
 enum NodeKind {
-    Folder,
+    /// Without attributes where no entry defines it.
+    Folder(Option<Attributes>),
     File(Stored),
     /// Its target as written.
     Link(Vec<u8>),
@@ -100,12 +105,19 @@ impl Unpacker {
             dest: dest.to_owned(),
             wanted,
             limits: limits.clone(),
+            is_root: false,
             nodes: BTreeMap::new(),
             layer: 0,
             whiteouts: BTreeSet::new(),
             entries: 0,
             bytes: 0,
         }
+    }
+
+    /// Unpacks the root file system of an image: everything but devices, with symbolic links, modes and, as far
+    /// as this process may set them, owners.
+    pub fn root(dest: &Path, limits: &Limits) -> Self {
+        Self { is_root: true, ..Self::new(dest, DirectorySelection::everything(), limits) }
     }
 
     pub fn limits(&self) -> &Limits {
@@ -127,9 +139,24 @@ impl Unpacker {
                 Ok(())
             })?;
             let Some(entry) = next else { return Ok(()) };
-            let path = parts(what, &entry.path)?;
+            let path = self.path_of(what, &entry.path)?;
+            let path: Vec<&[u8]> = path.iter().map(AsRef::as_ref).collect();
             self.entry(what, &entry, &path, &mut entries)?;
         }
+    }
+
+    /// The parts of an entry's path; in a root file system without links in the path.
+    fn path_of(&self, what: &str, raw: &[u8]) -> Result<Vec<Vec<u8>>, SourceError> {
+        let parts = parts(what, raw)?;
+        let Some((name, folder)) = parts.split_last() else { return Ok(Vec::new()) };
+        let mut path: Vec<Vec<u8>> = match self.is_root {
+            true => self
+                .resolve(Vec::new(), &folder.join(&b'/'))
+                .map_err(|reason| escape(what, raw, &format!("has a path that {reason}")))?,
+            false => folder.iter().map(|part| part.to_vec()).collect(),
+        };
+        path.push(name.to_vec());
+        Ok(path)
     }
 
     /// Rejects paths beyond the limits, for kept entries.
@@ -186,10 +213,10 @@ impl Unpacker {
         self.check_path(what, entry, path)?;
         match entry.kind {
             Kind::Folder => {
-                if !matches!(self.nodes.get(&key(path)), Some(Node { what: NodeKind::Folder, .. })) {
+                if !matches!(self.nodes.get(&key(path)), Some(Node { what: NodeKind::Folder(_), .. })) {
                     self.remove(&key(path), false)?;
                 }
-                self.insert(what, &entry.path, path, NodeKind::Folder)
+                self.insert(what, &entry.path, path, NodeKind::Folder(Some(entry.attributes)))
             }
             Kind::File => {
                 self.charge(what, entry.size)?;
@@ -198,14 +225,18 @@ impl Unpacker {
                 self.insert(what, &entry.path, path, NodeKind::File(stored))?;
                 let full = self.prepare(&place)?;
                 let file = File::create_new(&full).map_err(SourceError::io("create", &full))?;
-                entries.copy_to(file, SourceError::io("write", &full))
+                entries.copy_to(&file, SourceError::io("write", &full))?;
+                match self.is_root {
+                    true => entry.attributes.set(&full).map_err(SourceError::io("set the mode of", &full)),
+                    false => Ok(()),
+                }
             }
             Kind::HardLink => self.hard_link(what, entry, path, &place),
             Kind::SymbolicLink => {
                 self.remove(&key(path), false)?;
                 self.insert(what, &entry.path, path, NodeKind::Link(entry.link.clone()))
             }
-            // A device is not part of a catalog.
+            // A device is not part of a catalog, and containers get their devices from the node.
             Kind::Other => Ok(()),
         }
     }
@@ -235,7 +266,7 @@ impl Unpacker {
         path: &[&[u8]],
         place: &Path,
     ) -> Result<(), SourceError> {
-        let (own, target) = (key(path), key(&parts(what, &entry.link)?));
+        let (own, target) = (key(path), self.path_of(what, &entry.link)?.join(&b'/'));
         let refuse = |reason: &str| {
             let target = String::from_utf8_lossy(&entry.link);
             escape(what, &entry.path, &format!("is a hard link to {target:?}, which {reason}"))
@@ -285,7 +316,7 @@ impl Unpacker {
         for depth in 1..path.len() {
             let above = key(&path[..depth]);
             match self.nodes.get(&above).map(|node| &node.what) {
-                Some(NodeKind::Folder) => {}
+                Some(NodeKind::Folder(_)) => {}
                 Some(NodeKind::Link(_)) => {
                     let reason = format!("goes through the link {:?}", String::from_utf8_lossy(&above));
                     return Err(escape(what, raw, &reason));
@@ -295,7 +326,8 @@ impl Unpacker {
                         self.remove(&above, false)?;
                     }
                     if self.wanted.place(&path[..depth]).is_some() {
-                        self.nodes.insert(above, Node { layer: self.layer, what: NodeKind::Folder });
+                        let what = NodeKind::Folder(None);
+                        self.nodes.insert(above, Node { layer: self.layer, what });
                     }
                 }
             }
@@ -352,7 +384,7 @@ impl Unpacker {
                 let full = self.dest.join(stored.place);
                 fs::remove_file(&full).map_err(SourceError::io("remove", full))
             }
-            NodeKind::Folder => {
+            NodeKind::Folder(_) => {
                 let parts: Vec<&[u8]> = key.split(|b| *b == b'/').collect();
                 let place = self.wanted.place(&parts).unwrap_or_default();
                 if place.as_os_str().is_empty() {
@@ -373,80 +405,6 @@ impl Unpacker {
                 }
             }
         }
-    }
-
-    /// Creates the files' names from links.
-    pub fn finish(mut self) -> Result<Unpacked, SourceError> {
-        let mut links = Vec::new();
-        for (path, node) in &self.nodes {
-            if let NodeKind::Link(target) = &node.what {
-                let parts: Vec<&[u8]> = path.split(|b| *b == b'/').collect();
-                let place = self.wanted.place(&parts).unwrap_or_default();
-                links.push((self.follow(path, target)?.clone(), place));
-            }
-        }
-        for (existing, place) in &links {
-            self.charge("the archive", existing.size)?;
-            self.link(existing, place)?;
-        }
-        let files = self.nodes.values().filter(|node| !matches!(node.what, NodeKind::Folder)).count() as u64;
-        Ok(Unpacked { files, bytes: self.bytes })
-    }
-
-    /// The target file of a link, through further links.
-    fn follow(&self, link: &[u8], target: &[u8]) -> Result<&Stored, SourceError> {
-        let what = "the archive";
-        let refuse = |reason: &str| {
-            let target = String::from_utf8_lossy(target);
-            escape(what, link, &format!("is a link to {target:?}, which {reason}"))
-        };
-        let steps_of = |path: &[u8]| -> Vec<Vec<u8>> {
-            path.split(|b| *b == b'/')
-                .filter(|p| !matches!(*p, b"" | b"."))
-                .rev()
-                .map(<[u8]>::to_vec)
-                .collect()
-        };
-        // The resolved path, and the remaining path with its next step last.
-        let mut at: Vec<Vec<u8>> = link.split(|b| *b == b'/').map(<[u8]>::to_vec).collect();
-        at.pop();
-        let mut ahead = Vec::new();
-        let mut next = Some(target);
-        let mut steps = 0;
-        for _ in 0..MOST_LINKS {
-            if let Some(target) = next.take() {
-                if target.starts_with(b"/") {
-                    at.clear();
-                }
-                ahead.extend(steps_of(target));
-            }
-            while let Some(step) = ahead.pop() {
-                steps += 1;
-                if steps > MOST_STEPS {
-                    return Err(refuse("is too long"));
-                }
-                if step == b".." {
-                    if at.pop().is_none() {
-                        return Err(refuse("points outside of the archive"));
-                    }
-                    continue;
-                }
-                at.push(step);
-                if let Some(Node { what: NodeKind::Link(target), .. }) = self.nodes.get(&at.join(&b'/')) {
-                    at.pop();
-                    next = Some(target);
-                    break;
-                }
-            }
-            if next.is_none() {
-                return match self.nodes.get(&at.join(&b'/')).map(|node| &node.what) {
-                    Some(NodeKind::File(stored)) => Ok(stored),
-                    Some(_) => Err(refuse("is a directory; only links to files are kept")),
-                    None => Err(refuse("is not one of the files to keep")),
-                };
-            }
-        }
-        Err(refuse("leads through too many links"))
     }
 }
 

@@ -7,6 +7,7 @@ use std::io::{self, Read, Write};
 
 use tar::{EntryType, Header};
 
+use super::attributes::Attributes;
 use crate::error::SourceError;
 
 const BLOCK: usize = 512;
@@ -27,6 +28,7 @@ pub(super) struct Entry {
     pub link: Vec<u8>,
     pub kind: Kind,
     pub size: u64,
+    pub attributes: Attributes,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -99,7 +101,7 @@ impl<'a, R: Read> Entries<'a, R> {
                         EntryType::Symlink => Kind::SymbolicLink,
                         _ => Kind::Other,
                     };
-                    return Ok(Some(Entry { path, link, kind, size }));
+                    return Ok(Some(Entry { path, link, kind, size, attributes: Attributes::of(&header) }));
                 }
             }
         }

@@ -5,6 +5,8 @@ use tempfile::TempDir;
 
 use super::*;
 
+mod root;
+
 /// A tar archive with arbitrary entries, also those that no library writes.
 #[derive(Default, Clone)]
 struct Tar(Vec<u8>);

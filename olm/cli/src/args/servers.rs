@@ -9,7 +9,7 @@ use olm_kube_schema::names::is_dns_label;
 
 #[cfg(feature = "devcluster")]
 use super::OutputArgs;
-use super::console::OidcArgs;
+use super::{RegistryArgs, console::OidcArgs};
 
 /// `olm up`.
 #[derive(Debug, ClapArgs)]
@@ -43,6 +43,9 @@ pub struct UpArgs {
     /// Stop when standard input closes (for tests and supervising processes).
     #[arg(long, hide = true)]
     pub until_stdin_closes: bool,
+    /// For the images of pods.
+    #[command(flatten)]
+    pub registry: RegistryArgs,
 }
 
 /// `olm token`.
@@ -66,8 +69,8 @@ pub struct DevArgs {
 #[cfg(feature = "devcluster")]
 #[derive(Debug, Subcommand)]
 pub enum DevCommand {
-    /// List the images of the dev cluster and the programs that implement them.
-    Images(OutputArgs),
+    /// List the images of the dev cluster, or load one from a file.
+    Images(ImagesArgs),
     /// Inject faults into pods of the dev cluster and remove them.
     Fault(FaultArgs),
     /// Show the used and denied permissions of a ServiceAccount since the dev cluster started.
@@ -76,6 +79,45 @@ pub enum DevCommand {
         account: String,
         #[command(flatten)]
         out: OutputArgs,
+    },
+}
+
+/// `olm dev images`.
+#[cfg(feature = "devcluster")]
+#[derive(Debug, ClapArgs)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct ImagesArgs {
+    #[command(subcommand)]
+    pub command: Option<ImagesCommand>,
+    #[command(flatten)]
+    pub content: ImagesDirArgs,
+    #[command(flatten)]
+    pub out: OutputArgs,
+}
+
+/// Where the images of a dev cluster are.
+#[cfg(feature = "devcluster")]
+#[derive(Debug, ClapArgs)]
+pub struct ImagesDirArgs {
+    /// Data directory of the dev cluster.
+    #[arg(long, env = "OLM_DATA_DIR", value_hint = clap::ValueHint::DirPath)]
+    pub data_dir: Option<PathBuf>,
+}
+
+/// Subcommands of `olm dev images`.
+#[cfg(feature = "devcluster")]
+#[derive(Debug, Subcommand)]
+pub enum ImagesCommand {
+    /// Load images, which pods run under their names in the file, without a registry.
+    Load {
+        /// Archive of `olm self image --archive`, `podman save` or `docker save`, or folder in the OCI layout.
+        #[arg(value_hint = clap::ValueHint::AnyPath)]
+        path: PathBuf,
+        /// Name of the image; required where the file contains none.
+        #[arg(long, value_name = "IMAGE")]
+        name: Option<String>,
+        #[command(flatten)]
+        content: ImagesDirArgs,
     },
 }
 

@@ -30,7 +30,7 @@ use super::{
     capability::in_user_namespace,
     context::Context,
     events::Events,
-    images::ImageTable,
+    images::{ImageSource, ImageTable, Images},
     network::{Network, NetworkError, dns, proxy::Proxy, zone::Zone},
     pod::worker::{Message, Worker},
     registration,
@@ -42,10 +42,12 @@ pub struct NodeConfig {
     pub client: Client,
     /// The cluster network, from [`Network::start`].
     pub network: Network,
-    /// Directory of the pods' files (in `pods/`).
+    /// Directory of the pods' files (in `pods/`) and of images (in `images/`).
     pub data_dir: PathBuf,
-    /// Mapping of images to programs.
+    /// Images that are programs of this machine.
     pub images: ImageTable,
+    /// Where other images are pulled from; `None` for a node that pulls none.
+    pub image_source: Option<Arc<dyn ImageSource>>,
     /// A program whose `main` begins with [`maybe_run_helper`](super::maybe_run_helper); usually the current
     /// executable.
     pub helper_exe: PathBuf,
@@ -98,7 +100,14 @@ impl NodeAgent {
             what: format!("create the pod directory {}", pods_dir.display()),
             source,
         })?;
-        registration::write(&config.client, &config.images, Ok(()))
+        let images_dir = config.data_dir.join("images");
+        let images = std::path::absolute(&images_dir)
+            .and_then(|path| Images::open(config.images, config.image_source, &path))
+            .map_err(|source| NodeError::System {
+                what: format!("open the image store {}", images_dir.display()),
+                source,
+            })?;
+        registration::write(&config.client, &images.entries(), Ok(()))
             .await
             .map_err(|source| NodeError::Api { what: "register the node", source: Box::new(source) })?;
         let zone = Zone::new(config.cluster_domain.clone());
@@ -107,7 +116,7 @@ impl NodeAgent {
             client: config.client,
             network: config.network,
             helper: config.helper_exe,
-            images: RwLock::new(config.images),
+            images,
             zone: RwLock::new(Arc::new(zone)),
             pods_dir,
             domain: config.cluster_domain,

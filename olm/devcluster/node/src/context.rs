@@ -11,7 +11,7 @@ use kube::Client;
 
 use super::{
     events::Events,
-    images::ImageTable,
+    images::Images,
     network::{Network, zone::Zone},
     pod::worker::Handle,
 };
@@ -23,7 +23,7 @@ pub(crate) struct Context {
     /// The executable of a pod's init process.
     pub(crate) helper: PathBuf,
     pub(crate) events: Events,
-    pub(crate) images: RwLock<ImageTable>,
+    pub(crate) images: Images,
     pub(crate) zone: RwLock<Arc<Zone>>,
     pub(crate) pods_dir: PathBuf,
     pub(crate) domain: String,

@@ -27,23 +27,28 @@ pub(crate) struct PodFacts {
     pub(crate) host_ip: String,
 }
 
-/// Builds the environment, in order; later entries win.
+/// Builds the environment, in order: defaults, the image's, Services, the container's; later entries win.
 pub(crate) fn build(
     pod: &Pod,
     container: &Container,
+    image: Vec<(String, String)>,
+    home: Option<String>,
     facts: &PodFacts,
     sources: &Sources,
     services: Vec<(String, String)>,
     hostname: &str,
 ) -> Result<Vec<(String, String)>, String> {
-    let mut env: Vec<(String, String)> = services;
+    let mut env: Vec<(String, String)> = Vec::new();
     let set = |env: &mut Vec<(String, String)>, name: String, value: String| {
         env.retain(|(other, _)| *other != name);
         env.push((name, value));
     };
     set(&mut env, "PATH".to_owned(), PATH.to_owned());
     set(&mut env, "HOSTNAME".to_owned(), hostname.to_owned());
-    set(&mut env, "HOME".to_owned(), "/root".to_owned());
+    set(&mut env, "HOME".to_owned(), home.unwrap_or_else(|| "/root".to_owned()));
+    for (name, value) in image.into_iter().chain(services) {
+        set(&mut env, name, value);
+    }
     for from in container.env_from.iter().flatten() {
         let prefix = from.prefix.clone().unwrap_or_default();
         let (kind, name, optional, all) = match (&from.config_map_ref, &from.secret_ref) {

@@ -7,8 +7,9 @@
 //!   this executable again ([`maybe_run_helper`]), in separate network, PID, UTS, IPC and mount namespaces.
 //!   It dies with the agent, however that ends, and the kernel removes every process, interface and mount of
 //!   the pod with it.
-//! * A container is a process in the sandbox with a private root: the host's programs read-only, generated
-//!   `/etc`, the volumes. Its image is an entry of an [`ImageTable`].
+//! * A container is a process in the sandbox with a private root: an image below a writable layer (overlayfs in
+//!   memory), generated files, the volumes. An image is pulled from an [`ImageSource`] or loaded into the
+//!   [`ImageStore`]; or it is an entry of an [`ImageTable`], programs of this machine on the machine's `/usr`.
 //!
 //! # Without root
 //! [`enter_user_namespace_if_needed`] makes the user root in a user namespace, in which everything above
@@ -26,7 +27,7 @@
 //! privileged containers, block volumes, sidecar init containers, ephemeral containers, volumes other than
 //! emptyDir, configMap, secret, projected, downwardAPI, hostPath and persistentVolumeClaim. These have no
 //! effect: resource requests and limits, seccomp, AppArmor and SELinux settings, sysctls,
-//! `activeDeadlineSeconds`, `emptyDir.medium` and `sizeLimit`, image pull policy and secrets. The containers
+//! `activeDeadlineSeconds`, `emptyDir.medium` and `sizeLimit`; set-user-ID programs of images. The containers
 //! of a pod share one PID namespace, and root in a container has the permissions of the user that runs the
 //! agent: this protects against accidents, not against attacks.
 
@@ -42,6 +43,7 @@ mod env;
 mod events;
 mod helper;
 mod images;
+mod in_root;
 mod logs;
 mod network;
 mod pod;
@@ -54,7 +56,10 @@ mod volumes;
 pub use agent::{NodeAgent, NodeConfig, NodeError};
 pub use capability::{Capability, enter_user_namespace_if_needed};
 pub use helper::{maybe_run_helper, tied_command};
-pub use images::{HostProgram, Image, ImageTable, UnknownImage};
+pub use images::{
+    HostProgram, Image, ImageSource, ImageStore, ImageTable, PullError, PullSecret, StoredImage,
+    UnknownImage, UnpackedImage,
+};
 pub use network::{NODE_IP, Network, NetworkError};
 pub use unavailable::unavailable;
 

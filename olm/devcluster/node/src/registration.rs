@@ -7,10 +7,14 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{NODE_NAME, capacity, images::ImageTable, network::NODE_IP};
+use super::{NODE_NAME, capacity, images::Images, network::NODE_IP};
 
-/// Writes the Node object; `Err` is the reason why it runs no pods.
-pub(crate) async fn write(client: &Client, images: &ImageTable, pods: Result<(), &str>) -> kube::Result<()> {
+/// Writes the Node object with these images (names, bytes); `Err` is the reason why it runs no pods.
+pub(crate) async fn write(
+    client: &Client,
+    images: &[(Vec<String>, u64)],
+    pods: Result<(), &str>,
+) -> kube::Result<()> {
     let nodes: Api<Node> = Api::all(client.clone());
     if nodes.get_opt(NODE_NAME).await?.is_none() {
         let node = json!({
@@ -28,7 +32,19 @@ pub(crate) async fn write(client: &Client, images: &ImageTable, pods: Result<(),
     Ok(())
 }
 
-fn status(images: &ImageTable, pods: Result<(), &str>) -> Value {
+/// Updates the images of the node.
+pub(crate) async fn write_images(client: &Client, images: &Images) -> kube::Result<()> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let status = Patch::Merge(json!({"status": {"images": listed(&images.entries())}}));
+    nodes.patch_status(NODE_NAME, &PatchParams::default(), &status).await?;
+    Ok(())
+}
+
+fn listed(images: &[(Vec<String>, u64)]) -> Vec<Value> {
+    images.iter().map(|(names, bytes)| json!({"names": names, "sizeBytes": bytes})).collect()
+}
+
+fn status(images: &[(Vec<String>, u64)], pods: Result<(), &str>) -> Value {
     let now = jiff::Timestamp::now().to_string();
     let ready = match pods {
         Ok(()) => ("True", "KubeletReady", "the node agent is running"),
@@ -39,14 +55,12 @@ fn status(images: &ImageTable, pods: Result<(), &str>) -> Value {
         "pods": if pods.is_ok() { "253" } else { "0" },
     });
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let images: Vec<_> =
-        images.entries().into_iter().map(|image| json!({"names": [image.pattern], "sizeBytes": 0})).collect();
     json!({
         "addresses": [
             {"type": "InternalIP", "address": NODE_IP.to_string()},
             {"type": "Hostname", "address": NODE_NAME},
         ],
-        "capacity": capacity, "allocatable": capacity, "images": images,
+        "capacity": capacity, "allocatable": capacity, "images": listed(images),
         "conditions": [{
             "type": "Ready", "status": ready.0, "reason": ready.1, "message": ready.2,
             "lastHeartbeatTime": now, "lastTransitionTime": now,

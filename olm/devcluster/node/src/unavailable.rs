@@ -20,7 +20,6 @@ use serde_json::{Value, json};
 use super::{
     NODE_NAME,
     events::{Events, Severity},
-    images::ImageTable,
     pod::status::waiting,
     registration,
 };
@@ -28,7 +27,7 @@ use super::{
 /// Keeps every pod Pending with an event and a condition that contain the advice. Runs until it is dropped.
 pub async fn unavailable(client: Client, advice: String) {
     let message = format!("pods are disabled on this dev cluster: {advice}");
-    while let Err(error) = registration::write(&client, &ImageTable::default(), Err(&message)).await {
+    while let Err(error) = registration::write(&client, &[], Err(&message)).await {
         tracing::warn!(%error, "failed to register the node, will retry");
         tokio::time::sleep(Duration::from_secs(1)).await;
     }

@@ -6,7 +6,10 @@ mod install;
 mod local;
 mod oidc;
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use access::ConsoleAccess;
 use olm_devcluster::{DevCluster, DevClusterConfig, StartError};
@@ -36,7 +39,8 @@ pub async fn run(global: &Global, args: UpArgs) -> Result<(), Failure> {
     let starting = DevCluster::start(DevClusterConfig {
         data_dir: data_dir.clone(),
         listen: args.listen,
-        images: dev::images(),
+        images: dev::on_machine(),
+        image_source: Some(Arc::new(dev::Registries::new(&args.registry)?)),
         pods: !args.no_pods,
         host_ports: args.host_port.clone(),
     });
@@ -113,7 +117,7 @@ async fn serve(
                 format!("--demo requires pods, which are not available: {why}"),
             ));
         }
-        let version = dev::newest_etcd(&dev::images()).ok_or_else(|| {
+        let version = dev::newest_etcd(&dev::on_machine()).ok_or_else(|| {
             Failure::new(Code::NotFound, "etcd not found on this machine")
                 .hint("install etcd (Debian: apt-get install etcd-server etcd-client)")
         })?;

@@ -5,6 +5,7 @@
 //! restrictions of a multi-threaded process.
 
 pub(crate) mod init;
+mod machine;
 pub(crate) mod process;
 mod restrict;
 pub(crate) mod root;

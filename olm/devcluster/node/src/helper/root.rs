@@ -1,31 +1,27 @@
-//! Builds a container's root file system out of the host's programs, generated files and volumes.
-//!
-//! Images have no file system: /usr comes from the host, read-only, except /usr/local, which is private to
-//! the container and holds the image's programs.
+//! Builds a container's root file system: an image or the machine's programs, generated files, devices, volumes.
 
 use std::{
     fs,
-    io::ErrorKind,
-    os::unix::fs::{PermissionsExt as _, symlink},
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
 };
 
 use nix::{
+    errno::Errno,
     mount::{MntFlags, MsFlags, mount, umount2},
     sched::{CloneFlags, unshare},
     sys::statvfs::{FsFlags, statvfs},
     unistd::{chdir, pivot_root},
 };
 
-use super::wire::{MountSpec, RootSpec};
+use super::{
+    machine,
+    wire::{Base, MountSpec, RootSpec},
+};
+use crate::{capability::in_user_namespace, in_root};
 
 const NONE: Option<&str> = None;
-/// Entries of the host's `/` that are programs and libraries.
-const SYSTEM: [&str; 7] = ["bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr"];
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
-/// Files of the host's /etc that programs need and that are the same in every container.
-const SHARED_ETC: [&str; 6] =
-    ["ssl", "ca-certificates", "ld.so.cache", "localtime", "mime.types", "alternatives"];
 
 /// Parts of /proc with information about, or control over, the whole machine; the list of container runtimes.
 const MASKED: [&str; 9] =
@@ -36,219 +32,207 @@ const READ_ONLY: [&str; 5] = ["bus", "fs", "irq", "sys", "sysrq-trigger"];
 pub(crate) fn enter(spec: &RootSpec) -> Result<(), String> {
     unshare(CloneFlags::CLONE_NEWNS)
         .map_err(|error| format!("failed to create a mount namespace: {error}"))?;
-    let root = spec.staging.as_path();
+    let staging = std::path::absolute(&spec.staging)
+        .map_err(|error| format!("failed to find {}: {error}", spec.staging.display()))?;
     let options = format!("mode=755,size={}", spec.size);
-    mount(Some("tmpfs"), root, Some("tmpfs"), MsFlags::MS_NOSUID | MsFlags::MS_NODEV, Some(options.as_str()))
-        .map_err(|error| format!("failed to mount the root at {}: {error}", root.display()))?;
-    for dir in ["etc", "proc", "sys", "dev", "run", "root", "home", "var", "opt", "mnt", "srv"] {
-        make_dir(&root.join(dir))?;
+    mount_tmpfs(&staging, &options)?;
+    let root = match &spec.base {
+        Base::Machine { programs } => {
+            let root = Root::open(staging)?;
+            machine::fill(&root, programs)?;
+            root
+        }
+        Base::Image { root } => Root::open(overlay(&staging, root)?)?,
+    };
+    for (path, content) in &spec.files {
+        in_root::write(&root.directory, Path::new(path), content.as_bytes())
+            .map_err(|error| format!("failed to write {path}: {error}"))?;
     }
-    for (dir, mode) in [("tmp", 0o1777), ("var/tmp", 0o1777), ("var/run", 0o755), ("var/lib", 0o755)] {
-        make_dir(&root.join(dir))?;
-        set_mode(&root.join(dir), mode)?;
-    }
-    system(root)?;
-    for (name, program) in &spec.programs {
-        bind(program, &root.join("usr/local/bin").join(name), true)?;
-    }
-    etc(root, &spec.files)?;
-    devices(root)?;
-    mount(
-        Some("proc"),
-        &root.join("proc"),
-        Some("proc"),
-        MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC,
-        NONE,
-    )
-    .map_err(|error| format!("failed to mount /proc: {error}"))?;
-    hide(root)?;
+    root.devices()?;
+    root.processes()?;
+    drop(root.plain_directory("sys")?);
     for volume in &spec.mounts {
-        bind(&volume.source, &inside(root, volume)?, volume.read_only)?;
+        root.volume(volume)?;
     }
+    // As in other runtimes; a failure is reported when the process changes to it.
+    let _ = in_root::make_directory(&root.directory, Path::new(&spec.working_dir));
     if spec.read_only {
         let flags = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY;
-        mount(NONE, root, NONE, flags | MsFlags::MS_NOSUID | MsFlags::MS_NODEV, NONE)
+        mount(NONE, &root.path, NONE, flags | MsFlags::MS_NOSUID | MsFlags::MS_NODEV, NONE)
             .map_err(|error| format!("failed to make the root read-only: {error}"))?;
     }
     // The new root is mounted on top of the old one, which is then unmounted.
-    chdir(root)
+    chdir(&root.path)
         .and_then(|()| pivot_root(".", "."))
         .and_then(|()| umount2(".", MntFlags::MNT_DETACH))
         .and_then(|()| chdir("/"))
         .map_err(|error| format!("failed to change the root: {error}"))
 }
 
-/// /usr and the related directories of the host; symbolic links stay links, as on merged-usr systems.
-fn system(root: &Path) -> Result<(), String> {
-    for name in SYSTEM {
-        let host = Path::new("/").join(name);
-        let Ok(metadata) = fs::symlink_metadata(&host) else { continue };
-        let target = root.join(name);
-        if metadata.is_symlink() {
-            copy_link(&host, &target)?;
-        } else if name == "usr" {
-            make_dir(&target)?;
-            let entries = fs::read_dir(&host).map_err(|error| format!("failed to read /usr: {error}"))?;
-            for entry in entries.flatten().filter(|entry| entry.file_name() != "local") {
-                let target = target.join(entry.file_name());
-                match entry.file_type() {
-                    Ok(kind) if kind.is_symlink() => copy_link(&entry.path(), &target)?,
-                    Ok(kind) if kind.is_dir() => bind(&entry.path(), &target, true)?,
-                    _ => {}
-                }
+fn mount_tmpfs(at: &Path, options: &str) -> Result<(), String> {
+    mount(Some("tmpfs"), at, Some("tmpfs"), MsFlags::MS_NOSUID | MsFlags::MS_NODEV, Some(options))
+        .map_err(|error| format!("failed to mount {}: {error}", at.display()))
+}
+
+/// Mounts an image below a writable layer; returns the merged directory.
+fn overlay(staging: &Path, image: &Path) -> Result<PathBuf, String> {
+    let fail =
+        |error: &dyn std::fmt::Display| format!("failed to mount the image {}: {error}", image.display());
+    for name in ["upper", "work", "root"] {
+        fs::create_dir(staging.join(name)).map_err(|error| fail(&error))?;
+    }
+    // A short path without special characters.
+    let lower = in_root::open_directory(image).map_err(|error| fail(&error))?;
+    let layers = format!("lowerdir={},upperdir=upper,workdir=work", in_root::path_of(&lower).display());
+    chdir(staging).map_err(|error| fail(&error))?;
+    let merge = |options: &str| {
+        let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+        mount(Some("overlay"), "root", Some("overlay"), flags, Some(options))
+    };
+    // A user namespace has no `trusted` attributes; older kernels have no `user` attributes on tmpfs either and
+    // work without.
+    let merged = match in_user_namespace() {
+        true => match merge(&format!("{layers},userxattr")) {
+            Err(Errno::EINVAL) => merge(&layers),
+            other => other,
+        },
+        false => merge(&layers),
+    };
+    merged.map_err(|error| match error {
+        Errno::EPERM | Errno::ENODEV => {
+            fail(&format!("{error}; images need overlayfs, in a user namespace that of Linux 5.11 or later"))
+        }
+        error => fail(&error),
+    })?;
+    Ok(staging.join("root"))
+}
+
+/// The root of a container that is being built. Its content may be that of an image: symbolic links in it lead
+/// nowhere but into it.
+pub(super) struct Root {
+    path: PathBuf,
+    directory: std::os::fd::OwnedFd,
+}
+
+impl Root {
+    fn open(path: PathBuf) -> Result<Self, String> {
+        match in_root::open_directory(&path) {
+            Ok(directory) => Ok(Self { path, directory }),
+            Err(error) => Err(format!("failed to open {}: {error}", path.display())),
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A directory for a part of the system. An image must not move it elsewhere.
+    fn plain_directory(&self, name: &str) -> Result<std::os::fd::OwnedFd, String> {
+        in_root::make_plain_directory(&self.directory, Path::new(name))
+            .map_err(|error| format!("failed to provide /{name}: {error}"))
+    }
+
+    fn devices(&self) -> Result<(), String> {
+        let place = self.plain_directory("dev")?;
+        mount_tmpfs(&in_root::path_of(&place), "mode=755,size=64k")?;
+        let dev = self.path.join("dev");
+        for name in DEVICES {
+            let host = Path::new("/dev").join(name);
+            if host.exists() {
+                self.bind_file(&host, &Path::new("dev").join(name))
+                    .map_err(|error| format!("failed to provide /dev/{name}: {error}"))?;
             }
-        } else {
-            bind(&host, &target, true)?;
         }
+        for (link, target) in [
+            ("fd", "/proc/self/fd"),
+            ("stdin", "/proc/self/fd/0"),
+            ("stdout", "/proc/self/fd/1"),
+            ("stderr", "/proc/self/fd/2"),
+        ] {
+            symlink(target, dev.join(link))
+                .map_err(|error| format!("failed to provide /dev/{link}: {error}"))?;
+        }
+        let shm = self.plain_directory("dev/shm")?;
+        mount_tmpfs(&in_root::path_of(&shm), "mode=1777,size=64m")
     }
-    make_dir(&root.join("usr/local/bin"))
-}
 
-fn etc(root: &Path, files: &[(String, String)]) -> Result<(), String> {
-    for name in SHARED_ETC {
-        let host = Path::new("/etc").join(name);
-        let target = root.join("etc").join(name);
-        match fs::symlink_metadata(&host) {
-            Ok(metadata) if metadata.is_symlink() => copy_link(&host, &target)?,
-            Ok(_) => bind(&host, &target, true)?,
-            Err(_) => {}
-        }
+    fn bind_file(&self, source: &Path, target: &Path) -> std::io::Result<()> {
+        let place = in_root::make_file(&self.directory, target)?;
+        Ok(mount(Some(source), &in_root::path_of(&place), NONE, MsFlags::MS_BIND, NONE)?)
     }
-    for (path, content) in files {
-        let target = root.join(path.trim_start_matches('/'));
-        if let Some(parent) = target.parent() {
-            make_dir(parent)?;
-        }
-        fs::write(&target, content).map_err(|error| format!("failed to write {path}: {error}"))?;
-    }
-    Ok(())
-}
 
-fn devices(root: &Path) -> Result<(), String> {
-    for name in DEVICES {
-        let host = Path::new("/dev").join(name);
-        if host.exists() {
-            let target = root.join("dev").join(name);
-            touch(&target)?;
-            mount(Some(&host), &target, NONE, MsFlags::MS_BIND, NONE)
-                .map_err(|error| format!("failed to provide /dev/{name}: {error}"))?;
+    /// Mounts /proc, and masks parts of it.
+    fn processes(&self) -> Result<(), String> {
+        let place = self.plain_directory("proc")?;
+        let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+        mount(Some("proc"), &in_root::path_of(&place), Some("proc"), flags, NONE)
+            .map_err(|error| format!("failed to mount /proc: {error}"))?;
+        let proc = self.path.join("proc");
+        let closed = MsFlags::MS_RDONLY | flags;
+        for name in MASKED {
+            let path = proc.join(name);
+            // The kernel may not provide it.
+            let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
+            let masked = if metadata.is_dir() {
+                mount(Some("tmpfs"), &path, Some("tmpfs"), closed, Some("size=0"))
+            } else {
+                mount(Some(&self.path.join("dev/null")), &path, NONE, MsFlags::MS_BIND, NONE)
+            };
+            masked.map_err(|error| format!("failed to mask /proc/{name}: {error}"))?;
         }
-    }
-    for (link, target) in [
-        ("fd", "/proc/self/fd"),
-        ("stdin", "/proc/self/fd/0"),
-        ("stdout", "/proc/self/fd/1"),
-        ("stderr", "/proc/self/fd/2"),
-    ] {
-        symlink(target, root.join("dev").join(link))
-            .map_err(|error| format!("failed to provide /dev/{link}: {error}"))?;
-    }
-    make_dir(&root.join("dev/shm"))?;
-    set_mode(&root.join("dev/shm"), 0o1777)?;
-    touch(&root.join("dev/termination-log"))?;
-    set_mode(&root.join("dev/termination-log"), 0o666)
-}
-
-/// Masks parts of /proc. /sys is an empty directory.
-fn hide(root: &Path) -> Result<(), String> {
-    let closed = MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-    for name in MASKED {
-        let path = root.join("proc").join(name);
-        // The kernel may not provide it.
-        let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
-        let masked = if metadata.is_dir() {
-            mount(Some("tmpfs"), &path, Some("tmpfs"), closed, Some("size=0"))
-        } else {
-            mount(Some(&root.join("dev/null")), &path, NONE, MsFlags::MS_BIND, NONE)
-        };
-        masked.map_err(|error| format!("failed to mask /proc/{name}: {error}"))?;
-    }
-    for name in READ_ONLY {
-        let path = root.join("proc").join(name);
-        if fs::symlink_metadata(&path).is_err() {
-            continue;
+        for name in READ_ONLY {
+            let path = proc.join(name);
+            if fs::symlink_metadata(&path).is_err() {
+                continue;
+            }
+            mount(Some(&path), &path, NONE, MsFlags::MS_BIND | MsFlags::MS_REC, NONE)
+                .and_then(|()| {
+                    mount(NONE, &path, NONE, MsFlags::MS_REMOUNT | MsFlags::MS_BIND | closed, NONE)
+                })
+                .map_err(|error| format!("failed to make /proc/{name} read-only: {error}"))?;
         }
-        mount(Some(&path), &path, NONE, MsFlags::MS_BIND | MsFlags::MS_REC, NONE)
-            .and_then(|()| mount(NONE, &path, NONE, MsFlags::MS_REMOUNT | MsFlags::MS_BIND | closed, NONE))
-            .map_err(|error| format!("failed to make /proc/{name} read-only: {error}"))?;
+        Ok(())
     }
-    Ok(())
-}
 
-/// The target of a volume under the new root. A symbolic link on the path could lead out of it, onto the
-/// host.
-fn inside(root: &Path, volume: &MountSpec) -> Result<PathBuf, String> {
-    let mut path = root.to_owned();
-    for part in volume.target.split('/').filter(|part| !part.is_empty() && *part != ".") {
-        if part == ".." {
+    fn volume(&self, volume: &MountSpec) -> Result<(), String> {
+        let mut parts = volume.target.split('/').filter(|part| !part.is_empty() && *part != ".").peekable();
+        if parts.peek().is_none() {
+            return Err("mountPath must not be `/`".to_owned());
+        }
+        if parts.any(|part| part == "..") {
             return Err(format!("mountPath {} must not contain `..`", volume.target));
         }
-        path.push(part);
-        if fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_symlink()) {
-            // Only links of this module exist here (/bin -> usr/bin, /var/run stays a directory).
-            let target = fs::read_link(&path).map_err(|error| error.to_string())?;
-            if target.is_absolute() || target.components().any(|part| part.as_os_str() == "..") {
-                return Err(format!("mountPath {} contains a symbolic link", volume.target));
-            }
-            path.pop();
-            path.push(target);
+        self.bind(&volume.source, Path::new(&volume.target), volume.read_only)
+    }
+
+    /// Mounts a file or a directory of the machine.
+    pub(super) fn bind(&self, source: &Path, target: &Path, read_only: bool) -> Result<(), String> {
+        let fail = |what: &str, error: &dyn std::fmt::Display| {
+            format!("failed to {what} {} at {}: {error}", source.display(), target.display())
+        };
+        let metadata = fs::metadata(source).map_err(|error| fail("find", &error))?;
+        let place = match metadata.is_dir() {
+            true => in_root::make_directory(&self.directory, target),
+            false => in_root::make_file(&self.directory, target),
+        };
+        let place = place.map_err(|error| fail("prepare the mount of", &error))?;
+        mount(Some(source), &in_root::path_of(&place), NONE, MsFlags::MS_BIND | MsFlags::MS_REC, NONE)
+            .map_err(|error| fail("mount", &error))?;
+        // The mount, not the directory below it.
+        let mounted = in_root::open_path(&self.directory, target).map_err(|error| fail("open", &error))?;
+        let mounted = in_root::path_of(&mounted);
+        let mut flags = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+        if read_only {
+            flags |= MsFlags::MS_RDONLY;
         }
-    }
-    if path == root {
-        return Err("mountPath must not be `/`".to_owned());
-    }
-    Ok(path)
-}
-
-fn bind(source: &Path, target: &Path, read_only: bool) -> Result<(), String> {
-    let fail = |what: &str, error: &dyn std::fmt::Display| {
-        format!("failed to {what} {} at {}: {error}", source.display(), target.display())
-    };
-    let metadata = fs::metadata(source).map_err(|error| fail("find", &error))?;
-    if metadata.is_dir() {
-        make_dir(target)?;
-    } else {
-        if let Some(parent) = target.parent() {
-            make_dir(parent)?;
+        // In a user namespace, flags of the source mount cannot be removed.
+        let present = statvfs(&mounted).map(|stat| stat.flags()).unwrap_or(FsFlags::empty());
+        if present.contains(FsFlags::ST_NOEXEC) {
+            flags |= MsFlags::MS_NOEXEC;
         }
-        touch(target)?;
+        if present.contains(FsFlags::ST_RDONLY) {
+            flags |= MsFlags::MS_RDONLY;
+        }
+        mount(NONE, &mounted, NONE, flags, NONE).map_err(|error| fail("restrict", &error))
     }
-    mount(Some(source), target, NONE, MsFlags::MS_BIND | MsFlags::MS_REC, NONE)
-        .map_err(|error| fail("mount", &error))?;
-    let mut flags = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
-    if read_only {
-        flags |= MsFlags::MS_RDONLY;
-    }
-    // In a user namespace, flags of the source mount cannot be removed.
-    let present = statvfs(target).map(|stat| stat.flags()).unwrap_or(FsFlags::empty());
-    if present.contains(FsFlags::ST_NOEXEC) {
-        flags |= MsFlags::MS_NOEXEC;
-    }
-    if present.contains(FsFlags::ST_RDONLY) {
-        flags |= MsFlags::MS_RDONLY;
-    }
-    mount(NONE, target, NONE, flags, NONE).map_err(|error| fail("restrict", &error))
-}
-
-fn copy_link(host: &Path, target: &Path) -> Result<(), String> {
-    fs::read_link(host)
-        .and_then(|link| symlink(link, target))
-        .map_err(|error| format!("failed to copy the link {}: {error}", host.display()))
-}
-
-fn make_dir(path: &Path) -> Result<(), String> {
-    fs::create_dir_all(path).map_err(|error| format!("failed to create {}: {error}", path.display()))
-}
-
-fn touch(path: &Path) -> Result<(), String> {
-    match fs::OpenOptions::new().write(true).create_new(true).open(path) {
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(format!("failed to create {}: {error}", path.display())),
-    }
-}
-
-fn set_mode(path: &Path, mode: u32) -> Result<(), String> {
-    fs::set_permissions(path, fs::Permissions::from_mode(mode))
-        .map_err(|error| format!("failed to set the mode of {}: {error}", path.display()))
 }

@@ -83,10 +83,26 @@ pub(crate) struct RootSpec {
     pub(crate) read_only: bool,
     /// Generated files: path in the container, content.
     pub(crate) files: Vec<(String, String)>,
-    /// Programs that appear in /usr/local/bin: name, path on the host.
-    pub(crate) programs: Vec<(String, PathBuf)>,
+    pub(crate) base: Base,
+    /// Created if it does not exist.
+    pub(crate) working_dir: String,
     /// Volumes, in the order to mount.
     pub(crate) mounts: Vec<MountSpec>,
+}
+
+/// What a root has below generated files and volumes.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum Base {
+    /// The programs of this machine, and in /usr/local/bin these: name, path on this machine.
+    Machine { programs: Vec<(String, PathBuf)> },
+    /// The unpacked root file system of an image.
+    Image { root: PathBuf },
+}
+
+impl Default for Base {
+    fn default() -> Self {
+        Self::Machine { programs: Vec::new() }
+    }
 }
 
 /// A bind mount into a container.

@@ -7,14 +7,14 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodDNSConfig, PodSpec};
 use crate::{
     capabilities,
     env::expand,
-    helper::wire::{MountSpec, Place, ProcessSpec, RootSpec, User},
-    images::Image,
+    helper::wire::{Base, MountSpec, Place, ProcessSpec, RootSpec, User},
+    images::{ContainerConfig, ContainerImage, ImageUser},
     volumes::Volumes,
 };
 
 /// Size of a container's writable layer.
 const ROOT_SIZE: u64 = 1 << 30;
-/// The user of containers with `runAsNonRoot` and no user: images here define none.
+/// The user of containers with `runAsNonRoot` whose image is a program of this machine, which defines none.
 const NON_ROOT: u32 = 65_532;
 
 /// Facts that are the same for every container of a pod.
@@ -74,11 +74,26 @@ pub(crate) fn hostname(pod: &Pod) -> String {
     name.trim_end_matches(['-', '.']).to_owned()
 }
 
+/// The user of an image's containers; `None` for programs of this machine, which run as any user.
+pub(crate) fn image_user(
+    pod: &Pod,
+    container: &Container,
+    image: &ContainerImage,
+) -> Result<Option<ImageUser>, String> {
+    let (Base::Image { root }, Some(user)) = (&image.base, &image.config.user) else { return Ok(None) };
+    let own = container.security_context.as_ref().and_then(|context| context.run_as_user);
+    let shared = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref()?.run_as_user);
+    // Its group and its home are those of the image, if the image has this user.
+    let wanted = own.or(shared).map_or_else(|| user.clone(), |uid| uid.to_string());
+    ImageUser::find(&wanted, root).map(Some)
+}
+
 /// Builds the process of a container.
 pub(crate) fn process(
     pod: &Pod,
     container: &Container,
-    image: &Image,
+    image: &ContainerImage,
+    image_user: Option<&ImageUser>,
     env: Vec<(String, String)>,
     volumes: &Volumes,
     inputs: &LaunchContext<'_>,
@@ -86,7 +101,7 @@ pub(crate) fn process(
     let spec = pod.spec.clone().unwrap_or_default();
     let own = container.security_context.clone().unwrap_or_default();
     let shared = spec.security_context.clone().unwrap_or_default();
-    let user = user(&spec, container, inputs.one_user)?;
+    let user = user(&spec, container, image_user, inputs.one_user)?;
     let mut mounts = Vec::new();
     for mount in container.volume_mounts.iter().flatten() {
         let sub_path = match &mount.sub_path_expr {
@@ -110,21 +125,28 @@ pub(crate) fn process(
     });
     // Nested mounts come after their parents.
     mounts.sort_by_key(|mount| mount.target.matches('/').count());
-    let argv = argv(container, image, &env);
+    let argv = argv(container, &image.config, &env);
     if argv.is_empty() {
-        return Err(format!("image {} has no default command: set command", image.pattern));
+        return Err(format!("image {} has no default command: set command", image.reference));
+    }
+    let own_dir = container.working_dir.clone().filter(|dir| !dir.is_empty());
+    let working_dir = own_dir.unwrap_or_else(|| image.config.working_dir.clone());
+    let mut files = files(pod, &spec, inputs);
+    if let Base::Machine { .. } = image.base {
+        files.extend(users(&user, shared.fs_group));
     }
     Ok(ProcessSpec {
         argv,
-        cwd: container.working_dir.clone().unwrap_or_default(),
+        cwd: working_dir.clone(),
         no_new_privileges: own.allow_privilege_escalation == Some(false),
         capabilities: capabilities::of(own.capabilities.as_ref())?,
         place: Place::NewRoot(RootSpec {
             staging: inputs.pod_dir.join("root"),
             size: ROOT_SIZE,
             read_only: own.read_only_root_filesystem.unwrap_or(false),
-            files: files(pod, &spec, &user, shared.fs_group, inputs),
-            programs: image.programs.clone(),
+            files,
+            base: image.base.clone(),
+            working_dir,
             mounts,
         }),
         user,
@@ -138,19 +160,24 @@ pub(crate) fn message_file(pod_dir: &Path, container: &str) -> PathBuf {
 }
 
 /// `command` replaces the entrypoint and drops the image's arguments; `args` replaces the arguments.
-fn argv(container: &Container, image: &Image, env: &[(String, String)]) -> Vec<String> {
+fn argv(container: &Container, image: &ContainerConfig, env: &[(String, String)]) -> Vec<String> {
     let all = |list: &Option<Vec<String>>| -> Option<Vec<String>> {
         let list = list.as_ref().filter(|list| !list.is_empty())?;
         Some(list.iter().map(|text| expand(text, env)).collect())
     };
     let (command, args) = (all(&container.command), all(&container.args));
-    let default_args = if command.is_some() { Vec::new() } else { image.default_args.clone() };
+    let default_args = if command.is_some() { Vec::new() } else { image.cmd.clone() };
     let mut argv = command.unwrap_or_else(|| image.entrypoint.clone());
     argv.extend(args.unwrap_or(default_args));
     argv
 }
 
-fn user(spec: &PodSpec, container: &Container, one_user: bool) -> Result<User, String> {
+fn user(
+    spec: &PodSpec,
+    container: &Container,
+    image: Option<&ImageUser>,
+    one_user: bool,
+) -> Result<User, String> {
     let own = container.security_context.clone().unwrap_or_default();
     let shared = spec.security_context.clone().unwrap_or_default();
     let id = |value: i64| u32::try_from(value).map_err(|_| format!("invalid user or group ID {value}"));
@@ -160,28 +187,37 @@ fn user(spec: &PodSpec, container: &Container, one_user: bool) -> Result<User, S
             return Err("container has runAsNonRoot, but runAsUser is 0 (root)".to_owned());
         }
         Some(uid) => id(uid)?,
-        None if non_root => NON_ROOT,
-        None => 0,
+        None => match image {
+            Some(ImageUser { name: Some(name), .. }) if non_root => {
+                return Err(format!(
+                    "container has runAsNonRoot and image has non-numeric user ({name}), cannot verify user is \
+                     non-root: set runAsUser"
+                ));
+            }
+            Some(ImageUser { uid: 0, .. }) if non_root => {
+                return Err("container has runAsNonRoot and image will run as root: set runAsUser".to_owned());
+            }
+            Some(image) => image.uid,
+            None if non_root => NON_ROOT,
+            None => 0,
+        },
     };
-    let gid = match own.run_as_group.or(shared.run_as_group) {
-        Some(gid) => id(gid)?,
-        None if uid == NON_ROOT => NON_ROOT,
-        None => 0,
+    let gid = match (own.run_as_group.or(shared.run_as_group), image) {
+        (Some(gid), _) => id(gid)?,
+        (None, Some(image)) => image.gid,
+        (None, None) if uid == NON_ROOT => NON_ROOT,
+        (None, None) => 0,
     };
     if one_user {
         return Ok(User { uid, gid, groups: Vec::new(), alone: true });
     }
     let groups = shared.supplemental_groups.iter().flatten().copied().chain(shared.fs_group).map(id);
-    Ok(User { uid, gid, groups: groups.collect::<Result<_, _>>()?, alone: false })
+    let mut groups = groups.collect::<Result<Vec<u32>, _>>()?;
+    groups.extend(image.iter().flat_map(|image| &image.groups));
+    Ok(User { uid, gid, groups, alone: false })
 }
 
-fn files(
-    pod: &Pod,
-    spec: &PodSpec,
-    user: &User,
-    fs_group: Option<i64>,
-    inputs: &LaunchContext<'_>,
-) -> Vec<(String, String)> {
+fn files(pod: &Pod, spec: &PodSpec, inputs: &LaunchContext<'_>) -> Vec<(String, String)> {
     let hostname = hostname(pod);
     let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
     let mut hosts = "127.0.0.1\tlocalhost\n".to_owned();
@@ -199,6 +235,14 @@ fn files(
             alias.hostnames.clone().unwrap_or_default().join("\t")
         ));
     }
+    let resolv = resolv_conf(spec.dns_policy.as_deref(), spec.dns_config.as_ref(), namespace, inputs);
+    [("/etc/hosts", hosts), ("/etc/hostname", format!("{hostname}\n")), ("/etc/resolv.conf", resolv)]
+        .map(|(path, content)| (path.to_owned(), content))
+        .into()
+}
+
+/// Users and groups of a container without an image's.
+fn users(user: &User, fs_group: Option<i64>) -> [(String, String); 3] {
     let mut passwd =
         "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n".to_owned();
     let mut group = "root:x:0:\nnogroup:x:65534:\n".to_owned();
@@ -210,17 +254,12 @@ fn files(
             group.push_str(&format!("{name}:x:{gid}:\n"));
         }
     }
-    let resolv = resolv_conf(spec.dns_policy.as_deref(), spec.dns_config.as_ref(), namespace, inputs);
     [
-        ("/etc/hosts", hosts),
-        ("/etc/hostname", format!("{hostname}\n")),
-        ("/etc/resolv.conf", resolv),
         ("/etc/passwd", passwd),
         ("/etc/group", group),
         ("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n".to_owned()),
     ]
     .map(|(path, content)| (path.to_owned(), content))
-    .into()
 }
 
 fn resolv_conf(
@@ -264,13 +303,11 @@ mod tests {
     use super::*;
     use serde_json::{from_value, json};
 
-    fn image() -> Image {
-        Image {
-            pattern: "x".to_owned(),
-            programs: Vec::new(),
+    fn image() -> ContainerConfig {
+        ContainerConfig {
             entrypoint: vec!["olm".to_owned()],
-            default_args: vec!["staticweb".to_owned()],
-            description: String::new(),
+            cmd: vec!["staticweb".to_owned()],
+            ..ContainerConfig::default()
         }
     }
 
@@ -306,12 +343,31 @@ mod tests {
     fn run_as_non_root_gets_another_user() {
         let who = |context: serde_json::Value| {
             let container = from_value(json!({"name": "c", "securityContext": context})).unwrap();
-            user(&PodSpec::default(), &container, false).map(|user| (user.uid, user.gid))
+            user(&PodSpec::default(), &container, None, false).map(|user| (user.uid, user.gid))
         };
         assert_eq!(who(json!({})), Ok((0, 0)));
         assert_eq!(who(json!({"runAsNonRoot": true})), Ok((65_532, 65_532)));
         assert_eq!(who(json!({"runAsUser": 1000, "runAsGroup": 7})), Ok((1000, 7)));
         assert!(who(json!({"runAsNonRoot": true, "runAsUser": 0})).is_err());
+    }
+
+    #[test]
+    fn the_user_of_an_image_counts_where_the_pod_names_none() {
+        let run = |image: &ImageUser, context: serde_json::Value| {
+            let container = from_value(json!({"name": "c", "securityContext": context})).unwrap();
+            let user = user(&PodSpec::default(), &container, Some(image), false);
+            user.map(|user| (user.uid, user.gid, user.groups))
+        };
+        let named = ImageUser { uid: 1000, gid: 1001, groups: vec![7], name: Some("app".into()), home: None };
+        assert_eq!(run(&named, json!({})), Ok((1000, 1001, vec![7])));
+        assert!(run(&named, json!({"runAsNonRoot": true})).unwrap_err().contains("non-numeric user (app)"));
+        assert_eq!(run(&named, json!({"runAsGroup": 5})), Ok((1000, 5, vec![7])));
+        let numbered = ImageUser { name: None, ..named };
+        assert_eq!(run(&numbered, json!({"runAsNonRoot": true})), Ok((1000, 1001, vec![7])));
+        let root = ImageUser::default();
+        assert_eq!(run(&root, json!({})), Ok((0, 0, vec![])));
+        assert!(run(&root, json!({"runAsNonRoot": true})).unwrap_err().contains("image will run as root"));
+        assert_eq!(run(&root, json!({"runAsNonRoot": true, "runAsUser": 5})), Ok((5, 0, vec![])));
     }
 
     #[test]
@@ -321,7 +377,7 @@ mod tests {
         }}))
         .unwrap();
         let groups = |one_user| {
-            let user = user(&spec, &Container::default(), one_user).unwrap();
+            let user = user(&spec, &Container::default(), None, one_user).unwrap();
             (user.uid, user.gid, user.groups, user.alone)
         };
         assert_eq!(groups(false), (1000, 7, vec![9, 8], false));

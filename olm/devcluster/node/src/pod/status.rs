@@ -18,6 +18,7 @@ pub(crate) struct Report<'a> {
     pub(crate) started: bool,
     pub(crate) ready: bool,
     pub(crate) container_id: Option<String>,
+    pub(crate) image_id: String,
 }
 
 /// Input of a status.
@@ -70,7 +71,7 @@ fn container_status(report: &Report<'_>) -> ContainerStatus {
     let image = report.container.image.clone().unwrap_or_default();
     ContainerStatus {
         name: report.container.name.clone(),
-        image_id: if report.container_id.is_some() { format!("olm://{image}") } else { String::new() },
+        image_id: report.image_id.clone(),
         image,
         container_id: report.container_id.clone(),
         state: Some(report.state.clone()),
@@ -206,8 +207,16 @@ mod tests {
         now: i64,
     ) -> PodStatus {
         let container = &pod.spec.as_ref().unwrap().containers[0];
-        let report =
-            Report { container, state, last: None, restarts: 0, started: ready, ready, container_id: None };
+        let report = Report {
+            container,
+            state,
+            last: None,
+            restarts: 0,
+            started: ready,
+            ready,
+            container_id: None,
+            image_id: String::new(),
+        };
         status(&Snapshot {
             pod,
             init: Vec::new(),

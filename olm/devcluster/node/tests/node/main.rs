@@ -16,7 +16,9 @@ use kube::{
 use olm_devcluster_apiserver::{ApiServer, Config, Identity};
 use olm_devcluster_controllers::ControllerConfig;
 use olm_devcluster_machinery::backend::{LogOptions, NodeBackend};
-use olm_devcluster_node::{Capability, HostProgram, Image, ImageTable, Network, NodeAgent, NodeConfig};
+use olm_devcluster_node::{
+    Capability, HostProgram, Image, ImageSource, ImageTable, Network, NodeAgent, NodeConfig,
+};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -28,6 +30,7 @@ mod faults;
 mod images;
 mod isolation;
 mod network;
+mod pulled;
 mod volumes;
 
 const HELPER: &str = env!("CARGO_BIN_EXE_olm-node-helper");
@@ -75,12 +78,18 @@ static ETCD: [HostProgram; 1] = [HostProgram {
     install: "etcd-server",
 }];
 
-async fn agent(client: &Client, network: Network, data: &Path) -> NodeAgent {
+async fn agent(
+    client: &Client,
+    network: Network,
+    data: &Path,
+    image_source: Option<Arc<dyn ImageSource>>,
+) -> NodeAgent {
     NodeAgent::start(NodeConfig {
         client: client.clone(),
         network,
         data_dir: data.to_owned(),
         images: images(),
+        image_source,
         helper_exe: HELPER.into(),
         cluster_domain: "cluster.local".to_owned(),
         dns_ip: "10.96.0.10".parse().unwrap(),
@@ -100,6 +109,10 @@ async fn eventually(observe: impl AsyncFn() -> Result<(), String>) {
 
 impl Rig {
     async fn start(data: &Path) -> Option<Self> {
+        Self::start_with(data, None).await
+    }
+
+    async fn start_with(data: &Path, images: Option<Arc<dyn ImageSource>>) -> Option<Self> {
         let _ = rustls::crypto::ring::default_provider().install_default();
         if let Capability::Nothing(why) = Capability::probe() {
             println!("skipped: {why}");
@@ -126,7 +139,7 @@ impl Rig {
             config,
             stop.clone(),
         ));
-        let agent = agent(&client, network, data).await;
+        let agent = agent(&client, network, data, images).await;
         let backend = agent.backend();
         server.set_backend(Arc::clone(&backend));
         Some(Self { _turn: turn, server, client, backend, agent, stop, data: data.to_owned() })

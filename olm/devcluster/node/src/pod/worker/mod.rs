@@ -1,6 +1,7 @@
 //! The task of one pod: level-triggered, one step at a time.
 
 mod faults;
+mod image;
 mod probes;
 mod report;
 mod set_up;
@@ -29,7 +30,7 @@ use tokio::sync::mpsc;
 pub(crate) use self::faults::FaultMessage;
 use self::{
     faults::Faults,
-    slot::{Run, Slot},
+    slot::{Pull, Run, Slot},
 };
 use super::{
     decide::{Plan, Policy, View, ViewState, plan},
@@ -40,6 +41,7 @@ use crate::{
     context::Context,
     events::Severity,
     helper::wire::ProcessSpec,
+    images::{ContainerImage, PullError},
     logs::{self, InstanceLog},
     network::PodNetwork,
     sandbox::{Exit, Process, Sandbox},
@@ -73,6 +75,13 @@ pub(crate) enum Message {
         message: String,
     },
     SandboxEnded,
+    /// The search for an image has ended.
+    Image {
+        slot: usize,
+        /// The reference that was searched for: the container may have another one by now.
+        reference: String,
+        result: Result<Box<ContainerImage>, PullError>,
+    },
     Fault(FaultMessage),
 }
 
@@ -319,6 +328,13 @@ impl Worker {
                     self.stop(slot, self.grace());
                 }
             }
+            Message::Image { slot, reference, result } => {
+                if let Some(slot) = self.slots.get_mut(slot)
+                    && slot.container.image.as_ref() == Some(&reference)
+                {
+                    slot.pull = Pull::Done(result);
+                }
+            }
             Message::SandboxEnded => {
                 if self.sandbox.as_ref().is_some_and(|sandbox| *sandbox.ended().borrow()) {
                     self.sandbox = None;
@@ -435,6 +451,8 @@ impl Worker {
     fn plan(&self) -> Plan {
         let view = |slot: &Slot| View {
             state: match &slot.run {
+                // It is being started.
+                _ if matches!(slot.pull, Pull::Running) => ViewState::Running,
                 Run::New => ViewState::New,
                 Run::Running(_) => ViewState::Running,
                 Run::Exited(end) => ViewState::Exited(end.exit_code),

@@ -73,6 +73,7 @@ impl Worker {
             started: slot.started,
             ready: slot.ready,
             container_id: slot.container_id.clone(),
+            image_id: slot.image_id.clone(),
         }
     }
 

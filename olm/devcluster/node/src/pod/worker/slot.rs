@@ -1,6 +1,6 @@
 //! One container of a pod, as stored by its worker.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use k8s_openapi::{
     api::core::v1::{Container, ContainerStateTerminated, ContainerStatus},
@@ -9,7 +9,12 @@ use k8s_openapi::{
 use tokio::task::AbortHandle;
 
 use super::now;
-use crate::{helper::wire::ProcessSpec, pod::decide::Backoff, sandbox::Process};
+use crate::{
+    helper::wire::ProcessSpec,
+    images::{ContainerImage, InUse, PullError},
+    pod::decide::Backoff,
+    sandbox::Process,
+};
 
 pub(super) enum Run {
     New,
@@ -25,6 +30,16 @@ pub(super) struct Running {
     pub(super) tasks: Vec<AbortHandle>,
     /// Set while the container is being stopped.
     pub(super) stopping: Option<AbortHandle>,
+    pub(super) _image: Option<Arc<InUse>>,
+}
+
+/// The image of the next instance.
+#[derive(Default)]
+pub(super) enum Pull {
+    #[default]
+    Needed,
+    Running,
+    Done(Result<Box<ContainerImage>, PullError>),
 }
 
 impl Drop for Running {
@@ -46,6 +61,8 @@ pub(super) struct Slot {
     pub(super) restarts: i32,
     pub(super) instance: u64,
     pub(super) container_id: Option<String>,
+    pub(super) image_id: String,
+    pub(super) pull: Pull,
     pub(super) backoff: Backoff,
     pub(super) not_before: Option<Instant>,
     pub(super) started: bool,
@@ -70,6 +87,8 @@ impl Slot {
             restarts: 0,
             instance: 0,
             container_id: None,
+            image_id: String::new(),
+            pull: Pull::Needed,
             backoff: Backoff::default(),
             not_before: None,
             started: false,
@@ -78,6 +97,7 @@ impl Slot {
         let Some(earlier) = earlier else { return slot };
         slot.restarts = earlier.restart_count;
         slot.container_id.clone_from(&earlier.container_id);
+        slot.image_id.clone_from(&earlier.image_id);
         slot.last = earlier.last_state.as_ref().and_then(|state| state.terminated.clone());
         let state = earlier.state.clone().unwrap_or_default();
         if let Some(end) = state.terminated {
@@ -132,6 +152,7 @@ impl Slot {
     /// image.
     pub(super) fn adopt(&mut self, container: Container) {
         self.container = container;
+        self.pull = Pull::Needed;
         self.backoff = Backoff::default();
         self.not_before = None;
         self.waiting = None;

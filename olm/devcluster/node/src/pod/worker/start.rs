@@ -1,7 +1,7 @@
 //! Starts a container: its image, its process, and the tasks that follow it.
 
 use std::{
-    sync::{Arc, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -15,7 +15,7 @@ use crate::{
     env,
     events::Severity,
     helper::wire::ProcessSpec,
-    images::Image,
+    images::{ContainerImage, InUse},
     logs,
     pod::{
         launch::{self, LaunchContext},
@@ -35,22 +35,8 @@ enum StartFailure {
 impl Worker {
     pub(super) async fn start_container(&mut self, index: usize) {
         let Some(sandbox) = self.sandbox.clone() else { return };
-        let image = self.slots[index].container.image.clone().unwrap_or_default();
-        let resolved = {
-            let images = self.cx.images.read().unwrap_or_else(PoisonError::into_inner);
-            images.resolve(&image)
-        };
-        let program = match resolved {
-            Ok(program) => program,
-            Err(unknown) => return self.image_missing(index, &image, &unknown.to_string()),
-        };
-        self.event(
-            Some(index),
-            Severity::Normal,
-            "Pulled",
-            format!("Image {image:?} is a program on this machine: {}", program.description),
-        );
-        let spec = match self.process_spec(index, &program).await {
+        let Some(image) = self.image(index) else { return };
+        let spec = match self.process_spec(index, &image).await {
             Ok(spec) => spec,
             Err(message) => {
                 let slot = &mut self.slots[index];
@@ -63,40 +49,10 @@ impl Worker {
                 return;
             }
         };
-        self.launch(index, &sandbox, spec).await;
+        self.launch(index, &sandbox, spec, *image).await;
     }
 
-    fn image_missing(&mut self, index: usize, image: &str, message: &str) {
-        {
-            let mut images = self.cx.images.write().unwrap_or_else(PoisonError::into_inner);
-            images.refresh();
-        }
-        let slot = &mut self.slots[index];
-        let first = slot.waiting.is_none();
-        slot.not_before = Some(Instant::now() + slot.backoff.after_failure());
-        if slot.container.image_pull_policy.as_deref() == Some("Never") {
-            slot.waiting = Some(("ErrImageNeverPull", message.to_owned()));
-            if first {
-                let text = format!("Error: ErrImageNeverPull: {message}");
-                self.event(Some(index), Severity::Warning, "ErrImageNeverPull", text);
-            }
-        } else if first {
-            slot.waiting = Some(("ErrImagePull", message.to_owned()));
-            self.event(
-                Some(index),
-                Severity::Warning,
-                "Failed",
-                format!("Failed to pull image {image:?}: {message}"),
-            );
-            self.event(Some(index), Severity::Warning, "Failed", "Error: ErrImagePull".to_owned());
-        } else {
-            let text = format!("Back-off pulling image {image:?}: {message}");
-            slot.waiting = Some(("ImagePullBackOff", text.clone()));
-            self.event(Some(index), Severity::Normal, "BackOff", text);
-        }
-    }
-
-    async fn process_spec(&self, index: usize, image: &Image) -> Result<ProcessSpec, String> {
+    async fn process_spec(&self, index: usize, image: &ContainerImage) -> Result<ProcessSpec, String> {
         let container = &self.slots[index].container;
         let facts = self.facts();
         let subject =
@@ -106,7 +62,10 @@ impl Worker {
         let links = self.pod.spec.as_ref().and_then(|spec| spec.enable_service_links).unwrap_or(true);
         let services = env::of_services(&self.cx.zone(), namespace, links);
         let hostname = launch::hostname(&self.pod);
-        let env = env::build(&self.pod, container, &facts, &sources, services, &hostname)?;
+        let user = launch::image_user(&self.pod, container, image)?;
+        let home = user.as_ref().and_then(|user| user.home.clone());
+        let of_image = image.config.env.clone();
+        let env = env::build(&self.pod, container, of_image, home, &facts, &sources, services, &hostname)?;
         let message = launch::message_file(&self.dir, &container.name);
         std::fs::write(&message, "")
             .and_then(|()| {
@@ -121,10 +80,16 @@ impl Worker {
             domain: &self.cx.domain,
             one_user: self.cx.one_user,
         };
-        launch::process(&self.pod, container, image, env, &self.volumes, &inputs)
+        launch::process(&self.pod, container, image, user.as_ref(), env, &self.volumes, &inputs)
     }
 
-    async fn launch(&mut self, index: usize, sandbox: &Arc<Sandbox>, spec: ProcessSpec) {
+    async fn launch(
+        &mut self,
+        index: usize,
+        sandbox: &Arc<Sandbox>,
+        spec: ProcessSpec,
+        image: ContainerImage,
+    ) {
         let name = self.slots[index].container.name.clone();
         {
             let slot = &mut self.slots[index];
@@ -133,6 +98,7 @@ impl Worker {
             slot.waiting = None;
             slot.not_before = None;
             slot.container_id = Some(format!("olm://{:032x}", rand::random::<u128>()));
+            slot.image_id = image.id;
         }
         let (restarts, instance) = (self.slots[index].restarts, self.slots[index].instance);
         let path = logs::path_of(&self.dir, &name, restarts);
@@ -160,7 +126,7 @@ impl Worker {
                 }
                 self.event(Some(index), Severity::Normal, "Created", format!("Created container {name}"));
                 self.event(Some(index), Severity::Normal, "Started", format!("Started container {name}"));
-                self.watch(index, instance, process, template);
+                self.watch(index, instance, process, template, image.in_use);
                 self.reapply_faults();
             }
             Err(StartFailure::Start(message, not_found)) => {
@@ -193,7 +159,14 @@ impl Worker {
     }
 
     /// Follows a newly started process: its exit, its probes, its `postStart` hook.
-    fn watch(&mut self, index: usize, instance: u64, process: Process, template: ProcessSpec) {
+    fn watch(
+        &mut self,
+        index: usize,
+        instance: u64,
+        process: Process,
+        template: ProcessSpec,
+        image: Option<Arc<InUse>>,
+    ) {
         let target = Target {
             network: self.cx.network.clone(),
             pod_ip: self.pod_ip(),
@@ -228,6 +201,7 @@ impl Worker {
             started_at: now(),
             tasks,
             stopping: None,
+            _image: image,
         }));
         if slot.started {
             self.start_probes(index, &[ProbeKind::Readiness, ProbeKind::Liveness]);

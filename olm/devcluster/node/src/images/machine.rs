@@ -1,7 +1,7 @@
-//! Mapping of images to programs.
+//! Images that are programs of this machine.
 //!
-//! No registry is used and no image has a file system: an image reference is an entry of one explicit table,
-//! supplied by the caller, or a program that the caller names and that is installed on this machine.
+//! They have no file system: an image reference is an entry of one explicit table, supplied by the caller, or a
+//! program that the caller names and that is installed on this machine.
 
 use std::{
     collections::BTreeMap,
@@ -56,10 +56,16 @@ pub struct ImageTable {
     found: Vec<(&'static HostProgram, BTreeMap<String, Installed>)>,
 }
 
-/// The image is not in the table.
+/// Why an image is not one of this machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct UnknownImage(pub String);
+pub enum UnknownImage {
+    /// It is a program of this machine, which is missing.
+    #[error("{0}")]
+    Missing(String),
+    /// It is another image.
+    #[error("{0}")]
+    Other(String),
+}
 
 impl ImageTable {
     /// A table of the given images and the installed versions of the given programs.
@@ -90,7 +96,7 @@ impl ImageTable {
         if let Some(image) = self.images.iter().find(|image| matches(&image.pattern, reference)) {
             return match image.programs.iter().find(|(_, path)| !path.is_file()) {
                 None => Ok(image.clone()),
-                Some((name, path)) => Err(UnknownImage(format!(
+                Some((name, path)) => Err(UnknownImage::Missing(format!(
                     "image {reference} is program {name}, but {} does not exist; build it first",
                     path.display()
                 ))),
@@ -106,9 +112,8 @@ impl ImageTable {
             };
         }
         let known: Vec<String> = self.entries().into_iter().map(|image| image.pattern).collect();
-        Err(UnknownImage(format!(
-            "image {reference} is not an image of this dev cluster, which pulls no images from registries; \
-             available: {}",
+        Err(UnknownImage::Other(format!(
+            "image {reference} is not a program of this machine; available: {}",
             known.join(", ")
         )))
     }
@@ -130,7 +135,7 @@ impl HostProgram {
     fn missing(&self, reference: &str, versions: &BTreeMap<String, Installed>) -> UnknownImage {
         let Self { name, install, directories, .. } = self;
         let versions: Vec<String> = versions.keys().map(|version| format!("v{version}")).collect();
-        UnknownImage(if versions.is_empty() {
+        UnknownImage::Missing(if versions.is_empty() {
             format!(
                 "image {reference}: {name} not found on this machine; install it ({install}) or add its \
                  directory to {directories}"
@@ -198,7 +203,7 @@ impl HostProgram {
 }
 
 /// Name and tag; a digest is dropped, a port in the host name is not a tag.
-fn split_reference(reference: &str) -> (&str, Option<&str>) {
+pub(super) fn split_reference(reference: &str) -> (&str, Option<&str>) {
     let reference = reference.split('@').next().unwrap_or(reference);
     match reference.rsplit_once(':') {
         Some((name, tag)) if !tag.contains('/') => (name, Some(tag)),

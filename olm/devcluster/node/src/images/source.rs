@@ -1,0 +1,55 @@
+//! Where images are pulled from. The node itself speaks to no registry.
+
+use std::path::Path;
+
+use async_trait::async_trait;
+
+/// Registry credentials of a pod.
+#[derive(Clone)]
+pub struct PullSecret {
+    /// For messages, such as `secret etcd/pull`.
+    pub origin: String,
+    /// A `.dockerconfigjson` or `.dockercfg`.
+    pub document: Vec<u8>,
+}
+
+/// An image whose root file system has been unpacked.
+#[derive(Debug, Clone)]
+pub struct UnpackedImage {
+    /// Digest of the manifest or the index, such as `sha256:…`.
+    pub digest: String,
+    /// The OCI image configuration, in JSON.
+    pub config: Vec<u8>,
+    /// Bytes of its files.
+    pub bytes: u64,
+}
+
+/// A failed pull.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PullError {
+    /// The reference is not one of an image.
+    #[error("{0}")]
+    Name(String),
+    /// The image is not present, and the pull policy is `Never`.
+    #[error("{0}")]
+    Never(String),
+    /// The image was not pulled, for another reason.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Registries.
+#[async_trait]
+pub trait ImageSource: Send + Sync + 'static {
+    /// The digest that a reference has now.
+    async fn digest(&self, reference: &str, secrets: &[PullSecret]) -> Result<String, PullError>;
+
+    /// Unpacks the root file system of the image with this digest into `directory`, which does not exist yet.
+    async fn unpack(
+        &self,
+        reference: &str,
+        digest: &str,
+        secrets: &[PullSecret],
+        directory: &Path,
+    ) -> Result<UnpackedImage, PullError>;
+}
