@@ -27,24 +27,33 @@ pub(crate) struct PodFacts {
     pub(crate) host_ip: String,
 }
 
-/// Builds the environment, in order: defaults, the image's, Services, the container's; later entries win.
+/// Variables that the pod does not define.
+#[derive(Debug, Default)]
+pub(crate) struct Defaults {
+    pub(crate) hostname: String,
+    /// The home directory of the image's user.
+    pub(crate) home: Option<String>,
+    pub(crate) image: Vec<(String, String)>,
+    pub(crate) services: Vec<(String, String)>,
+}
+
+/// Builds the environment, in order: the node's, the image's, those of Services, the container's; later entries
+/// win.
 pub(crate) fn build(
     pod: &Pod,
     container: &Container,
-    image: Vec<(String, String)>,
-    home: Option<String>,
     facts: &PodFacts,
     sources: &Sources,
-    services: Vec<(String, String)>,
-    hostname: &str,
+    defaults: Defaults,
 ) -> Result<Vec<(String, String)>, String> {
+    let Defaults { hostname, home, image, services } = defaults;
     let mut env: Vec<(String, String)> = Vec::new();
     let set = |env: &mut Vec<(String, String)>, name: String, value: String| {
         env.retain(|(other, _)| *other != name);
         env.push((name, value));
     };
     set(&mut env, "PATH".to_owned(), PATH.to_owned());
-    set(&mut env, "HOSTNAME".to_owned(), hostname.to_owned());
+    set(&mut env, "HOSTNAME".to_owned(), hostname);
     set(&mut env, "HOME".to_owned(), home.unwrap_or_else(|| "/root".to_owned()));
     for (name, value) in image.into_iter().chain(services) {
         set(&mut env, name, value);
@@ -308,7 +317,7 @@ mod tests {
     fn build_it(pod: &Pod, sources: &Sources) -> Result<BTreeMap<String, String>, String> {
         let facts = PodFacts { pod_ip: "10.244.0.9".to_owned(), host_ip: "10.244.0.1".to_owned() };
         let container = &pod.spec.as_ref().unwrap().containers[0];
-        build(pod, container, &facts, sources, Vec::new(), "p").map(|env| env.into_iter().collect())
+        build(pod, container, &facts, sources, Defaults::default()).map(|env| env.into_iter().collect())
     }
 
     #[test]

@@ -12,7 +12,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
-pub(crate) use self::{config::ContainerConfig, store::InUse};
+pub(crate) use self::{
+    config::{ContainerConfig, ImageUser},
+    store::InUse,
+};
 pub use self::{
     machine::{HostProgram, Image, ImageTable, UnknownImage},
     source::{ImageSource, PullError, PullSecret, UnpackedImage},

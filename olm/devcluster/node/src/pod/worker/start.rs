@@ -60,12 +60,14 @@ impl Worker {
         let sources = volumes::env_sources(&subject, container).await?;
         let namespace = self.pod.metadata.namespace.as_deref().unwrap_or("default");
         let links = self.pod.spec.as_ref().and_then(|spec| spec.enable_service_links).unwrap_or(true);
-        let services = env::of_services(&self.cx.zone(), namespace, links);
-        let hostname = launch::hostname(&self.pod);
         let user = launch::image_user(&self.pod, container, image)?;
-        let home = user.as_ref().and_then(|user| user.home.clone());
-        let of_image = image.config.env.clone();
-        let env = env::build(&self.pod, container, of_image, home, &facts, &sources, services, &hostname)?;
+        let defaults = env::Defaults {
+            hostname: launch::hostname(&self.pod),
+            home: user.as_ref().and_then(|user| user.home.clone()),
+            image: image.config.env.clone(),
+            services: env::of_services(&self.cx.zone(), namespace, links),
+        };
+        let env = env::build(&self.pod, container, &facts, &sources, defaults)?;
         let message = launch::message_file(&self.dir, &container.name);
         std::fs::write(&message, "")
             .and_then(|()| {
