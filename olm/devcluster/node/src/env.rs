@@ -317,7 +317,13 @@ mod tests {
     fn build_it(pod: &Pod, sources: &Sources) -> Result<BTreeMap<String, String>, String> {
         let facts = PodFacts { pod_ip: "10.244.0.9".to_owned(), host_ip: "10.244.0.1".to_owned() };
         let container = &pod.spec.as_ref().unwrap().containers[0];
-        build(pod, container, &facts, sources, Defaults::default()).map(|env| env.into_iter().collect())
+        let variable = |name: &str| (name.to_owned(), "of the image".to_owned());
+        let defaults = Defaults {
+            hostname: "p".to_owned(),
+            image: vec![variable("A"), variable("FROM")],
+            ..Defaults::default()
+        };
+        build(pod, container, &facts, sources, defaults).map(|env| env.into_iter().collect())
     }
 
     #[test]
@@ -337,6 +343,8 @@ mod tests {
             ("KEY", "hush"),
             ("X_k", "v"),
             ("HOSTNAME", "p"),
+            ("FROM", "of the image"),
+            ("HOME", "/root"),
         ];
         for (name, value) in expect {
             assert_eq!(env.get(name).map(String::as_str), Some(value), "{name}");
