@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Action, Decision, SOON, Step, remaining};
+use super::{Action, Context, Decision, SOON, remaining};
 use crate::observed::{Observed, PodView, Serving};
 
 /// Time from a changed label until the kube-proxies of all nodes follow: the EndpointSlices change within a
@@ -35,7 +35,7 @@ fn settles(since: Timestamp, now: Timestamp) -> Option<Duration> {
     (since <= now).then(|| remaining(since + SETTLE, now)).flatten()
 }
 
-impl Step<'_> {
+impl Context<'_> {
     /// The decision, preceded by the changes of the client Service that it needs.
     pub(super) fn with_clients_away(&self, decision: Decision) -> Decision {
         let decision = self.departure(&decision).unwrap_or(decision);

@@ -6,7 +6,7 @@ use semver::Version;
 
 use super::version::{Running, refusal};
 use super::{
-    Action, Decision, Goal, Health, Progress, START_PATIENCE, Step, has_alarm, is_held_up, pod_state,
+    Action, Context, Decision, Goal, Health, Progress, START_PATIENCE, has_alarm, is_held_up, pod_state,
     remaining, unready,
 };
 use crate::observed::{Member, Memory, Observed, PodView};
@@ -87,7 +87,7 @@ pub fn upgrade(goal: &Goal, memory: &Memory, observed: &Observed, health: Option
     }
 }
 
-impl Step<'_> {
+impl Context<'_> {
     fn going(&self) -> bool {
         matches!(upgrade(self.goal, self.memory, self.observed, Some(self.health)), Upgrade::Going { .. })
     }
