@@ -37,7 +37,7 @@ pub use action::{Action, Removal};
 pub(crate) use compare::Compared;
 pub(crate) use context::Context;
 pub use health::{Health, assess, has_alarm, prove};
-pub(crate) use service::{labelled, labels_settled};
+pub(crate) use service::{labelled, labels_propagated};
 pub use upgrade::{Upgrade, upgrade};
 
 use crate::observed::{End, Memory, Observed, PodView};

@@ -12,7 +12,7 @@ use super::{
 use crate::observed::{Member, Memory, Observed, PodView};
 
 /// A member that runs the new version is observed for this long before the next one follows.
-const SETTLE: SignedDuration = SignedDuration::from_secs(10);
+const STABLE_PERIOD: SignedDuration = SignedDuration::from_secs(10);
 /// A member that still reports the old version this long after the change has an image of another version.
 const IMAGE_PATIENCE: SignedDuration = SignedDuration::from_secs(120);
 
@@ -212,7 +212,7 @@ impl Context<'_> {
             }
             newest = newest.max(pod.started);
         }
-        let rest = remaining(newest? + SETTLE, self.observed.now)?;
+        let rest = remaining(newest? + STABLE_PERIOD, self.observed.now)?;
         let text =
             format!("observing the member with etcd {} before upgrading the next one", self.goal.version);
         Some(Decision { again: Some(rest), ..Decision::wait(progress, text) })

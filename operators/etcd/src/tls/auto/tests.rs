@@ -12,7 +12,7 @@ use super::{Kind, Settings};
 use crate::tls::material::Data;
 use crate::tls::{Files, Names, Part};
 
-/// Delay of a kubelet for a changed Secret; `SETTLE_SECONDS` must be longer.
+/// Delay of a kubelet for a changed Secret; `PROPAGATION_SECONDS` must be longer.
 const LAG: i64 = 120;
 const DAYS: i64 = 30;
 
