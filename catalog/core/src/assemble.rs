@@ -215,10 +215,10 @@ impl Assembly {
     fn icon(&mut self, document: &Document, icon: &serde_json::Value) -> Option<icon::Icon> {
         const FIX: &str = "provide a PNG, JPEG, GIF, SVG or ICO image in base64, or remove the icon";
         match icon::decode(icon) {
-            Ok((icon, remark)) => {
-                if let Some(remark) = remark {
+            Ok((icon, warning)) => {
+                if let Some(warning) = warning {
                     let fix = "correct the mediatype";
-                    self.report_at(document, Severity::Warning, remark.code, remark.text, fix);
+                    self.report_at(document, Severity::Warning, warning.code, warning.text, fix);
                 }
                 Some(icon)
             }

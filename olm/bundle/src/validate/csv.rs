@@ -145,8 +145,8 @@ fn versions(bundle: &Bundle, findings: &mut PartFindings<'_>) {
                 findings.error("csv-skip-range-invalid", field, text, "write a range such as >=1.0.0 <1.2.3");
             }
             Ok(range) => {
-                if let Some(remark) = range.remark() {
-                    let text = format!("{}: {remark}", quote(source));
+                if let Some(warning) = range.warning() {
+                    let text = format!("{}: {warning}", quote(source));
                     findings.warn("csv-skip-range-remark", field, text, "write it with < and >=");
                 }
                 if let Some(version) = bundle.version().filter(|version| range.contains(version)) {

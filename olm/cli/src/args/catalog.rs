@@ -233,7 +233,7 @@ pub struct CatalogListArgs {
 
 /// How a graph is drawn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum Drawing {
+pub enum GraphFormat {
     /// Plain text.
     #[default]
     Text,
@@ -258,7 +258,7 @@ pub struct GraphArgs {
     pub channel: Option<String>,
     /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
-    pub output: Drawing,
+    pub output: GraphFormat,
     #[command(flatten)]
     pub registry: RegistryArgs,
 }
