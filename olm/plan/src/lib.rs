@@ -32,7 +32,9 @@ mod signatures;
 mod uninstall;
 mod universe;
 
-pub use along::{Wanted, subscription as along_subscription, subscription_name, wanted as wanted_along};
+pub use along::{
+    DependencyInstall, dependency_installs, subscription as along_subscription, subscription_name,
+};
 pub use demands::{AccessRequest, Answers, Demands, Grant, Missing, Verdict};
 pub use desired::{OPERATOR_GROUP_NAME, claim, operator_group_of};
 pub use digest::{Parts, what_changed};

@@ -231,7 +231,7 @@ pub struct CatalogListArgs {
     pub registry: RegistryArgs,
 }
 
-/// How a graph is drawn.
+/// Output format of a graph.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum GraphFormat {
     /// Plain text.

@@ -95,11 +95,12 @@ async fn reconcile(source: Arc<CatalogSource>, ctx: Arc<Ctx>) -> Result<Action, 
         forget(&ctx, &key).await;
         return Ok(Action::await_change());
     }
-    let Observed { access, wanted, template, view, interval_problem } = observe::observe(&source, &ctx).await;
+    let Observed { access, requested, template, view, interval_problem } =
+        observe::observe(&source, &ctx).await;
     ctx.catalogs.put(&key.0, &key.1, entry(&source, &view, access, &ctx));
     let inputs = status::Inputs {
         view: &view,
-        wanted: wanted.as_ref().ok(),
+        requested: requested.as_ref().ok(),
         interval: interval_problem.as_ref(),
         template: template.as_ref(),
     };

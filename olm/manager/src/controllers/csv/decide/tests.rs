@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::{
-        facts::{Account, Desired, Needs, OwnerConflict, ServingFacts, Successor, WantedRule},
+        facts::{Account, Desired, Needs, OwnerConflict, RequiredRule, ServingFacts, Successor},
         workload::Workload,
     },
     *,
@@ -107,8 +107,8 @@ fn a_right_that_is_missing_is_a_dependent_of_its_account() {
     let mut observed = observed(&csv);
     let rule = json!({ "verbs": ["get"], "apiGroups": [""], "resources": ["pods"] });
     let missing = vec![(Some("db".to_owned()), olm_plan::Rule::of(&rule))];
-    let has = WantedRule { cluster: true, rule: json!({ "verbs": ["list"] }), missing: Vec::new() };
-    let lacks = WantedRule { cluster: false, rule, missing };
+    let has = RequiredRule { cluster: true, rule: json!({ "verbs": ["list"] }), missing: Vec::new() };
+    let lacks = RequiredRule { cluster: false, rule, missing };
     let account = Account { uid: Some("a".into()), owner: None, rules: vec![has, lacks] };
     observed.needs.accounts.insert("robot".into(), account);
     let decision = decide(&observed);

@@ -17,7 +17,7 @@ use olm_engine::{
 use olm_plan::{ObjectRef, is_reserved};
 use serde_json::Value;
 
-use super::{Conversion, Known, Served, Serving, Stale, Wanted, requirement, roles, secret};
+use super::{Conversion, DesiredObject, Known, Served, Serving, Stale, requirement, roles, secret};
 use crate::{
     certs::Held,
     context::{Ctx, Error},
@@ -88,7 +88,7 @@ pub(in crate::controllers::csv) async fn observe(
         read(switches, ctx),
         async {
             if fresh {
-                Ok(roles.into_iter().map(|manifest| Wanted { manifest, live: None }).collect())
+                Ok(roles.into_iter().map(|manifest| DesiredObject { manifest, live: None }).collect())
             } else {
                 read(roles, ctx).await
             }
@@ -99,8 +99,8 @@ pub(in crate::controllers::csv) async fn observe(
     let conflict = protected(ways.iter().chain(&switches)).or_else(|| conflict(csv, csvs, &switches));
     let requirements = switches
         .iter()
-        .filter(|wanted| wanted.manifest["kind"] == "APIService")
-        .map(|wanted| requirement(&wanted.manifest, wanted.live.as_ref()))
+        .filter(|desired| desired.manifest["kind"] == "APIService")
+        .map(|desired| requirement(&desired.manifest, desired.live.as_ref()))
         .collect();
     let stale = if endpoints.is_empty() { Vec::new() } else { stale(csv, &switches, ctx).await? };
     switches.extend(roles.into_iter().filter(|role| !role.is_there()));
@@ -121,14 +121,14 @@ pub(in crate::controllers::csv) fn forget(csv: &ClusterServiceVersion, ctx: &Ctx
     }
 }
 
-async fn read(manifests: Vec<Value>, ctx: &Ctx) -> Result<Vec<Wanted>, Error> {
+async fn read(manifests: Vec<Value>, ctx: &Ctx) -> Result<Vec<DesiredObject>, Error> {
     let reads: Vec<_> = manifests.into_iter().map(|manifest| read_one(manifest, ctx).boxed()).collect();
     stream::iter(reads).buffered(READS).try_collect().await
 }
 
-async fn read_one(manifest: Value, ctx: &Ctx) -> Result<Wanted, Error> {
+async fn read_one(manifest: Value, ctx: &Ctx) -> Result<DesiredObject, Error> {
     let live = ctx.resources.get(&Id::of(&manifest)?).await?;
-    Ok(Wanted { manifest, live })
+    Ok(DesiredObject { manifest, live })
 }
 
 async fn served(
@@ -153,10 +153,10 @@ async fn served(
 
 /// The first existing object of the version that belongs to olm or to Kubernetes according to its labels.
 /// Pure.
-fn protected<'a>(mut wanted: impl Iterator<Item = &'a Wanted>) -> Option<String> {
-    let found = wanted.find(|wanted| {
-        let reference = ObjectRef::of(&wanted.manifest);
-        reference.is_some_and(|reference| is_reserved(&reference, wanted.live.as_ref()))
+fn protected<'a>(mut desired: impl Iterator<Item = &'a DesiredObject>) -> Option<String> {
+    let found = desired.find(|desired| {
+        let reference = ObjectRef::of(&desired.manifest);
+        reference.is_some_and(|reference| is_reserved(&reference, desired.live.as_ref()))
     })?;
     Some(format!("{} exists and belongs to olm or Kubernetes", super::named(&found.manifest)))
 }
@@ -166,7 +166,7 @@ fn protected<'a>(mut wanted: impl Iterator<Item = &'a Wanted>) -> Option<String>
 pub(super) fn conflict(
     csv: &ClusterServiceVersion,
     csvs: &[impl Borrow<ClusterServiceVersion>],
-    switches: &[Wanted],
+    switches: &[DesiredObject],
 ) -> Option<String> {
     let namespace = csv.namespace().unwrap_or_default();
     let leaving = csvs
@@ -176,8 +176,8 @@ pub(super) fn conflict(
     let mut adoptable: BTreeSet<String> = leaving.map(ResourceExt::name_any).collect();
     adoptable.insert(csv.name_any());
     adoptable.extend(csv.spec.replaces.clone());
-    switches.iter().filter(|wanted| wanted.manifest["kind"] == "APIService").find_map(|wanted| {
-        let labels = &wanted.live.as_ref()?["metadata"]["labels"];
+    switches.iter().filter(|desired| desired.manifest["kind"] == "APIService").find_map(|desired| {
+        let labels = &desired.live.as_ref()?["metadata"]["labels"];
         let label = |key: &str| labels[key].as_str().unwrap_or_default();
         let (owner, home) = (label(names::LABEL_OWNER), label(names::LABEL_OWNER_NAMESPACE));
         if adoptable.contains(owner) && home == namespace {
@@ -190,14 +190,18 @@ pub(super) fn conflict(
         };
         Some(format!(
             "{} exists and belongs to {whose}; delete it or its owner",
-            super::named(&wanted.manifest)
+            super::named(&desired.manifest)
         ))
     })
 }
 
 /// Webhook configurations that are labelled as the version's own and that it does not describe: those that
 /// OLM v0 made under its own names, and those that an edited version no longer describes.
-async fn stale(csv: &ClusterServiceVersion, switches: &[Wanted], ctx: &Ctx) -> Result<Vec<Stale>, Error> {
+async fn stale(
+    csv: &ClusterServiceVersion,
+    switches: &[DesiredObject],
+    ctx: &Ctx,
+) -> Result<Vec<Stale>, Error> {
     let own = ListParams::default().labels(&selector(&csv.name_any(), &csv.namespace().unwrap_or_default()));
     let validating = Api::<ValidatingWebhookConfiguration>::all(ctx.client.clone());
     let mutating = Api::<MutatingWebhookConfiguration>::all(ctx.client.clone());
@@ -208,10 +212,10 @@ async fn stale(csv: &ClusterServiceVersion, switches: &[Wanted], ctx: &Ctx) -> R
         .map(|c| ("ValidatingWebhookConfiguration", c.name_any(), serde_json::to_value(c)));
     let mutating =
         mutating.into_iter().map(|c| ("MutatingWebhookConfiguration", c.name_any(), serde_json::to_value(c)));
-    let wanted = |kind: &str, name: &str| {
+    let desired = |kind: &str, name: &str| {
         switches.iter().any(|w| w.manifest["kind"] == kind && w.manifest["metadata"]["name"] == name)
     };
-    let found = validating.chain(mutating).filter(|(kind, name, _)| !wanted(kind, name));
+    let found = validating.chain(mutating).filter(|(kind, name, _)| !desired(kind, name));
     Ok(found.map(|(kind, name, live)| Stale { kind, name, live: live.unwrap_or_default() }).collect())
 }
 

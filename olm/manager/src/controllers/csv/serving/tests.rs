@@ -59,7 +59,7 @@ fn absent(change: impl FnOnce(&mut Value)) -> Serving {
     for (phase, object) in rendered.objects() {
         let mut manifest = object.clone();
         olm_engine::ownership::own(&mut manifest, &owner);
-        let wanted = Wanted { manifest: manifest.clone(), live: None };
+        let desired = DesiredObject { manifest: manifest.clone(), live: None };
         match phase {
             olm_bundle::Phase::Endpoints if object["kind"] == "Secret" => serving.endpoints.push(Served {
                 endpoint: rendered.endpoints[0].clone(),
@@ -67,9 +67,9 @@ fn absent(change: impl FnOnce(&mut Value)) -> Serving {
                 live: None,
                 held: Held::default(),
             }),
-            olm_bundle::Phase::Endpoints => serving.ways.push(wanted),
+            olm_bundle::Phase::Endpoints => serving.ways.push(desired),
             olm_bundle::Phase::Serving if olm_bundle::crd_of_role(object).is_none() => {
-                serving.switches.push(wanted)
+                serving.switches.push(desired)
             }
             olm_bundle::Phase::Crds if object.pointer("/spec/conversion").is_some() => {
                 serving.conversions.push(Conversion {
@@ -101,9 +101,9 @@ fn prepared(change: impl FnOnce(&mut Value)) -> Serving {
 /// All objects exist.
 fn complete(change: impl FnOnce(&mut Value)) -> Serving {
     let mut serving = prepared(change);
-    let live: Vec<Value> = serving.switches.iter().map(|wanted| serving.complete(wanted)).collect();
-    for (wanted, live) in serving.switches.iter_mut().zip(live) {
-        wanted.live = Some(live);
+    let live: Vec<Value> = serving.switches.iter().map(|desired| serving.complete(desired)).collect();
+    for (desired, live) in serving.switches.iter_mut().zip(live) {
+        desired.live = Some(live);
     }
     let live: Vec<Value> = serving.conversions.iter().map(|c| serving.converted(c)).collect();
     for (conversion, live) in serving.conversions.iter_mut().zip(live) {
@@ -114,7 +114,8 @@ fn complete(change: impl FnOnce(&mut Value)) -> Serving {
 
 /// The live APIService.
 fn service(serving: &mut Serving) -> &mut Value {
-    let service = serving.switches.iter_mut().find(|wanted| wanted.manifest["kind"] == "APIService").unwrap();
+    let service =
+        serving.switches.iter_mut().find(|desired| desired.manifest["kind"] == "APIService").unwrap();
     service.live.as_mut().unwrap()
 }
 
