@@ -1,4 +1,4 @@
-//! Fetches a source into the store.
+//! Fetches a source into the catalog cache.
 
 use std::{
     fs, io,
@@ -53,7 +53,7 @@ pub(super) struct FetchResult {
 }
 
 impl Job {
-    /// Reads the source. Cancellation-safe: when dropped, it leaves nothing behind and the store unchanged.
+    /// Reads the source. Cancellation-safe: when dropped, it leaves nothing behind and the catalog cache unchanged.
     pub(super) async fn run(&self) -> Result<FetchResult, Problem> {
         match tokio::time::timeout(DEADLINE, self.read()).await {
             Ok(result) => result,

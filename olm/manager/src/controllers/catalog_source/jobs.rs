@@ -23,7 +23,7 @@ use super::{
 };
 use crate::metrics::Metrics;
 
-/// Concurrent reads. Reading into the store, which takes memory and cores, is serialised there; the rest
+/// Concurrent reads. Writing to the catalog cache, which takes memory and cores, is serialised there; the rest
 /// mostly waits for registries, so a few that hang leave room for the others.
 const CONCURRENT_READS: usize = 16;
 

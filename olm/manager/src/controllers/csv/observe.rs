@@ -33,7 +33,7 @@ use super::{
     parts::CachedAccount,
     passing::Passing,
     pods, rights,
-    serving::{self, Known, Serving, Wants},
+    serving::{self, Known, RenderedServing, Serving},
     workload::Workload,
 };
 use crate::{
@@ -97,9 +97,9 @@ pub(super) async fn observe<'a>(
     };
     let subscriptions = cache.subscriptions.in_namespace(&namespace);
     let subscription = subscription_of(csv, &subscriptions);
-    let (mut desired, made, wants) = match render(csv, &groups, subscription) {
-        Ok((desired, made, wants)) => (Ok(desired), made, wants),
-        Err(refused) => (Err(refused), Vec::new(), Wants::default()),
+    let (mut desired, made, rendered_serving) = match render(csv, &groups, subscription) {
+        Ok((desired, made, rendered_serving)) => (Ok(desired), made, rendered_serving),
+        Err(refused) => (Err(refused), Vec::new(), RenderedServing::default()),
     };
     let targets = desired.as_ref().map(|d| d.targets.namespaces.clone()).unwrap_or_default();
     let mut owner_conflicts = apis::owned_beside(csv, &csvs);
@@ -107,7 +107,7 @@ pub(super) async fn observe<'a>(
 
     let (needs, deployments) =
         tokio::try_join!(needs(csv, &made, &targets, ctx), deployments(csv, desired.as_ref().ok(), ctx))?;
-    let serving = serving::observe(csv, wants, &csvs, &needs, &memory.roles, ctx).await?;
+    let serving = serving::observe(csv, rendered_serving, &csvs, &needs, &memory.roles, ctx).await?;
     if let Ok(desired) = &mut desired {
         serving.stamp(&mut desired.deployments, hash);
     }
@@ -195,7 +195,7 @@ fn render(
     csv: &ClusterServiceVersion,
     groups: &[Arc<OperatorGroup>],
     subscription: Option<&Subscription>,
-) -> Result<(Desired, Vec<Value>, Wants), Refused> {
+) -> Result<(Desired, Vec<Value>, RenderedServing), Refused> {
     let namespace = csv.namespace().unwrap_or_default();
     let bundle = bundle_of(csv);
     let targets: Targets = targets::targets(&namespace, &bundle, groups);
@@ -208,7 +208,7 @@ fn render(
         return Err(Refused::Reserved { object, why });
     }
     let owner = Owner::of(csv, subscription.map(|s| s.spec.name.as_str()));
-    let wants = Wants::of(&rendered, &owner);
+    let rendered_serving = RenderedServing::of(&rendered, &owner);
     let (mut deployments, mut made) = (Vec::new(), Vec::new());
     for (phase, manifests) in rendered.phases {
         match phase {
@@ -223,7 +223,7 @@ fn render(
             _ => {}
         }
     }
-    Ok((Desired { targets, deployments }, made, wants))
+    Ok((Desired { targets, deployments }, made, rendered_serving))
 }
 
 /// The first object of a version that belongs to olm or to Kubernetes, and why.

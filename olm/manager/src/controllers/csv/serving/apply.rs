@@ -32,7 +32,7 @@ impl Serving {
         resources: &Resources,
         ctx: &Ctx,
     ) -> Result<(), Error> {
-        apply(self.ways.iter_mut().filter(|way| !way.is_there()), resources).await?;
+        apply(self.prerequisites.iter_mut().filter(|object| !object.is_there()), resources).await?;
         self.now = Timestamp::now();
         for index in 0..self.endpoints.len() {
             self.certify(index, csv, resources, ctx).await?;
@@ -145,7 +145,7 @@ impl Serving {
         }
         let same =
             |w: &&mut DesiredObject| w.manifest["kind"] == kind && w.manifest["metadata"]["name"] == name;
-        for desired in self.switches.iter_mut().filter(same) {
+        for desired in self.registrations.iter_mut().filter(same) {
             desired.live = Some(live.clone());
         }
     }
@@ -158,15 +158,15 @@ impl Serving {
         known: &Known,
         resources: &Resources,
     ) -> Result<(), Error> {
-        let mut switches = std::mem::take(&mut self.switches);
-        for desired in &mut switches {
+        let mut registrations = std::mem::take(&mut self.registrations);
+        for desired in &mut registrations {
             // With its CA bundle from here on.
             desired.manifest = self.complete(desired);
         }
-        let applied = apply(switches.iter_mut().filter(|desired| !desired.is_there()), resources).await;
-        self.switches = switches;
+        let applied = apply(registrations.iter_mut().filter(|desired| !desired.is_there()), resources).await;
+        self.registrations = registrations;
         applied?;
-        self.switches.iter().for_each(|desired| known.note(desired));
+        self.registrations.iter().for_each(|desired| known.note(desired));
         for index in 0..self.conversions.len() {
             self.convert(index, resources).await?;
         }
