@@ -82,7 +82,7 @@ fn s21_a_backup_is_read_from_any_healthy_member() {
 /// S21, errors of stores and users: they are reported with the original message, leave nothing behind, and
 /// are retried.
 #[test]
-fn s21_a_backup_that_fails_is_told_and_tried_again() {
+fn s21_a_failed_backup_is_reported_and_retried() {
     scenario("S21 stores", async |stage| {
         let (_operator, cluster) = employed(stage, 1).await?;
         let s3 = stage.s3().await?;
@@ -283,7 +283,7 @@ fn s22_periodic_backups_keep_the_newest_and_leave_others_alone() {
 /// S21, with three programs: the cluster controller reads the backup state from the API, as the backup
 /// controller writes it there.
 #[test]
-fn s21_three_programs_tell_the_same_as_one() {
+fn s21_three_replicas_report_the_same_as_one() {
     scenario("S21 three programs", async |stage| {
         let s3 = stage.s3().await?;
         stage.set_controllers(Controllers::CLUSTERS);

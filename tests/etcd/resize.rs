@@ -130,7 +130,7 @@ async fn waiting_learner(cluster: &Handle<'_>) -> Result<String> {
 /// S04: the next pod never starts: the voters keep serving, and the learner is removed when the size is
 /// reverted, or after its ten minutes; then a change of the spec starts the next attempt.
 #[test]
-fn s04_a_new_member_that_never_starts_harms_nobody() {
+fn s04_a_new_member_that_never_starts_is_harmless() {
     scenario("S04", async |stage| {
         let (_operator, cluster) = made(stage, 3).await?;
         let clients = Clients::start(&cluster, 3, 4);
@@ -255,7 +255,7 @@ async fn strangers_process(cluster: &Handle<'_>, name: &str) -> Result<tokio::pr
 /// S27: a foreign member is reported and left unchanged, whether it never starts, is a learner, or a voter;
 /// when it is removed work continues.
 #[test]
-fn s27_members_of_somebody_else_are_left_alone() {
+fn s27_foreign_members_are_left_unchanged() {
     scenario("S27", async |stage| {
         let (_operator, cluster) = made(stage, 3).await?;
         let clients = Clients::start(&cluster, 3, 27);

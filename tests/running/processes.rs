@@ -25,7 +25,7 @@ async fn in_order(world: &World, csv: &str, namespaces: &[&str]) -> Result<()> {
 }
 
 #[test]
-fn a_leader_that_is_told_to_stop_hands_over() {
+fn a_terminating_leader_hands_over() {
     run(async {
         let mut replicas = Replicas::start().await?;
         replicas.installed(&["1.0.0"]).await?;

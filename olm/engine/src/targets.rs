@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_along_has_a_say() {
+    fn dependencies_constrain_the_targets() {
         let (both, all) = (bundle(&["OwnNamespace", "AllNamespaces"]), bundle(&["AllNamespaces"]));
         assert_eq!(common::<OperatorGroup>("db", &[&both, &all], &[]).namespaces, [""]);
     }

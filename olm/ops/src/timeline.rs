@@ -390,7 +390,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_says_what_it_waits_for() {
+    fn a_pod_reports_what_it_waits_for() {
         let pod: Pod = serde_json::from_value(json!({
             "metadata": { "name": "p" },
             "status": {

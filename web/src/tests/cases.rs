@@ -50,7 +50,7 @@ async fn login_codes_are_limited() {
 }
 
 #[tokio::test]
-async fn a_pasted_token_signs_in_and_a_wrong_one_says_why() {
+async fn a_pasted_token_signs_in_and_a_wrong_one_is_explained() {
     let router = console(&Fake::default(), vec![]);
     assert_eq!(paste_token(&router, TOKEN, "/installed").await.location(), "/installed");
     let bad = paste_token(&router, "wrong", "").await;

@@ -31,7 +31,7 @@ fn a_bundle_is_judged_with_operator_sdks_exit_codes() {
 }
 
 #[test]
-fn what_is_no_bundle_is_told() {
+fn an_invalid_bundle_is_reported() {
     let dir = folder(&[("empty/README.md", "x"), ("half/manifests/csv.yaml", "kind: [\n")]);
     let mut all = String::new();
     for (command, name) in [

@@ -145,7 +145,7 @@ fn told(ran: &Ran, dir: &Path) -> String {
 }
 
 #[test]
-fn the_help_of_every_command_says_what_it_is_for_with_examples() {
+fn the_help_of_every_command_has_a_purpose_and_examples() {
     for (name, args) in [
         ("catalog", vec!["catalog"]),
         ("validate", vec!["catalog", "validate"]),

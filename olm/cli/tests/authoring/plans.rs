@@ -162,7 +162,7 @@ fn ask(dir: &std::path::Path, lines: &[&str]) -> String {
 }
 
 #[test]
-fn why_says_what_is_chosen_and_what_is_not() {
+fn why_explains_selected_and_rejected_versions() {
     let dir = folder(&[("catalog.yaml", CATALOG)]);
     insta::assert_snapshot!(
         "why_chosen",
@@ -290,7 +290,7 @@ fn a_plan_without_a_cluster_shows_all_that_can_be_known() {
 }
 
 #[test]
-fn a_plan_from_a_bundle_that_left_the_catalog_says_what_it_cannot_know() {
+fn a_plan_from_a_bundle_that_left_the_catalog_lists_unchecked_facts() {
     let dir = repository();
     std::fs::remove_dir_all(dir.path().join("operators/widget/1.0.0")).unwrap();
     let path = dir.path().to_str().unwrap();

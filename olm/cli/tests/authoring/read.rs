@@ -119,7 +119,7 @@ fn diff_ends_as_diff_does() {
 }
 
 #[test]
-fn what_is_not_there_is_told_with_the_next_step() {
+fn missing_objects_are_reported_with_the_next_step() {
     let dir = folder(&[("empty/README.md", "nothing")]);
     let mut all = String::new();
     for source in [
@@ -145,7 +145,7 @@ fn what_is_not_there_is_told_with_the_next_step() {
 }
 
 #[test]
-fn nobody_has_to_read_to_the_end() {
+fn a_closed_pipe_ends_the_output_without_an_error() {
     use std::{io::Read as _, process::Stdio};
     let Some(catalog) = data("catalogs/community-dev.json") else { return };
     // given a reader that closes the pipe

@@ -147,7 +147,7 @@ async fn an_ordinary_install_asks_four_questions() {
 }
 
 #[tokio::test]
-async fn somebody_who_asks_is_told_of_their_rights_and_of_the_managers() {
+async fn a_caller_gets_their_rights_and_those_of_the_manager() {
     // given the manager's role, and a user who may do everything in the namespace
     let case = Case::new();
     let role = json!({ "metadata": { "name": "olm-manager" }, "rules": [{ "verbs": ["get"], "apiGroups": [""], "resources": ["pods"] }] });

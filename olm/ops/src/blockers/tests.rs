@@ -31,7 +31,7 @@ fn csv(status: &Value) -> ClusterServiceVersion {
 }
 
 #[test]
-fn who_waits_for_nothing_says_nothing() {
+fn nothing_is_reported_without_blockers() {
     let view = View {
         subscription: Some(subscription(&json!([condition(
             "CatalogSourcesUnhealthy",
@@ -123,7 +123,7 @@ fn each_thing_that_is_waited_for_names_object_reason_and_fix() {
 }
 
 #[test]
-fn the_operator_that_asks_to_stay_is_told_once() {
+fn an_operator_that_blocks_upgrades_is_reported_once() {
     let asked = json!([condition("InstallPlanPending", true, NOT_UPGRADEABLE, "a.v2 waits: busy")]);
     let view = View {
         subscription: Some(subscription(&asked)),
@@ -136,7 +136,7 @@ fn the_operator_that_asks_to_stay_is_told_once() {
 }
 
 #[test]
-fn a_version_tells_each_requirement_that_is_not_met_else_its_pod_else_itself() {
+fn a_version_reports_unmet_requirements_else_its_pod_else_its_phase() {
     let requirements = json!([
         { "kind": "CustomResourceDefinition", "name": "b.example.com", "status": "NotPresent", "message": "CRD \
             is not present" },

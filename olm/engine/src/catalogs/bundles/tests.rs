@@ -43,7 +43,7 @@ fn etcd() -> String {
 }
 
 #[tokio::test]
-async fn whoever_needs_the_same_bundle_shares_the_pull_and_finds_it_later() {
+async fn callers_of_the_same_bundle_share_the_pull_and_the_cache() {
     let world = World::new().await;
     // when several callers need it at once
     let name = etcd();
@@ -71,7 +71,7 @@ async fn what_one_catalog_may_pull_is_not_for_another() {
 }
 
 #[tokio::test]
-async fn a_failure_is_told_again_without_asking_the_registry_again() {
+async fn a_failure_is_repeated_without_another_registry_request() {
     let world = World::new().await;
     world.registry.mood(Mood::Denies);
     let first = world.document("olm", &etcd()).await.unwrap_err();
@@ -93,7 +93,7 @@ async fn an_image_with_another_bundle_is_refused() {
 }
 
 #[tokio::test]
-async fn an_image_that_is_not_there_says_so() {
+async fn an_image_not_found_is_reported() {
     let world = World::new().await;
     let request =
         BundleRequest { image: format!("{}/none:v1", world.registry.host), ..world.request("olm", &etcd()) };

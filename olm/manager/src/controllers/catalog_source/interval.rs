@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_that_is_none_is_told_and_taken_for_fifteen_minutes() {
+    fn an_invalid_interval_is_reported_and_replaced_by_fifteen_minutes() {
         for bad in ["soon", "0s", "-5m", "10", "999999999999h999999999999999h99999999999999999999h"] {
             let (every, problem) = interval(&polled(Some(bad)), &image());
             let problem = problem.unwrap_or_else(|| panic!("{bad} was taken: {every:?}"));

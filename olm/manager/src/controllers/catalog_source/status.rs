@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn t22_the_status_says_who_signed_and_why_an_image_is_not_served() {
+    fn t22_the_status_shows_the_signer_and_why_an_image_is_not_served() {
         let requested = RequestedSource::Signed { image: "quay.io/x/cat:v1".into(), by: Box::default() };
         let of = |view: &View| {
             let status = status(&source(), &inputs(view, Some(&requested)), "olm", at(1));
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loaded_catalog_is_ready_and_says_where_it_is_served_and_what_it_is() {
+    fn a_loaded_catalog_is_ready_and_reports_its_address_and_content() {
         let status = status(&source(), &inputs(&view(None), Some(&image())), "olm", at(1));
         let connection = status.connection_state.clone().unwrap();
         assert_eq!(connection.last_observed_state, "READY");
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_refresh_keeps_serving_and_says_why() {
+    fn a_failed_refresh_keeps_serving_and_reports_the_cause() {
         let status = status(&source(), &inputs(&view(Some("no route")), Some(&image())), "olm", at(1));
         assert_eq!(status.connection_state.as_ref().unwrap().last_observed_state, "TRANSIENT_FAILURE");
         assert_eq!(status.reason.as_deref(), Some("RegistryServerError"));
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_interval_is_told_of_a_catalog_that_is_ready() {
+    fn a_bad_interval_is_reported_for_a_ready_catalog() {
         let problem = Problem::new("InvalidIntervalError", "InvalidIntervalError", "soon");
         let view = view(None);
         let inputs = Inputs { interval: Some(&problem), ..inputs(&view, None) };
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_says_what_it_became() {
+    fn a_template_reports_its_resolved_image() {
         let view = view(None);
         let template = super::super::template::resolve("cat:v{kube_major_version}", Some("v1.33.0"));
         let inputs = Inputs { template: Some(&template), ..inputs(&view, None) };

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_installed_for_somebody_else_learns_who_needs_it_too() {
+    fn a_shared_dependency_records_every_requester() {
         let bundle = ChosenBundle {
             catalog: CatalogRef::new("olm", "c"),
             package: "b".into(),

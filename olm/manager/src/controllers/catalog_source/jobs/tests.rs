@@ -199,7 +199,7 @@ async fn one_that_was_made_anew_under_the_same_name_is_another_one() {
 }
 
 #[tokio::test]
-async fn a_registry_that_hangs_holds_up_nobody_else_and_another_spec_ends_the_wait() {
+async fn a_hanging_registry_delays_no_other_source_and_a_changed_spec_ends_the_wait() {
     // given a registry that hangs and one that does not
     let world = World::new().await;
     let slow = world.registry.push_catalog(&catalog("slow", "1.0.0"));
@@ -222,7 +222,7 @@ async fn a_registry_that_hangs_holds_up_nobody_else_and_another_spec_ends_the_wa
 }
 
 #[tokio::test]
-async fn a_spec_that_names_nothing_keeps_the_content_and_says_so() {
+async fn a_spec_without_a_source_keeps_the_content_and_is_reported() {
     let world = World::new().await;
     let reference = world.registry.push_catalog(&catalog("a", "1.0.0"));
     world.until("cat", image(&reference), has("a")).await;
@@ -283,7 +283,7 @@ async fn damage_on_the_disk_is_repaired_from_the_source() {
 }
 
 #[tokio::test]
-async fn a_missing_pull_secret_is_told_when_the_registry_refuses() {
+async fn a_missing_pull_secret_is_reported_when_the_registry_refuses() {
     let world = World::new().await;
     let reference = world.registry.push_catalog(&catalog("a", "1.0.0"));
     world.registry.mood(Mood::Denies);

@@ -226,7 +226,7 @@ fn a_version_whose_workload_goes_down_fails_and_is_well_again_when_it_is() {
 }
 
 #[test]
-fn what_somebody_changed_by_hand_is_put_right_while_it_stays_succeeded() {
+fn manual_changes_are_reverted_in_phase_succeeded() {
     let csv = csv("v1", CsvPhase::Succeeded, "InstallSucceeded");
     let mut observed = observed(&csv);
     running(&mut observed, up());

@@ -149,7 +149,7 @@ fn with_a_certificate_only_the_switching_on_is_missing() {
 }
 
 #[test]
-fn what_somebody_changed_is_seen() {
+fn manual_changes_are_detected() {
     // a Service with another target
     let mut serving = complete(|_| ());
     let service =
@@ -246,7 +246,7 @@ fn fields_are_set_where_their_pointer_leads() {
 }
 
 #[test]
-fn an_api_service_of_somebody_else_is_a_conflict() {
+fn an_api_service_of_another_owner_is_a_conflict() {
     let (version, _) = csv(api);
     let conflict = |labels: Value| {
         let mut serving = complete(api);
