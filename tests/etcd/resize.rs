@@ -261,7 +261,7 @@ fn s27_foreign_members_are_left_unchanged() {
         let clients = Clients::start(&cluster, 3, 27);
         let leader = cluster.leader().await?;
         let mut client = facts::client(stage.net.inside(&leader)).await?;
-        let url = format!("http://{}:2380", stage.net.outside("somebody-else"));
+        let url = format!("http://{}:2380", stage.net.outside("foreign"));
         // etcd requires all members to be connected for five seconds.
         let id = stage
             .eventually("etcd to take a member", async || {
@@ -278,9 +278,9 @@ fn s27_foreign_members_are_left_unchanged() {
             "{reported}"
         );
         // It starts, and is promoted.
-        let _process = strangers_process(&cluster, "somebody-else").await?;
+        let _process = strangers_process(&cluster, "foreign").await?;
         stage
-            .eventually("the member of somebody else to be given its vote", async || {
+            .eventually("the foreign member to be promoted", async || {
                 client.clone().member_promote(id).await.map(drop).map_err(Into::into)
             })
             .await?;
@@ -294,7 +294,7 @@ fn s27_foreign_members_are_left_unchanged() {
         let four = |object: &serde_json::Value| {
             object["status"]["size"] == 4 && condition(object, "Degraded")["reason"] == "ForeignMember"
         };
-        cluster.until("the fourth voter to be told of", four).await?;
+        cluster.until("the fourth voter to be reported", four).await?;
         // Even when members are required.
         cluster.spec(json!({ "size": 5 })).await?;
         cluster
@@ -303,7 +303,7 @@ fn s27_foreign_members_are_left_unchanged() {
             })
             .await?;
         let changes = stage.audit.membership_since(from);
-        ensure!(changes.is_empty(), "changed beside a member of somebody else: {changes:?}");
+        ensure!(changes.is_empty(), "changed beside a foreign member: {changes:?}");
         cluster.spec(json!({ "size": 3 })).await?;
         client.member_remove(id).await?;
         judge(&cluster, clients, Guarantee::of(3)).await?;

@@ -412,7 +412,7 @@ fn beside_an_olm_that_runs_nothing_is_done() {
             .until("Deployment", "old-olm", "olm-operator", |d| d["status"]["availableReplicas"] == 1)
             .await?;
         world
-            .eventually("the manager to say so again", async || {
+            .eventually("the manager to report it again", async || {
                 let events = world.list("Event", OLM).await?;
                 let reported = events.iter().filter(|e| e["reason"] == "OtherOLMRunning");
                 let times: i64 = reported.map(|e| e["series"]["count"].as_i64().unwrap_or(1)).sum();

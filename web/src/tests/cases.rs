@@ -122,7 +122,7 @@ async fn requests_from_elsewhere_change_nothing() {
         ("another port of this host", form().header("sec-fetch-site", "same-site").body(body.clone())),
         ("another origin", form().header(header::ORIGIN, "http://evil.example").body(body.clone())),
         ("a page without origin", form().header(header::ORIGIN, "null").body(body.clone())),
-        ("nobody knows where", form().body(body.clone())),
+        ("no origin", form().body(body.clone())),
         (
             "our page, without the token",
             form().header("sec-fetch-site", "same-origin").body("digest=x".to_owned()),

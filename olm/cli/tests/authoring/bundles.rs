@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{data, folder, olm, told};
+use crate::{data, folder, olm, transcript};
 
 #[test]
 fn a_bundle_is_judged_with_operator_sdks_exit_codes() {
@@ -44,7 +44,7 @@ fn an_invalid_bundle_is_reported() {
         let path = dir.path().join(name).display().to_string();
         all.push_str(&format!(
             "$ olm bundle {command} DIR/{name}\n{}\n\n",
-            told(&olm(&["bundle", command, &path]), dir.path())
+            transcript(&olm(&["bundle", command, &path]), dir.path())
         ));
     }
     insta::assert_snapshot!("no_bundle", all);

@@ -125,7 +125,7 @@ fn without_digests(text: &str) -> String {
 }
 
 /// The output of a run without the parts that differ between runs.
-fn told(ran: &Ran, dir: &Path) -> String {
+fn transcript(ran: &Ran, dir: &Path) -> String {
     let text = format!("exit code {}\n--- out\n{}--- err\n{}", ran.code.unwrap_or(-1), ran.out, ran.err);
     let text = text.replace(&dir.display().to_string(), "DIR");
     // `(0.12 s)` and `"milliseconds": 5`

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{Ran, data, folder, olm, told, without_digests};
+use crate::{Ran, data, folder, olm, transcript, without_digests};
 
 /// `demo` with three versions and a candidate; `needy`, with a dependency that no package provides; `old`,
 /// which is deprecated.
@@ -156,7 +156,10 @@ fn ask(dir: &std::path::Path, lines: &[&str]) -> String {
         let args: Vec<&str> = line.split(' ').chain(["--catalog-dir", path]).collect();
         let ran = olm(&args);
         readable(&ran);
-        all.push_str(&format!("$ olm {line} --catalog-dir DIR\n{}\n\n", without_digests(&told(&ran, dir))));
+        all.push_str(&format!(
+            "$ olm {line} --catalog-dir DIR\n{}\n\n",
+            without_digests(&transcript(&ran, dir))
+        ));
     }
     all
 }
@@ -350,7 +353,7 @@ fn real_packages_have_readable_answers() {
         readable(&ran);
         // problems of other packages are not part of this test
         let ran = Ran { err: ran.err.lines().filter(|l| !l.starts_with("warning: ")).collect(), ..ran };
-        all.push_str(&format!("$ olm {line}\n{}\n\n", without_digests(&told(&ran, root))));
+        all.push_str(&format!("$ olm {line}\n{}\n\n", without_digests(&transcript(&ran, root))));
     }
     insta::assert_snapshot!("why_real", all);
 }

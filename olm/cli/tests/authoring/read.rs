@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{CATALOG, data, folder, olm, olm_with, told};
+use crate::{CATALOG, data, folder, olm, olm_with, transcript};
 
 fn text(path: &std::path::Path) -> String {
     path.to_str().unwrap().to_owned()
@@ -18,14 +18,14 @@ fn a_verdict_names_places_and_ends_with_totals() {
     let dir = folder(&[("demo/catalog.yaml", CATALOG), ("other/catalog.yaml", &broken)]);
     let path = text(dir.path());
     // when it is validated, then both are reported
-    insta::assert_snapshot!("validate_text", told(&olm(&["catalog", "validate", &path]), dir.path()));
+    insta::assert_snapshot!("validate_text", transcript(&olm(&["catalog", "validate", &path]), dir.path()));
     insta::assert_snapshot!(
         "validate_json",
-        told(&olm(&["catalog", "validate", &path, "-o", "json"]), dir.path())
+        transcript(&olm(&["catalog", "validate", &path, "-o", "json"]), dir.path())
     );
     // and the valid one alone passes
     let sound = text(&dir.path().join("demo"));
-    insta::assert_snapshot!("validate_valid", told(&olm(&["catalog", "validate", &sound]), dir.path()));
+    insta::assert_snapshot!("validate_valid", transcript(&olm(&["catalog", "validate", &sound]), dir.path()));
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn lists_and_graphs_read_like_this() {
     ] {
         let ran = olm(args);
         let line = args.join(" ").replace(&path, "DIR");
-        all.push_str(&format!("$ olm {line}\n{}\n\n", told(&ran, dir.path())));
+        all.push_str(&format!("$ olm {line}\n{}\n\n", transcript(&ran, dir.path())));
     }
     insta::assert_snapshot!("lists", all);
 }
@@ -109,7 +109,7 @@ fn diff_ends_as_diff_does() {
     ]);
     let path = |name: &str| text(&dir.path().join(name));
     let different = olm(&["catalog", "diff", &path("old.yaml"), &path("new.yaml")]);
-    insta::assert_snapshot!("diff", told(&different, dir.path()));
+    insta::assert_snapshot!("diff", transcript(&different, dir.path()));
     let same = olm(&["catalog", "diff", &path("old.yaml"), &path("same.yaml")]);
     assert_eq!((same.code, same.out.as_str()), (Some(0), ""), "{}", same.err);
     assert_eq!(olm(&["catalog", "diff", &path("old.yaml"), &path("none.yaml")]).code, Some(3));
@@ -136,7 +136,7 @@ fn missing_objects_are_reported_with_the_next_step() {
         if source.starts_with("http") {
             assert!(ran.code == Some(1) && ran.err.contains("127.0.0.1:1"), "{}", ran.err);
         } else {
-            all.push_str(&format!("{}\n\n", told(&ran, dir.path())));
+            all.push_str(&format!("{}\n\n", transcript(&ran, dir.path())));
         }
     }
     insta::assert_snapshot!("absent", all);

@@ -137,10 +137,7 @@ fn table() -> String {
         };
         format!("| `{}` | {} | {labels} | {} |\n", family.name, family.kind, family.help)
     });
-    format!(
-        "| metric | type | labels | what it says |\n| --- | --- | --- | --- |\n{}",
-        rows.collect::<String>()
-    )
+    format!("| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n{}", rows.collect::<String>())
 }
 
 #[test]

@@ -201,7 +201,7 @@ impl Answers {
         )
     }
 
-    /// The picture. It changes with the offered version, which clients name by `resourceVersion`.
+    /// The icon. It changes with the offered version, which clients name by `resourceVersion`.
     async fn icon(
         &self,
         user: &User,

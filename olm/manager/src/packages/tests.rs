@@ -269,7 +269,7 @@ async fn kubectl_gets_a_table() {
 }
 
 #[tokio::test]
-async fn the_icon_is_a_picture() {
+async fn the_icon_is_an_image() {
     let path = ALL.replace("v1/packagemanifests", "v1/namespaces/olm/packagemanifests/etcd/icon");
     let caller = || Caller::new(front(), Some(certificate("front")));
     let (code, headers, body) = ask(caller(), &path, &[("x-remote-user", "ann")]).await;
@@ -285,7 +285,7 @@ async fn the_icon_is_a_picture() {
 async fn only_the_api_server_may_name_the_caller_and_only_permitted_callers_are_served() {
     let user = [("x-remote-user", "ann"), ("x-remote-group", "system:masters")];
     // Without its certificate, or with one of another name, the request is anonymous.
-    for certificate in [None, Some(certificate("somebody"))] {
+    for certificate in [None, Some(certificate("another"))] {
         let (code, _, body) = ask(Caller::new(front(), certificate), ALL, &user).await;
         assert_eq!(code, 401, "{}", String::from_utf8_lossy(&body));
     }

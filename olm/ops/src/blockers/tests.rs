@@ -152,9 +152,9 @@ fn a_version_reports_unmet_requirements_else_its_pod_else_its_phase() {
         Some(NotReady { object, why, failed: true })
     };
     let found = blockers(&View { csv: Some(pending), ..View::default() }, pod(), now());
-    let told: Vec<(&str, &str)> = found.iter().map(|w| (w.object.as_str(), w.text.as_str())).collect();
+    let texts: Vec<(&str, &str)> = found.iter().map(|w| (w.object.as_str(), w.text.as_str())).collect();
     assert_eq!(
-        told,
+        texts,
         [
             ("CustomResourceDefinition b.example.com", "CRD is not present"),
             ("ServiceAccount ns/sa", "missing get pods")
@@ -176,15 +176,15 @@ fn a_version_reports_unmet_requirements_else_its_pod_else_its_phase() {
 
 #[test]
 fn a_version_that_just_began_to_come_up_waits_for_nothing_yet() {
-    let told = |phase: &str, since: &str| {
+    let count = |phase: &str, since: &str| {
         let csv = csv(&json!({ "phase": phase, "reason": "R", "message": "m", "lastTransitionTime": since }));
         blockers(&View { csv: Some(csv), ..View::default() }, None, now()).len()
     };
-    assert_eq!(told("Installing", "2026-01-01T11:59:55Z"), 0);
-    assert_eq!(told("Installing", "2026-01-01T11:59:45Z"), 1);
+    assert_eq!(count("Installing", "2026-01-01T11:59:55Z"), 0);
+    assert_eq!(count("Installing", "2026-01-01T11:59:45Z"), 1);
     // a failure is reported at once, and so is a pod that waiting does not start
-    assert_eq!(told("Failed", "2026-01-01T11:59:59Z"), 1);
-    let told = |failed: bool| {
+    assert_eq!(count("Failed", "2026-01-01T11:59:59Z"), 1);
+    let count = |failed: bool| {
         let since = "2026-01-01T11:59:59Z";
         let csv = csv(
             &json!({ "phase": "Installing", "reason": "R", "message": "m", "lastTransitionTime": since }),
@@ -192,5 +192,5 @@ fn a_version_that_just_began_to_come_up_waits_for_nothing_yet() {
         let pod = NotReady { object: "Pod ns/a-1".into(), why: "w".into(), failed };
         blockers(&View { csv: Some(csv), ..View::default() }, Some(pod), now()).len()
     };
-    assert_eq!((told(false), told(true)), (0, 1));
+    assert_eq!((count(false), count(true)), (0, 1));
 }

@@ -50,8 +50,8 @@ fn revisions_are_the_plans_that_were_carried_out_newest_first() {
         plan("d", "p.v1.0.0", 4, InstallPlanPhase::Complete),
     ];
     let list = revisions(&plans, &subscription(), Some("p.v1.0.0"));
-    let told: Vec<(&str, bool)> = list.iter().map(|r| (r.plan.as_str(), r.current)).collect();
-    assert_eq!(told, [("d", true), ("c", false), ("a", false)]);
+    let rows: Vec<(&str, bool)> = list.iter().map(|r| (r.plan.as_str(), r.current)).collect();
+    assert_eq!(rows, [("d", true), ("c", false), ("a", false)]);
     assert!(list.iter().all(|r| !r.older), "what is newer, and what is there, is not older");
     let older: Vec<bool> =
         revisions(&plans, &subscription(), Some("p.v3.0.0")).iter().map(|r| r.older).collect();

@@ -92,7 +92,7 @@ async fn an_existing_setting_is_not_written_again() {
 async fn a_change_at_the_same_moment_is_not_written_over() {
     let (client, patches) = cluster(&json!({}), 1);
     assert!(set(&client, &[], Some("db"), "etcd", &SettingChange::Pause).await.unwrap().changed);
-    assert_eq!(patches.lock().unwrap().len(), 2, "it is looked at again, and said again");
+    assert_eq!(patches.lock().unwrap().len(), 2, "it is read again and written again");
     let (client, _) = cluster(&json!({}), 100);
     assert!(set(&client, &[], Some("db"), "etcd", &SettingChange::Pause).await.is_err(), "and not for ever");
 }

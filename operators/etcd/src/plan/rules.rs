@@ -127,7 +127,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("6: the leader is restarted last and after it moved", leader_restarts_last),
     ("7: a new cluster starts once, with nothing there", one_bootstrap),
     ("7: a member that had data never starts without", comes_back_with_data),
-    ("8: a claim goes only when a quorum says that its member is gone", claims_after_members),
+    ("8: a claim is deleted only when a quorum confirms that its member is gone", claims_after_members),
     ("8: the pod that holds a member's only data is not deleted", pods_with_data),
     ("9: members of others are not removed", foreign_members),
     ("10: the size is kept in its bounds", size_in_bounds),

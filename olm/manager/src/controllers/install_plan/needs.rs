@@ -108,13 +108,13 @@ mod tests {
             path: vec![],
             why: String::new(),
             rejected: vec![],
-            dependencies: vec![need("dns"), need("mine"), need("told")],
+            dependencies: vec![need("dns"), need("mine"), need("known")],
             deprecations: vec![],
         };
         let all = [
             subscription("dns", Some("a")),
             subscription("mine", None),
-            subscription("told", Some("a,b")),
+            subscription("known", Some("a,b")),
             subscription("other", Some("a")),
         ];
         let found: Vec<(String, String)> =

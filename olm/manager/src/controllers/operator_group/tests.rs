@@ -80,9 +80,9 @@ fn a_group_of_too_many_namespaces_selects_none_and_reports_it() {
     assert_eq!(chosen(10_000).namespaces.len(), 10_000);
     let many = chosen(11_000);
     assert!(many.namespaces.is_empty());
-    let told = condition::find(&many.conditions, names::CONDITION_TOO_MANY_NAMESPACES).unwrap();
+    let too_many = condition::find(&many.conditions, names::CONDITION_TOO_MANY_NAMESPACES).unwrap();
     assert_eq!(
-        told.message.as_deref(),
+        too_many.message.as_deref(),
         Some(
             "spec.selector of OperatorGroup og selects 11000 namespaces, whose names exceed the 120 KB limit \
                 of an environment variable, so none is selected; select fewer, or unset \

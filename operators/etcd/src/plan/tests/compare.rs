@@ -299,7 +299,7 @@ fn all_are_the_same_when_each_of_ours_was_compared_with_each_other() {
     };
     let (two, ours) = ([(0, hash(1)), (1, hash(1))], [Some(0), Some(1)]);
     assert!(same(&ours, &two));
-    assert!(same(&[Some(0), Some(1), None], &two), "a member of somebody else");
+    assert!(same(&[Some(0), Some(1), None], &two), "a foreign member");
     assert!(!same(&[Some(0), Some(1), Some(2)], &two));
     assert!(!same(&ours, &[(0, hash(1)), (1, hash(2))]));
     assert!(!same(&ours, &[]));
