@@ -15,7 +15,7 @@ use crate::header::Header;
 use crate::icon;
 use crate::model::{BundleEntry, Channel, ChannelEntry, Package, Property, RelatedImage};
 use crate::problem::{self, Severity};
-use crate::shape::{GlancedDoc, PropertyDoc};
+use crate::shape::{PartialPropertyDoc, PropertyDoc};
 
 /// A document in the canonical text of its package.
 #[derive(Debug, Clone)]
@@ -304,7 +304,7 @@ impl Assembly {
         let text = Arc::clone(&self.text);
         let glanced = match self.depth {
             Depth::Glance => {
-                serde_json::from_str::<BundleDoc<GlancedDoc<'_>>>(&text[document.range.clone()]).ok()
+                serde_json::from_str::<BundleDoc<PartialPropertyDoc<'_>>>(&text[document.range.clone()]).ok()
             }
             Depth::Open | Depth::Check => None,
         };

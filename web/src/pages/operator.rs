@@ -117,7 +117,7 @@ pub(crate) fn render(view: &Overview, snapshot: &Snapshot, csrf: &str) -> Markup
         div.split {
             div.stack #operator-main {
                 @if one.status == Status::NeedsApproval { (waits::approval(view, csrf)) }
-                (waits::troubles(view))
+                (waits::blockers(view))
                 (create(view))
                 (timeline(view))
                 (updates::show(view, channels))

@@ -195,7 +195,8 @@ fn the_manager_has_the_rights_that_plans_and_their_checks_need() {
     // and write and grant what the shipped operator needs, without access to namespaces
     let mut case = Case::new();
     assert!(namespaces_to_review(&case.input(), &access).is_empty());
-    let who = Who::ServiceAccount { namespace: manager_namespace().to_owned(), name: MANAGER.to_owned() };
+    let who =
+        Identity::ServiceAccount { namespace: manager_namespace().to_owned(), name: MANAGER.to_owned() };
     case.facts.installer = Fact::Known(Principal { who, access, exact: true });
     let plan = make_plan(&case.input(), &with_namespace());
     let codes: Vec<_> = plan.findings.iter().map(|f| f.code).collect();

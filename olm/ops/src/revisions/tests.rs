@@ -86,7 +86,7 @@ fn the_way_back_goes_to_what_ran_before_and_is_older() {
 #[test]
 fn a_rollback_pins_and_pauses_the_subscription() {
     let version = package().bundles["p.v2.0.0"].version.clone().unwrap();
-    let wanted = gone_back(&subscription(), &version, "p.v2.0.0");
+    let wanted = with_rollback(&subscription(), &version, "p.v2.0.0");
     let spec = serde_json::to_value(&wanted.spec).unwrap();
     assert_eq!((&spec["version"], &spec["paused"]), (&json!("=2.0.0"), &json!(true)));
     assert_eq!(spec["upgradeConstraintPolicy"], "SelfCertified");

@@ -185,7 +185,7 @@ fn status(
         (None, None) => Health::Working("Connecting".into(), "the catalog is being read".into()),
         (Some(Problem { code, message, .. }), None) => Health::Stalled((*code).into(), message.clone()),
     };
-    health::trouble(&mut status.conditions, &health, generation, now);
+    health::set_abnormal_conditions(&mut status.conditions, &health, generation, now);
     status
 }
 

@@ -29,9 +29,9 @@ use sha2::{Digest, Sha256};
 
 use super::{
     apis::{self, Providers},
+    delayed_reports::DelayedReports,
     facts::{Account, ApiService, Desired, Needs, Observed, Refused, Successor, name_of},
     parts::CachedAccount,
-    passing::Passing,
     pods, rights,
     serving::{self, Known, RenderedServing, Serving},
     workload::Workload,
@@ -47,7 +47,7 @@ pub(super) struct Memory {
     providers: Mutex<Providers>,
     /// Users' roles that are up to date.
     pub(super) roles: Known,
-    pub(super) passing: Passing,
+    pub(super) delayed_reports: DelayedReports,
 }
 
 impl Memory {
@@ -123,7 +123,7 @@ pub(super) async fn observe<'a>(
         desired,
         deployments,
         failing: BTreeMap::new(),
-        applied: memory.passing.applied(csv).unwrap_or_else(|| {
+        applied: memory.delayed_reports.applied(csv).unwrap_or_else(|| {
             csv.status.as_ref().map(|s| s.applied_deployments.clone()).unwrap_or_default()
         }),
         serving: serving.facts(),
