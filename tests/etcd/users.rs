@@ -124,7 +124,7 @@ fn s23_a_cluster_with_tls_and_users_goes_back_to_its_backup() {
 /// The password of the Secret and that of etcd differ: that is reported, no member is touched, and work
 /// continues when they are equal. Also when the other password came with a backup.
 #[test]
-fn s23_a_wrong_password_is_reported_and_nothing_is_changed() {
+fn s23_a_password_that_is_refused_is_reported_and_nothing_is_changed() {
     restoring("S23 passwords", async |stage| {
         let _operator = stage.operator()?;
         let cluster = cluster(stage, 1).await?;

@@ -444,8 +444,8 @@ fn the_doctor_finds_what_was_left_behind() {
         world.quiet().await?;
         manager.stop().await?;
         let healthy = doctor::examine(&world.client, Some(ns)).await;
-        let ill: Vec<_> = healthy.problems.iter().filter(|a| a.safe_fix.is_some()).collect();
-        ensure!(ill.is_empty(), "{ill:?}");
+        let fixable: Vec<_> = healthy.problems.iter().filter(|a| a.safe_fix.is_some()).collect();
+        ensure!(fixable.is_empty(), "{fixable:?}");
         // given a role of a version that is gone, a copy of a version, and two groups
         let labels = json!({ "olm.owner": "gone.v1", "olm.owner.kind": "ClusterServiceVersion", "olm.owner.namespace": ns });
         world

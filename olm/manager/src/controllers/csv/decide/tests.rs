@@ -217,12 +217,12 @@ fn a_version_whose_workload_goes_down_fails_and_is_well_again_when_it_is() {
     let mut observed_well = observed(&well);
     running(&mut observed_well, down());
     assert_eq!(verdict(&observed_well), (CsvPhase::Failed, "ComponentUnhealthy", Act::Nothing));
-    let ill = csv("v1", CsvPhase::Failed, "ComponentUnhealthy");
-    let mut observed_ill = observed(&ill);
-    running(&mut observed_ill, down());
-    assert_eq!(verdict(&observed_ill), (CsvPhase::Failed, "ComponentUnhealthy", Act::Nothing));
-    running(&mut observed_ill, up());
-    assert_eq!(verdict(&observed_ill), (CsvPhase::Succeeded, "InstallSucceeded", Act::Nothing));
+    let failed = csv("v1", CsvPhase::Failed, "ComponentUnhealthy");
+    let mut observed_failed = observed(&failed);
+    running(&mut observed_failed, down());
+    assert_eq!(verdict(&observed_failed), (CsvPhase::Failed, "ComponentUnhealthy", Act::Nothing));
+    running(&mut observed_failed, up());
+    assert_eq!(verdict(&observed_failed), (CsvPhase::Succeeded, "InstallSucceeded", Act::Nothing));
 }
 
 #[test]
