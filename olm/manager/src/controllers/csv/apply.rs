@@ -89,7 +89,7 @@ async fn serve(
     let group = observed.groups.first().map(AsRef::as_ref);
     authority::of_version(observed.csv, group, registrations, ctx).await?;
     let resources = ctx.resources_for(group).await?;
-    serving.switch_on(observed.csv, roles, &resources).await?;
+    serving.register(observed.csv, roles, &resources).await?;
     observed.serving = serving.facts();
     Ok(())
 }

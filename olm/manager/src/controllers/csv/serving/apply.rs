@@ -152,7 +152,7 @@ impl Serving {
 
     /// Enables webhooks, APIServices and conversions, applies the users' roles, and removes what is no longer
     /// described. To be called when the Deployments are available.
-    pub(in crate::controllers::csv) async fn switch_on(
+    pub(in crate::controllers::csv) async fn register(
         &mut self,
         csv: &ClusterServiceVersion,
         known: &Known,

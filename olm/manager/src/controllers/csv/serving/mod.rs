@@ -2,7 +2,7 @@
 //!
 //! [`observe`](mod@observe) reads the cluster; [`Serving::facts`] lists the missing objects (pure);
 //! [`Serving::prepare`] applies Services, rights and certificates before the Deployments, and
-//! [`Serving::switch_on`] webhooks, APIServices, conversions and the users' roles after them. Each writes
+//! [`Serving::register`] webhooks, APIServices, conversions and the users' roles after them. Each writes
 //! only differences, so each may be repeated at any time.
 
 mod apply;
